@@ -1,0 +1,2 @@
+//! Evidence to findings, one file per analysis.
+#![forbid(unsafe_code)]

@@ -1,0 +1,65 @@
+//! One collector per file: what watches a trial.
+//!
+//! A collector is started when the window opens and stopped when it closes. It
+//! says what it saw, what it lost and what it cost; a source that does not
+//! exist here makes it unavailable, with the reason.
+
+pub mod collectors;
+
+use holdup_host::Host;
+use holdup_model::{Availability, Collected, Meta, Problem};
+
+/// What a collector watches.
+#[derive(Clone, Default)]
+pub struct CollectContext {
+    /// The host.
+    pub host: Host,
+    /// The roots of the process trees of the system under test (the postmaster, the workload's
+    /// own processes); their descendants belong to it.
+    pub subjects: Vec<Subject>,
+    /// How to reach the PostgreSQL server under test, for the `postgres` crate.
+    pub postgres: Option<String>,
+}
+
+/// A process tree under test, with what reports call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// `server`, `load`, `command`.
+    pub role: String,
+    /// The root of the tree.
+    pub pid: u32,
+}
+
+/// One collector.
+pub trait Collector: Sync {
+    /// What it says about itself.
+    fn meta(&self) -> &'static Meta;
+
+    /// The names and units of what it brings, as (name, unit, summary).
+    fn produces(&self) -> &'static [(&'static str, &'static str, &'static str)];
+
+    /// Whether it runs when a plan names no collectors.
+    fn is_default(&self) -> bool {
+        true
+    }
+
+    /// Whether it can work here. Never writes.
+    fn probe(&self, context: &CollectContext) -> Availability;
+
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// When its source cannot be read after all.
+    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem>;
+}
+
+/// A collector at work.
+pub trait Collecting: Send {
+    /// Ends watching. A source that broke meanwhile gives absent items, not an error of the trial.
+    fn stop(self: Box<Self>) -> Collected;
+}
+
+/// The collector with this id.
+pub fn find(id: &str) -> Option<&'static dyn Collector> {
+    collectors::ALL.iter().copied().find(|c| c.meta().id == id)
+}

@@ -1,0 +1,1 @@
+//! The undo journal: the old value is on disk, synced, before the new one is written.

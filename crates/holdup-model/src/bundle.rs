@@ -1,0 +1,79 @@
+//! All that a bundle holds, as analysis sees it.
+
+use crate::arm::Schedule;
+use crate::catalogue::Availability;
+use crate::environment::{Fact, Machine};
+use crate::metric::Metric;
+use crate::plan::Plan;
+use crate::trial::Trial;
+use serde::{Deserialize, Serialize};
+
+/// The head of a bundle: what ran, where, by which holdup.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BundleHead {
+    /// A random name of this run, hexadecimal.
+    pub run_id: String,
+    /// The version of holdup that wrote it.
+    pub holdup_version: String,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// When it was begun, ns since 1970.
+    pub created_unix_ns: i64,
+    /// The target that the trials ran on.
+    pub target: String,
+    /// When times are not those of hardware: what they are (`emulated by QEMU TCG`, `simulated`).
+    pub emulated: Option<String>,
+    /// The machine that relative sizes were resolved against.
+    pub machine: Machine,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "how")]
+pub enum Ending {
+    /// All planned blocks were run.
+    Complete,
+    /// The budget was used up at a block's end.
+    Budget,
+    /// A signal ended it; the host was restored.
+    Interrupted,
+    /// It could not go on.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Whether a collector could work, asked before the first trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CollectorState {
+    /// The collector's id.
+    pub id: String,
+    /// Whether it could work.
+    pub availability: Availability,
+}
+
+/// A whole bundle in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BundleData {
+    /// What ran, where, by which holdup.
+    pub head: BundleHead,
+    /// The checked plan.
+    pub plan: Plan,
+    /// The plan as TOML, as the user wrote it or as the command line came to.
+    pub plan_source: String,
+    /// The arms and the planned order.
+    pub schedule: Schedule,
+    /// The metrics of each workload, as (workload name in the plan, metric).
+    pub metrics: Vec<(String, Metric)>,
+    /// The collectors that the plan asked for.
+    pub collectors: Vec<CollectorState>,
+    /// The environment at the begin of each session, as (session, facts).
+    pub environment: Vec<(u32, Vec<Fact>)>,
+    /// Every trial in the order run, void ones included.
+    pub trials: Vec<Trial>,
+    /// What happened beside the trials: restarts, warnings. As (ns since 1970, text).
+    pub log: Vec<(i64, String)>,
+    /// How the run ended; `None` when it never did (a crash, or still running).
+    pub ending: Option<Ending>,
+}

@@ -1,0 +1,70 @@
+//! What a collector saw, with its window, its losses and its own cost.
+
+use crate::metric::Measured;
+use serde::{Deserialize, Serialize};
+
+/// One number of evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvidenceItem {
+    /// Its name, unit last (`run_queue_wait_ns`).
+    pub name: String,
+    /// What it is about when there are several, such as a softirq or a wait event.
+    pub label: Option<String>,
+    /// Its unit (`s`, `1`, `bytes`, `share`).
+    pub unit: String,
+    /// The number, or why there is none.
+    pub value: Measured,
+}
+
+impl EvidenceItem {
+    /// A number without a label.
+    pub fn new(name: impl Into<String>, unit: impl Into<String>, value: f64) -> Self {
+        EvidenceItem { name: name.into(), label: None, unit: unit.into(), value: Measured::Value(value) }
+    }
+
+    /// A number with a label.
+    pub fn labelled(name: impl Into<String>, label: impl Into<String>, unit: impl Into<String>, value: f64) -> Self {
+        EvidenceItem { name: name.into(), label: Some(label.into()), unit: unit.into(), value: Measured::Value(value) }
+    }
+
+    /// A number that could not be had.
+    pub fn absent(name: impl Into<String>, unit: impl Into<String>, why: impl Into<String>) -> Self {
+        EvidenceItem { name: name.into(), label: None, unit: unit.into(), value: Measured::Absent(why.into()) }
+    }
+}
+
+/// How much of the window a collector saw.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Samples or events seen; 2 for a pair of counter readings.
+    pub seen: u64,
+    /// Samples or events known to be lost.
+    pub lost: u64,
+    /// What else was missed, in words: tasks that ended between two readings, for example.
+    pub notes: Vec<String>,
+}
+
+/// What looking cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelfCost {
+    /// CPU time of the collector's own code inside the window, ns. For collectors that read at
+    /// the window's edges only, the time of those readings.
+    pub cpu_ns: u64,
+    /// How often it woke up or was called.
+    pub wakeups: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+/// All that one collector brought from one trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Collected {
+    /// The collector's id.
+    pub collector: String,
+    /// What it saw.
+    pub items: Vec<EvidenceItem>,
+    /// How much of the window it saw.
+    pub coverage: Coverage,
+    /// What it cost.
+    pub cost: SelfCost,
+}

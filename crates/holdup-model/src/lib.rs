@@ -1,0 +1,34 @@
+//! The nouns of holdup as types, and the form in which they are stored and sent.
+//!
+//! This crate knows nothing of a host, a clock or a file. Every other crate
+//! speaks in these words (see GLOSSARY.md); what is `Serialize` here is part of
+//! a bundle, of `--json` output or of the agent's messages.
+#![forbid(unsafe_code)]
+
+pub mod arm;
+pub mod bundle;
+pub mod catalogue;
+pub mod environment;
+pub mod evidence;
+pub mod histogram;
+pub mod metric;
+pub mod outcome;
+pub mod plan;
+pub mod problem;
+pub mod progress;
+pub mod trial;
+pub mod value;
+
+pub use arm::{Arm, Replica, Schedule, TrialSpec};
+pub use bundle::BundleData;
+pub use catalogue::{Availability, Meta, Parameter, ParameterKind};
+pub use environment::{Fact, Machine};
+pub use evidence::{Collected, Coverage, EvidenceItem, SelfCost};
+pub use histogram::Histogram;
+pub use metric::{Direction, Measured, Measurement, Metric};
+pub use outcome::{Analysis, Comparison, Estimate, Finding, Verdict};
+pub use plan::{Design, Factor, Level, Plan, WorkloadUse};
+pub use problem::{Problem, ProblemKind};
+pub use progress::{Event, Observer};
+pub use trial::{Trial, TrialStatus, Window};
+pub use value::{Parameters, Value};

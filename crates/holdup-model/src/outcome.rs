@@ -1,0 +1,215 @@
+//! What analysis makes of a bundle: estimates, comparisons, findings.
+
+use crate::metric::Metric;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A number with its interval: the one type for every estimate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The point estimate.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// Confidence of the interval, such as 0.95.
+    pub confidence: f64,
+    /// Independent pieces that it rests on (blocks).
+    pub n: u32,
+    /// How it was made, in a few words.
+    pub method: String,
+}
+
+/// The answer to "is B different from A".
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum Verdict {
+    /// The interval of the ratio excludes 1.
+    Different,
+    /// The interval of the ratio lies within the margin.
+    Equivalent,
+    /// Neither.
+    Undecided {
+        /// Why, and what it would take.
+        reason: String,
+        /// Further blocks that would decide it, if that can be said.
+        blocks_needed: Option<u32>,
+    },
+}
+
+/// What a comparison compares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Contrast {
+    /// A level of a factor against its baseline level.
+    Factor {
+        /// The factor.
+        factor: String,
+        /// The baseline level's label.
+        baseline: String,
+        /// The other level's label.
+        level: String,
+    },
+    /// A value of an axis against its first value.
+    Axis {
+        /// The axis.
+        axis: String,
+        /// The first value's label.
+        baseline: String,
+        /// The other value's label.
+        level: String,
+    },
+    /// The baseline against itself (A/A).
+    Same,
+    /// The baseline without collectors against the baseline with them.
+    Unobserved,
+    /// Two arms, or two bundles, that the user named.
+    Named {
+        /// What the first is called.
+        baseline: String,
+        /// What the second is called.
+        level: String,
+    },
+}
+
+/// Mean and spread of one side of a comparison, in the metric's unit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// Geometric mean over the trials that count.
+    pub mean: f64,
+    /// Coefficient of variation between blocks, as a share; `None` with one block.
+    pub cv: Option<f64>,
+    /// The trials (`Trial::seq`) behind it.
+    pub trials: Vec<u32>,
+}
+
+/// B against A on one metric, in one cell or pooled over the cells of a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What is compared.
+    pub contrast: Contrast,
+    /// The workload's name in the plan.
+    pub workload: String,
+    /// The levels that both sides share (axes, and other factors where crossed), by name,
+    /// as labels. Empty when pooled over all of them.
+    pub cell: BTreeMap<String, String>,
+    /// Whether it is pooled over the cells (geometric mean of the ratios).
+    pub pooled: bool,
+    /// The metric.
+    pub metric: Metric,
+    /// Whether the metric is the plan's primary one.
+    pub primary: bool,
+    /// A; `None` when pooled or nothing was measured.
+    pub baseline: Option<Side>,
+    /// B; `None` when pooled or nothing was measured.
+    pub level: Option<Side>,
+    /// Ratio of B to A; `None` when nothing could be paired.
+    pub ratio: Option<Estimate>,
+    /// The equivalence margin as a share.
+    pub margin: f64,
+    /// The answer.
+    pub verdict: Verdict,
+    /// p of the difference, corrected over the secondary metrics and cells where that applies.
+    pub p_adjusted: Option<f64>,
+    /// The smallest effect that A/A pairs show this host can see, as a share; `None` without A/A.
+    pub noise_floor: Option<f64>,
+}
+
+/// Whether a finding holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingVerdict {
+    /// The evidence speaks for it.
+    Supported,
+    /// The evidence speaks against it.
+    Refuted,
+    /// The evidence does not decide it.
+    Undecided,
+    /// What it needs was not measured.
+    Skipped,
+}
+
+/// What an analysis says about a bundle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The id of the analysis.
+    pub analysis: String,
+    /// Whether it holds.
+    pub verdict: FindingVerdict,
+    /// One plain sentence with its numbers and intervals.
+    pub sentence: String,
+    /// More sentences.
+    pub details: Vec<String>,
+    /// The trials (`Trial::seq`) behind it.
+    pub trials: Vec<u32>,
+    /// Whether it belongs among the verdicts at the top (true) or in the notes (false).
+    pub headline: bool,
+}
+
+/// A quantile of pooled latencies of an arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QuantileValue {
+    /// Between 0 and 1.
+    pub quantile: f64,
+    /// The value in ns.
+    pub value_ns: f64,
+    /// Whether fewer than 10 samples lie beyond it.
+    pub thin: bool,
+}
+
+/// One metric of an arm over its trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmMetric {
+    /// The metric's id.
+    pub metric: String,
+    /// Estimate of the mean over blocks, in the metric's unit; `None` when nothing was measured.
+    pub mean: Option<Estimate>,
+    /// Why there is none.
+    pub absent: Option<String>,
+}
+
+/// An evidence number of an arm, averaged over its trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmEvidence {
+    /// The collector's id.
+    pub collector: String,
+    /// The item's name.
+    pub name: String,
+    /// The item's label.
+    pub label: Option<String>,
+    /// Its unit; rates are per second of window where the item is a count.
+    pub unit: String,
+    /// Mean over the trials; `None` when absent in all.
+    pub mean: Option<f64>,
+    /// Why there is none.
+    pub absent: Option<String>,
+}
+
+/// What is known of one arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmSummary {
+    /// The arm.
+    pub arm: u32,
+    /// Trials that count.
+    pub trials_done: u32,
+    /// Trials that are void.
+    pub trials_void: u32,
+    /// Its metrics.
+    pub metrics: Vec<ArmMetric>,
+    /// Quantiles of each histogram over all its trials, by histogram name.
+    pub quantiles: BTreeMap<String, Vec<QuantileValue>>,
+    /// Its evidence.
+    pub evidence: Vec<ArmEvidence>,
+}
+
+/// All that analysis says about a bundle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// The findings, most important first.
+    pub findings: Vec<Finding>,
+    /// Every comparison: pooled primary ones first, then cells, then secondary metrics.
+    pub comparisons: Vec<Comparison>,
+    /// Every arm, in order.
+    pub arms: Vec<ArmSummary>,
+}

@@ -1,0 +1,163 @@
+//! A checked plan: what `holdup-plan` makes of a TOML file, and what a bundle keeps.
+
+use crate::metric::Direction;
+use crate::value::{Parameters, Value};
+use serde::{Deserialize, Serialize};
+
+/// A checked plan. Relative sizes are resolved, names are known, types hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// A short name, from the plan or its file name.
+    pub name: String,
+    /// The question that the run answers, in a sentence.
+    pub question: String,
+    /// The workloads; comparisons are made within one workload, never between two.
+    pub workloads: Vec<WorkloadUse>,
+    /// The factors, each with its baseline level first. They hold for every workload
+    /// unless the factor names some.
+    pub factors: Vec<Factor>,
+    /// Knobs and workload factors that are set once for every arm, as `(name, level)`.
+    pub settings: Vec<(String, Level)>,
+    /// How arms, blocks and sessions are laid out.
+    pub design: Design,
+    /// The metrics that the plan names; one is primary.
+    pub metrics: Vec<MetricChoice>,
+    /// The ids of the collectors to run.
+    pub collectors: Vec<String>,
+    /// The target: `local`, later `qemu`, `ssh:HOST`, `sim`.
+    pub target: String,
+}
+
+/// A workload as the plan uses it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadUse {
+    /// Its name in the plan, unique there; the id of the catalogue when none is given.
+    pub name: String,
+    /// Its id in the catalogue.
+    pub kind: String,
+    /// The parameters that are the same in all arms, defaults included.
+    pub parameters: Parameters,
+    /// The parameters with several values. First level = baseline.
+    pub axes: Vec<Factor>,
+    /// A negative control must not move; when it does, the findings say so.
+    pub negative_control: bool,
+}
+
+/// A factor or an axis: a name and its levels, the baseline first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Factor {
+    /// The knob's or parameter's name.
+    pub name: String,
+    /// The levels; the first is the baseline.
+    pub levels: Vec<Level>,
+    /// The names of the workloads that it holds for; empty for all.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+}
+
+/// A level: its value and how the user wrote it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// The value, with durations in ns and sizes in bytes.
+    pub value: Value,
+    /// How it is shown: as written, with what it came to (`2x cpus = 4` shows as `4`).
+    pub label: String,
+}
+
+impl Level {
+    /// A level that is shown as its value is.
+    pub fn plain(value: impl Into<Value>) -> Self {
+        let value = value.into();
+        Level { label: value.to_string(), value }
+    }
+}
+
+/// How arms are made of factors. Axes are always crossed with everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Every combination of levels.
+    Factorial,
+    /// The baseline, and each other level alone.
+    OneAtATime,
+}
+
+/// When a run stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopRule {
+    /// After the planned blocks, or when the budget is used up.
+    Blocks,
+}
+
+/// How the experiment is laid out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Design {
+    /// How arms are made of factors.
+    pub layout: Layout,
+    /// Blocks in each session; every block holds each arm once, in random order.
+    pub blocks: u32,
+    /// Sessions: fresh clusters (later: boots).
+    pub sessions: u32,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// Whether each cell of the axes has the baseline twice (A/A).
+    pub aa_pair: bool,
+    /// Whether each cell of the axes has the baseline once more without collectors.
+    pub unobserved_pair: bool,
+    /// Time between setting an arm and starting its load, ns.
+    pub settle_ns: u64,
+    /// Load before the window opens, ns.
+    pub warmup_ns: u64,
+    /// Length of the window, ns.
+    pub duration_ns: u64,
+    /// When the run stops.
+    pub stop: StopRule,
+    /// The longest that the run may take, ns; it ends at a block's end before that.
+    pub budget_ns: Option<u64>,
+    /// How often a void trial is repeated.
+    pub retries: u32,
+}
+
+/// A metric that the plan names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricChoice {
+    /// The metric's id.
+    pub id: String,
+    /// The workload it belongs to; `None` for every workload that has it.
+    pub workload: Option<String>,
+    /// Whether it is the metric of the headline. One is for each workload.
+    pub primary: bool,
+    /// The direction, where the plan overrides or defines it.
+    pub better: Option<Direction>,
+    /// The unit, where the plan defines it (`command`).
+    pub unit: Option<String>,
+    /// Equivalence margin as a share: 0.02 means "within 2 %".
+    pub margin: f64,
+    /// How to read it from a program's output (`command`).
+    pub from: Option<Extract>,
+}
+
+/// How a metric is read from a program's output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extract {
+    /// The first group of the last match of a regular expression.
+    Regex(String),
+    /// A JSON pointer (RFC 6901) into the output read as one JSON document.
+    Json(String),
+    /// The program's own duration, in seconds.
+    Duration,
+}
+
+impl Plan {
+    /// The workload with this name.
+    pub fn workload(&self, name: &str) -> Option<&WorkloadUse> {
+        self.workloads.iter().find(|w| w.name == name)
+    }
+
+    /// The plan's choice for a metric of a workload.
+    pub fn metric_choice(&self, workload: &str, metric: &str) -> Option<&MetricChoice> {
+        self.metrics.iter().find(|m| m.id == metric && m.workload.as_deref().is_none_or(|w| w == workload))
+    }
+}

@@ -1,0 +1,2 @@
+//! Findings to terminal, HTML, Markdown, JSON, CSV.
+#![forbid(unsafe_code)]

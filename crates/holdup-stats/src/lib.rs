@@ -1,0 +1,2 @@
+//! Estimates, intervals, verdicts.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! The bundle: one SQLite file.

@@ -1,0 +1,6 @@
+//! The catalogue of workloads: one file each, and this list.
+
+use crate::Workload;
+
+/// Every workload, in the order shown to users.
+pub const ALL: &[&dyn Workload] = &[];

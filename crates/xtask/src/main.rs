@@ -1,0 +1,3 @@
+//! What developers run: checks, generated docs.
+
+fn main() {}
