@@ -43,6 +43,11 @@ pub trait Collector: Sync {
         true
     }
 
+    /// Whether it needs a PostgreSQL server; asked before there is one.
+    fn needs_postgres(&self) -> bool {
+        false
+    }
+
     /// Whether it can work here. Never writes.
     fn probe(&self, context: &CollectContext) -> Availability;
 

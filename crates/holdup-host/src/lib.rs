@@ -5,6 +5,7 @@
 
 mod error;
 mod fs;
+pub mod lock;
 
 pub mod postgres;
 

@@ -131,7 +131,7 @@ pub struct WorkloadWords {
     /// Factors that it offers beside the knobs, such as `postgres.pool`.
     pub factors: &'static [Parameter],
     /// The ids of its metrics; empty when the plan must define them (`command`).
-    pub metrics: Vec<&'static str>,
+    pub metrics: Vec<String>,
     /// The metric that is primary when the plan names none.
     pub primary_metric: Option<&'static str>,
     /// Whether `postgres.SETTING` factors make sense with it.

@@ -1,1 +1,22 @@
-//! Where trials run, and the run loop.
+//! Where trials run, and the loop that runs them.
+//!
+//! The loop (`run`) walks the schedule and writes the bundle; a target opens
+//! sessions and runs single trials. Both tell what happens through an
+//! [`Observer`](holdup_model::Observer) and never print.
+
+mod budget;
+mod local;
+mod run;
+mod session;
+pub mod targets;
+mod vocabulary;
+mod window;
+
+pub use run::{RunOutcome, RunRequest, run};
+pub use session::{Readiness, Session, SessionRequest, Target, TrialDraft};
+pub use vocabulary::vocabulary;
+
+/// The target with this id.
+pub fn find(id: &str) -> Option<&'static dyn Target> {
+    targets::ALL.iter().copied().find(|t| t.meta().id == id)
+}

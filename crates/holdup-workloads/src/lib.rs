@@ -126,6 +126,11 @@ pub trait Workload: Sync {
     fn has_postgres(&self) -> bool {
         false
     }
+    /// Uses of this workload whose keys are equal share one prepared session (one cluster for
+    /// two pgbench scripts); each trial gets its own parameters in any case.
+    fn session_key(&self, parameters: &Parameters) -> String {
+        format!("{parameters:?}")
+    }
     /// Whether it can work here. Never writes.
     fn probe(&self, host: &Host, postgres: &PostgresOptions) -> Availability;
     /// Makes a session ready. Dropping what it returns puts everything away.

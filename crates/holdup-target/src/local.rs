@@ -1,0 +1,419 @@
+//! Sessions on the host that holdup runs on.
+
+use crate::session::{Readiness, Session, SessionRequest, TrialDraft};
+use crate::window::{self, CLOCK_JUMP_NS, CollectorHooks, unix_ns};
+use holdup_evidence::CollectContext;
+use holdup_host::{Host, facts, state};
+use holdup_knobs::KnobContext;
+use holdup_knobs::journal::{self, Journal};
+use holdup_model::bundle::CollectorState;
+use holdup_model::plan::Level;
+use holdup_model::{
+    Arm, Availability, Event, Fact, Observer, Parameters, Plan, Problem, ProblemKind, Replica, Trial, TrialSpec,
+    TrialStatus, WorkloadUse,
+};
+use holdup_workloads::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use std::collections::BTreeMap;
+
+/// Puts back what a run that was killed has left changed. Called with the lock held.
+pub(crate) fn recover(host: &Host) -> Result<Vec<String>, Problem> {
+    let recovered = journal::recover(host, &state::journal_path(), &|_| None)?;
+    if recovered.left.is_empty() {
+        return Ok(recovered.notes);
+    }
+    let left: Vec<String> = recovered.left.iter().map(ToString::to_string).collect();
+    Err(Problem::new(ProblemKind::NotRestored, "what an earlier run left changed", left.join("; "))
+        .hint("put it back by hand, then run `holdup restore --forget`"))
+}
+
+fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
+    holdup_workloads::find(&used.kind)
+        .ok_or_else(|| Problem::internal(format!("workload {}", used.kind), "the checked plan names one that does not exist"))
+}
+
+/// Asks everything that the plan needs whether it can work here. Touches nothing.
+pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> {
+    let mut notes = Vec::new();
+    let mut metrics = Vec::new();
+    for used in &request.plan.workloads {
+        let workload = workload_of(used)?;
+        let what = format!("workload {}", used.kind);
+        usable(&what, workload.probe(request.host, request.postgres), &mut notes)?;
+        metrics.extend(metrics_of(request.plan, used, workload));
+    }
+    let context = KnobContext { host: request.host, postgres: None, pids: vec![std::process::id()] };
+    let mut touches = Vec::new();
+    for name in names(request.plan) {
+        let Some((knob, instance)) = holdup_knobs::find(name) else { continue };
+        touches.push((name.to_owned(), knob.touches(instance)));
+        // A server's settings can only be asked when there is a server: `LocalSession::open` does that.
+        if knob.prefix().is_none() {
+            usable(&format!("factor {name}"), knob.probe(&context, instance), &mut notes)?;
+        }
+    }
+    let collecting = CollectContext { host: request.host.clone(), subjects: Vec::new(), postgres: None };
+    let collectors = request
+        .plan
+        .collectors
+        .iter()
+        .filter_map(|id| holdup_evidence::find(id))
+        .map(|c| CollectorState { id: c.meta().id.to_owned(), availability: probe_collector(c, &collecting, request.plan) })
+        .collect();
+    Ok(Readiness { metrics, collectors, touches, notes })
+}
+
+/// A collector that needs a server is asked again when there is one; before that only its host side counts.
+fn probe_collector(
+    collector: &'static dyn holdup_evidence::Collector,
+    context: &CollectContext,
+    plan: &Plan,
+) -> Availability {
+    let server = plan.workloads.iter().any(|w| holdup_workloads::find(&w.kind).is_some_and(Workload::has_postgres));
+    if collector.needs_postgres() && server { Availability::Ready } else { collector.probe(context) }
+}
+
+fn metrics_of(plan: &Plan, used: &WorkloadUse, workload: &dyn Workload) -> Vec<(String, holdup_model::Metric)> {
+    let chosen: Vec<_> = plan
+        .metrics
+        .iter()
+        .filter(|m| m.workload.as_deref().is_none_or(|name| name == used.name))
+        .cloned()
+        .collect();
+    let mut metrics = workload.metrics(&chosen);
+    for metric in &mut metrics {
+        if let Some(better) = plan.metric_choice(&used.name, &metric.id).and_then(|choice| choice.better) {
+            metric.better = better;
+        }
+    }
+    metrics.into_iter().map(|metric| (used.name.clone(), metric)).collect()
+}
+
+/// The names of all settings and factors of a plan, settings first.
+fn names(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.settings.iter().map(|(name, _)| name.as_str()).chain(plan.factors.iter().map(|f| f.name.as_str()))
+}
+
+fn usable(what: &str, availability: Availability, notes: &mut Vec<String>) -> Result<(), Problem> {
+    match availability {
+        Availability::Ready => Ok(()),
+        Availability::Degraded { reason } => {
+            notes.push(format!("{what} works in part: {reason}"));
+            Ok(())
+        }
+        Availability::Unavailable { reason, remedy } => {
+            let problem = Problem::host(what, reason);
+            Err(match remedy {
+                Some(remedy) => problem.hint(remedy),
+                None => problem,
+            })
+        }
+    }
+}
+
+/// Uses of one workload that share a prepared session.
+struct Group {
+    kind: String,
+    key: String,
+    members: Vec<String>,
+    prepared: Box<dyn Prepared>,
+}
+
+/// An open session on this host. Dropping it without `close` still puts the knobs back.
+pub(crate) struct LocalSession<'a> {
+    request: &'a SessionRequest<'a>,
+    groups: Vec<Group>,
+    journal: Journal,
+    collectors: Vec<String>,
+    closed: bool,
+}
+
+impl<'a> LocalSession<'a> {
+    /// Sets what holds for all arms, prepares every workload, and asks the server's knobs.
+    pub(crate) fn open(request: &'a SessionRequest<'a>, observer: &mut dyn Observer) -> Result<Self, Problem> {
+        let collecting = CollectContext { host: request.host.clone(), subjects: Vec::new(), postgres: None };
+        let collectors = request
+            .plan
+            .collectors
+            .iter()
+            .filter(|id| {
+                holdup_evidence::find(id)
+                    .is_some_and(|c| probe_collector(c, &collecting, request.plan).is_usable())
+            })
+            .cloned()
+            .collect();
+        let journal = Journal::open(request.host.clone(), &state::journal_path(), unix_ns())?;
+        let mut session = LocalSession { request, groups: Vec::new(), journal, collectors, closed: false };
+        // Host-wide settings come first: huge pages must be there before a server starts.
+        session.apply(None, &settings(request.plan, false))?;
+        for used in &request.plan.workloads {
+            session.prepare(used, observer)?;
+        }
+        for index in 0..session.groups.len() {
+            session.probe_server_knobs(index)?;
+            session.apply(Some(index), &settings(request.plan, true))?;
+        }
+        Ok(session)
+    }
+
+    fn prepare(&mut self, used: &WorkloadUse, observer: &mut dyn Observer) -> Result<(), Problem> {
+        let workload = workload_of(used)?;
+        let key = workload.session_key(&used.parameters);
+        if let Some(group) = self.groups.iter_mut().find(|g| g.kind == used.kind && g.key == key) {
+            group.members.push(used.name.clone());
+            return Ok(());
+        }
+        let combinations = self.combinations(used, workload, &key);
+        let mut step = |text: &str| observer.event(Event::Step(text));
+        let prepared = workload.prepare(PrepareContext {
+            host: self.request.host,
+            parameters: &used.parameters,
+            combinations: &combinations,
+            metrics: &self.request.plan.metrics,
+            postgres: self.request.postgres,
+            workdir: self.request.workdir.clone(),
+            cancel: self.request.cancel.clone(),
+            step: &mut step,
+        })?;
+        self.groups.push(Group { kind: used.kind.clone(), key, members: vec![used.name.clone()], prepared });
+        Ok(())
+    }
+
+    /// The parameters of every arm that will use a session with this key.
+    fn combinations(&self, used: &WorkloadUse, workload: &dyn Workload, key: &str) -> Vec<Parameters> {
+        let sharing: Vec<&WorkloadUse> = self
+            .request
+            .plan
+            .workloads
+            .iter()
+            .filter(|other| other.kind == used.kind && workload.session_key(&other.parameters) == key)
+            .collect();
+        let mut all: Vec<Parameters> = Vec::new();
+        for arm in &self.request.schedule.arms {
+            if let Some(owner) = sharing.iter().find(|w| w.name == arm.workload) {
+                let parameters = parameters_of(owner, arm);
+                if !all.contains(&parameters) {
+                    all.push(parameters);
+                }
+            }
+        }
+        all
+    }
+
+    fn probe_server_knobs(&self, index: usize) -> Result<(), Problem> {
+        let Some(server) = self.groups[index].prepared.postgres() else { return Ok(()) };
+        let context = KnobContext { host: self.request.host, postgres: Some(server), pids: Vec::new() };
+        for name in names(self.request.plan) {
+            if let Some((knob, instance)) = holdup_knobs::find(name).filter(|(knob, _)| knob.prefix().is_some()) {
+                if own_factor(&self.groups[index], name) {
+                    continue;
+                }
+                usable(&format!("factor {name}"), knob.probe(&context, instance), &mut Vec::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts levels in force through the journal; `group` is whose processes and server are meant.
+    fn apply(&mut self, group: Option<usize>, levels: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        let group = group.map(|index| &self.groups[index]);
+        let pids = group.map(|g| g.prepared.scheduled_pids()).filter(|pids| !pids.is_empty());
+        let context = KnobContext {
+            host: self.request.host,
+            postgres: group.and_then(|g| g.prepared.postgres()),
+            pids: pids.unwrap_or_else(|| vec![std::process::id()]),
+        };
+        for (name, level) in levels {
+            let Some((knob, _)) = holdup_knobs::find(name) else { continue };
+            if group.is_some_and(|g| own_factor(g, name)) || (knob.prefix().is_some() && context.postgres.is_none()) {
+                continue;
+            }
+            self.journal.apply(&context, name, &level.value)?;
+        }
+        Ok(())
+    }
+
+    fn group_of(&self, workload: &str) -> Result<usize, Problem> {
+        self.groups
+            .iter()
+            .position(|g| g.members.iter().any(|m| m == workload))
+            .ok_or_else(|| Problem::internal(format!("workload {workload}"), "it was not prepared"))
+    }
+
+    fn facts(&mut self, group: usize) -> Vec<Fact> {
+        let mut all = facts(self.request.host);
+        all.extend(self.groups[group].prepared.facts());
+        all
+    }
+
+    /// Everything of a trial; what was measured until a failure is in `trial`.
+    fn attempt(&mut self, arm: &Arm, seed: u64, trial: &mut Trial) -> Result<(), Problem> {
+        let plan = self.request.plan;
+        let design = &plan.design;
+        let group = self.group_of(&arm.workload)?;
+        let used = plan
+            .workload(&arm.workload)
+            .ok_or_else(|| Problem::internal(format!("workload {}", arm.workload), "it is not in the plan"))?;
+        let levels = levels_of(plan, arm);
+        self.apply(Some(group), &levels).map_err(|p| void(p, "the arm could not be set"))?;
+        self.groups[group].prepared.set(&levels)?;
+        let cancel = self.request.cancel.clone();
+        if !window::sleep(design.settle_ns, &|| cancel.is_cancelled()) {
+            return Err(Problem::interrupted("the trial"));
+        }
+        trial.environment_before = self.facts(group);
+        let connection = self.groups[group].prepared.postgres().map(|server| server.connection_string());
+        let observed = arm.replica != Some(Replica::Unobserved);
+        let collectors: &[String] = if observed { &self.collectors } else { &[] };
+        let mut hooks = CollectorHooks::new(self.request.host, collectors, connection);
+        let parameters = parameters_of(used, arm);
+        let result = self.groups[group].prepared.run(TrialContext {
+            parameters: &parameters,
+            warmup_ns: design.warmup_ns,
+            duration_ns: design.duration_ns,
+            seed,
+            cancel,
+            window: &mut hooks,
+        });
+        (trial.evidence, trial.window) = hooks.finish();
+        let TrialResult { measurements, histograms, notes } = result?;
+        (trial.measurements, trial.histograms, trial.notes) = (measurements, histograms, notes);
+        let after = self.facts(group);
+        trial.environment_moved = holdup_host::moved(&trial.environment_before, &after);
+        steady(trial)
+    }
+
+    /// Puts everything back: knobs first, while the server still answers, then the workloads.
+    fn put_back(&mut self) -> (Vec<String>, Vec<String>) {
+        self.closed = true;
+        let server = self.groups.iter().find_map(|g| g.prepared.postgres());
+        let context = KnobContext { host: self.request.host, postgres: server, pids: Vec::new() };
+        let restored = self.journal.restore_all(&context);
+        let mut left: Vec<String> = restored.left.iter().map(ToString::to_string).collect();
+        let notes = restored.notes;
+        for group in self.groups.drain(..).rev() {
+            if let Err(problem) = group.prepared.close() {
+                left.push(problem.to_string());
+            }
+        }
+        (notes, left)
+    }
+}
+
+impl Session for LocalSession<'_> {
+    fn environment(&mut self) -> Vec<Fact> {
+        let mut all = facts(self.request.host);
+        for group in &mut self.groups {
+            all.extend(group.prepared.facts());
+        }
+        all
+    }
+
+    fn trial(&mut self, arm: &Arm, _spec: &TrialSpec, seed: u64) -> TrialDraft {
+        let mut trial = blank(unix_ns());
+        let problem = self.attempt(arm, seed, &mut trial).err();
+        if let Some(problem) = &problem {
+            trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
+        }
+        trial.ended_unix_ns = unix_ns();
+        TrialDraft { trial, problem }
+    }
+
+    fn close(mut self: Box<Self>) -> Result<Vec<String>, Problem> {
+        let (notes, left) = self.put_back();
+        if left.is_empty() {
+            return Ok(notes);
+        }
+        Err(Problem::new(ProblemKind::NotRestored, "the host was not fully restored", left.join("; ")))
+    }
+}
+
+impl Drop for LocalSession<'_> {
+    fn drop(&mut self) {
+        if !self.closed {
+            // Only reached when opening failed half way; what could not be put back stays in the journal,
+            // where the next start and `holdup restore` find it.
+            let _nothing_to_tell = self.put_back();
+        }
+    }
+}
+
+/// Whether a name is one of the workload's own factors (`postgres.pool`), which look like a knob's.
+fn own_factor(group: &Group, name: &str) -> bool {
+    holdup_workloads::find(&group.kind).is_some_and(|w| w.factors().iter().any(|f| f.name == name))
+}
+
+/// The fixed settings, either those of servers or those of the host.
+fn settings(plan: &Plan, of_server: bool) -> BTreeMap<String, Level> {
+    let is_server = |name: &str| holdup_knobs::find(name).is_some_and(|(knob, _)| knob.prefix().is_some());
+    plan.settings.iter().filter(|(name, _)| is_server(name) == of_server).cloned().collect()
+}
+
+/// The level of everything for an arm: fixed settings, its own levels, and the baseline of the
+/// factors that do not hold for its workload, so that no level of an earlier trial stays.
+fn levels_of(plan: &Plan, arm: &Arm) -> BTreeMap<String, Level> {
+    let mut levels: BTreeMap<String, Level> = plan.settings.iter().cloned().collect();
+    for factor in &plan.factors {
+        if let Some(baseline) = factor.levels.first() {
+            levels.insert(factor.name.clone(), baseline.clone());
+        }
+    }
+    levels.extend(arm.factors.iter().map(|(name, level)| (name.clone(), level.clone())));
+    levels
+}
+
+/// The parameters of an arm: those of its workload, and its place on the axes.
+fn parameters_of(used: &WorkloadUse, arm: &Arm) -> Parameters {
+    let mut parameters = used.parameters.clone();
+    for (axis, level) in &arm.axes {
+        parameters.set(axis, level.value.clone());
+    }
+    parameters
+}
+
+fn void(problem: Problem, why: &str) -> Problem {
+    if matches!(problem.kind, ProblemKind::Interrupted | ProblemKind::Internal) {
+        return problem;
+    }
+    Problem { kind: ProblemKind::Trial, what: why.to_owned(), why: format!("{}: {}", problem.what, problem.why), hint: problem.hint }
+}
+
+/// A trial whose environment moved, or whose clock jumped, does not count.
+fn steady(trial: &Trial) -> Result<(), Problem> {
+    if let Some(jump) = trial.window.as_ref().map(window::clock_jump_ns).filter(|j| j.unsigned_abs() > CLOCK_JUMP_NS) {
+        let jump_ms = jump as f64 / 1e6;
+        return Err(Problem::trial("the wall clock jumped", format!("by {jump_ms:+.1} ms inside the window")));
+    }
+    if trial.environment_moved.is_empty() {
+        return Ok(());
+    }
+    let moved: Vec<String> = trial
+        .environment_moved
+        .iter()
+        .map(|now| {
+            let before = trial.environment_before.iter().find(|f| f.key == now.key).and_then(|f| f.value.as_deref());
+            format!("{} went from {} to {}", now.key, before.unwrap_or("unknown"), now.value.as_deref().unwrap_or("unknown"))
+        })
+        .collect();
+    Err(Problem::trial("the environment moved", moved.join(", ")))
+}
+
+fn blank(started_unix_ns: i64) -> Trial {
+    Trial {
+        seq: 0,
+        session: 0,
+        block: 0,
+        position: 0,
+        arm: 0,
+        attempt: 0,
+        status: TrialStatus::Done,
+        started_unix_ns,
+        ended_unix_ns: started_unix_ns,
+        window: None,
+        measurements: Vec::new(),
+        histograms: Vec::new(),
+        evidence: Vec::new(),
+        environment_before: Vec::new(),
+        environment_moved: Vec::new(),
+        notes: Vec::new(),
+    }
+}

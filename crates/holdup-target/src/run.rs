@@ -1,0 +1,330 @@
+//! The run loop: walks the schedule, repeats void trials, keeps the budget, writes the bundle.
+
+use crate::budget::Pace;
+use crate::session::{Readiness, Session, SessionRequest, Target, TrialDraft};
+use crate::window::unix_ns;
+use holdup_host::Host;
+use holdup_host::lock::HostLock;
+use holdup_model::bundle::{BundleHead, Ending};
+use holdup_model::{Event, Machine, Observer, Plan, Problem, ProblemKind, Schedule, TrialSpec, TrialStatus};
+use holdup_store::Writer;
+use holdup_workloads::{Cancel, PostgresOptions};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// All that a run needs.
+pub struct RunRequest<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The checked plan.
+    pub plan: &'a Plan,
+    /// The plan as TOML.
+    pub plan_source: &'a str,
+    /// The arms and the order.
+    pub schedule: &'a Schedule,
+    /// What relative sizes were resolved against.
+    pub machine: Machine,
+    /// The bundle to write; it must not exist.
+    pub out: &'a Path,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// How to find or reach PostgreSQL.
+    pub postgres: PostgresOptions,
+    /// Where large temporary files go.
+    pub workdir: PathBuf,
+    /// How long to wait for another run on this host to end; zero refuses at once.
+    pub wait: Duration,
+    /// Asks to end.
+    pub cancel: Cancel,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOutcome {
+    /// How it ended; the same as in the bundle.
+    pub ending: Ending,
+    /// Trials that count.
+    pub trials_done: u32,
+    /// Trials that are void.
+    pub trials_void: u32,
+    /// What could not be put back on the host, with the commands that would do it.
+    pub left: Vec<String>,
+}
+
+/// Runs a plan and writes its bundle.
+///
+/// # Errors
+/// Before the first trial: when something that the plan needs cannot work here (nothing was touched
+/// then), when another run is under way, when the bundle cannot be made. Later errors end the run and
+/// are the bundle's ending; only a bundle that cannot be written is an error then.
+pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunOutcome, Problem> {
+    let target = find_target(&request.plan.target)?;
+    if let holdup_model::Availability::Unavailable { reason, remedy } = target.probe(request.host) {
+        let problem = Problem::host(format!("target {}", request.plan.target), reason);
+        return Err(match remedy {
+            Some(remedy) => problem.hint(remedy),
+            None => problem,
+        });
+    }
+    let sessions = SessionRequest {
+        host: request.host,
+        plan: request.plan,
+        schedule: request.schedule,
+        postgres: &request.postgres,
+        workdir: request.workdir.clone(),
+        cancel: request.cancel.clone(),
+    };
+    let readiness = target.ready(&sessions)?;
+    for note in &readiness.notes {
+        observer.event(Event::Note(note));
+    }
+    let _lock = HostLock::take(request.wait, &|| request.cancel.is_cancelled())?;
+    for note in crate::local::recover(request.host)? {
+        observer.event(Event::Note(&note));
+    }
+    let writer = create_bundle(request, &readiness)?;
+    let mut walk = Walk::new(request, writer);
+    let estimate_ns = walk.pace.left_ns(walk.planned()).min(request.plan.design.budget_ns.unwrap_or(u64::MAX));
+    observer.event(Event::Begin { trials: walk.planned(), estimate_ns });
+    let ending = walk.sessions(target, &sessions, observer)?;
+    observer.event(Event::End);
+    let Walk { writer, done, void, left, .. } = walk;
+    writer.finish(&ending)?;
+    Ok(RunOutcome { ending, trials_done: done, trials_void: void, left })
+}
+
+fn find_target(id: &str) -> Result<&'static dyn Target, Problem> {
+    crate::find(id).ok_or_else(|| {
+        let known: Vec<&str> = crate::targets::ALL.iter().map(|t| t.meta().id).collect();
+        Problem::usage(format!("target `{id}`"), "there is no such target").hint(format!("targets: {}", known.join(", ")))
+    })
+}
+
+fn create_bundle(request: &RunRequest<'_>, readiness: &Readiness) -> Result<Writer, Problem> {
+    let created_unix_ns = unix_ns();
+    let head = BundleHead {
+        run_id: format!("{:016x}{:08x}", created_unix_ns, std::process::id()),
+        holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: request.command.clone(),
+        created_unix_ns,
+        target: request.plan.target.clone(),
+        emulated: None,
+        machine: request.machine,
+    };
+    Writer::create(
+        request.out,
+        &head,
+        request.plan,
+        request.plan_source,
+        request.schedule,
+        &readiness.metrics,
+        &readiness.collectors,
+    )
+}
+
+/// The state of a run under way.
+struct Walk<'a> {
+    request: &'a RunRequest<'a>,
+    writer: Writer,
+    pace: Pace,
+    begun: Instant,
+    seq: u32,
+    done: u32,
+    void: u32,
+    left: Vec<String>,
+}
+
+/// Why a walk through one session ended.
+enum Turn {
+    /// All its blocks were run.
+    Through,
+    /// The run ends.
+    Ends(Ending),
+}
+
+/// How often a session that broke is opened anew before the run gives up.
+const REOPENINGS: u32 = 3;
+
+impl<'a> Walk<'a> {
+    fn new(request: &'a RunRequest<'a>, writer: Writer) -> Self {
+        let design = &request.plan.design;
+        let planned_ns = design.settle_ns.saturating_add(design.warmup_ns).saturating_add(design.duration_ns);
+        Walk {
+            request,
+            writer,
+            pace: Pace::new(planned_ns),
+            begun: Instant::now(),
+            seq: 0,
+            done: 0,
+            void: 0,
+            left: Vec::new(),
+        }
+    }
+
+    fn planned(&self) -> u32 {
+        u32::try_from(self.request.schedule.trials.len()).unwrap_or(u32::MAX)
+    }
+
+    fn log(&mut self, text: &str, observer: &mut dyn Observer) -> Result<(), Problem> {
+        observer.event(Event::Note(text));
+        self.writer.log(unix_ns(), text)
+    }
+
+    /// Runs every session. The error is a bundle that cannot be written; the host is restored then too.
+    fn sessions(
+        &mut self,
+        target: &dyn Target,
+        sessions: &SessionRequest<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Ending, Problem> {
+        let trials = &self.request.schedule.trials;
+        let mut next = 0;
+        let mut reopenings = 0;
+        while next < trials.len() {
+            let number = trials[next].session;
+            let mut session = match target.open(sessions, observer) {
+                Ok(session) => session,
+                Err(problem) if problem.kind == ProblemKind::Interrupted => return Ok(Ending::Interrupted),
+                Err(problem) => return Ok(Ending::Failed { reason: problem.to_string() }),
+            };
+            let facts = session.environment();
+            let turn = self
+                .writer
+                .add_environment(number, &facts)
+                .and_then(|()| self.blocks(session.as_mut(), number, &mut next, observer));
+            let closed = self.close(session, observer);
+            match turn {
+                Ok(Turn::Through) => {}
+                Ok(Turn::Ends(ending)) => {
+                    closed?;
+                    return Ok(ending);
+                }
+                Err(broken) if broken.kind == ProblemKind::Host && reopenings < REOPENINGS => {
+                    reopenings += 1;
+                    self.log(&format!("the session broke and is opened anew: {}: {}", broken.what, broken.why), observer)?;
+                }
+                Err(broken) if matches!(broken.kind, ProblemKind::Host | ProblemKind::Trial) => {
+                    return Ok(Ending::Failed { reason: broken.to_string() });
+                }
+                Err(unwritable) => return Err(unwritable),
+            }
+            closed?;
+        }
+        Ok(Ending::Complete)
+    }
+
+    fn close(&mut self, session: Box<dyn Session + '_>, observer: &mut dyn Observer) -> Result<(), Problem> {
+        match session.close() {
+            Ok(notes) => {
+                for note in notes {
+                    self.log(&note, observer)?;
+                }
+                Ok(())
+            }
+            Err(problem) => {
+                let text = problem.to_string();
+                self.left.push(text.clone());
+                self.log(&text, observer)
+            }
+        }
+    }
+
+    /// Runs the blocks of one session from `next` on. An error of kind `Host` means that the session broke.
+    fn blocks(
+        &mut self,
+        session: &mut dyn Session,
+        number: u32,
+        next: &mut usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Turn, Problem> {
+        let trials = &self.request.schedule.trials;
+        while let Some(spec) = trials.get(*next).filter(|spec| spec.session == number) {
+            if spec.position == 0 && !self.has_time_for_block(spec.block) {
+                return Ok(Turn::Ends(Ending::Budget));
+            }
+            match self.trial(session, spec, observer)? {
+                Turn::Through => *next += 1,
+                ends @ Turn::Ends(_) => return Ok(ends),
+            }
+        }
+        Ok(Turn::Through)
+    }
+
+    fn has_time_for_block(&self, block: u32) -> bool {
+        let size = self.request.schedule.trials.iter().filter(|t| t.block == block).count();
+        let spent_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        // The first block is always begun: a budget that is too small must still give an answer, "undecided".
+        self.seq == 0 || self.pace.fits(self.request.plan.design.budget_ns, spent_ns, u32::try_from(size).unwrap_or(u32::MAX))
+    }
+
+    /// Runs one planned trial with its repeats.
+    fn trial(
+        &mut self,
+        session: &mut dyn Session,
+        spec: &TrialSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Turn, Problem> {
+        let arm = &self.request.schedule.arms[spec.arm as usize];
+        for attempt in 0..=self.request.plan.design.retries {
+            if self.request.cancel.is_cancelled() {
+                return Ok(Turn::Ends(Ending::Interrupted));
+            }
+            let left = self.planned().saturating_sub(spec.seq);
+            observer.event(Event::TrialBegin {
+                number: self.seq + 1,
+                of: self.planned().max(self.seq + 1),
+                arm,
+                left_ns: self.pace.left_ns(left),
+            });
+            let began = Instant::now();
+            let draft = session.trial(arm, spec, trial_seed(self.request.plan.design.seed, self.seq));
+            let problem = self.keep(draft, spec, attempt, observer)?;
+            self.pace.saw(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            match problem {
+                None => return Ok(Turn::Through),
+                Some(p) if p.kind == ProblemKind::Interrupted => return Ok(Turn::Ends(Ending::Interrupted)),
+                Some(p) if p.kind == ProblemKind::Trial => {}
+                Some(p) => return Err(p.of_kind(ProblemKind::Host)),
+            }
+        }
+        Ok(Turn::Through)
+    }
+
+    /// Numbers a trial, writes it, tells it. Gives back the problem that made it void.
+    fn keep(
+        &mut self,
+        draft: TrialDraft,
+        spec: &TrialSpec,
+        attempt: u32,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Problem>, Problem> {
+        let mut trial = draft.trial;
+        trial.seq = self.seq;
+        trial.session = spec.session;
+        trial.block = spec.block;
+        trial.position = spec.position;
+        trial.arm = spec.arm;
+        trial.attempt = attempt;
+        self.seq += 1;
+        match trial.status {
+            TrialStatus::Done => self.done += 1,
+            TrialStatus::Void { .. } => self.void += 1,
+        }
+        self.writer.add_trial(&trial).map_err(|p| p.of_kind(unwritable(p.kind)))?;
+        observer.event(Event::TrialEnd { trial: &trial, arm: &self.request.schedule.arms[spec.arm as usize] });
+        Ok(draft.problem)
+    }
+}
+
+/// A bundle that cannot be written must not be taken for a session that broke.
+fn unwritable(kind: ProblemKind) -> ProblemKind {
+    if kind == ProblemKind::Internal { kind } else { ProblemKind::Usage }
+}
+
+/// A seed for each trial, from the plan's seed and the trial's place: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+fn trial_seed(seed: u64, seq: u32) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(seq) + 1));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,79 @@
+//! What a target is: something that opens sessions and runs trials in them.
+
+use holdup_host::Host;
+use holdup_model::bundle::CollectorState;
+use holdup_model::{Arm, Availability, Fact, Meta, Metric, Observer, Plan, Problem, Schedule, Trial, TrialSpec};
+use holdup_workloads::{Cancel, PostgresOptions};
+use std::path::PathBuf;
+
+/// What a session needs to know.
+pub struct SessionRequest<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The checked plan.
+    pub plan: &'a Plan,
+    /// The arms.
+    pub schedule: &'a Schedule,
+    /// How to find or reach PostgreSQL.
+    pub postgres: &'a PostgresOptions,
+    /// Where large temporary files go.
+    pub workdir: PathBuf,
+    /// Asks to end.
+    pub cancel: Cancel,
+}
+
+/// What was found before anything was touched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Readiness {
+    /// The metrics of each workload, as (workload name in the plan, metric).
+    pub metrics: Vec<(String, Metric)>,
+    /// The collectors that the plan asked for, and whether they can work.
+    pub collectors: Vec<CollectorState>,
+    /// What each factor and setting of the plan changes on the host, as (factor, in words).
+    pub touches: Vec<(String, String)>,
+    /// What is worth saying before the run starts (a collector or a workload that works in part).
+    pub notes: Vec<String>,
+}
+
+/// A trial as a session brings it; the loop adds its numbers.
+pub struct TrialDraft {
+    /// The trial, with `seq`, `session`, `block`, `position`, `attempt` and `arm` still zero.
+    pub trial: Trial,
+    /// The problem that made it void, with its kind.
+    pub problem: Option<Problem>,
+}
+
+/// Somewhere trials run.
+pub trait Target: Sync {
+    /// What it says about itself.
+    fn meta(&self) -> &'static Meta;
+    /// Whether it can work here. Never writes.
+    fn probe(&self, host: &Host) -> Availability;
+    /// Whether all that the plan needs can be had. Touches nothing.
+    ///
+    /// # Errors
+    /// When something that the plan needs cannot work here.
+    fn ready(&self, request: &SessionRequest<'_>) -> Result<Readiness, Problem>;
+    /// Opens a session: a fresh cluster, later a boot.
+    ///
+    /// # Errors
+    /// When it cannot be opened; nothing is left behind.
+    fn open<'a>(
+        &self,
+        request: &'a SessionRequest<'a>,
+        observer: &mut dyn Observer,
+    ) -> Result<Box<dyn Session + 'a>, Problem>;
+}
+
+/// An open session.
+pub trait Session {
+    /// The environment at its begin.
+    fn environment(&mut self) -> Vec<Fact>;
+    /// Runs one trial of an arm: set, settle, warm up, measure, collect, check.
+    fn trial(&mut self, arm: &Arm, spec: &TrialSpec, seed: u64) -> TrialDraft;
+    /// Puts the host back and ends what was started; says what could not be put back.
+    ///
+    /// # Errors
+    /// When something is left.
+    fn close(self: Box<Self>) -> Result<Vec<String>, Problem>;
+}

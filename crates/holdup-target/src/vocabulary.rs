@@ -1,0 +1,31 @@
+//! What plans may name, made from the catalogues.
+
+use holdup_model::catalogue::{KnobWords, Vocabulary, WorkloadWords};
+
+/// Every workload, knob, collector and target, as the plan checker wants them.
+pub fn vocabulary() -> Vocabulary {
+    Vocabulary {
+        workloads: holdup_workloads::workloads::ALL
+            .iter()
+            .map(|w| WorkloadWords {
+                id: w.meta().id,
+                parameters: w.parameters(),
+                factors: w.factors(),
+                metrics: w.metrics(&[]).into_iter().map(|m| m.id).collect(),
+                primary_metric: w.primary_metric(),
+                has_postgres: w.has_postgres(),
+            })
+            .collect(),
+        knobs: holdup_knobs::knobs::ALL
+            .iter()
+            .map(|k| KnobWords { id: k.meta().id, prefix: k.prefix(), values: k.values() })
+            .collect(),
+        collectors: holdup_evidence::collectors::ALL.iter().map(|c| c.meta().id).collect(),
+        default_collectors: holdup_evidence::collectors::ALL
+            .iter()
+            .filter(|c| c.is_default())
+            .map(|c| c.meta().id)
+            .collect(),
+        targets: crate::targets::ALL.iter().map(|t| t.meta().id).collect(),
+    }
+}

@@ -1,0 +1,142 @@
+//! The window of a trial: when it opens, the collectors start; when it closes, they stop.
+
+use holdup_evidence::{CollectContext, Collecting, Subject};
+use holdup_host::Host;
+use holdup_model::{Collected, Coverage, EvidenceItem, Problem, SelfCost, Window};
+use holdup_workloads::WindowHooks;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How far CLOCK_REALTIME may move against CLOCK_MONOTONIC inside a window before the trial is
+/// void: latencies that a program logs with wall-clock times would be wrong by as much.
+pub(crate) const CLOCK_JUMP_NS: u64 = 5_000_000;
+
+/// ns since 1970.
+pub(crate) fn unix_ns() -> i64 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => -i64::try_from(before.duration().as_nanos()).unwrap_or(i64::MAX),
+    }
+}
+
+/// Starts and stops the collectors of one trial.
+pub(crate) struct CollectorHooks<'a> {
+    host: &'a Host,
+    collectors: &'a [String],
+    postgres: Option<String>,
+    running: Vec<(&'a str, Box<dyn Collecting>)>,
+    begin: Option<(Instant, i64)>,
+    collected: Vec<Collected>,
+    window: Option<Window>,
+}
+
+impl<'a> CollectorHooks<'a> {
+    pub(crate) fn new(host: &'a Host, collectors: &'a [String], postgres: Option<String>) -> Self {
+        CollectorHooks { host, collectors, postgres, running: Vec::new(), begin: None, collected: Vec::new(), window: None }
+    }
+
+    /// What was collected, and the window if it was opened and closed.
+    pub(crate) fn finish(mut self) -> (Vec<Collected>, Option<Window>) {
+        if self.window.is_none() && self.begin.is_some() {
+            // The workload failed between the two moments: stop what runs, keep what it saw.
+            let _closed = self.close();
+            self.window = None;
+        }
+        (self.collected, self.window)
+    }
+}
+
+impl WindowHooks for CollectorHooks<'_> {
+    fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
+        let subjects = subjects.iter().map(|(role, pid)| Subject { role: role.clone(), pid: *pid }).collect();
+        let context = CollectContext { host: self.host.clone(), subjects, postgres: self.postgres.clone() };
+        for id in self.collectors {
+            let Some(collector) = holdup_evidence::find(id) else {
+                return Err(Problem::internal(format!("collector {id}"), "the checked plan names one that does not exist"));
+            };
+            match collector.start(&context) {
+                Ok(running) => self.running.push((id, running)),
+                Err(problem) => self.collected.push(absent(id, collector.produces(), &problem)),
+            }
+        }
+        self.begin = Some((Instant::now(), unix_ns()));
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<Window, Problem> {
+        let (end, end_unix_ns) = (Instant::now(), unix_ns());
+        let Some((begin, begin_unix_ns)) = self.begin else {
+            return Err(Problem::internal("window", "it was closed before it was opened"));
+        };
+        // Stopped in the reverse order, so that the collector that started last saw least of the others' work.
+        for (_, running) in self.running.drain(..).rev() {
+            self.collected.push(running.stop());
+        }
+        self.collected.sort_by_key(|c| self.collectors.iter().position(|id| *id == c.collector));
+        let length = end.saturating_duration_since(begin);
+        let window = Window {
+            begin_unix_ns,
+            end_unix_ns,
+            length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
+        };
+        self.window = Some(window);
+        Ok(window)
+    }
+}
+
+/// How far the wall clock jumped inside a window, ns, forwards positive.
+pub(crate) fn clock_jump_ns(window: &Window) -> i64 {
+    let by_wall = window.end_unix_ns.saturating_sub(window.begin_unix_ns);
+    by_wall.saturating_sub(i64::try_from(window.length_ns).unwrap_or(i64::MAX))
+}
+
+/// A collector that could not start brings its items as absent, with the reason.
+fn absent(id: &str, produces: &[(&str, &str, &str)], problem: &Problem) -> Collected {
+    let reason = format!("{}: {}", problem.what, problem.why);
+    Collected {
+        collector: id.to_owned(),
+        items: produces.iter().map(|(name, unit, _)| EvidenceItem::absent(*name, *unit, reason.clone())).collect(),
+        coverage: Coverage { seen: 0, lost: 0, notes: vec![reason] },
+        cost: SelfCost::default(),
+    }
+}
+
+/// Sleeps, looking every 20 ms whether it should end. Returns whether it slept to the end.
+pub(crate) fn sleep(duration_ns: u64, cancelled: &dyn Fn() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_nanos(duration_ns);
+    loop {
+        if cancelled() {
+            return false;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(20)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_of_the_wall_clock_shows_in_the_window() {
+        let window = |begin: i64, end: i64, length_ns: u64| Window { begin_unix_ns: begin, end_unix_ns: end, length_ns };
+        assert_eq!(clock_jump_ns(&window(0, 1_000, 1_000)), 0);
+        assert_eq!(clock_jump_ns(&window(0, 3_601_000_000_000, 1_000_000_000)), 3_600_000_000_000);
+        assert_eq!(clock_jump_ns(&window(5_000_000_000, 1_000_000_000, 1_000_000_000)), -5_000_000_000);
+    }
+
+    #[test]
+    fn a_sleep_ends_when_it_is_cancelled() {
+        assert!(!sleep(u64::MAX / 4, &|| true));
+        assert!(sleep(0, &|| false));
+    }
+
+    #[test]
+    fn a_window_that_was_never_opened_cannot_close() {
+        let host = Host::at("/nonexistent");
+        let mut hooks = CollectorHooks::new(&host, &[], None);
+        assert!(hooks.close().is_err());
+    }
+}
