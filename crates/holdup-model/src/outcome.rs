@@ -163,9 +163,13 @@ pub struct QuantileValue {
 pub struct ArmMetric {
     /// The metric's id.
     pub metric: String,
-    /// Estimate of the mean over blocks, in the metric's unit; `None` when nothing was measured.
+    /// Geometric mean over the blocks in the metric's unit (the arithmetic one when a value is zero or less);
+    /// there even when an interval cannot be had. `None` when nothing was measured.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// Estimate of the mean over blocks, in the metric's unit; `None` when there is no interval.
     pub mean: Option<Estimate>,
-    /// Why there is none.
+    /// Why there is no estimate.
     pub absent: Option<String>,
 }
 
