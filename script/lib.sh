@@ -1,0 +1,59 @@
+# Shared by the scripts of this folder; sourced, not run.
+# shellcheck shell=sh
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "error: $*"; exit 3; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"
+    elif command -v sudo >/dev/null 2>&1; then sudo "$@"
+    else die "'$*' needs root, and there is no sudo"
+    fi
+}
+
+# need_packages PACKAGE...: installs those that dpkg does not know, after saying which.
+need_packages() {
+    missing=
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
+    command -v apt-get >/dev/null 2>&1 || die "these packages are missing, and there is no apt-get:$missing"
+    say "installing with apt-get:$missing"
+    as_root apt-get update -q >&2
+    # shellcheck disable=SC2086 # a list of words on purpose
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >&2
+}
+
+# PostgreSQL without the cluster that Debian's package makes and starts, because that one opens a port.
+need_postgresql() {
+    if command -v pg_config >/dev/null 2>&1 && [ -x "$(pg_config --bindir)/postgres" ]; then return 0; fi
+    for binary in /usr/lib/postgresql/*/bin/postgres /usr/pgsql-*/bin/postgres; do
+        if [ -x "$binary" ]; then return 0; fi
+    done
+    need_packages postgresql-common
+    conf=/etc/postgresql-common/createcluster.conf
+    say "installing PostgreSQL without its main cluster: nothing is started and no port is opened"
+    as_root cp "$conf" "$conf.before-holdup"
+    printf 'create_main_cluster = false\n' | as_root tee -a "$conf" >/dev/null
+    need_packages postgresql || { as_root mv "$conf.before-holdup" "$conf"; exit 3; }
+    as_root mv "$conf.before-holdup" "$conf"
+}
+
+need_rust() {
+    [ -r "${CARGO_HOME:-$HOME/.cargo}/env" ] && . "${CARGO_HOME:-$HOME/.cargo}/env"
+    command -v cargo >/dev/null 2>&1 && return 0
+    need_packages curl ca-certificates
+    say "installing Rust with rustup into ${CARGO_HOME:-$HOME/.cargo} (there is no cargo)"
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --default-toolchain none >&2
+    . "${CARGO_HOME:-$HOME/.cargo}/env"
+}
+
+# Builds the one static binary and prints its path.
+build_release() {
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    # An explicit target keeps the flag away from build scripts and procedural macros.
+    cargo build --locked --release --package holdup --target "$host" \
+        --config "target.$host.rustflags=['-C','target-feature=+crt-static']" >&2
+    printf '%s\n' "${CARGO_TARGET_DIR:-target}/$host/release/holdup"
+}
