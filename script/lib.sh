@@ -40,13 +40,22 @@ need_postgresql() {
     as_root mv "$conf.before-holdup" "$conf"
 }
 
+# A cargo that is new enough, or rustup, which brings the toolchain of rust-toolchain.toml.
 need_rust() {
-    [ -r "${CARGO_HOME:-$HOME/.cargo}/env" ] && . "${CARGO_HOME:-$HOME/.cargo}/env"
-    command -v cargo >/dev/null 2>&1 && return 0
+    # shellcheck disable=SC1091 # rustup's own file, there or not
+    if [ -r "${CARGO_HOME:-$HOME/.cargo}/env" ]; then . "${CARGO_HOME:-$HOME/.cargo}/env"; fi
+    if command -v rustup >/dev/null 2>&1; then
+        cargo --version >/dev/null 2>&1 || rustup toolchain install >&2
+        return 0
+    fi
+    minor=$(cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\).*/\1/p')
+    [ "${minor:-0}" -lt 95 ] || return 0
     need_packages curl ca-certificates
-    say "installing Rust with rustup into ${CARGO_HOME:-$HOME/.cargo} (there is no cargo)"
+    say "installing Rust with rustup into ${CARGO_HOME:-$HOME/.cargo} (cargo 1.95 or newer is not there)"
     curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --default-toolchain none >&2
+    # shellcheck disable=SC1091
     . "${CARGO_HOME:-$HOME/.cargo}/env"
+    rustup toolchain install >&2
 }
 
 # Builds the one static binary and prints its path.

@@ -53,6 +53,10 @@ pub struct Factor {
     /// The names of the workloads that it holds for; empty for all.
     #[serde(default)]
     pub workloads: Vec<String>,
+    /// `optional = true` in a plan: where the knob cannot be used, the factor is left out before the
+    /// schedule is made, and the bundle's log says so. Never true for an axis.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 /// A level: its value and how the user wrote it.
