@@ -3,11 +3,14 @@
 //! Everything goes through a [`Host`], which has a root: `/` for the real one,
 //! a captured tree for `--root DIR` and tests. Errors carry the path.
 
+pub mod environment;
 mod error;
 mod fs;
 pub mod lock;
 
 pub mod postgres;
+pub mod process;
+pub mod state;
 
 pub use error::HostError;
 pub use fs::{HostFs, RealFs};

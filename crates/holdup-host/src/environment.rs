@@ -1,0 +1,37 @@
+//! The environment variables that holdup goes by, all in one place.
+//!
+//! Nothing else in holdup's host layer reads the environment; a plan's `${NAME}` is the plan's own affair.
+
+/// An environment variable that changes what holdup does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, one line.
+    pub summary: &'static str,
+}
+
+/// Where holdup keeps its own files, such as the undo journal.
+pub const STATE_DIR: Variable = Variable {
+    name: "HOLDUP_STATE_DIR",
+    summary: "the folder for holdup's own files, such as the undo journal (an absolute path)",
+};
+
+/// The base of the state folder for an ordinary user.
+pub const XDG_STATE_HOME: Variable = Variable {
+    name: "XDG_STATE_HOME",
+    summary: "for an ordinary user the state folder is `holdup` in here (an absolute path; default ~/.local/state)",
+};
+
+/// The home folder of the user.
+pub const HOME: Variable = Variable { name: "HOME", summary: "the home folder, for ~/.local/state/holdup" };
+
+/// Every variable.
+pub const ALL: &[Variable] = &[STATE_DIR, XDG_STATE_HOME, HOME];
+
+impl Variable {
+    /// Its value; `None` when it is not set, empty, or not UTF-8.
+    pub fn get(&self) -> Option<String> {
+        std::env::var(self.name).ok().filter(|value| !value.is_empty())
+    }
+}
