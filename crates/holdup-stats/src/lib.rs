@@ -1,2 +1,57 @@
 //! Estimates, intervals, verdicts.
+//!
+//! Pure numbers: no clock, no files, no randomness. What is computed, with its
+//! formulae and limits, stands in `docs/statistics.md`.
+//!
+//! Everything goes through [`Effect`]: made from blocks ([`Effect::paired`],
+//! [`Effect::unpaired`]), asked for intervals ([`Effect::estimate`]), p values and a
+//! verdict ([`judge`]). How an effect is made may change; what it answers does not.
 #![forbid(unsafe_code)]
+
+pub mod drift;
+pub mod effect;
+pub mod holm;
+pub mod littles_law;
+pub mod noise;
+pub mod pieces;
+pub mod quantiles;
+pub mod students_t;
+pub mod verdict;
+
+pub use drift::{Drift, DriftPoint, drift};
+pub use effect::{Effect, geometric_mean, mean_estimate, mean_over_blocks, ratio_paired, ratio_unpaired};
+pub use holm::holm;
+pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, littles_law};
+pub use noise::{NoiseFloor, noise_floor};
+pub use pieces::{BlockPair, BlockValue};
+pub use quantiles::{
+    CURVE_QUANTILES, MIN_SAMPLES_BEYOND, QuantileShift, TABLE_QUANTILES, is_thin, quantile_shift, quantile_table,
+};
+pub use verdict::{ALPHA, MIN_BLOCKS, Power, judge, judge_corrected};
+
+use std::fmt;
+
+/// Confidence of every interval that is shown.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Why there is no number. A reason, never a made-up number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoEstimate {
+    /// Why, in a few words, lower case, without a full stop.
+    pub reason: String,
+}
+
+impl NoEstimate {
+    /// A reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        NoEstimate { reason: reason.into() }
+    }
+}
+
+impl fmt::Display for NoEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for NoEstimate {}

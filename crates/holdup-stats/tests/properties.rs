@@ -1,0 +1,125 @@
+//! Arbitrary numbers: an answer or a reason, never a panic, never NaN.
+
+use holdup_model::{Histogram, Verdict};
+use holdup_stats::{
+    BlockPair, BlockValue, DriftPoint, Effect, drift, holm, judge, judge_corrected, littles_law, mean_estimate,
+    noise_floor, quantile_shift, quantile_table, ratio_paired, ratio_unpaired, students_t,
+};
+use proptest::prelude::*;
+
+fn any_number() -> impl Strategy<Value = f64> + Clone {
+    prop_oneof![
+        3 => any::<f64>(),
+        3 => 1e-3..1e6_f64,
+        1 => Just(0.0),
+        1 => Just(1.0),
+        1 => prop_oneof![
+            Just(f64::NAN),
+            Just(f64::INFINITY),
+            Just(f64::MAX),
+            Just(f64::MIN_POSITIVE),
+            Just(5e-324),
+            Just(-1.0),
+        ],
+    ]
+}
+
+fn good_number() -> impl Strategy<Value = f64> + Clone {
+    prop_oneof![1e-3..1e6_f64, Just(1.0), Just(f64::MAX), Just(5e-324)]
+}
+
+fn any_pairs(number: impl Strategy<Value = f64> + Clone) -> impl Strategy<Value = Vec<BlockPair>> {
+    let pair = (0..3_u32, 0..6_u32, number.clone(), number);
+    prop::collection::vec(pair.prop_map(|(session, block, a, b)| BlockPair { session, block, a, b }), 0..12)
+}
+
+fn sound(e: &holdup_model::Estimate) {
+    assert!(e.value.is_finite() && e.low.is_finite() && e.high.is_finite(), "{e:?}");
+    let slack = 1e-9;
+    assert!(e.low > 0.0 && e.low <= e.value * (1.0 + slack) && e.value <= e.high * (1.0 + slack), "{e:?}");
+    assert!(e.n >= 2 && !e.method.is_empty(), "{e:?}");
+}
+
+fn sound_effect(effect: &Effect, margin: f64) {
+    if let Ok(e) = effect.estimate(0.95) {
+        sound(&e);
+    }
+    assert!((0.0..=1.0).contains(&effect.p_difference()), "{effect:?}");
+    assert!((0.0..=1.0).contains(&effect.p_equivalence(margin)), "{effect:?}");
+    for verdict in [judge(effect, margin), judge_corrected(effect, margin, margin, 7)] {
+        if let Verdict::Undecided { reason, blocks_needed } = verdict {
+            assert!(!reason.is_empty());
+            assert!(blocks_needed.is_none_or(|n| (1..=1000).contains(&n)), "{blocks_needed:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pairs(p in any_pairs(any_number()), q in any_pairs(good_number()), confidence in any_number(), margin in any_number()) {
+        for pairs in [&p, &q] {
+            match Effect::paired(pairs) {
+                Ok(effect) => sound_effect(&effect, margin),
+                Err(no) => prop_assert!(!no.reason.is_empty()),
+            }
+            if let Ok(e) = ratio_paired(pairs, confidence) {
+                sound(&e);
+            }
+            if let Ok(floor) = noise_floor(pairs) {
+                prop_assert!(floor.floor.is_finite() && floor.floor >= 0.0, "{floor:?}");
+            }
+        }
+        if p.iter().any(|p| [p.a, p.b].iter().any(|v| !(v.is_finite() && *v > 0.0))) {
+            prop_assert!(Effect::paired(&p).is_err(), "a value without logarithm gave a number: {p:?}");
+        }
+    }
+
+    #[test]
+    fn sides(p in any_pairs(any_number()), q in any_pairs(good_number()), margin in any_number()) {
+        for pairs in [&p, &q] {
+            let side = |pick: fn(&BlockPair) -> f64| -> Vec<BlockValue> {
+                pairs.iter().map(|p| BlockValue { session: p.session, block: p.block, value: pick(p) }).collect()
+            };
+            let (a, b) = (side(|p| p.a), side(|p| p.b));
+            if let Ok(effect) = Effect::unpaired(&a, &b) {
+                sound_effect(&effect, margin);
+            }
+            if let Ok(e) = ratio_unpaired(&a, &b, 0.95) {
+                sound(&e);
+            }
+            if let Ok(e) = mean_estimate(&a.iter().map(|v| v.value).collect::<Vec<_>>(), 0.95) {
+                sound(&e);
+            }
+        }
+    }
+
+    #[test]
+    fn the_rest(values in prop::collection::vec(any_number(), 0..40), x in any_number(), y in any_number(), z in any_number()) {
+        let adjusted = holm(&values);
+        prop_assert_eq!(adjusted.len(), values.len());
+        prop_assert!(adjusted.iter().all(|p| (0.0..=1.0).contains(p)));
+        let points: Vec<DriftPoint> =
+            (0_u32..).zip(&values).map(|(i, &value)| DriftPoint { arm: i % 3, value }).collect();
+        if let Ok(d) = drift(&points) {
+            prop_assert!([d.rank_correlation, d.p, d.change, d.autocorrelation, d.autocorrelation_p]
+                .iter().all(|v| v.is_finite()), "{d:?}");
+        }
+        if let Ok(law) = littles_law(x, y, z, 0.0) {
+            prop_assert!(law.deviation.is_finite() && law.found.is_finite());
+        }
+        if let Some(t) = students_t::quantile(x, y) {
+            prop_assert!(t.is_finite());
+        }
+        if let Some(p) = students_t::below(x, y) {
+            prop_assert!((0.0..=1.0).contains(&p));
+        }
+        let mut h = Histogram::new();
+        for v in &values {
+            h.record_ns(v.abs() as u64);
+        }
+        prop_assert!(quantile_table(&h, &[x, y, z]).iter().all(|q| q.value_ns.is_finite()));
+        prop_assert!(quantile_shift(&h, &h).iter().all(|q| q.ratio.is_finite()));
+    }
+}
