@@ -1,5 +1,6 @@
 //! The file operations that a host is made of, and the real ones.
 
+use crate::system::{self, Scheduling};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -20,6 +21,33 @@ pub trait HostFs: Send + Sync {
     fn replace_synced(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// Removes a file, synced; a missing one is no error.
     fn remove_synced(&self, path: &Path) -> io::Result<()>;
+
+    /// At most the first `longest` bytes of a file: some files of /proc grow with the number of CPUs.
+    fn read_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = self.read(path)?;
+        bytes.truncate(longest);
+        Ok(bytes)
+    }
+    /// Whether this is the running system itself, so that system calls speak of the host of these files.
+    fn is_live(&self) -> bool {
+        false
+    }
+    /// How a task is scheduled.
+    fn scheduling(&self, _tid: u32) -> io::Result<Scheduling> {
+        Err(not_live())
+    }
+    /// Sets how a task is scheduled.
+    fn set_scheduling(&self, _tid: u32, _wanted: Scheduling) -> io::Result<()> {
+        Err(not_live())
+    }
+    /// The kernel's log.
+    fn kernel_log(&self) -> io::Result<Vec<u8>> {
+        Err(not_live())
+    }
+}
+
+fn not_live() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "these files are not those of the running system")
 }
 
 /// The real file system, below a root.
@@ -65,6 +93,12 @@ impl HostFs for RealFs {
         }
     }
 
+    fn read_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.below(path))?.take(longest as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.below(path))? {
@@ -107,5 +141,21 @@ impl HostFs for RealFs {
             Some(folder) => File::open(folder)?.sync_all(),
             None => Ok(()),
         }
+    }
+
+    fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    fn scheduling(&self, tid: u32) -> io::Result<Scheduling> {
+        if self.is_live() { system::scheduling(tid) } else { Err(not_live()) }
+    }
+
+    fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> io::Result<()> {
+        if self.is_live() { system::set_scheduling(tid, wanted) } else { Err(not_live()) }
+    }
+
+    fn kernel_log(&self) -> io::Result<Vec<u8>> {
+        if self.is_live() { system::kernel_log() } else { Err(not_live()) }
     }
 }

@@ -5,15 +5,21 @@
 
 pub mod environment;
 mod error;
+mod facts;
+pub mod fake;
 mod fs;
 pub mod lock;
-
+mod machine;
 pub mod postgres;
 pub mod process;
 pub mod state;
+mod system;
 
 pub use error::HostError;
+pub use facts::{Preempt, facts, moved, preempt};
 pub use fs::{HostFs, RealFs};
+pub use machine::{cpu_list, machine};
+pub use system::Scheduling;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -114,5 +120,45 @@ impl Host {
     /// When it cannot be removed.
     pub fn remove_synced(&self, path: &str) -> Result<(), HostError> {
         self.fs.remove_synced(Path::new(path)).map_err(|e| HostError::new("remove", path, &e))
+    }
+
+    /// At most the first `longest` bytes of a file, as text. For files of /proc that grow with the machine.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_head(&self, path: &str, longest: usize) -> Result<String, HostError> {
+        let head = self.fs.read_head(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))?;
+        Ok(String::from_utf8_lossy(&head).into_owned())
+    }
+
+    /// Whether this is the running system itself, not a captured tree: only then do pids and clocks mean anything.
+    pub fn is_live(&self) -> bool {
+        self.fs.is_live()
+    }
+
+    /// How a task (a thread) is scheduled.
+    ///
+    /// # Errors
+    /// When there is no such task, or the host is a captured tree.
+    pub fn scheduling(&self, tid: u32) -> Result<Scheduling, HostError> {
+        self.fs.scheduling(tid).map_err(|e| HostError::new("read", &format!("the scheduling of task {tid}"), &e))
+    }
+
+    /// Sets how a task (a thread) is scheduled.
+    ///
+    /// # Errors
+    /// When the kernel does not permit it, there is no such task, or the host is a captured tree.
+    pub fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> Result<(), HostError> {
+        let what = || format!("the scheduling of task {tid}");
+        self.fs.set_scheduling(tid, wanted).map_err(|e| HostError::new("set", &what(), &e))
+    }
+
+    /// The kernel's log as far as its ring buffer reaches; bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// When it may not be read (`kernel.dmesg_restrict`), or the host is a captured tree.
+    pub fn kernel_log(&self) -> Result<String, HostError> {
+        let log = self.fs.kernel_log().map_err(|e| HostError::new("read", "the kernel's log", &e))?;
+        Ok(String::from_utf8_lossy(&log).into_owned())
     }
 }

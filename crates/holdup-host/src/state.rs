@@ -42,8 +42,7 @@ mod tests {
     #[test]
     fn the_folder_follows_the_user_and_the_environment() {
         let check = |euid: u32, set: &[(&str, &str)], expect: &str| {
-            let get =
-                |v: &Variable| set.iter().find(|(name, _)| *name == v.name).map(|(_, value)| (*value).to_owned());
+            let get = |v: &Variable| set.iter().find(|(name, _)| *name == v.name).map(|(_, value)| (*value).to_owned());
             assert_eq!(dir_for(euid, &get), expect, "{euid} {set:?}");
         };
         check(0, &[], "/var/lib/holdup");

@@ -1,0 +1,303 @@
+//! A file system in memory that fails where a test wants it to.
+//!
+//! It stands in for files only: knobs, journal and facts that run over it are the real ones.
+
+use crate::Host;
+use crate::fs::HostFs;
+use crate::system::Scheduling;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Which operations fail. They are counted from 1, over all that the fake is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// This one, without effect.
+    Once(u64),
+    /// This one, although it had its effect.
+    OnceAfter(u64),
+    /// This one and all that follow, without effect: a crash, as seen from the disk.
+    From(u64),
+}
+
+/// One operation that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// `read`, `write`, `list`, `exists`, `may_write`, `replace`, `remove`, `scheduling`, `set_scheduling`,
+    /// `kernel_log`, or a name given to [`MemoryFs::step`].
+    pub name: String,
+    /// What it was about: a path, or `task N`.
+    pub about: String,
+    /// Whether it was made to fail by a [`Fault`].
+    pub failed: bool,
+}
+
+/// What a file does with bytes that are written to it: gives what is read from then on, or refuses.
+pub type OnWrite = dyn Fn(&[u8]) -> io::Result<Vec<u8>> + Send;
+
+#[derive(Default)]
+struct Tree {
+    files: BTreeMap<String, Vec<u8>>,
+    refused: BTreeMap<(String, String), i32>,
+    hooks: BTreeMap<String, Box<OnWrite>>,
+    tasks: BTreeMap<u32, Scheduling>,
+    kernel_log: Option<Vec<u8>>,
+    fault: Option<Fault>,
+    log: Vec<Operation>,
+}
+
+/// A file system in memory, shared by its clones.
+#[derive(Clone, Default)]
+pub struct MemoryFs {
+    tree: Arc<Mutex<Tree>>,
+}
+
+impl MemoryFs {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One with these files, as (absolute path, content).
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let fs = Self::new();
+        for (path, content) in files {
+            fs.put(path, content);
+        }
+        fs
+    }
+
+    /// A host over it.
+    pub fn host(&self) -> Host {
+        Host::over(Arc::new(self.clone()))
+    }
+
+    /// Puts a file there, past faults and log.
+    pub fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        self.lock().files.insert(path.to_owned(), content.as_ref().to_vec());
+    }
+
+    /// What a file holds, past faults and log.
+    pub fn get(&self, path: &str) -> Option<String> {
+        self.lock().files.get(path).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// Takes a file, or a folder with all below it, away.
+    pub fn take_away(&self, path: &str) {
+        let below = format!("{}/", path.trim_end_matches('/'));
+        self.lock().files.retain(|name, _| name != path && !name.starts_with(&below));
+    }
+
+    /// Makes one operation (`read`, `write` …) on a path fail with this errno for ever.
+    pub fn refuse(&self, operation: &str, path: &str, errno: i32) {
+        self.lock().refused.insert((operation.to_owned(), path.to_owned()), errno);
+    }
+
+    /// Lets a file answer to writes as the kernel would.
+    pub fn on_write(&self, path: &str, hook: impl Fn(&[u8]) -> io::Result<Vec<u8>> + Send + 'static) {
+        self.lock().hooks.insert(path.to_owned(), Box::new(hook));
+    }
+
+    /// Puts a process with one thread there: its `stat`, its `task` folder and its scheduling.
+    pub fn put_process(&self, pid: u32, ppid: u32, start_time: u64, scheduling: Scheduling) {
+        let stat = format!("{pid} (p {pid})) S {ppid} {pid} 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start_time} 0 0\n");
+        self.put(&format!("/proc/{pid}/stat"), &stat);
+        self.put(&format!("/proc/{pid}/task/{pid}/stat"), &stat);
+        self.lock().tasks.insert(pid, scheduling);
+    }
+
+    /// Ends a process.
+    pub fn end_process(&self, pid: u32) {
+        self.take_away(&format!("/proc/{pid}"));
+        self.lock().tasks.remove(&pid);
+    }
+
+    /// The scheduling of a task, past faults and log.
+    pub fn task(&self, tid: u32) -> Option<Scheduling> {
+        self.lock().tasks.get(&tid).copied()
+    }
+
+    /// Sets the scheduling of a task, past faults and log.
+    pub fn put_task(&self, tid: u32, scheduling: Scheduling) {
+        self.lock().tasks.insert(tid, scheduling);
+    }
+
+    /// Gives it a kernel log.
+    pub fn put_kernel_log(&self, log: impl AsRef<[u8]>) {
+        self.lock().kernel_log = Some(log.as_ref().to_vec());
+    }
+
+    /// Begins to count operations at 1 again, empties the log, and sets what fails.
+    pub fn arm(&self, fault: Option<Fault>) {
+        let mut tree = self.lock();
+        tree.fault = fault;
+        tree.log.clear();
+    }
+
+    /// What was asked for since [`MemoryFs::arm`].
+    pub fn log(&self) -> Vec<Operation> {
+        self.lock().log.clone()
+    }
+
+    /// Counts an operation of a test's own (a query to a server, say) among those of the files, so that one
+    /// sweep goes over both. Says whether it shall have its effect and whether it shall fail.
+    pub fn step(&self, name: &str, about: &str) -> (bool, io::Result<()>) {
+        self.lock().step(name, about)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs an operation through faults, refusals and the log.
+    fn run<T>(&self, name: &str, path: &Path, effect: impl FnOnce(&mut Tree, &str) -> io::Result<T>) -> io::Result<T> {
+        let path = path.to_string_lossy();
+        let mut tree = self.lock();
+        let (has_effect, outcome) = tree.step(name, &path);
+        if !has_effect {
+            return Err(outcome.err().unwrap_or_else(|| io::ErrorKind::Other.into()));
+        }
+        if let Some(errno) = tree.refused.get(&(name.to_owned(), path.to_string())) {
+            return Err(io::Error::from_raw_os_error(*errno));
+        }
+        let done = effect(&mut tree, &path);
+        outcome.and(done)
+    }
+}
+
+impl Tree {
+    fn step(&mut self, name: &str, about: &str) -> (bool, io::Result<()>) {
+        let number = self.log.len() as u64 + 1;
+        let (has_effect, failed) = match self.fault {
+            Some(Fault::Once(at)) if at == number => (false, true),
+            Some(Fault::OnceAfter(at)) if at == number => (true, true),
+            Some(Fault::From(at)) if number >= at => (false, true),
+            _ => (true, false),
+        };
+        self.log.push(Operation { name: name.to_owned(), about: about.to_owned(), failed });
+        let outcome = if failed { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) };
+        (has_effect, outcome)
+    }
+
+    fn file(&self, path: &str) -> io::Result<&Vec<u8>> {
+        self.files.get(path).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+    }
+
+    fn is_folder(&self, path: &str) -> bool {
+        let below = format!("{}/", path.trim_end_matches('/'));
+        self.files.range(below.clone()..).next().is_some_and(|(name, _)| name.starts_with(&below))
+    }
+}
+
+impl HostFs for MemoryFs {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.run("read", path, |tree, path| tree.file(path).cloned())
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.run("write", path, |tree, path| {
+            tree.file(path)?;
+            let content = match tree.hooks.get(path) {
+                Some(hook) => hook(bytes)?,
+                None => bytes.to_vec(),
+            };
+            tree.files.insert(path.to_owned(), content);
+            Ok(())
+        })
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.run("list", path, |tree, path| {
+            if !tree.is_folder(path) {
+                return Err(io::Error::from_raw_os_error(libc::ENOENT));
+            }
+            let below = format!("{}/", path.trim_end_matches('/'));
+            let rest = tree.files.keys().filter_map(|name| name.strip_prefix(&below));
+            let mut names: Vec<String> =
+                rest.map(|rest| rest.split('/').next().unwrap_or_default().to_owned()).collect();
+            names.sort_unstable();
+            names.dedup();
+            Ok(names)
+        })
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        let asked = self.run("exists", path, |tree, path| Ok(tree.files.contains_key(path) || tree.is_folder(path)));
+        asked.unwrap_or(false)
+    }
+
+    fn may_write(&self, path: &Path) -> io::Result<()> {
+        // A file that refuses writes also refuses to be opened for them.
+        self.run("may_write", path, |tree, path| match tree.refused.get(&("write".to_owned(), path.to_owned())) {
+            Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
+            None => tree.file(path).map(|_| ()),
+        })
+    }
+
+    fn replace_synced(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.run("replace", path, |tree, path| {
+            tree.files.insert(path.to_owned(), bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    fn remove_synced(&self, path: &Path) -> io::Result<()> {
+        self.run("remove", path, |tree, path| {
+            tree.files.remove(path);
+            Ok(())
+        })
+    }
+
+    fn scheduling(&self, tid: u32) -> io::Result<Scheduling> {
+        self.run("scheduling", Path::new(&format!("task {tid}")), |tree, _| {
+            tree.tasks.get(&tid).copied().ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+        })
+    }
+
+    fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> io::Result<()> {
+        self.run("set_scheduling", Path::new(&format!("task {tid}")), |tree, _| match tree.tasks.get_mut(&tid) {
+            Some(task) => {
+                *task = wanted;
+                Ok(())
+            }
+            None => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        })
+    }
+
+    fn kernel_log(&self) -> io::Result<Vec<u8>> {
+        self.run("kernel_log", Path::new("the kernel's log"), |tree, _| {
+            tree.kernel_log.clone().ok_or_else(|| io::Error::from_raw_os_error(libc::EPERM))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_strike_where_they_are_set_and_the_log_tells() {
+        let fs = MemoryFs::of(&[("/a/b", "1"), ("/a/c/d", "2")]);
+        let host = fs.host();
+        assert_eq!(host.list("/a").expect("there"), ["b", "c"]);
+        assert!(host.exists("/a/c") && !host.exists("/a/x"));
+        fs.arm(Some(Fault::Once(1)));
+        assert!(host.write("/a/b", "9").is_err());
+        assert_eq!(fs.get("/a/b").as_deref(), Some("1"));
+        fs.arm(Some(Fault::OnceAfter(1)));
+        assert!(host.write("/a/b", "9").is_err());
+        assert_eq!(fs.get("/a/b").as_deref(), Some("9"));
+        fs.arm(Some(Fault::From(2)));
+        assert!(host.read("/a/b").is_ok() && host.read("/a/b").is_err() && host.remove_synced("/a/b").is_err());
+        assert!(fs.log().iter().map(|o| o.failed).eq([false, true, true]));
+        fs.arm(None);
+        fs.refuse("write", "/a/b", libc::EPERM);
+        assert_eq!(
+            host.write("/a/b", "1").expect_err("refused").to_string(),
+            "cannot write /a/b: operation not permitted"
+        );
+        assert!(host.may_write("/a/b").is_err());
+        assert!(host.write("/no", "1").is_err(), "a write makes no file");
+    }
+}
