@@ -3,6 +3,7 @@
 //! Everything goes through a [`Host`], which has a root: `/` for the real one,
 //! a captured tree for `--root DIR` and tests. Errors carry the path.
 
+pub mod cgroup;
 pub mod environment;
 mod error;
 mod facts;

@@ -53,6 +53,12 @@ pub trait PostgresControl: Send + Sync {
     /// Whether a restart can be done by holdup.
     fn can_restart(&self) -> bool;
 
+    /// Whether holdup made the server and takes it away as a whole, so that nothing in it needs to be put back.
+    /// A server that holdup may restart is one of its own, unless it says otherwise here.
+    fn is_temporary(&self) -> bool {
+        self.can_restart()
+    }
+
     /// Puts `value` in force with ALTER SYSTEM (`None`: ALTER SYSTEM RESET) and a reload or,
     /// where the setting needs it and `can_restart`, a restart. When the server refuses the
     /// value, the old one is in force again and the server runs when this returns.

@@ -1,7 +1,7 @@
 //! The scheduler: its tunables, and what holdup itself runs under.
 
 use super::{from_file, why};
-use crate::Host;
+use crate::{Host, cgroup};
 use holdup_model::Fact;
 
 pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
@@ -81,19 +81,10 @@ fn quota(host: &Host, cgroup: Option<&str>) -> Fact {
     const KEY: &str = "cgroup.cpu_quota";
     const NONE: &str = "none";
     let Some(cgroup) = cgroup else { return Fact::absent(KEY, "/proc/self/cgroup", "the control group is not known") };
-    let folder_of = |line: &str| -> Option<(String, bool)> {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        match controllers {
-            "" => Some((format!("/sys/fs/cgroup{path}"), true)),
-            list if list.split(',').any(|c| c == "cpu") => Some((format!("/sys/fs/cgroup/{list}{path}"), false)),
-            _ => None,
-        }
-    };
     let mut tightest: Option<(f64, String, String)> = None;
     let mut seen = 0;
-    for (folder, is_v2) in cgroup.split(' ').filter_map(folder_of) {
-        for level in upwards(&folder) {
+    for (folder, is_v2) in cgroup.split(' ').filter_map(cgroup::cpu_folder) {
+        for level in cgroup::upwards(&folder) {
             let path = format!("{level}/{}", if is_v2 { "cpu.max" } else { "cpu.cfs_quota_us" });
             let Ok(text) = host.read_value(&path) else { continue };
             let period = if is_v2 { None } else { host.read_value(&format!("{level}/cpu.cfs_period_us")).ok() };
@@ -112,18 +103,6 @@ fn quota(host: &Host, cgroup: Option<&str>) -> Fact {
         None if seen > 0 => Fact::read(KEY, NONE, "cpu.max or cpu.cfs_quota_us, up to the root"),
         None => Fact::absent(KEY, "/sys/fs/cgroup", "no file cpu.max or cpu.cfs_quota_us on the way to the root"),
     }
-}
-
-/// A folder and those above it, down to the mount of control groups.
-fn upwards(folder: &str) -> Vec<String> {
-    let mut levels = Vec::new();
-    let mut rest = folder.trim_end_matches('/');
-    while rest.len() > "/sys/fs/cgroup".len() {
-        levels.push(rest.to_owned());
-        rest = rest.rsplit_once('/').map_or("", |(above, _)| above);
-    }
-    levels.push("/sys/fs/cgroup".to_owned());
-    levels
 }
 
 /// A quota as a number of CPUs and in words; the inner `None` when there is no limit (`max`, -1),
