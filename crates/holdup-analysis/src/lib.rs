@@ -1,2 +1,38 @@
 //! Evidence to findings, one file per analysis.
+//!
+//! Pure: a bundle goes in, an [`Analysis`] comes out, the same one every time. An analysis looks
+//! for something, and its findings say whether that was seen: `supported` means that there is
+//! something to see (an effect, a drift, a violated law), `refuted` that it was looked for and is
+//! not there, `undecided` that the data do not tell, `skipped` that what it needs was not measured.
 #![forbid(unsafe_code)]
+
+pub mod analyses;
+mod arms;
+mod compare;
+mod index;
+mod named;
+mod words;
+
+pub use arms::arm_summaries;
+pub use compare::DEFAULT_MARGIN;
+pub use named::{compare_arms, compare_bundles};
+
+use holdup_model::{Analysis, BundleData, Comparison, Finding};
+use index::Index;
+
+/// Everything that can be said about a bundle.
+pub fn analyse(bundle: &BundleData) -> Analysis {
+    let index = Index::new(bundle);
+    let comparisons = compare::all(&index);
+    let findings = findings(&index, &comparisons);
+    Analysis { findings, comparisons, arms: arms::summaries(&index) }
+}
+
+/// Runs every analysis and puts the findings in order: verdicts first, then notes, those that
+/// found something first.
+fn findings(index: &Index<'_>, comparisons: &[Comparison]) -> Vec<Finding> {
+    let context = analyses::Context::new(index, comparisons);
+    let mut findings: Vec<Finding> = analyses::ALL.iter().flat_map(|analysis| analysis.run(&context)).collect();
+    findings.sort_by_key(|f| (!f.headline, if f.headline { 0 } else { words::rank(f.verdict) }));
+    findings
+}

@@ -1,0 +1,142 @@
+//! Whether the run came to its end, and what was not measured.
+
+use super::{Analysis, Context, note};
+use crate::words;
+use holdup_model::bundle::Ending;
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Availability, Finding, Measured, Meta};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See [`META`].
+pub struct Completeness;
+
+/// What this analysis says about itself.
+pub static META: Meta = Meta {
+    id: "completeness",
+    summary: "whether blocks are missing, and what was not measured and why",
+    docs: "How the run ended, how many of the planned blocks were run, which collectors could not work here, \
+           which metrics and evidence are absent, and what was lost on the way. A number that was not measured \
+           is missing, not zero.",
+    references: &["docs/principles.md"],
+};
+
+impl Analysis for Completeness {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn run(&self, context: &Context<'_>) -> Vec<Finding> {
+        let mut findings = vec![ending(context)];
+        findings.extend(not_measured(context));
+        findings.extend(losses(context));
+        findings
+    }
+}
+
+fn ending(context: &Context<'_>) -> Finding {
+    let bundle = context.bundle();
+    let planned: BTreeSet<(u32, u32)> = bundle.schedule.trials.iter().map(|t| (t.session, t.block)).collect();
+    let done: BTreeSet<(u32, u32, u32)> =
+        bundle.trials.iter().filter(|t| t.is_done()).map(|t| (t.session, t.block, t.arm)).collect();
+    let missing = bundle.schedule.trials.iter().filter(|t| !done.contains(&(t.session, t.block, t.arm))).count();
+    let how = match &bundle.ending {
+        Some(Ending::Complete) => "The run came to its end".to_owned(),
+        Some(Ending::Budget) => "The run ended when its time budget was used up".to_owned(),
+        Some(Ending::Interrupted) => "The run was interrupted".to_owned(),
+        Some(Ending::Failed { reason }) => format!("The run failed: {reason}"),
+        None => "The run never ended properly: it crashed, or it still goes on".to_owned(),
+    };
+    let blocks = format!("{} of {} planned blocks have trials that count", context.index.blocks_run(), planned.len());
+    let gap = if missing > 0 {
+        format!(", {} of {} planned trials are missing", missing, bundle.schedule.trials.len())
+    } else {
+        String::new()
+    };
+    let whole = missing == 0 && bundle.ending == Some(Ending::Complete);
+    let verdict = if whole { FindingVerdict::Refuted } else { FindingVerdict::Supported };
+    note(&META, verdict, format!("{how}; {blocks}{gap}."))
+}
+
+/// What was not measured, with the reasons.
+fn not_measured(context: &Context<'_>) -> Option<Finding> {
+    let bundle = context.bundle();
+    let mut details = Vec::new();
+    for state in &bundle.collectors {
+        match &state.availability {
+            Availability::Ready => {}
+            Availability::Degraded { reason } => {
+                details.push(format!("Collector {}: in part only, {reason}.", state.id));
+            }
+            Availability::Unavailable { reason, remedy } => {
+                let remedy = remedy.as_ref().map(|r| format!(" (remedy: {r})")).unwrap_or_default();
+                details.push(format!("Collector {}: {reason}{remedy}.", state.id));
+            }
+        }
+    }
+    let mut metrics: BTreeMap<(&str, &str), Vec<u32>> = BTreeMap::new();
+    let mut items: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for trial in bundle.trials.iter().filter(|t| t.is_done()) {
+        for m in &trial.measurements {
+            if let Measured::Absent(why) = &m.value {
+                metrics.entry((&m.metric, why)).or_default().push(trial.seq);
+            }
+        }
+        for collected in &trial.evidence {
+            for item in &collected.items {
+                if let Measured::Absent(why) = &item.value {
+                    items.entry((&collected.collector, why)).or_default().insert(&item.name);
+                }
+            }
+        }
+    }
+    for ((metric, why), seqs) in &metrics {
+        details.push(format!("Metric {metric} in {}: {why}.", words::count(seqs.len(), "trial")));
+    }
+    for ((collector, why), names) in &items {
+        let names: Vec<&str> = names.iter().copied().collect();
+        details.push(format!("Evidence {} of {collector}: {why}.", words::list(&names)));
+    }
+    if details.is_empty() {
+        return None;
+    }
+    let sentence = format!(
+        "{} not measured, or only in part.",
+        match details.len() {
+            1 => "1 thing was".to_owned(),
+            n => format!("{n} things were"),
+        }
+    );
+    Some(Finding { details, ..note(&META, FindingVerdict::Supported, sentence) })
+}
+
+/// What collectors lost, and latencies beyond the histogram.
+fn losses(context: &Context<'_>) -> Option<Finding> {
+    let mut lost: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut clipped: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut seqs = BTreeSet::new();
+    for trial in context.bundle().trials.iter().filter(|t| t.is_done()) {
+        for collected in trial.evidence.iter().filter(|c| c.coverage.lost > 0) {
+            let sum = lost.entry(&collected.collector).or_default();
+            *sum = (sum.0.saturating_add(collected.coverage.lost), sum.1.saturating_add(collected.coverage.seen));
+            seqs.insert(trial.seq);
+        }
+        for h in trial.histograms.iter().filter(|h| h.histogram.clipped() > 0) {
+            *clipped.entry(&h.name).or_default() += h.histogram.clipped();
+            seqs.insert(trial.seq);
+        }
+    }
+    if seqs.is_empty() {
+        return None;
+    }
+    let mut details: Vec<String> = lost
+        .iter()
+        .map(|(id, (lost, seen))| {
+            format!("Collector {id} lost {} and saw {}.", words::number(*lost as f64), words::number(*seen as f64))
+        })
+        .collect();
+    details.extend(
+        clipped.iter().map(|(name, n)| format!("{n} values of {name} were longer than an hour and count as one hour.")),
+    );
+    let sentence = format!("Something was lost in {}.", words::count(seqs.len(), "trial"));
+    Some(Finding { details, trials: seqs.into_iter().collect(), ..note(&META, FindingVerdict::Supported, sentence) })
+}

@@ -1,0 +1,68 @@
+//! The catalogue of analyses: one file each, and its line in [`ALL`].
+
+use crate::index::Index;
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{BundleData, Comparison, Finding, Meta};
+
+pub mod completeness;
+pub mod drift;
+pub mod effect;
+pub mod environment;
+pub mod littles_law;
+pub mod negative_control;
+pub mod noise_floor;
+pub mod observer_cost;
+pub mod thin_tails;
+pub mod void_trials;
+
+/// Every analysis, in the order of its findings.
+pub static ALL: &[&dyn Analysis] = &[
+    &effect::Effect,
+    &negative_control::NegativeControl,
+    &noise_floor::NoiseFloor,
+    &littles_law::LittlesLaw,
+    &drift::Drift,
+    &environment::Environment,
+    &void_trials::VoidTrials,
+    &observer_cost::ObserverCost,
+    &completeness::Completeness,
+    &thin_tails::ThinTails,
+];
+
+/// What an analysis looks at.
+pub struct Context<'a> {
+    pub(crate) index: &'a Index<'a>,
+    /// Every comparison that was made.
+    pub comparisons: &'a [Comparison],
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(index: &'a Index<'a>, comparisons: &'a [Comparison]) -> Self {
+        Context { index, comparisons }
+    }
+
+    /// The bundle.
+    pub fn bundle(&self) -> &'a BundleData {
+        self.index.bundle
+    }
+}
+
+/// One analysis: it looks for something in a bundle.
+pub trait Analysis: Sync {
+    /// What it says about itself.
+    fn meta(&self) -> &'static Meta;
+    /// What it found. `supported` means that what it looks for is there.
+    fn run(&self, context: &Context<'_>) -> Vec<Finding>;
+}
+
+/// A note with neither details nor trials.
+pub(crate) fn note(meta: &Meta, verdict: FindingVerdict, sentence: String) -> Finding {
+    Finding {
+        analysis: meta.id.to_owned(),
+        verdict,
+        sentence,
+        details: Vec::new(),
+        trials: Vec::new(),
+        headline: false,
+    }
+}

@@ -1,0 +1,336 @@
+//! Comparisons within one bundle: which arms stand against which, cell by cell and pooled.
+
+use crate::index::{Index, labels};
+use holdup_model::outcome::{Contrast, Side};
+use holdup_model::{Arm, Comparison, Replica, Verdict};
+use holdup_stats::{BlockPair, BlockValue, CONFIDENCE, Effect, NoEstimate, geometric_mean, holm, judge, noise};
+use std::collections::BTreeMap;
+
+/// The equivalence margin of a metric for which the plan names none: 2 %.
+pub const DEFAULT_MARGIN: f64 = 0.02;
+
+/// Two arms that differ in one thing only.
+pub(crate) struct Cell<'a> {
+    pub(crate) a: &'a Arm,
+    pub(crate) b: &'a Arm,
+    /// What they share.
+    pub(crate) shared: BTreeMap<String, String>,
+}
+
+/// One contrast of one workload, with its cells.
+pub(crate) struct Family<'a> {
+    pub(crate) contrast: Contrast,
+    pub(crate) workload: &'a str,
+    pub(crate) cells: Vec<Cell<'a>>,
+}
+
+/// A comparison in the making.
+pub(crate) struct Draft {
+    pub(crate) comparison: Comparison,
+    pub(crate) effect: Result<Effect, NoEstimate>,
+    /// The axes of the two sides, for the noise floor.
+    axes: Vec<BTreeMap<String, String>>,
+}
+
+/// Every comparison of a bundle: pooled primary ones first, then cells, then secondary metrics.
+pub(crate) fn all(index: &Index<'_>) -> Vec<Comparison> {
+    let mut drafts = Vec::new();
+    for family in families(index) {
+        let mut of_family = drafts_of(index, &family);
+        settle(&mut of_family);
+        drafts.extend(of_family);
+    }
+    noise_floors(&mut drafts);
+    let mut comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
+    comparisons.sort_by_key(order);
+    comparisons
+}
+
+fn order(c: &Comparison) -> u8 {
+    match (c.primary, c.pooled) {
+        (true, true) => 0,
+        (true, false) => 1,
+        (false, true) => 2,
+        (false, false) => 3,
+    }
+}
+
+/// An arm by what it is made of.
+type Key = (String, BTreeMap<String, String>, BTreeMap<String, String>);
+
+fn key(arm: &Arm) -> Key {
+    (arm.workload.clone(), labels(&arm.axes), labels(&arm.factors))
+}
+
+/// Every contrast of the plan: factors, axes, A/A, observer.
+fn families<'a>(index: &Index<'a>) -> Vec<Family<'a>> {
+    let plan = &index.bundle.plan;
+    let by_key: BTreeMap<Key, &'a Arm> = index.arms().filter(|a| a.replica.is_none()).map(|a| (key(a), a)).collect();
+    let mut families = Vec::new();
+    for workload in &plan.workloads {
+        let arms: Vec<&'a Arm> = index.arms().filter(|a| a.workload == workload.name).collect();
+        for factor in &plan.factors {
+            let Some((baseline, others)) = factor.levels.split_first() else { continue };
+            for level in others {
+                let contrast = Contrast::Factor {
+                    factor: factor.name.clone(),
+                    baseline: baseline.label.clone(),
+                    level: level.label.clone(),
+                };
+                let against = |arm: &Arm| {
+                    (arm.replica.is_none() && arm.factors.get(&factor.name) == Some(level)).then(|| {
+                        let mut key = key(arm);
+                        key.2.insert(factor.name.clone(), baseline.label.clone());
+                        key
+                    })
+                };
+                families.push(family(contrast, &workload.name, &arms, &by_key, against));
+            }
+        }
+        for axis in &workload.axes {
+            let Some((baseline, others)) = axis.levels.split_first() else { continue };
+            for level in others {
+                let contrast = Contrast::Axis {
+                    axis: axis.name.clone(),
+                    baseline: baseline.label.clone(),
+                    level: level.label.clone(),
+                };
+                // With the factors at their baseline: how an axis acts under other levels is the
+                // factors' business, cell by cell.
+                let against = |arm: &Arm| {
+                    let plain = arm.replica.is_none() && arm.factors.iter().all(|(f, l)| index.is_baseline(f, l));
+                    (plain && arm.axes.get(&axis.name) == Some(level)).then(|| {
+                        let mut key = key(arm);
+                        key.1.insert(axis.name.clone(), baseline.label.clone());
+                        key
+                    })
+                };
+                families.push(family(contrast, &workload.name, &arms, &by_key, against));
+            }
+        }
+        for (replica, contrast) in [(Replica::Same, Contrast::Same), (Replica::Unobserved, Contrast::Unobserved)] {
+            let against = |arm: &Arm| (arm.replica == Some(replica)).then(|| key(arm));
+            families.push(family(contrast, &workload.name, &arms, &by_key, against));
+        }
+    }
+    families.retain(|f| !f.cells.is_empty());
+    families
+}
+
+fn family<'a>(
+    contrast: Contrast,
+    workload: &'a str,
+    arms: &[&'a Arm],
+    by_key: &BTreeMap<Key, &'a Arm>,
+    against: impl Fn(&Arm) -> Option<Key>,
+) -> Family<'a> {
+    let mut cells: Vec<Cell<'a>> = Vec::new();
+    for b in arms {
+        let Some(a) = against(b).and_then(|key| by_key.get(&key)) else { continue };
+        let mut shared = labels(&b.axes);
+        shared.extend(labels(&b.factors));
+        match &contrast {
+            Contrast::Factor { factor: name, .. } | Contrast::Axis { axis: name, .. } => {
+                shared.remove(name);
+            }
+            _ => {}
+        }
+        cells.push(Cell { a, b, shared });
+    }
+    // A factor that is the same in all cells is no part of what tells them apart.
+    let told_apart: Vec<String> = match cells.first() {
+        Some(first) => first
+            .shared
+            .keys()
+            .filter(|k| first.b.axes.contains_key(*k) || cells.iter().any(|c| c.shared.get(*k) != first.shared.get(*k)))
+            .cloned()
+            .collect(),
+        None => Vec::new(),
+    };
+    for cell in &mut cells {
+        cell.shared.retain(|k, _| told_apart.contains(k));
+    }
+    Family { contrast, workload, cells }
+}
+
+/// The log ratio of each block of a cell.
+fn block_ratios(index: &Index<'_>, cell: &Cell<'_>, metric: &str) -> Result<Vec<BlockPair>, NoEstimate> {
+    let a = index.values(cell.a.id, metric);
+    let b = index.values(cell.b.id, metric);
+    for (arm, values) in [(cell.a, &a), (cell.b, &b)] {
+        if values.is_empty() {
+            return Err(NoEstimate::new(index.why_absent(arm.id, metric)));
+        }
+    }
+    let by_block = |values: &[(BlockValue, u32)]| -> Result<BTreeMap<(u32, u32), f64>, NoEstimate> {
+        let mut blocks: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
+        for (v, _) in values {
+            blocks.entry((v.session, v.block)).or_default().push(v.value);
+        }
+        let mean = |values: Vec<f64>| match geometric_mean(&values) {
+            Some(mean) => Ok(mean),
+            None => Err(NoEstimate::new("a value is zero or negative, and a ratio needs values above zero")),
+        };
+        blocks.into_iter().map(|(k, v)| mean(v).map(|m| (k, m))).collect()
+    };
+    let (a, b) = (by_block(&a)?, by_block(&b)?);
+    let pairs: Vec<BlockPair> =
+        a.iter().filter_map(|(k, a)| b.get(k).map(|b| BlockPair { session: k.0, block: k.1, a: *a, b: *b })).collect();
+    if pairs.is_empty() { Err(NoEstimate::new("no block has both")) } else { Ok(pairs) }
+}
+
+/// The mean of the cells' log ratios in each block that has them all.
+fn pool(cells: &[(&Cell<'_>, Result<Vec<BlockPair>, NoEstimate>)]) -> Result<Vec<BlockPair>, NoEstimate> {
+    let mut sums: BTreeMap<(u32, u32), (f64, usize)> = BTreeMap::new();
+    for (cell, pairs) in cells {
+        let pairs =
+            pairs.as_ref().map_err(|no| NoEstimate::new(format!("{}: {}", cell_name(&cell.shared), no.reason)))?;
+        for p in pairs {
+            let sum = sums.entry((p.session, p.block)).or_default();
+            sum.0 += p.b.ln() - p.a.ln();
+            sum.1 += 1;
+        }
+    }
+    let whole: Vec<BlockPair> = sums
+        .into_iter()
+        .filter(|(_, (_, n))| *n == cells.len())
+        .map(|((session, block), (sum, n))| BlockPair { session, block, a: 1.0, b: (sum / n as f64).exp() })
+        .collect();
+    if whole.is_empty() { Err(NoEstimate::new("no block has all cells")) } else { Ok(whole) }
+}
+
+/// `clients=64, autogroup=off`.
+pub(crate) fn cell_name(cell: &BTreeMap<String, String>) -> String {
+    let parts: Vec<String> = cell.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    parts.join(", ")
+}
+
+pub(crate) fn side(index: &Index<'_>, arm: u32, metric: &str) -> Option<Side> {
+    let values = index.values(arm, metric);
+    let plain: Vec<f64> = values.iter().map(|(v, _)| v.value).collect();
+    let mean = geometric_mean(&plain)?;
+    let mut blocks: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
+    for (v, _) in &values {
+        blocks.entry((v.session, v.block)).or_default().push(v.value.ln());
+    }
+    let logs: Vec<f64> = blocks.values().map(|b| b.iter().sum::<f64>() / b.len() as f64).collect();
+    let cv = (logs.len() > 1).then(|| {
+        let centre = logs.iter().sum::<f64>() / logs.len() as f64;
+        let variance = logs.iter().map(|l| (l - centre).powi(2)).sum::<f64>() / (logs.len() - 1) as f64;
+        variance.exp_m1().sqrt()
+    });
+    Some(Side { mean, cv: cv.filter(|cv| cv.is_finite()), trials: values.iter().map(|(_, seq)| *seq).collect() })
+}
+
+/// The comparisons of one family: every metric pooled, and every cell where there are several.
+fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for (metric, primary) in index.metrics(family.workload) {
+        let margin = margin(index, family.workload, &metric.id);
+        let cells: Vec<(&Cell<'_>, _)> =
+            family.cells.iter().map(|cell| (cell, block_ratios(index, cell, &metric.id))).collect();
+        let draft = |cell: Option<&Cell<'_>>, effect: Result<Effect, NoEstimate>, pooled: bool| Draft {
+            comparison: Comparison {
+                contrast: family.contrast.clone(),
+                workload: family.workload.to_owned(),
+                cell: if pooled { BTreeMap::new() } else { cell.map(|c| c.shared.clone()).unwrap_or_default() },
+                pooled,
+                metric: metric.clone(),
+                primary,
+                baseline: cell.and_then(|c| side(index, c.a.id, &metric.id)),
+                level: cell.and_then(|c| side(index, c.b.id, &metric.id)),
+                ratio: None,
+                margin,
+                verdict: undecided(""),
+                p_adjusted: None,
+                noise_floor: None,
+            },
+            effect,
+            axes: cell.map(|c| vec![labels(&c.a.axes), labels(&c.b.axes)]).unwrap_or_default(),
+        };
+        if let [(cell, pairs)] = cells.as_slice() {
+            // One cell is its own pool; the same numbers twice would only inflate the family.
+            let effect = pairs.clone().and_then(|p| Effect::paired(&p));
+            drafts.push(draft(Some(cell), effect, true));
+            continue;
+        }
+        drafts.push(draft(None, pool(&cells).and_then(|p| Effect::paired(&p)), true));
+        for (cell, pairs) in cells {
+            drafts.push(draft(Some(cell), pairs.and_then(|p| Effect::paired(&p)), false));
+        }
+    }
+    drafts
+}
+
+pub(crate) fn margin(index: &Index<'_>, workload: &str, metric: &str) -> f64 {
+    index.bundle.plan.metric_choice(workload, metric).map_or(DEFAULT_MARGIN, |c| c.margin)
+}
+
+pub(crate) fn undecided(reason: impl Into<String>) -> Verdict {
+    Verdict::Undecided { reason: reason.into(), blocks_needed: None }
+}
+
+impl Draft {
+    /// A draft of two sides that are compared as a whole, for comparisons that a user named.
+    pub(crate) fn named(comparison: Comparison, effect: Result<Effect, NoEstimate>) -> Self {
+        Draft { comparison, effect, axes: Vec::new() }
+    }
+}
+
+/// Gives each draft of a family its interval, corrected p and verdict.
+///
+/// The pooled primary comparison is the question that the plan asked before the run: it is not
+/// corrected. All others of the family are looked at together, so they are (Holm).
+pub(crate) fn settle(family: &mut [Draft]) {
+    let is_headline = |c: &Comparison| c.pooled && c.primary;
+    let others: Vec<usize> = family
+        .iter()
+        .enumerate()
+        .filter(|(_, d)| !is_headline(&d.comparison) && d.effect.is_ok())
+        .map(|(i, _)| i)
+        .collect();
+    let p: Vec<f64> = others.iter().filter_map(|&i| family[i].effect.as_ref().ok().map(Effect::p_difference)).collect();
+    let adjusted: BTreeMap<usize, f64> = others.into_iter().zip(holm(&p)).collect();
+    let size = u32::try_from(adjusted.len()).unwrap_or(u32::MAX);
+    for (i, draft) in family.iter_mut().enumerate() {
+        let c = &mut draft.comparison;
+        match &draft.effect {
+            Err(no) => c.verdict = undecided(no.reason.clone()),
+            Ok(effect) => {
+                c.ratio = effect.estimate(CONFIDENCE).ok();
+                c.p_adjusted = Some(adjusted.get(&i).copied().unwrap_or_else(|| effect.p_difference()));
+                c.verdict = match adjusted.get(&i) {
+                    None => judge(effect, c.margin),
+                    Some(p) => holdup_stats::judge_corrected(effect, c.margin, *p, size),
+                };
+            }
+        }
+    }
+}
+
+/// Puts the A/A noise floor beside every comparison: pooled beside pooled, cell beside cell. For
+/// an axis the two sides stand in two cells, and the larger floor of them counts.
+fn noise_floors(drafts: &mut [Draft]) {
+    let mut pooled: BTreeMap<(String, String), f64> = BTreeMap::new();
+    let mut cells: BTreeMap<(String, String, BTreeMap<String, String>), f64> = BTreeMap::new();
+    for draft in drafts.iter().filter(|d| d.comparison.contrast == Contrast::Same) {
+        let Some(floor) = draft.effect.as_ref().ok().and_then(|e| noise::noise_floor_of(e).ok()) else { continue };
+        let name = (draft.comparison.workload.clone(), draft.comparison.metric.id.clone());
+        if let Some(axes) = draft.axes.first() {
+            cells.insert((name.0.clone(), name.1.clone(), axes.clone()), floor.floor);
+        }
+        if draft.comparison.pooled {
+            pooled.insert(name, floor.floor);
+        }
+    }
+    for draft in drafts {
+        let c = &mut draft.comparison;
+        let name = (c.workload.clone(), c.metric.id.clone());
+        c.noise_floor = if c.pooled {
+            pooled.get(&name).copied()
+        } else {
+            let floor = |axes: &BTreeMap<String, String>| cells.get(&(name.0.clone(), name.1.clone(), axes.clone()));
+            draft.axes.iter().filter_map(floor).copied().reduce(f64::max)
+        };
+    }
+}

@@ -1,0 +1,165 @@
+//! Numbers and lists as a reader wants them.
+
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Estimate, Metric};
+
+/// The order of notes: what was found, what is open, what is fine, what was not looked at.
+pub(crate) fn rank(verdict: FindingVerdict) -> u8 {
+    match verdict {
+        FindingVerdict::Supported => 1,
+        FindingVerdict::Undecided => 2,
+        FindingVerdict::Refuted => 3,
+        FindingVerdict::Skipped => 4,
+    }
+}
+
+/// A share as percent with two significant digits: `1.5 %`, `12 %`, `0.03 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let p = share.abs() * 100.0;
+    let digits = match p {
+        _ if p >= 10.0 || p == 0.0 => 0,
+        _ if p >= 1.0 => 1,
+        _ if p >= 0.1 => 2,
+        _ => 3,
+    };
+    let text = format!("{p:.digits$}");
+    let text = if digits > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    if text == "0" && p > 0.0 { "less than 0.001 %".to_owned() } else { format!("{text} %") }
+}
+
+/// A number with four significant digits and separators of thousands: `98,570`, `1.234`.
+pub(crate) fn number(x: f64) -> String {
+    if !x.is_finite() || x == 0.0 || x.abs() >= 1e15 {
+        return format!("{x}");
+    }
+    let magnitude = x.abs().log10().floor();
+    let digits = (3.0 - magnitude).clamp(0.0, 12.0) as usize;
+    let scale = 10_f64.powf((magnitude - 3.0).max(0.0));
+    let text = format!("{:.digits$}", (x / scale).round_if(magnitude > 3.0) * scale);
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(w, r)| (w, Some(r)));
+    let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |w| ("-", w));
+    let mut grouped = String::new();
+    for (i, c) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(c);
+    }
+    let rest = rest.map(|r| r.trim_end_matches('0')).filter(|r| !r.is_empty());
+    match rest {
+        Some(rest) => format!("{sign}{grouped}.{rest}"),
+        None => format!("{sign}{grouped}"),
+    }
+}
+
+trait RoundIf {
+    fn round_if(self, really: bool) -> Self;
+}
+
+impl RoundIf for f64 {
+    fn round_if(self, really: bool) -> Self {
+        if really { self.round() } else { self }
+    }
+}
+
+/// A ratio with its interval: `×1.03 (95 % interval 1.01 to 1.05)`.
+pub(crate) fn ratio(e: &Estimate) -> String {
+    let (value, low, high) = ratio_parts(e);
+    format!("×{value} ({} % interval {low} to {high})", (e.confidence * 100.0).round())
+}
+
+/// The same, shorter: `×1.03 (1.01 to 1.05)`.
+pub(crate) fn ratio_short(e: &Estimate) -> String {
+    let (value, low, high) = ratio_parts(e);
+    format!("×{value} ({low} to {high})")
+}
+
+/// As many decimals as the interval is worth, and enough that no end that is not 1 reads as 1.
+fn ratio_parts(e: &Estimate) -> (String, String, String) {
+    let half = (e.high - e.low) / 2.0;
+    let wanted = if half > 0.0 { -half.log10().floor() } else { 3.0 };
+    let least = match e.value {
+        v if v >= 10.0 => 0.0,
+        v if v >= 0.1 => 2.0,
+        _ => 3.0,
+    };
+    let mut digits = wanted.clamp(least, 6.0) as usize;
+    let reads_as_one = |x: f64, digits: usize| x != 1.0 && format!("{x:.digits$}") == format!("{:.digits$}", 1.0);
+    while digits < 6 && (reads_as_one(e.low, digits) || reads_as_one(e.high, digits)) {
+        digits += 1;
+    }
+    let show = |x: f64| if x.abs() >= 1e6 { format!("{x:.2e}") } else { format!("{x:.digits$}") };
+    (show(e.value), show(e.low), show(e.high))
+}
+
+/// What a sentence calls a metric: `throughput (tps)`, `latency p99`, `lock waits`.
+pub(crate) fn metric_name(metric: &Metric) -> String {
+    if metric.id == "tps" {
+        return "throughput (tps)".to_owned();
+    }
+    let bare = ["_us", "_ns", "_ms", "_s"]
+        .iter()
+        .find_map(|unit| metric.id.strip_suffix(unit).filter(|bare| !bare.ends_with("_per")))
+        .unwrap_or(&metric.id);
+    bare.replace('_', " ")
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn list<T: AsRef<str>>(items: &[T]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [most @ .., last] => {
+            let most: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", most.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// At most ten trial numbers: `3, 7 and 12`, `1, 2, … and 14 more`.
+pub(crate) fn trials(seqs: &[u32]) -> String {
+    let shown: Vec<String> = seqs.iter().take(10).map(u32::to_string).collect();
+    if seqs.len() > 10 { format!("{} and {} more", shown.join(", "), seqs.len() - 10) } else { list(&shown) }
+}
+
+/// `1 trial`, `2 trials`.
+pub(crate) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        let check = |x: f64, expect: &str| assert_eq!(number(x), expect);
+        check(98_565.4, "98,570");
+        check(1_234_567.0, "1,235,000");
+        check(0.012_345_6, "0.01235");
+        check(12.0, "12");
+        check(-1234.5, "-1,234");
+        check(0.0, "0");
+        let check = |x: f64, expect: &str| assert_eq!(percent(x), expect);
+        check(0.015, "1.5 %");
+        check(0.02, "2 %");
+        check(0.123, "12 %");
+        check(0.0003, "0.03 %");
+        check(0.0, "0 %");
+        check(1e-9, "less than 0.001 %");
+    }
+
+    #[test]
+    fn ratios_show_what_the_interval_is_worth() {
+        let check = |value: f64, low: f64, high: f64, expect: &str| {
+            let e = Estimate { value, low, high, confidence: 0.95, n: 5, method: String::new() };
+            assert_eq!(ratio_short(&e), expect);
+        };
+        check(1.03, 1.01, 1.05, "×1.03 (1.01 to 1.05)");
+        check(1.024, 1.0003, 1.05, "×1.0240 (1.0003 to 1.0500)");
+        check(38.2, 36.9, 39.4, "×38 (37 to 39)");
+        check(0.9712, 0.9701, 0.9723, "×0.971 (0.970 to 0.972)");
+        check(0.021, 0.018, 0.024, "×0.021 (0.018 to 0.024)");
+        check(2.0, 2.0, 2.0, "×2.000 (2.000 to 2.000)");
+    }
+}
