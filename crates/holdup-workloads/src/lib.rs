@@ -4,6 +4,8 @@
 //! many trials with it. The workload says when its window opens and closes; the
 //! flow layer hangs the collectors on those two moments.
 
+pub mod algorithms;
+pub mod contention;
 pub mod workloads;
 
 use holdup_host::Host;

@@ -1,6 +1,8 @@
 //! The catalogue of workloads: one file each, and this list.
 
+pub mod lock_contention;
+
 use crate::Workload;
 
 /// Every workload, in the order shown to users.
-pub const ALL: &[&dyn Workload] = &[];
+pub const ALL: &[&dyn Workload] = &[&lock_contention::LockContention];

@@ -1,0 +1,61 @@
+//! Test-and-set: one atomic exchange in a loop.
+
+use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Turns, Word};
+use holdup_model::Meta;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The catalogue entry.
+pub const ALGORITHM: Algorithm =
+    Algorithm::of::<Tas>(&META, Properties { fair: false, may_sleep: false, needs_kernel: false });
+
+const META: Meta = Meta {
+    id: "tas",
+    summary: "test-and-set: an atomic exchange in a loop, nothing else",
+    docs: "Every waiter writes the lock's cache line at every turn, so the holder's release has to win the line \
+           from all of them. Never sleeps: behind a preempted holder, every waiter burns its whole time slice. \
+           The simplest lock there is, and the worst case that the others are compared with.",
+    references: &[
+        "T. E. Anderson, The Performance of Spin Lock Alternatives, IEEE TPDS 1(1), 1990, section 3.1",
+        "J. Mellor-Crummey and M. Scott, Algorithms for Scalable Synchronization, ACM TOCS 9(1), 1991, section 2.1",
+    ],
+};
+
+/// 0 is free, 1 is held.
+#[repr(C)]
+pub(crate) struct Tas<W = AtomicU32> {
+    word: W,
+}
+
+impl<W: Word> RawLock for Tas<W> {
+    type Local = ();
+
+    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
+        // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
+        unsafe { place.write(Tas { word: W::new(0) }) };
+        Ok(())
+    }
+
+    fn local(_seed: u64, _sharing: Sharing) {}
+
+    #[inline(always)]
+    fn acquire(&self, (): &mut (), stopped: &impl Fn() -> bool) -> Acquired {
+        if self.word.swap(1, Ordering::Acquire) == 0 {
+            return Acquired::AtOnce;
+        }
+        let mut turns = Turns::default();
+        loop {
+            W::pause();
+            if self.word.swap(1, Ordering::Acquire) == 0 {
+                return Acquired::AfterWaiting;
+            }
+            if turns.over(stopped) {
+                return Acquired::Stopped;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn release(&self, (): &mut ()) {
+        self.word.store(0, Ordering::Release);
+    }
+}

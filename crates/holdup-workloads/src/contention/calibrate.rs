@@ -1,0 +1,208 @@
+//! Work of a known length: a chain of dependent arithmetic, timed once for each session.
+//!
+//! The time of one iteration is the slope between a short and a long chain, and what a chain costs
+//! beside its iterations is the rest. The least of several rounds counts, because everything that
+//! disturbs a round makes it longer. Later rounds of the same kind tell how far the clock of the
+//! CPU has drifted since.
+
+use std::hint::black_box;
+
+/// The rounds of the calibration that a session begins with.
+const ROUNDS: usize = 41;
+/// The rounds of a look at the drift.
+const ROUNDS_OF_A_LOOK: usize = 9;
+/// Iterations of the short chain, and how often it is run in a round.
+const SHORT: (u64, u64) = (32, 400);
+/// Iterations of the long chain, and how often it is run in a round.
+const LONG: (u64, u64) = (4096, 8);
+/// A longer chain is cut so that the stop flag is looked at: about 20 µs.
+const PIECE: u64 = 16_384;
+
+/// `iterations` steps of a linear congruential chain; each step waits for the one before.
+#[inline(always)]
+fn chain(iterations: u64) {
+    let mut x = iterations;
+    for _ in 0..iterations {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // SAFETY: no instruction; it only keeps the compiler from folding two steps into one.
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) x, options(pure, nomem, nostack, preserves_flags)) };
+    }
+    black_box(x);
+}
+
+/// A piece of work of a fixed number of iterations; none is really none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Work {
+    iterations: u64,
+}
+
+impl Work {
+    /// Nothing.
+    pub(crate) const NONE: Work = Work { iterations: 0 };
+
+    /// Whether there is nothing to do.
+    pub(crate) fn is_none(self) -> bool {
+        self == Work::NONE
+    }
+
+    /// Does it. Ends early, soon, once `stopped` says so.
+    #[inline(always)]
+    pub(crate) fn run(self, stopped: &impl Fn() -> bool) {
+        if self.iterations == 0 {
+            return;
+        }
+        if self.iterations <= PIECE { chain(self.iterations) } else { long(self.iterations, stopped) }
+    }
+}
+
+#[cold]
+fn long(iterations: u64, stopped: &impl Fn() -> bool) {
+    let mut left = iterations;
+    while left > 0 && !stopped() {
+        let piece = left.min(PIECE);
+        chain(piece);
+        left -= piece;
+    }
+}
+
+/// What the calibration found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Calibration {
+    /// The least time of one iteration over all rounds, ns.
+    pub iteration_ns: f64,
+    /// What a chain costs beside its iterations, ns.
+    pub overhead_ns: f64,
+    /// How far the middle round lies above the least one, as a share.
+    pub spread: f64,
+    /// How many rounds there were.
+    pub rounds: usize,
+    /// The least time between two readings of the clock, ns: a part of every sampled acquisition.
+    pub clock_ns: f64,
+}
+
+impl Calibration {
+    /// Times the chain on the calling thread; takes some milliseconds.
+    pub fn measure() -> Self {
+        // A sleeping CPU needs a while to come up to speed.
+        let warm_until = now_ns() + 10_000_000;
+        while now_ns() < warm_until {
+            chain(LONG.0);
+        }
+        let (iterations, overheads) = rounds(ROUNDS);
+        let least = iterations[0];
+        Calibration {
+            iteration_ns: least,
+            overhead_ns: overheads[0].max(0.0),
+            spread: iterations[ROUNDS / 2] / least - 1.0,
+            rounds: ROUNDS,
+            clock_ns: clock_ns(),
+        }
+    }
+
+    /// How much longer an iteration takes now than it did then, as a share; under a millisecond of work.
+    pub fn drift(&self) -> f64 {
+        rounds(ROUNDS_OF_A_LOOK).0[0] / self.iteration_ns - 1.0
+    }
+
+    /// The work that takes `ns`.
+    pub(crate) fn work(&self, ns: u64) -> Work {
+        if ns == 0 {
+            return Work { iterations: 0 };
+        }
+        let iterations = ((ns as f64 - self.overhead_ns) / self.iteration_ns).round();
+        Work { iterations: (iterations as u64).max(1) }
+    }
+}
+
+/// The time of one iteration and of what stands beside it in each round, both ascending, ns.
+fn rounds(n: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut iterations = Vec::with_capacity(n);
+    let mut overheads = Vec::with_capacity(n);
+    for _ in 0..n {
+        let (short, long) = (each(SHORT), each(LONG));
+        let slope = (long - short) / (LONG.0 - SHORT.0) as f64;
+        if slope > 0.0 {
+            iterations.push(slope);
+            overheads.push(short - slope * SHORT.0 as f64);
+        }
+    }
+    // Only when the short chain was interrupted in every round for longer than all long ones took.
+    if iterations.is_empty() {
+        iterations.push(each(LONG) / LONG.0 as f64);
+        overheads.push(0.0);
+    }
+    while iterations.len() < n {
+        iterations.push(f64::INFINITY);
+        overheads.push(f64::INFINITY);
+    }
+    iterations.sort_by(f64::total_cmp);
+    overheads.sort_by(f64::total_cmp);
+    (iterations, overheads)
+}
+
+/// The time of one run of a chain, ns.
+fn each((iterations, times): (u64, u64)) -> f64 {
+    let begin = now_ns();
+    for _ in 0..times {
+        chain(black_box(iterations));
+    }
+    (now_ns() - begin) as f64 / times as f64
+}
+
+fn clock_ns() -> f64 {
+    let least = |times: u64| {
+        let begin = now_ns();
+        for _ in 0..times {
+            black_box(now_ns());
+        }
+        (now_ns() - begin) as f64 / (times + 1) as f64
+    };
+    (0..ROUNDS).map(|_| least(100)).fold(f64::INFINITY, f64::min)
+}
+
+/// CLOCK_MONOTONIC in ns: the same in threads and processes, read without a system call where the vDSO has it.
+#[inline]
+pub(crate) fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_is_no_work_and_any_time_is_some() {
+        let calibration = Calibration { iteration_ns: 1.25, overhead_ns: 5.0, spread: 0.0, rounds: 1, clock_ns: 20.0 };
+        for (ns, iterations) in [(0, 0), (1, 1), (5, 1), (6, 1), (100, 76), (1_000_000, 799_996)] {
+            assert_eq!(calibration.work(ns).iterations, iterations, "{ns} ns");
+        }
+        assert!(calibration.work(u64::MAX).iterations > 1 << 62);
+    }
+
+    #[test]
+    fn endless_work_ends_when_stopped() {
+        Work { iterations: u64::MAX }.run(&|| true);
+    }
+
+    #[test]
+    fn the_calibration_is_a_time_and_work_takes_at_least_as_long_as_asked() {
+        let calibration = Calibration::measure();
+        assert!(calibration.iteration_ns > 0.05 && calibration.iteration_ns < 1_000.0, "{calibration:?}");
+        assert!(calibration.spread >= 0.0, "{calibration:?}");
+        let work = calibration.work(2_000_000);
+        let took = (0..20)
+            .map(|_| {
+                let begin = now_ns();
+                work.run(&|| false);
+                now_ns() - begin
+            })
+            .min()
+            .expect("20 rounds");
+        // Only from below: a CPU that others use makes work longer, never shorter. A clock that rises
+        // after the calibration makes it shorter; the half is far beyond that.
+        assert!(took > 1_000_000, "2 ms of work took {took} ns at best, with {calibration:?}");
+    }
+}

@@ -1,0 +1,246 @@
+//! From counts to metrics.
+
+use crate::TrialResult;
+use crate::contention::region::{Account, Region, middle_of};
+use crate::contention::setup::Setup;
+use holdup_model::trial::NamedHistogram;
+use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
+use std::sync::atomic::Ordering;
+
+/// Every worker's completed operations at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub(crate) at_ns: u64,
+    pub(crate) counts: Vec<u64>,
+}
+
+/// A percentile needs so many samples beyond it.
+const SAMPLES_BEYOND: f64 = 10.0;
+/// Workers that saw less of the window than this tell too little about its rates.
+const SEEN_ENOUGH: f64 = 0.5;
+
+/// What is measured, in the order shown: id, unit, direction, summary.
+const METRICS: &[(&str, &str, Direction, &str)] = &[
+    ("operations_per_s", "1/s", Direction::Higher, "lock and unlock pairs of all workers"),
+    ("acquire_p50_ns", "ns", Direction::Lower, "time to the lock, median of the sampled acquisitions"),
+    ("acquire_p99_ns", "ns", Direction::Lower, "time to the lock, 99th percentile"),
+    ("acquire_p999_ns", "ns", Direction::Lower, "time to the lock, 99.9th percentile"),
+    ("acquire_max_ns", "ns", Direction::Lower, "time to the lock, longest of the sampled acquisitions"),
+    ("fairness_min_max", "share", Direction::Higher, "fewest by most operations of a worker"),
+    ("sleeps_per_operation", "1", Direction::Lower, "voluntary context switches of the workers per operation"),
+    ("minor_faults_per_operation", "1", Direction::Lower, "minor page faults of the workers per operation"),
+    ("involuntary_switches_per_s", "1/s", Direction::Lower, "preemptions of the workers, all together"),
+];
+
+/// The metrics of the workload.
+pub(crate) fn metrics() -> Vec<Metric> {
+    METRICS
+        .iter()
+        .map(|(id, unit, better, summary)| Metric {
+            id: (*id).to_owned(),
+            unit: (*unit).to_owned(),
+            better: *better,
+            summary: (*summary).to_owned(),
+        })
+        .collect()
+}
+
+/// What a trial brought. All workers have ended.
+pub(crate) fn of(region: &Region, begin: &Edge, end: &Edge) -> Result<TrialResult, Problem> {
+    let all: u64 = region.slots().map(|s| s.operations.0.load(Ordering::Acquire)).sum();
+    let protected = region.head().protected.0.load(Ordering::Acquire);
+    exclusive(protected, all)?;
+    let operations = operations(begin, end);
+    let total: u64 = operations.iter().sum();
+    if total == 0 {
+        return Err(Problem::trial("the window", "no operation was completed in it").hint("take a longer duration"));
+    }
+    let seconds = end.at_ns.saturating_sub(begin.at_ns) as f64 / 1e9;
+    let (histogram, longest_ns) = acquisitions(region);
+    let accounts: Vec<(Account, Account)> =
+        region.slots().filter_map(|s| Some((s.opened.account()?, s.closed.account()?))).collect();
+    let mut measurements = vec![Measurement::new("operations_per_s", total as f64 / seconds)];
+    measurements.extend(times(&histogram, longest_ns));
+    measurements.push(fairness(&operations));
+    measurements.extend(kernel_accounts(&accounts, seconds));
+    Ok(TrialResult {
+        measurements,
+        histograms: vec![NamedHistogram { name: "acquire".to_owned(), histogram }],
+        notes: Vec::new(),
+    })
+}
+
+/// The count that the lock protects must be the sum of what the workers say they did.
+fn exclusive(protected: u64, all: u64) -> Result<(), Problem> {
+    if protected == all {
+        return Ok(());
+    }
+    Err(Problem::trial(
+        "mutual exclusion",
+        format!(
+            "{all} operations were done, the protected count is {protected}: two workers were inside the lock at once"
+        ),
+    ))
+}
+
+fn operations(begin: &Edge, end: &Edge) -> Vec<u64> {
+    begin.counts.iter().zip(&end.counts).map(|(b, e)| e.saturating_sub(*b)).collect()
+}
+
+/// All workers' records together. Each sample stands at its bucket's middle, at most 0.2 % off.
+fn acquisitions(region: &Region) -> (Histogram, u64) {
+    let mut counts = vec![0u64; crate::contention::region::BUCKETS];
+    for slot in region.slots() {
+        for (sum, bucket) in counts.iter_mut().zip(&slot.buckets) {
+            *sum += bucket.load(Ordering::Relaxed);
+        }
+    }
+    let mut histogram = Histogram::new();
+    for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        histogram.record_n_ns(middle_of(bucket), *count);
+    }
+    let longest_ns = region.slots().map(|s| s.longest_ns.load(Ordering::Relaxed)).max().unwrap_or(0);
+    (histogram, longest_ns)
+}
+
+fn times(histogram: &Histogram, longest_ns: u64) -> Vec<Measurement> {
+    let percentile = |id: &str, quantile: f64| {
+        let beyond = histogram.samples_beyond(quantile);
+        match histogram.quantile_ns(quantile) {
+            // Half a sample's tolerance, because 1 - 0.999 is a little less than a thousandth.
+            Some(ns) if beyond > SAMPLES_BEYOND - 0.5 => Measurement::new(id, ns as f64),
+            _ => {
+                Measurement::absent(id, format!("{} samples, {beyond:.1} beyond it; 10 are needed", histogram.count()))
+            }
+        }
+    };
+    let longest = match histogram.count() {
+        0 => Measurement::absent("acquire_max_ns", "no acquisition was sampled in the window"),
+        _ => Measurement::new("acquire_max_ns", longest_ns as f64),
+    };
+    vec![
+        percentile("acquire_p50_ns", 0.5),
+        percentile("acquire_p99_ns", 0.99),
+        percentile("acquire_p999_ns", 0.999),
+        longest,
+    ]
+}
+
+fn fairness(operations: &[u64]) -> Measurement {
+    let (least, most) = (operations.iter().min(), operations.iter().max());
+    match (least, most) {
+        (Some(least), Some(most)) if *most > 0 => Measurement::new("fairness_min_max", *least as f64 / *most as f64),
+        _ => Measurement::absent("fairness_min_max", "no worker completed an operation in the window"),
+    }
+}
+
+/// What the kernel says of the workers. Each worker takes its accounts when it sees the window open and
+/// close, so the counts stand over the operations between those two moments and not over the window's.
+fn kernel_accounts(accounts: &[(Account, Account)], seconds: f64) -> Vec<Measurement> {
+    let sum = |field: fn(&Account) -> u64| {
+        accounts.iter().map(|(begin, end)| field(end).saturating_sub(field(begin))).sum::<u64>() as f64
+    };
+    let operations = sum(|a| a.operations);
+    let seen_s = sum(|a| a.at_ns) / 1e9 / accounts.len().max(1) as f64;
+    let per_operation = |id: &str, count: f64| match operations > 0.0 {
+        true => Measurement::new(id, count / operations),
+        false => Measurement::absent(id, "no worker saw both edges of the window with an operation between them"),
+    };
+    let preempted = if seen_s >= seconds * SEEN_ENOUGH {
+        Measurement::new("involuntary_switches_per_s", sum(|a| a.involuntary) / seen_s)
+    } else {
+        let why = format!("the workers saw {seen_s:.3} s of a window of {seconds:.3} s: they waited at its edges");
+        Measurement::absent("involuntary_switches_per_s", why)
+    };
+    vec![
+        per_operation("sleeps_per_operation", sum(|a| a.voluntary)),
+        per_operation("minor_faults_per_operation", sum(|a| a.minor_faults)),
+        preempted,
+    ]
+}
+
+/// A note when sections of 4 KB pages did not fault as often as asked.
+pub(crate) fn faults_as_asked(setup: &Setup, result: &TrialResult) -> Option<String> {
+    let asked = setup.faults as f64;
+    let measured = result.measurements.iter().find(|m| m.metric == "minor_faults_per_operation")?.value.value()?;
+    let off = setup.faults > 0 && !setup.huge && (measured - asked).abs() > asked * 0.05;
+    off.then(|| format!("{measured:.3} minor faults were measured for each operation, {asked} were asked for"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::Measured;
+
+    fn shown(measurements: &[Measurement]) -> Vec<String> {
+        let value = |m: &Measurement| match &m.value {
+            Measured::Value(v) => format!("{v}"),
+            Measured::Absent(why) => format!("absent: {why}"),
+        };
+        measurements.iter().map(|m| format!("{} {}", m.metric, value(m))).collect()
+    }
+
+    #[test]
+    fn percentiles_need_ten_samples_beyond_them() {
+        let with = |n: u64| {
+            let mut h = Histogram::new();
+            h.record_n_ns(100, n);
+            shown(&times(&h, 100)).join("\n")
+        };
+        insta::assert_snapshot!(
+            [0, 19, 20, 999, 1_000, 10_000].map(|n| format!("{n} samples\n{}\n", with(n))).join("\n")
+        );
+    }
+
+    #[test]
+    fn fairness_is_a_share_and_absent_without_operations() {
+        let check = |operations: &[u64], expect: &str| assert_eq!(shown(&[fairness(operations)]), [expect]);
+        check(&[50, 100, 75], "fairness_min_max 0.5");
+        check(&[7], "fairness_min_max 1");
+        check(&[0, 9], "fairness_min_max 0");
+        check(&[0, 0], "fairness_min_max absent: no worker completed an operation in the window");
+        check(&[], "fairness_min_max absent: no worker completed an operation in the window");
+    }
+
+    #[test]
+    fn kernel_counts_stand_over_the_operations_between_the_same_moments() {
+        let account = |at_ns, operations, minor_faults, voluntary, involuntary| Account {
+            at_ns,
+            operations,
+            minor_faults,
+            voluntary,
+            involuntary,
+        };
+        let one = (account(1_000_000_000, 100, 10, 5, 1), account(2_000_000_000, 300, 410, 25, 4));
+        let two = (account(1_000_000_000, 0, 0, 0, 0), account(2_000_000_000, 200, 400, 0, 5));
+        insta::assert_snapshot!(shown(&kernel_accounts(&[one, two], 1.0)).join("\n"), @r"
+        sleeps_per_operation 0.05
+        minor_faults_per_operation 2
+        involuntary_switches_per_s 8
+        ");
+        let late = (account(5, 7, 0, 0, 0), account(5, 7, 0, 0, 0));
+        insta::assert_snapshot!(shown(&kernel_accounts(&[late], 1.0)).join("\n"), @r"
+        sleeps_per_operation absent: no worker saw both edges of the window with an operation between them
+        minor_faults_per_operation absent: no worker saw both edges of the window with an operation between them
+        involuntary_switches_per_s absent: the workers saw 0.000 s of a window of 1.000 s: they waited at its edges
+        ");
+    }
+
+    #[test]
+    fn a_lost_update_is_a_violation() {
+        assert_eq!(exclusive(10, 10), Ok(()));
+        assert_eq!(
+            exclusive(9, 10).expect_err("one update was lost").to_string(),
+            "mutual exclusion: 10 operations were done, the protected count is 9: two workers were inside the lock at once"
+        );
+    }
+
+    #[test]
+    fn metrics_have_distinct_ids_and_the_primary_one_is_first() {
+        let ids: Vec<_> = metrics().into_iter().map(|m| m.id).collect();
+        let mut distinct = ids.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!((distinct.len(), ids[0].as_str()), (ids.len(), "operations_per_s"));
+    }
+}

@@ -1,0 +1,244 @@
+//! One trial of `lock-contention`: the coordinator's side.
+//!
+//! The workers run from before the warm-up until after the window; nothing of theirs is stopped or
+//! reset at its edges. At the begin and at the end of the window the coordinator reads every
+//! worker's count of completed operations, between two readings of the clock. An acquisition is
+//! recorded when it is a sampled one and the window is open at the end of its section, with its
+//! whole length, even when it began in the warm-up; one that is still waiting when the window closes
+//! is not recorded.
+
+use crate::contention::calibrate::{Calibration, now_ns};
+use crate::contention::faults::Pages;
+use crate::contention::region::{Region, phase};
+use crate::contention::results::{self, Edge};
+use crate::contention::setup::Setup;
+use crate::contention::worker::Job;
+use crate::contention::workers::Workers;
+use crate::{Cancel, TrialContext, TrialResult};
+use holdup_model::Problem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often the coordinator looks at its workers and at the cancel flag.
+const LOOK: Duration = Duration::from_millis(20);
+/// A reading of all counts that took longer is repeated, because a preempted coordinator blurs the edge.
+const SHARP_NS: u64 = 100_000;
+/// How often a reading is repeated.
+const READINGS: usize = 5;
+
+/// Runs one trial.
+///
+/// # Errors
+/// Of kind `Trial` when it is void, of kind `Interrupted` when it was cancelled.
+pub fn run(setup: &Setup, calibration: &Calibration, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    let region = Region::new(setup.workers).map_err(|e| no_memory(setup, &e))?;
+    let region = Arc::new(region);
+    let pages = match setup.faults {
+        0 => None,
+        faults => Some(Arc::new(Pages::new(faults, setup.workers, setup.huge)?)),
+    };
+    setup
+        .algorithm
+        .entry
+        .init(&region, setup.sharing)
+        .map_err(|e| Problem::trial(format!("lock {}", setup.algorithm.meta.id), format!("it cannot be made: {e}")))?;
+    let jobs = jobs(setup, calibration, &region, pages.as_ref(), trial.seed)?;
+    let mut workers = Workers::start(&region, setup.algorithm, setup.sharing, jobs)?;
+    let cancel = trial.cancel.clone();
+    wait_until_ready(setup, &region, &mut workers, &cancel)?;
+    region.enter(phase::WARM);
+    watch(trial.warmup_ns, &mut workers, &cancel)?;
+    trial.window.open(&[("load".to_owned(), std::process::id())])?;
+    region.enter(phase::OPEN);
+    let begin = edge(&region);
+    let watched = watch(trial.duration_ns, &mut workers, &cancel);
+    let end = edge(&region);
+    region.enter(phase::CLOSED);
+    let closed = trial.window.close();
+    watched?;
+    closed?;
+    workers.finish(&|| cancel.is_cancelled())?;
+    if cancel.is_cancelled() {
+        return Err(Problem::interrupted("the trial"));
+    }
+    let mut result = results::of(&region, &begin, &end)?;
+    result.notes.push(format!("one of {} acquisitions was timed", setup.sampling(calibration.clock_ns)));
+    result.notes.extend(results::faults_as_asked(setup, &result));
+    Ok(result)
+}
+
+fn no_memory(setup: &Setup, error: &std::io::Error) -> Problem {
+    Problem::trial(format!("{} workers", setup.workers), format!("no memory for their counts: {error}"))
+}
+
+fn jobs(
+    setup: &Setup,
+    calibration: &Calibration,
+    region: &Arc<Region>,
+    pages: Option<&Arc<Pages>>,
+    seed: u64,
+) -> Result<Vec<Job>, Problem> {
+    let cpus = if setup.pin { Some(allowed_cpus()?) } else { None };
+    let operation_ns = setup.section_ns.saturating_add(setup.think_ns).saturating_add(setup.faults as u64 * 500);
+    let job = |index: usize| Job {
+        region: region.clone(),
+        index,
+        sharing: setup.sharing,
+        seed: seed ^ (index as u64 + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93),
+        section: calibration.work(setup.section_ns),
+        think: calibration.work(setup.think_ns),
+        pages: pages.cloned(),
+        sample_every: setup.sampling(calibration.clock_ns),
+        batch: Job::batch_for(operation_ns),
+        limit: u64::MAX,
+        cpu: cpus.as_ref().map(|cpus| cpus[index % cpus.len()]),
+    };
+    Ok((0..setup.workers).map(job).collect())
+}
+
+/// The CPUs that holdup may use.
+fn allowed_cpus() -> Result<Vec<usize>, Problem> {
+    let set = rustix::thread::sched_getaffinity(None).map_err(|e| {
+        Problem::trial("pin on", format!("the allowed CPUs cannot be read: {}", std::io::Error::from(e)))
+    })?;
+    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+    if cpus.is_empty() { Err(Problem::trial("pin on", "no CPU is allowed")) } else { Ok(cpus) }
+}
+
+fn wait_until_ready(setup: &Setup, region: &Region, workers: &mut Workers, cancel: &Cancel) -> Result<(), Problem> {
+    while (region.head().ready.0.load(Ordering::SeqCst) as usize) < setup.workers {
+        healthy(workers, cancel)?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn healthy(workers: &mut Workers, cancel: &Cancel) -> Result<(), Problem> {
+    if cancel.is_cancelled() {
+        return Err(Problem::interrupted("the trial"));
+    }
+    match workers.failed() {
+        None => Ok(()),
+        Some(why) => Err(Problem::trial("a worker is gone", why)),
+    }
+}
+
+/// Sleeps while the workers work.
+fn watch(duration_ns: u64, workers: &mut Workers, cancel: &Cancel) -> Result<(), Problem> {
+    let begin = Instant::now();
+    let duration = Duration::from_nanos(duration_ns);
+    loop {
+        healthy(workers, cancel)?;
+        let left = duration.saturating_sub(begin.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+}
+
+/// Reads every worker's count.
+fn edge(region: &Region) -> Edge {
+    let mut counts = Vec::new();
+    let mut at_ns = 0;
+    for _ in 0..READINGS {
+        counts.clear();
+        let before = now_ns();
+        counts.extend(region.slots().map(|s| s.operations.0.load(Ordering::Relaxed)));
+        let after = now_ns();
+        at_ns = before + (after - before) / 2;
+        if after - before <= SHARP_NS {
+            break;
+        }
+    }
+    Edge { at_ns, counts }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WindowHooks;
+    use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing};
+    use crate::contention::setup::defaults;
+    use holdup_model::{Meta, Window};
+
+    const META: Meta = Meta { id: "broken", summary: "for tests", docs: "", references: &[] };
+    const NOTHING: Properties = Properties { fair: false, may_sleep: false, needs_kernel: false };
+
+    /// Lets everyone in.
+    struct Open;
+
+    impl RawLock for Open {
+        type Local = ();
+        unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn local(_seed: u64, _sharing: Sharing) {}
+        fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
+            Acquired::AtOnce
+        }
+        fn release(&self, (): &mut ()) {}
+    }
+
+    /// Gives up.
+    struct Hopeless;
+
+    impl RawLock for Hopeless {
+        type Local = ();
+        unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn local(_seed: u64, _sharing: Sharing) {}
+        fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
+            Acquired::Stuck
+        }
+        fn release(&self, (): &mut ()) {}
+    }
+
+    static OPEN: Algorithm = Algorithm::of::<Open>(&META, NOTHING);
+    static HOPELESS: Algorithm = Algorithm::of::<Hopeless>(&META, NOTHING);
+
+    struct Hooks;
+
+    impl WindowHooks for Hooks {
+        fn open(&mut self, _subjects: &[(String, u32)]) -> Result<(), Problem> {
+            Ok(())
+        }
+        fn close(&mut self) -> Result<Window, Problem> {
+            Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: 1 })
+        }
+    }
+
+    fn outcome(algorithm: &'static Algorithm, sharing: Sharing) -> String {
+        let parameters = defaults(4);
+        let mut setup = Setup::read(&parameters).expect("valid");
+        (setup.algorithm, setup.sharing, setup.section_ns) = (algorithm, sharing, 50_000);
+        let trial = TrialContext {
+            parameters: &parameters,
+            warmup_ns: 0,
+            duration_ns: 100_000_000,
+            seed: 1,
+            cancel: Cancel::default(),
+            window: &mut Hooks,
+        };
+        run(&setup, &Calibration::measure(), trial).expect_err("the lock is broken").to_string()
+    }
+
+    #[test]
+    fn a_lock_that_lets_two_in_voids_the_trial() {
+        for sharing in [Sharing::Threads, Sharing::Processes] {
+            let outcome = outcome(&OPEN, sharing);
+            assert!(outcome.starts_with("mutual exclusion: ") && outcome.contains("two workers"), "{outcome}");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_gives_up_voids_the_trial() {
+        for sharing in [Sharing::Threads, Sharing::Processes] {
+            let outcome = outcome(&HOPELESS, sharing);
+            assert!(outcome.starts_with("a worker is gone: worker "), "{outcome}");
+            assert!(outcome.ends_with("gave up: its lock was stuck"), "{outcome}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The measured loop. One instance is compiled for each algorithm; nothing in it is dynamic.
+
+use crate::contention::calibrate::{Work, now_ns};
+use crate::contention::faults::{NoPages, Pages, Touch, Toucher};
+use crate::contention::lock::{Acquired, RawLock, Sharing};
+use crate::contention::region::{Head, LOCK_BYTES, Line, Region, Slot, ending, phase};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The most operations between two looks at the phase.
+const LONGEST_BATCH: u64 = 64;
+/// The longest that a batch should take where nobody waits, ns.
+const BATCH_NS: u64 = 50_000;
+
+/// What a catalogue entry needs of its algorithm.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    /// Makes a free lock.
+    init: unsafe fn(NonNull<u8>, Sharing) -> io::Result<()>,
+    /// The measured loop.
+    pub(crate) run: fn(&Job),
+}
+
+impl Entry {
+    pub(crate) const fn of<L: RawLock>() -> Self {
+        assert!(size_of::<L>() <= LOCK_BYTES && align_of::<L>() <= align_of::<Line<()>>());
+        Entry { init: init::<L>, run: run::<L> }
+    }
+
+    /// Makes a free lock in a region that no worker uses yet.
+    pub(crate) fn init(&self, region: &Region, sharing: Sharing) -> io::Result<()> {
+        // SAFETY: the place has the size and alignment that `of` has checked; nobody uses it yet.
+        unsafe { (self.init)(region.lock(), sharing) }
+    }
+}
+
+/// # Safety
+/// As [`RawLock::init`].
+unsafe fn init<L: RawLock>(place: NonNull<u8>, sharing: Sharing) -> io::Result<()> {
+    // SAFETY: the caller's promise is the same.
+    unsafe { L::init(place.cast().as_ptr(), sharing) }
+}
+
+/// All that one worker needs, made before it starts.
+pub(crate) struct Job {
+    pub(crate) region: Arc<Region>,
+    /// Its place among the workers, from 0.
+    pub(crate) index: usize,
+    pub(crate) sharing: Sharing,
+    pub(crate) seed: u64,
+    pub(crate) section: Work,
+    pub(crate) think: Work,
+    /// What is touched inside the lock.
+    pub(crate) pages: Option<Arc<Pages>>,
+    /// Acquisitions per timed one.
+    pub(crate) sample_every: u64,
+    /// Operations between two looks at the phase.
+    pub(crate) batch: u64,
+    /// The worker ends by itself after as many operations.
+    pub(crate) limit: u64,
+    /// The CPU that it runs on.
+    pub(crate) cpu: Option<usize>,
+}
+
+impl Job {
+    /// How many operations of this length go between two looks at the phase.
+    pub(crate) fn batch_for(operation_ns: u64) -> u64 {
+        (BATCH_NS / operation_ns.max(1)).clamp(1, LONGEST_BATCH)
+    }
+
+    /// Makes the worker's pages present, so that no first touch of the worker's own falls into the window.
+    fn touch_own_memory(&self) {
+        for bucket in self.region.slot(self.index).buckets.iter().step_by(4096 / 8) {
+            bucket.store(0, Ordering::Relaxed);
+        }
+        if let Some(last) = self.region.slot(self.index).buckets.last() {
+            last.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until the coordinator says go. Returns whether there is something to do.
+    fn wait_for_begin(&self) -> bool {
+        let head = self.region.head();
+        head.ready.0.fetch_add(1, Ordering::SeqCst);
+        loop {
+            match head.phase.0.load(Ordering::SeqCst) {
+                // A wait that ends without reason just looks again.
+                phase::IDLE => {
+                    let flags = rustix::thread::futex::Flags::empty();
+                    let _again = rustix::thread::futex::wait(&head.phase.0, flags, phase::IDLE, None);
+                }
+                phase::STOP => return false,
+                _ => return true,
+            }
+        }
+    }
+}
+
+/// A whole worker's life, but for its thread or process.
+fn run<L: RawLock>(job: &Job) {
+    pin(job.cpu);
+    job.touch_own_memory();
+    let slot = job.region.slot(job.index);
+    let mut how = Acquired::Stopped;
+    if job.wait_for_begin() {
+        let operations;
+        (how, operations) = work::<L>(job);
+        slot.opened.take(operations);
+        slot.closed.take(operations);
+    }
+    let ending = if how == Acquired::Stuck { ending::STUCK } else { ending::DONE };
+    slot.ending.store(ending, Ordering::Release);
+}
+
+fn pin(cpu: Option<usize>) {
+    let Some(cpu) = cpu else { return };
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    // The CPU was among the allowed ones a moment ago; one that went offline since leaves the worker unpinned,
+    // and the environment's facts show that a CPU is gone.
+    let _pinned = rustix::thread::sched_setaffinity(None, &set);
+}
+
+/// Operates until told to stop. Returns how the last acquisition ended when it did not succeed, and
+/// the number of operations.
+///
+/// Everything that changes is a local variable whose address is not taken, so that it stays in a
+/// register: one load and store more in each operation is a fifth of an uncontended test-and-set.
+fn work<L: RawLock>(job: &Job) -> (Acquired, u64) {
+    let pace = Pace::of(job);
+    let head = job.region.head();
+    let parts = Parts::<L> {
+        // SAFETY: `Entry::init` has made an `L` there, and the region lives as long as the job.
+        lock: unsafe { job.region.lock().cast::<L>().as_ref() },
+        head,
+        slot: job.region.slot(job.index),
+        section: job.section,
+        think: job.think,
+    };
+    let mut local = L::local(job.seed, job.sharing);
+    let toucher = job.pages.as_ref().map(|pages| Toucher::new(pages, head, job.sharing));
+    let bare = toucher.is_none() && job.section.is_none() && job.think.is_none();
+    match toucher {
+        Some(mut toucher) => drive(&parts, &pace, &mut local, &mut toucher),
+        None if bare => drive(&parts.without_work(), &pace, &mut local, &mut NoPages),
+        None => drive(&parts, &pace, &mut local, &mut NoPages),
+    }
+}
+
+/// How often the loop looks up from its operations.
+struct Pace {
+    sample_every: u64,
+    batch: u64,
+    limit: u64,
+}
+
+impl Pace {
+    fn of(job: &Job) -> Self {
+        Pace { sample_every: job.sample_every, batch: job.batch, limit: job.limit }
+    }
+}
+
+#[inline(always)]
+fn drive<L: RawLock, T: Touch>(
+    parts: &Parts<'_, L>,
+    pace: &Pace,
+    local: &mut L::Local,
+    toucher: &mut T,
+) -> (Acquired, u64) {
+    let mut operations = 0;
+    let mut seen = phase::WARM;
+    let mut until_sample = pace.sample_every - 1;
+    loop {
+        let now = parts.head.phase.0.load(Ordering::Relaxed);
+        if now != seen {
+            seen = now;
+            saw(parts.slot, now, operations);
+        }
+        if now == phase::STOP || operations >= pace.limit {
+            return (Acquired::Stopped, operations);
+        }
+        let how = if until_sample == 0 {
+            until_sample = pace.sample_every - 1;
+            parts.operation::<true, T>(local, toucher, &mut operations)
+        } else {
+            // A batch ends early after an acquisition that had to wait, because time has passed then.
+            let end = operations + pace.batch.min(until_sample);
+            let begin = operations;
+            let how = loop {
+                let how = parts.operation::<false, T>(local, toucher, &mut operations);
+                if how != Acquired::AtOnce || operations >= end {
+                    break how;
+                }
+            };
+            until_sample -= operations - begin;
+            how
+        };
+        if matches!(how, Acquired::Stopped | Acquired::Stuck) {
+            return (how, operations);
+        }
+    }
+}
+
+/// Takes the account at the edges of the window, once each.
+#[cold]
+fn saw(slot: &Slot, now: u32, operations: u64) {
+    if now >= phase::OPEN {
+        slot.opened.take(operations);
+    }
+    if now >= phase::CLOSED {
+        slot.closed.take(operations);
+    }
+}
+
+/// What does not change during a trial.
+struct Parts<'a, L> {
+    lock: &'a L,
+    head: &'a Head,
+    slot: &'a Slot,
+    section: Work,
+    think: Work,
+}
+
+impl<L: RawLock> Parts<'_, L> {
+    /// The same, known to the compiler to have nothing to do inside and outside.
+    fn without_work(&self) -> Self {
+        Parts { section: Work::NONE, think: Work::NONE, ..*self }
+    }
+
+    /// Lock, section, unlock, think.
+    #[inline(always)]
+    fn operation<const TIMED: bool, T: Touch>(
+        &self,
+        local: &mut L::Local,
+        toucher: &mut T,
+        operations: &mut u64,
+    ) -> Acquired {
+        let stopped = || self.head.stopped();
+        toucher.prepare();
+        let begin = if TIMED { now_ns() } else { 0 };
+        let how = self.lock.acquire(local, &stopped);
+        if matches!(how, Acquired::Stopped | Acquired::Stuck) {
+            return how;
+        }
+        let end = if TIMED { now_ns() } else { 0 };
+        // Read at the section's begin and written at its end: a second worker inside loses an update.
+        let protected = self.head.protected.0.load(Ordering::Relaxed);
+        toucher.touch();
+        self.section.run(&stopped);
+        self.head.protected.0.store(protected + 1, Ordering::Relaxed);
+        self.lock.release(local);
+        *operations += 1;
+        self.slot.operations.0.store(*operations, Ordering::Relaxed);
+        if TIMED && self.head.phase.0.load(Ordering::Relaxed) == phase::OPEN {
+            self.slot.record(end.saturating_sub(begin));
+        }
+        self.think.run(&stopped);
+        how
+    }
+}

@@ -1,0 +1,111 @@
+//! Workers that want one lock, over and over.
+
+use crate::contention::calibrate::Calibration;
+use crate::contention::results;
+use crate::contention::setup::{PARAMETERS, Setup};
+use crate::contention::trial;
+use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_host::Host;
+use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
+use std::collections::BTreeMap;
+
+/// The workload.
+#[derive(Debug, Clone, Copy)]
+pub struct LockContention;
+
+const META: Meta = Meta {
+    id: "lock-contention",
+    summary: "N threads or processes that take one lock, work, and give it back",
+    docs: "Each worker repeats: lock, work inside for `section`, unlock, work outside for `think`. The work is a chain \
+           of dependent arithmetic whose length was calibrated at the begin of the session; the calibration, its \
+           spread and its drift are among the facts. A time of 0 is really none.\n\n\
+           Operations are counted exactly between two readings at the edges of the window, while the workers run \
+           on. One of `sample_every` acquisitions is timed with the clock of the system, whose own cost (a fact) \
+           is part of the time; where `sample_every` is 0 it is chosen so that timing adds about 2 % to an operation \
+           that nobody waits for (1 of 32 by default, 1 of 2048 where nothing is done inside and outside). An acquisition belongs to the window when it is open at the end of its section.\n\n\
+           The lock protects a count that must equal the sum of all operations at the end: a trial in which \
+           two workers were inside at once is void.\n\n\
+           `faults` makes each section touch as many 4 KB steps of memory that the worker's page tables do not hold \
+           yet, so that the holder faults inside the lock; the pages are in the page cache, so only the page table \
+           entry is missing. Threads share page tables, processes have their own, as backends of PostgreSQL do. \
+           `pages = huge` touches the same steps of 2 MB pages, which must be reserved: one fault for 512 steps.\n\n\
+           Limits: the work is arithmetic, so it does not compete for caches or memory. Switches and faults \
+           are each worker's own accounts, taken when it first sees that the window is open or closed.",
+    references: &[
+        "M. Desnoyers, benchmark matrix for futex spinning (FUTEX2_SPIN), linux-kernel 2024-04: threads, work inside, \
+         work outside, time to lock, operations per thread",
+        "getrusage(2) RUSAGE_THREAD; clock_gettime(2) CLOCK_MONOTONIC; madvise(2) MADV_DONTNEED; memfd_create(2)",
+    ],
+};
+
+impl Workload for LockContention {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {
+        results::metrics()
+    }
+
+    fn primary_metric(&self) -> Option<&'static str> {
+        Some("operations_per_s")
+    }
+
+    /// All uses share one calibration.
+    fn session_key(&self, _parameters: &Parameters) -> String {
+        String::new()
+    }
+
+    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
+        Availability::Ready
+    }
+
+    fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        for parameters in context.combinations {
+            Setup::read(parameters)?;
+        }
+        (context.step)("calibrating work of known length");
+        Ok(Box::new(Session { calibration: Calibration::measure() }))
+    }
+}
+
+struct Session {
+    calibration: Calibration,
+}
+
+/// Where the facts come from.
+const SOURCE: &str = "a chain of dependent multiplications and additions, timed with CLOCK_MONOTONIC";
+
+impl Prepared for Session {
+    fn facts(&mut self) -> Vec<Fact> {
+        let Calibration { iteration_ns, overhead_ns, spread, rounds, clock_ns } = self.calibration;
+        let fact = |key: &str, value: String| Fact::read(format!("lock-contention.{key}"), value, SOURCE);
+        vec![
+            fact("iteration_ns", format!("{iteration_ns:.4}")),
+            fact("overhead_ns", format!("{overhead_ns:.2}")),
+            fact("calibration_spread_percent", format!("{:.1}", spread * 100.0)),
+            fact("calibration_rounds", rounds.to_string()),
+            fact("clock_reading_ns", format!("{clock_ns:.1}")),
+            // In whole percents, because this is asked around every trial and what moved is kept.
+            fact("calibration_drift_percent", format!("{:+.0}", self.calibration.drift() * 100.0)),
+        ]
+    }
+
+    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+        let setup = Setup::read(trial.parameters)?;
+        trial::run(&setup, &self.calibration, trial)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Problem> {
+        Ok(())
+    }
+}
