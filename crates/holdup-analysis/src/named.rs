@@ -42,7 +42,7 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
         .collect();
     settle(&mut drafts);
     let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
-    let mut findings = headlines(&comparisons);
+    let mut findings = headlines(&comparisons, Some(index.blocks_run()));
     if let Some(how) = &bundle.head.emulated {
         findings.insert(0, emulated(how));
     }
@@ -90,7 +90,7 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
         comparisons.extend(drafts.into_iter().map(|d| d.comparison));
     }
     comparisons.sort_by_key(|c| (!c.primary, !c.pooled));
-    let mut findings = headlines(&comparisons);
+    let mut findings = headlines(&comparisons, None);
     for finding in &mut findings {
         finding.sentence.push_str(" The two runs were not interleaved, so drift between them is not excluded.");
     }
@@ -120,8 +120,8 @@ fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, ind
     }
 }
 
-fn headlines(comparisons: &[Comparison]) -> Vec<Finding> {
-    comparisons.iter().filter(|c| c.primary && c.pooled).map(|c| effect::finding(c, comparisons)).collect()
+fn headlines(comparisons: &[Comparison], blocks: Option<u32>) -> Vec<Finding> {
+    comparisons.iter().filter(|c| c.primary && c.pooled).map(|c| effect::finding(c, comparisons, blocks)).collect()
 }
 
 fn emulated(how: &str) -> Finding {

@@ -116,10 +116,27 @@ pub(crate) fn list<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// At most ten trial numbers: `3, 7 and 12`, `1, 2, … and 14 more`.
+/// At most ten trial numbers: `trial 3`, `trials 3, 7 and 12`, `trials 1, 2, … and 14 more`.
 pub(crate) fn trials(seqs: &[u32]) -> String {
     let shown: Vec<String> = seqs.iter().take(10).map(u32::to_string).collect();
-    if seqs.len() > 10 { format!("{} and {} more", shown.join(", "), seqs.len() - 10) } else { list(&shown) }
+    match seqs.len() {
+        1 => format!("trial {}", shown.join("")),
+        n if n > 10 => format!("trials {} and {} more", shown.join(", "), n - 10),
+        _ => format!("trials {}", list(&shown)),
+    }
+}
+
+/// A count with separators of thousands: `12,345`.
+pub(crate) fn integer(n: u64) -> String {
+    let plain = n.to_string();
+    let mut grouped = String::new();
+    for (i, c) in plain.chars().enumerate() {
+        if i > 0 && (plain.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(c);
+    }
+    grouped
 }
 
 /// `1 trial`, `2 trials`.

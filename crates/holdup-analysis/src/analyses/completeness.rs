@@ -131,11 +131,13 @@ fn losses(context: &Context<'_>) -> Option<Finding> {
     let mut details: Vec<String> = lost
         .iter()
         .map(|(id, (lost, seen))| {
-            format!("Collector {id} lost {} and saw {}.", words::number(*lost as f64), words::number(*seen as f64))
+            format!("Collector {id} lost {} and saw {}.", words::integer(*lost), words::integer(*seen))
         })
         .collect();
     details.extend(
-        clipped.iter().map(|(name, n)| format!("{n} values of {name} were longer than an hour and count as one hour.")),
+        clipped.iter().map(|(name, n)| {
+            format!("Longer than an hour, and counted as one hour: {} of {name}.", words::integer(*n))
+        }),
     );
     let sentence = format!("Something was lost in {}.", words::count(seqs.len(), "trial"));
     Some(Finding { details, trials: seqs.into_iter().collect(), ..note(&META, FindingVerdict::Supported, sentence) })

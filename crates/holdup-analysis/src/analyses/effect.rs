@@ -31,12 +31,13 @@ impl Analysis for Effect {
         let mut found: Vec<&Comparison> = context.comparisons.iter().filter(is_headline).collect();
         found.retain(|c| !matches!(c.contrast, Contrast::Same | Contrast::Unobserved));
         found.sort_by_key(|c| u8::from(matches!(c.contrast, Contrast::Axis { .. })));
-        found.into_iter().map(|c| finding(c, context.comparisons)).collect()
+        let blocks = context.index.blocks_run();
+        found.into_iter().map(|c| finding(c, context.comparisons, Some(blocks))).collect()
     }
 }
 
-/// The headline of one pooled primary comparison.
-pub(crate) fn finding(c: &Comparison, all: &[Comparison]) -> Finding {
+/// The headline of one pooled primary comparison; `blocks` are those that were run, where they could all be paired.
+pub(crate) fn finding(c: &Comparison, all: &[Comparison], blocks: Option<u32>) -> Finding {
     let family: Vec<&Comparison> =
         all.iter().filter(|o| o.contrast == c.contrast && o.workload == c.workload).collect();
     let mut sentence = format!("{}: {} of {} ", subject(&c.contrast), words::metric_name(&c.metric), c.workload);
@@ -44,7 +45,8 @@ pub(crate) fn finding(c: &Comparison, all: &[Comparison]) -> Finding {
         Some(ratio) => sentence.push_str(&format!("{}: {}", words::ratio(ratio), answer(c))),
         None => sentence.push_str(&format!("could not be compared: {}", reason(&c.verdict))),
     }
-    if let Some(companion) = companion(c, &family)
+    let companion = companion(c, &family);
+    if let Some(companion) = companion
         && let Some(ratio) = &companion.ratio
     {
         let name = words::metric_name(&companion.metric);
@@ -63,7 +65,7 @@ pub(crate) fn finding(c: &Comparison, all: &[Comparison]) -> Finding {
         analysis: META.id.to_owned(),
         verdict: verdict(c),
         sentence,
-        details: details(c, &family),
+        details: details(c, &family, companion, blocks),
         trials: trials.into_iter().collect(),
         headline: true,
     }
@@ -144,7 +146,7 @@ fn companion<'a>(c: &Comparison, family: &[&'a Comparison]) -> Option<&'a Compar
         .copied()
 }
 
-fn details(c: &Comparison, family: &[&Comparison]) -> Vec<String> {
+fn details(c: &Comparison, family: &[&Comparison], companion: Option<&Comparison>, blocks: Option<u32>) -> Vec<String> {
     let mut details = Vec::new();
     if let (Some(ratio), Some(floor)) = (&c.ratio, c.noise_floor)
         && c.verdict == Verdict::Different
@@ -156,7 +158,8 @@ fn details(c: &Comparison, family: &[&Comparison]) -> Vec<String> {
     details.extend(cells(c, family));
     let others: Vec<String> = family
         .iter()
-        .filter(|o| o.pooled && !o.primary && matches!(o.verdict, Verdict::Different))
+        .filter(|o| o.pooled && !o.primary && o.verdict == Verdict::Different)
+        .filter(|o| companion.is_none_or(|c| c.metric.id != o.metric.id))
         .filter_map(|o| {
             let ratio = o.ratio.as_ref()?;
             let way = if better(o, ratio.value) { "better" } else { "worse" };
@@ -167,6 +170,9 @@ fn details(c: &Comparison, family: &[&Comparison]) -> Vec<String> {
         details.push(format!("Also different, corrected for the number of metrics: {}.", words::list(&others)));
     }
     if let Some(ratio) = &c.ratio {
+        if let Some(blocks) = blocks.filter(|blocks| *blocks > ratio.n) {
+            details.push(format!("Only {} of {blocks} blocks have all that is compared here.", ratio.n));
+        }
         details.push(format!("How: {}.", ratio.method));
     }
     details

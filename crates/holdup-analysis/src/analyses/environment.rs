@@ -65,7 +65,7 @@ fn moved(context: &Context<'_>) -> Option<Finding> {
     let seqs: Vec<u32> = seqs.into_iter().collect();
     let names: Vec<&str> = keys.keys().copied().collect();
     let sentence = format!(
-        "The environment moved during {}: {} (trials {}).",
+        "The environment moved during {}: {} ({}).",
         words::count(seqs.len(), "trial"),
         words::list(&names),
         words::trials(&seqs)

@@ -47,8 +47,9 @@ impl Analysis for LittlesLaw {
         let tolerance = words::percent(LITTLES_LAW_TOLERANCE);
         if wrong.is_empty() {
             let sentence = format!(
-                "Little's law holds: in all {} checked trials clients equal throughput times mean latency to within {tolerance}.",
-                checked.len()
+                "Little's law holds: in {} of {} clients equal throughput times mean latency to within {tolerance}.",
+                checked.len(),
+                words::count(checked.len(), "trial")
             );
             return vec![Finding { trials: checked, ..note(&META, FindingVerdict::Refuted, sentence) }];
         }
@@ -56,7 +57,7 @@ impl Analysis for LittlesLaw {
         let seqs: Vec<u32> = wrong.iter().map(|(seq, ..)| *seq).collect();
         let sentence = format!(
             "Little's law is violated in {} of {}: throughput times mean latency differs from the number of clients by \
-             more than {tolerance} (trials {}). Numbers of these trials are suspect.",
+             more than {tolerance} ({}). Numbers of these trials are suspect.",
             wrong.len(),
             words::count(checked.len(), "trial"),
             words::trials(&seqs)

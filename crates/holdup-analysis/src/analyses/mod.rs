@@ -17,12 +17,13 @@ pub mod void_trials;
 
 /// Every analysis, in the order of its findings.
 pub static ALL: &[&dyn Analysis] = &[
+    // First, because emulation stands above every verdict.
+    &environment::Environment,
     &effect::Effect,
     &negative_control::NegativeControl,
     &noise_floor::NoiseFloor,
     &littles_law::LittlesLaw,
     &drift::Drift,
-    &environment::Environment,
     &void_trials::VoidTrials,
     &observer_cost::ObserverCost,
     &completeness::Completeness,

@@ -39,17 +39,15 @@ impl Analysis for VoidTrials {
             return vec![note(&META, FindingVerdict::Skipped, "No trial was run.".to_owned())];
         }
         if void == 0 {
-            let sentence = format!("No trial is void: all {} count.", trials.len());
+            let sentence = format!("No trial is void: {} in all.", words::count(trials.len(), "trial"));
             return vec![note(&META, FindingVerdict::Refuted, sentence)];
         }
         let mut seqs: Vec<u32> = reasons.values().flatten().copied().collect();
         seqs.sort_unstable();
         let sentence = format!(
-            "{void} of {} void and not counted (trials {}).",
-            match trials.len() {
-                1 => "1 trial is".to_owned(),
-                n => format!("{n} trials are"),
-            },
+            "{void} of {} {} void and not counted ({}).",
+            words::count(trials.len(), "trial"),
+            if void == 1 { "is" } else { "are" },
             words::trials(&seqs)
         );
         let mut sorted: Vec<(&str, Vec<u32>)> = reasons.into_iter().collect();
@@ -57,9 +55,7 @@ impl Analysis for VoidTrials {
         let mut details: Vec<String> = sorted
             .iter()
             .take(10)
-            .map(|(reason, seqs)| {
-                format!("{}: {reason} (trials {}).", words::count(seqs.len(), "trial"), words::trials(seqs))
-            })
+            .map(|(reason, seqs)| format!("{}: {reason} ({}).", words::count(seqs.len(), "trial"), words::trials(seqs)))
             .collect();
         if let Some((arm, n)) = arms.iter().max_by_key(|(_, n)| **n)
             && *n >= 3
