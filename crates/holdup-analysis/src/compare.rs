@@ -326,11 +326,9 @@ fn noise_floors(drafts: &mut [Draft]) {
     for draft in drafts {
         let c = &mut draft.comparison;
         let name = (c.workload.clone(), c.metric.id.clone());
-        c.noise_floor = if c.pooled {
-            pooled.get(&name).copied()
-        } else {
-            let floor = |axes: &BTreeMap<String, String>| cells.get(&(name.0.clone(), name.1.clone(), axes.clone()));
-            draft.axes.iter().filter_map(floor).copied().reduce(f64::max)
-        };
+        let floor = |axes: &BTreeMap<String, String>| cells.get(&(name.0.clone(), name.1.clone(), axes.clone()));
+        let of_cell = draft.axes.iter().filter_map(floor).copied().reduce(f64::max);
+        // A pool of one cell is as noisy as that cell, so its own floor comes first.
+        c.noise_floor = of_cell.or_else(|| pooled.get(&name).copied().filter(|_| c.pooled));
     }
 }

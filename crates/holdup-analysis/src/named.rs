@@ -42,7 +42,9 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
         .collect();
     settle(&mut drafts);
     let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
-    let mut findings = headlines(&comparisons, Some(index.blocks_run()));
+    let asked = comparisons.iter().filter(|c| c.primary && c.pooled);
+    let mut findings: Vec<Finding> =
+        asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
     if let Some(how) = &bundle.head.emulated {
         findings.insert(0, emulated(how));
     }
@@ -90,10 +92,18 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
         comparisons.extend(drafts.into_iter().map(|d| d.comparison));
     }
     comparisons.sort_by_key(|c| (!c.primary, !c.pooled));
-    let mut findings = headlines(&comparisons, None);
-    for finding in &mut findings {
-        finding.sentence.push_str(" The two runs were not interleaved, so drift between them is not excluded.");
-    }
+    let asked = comparisons.iter().filter(|c| c.primary && c.pooled);
+    let mut findings: Vec<Finding> = asked
+        .map(|c| {
+            let mut finding = effect::finding(c, &comparisons, None);
+            finding.sentence.push_str(" The two runs were not interleaved, so drift between them is not excluded.");
+            // A trial's number means one trial within one bundle only: the links go to the second.
+            let of_b = comparisons.iter().filter(|o| o.primary && o.workload == c.workload);
+            let seqs: BTreeSet<u32> = of_b.filter_map(|o| o.level.as_ref()).flat_map(|s| s.trials.clone()).collect();
+            finding.trials = seqs.into_iter().collect();
+            finding
+        })
+        .collect();
     if let Some(how) = &b.head.emulated {
         findings.insert(0, emulated(how));
     }
@@ -118,10 +128,6 @@ fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, ind
         p_adjusted: None,
         noise_floor: None,
     }
-}
-
-fn headlines(comparisons: &[Comparison], blocks: Option<u32>) -> Vec<Finding> {
-    comparisons.iter().filter(|c| c.primary && c.pooled).map(|c| effect::finding(c, comparisons, blocks)).collect()
 }
 
 fn emulated(how: &str) -> Finding {

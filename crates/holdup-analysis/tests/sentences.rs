@@ -81,6 +81,10 @@ fn two_runs() {
     let pooled = analysis.comparisons.first().expect("a comparison");
     assert_eq!(pooled.verdict, Verdict::Different);
     assert!(pooled.pooled && pooled.ratio.as_ref().is_some_and(|r| (r.value - 0.8).abs() < 0.02));
+    let of_b = b.trials.iter().filter(|t| {
+        [2_i64, 64].iter().any(|c| b.schedule.arms[t.arm as usize].axes["clients"].value == Value::Integer(*c))
+    });
+    assert_eq!(analysis.findings[0].trials, of_b.map(|t| t.seq).collect::<Vec<_>>(), "trials of the second run");
     insta::assert_snapshot!(text(&analysis.findings));
     assert!(compare_bundles(&a, &a).expect_err("itself").to_string().contains("compared with itself"));
     b.head.emulated = Some("simulated".into());

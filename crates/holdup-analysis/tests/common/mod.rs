@@ -167,7 +167,7 @@ impl Maker {
         let trials = planned.iter().map(|spec| self.trial(spec, &arms[spec.arm as usize], total, &mut noise)).collect();
         BundleData {
             head: BundleHead {
-                run_id: format!("{:016x}", self.seed),
+                run_id: format!("{:08x}00000000", 0xfeed_0000 + self.seed),
                 holdup_version: "0.1.0".into(),
                 command: vec!["holdup".into(), "run".into(), "synthetic.toml".into()],
                 created_unix_ns: 1_800_000_000_000_000_000,
