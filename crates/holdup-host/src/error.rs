@@ -22,6 +22,11 @@ impl HostError {
     pub fn new(operation: &'static str, path: &str, error: &io::Error) -> Self {
         HostError { operation, path: path.to_owned(), kind: error.kind(), message: plain(error) }
     }
+
+    /// Whether what was asked for is not there (any more): ENOENT, and ESRCH for a process that has ended.
+    pub fn is_gone(&self) -> bool {
+        self.kind == io::ErrorKind::NotFound || self.message == "no such process"
+    }
 }
 
 /// The system's words without the number: `Permission denied (os error 13)` → `permission denied`.

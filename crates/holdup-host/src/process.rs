@@ -59,7 +59,8 @@ impl Stat {
             comm: line[open + 1..close].to_owned(),
             state: field(3)?.chars().next()?,
             ppid: small(4)?,
-            session: small(6)?,
+            // A process that is being taken down has no session any more and shows -1.
+            session: field(6)?.parse::<i64>().ok().and_then(|n| u32::try_from(n.max(0)).ok())?,
             minor_faults: number(10)?,
             major_faults: number(12)?,
             user_ticks: number(14)?,
@@ -117,9 +118,11 @@ pub fn alive(host: &Host, pid: u32, start_time: u64) -> bool {
 /// All processes that can be seen, sorted by pid. One that ends meanwhile is left out.
 ///
 /// # Errors
-/// When /proc cannot be listed.
+/// When /proc cannot be listed, or a process that runs cannot be read.
 pub fn all(host: &Host) -> Result<Vec<Stat>, HostError> {
-    Ok(numbers(&host.list("/proc")?).into_iter().filter_map(|pid| stat(host, pid).ok()).collect())
+    let pids = numbers(&host.list("/proc")?);
+    let read = pids.into_iter().map(|pid| stat(host, pid)).filter(|read| !matches!(read, Err(e) if e.is_gone()));
+    read.collect()
 }
 
 /// The threads of a process, sorted; the first of them is usually the process itself.

@@ -4,8 +4,15 @@
 //! journal is written once for all knobs: read the old value, put it on disk
 //! and sync, write the new one, read it back, compare.
 
+pub mod connection;
+mod guc;
 pub mod journal;
 pub mod knobs;
+mod refused;
+mod tasks;
+mod undo;
+
+pub use undo::{Past, Standing};
 
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
@@ -23,6 +30,10 @@ pub struct KnobContext<'a> {
 }
 
 /// One knob.
+///
+/// A knob whose old state is one value that is read and written needs the methods without a body only. One
+/// whose old state is richer (the policy of each task, a line in a file of settings) overrides `save`,
+/// `standing` and `restore` as well.
 pub trait Knob: Sync {
     /// What it says about itself.
     fn meta(&self) -> &'static Meta;
@@ -56,6 +67,68 @@ pub trait Knob: Sync {
     /// Whether two values are the same in force (`128MB` and `131072kB`).
     fn same(&self, a: &Value, b: &Value) -> bool {
         a == b
+    }
+
+    /// The same question where the host must be asked (in what unit a bare number counts).
+    fn same_here(&self, _context: &KnobContext<'_>, _instance: &str, wanted: &Value, found: &Value) -> bool {
+        self.same(wanted, found)
+    }
+
+    /// Whether a value can be one of this knob, asked before anything is touched.
+    ///
+    /// # Errors
+    /// When it cannot; the hint says what can.
+    fn check(&self, instance: &str, value: &Value) -> Result<(), Problem>;
+
+    /// What must be known to put things back. `already` holds what earlier changes of this run have saved; `None`
+    /// when that is enough.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn save(&self, context: &KnobContext<'_>, instance: &str, already: &[&Value]) -> Result<Option<Value>, Problem> {
+        if already.is_empty() { self.read(context, instance).map(Some) } else { Ok(None) }
+    }
+
+    /// Whether a change here is also one of what was saved then.
+    ///
+    /// # Errors
+    /// When the host cannot be asked.
+    fn overlaps(&self, _context: &KnobContext<'_>, _saved: &Value) -> Result<bool, Problem> {
+        Ok(true)
+    }
+
+    /// How things stand as against an earlier change.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn standing(&self, context: &KnobContext<'_>, instance: &str, past: &Past<'_>) -> Result<Standing, Problem> {
+        let now = self.read(context, instance)?;
+        if self.same(past.saved, &now) {
+            return Ok(Standing::Restored);
+        }
+        let is_ours = past.written.iter().any(|written| self.same(written, &now));
+        Ok(if is_ours { Standing::Ours(now) } else { Standing::Foreign(now) })
+    }
+
+    /// Puts back what was saved, and nothing that someone else changed meanwhile.
+    ///
+    /// # Errors
+    /// When the host refuses it.
+    fn restore(&self, context: &KnobContext<'_>, instance: &str, past: &Past<'_>) -> Result<(), Problem> {
+        self.write(context, instance, past.saved)
+    }
+
+    /// A command of the shell, or SQL, that puts back what was saved.
+    fn by_hand(&self, instance: &str, saved: &Value) -> String;
+
+    /// Whether a change is still there after the host was booted again.
+    fn outlives_boot(&self) -> bool {
+        false
+    }
+
+    /// Whether a change is one of a server and not of the host.
+    fn is_of_server(&self) -> bool {
+        false
     }
 }
 

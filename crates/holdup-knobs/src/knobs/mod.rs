@@ -1,6 +1,18 @@
 //! The catalogue of knobs: one file each, and this list.
 
+mod autogroup;
+mod huge_pages_reserved;
+mod migration_cost;
+mod postgres_setting;
+mod sched_policy;
+
 use crate::Knob;
 
 /// Every knob, in the order shown to users.
-pub const ALL: &[&dyn Knob] = &[];
+pub const ALL: &[&dyn Knob] = &[
+    &postgres_setting::PostgresSetting,
+    &sched_policy::SchedPolicy,
+    &autogroup::Autogroup,
+    &migration_cost::MigrationCost,
+    &huge_pages_reserved::HugePagesReserved,
+];

@@ -1,1 +1,0 @@
-//! The undo journal: the old value is on disk, synced, before the new one is written.

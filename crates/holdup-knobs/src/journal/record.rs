@@ -1,0 +1,133 @@
+//! The journal as it stands on disk.
+
+use crate::connection::without_password;
+use crate::{KnobContext, Past};
+use holdup_host::{Host, process};
+use holdup_model::{Problem, ProblemKind, Value};
+use serde::{Deserialize, Serialize};
+
+/// The form of the file; a file of another form is not touched.
+const SCHEMA: &str = "holdup.journal/1";
+
+/// A process that keeps a journal. The start time guards against a pid that is used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Owner {
+    pub(super) pid: u32,
+    pub(super) start_time: Option<u64>,
+}
+
+impl Owner {
+    pub(super) fn this_process(host: &Host) -> Self {
+        let pid = std::process::id();
+        Owner { pid, start_time: process::start_time(host, pid).ok() }
+    }
+
+    /// Whether it still runs. Where the start time is not known any process of this pid will do, because
+    /// taking a running holdup's knobs away is worse than leaving them for a while.
+    pub(super) fn runs(&self, host: &Host) -> bool {
+        match self.start_time {
+            Some(start_time) => process::alive(host, self.pid, start_time),
+            None => process::stat(host, self.pid).is_ok(),
+        }
+    }
+}
+
+/// A server whose setting was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Server {
+    /// How to reach it, without a password.
+    pub(super) connection: String,
+    /// Its data directory, which tells it from another server under the same address.
+    pub(super) data_directory: Option<String>,
+    /// Whether holdup made it and takes it away as a whole.
+    pub(super) is_temporary: bool,
+}
+
+impl Server {
+    /// The server of a context; `asked` also asks it for its data directory.
+    pub(super) fn of(context: &KnobContext<'_>, asked: bool) -> Option<Server> {
+        let server = context.postgres?;
+        let data_directory = if asked { data_directory(server) } else { None };
+        let connection = without_password(&server.connection_string());
+        Some(Server { connection, data_directory, is_temporary: server.is_temporary() })
+    }
+}
+
+/// The data directory of a server, if it may be asked.
+pub(super) fn data_directory(server: &dyn holdup_host::postgres::PostgresControl) -> Option<String> {
+    server.query("SHOW data_directory").ok()?.into_iter().next()?.into_iter().next()?
+}
+
+/// One change that is to be undone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) owner: Owner,
+    /// The boot in which it was made.
+    pub(super) boot_id: Option<String>,
+    /// When the journal was opened, ns since 1970.
+    pub(super) opened_unix_ns: i64,
+    pub(super) factor: String,
+    pub(super) knob: String,
+    pub(super) instance: String,
+    /// The server, for a setting of one.
+    pub(super) server: Option<Server>,
+    /// The value that was in force, for people.
+    pub(super) old: Value,
+    /// What the knob needs to put it back.
+    pub(super) saved: Value,
+    /// What was written last, before it the value that stood until then.
+    pub(super) written: Vec<Value>,
+}
+
+impl Entry {
+    pub(super) fn past(&self) -> Past<'_> {
+        Past { saved: &self.saved, written: &self.written }
+    }
+
+    /// Whether it is about the same factor of the same server.
+    pub(super) fn is_about(&self, factor: &str, server: Option<&Server>) -> bool {
+        self.factor == factor
+            && self.server.as_ref().map(|s| s.connection.as_str()) == server.map(|s| s.connection.as_str())
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema: String,
+    entries: Vec<Entry>,
+}
+
+/// The boot that the host is in.
+pub(super) fn boot_id(host: &Host) -> Option<String> {
+    host.read_value("/proc/sys/kernel/random/boot_id").ok().filter(|id| !id.is_empty())
+}
+
+/// The entries on disk, oldest first; none when there is no file.
+pub(super) fn load(host: &Host, path: &str) -> Result<Vec<Entry>, Problem> {
+    let bytes = match host.read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Problem::from(e).of_kind(ProblemKind::NotRestored)),
+    };
+    let broken = |why: String| {
+        Problem::new(ProblemKind::NotRestored, format!("undo journal {path}"), why)
+            .hint("see in it what an earlier run changed and put that back by hand, then run `holdup restore --forget`")
+    };
+    let file: File = serde_json::from_slice(&bytes).map_err(|e| broken(format!("it cannot be understood: {e}")))?;
+    if file.schema == SCHEMA {
+        Ok(file.entries)
+    } else {
+        Err(broken(format!("its form is `{}`, this holdup knows `{SCHEMA}`", file.schema)))
+    }
+}
+
+/// Puts these entries on disk in place of what is there; no file when there are none.
+pub(super) fn store(host: &Host, path: &str, entries: Vec<Entry>) -> Result<(), Problem> {
+    if entries.is_empty() {
+        return Ok(host.remove_synced(path)?);
+    }
+    let file = File { schema: SCHEMA.to_owned(), entries };
+    let bytes = serde_json::to_vec_pretty(&file)
+        .map_err(|e| Problem::internal(format!("undo journal {path}"), e.to_string()))?;
+    Ok(host.replace_synced(path, &bytes)?)
+}

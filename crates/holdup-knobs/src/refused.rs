@@ -1,0 +1,37 @@
+//! Why a file of the kernel cannot be used, in words.
+
+use holdup_host::{Host, HostError};
+use holdup_model::{Availability, Problem, Value};
+use std::io::ErrorKind;
+
+/// What stands in the way of writing a file that exists.
+pub(crate) fn write_refused(host: &Host, error: &HostError) -> Availability {
+    match error.kind {
+        ErrorKind::PermissionDenied if is_locked_down(host) => Availability::unavailable_but(
+            format!("{error}: the kernel is locked down, also for root"),
+            "boot without lockdown (Secure Boot and lockdown= on the kernel's command line switch it on)",
+        ),
+        ErrorKind::PermissionDenied => Availability::unavailable_but(error.to_string(), "run holdup as root"),
+        ErrorKind::ReadOnlyFilesystem => Availability::unavailable_but(
+            error.to_string(),
+            "mount it writable; in a container run it with the host's /proc and /sys, or holdup on the host",
+        ),
+        _ => Availability::unavailable(error.to_string()),
+    }
+}
+
+/// Whether kernel lockdown is on, which closes debugfs to everybody.
+pub(crate) fn is_locked_down(host: &Host) -> bool {
+    let state = host.read_value("/sys/kernel/security/lockdown");
+    state.is_ok_and(|text| text.contains('[') && !text.contains("[none]"))
+}
+
+/// A value of the wrong kind for a knob.
+pub(crate) fn wrong(factor: &str, value: &Value, expected: &str) -> Problem {
+    Problem::usage(format!("factor {factor} = {value}"), "not a value of this knob").hint(format!("give {expected}"))
+}
+
+/// A file whose content is not what the kernel writes there.
+pub(crate) fn garbled(path: &str, text: &str) -> Problem {
+    Problem::host(format!("cannot read {path}"), format!("`{text}` is not what the kernel writes there"))
+}

@@ -1,0 +1,249 @@
+//! Tasks and their scheduling as the knob of policies saves and finds them.
+
+use holdup_host::{Host, HostError, Scheduling, process};
+use holdup_model::{Problem, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A task as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SavedTask {
+    pub(crate) pid: u32,
+    /// When the process began, in ticks since boot: its pid may be used again.
+    pub(crate) pid_start: u64,
+    pub(crate) tid: u32,
+    pub(crate) tid_start: u64,
+    /// Whether it was set; descendants of such are only remembered.
+    pub(crate) is_listed: bool,
+    pub(crate) policy: u32,
+    pub(crate) reset_on_fork: bool,
+    pub(crate) nice: i32,
+    pub(crate) priority: i32,
+}
+
+impl SavedTask {
+    pub(crate) fn scheduling(&self) -> Scheduling {
+        Scheduling { policy: self.policy, reset_on_fork: self.reset_on_fork, nice: self.nice, priority: self.priority }
+    }
+}
+
+pub(crate) fn encode(tasks: &[SavedTask]) -> Result<Value, Problem> {
+    serde_json::to_string(tasks).map(Value::Text).map_err(|e| Problem::internal("saved scheduling", e.to_string()))
+}
+
+pub(crate) fn decode(saved: &Value) -> Result<Vec<SavedTask>, Problem> {
+    let Value::Text(text) = saved else {
+        return Err(Problem::internal("saved scheduling", format!("`{saved}` is not a list of tasks")));
+    };
+    serde_json::from_str(text).map_err(|e| Problem::internal("saved scheduling", e.to_string()))
+}
+
+/// `None` for an error that says that the task has ended meanwhile: ENOENT from files, ESRCH from system calls.
+fn unless_ended<T>(result: Result<T, HostError>) -> Result<Option<T>, Problem> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.is_gone() => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The threads of a process; none when it has ended.
+pub(crate) fn of(host: &Host, pid: u32) -> Result<Vec<u32>, Problem> {
+    Ok(unless_ended(process::tasks(host, pid))?.unwrap_or_default())
+}
+
+/// The scheduling of a task; `None` when it has ended.
+pub(crate) fn scheduling(host: &Host, tid: u32) -> Result<Option<Scheduling>, Problem> {
+    unless_ended(host.scheduling(tid))
+}
+
+/// Sets the scheduling of a task; one that has ended needs none.
+pub(crate) fn set(host: &Host, tid: u32, wanted: Scheduling) -> Result<(), Problem> {
+    unless_ended(host.set_scheduling(tid, wanted)).map(|_| ())
+}
+
+fn is(saved: &SavedTask, stat: &process::Stat) -> bool {
+    saved.pid == stat.pid && saved.pid_start == stat.start_time
+}
+
+/// The processes of `pids` whose state no earlier snapshot holds. A process that was born of a known one after its
+/// snapshot is held by that: what it has now it was born with.
+pub(crate) fn uncovered(host: &Host, pids: &[u32], known: &[Vec<SavedTask>]) -> Result<Vec<u32>, Problem> {
+    let all = process::all(host)?;
+    let by_pid: BTreeMap<u32, &process::Stat> = all.iter().map(|s| (s.pid, s)).collect();
+    let is_covered = |pid: u32, snapshot: &[SavedTask]| {
+        let Some(stat) = by_pid.get(&pid) else { return true };
+        match snapshot.iter().find(|t| is(t, stat)) {
+            Some(task) => task.is_listed,
+            None => ancestor(&by_pid, snapshot, pid).is_some_and(|task| task.is_listed),
+        }
+    };
+    Ok(pids.iter().copied().filter(|pid| !known.iter().any(|snapshot| is_covered(*pid, snapshot))).collect())
+}
+
+/// The nearest ancestor in a snapshot.
+fn ancestor<'a>(by_pid: &BTreeMap<u32, &process::Stat>, snapshot: &'a [SavedTask], pid: u32) -> Option<&'a SavedTask> {
+    let mut seen = BTreeSet::new();
+    let mut at = by_pid.get(&pid)?.ppid;
+    while seen.insert(at) {
+        let stat = by_pid.get(&at)?;
+        if let Some(task) = snapshot.iter().find(|t| is(t, stat) && t.tid == t.pid) {
+            return Some(task);
+        }
+        at = stat.ppid;
+    }
+    None
+}
+
+/// The state of every thread of some processes, and of their descendants, which are marked as not listed.
+pub(crate) fn snapshot(host: &Host, pids: &[u32]) -> Result<Vec<SavedTask>, Problem> {
+    let all = process::all(host)?;
+    let begin: BTreeMap<u32, u64> = all.iter().map(|s| (s.pid, s.start_time)).collect();
+    let mut order: Vec<(u32, bool)> = pids.iter().map(|pid| (*pid, true)).collect();
+    let born = process::descendants(&all, pids);
+    order.extend(born.into_iter().map(|pid| (pid, false)));
+    let mut saved = Vec::new();
+    for (pid, is_listed) in order {
+        let Some(pid_start) = begin.get(&pid).copied() else { continue };
+        for tid in of(host, pid)? {
+            let Some(now) = scheduling(host, tid)? else { continue };
+            let Some(stat) = unless_ended(process::task_stat(host, pid, tid))? else { continue };
+            let Scheduling { policy, reset_on_fork, nice, priority } = now;
+            let tid_start = stat.start_time;
+            saved.push(SavedTask { pid, pid_start, tid, tid_start, is_listed, policy, reset_on_fork, nice, priority });
+        }
+    }
+    Ok(saved)
+}
+
+/// The tasks that run now and were set, or were born of such since, each with what it shall have again.
+pub(crate) fn now(host: &Host, saved: &[SavedTask]) -> Result<Vec<(u32, Scheduling)>, Problem> {
+    let all = process::all(host)?;
+    let by_pid: BTreeMap<u32, &process::Stat> = all.iter().map(|s| (s.pid, s)).collect();
+    let mut found = Vec::new();
+    for stat in &all {
+        let own: Vec<&SavedTask> = saved.iter().filter(|t| is(t, stat)).collect();
+        let main = own.iter().find(|t| t.tid == t.pid).or(own.first()).copied();
+        let nearest = main.or_else(|| ancestor(&by_pid, saved, stat.pid));
+        let Some(nearest) = nearest.filter(|task| task.is_listed) else { continue };
+        for tid in of(host, stat.pid)? {
+            let began = unless_ended(process::task_stat(host, stat.pid, tid))?.map(|s| s.start_time);
+            let Some(began) = began else { continue };
+            let known = own.iter().find(|t| t.tid == tid && t.tid_start == began);
+            found.push((tid, known.copied().unwrap_or(nearest).scheduling()));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a process runs as the user that holdup runs as.
+pub(crate) fn is_own(host: &Host, pid: u32) -> bool {
+    let euid = |pid: &str| -> Option<String> {
+        let text = host.read_text(&format!("/proc/{pid}/status")).ok()?;
+        let ids = text.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+        ids.split_ascii_whitespace().nth(1).map(str::to_owned)
+    };
+    match (euid("self"), euid(&pid.to_string())) {
+        (Some(own), Some(other)) => own == other,
+        // Without the files the attempt decides.
+        _ => true,
+    }
+}
+
+/// What holdup may do to the scheduling of tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Privilege {
+    /// CAP_SYS_NICE in the first user namespace.
+    may_all: bool,
+    /// The lowest nice value that RLIMIT_NICE lets a task go down to; 20 when none.
+    floor: i32,
+}
+
+impl Privilege {
+    pub(crate) fn of(host: &Host) -> Self {
+        const CAP_SYS_NICE: u32 = 23;
+        if !host.is_live() {
+            return Privilege { may_all: true, floor: 20 };
+        }
+        let has_capability = host.read_text("/proc/self/status").is_ok_and(|text| {
+            let set = text.lines().find_map(|l| l.strip_prefix("CapEff:")).map(str::trim);
+            set.and_then(|hex| u64::from_str_radix(hex, 16).ok()).is_some_and(|set| set >> CAP_SYS_NICE & 1 == 1)
+        });
+        // The kernel asks for the capability in the first user namespace, which maps all ids onto themselves.
+        let is_first = host.read_text("/proc/self/uid_map").is_ok_and(|map| {
+            let words: Vec<&str> = map.split_ascii_whitespace().collect();
+            words == ["0", "0", "4294967295"]
+        });
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nice).current.unwrap_or(40);
+        let floor = 20 - i32::try_from(limit.min(40)).unwrap_or(0);
+        Privilege { may_all: has_capability && is_first, floor }
+    }
+
+    /// Whether every change and its way back is open.
+    pub(crate) fn is_full(self) -> bool {
+        self.may_all || self.floor <= -20
+    }
+
+    /// Whether the kernel lets a task of one's own go from one state to another
+    /// (`kernel/sched/syscalls.c:user_check_sched_setscheduler` and `can_nice`, v6.18).
+    pub(crate) fn permits(self, from: Scheduling, to: Scheduling) -> bool {
+        let is_realtime = |s: Scheduling| matches!(s.policy, Scheduling::FIFO | Scheduling::RR | Scheduling::DEADLINE);
+        if self.may_all || from == to {
+            return true;
+        }
+        if is_realtime(to) || (from.reset_on_fork && !to.reset_on_fork) {
+            return false;
+        }
+        let leaves_idle = from.policy == Scheduling::IDLE && to.policy != Scheduling::IDLE;
+        (!leaves_idle || from.nice >= self.floor) && (to.nice >= from.nice || to.nice >= self.floor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_host::fake::MemoryFs;
+
+    #[test]
+    fn what_an_ordinary_user_may_do_is_what_the_kernel_lets_through() {
+        let batch = |nice| Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(nice) };
+        let idle = |nice| Scheduling { policy: Scheduling::IDLE, ..Scheduling::other(nice) };
+        let none = Privilege { may_all: false, floor: 20 };
+        let to_five = Privilege { may_all: false, floor: 5 };
+        let check = |who: Privilege, from, to, expect: bool| {
+            assert_eq!(who.permits(from, to), expect, "{who:?} {from:?} {to:?}")
+        };
+        check(none, Scheduling::other(0), batch(0), true);
+        check(none, batch(0), Scheduling::other(0), true);
+        check(none, Scheduling::other(0), idle(0), true);
+        check(none, idle(0), Scheduling::other(0), false);
+        check(none, Scheduling::other(0), Scheduling::other(5), true);
+        check(none, Scheduling::other(5), Scheduling::other(0), false);
+        check(to_five, Scheduling::other(9), Scheduling::other(5), true);
+        check(to_five, Scheduling::other(9), Scheduling::other(4), false);
+        check(to_five, idle(6), Scheduling::other(6), true);
+        check(Privilege { may_all: true, floor: 20 }, idle(0), Scheduling::other(-20), true);
+    }
+
+    #[test]
+    fn children_born_later_are_covered_and_others_are_not() {
+        let fs = MemoryFs::new();
+        fs.put_process(10, 1, 100, Scheduling::other(0));
+        fs.put_process(11, 10, 101, Scheduling::other(3));
+        let host = fs.host();
+        let saved = snapshot(&host, &[10]).expect("they run");
+        fs.put_process(12, 11, 102, Scheduling::other(3));
+        fs.put_process(13, 10, 103, Scheduling::other(0));
+        fs.put_process(20, 1, 104, Scheduling::other(0));
+        let known = [saved.clone()];
+        assert_eq!(uncovered(&host, &[10, 13, 12, 20], &known).expect("they run"), [12, 20]);
+        // 11 ran already and was not listed: its own state, and that of its children, must be saved before it is set.
+        assert_eq!(uncovered(&host, &[11], &known).expect("they run"), [11]);
+        let found = now(&host, &saved).expect("they run");
+        assert_eq!(found, [(10, Scheduling::other(0)), (13, Scheduling::other(0))]);
+        // The pid is used again by another process.
+        fs.end_process(10);
+        fs.put_process(10, 1, 999, Scheduling::other(0));
+        assert_eq!(uncovered(&host, &[10], &known).expect("they run"), [10]);
+    }
+}

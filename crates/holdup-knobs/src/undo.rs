@@ -1,0 +1,25 @@
+//! What a knob and the journal tell each other about putting back.
+
+use holdup_model::Value;
+
+/// What the journal knows about a change of the past.
+#[derive(Debug, Clone, Copy)]
+pub struct Past<'a> {
+    /// What [`crate::Knob::save`] gave before the change.
+    pub saved: &'a Value,
+    /// What holdup wrote: the last value, and the one before when it cannot be told which of both came through.
+    pub written: &'a [Value],
+}
+
+/// How things stand, as against a change of the past.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// As they were before the change.
+    Restored,
+    /// As holdup left them, wholly or in part; what is in force.
+    Ours(Value),
+    /// Neither: someone else changed it meanwhile; what is in force.
+    Foreign(Value),
+    /// What was changed is not there any more, and why.
+    Gone(String),
+}

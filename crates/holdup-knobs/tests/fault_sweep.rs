@@ -1,0 +1,162 @@
+//! Every operation fails once, or is the last one before a crash: the old state comes back, or the difference is told.
+
+mod support;
+
+use holdup_host::fake::Fault;
+use holdup_knobs::journal::Restored;
+use holdup_model::Value;
+use support::{JOURNAL, World, factors};
+
+type Steps = Vec<(&'static str, Value)>;
+
+/// What is applied: each factor alone over both levels, and each pair in each order.
+fn sequences() -> Vec<Steps> {
+    let factors = factors();
+    let mut all: Vec<Steps> = Vec::new();
+    for (name, [first, second]) in &factors {
+        all.push(vec![(name, first.clone()), (name, second.clone()), (name, first.clone())]);
+        for (other, [level, _]) in factors.iter().filter(|(other, _)| other != name) {
+            all.push(vec![(name, first.clone()), (other, level.clone()), (name, second.clone())]);
+        }
+    }
+    all
+}
+
+/// Opens, applies, puts back. `None` when the journal did not open.
+fn run(world: &World, steps: &Steps, initial: &[(String, String)]) -> Option<Restored> {
+    let mut journal = world.open().ok()?;
+    for (factor, value) in steps {
+        let before = world.state(factor);
+        if let Err(problem) = journal.apply(&world.context(), factor, value) {
+            let now = world.state(factor);
+            let at_first = &initial.iter().find(|(name, _)| name == factor).unwrap().1;
+            let told = problem.why.contains("the old value is not back");
+            assert!(
+                told || now == before || now == *at_first,
+                "{factor}: {before} became {now} and nobody said: {problem}"
+            );
+        }
+    }
+    Some(journal.restore_all(&world.context()))
+}
+
+fn initial(world: &World) -> Vec<(String, String)> {
+    factors().iter().map(|(name, _)| ((*name).to_owned(), world.state(name))).collect()
+}
+
+fn now(world: &World) -> Vec<(String, String)> {
+    initial(world)
+}
+
+#[test]
+fn without_a_fault_everything_is_applied_and_put_back() {
+    for steps in sequences() {
+        let world = World::new();
+        let before = initial(&world);
+        let mut journal = world.open().unwrap();
+        for (factor, value) in &steps {
+            journal.apply(&world.context(), factor, value).unwrap_or_else(|p| panic!("{factor} {value}: {p}"));
+        }
+        assert_ne!(now(&world), before, "{steps:?} changed nothing");
+        let restored = journal.restore_all(&world.context());
+        assert_eq!((restored.left, now(&world)), (Vec::new(), before), "{steps:?}");
+        assert_eq!(world.fs.get(JOURNAL), None);
+    }
+}
+
+#[test]
+fn one_failure_anywhere_is_undone_or_told() {
+    let mut failures = 0;
+    for steps in sequences() {
+        for fault in [Fault::Once, Fault::OnceAfter] {
+            for at in 1.. {
+                let world = World::new();
+                let before = initial(&world);
+                world.fs.arm(Some(fault(at)));
+                let restored = run(&world, &steps, &before);
+                let log = world.fs.log();
+                if (log.len() as u64) < at {
+                    break;
+                }
+                failures += 1;
+                let what =
+                    format!("{steps:?}, operation {at} of {fault:?}: {:?}", log[at as usize - 1], fault = fault(at));
+                let left = restored.map(|r| r.left).unwrap_or_default();
+                for (factor, was) in &before {
+                    let is_told = left.iter().any(|l| l.factor == *factor);
+                    assert!(
+                        is_told || world.state(factor) == *was,
+                        "{what}: {factor} is {} and was {was}",
+                        world.state(factor)
+                    );
+                }
+                world.fs.arm(None);
+                let recovered = world.recover().unwrap_or_else(|p| panic!("{what}: {p}"));
+                assert_eq!(recovered.left, [], "{what}");
+                assert_eq!(now(&world), before, "{what}");
+                assert_eq!(world.fs.get(JOURNAL), None, "{what}");
+            }
+        }
+    }
+    assert!(failures > 1000, "the sweep was {failures} operations long");
+}
+
+#[test]
+fn a_crash_anywhere_is_made_good_by_the_next_start() {
+    let mut crashes = 0;
+    for steps in sequences() {
+        for at in 1.. {
+            let world = World::new();
+            let before = initial(&world);
+            world.fs.arm(Some(Fault::From(at)));
+            // All that follows the crash fails, so what the process believes then does not matter.
+            let _dead = world.open().map(|mut journal| {
+                for (factor, value) in &steps {
+                    let _dead = journal.apply(&world.context(), factor, value);
+                }
+                journal.restore_all(&world.context())
+            });
+            if (world.fs.log().len() as u64) < at {
+                break;
+            }
+            crashes += 1;
+            let what = format!("{steps:?}, crash at operation {at}");
+            let on_disk = world.fs.get(JOURNAL).unwrap_or_default();
+            for (factor, was) in &before {
+                let is_listed = on_disk.contains(&format!("\"factor\": \"{factor}\""));
+                assert!(is_listed || world.state(factor) == *was, "{what}: {factor} was changed without a journal");
+            }
+            assert!(!on_disk.contains("heim"), "{what}: a password is on disk");
+            world.fs.arm(None);
+            let recovered = world.recover().unwrap_or_else(|p| panic!("{what}: {p}"));
+            assert_eq!(recovered.left, [], "{what}");
+            assert_eq!(now(&world), before, "{what}");
+            assert_eq!(world.fs.get(JOURNAL), None, "{what}");
+        }
+    }
+    assert!(crashes > 500, "the sweep was {crashes} operations long");
+}
+
+#[test]
+fn a_crash_while_recovering_is_made_good_by_the_one_after() {
+    for steps in sequences() {
+        for at in 1.. {
+            let world = World::new();
+            let before = initial(&world);
+            let mut journal = world.open().unwrap();
+            for (factor, value) in &steps {
+                journal.apply(&world.context(), factor, value).unwrap();
+            }
+            drop(journal);
+            world.fs.arm(Some(Fault::From(at)));
+            let _dead = world.recover();
+            if (world.fs.log().len() as u64) < at {
+                break;
+            }
+            world.fs.arm(None);
+            let recovered = world.recover().unwrap();
+            assert_eq!((recovered.left, now(&world)), (Vec::new(), before), "{steps:?}, crash at operation {at}");
+            assert_eq!(world.fs.get(JOURNAL), None);
+        }
+    }
+}
