@@ -1,5 +1,7 @@
 //! Every operation fails once, or is the last one before a crash: the old state comes back, or the difference is told.
 
+#![allow(clippy::unwrap_used, reason = "test code")]
+
 mod support;
 
 use holdup_host::fake::Fault;

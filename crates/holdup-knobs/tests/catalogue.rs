@@ -1,0 +1,73 @@
+//! Every knob file is listed, says what it is, and asks without writing.
+
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+mod support;
+
+use holdup_knobs::{KnobContext, find, knobs};
+use holdup_model::Availability;
+use std::collections::BTreeSet;
+use support::{World, factors};
+
+#[test]
+fn every_catalogue_file_is_listed() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/knobs");
+    let files: BTreeSet<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "mod.rs")
+        .map(|name| name.strip_suffix(".rs").unwrap().replace('_', "-"))
+        .collect();
+    let listed: BTreeSet<String> = knobs::ALL.iter().map(|k| k.meta().id.to_owned()).collect();
+    assert_eq!((files, knobs::ALL.len()), (listed.clone(), listed.len()));
+}
+
+#[test]
+fn every_knob_says_what_it_is() {
+    for knob in knobs::ALL {
+        let meta = knob.meta();
+        assert!(meta.summary.chars().count() <= 72 && !meta.summary.ends_with('.'), "{}", meta.summary);
+        assert!(meta.docs.len() > 200 && !meta.references.is_empty(), "{}", meta.id);
+        assert!(!knob.touches("x").is_empty());
+        let factor = knob.prefix().map_or_else(|| meta.id.to_owned(), |prefix| format!("{prefix}x"));
+        let (found, instance) = find(&factor).unwrap();
+        assert_eq!((found.meta().id, instance), (meta.id, if knob.prefix().is_some() { "x" } else { "" }));
+        let is_swept = factors().iter().any(|(name, _)| find(name).unwrap().0.meta().id == meta.id);
+        assert!(is_swept, "{} is not in the fault sweep", meta.id);
+    }
+    assert!(find("postgres.").is_none() && find("nonsense").is_none());
+}
+
+#[test]
+fn asking_never_writes() {
+    let world = World::new();
+    let empty = holdup_host::fake::MemoryFs::new();
+    for knob in knobs::ALL {
+        let instance = knob.prefix().map_or("", |_| "work_mem");
+        world.fs.arm(None);
+        assert_eq!(knob.probe(&world.context(), instance), Availability::Ready, "{}", knob.meta().id);
+        let reads = ["read", "list", "exists", "may_write", "scheduling", "setting", "query"];
+        let log = world.fs.log();
+        assert!(log.iter().all(|o| reads.contains(&o.name.as_str())), "{}: {log:?}", knob.meta().id);
+        let nothing = KnobContext { host: &empty.host(), postgres: None, pids: vec![4] };
+        assert!(!knob.probe(&nothing, instance).is_usable(), "{}", knob.meta().id);
+        let here = KnobContext { host: &holdup_host::Host::real(), postgres: None, pids: vec![std::process::id()] };
+        let _any = knob.probe(&here, instance);
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_set_are_refused_with_the_reason() {
+    let mut world = World::new();
+    world.server.can_restart = false;
+    let check = |world: &World, instance: &str, expect: &str| {
+        let (knob, _) = find("postgres.x").unwrap();
+        let found = knob.probe(&world.context(), instance);
+        assert!(!found.is_usable() && format!("{found:?}").contains(expect), "{instance}: {found:?}");
+    };
+    check(&world, "shared_buffers", "leave --pg out");
+    check(&world, "block_size", "fixed when the server is built");
+    check(&world, "no_such", "no such setting");
+    check(&world, "work_mem'; DROP", "not the name of a setting");
+    check(&world, "primary_conninfo", "password");
+}

@@ -1,0 +1,146 @@
+//! The knobs on the host that the tests run on, where it permits; everything is put back.
+
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use holdup_host::{Host, Scheduling};
+use holdup_knobs::journal::{self, Applied, Journal};
+use holdup_knobs::{KnobContext, find};
+use holdup_model::{Availability, Value};
+use std::process::{Child, Command};
+
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Self {
+        Sleeper(Command::new("sleep").arg("60").spawn().expect("sleep is there"))
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ended = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+fn unavailable(context: &KnobContext<'_>, factor: &str) -> bool {
+    let (knob, instance) = find(factor).unwrap();
+    match knob.probe(context, instance) {
+        Availability::Unavailable { reason, .. } => {
+            println!("ignored, because {factor} cannot be set here: {reason}");
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Applies a value, sees it in force, and puts it back in a new process's stead.
+fn there_and_back(context: &KnobContext<'_>, factor: &str, value: &Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state/journal.json").to_string_lossy().into_owned();
+    let (knob, instance) = find(factor).unwrap();
+    let before = knob.read(context, instance).unwrap();
+    let mut journal = Journal::open(context.host.clone(), &path, 0).unwrap();
+    let applied = journal.apply(context, factor, value).unwrap();
+    assert!(matches!(applied, Applied::Changed { .. }), "{applied:?}");
+    assert!(knob.same(value, &knob.read(context, instance).unwrap()));
+    assert_eq!(journal::pending(context.host, &path).unwrap()[0].old, before);
+    // This process runs, so a recovery from elsewhere must leave it alone.
+    let meanwhile = journal::recover(context.host, &path, &|_| None).unwrap();
+    assert!(meanwhile.restored.is_empty() && meanwhile.notes[0].contains("still runs"), "{meanwhile:?}");
+    let restored = journal.restore_all(context);
+    assert_eq!(restored.left, []);
+    assert_eq!(knob.read(context, instance).unwrap(), before);
+    assert!(!std::path::Path::new(&path).exists());
+}
+
+#[test]
+fn autogroup_is_switched_and_put_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![std::process::id()] };
+    if unavailable(&context, "autogroup") {
+        return;
+    }
+    let (knob, _) = find("autogroup").unwrap();
+    let other = knob.read(&context, "").unwrap() == Value::Bool(false);
+    there_and_back(&context, "autogroup", &Value::Bool(other));
+}
+
+#[test]
+fn huge_pages_are_reserved_and_given_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "huge-pages-reserved") {
+        return;
+    }
+    let (knob, _) = find("huge-pages-reserved").unwrap();
+    let Value::Integer(now) = knob.read(&context, "").unwrap() else { panic!("pages are counted") };
+    there_and_back(&context, "huge-pages-reserved", &Value::Integer(now + 2));
+    let absurd = Value::Integer(i64::from(u32::MAX));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.json").to_string_lossy().into_owned();
+    let refused = Journal::open(host.clone(), &path, 0).unwrap().apply(&context, "huge-pages-reserved", &absurd);
+    assert!(refused.unwrap_err().why.contains("are available"));
+    assert_eq!(knob.read(&context, "").unwrap(), Value::Integer(now));
+}
+
+#[test]
+fn migration_cost_is_set_and_put_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "migration-cost") {
+        return;
+    }
+    there_and_back(&context, "migration-cost", &Value::Integer(5_000_000));
+}
+
+#[test]
+fn the_policy_of_a_child_is_set_and_put_back() {
+    let host = Host::real();
+    let sleeper = Sleeper::start();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![sleeper.0.id()] };
+    if unavailable(&context, "sched-policy") {
+        return;
+    }
+    there_and_back(&context, "sched-policy", &Value::Text("batch".to_owned()));
+    let (knob, _) = find("sched-policy").unwrap();
+    let is_privileged = knob.probe(&context, "") == Availability::Ready;
+    if is_privileged {
+        there_and_back(&context, "sched-policy", &Value::Text("idle".to_owned()));
+        there_and_back(&context, "sched-policy", &Value::Text("nice:-5".to_owned()));
+        return;
+    }
+    println!("ignored, because idle and nice cannot be undone without CAP_SYS_NICE: what is tested is the refusal");
+    let before = host.scheduling(sleeper.0.id()).unwrap();
+    for level in ["idle", "nice:5", "nice:-5"] {
+        let refused = knob.write(&context, "", &Value::Text(level.to_owned())).unwrap_err();
+        assert!(refused.why.contains("could not be put back"), "{level}: {refused}");
+    }
+    assert_eq!(host.scheduling(sleeper.0.id()).unwrap(), before);
+}
+
+#[test]
+fn a_child_that_is_born_under_a_level_gets_its_parents_own_back() {
+    let host = Host::real();
+    // A shell that waits for a line before it starts its child.
+    let mut shell = Command::new("sh")
+        .args(["-c", "read line; sleep 60 & echo $!; wait"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![shell.id()] };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.json").to_string_lossy().into_owned();
+    let mut journal = Journal::open(host.clone(), &path, 0).unwrap();
+    journal.apply(&context, "sched-policy", &Value::Text("batch".to_owned())).unwrap();
+    let mut line = String::new();
+    std::io::Write::write_all(shell.stdin.as_mut().unwrap(), b"go\n").unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.as_mut().unwrap()), &mut line).unwrap();
+    let child: u32 = line.trim().parse().unwrap();
+    assert_eq!(host.scheduling(child).unwrap().policy, Scheduling::BATCH, "children inherit it");
+    let restored = journal.restore_all(&context);
+    let policies = (host.scheduling(shell.id()).unwrap().policy, host.scheduling(child).unwrap().policy);
+    Command::new("kill").arg(child.to_string()).status().unwrap();
+    shell.wait().unwrap();
+    assert_eq!((restored.left.len(), policies), (0, (Scheduling::OTHER, Scheduling::OTHER)));
+}
