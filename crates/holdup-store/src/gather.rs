@@ -1,0 +1,182 @@
+//! Reading: all that is whole, and a list of all that is not.
+
+use crate::parts::{self, Loaded, Part};
+use crate::{decode, open, trouble};
+use holdup_model::bundle::Ending;
+use holdup_model::{BundleData, Problem};
+use rusqlite::Connection;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Reads a bundle.
+///
+/// What it returns is what was written, all of it: a bundle of which something is damaged or missing is refused.
+///
+/// # Errors
+/// A usage problem for a file that is no bundle or holds nothing; a host problem for one that is damaged, of a newer
+/// schema, or cannot be read.
+pub fn read(path: &Path) -> Result<BundleData, Problem> {
+    let opened = open::to_read(path, false)?;
+    let (data, damage) = gather(path, &opened.db)?;
+    match damage.as_slice() {
+        [] => Ok(data),
+        [only] => Err(trouble::damaged(path, only)),
+        [first, rest @ ..] => Err(trouble::damaged(path, format!("{first}, and {} more", rest.len()))),
+    }
+}
+
+/// Reads what is whole of a damaged bundle, and says what is not.
+///
+/// No part that is damaged is in the result, except that head, plan and arms are given as they can be read, since
+/// nothing can be said without them; then a line says that they do not match their checksum.
+///
+/// # Errors
+/// As [`read`], and a host problem when the head, the plan, the arms or the schedule cannot be read.
+pub fn read_salvage(path: &Path) -> Result<(BundleData, Vec<String>), Problem> {
+    let opened = open::to_read(path, true)?;
+    gather(path, &opened.db)
+}
+
+/// What is damaged, in the order found, and where to put more of it.
+struct Damage(Vec<String>);
+
+impl Damage {
+    fn add(&mut self, part: &str, found: impl std::fmt::Display) {
+        self.0.push(format!("{part}: {found}"));
+    }
+
+    /// Loads and decodes one part. `lenient`: a wrong checksum is reported, and the values are used nevertheless.
+    fn part<T>(
+        &mut self,
+        db: &Connection,
+        part: &Part,
+        number: i64,
+        lenient: bool,
+        decode: impl FnOnce(&Loaded) -> decode::Decoded<T>,
+    ) -> Option<T> {
+        let name = if number_matters(part) { format!("{} {number}", part.name) } else { part.name.to_owned() };
+        let loaded = match part.load(db, number) {
+            Ok(loaded) => loaded,
+            Err(e) => {
+                self.add(&name, e);
+                return None;
+            }
+        };
+        if let Some(found) = loaded.damage() {
+            self.add(&name, found);
+            if !lenient {
+                return None;
+            }
+        }
+        decode(&loaded).map_err(|found| self.add(&name, found)).ok()
+    }
+}
+
+fn number_matters(part: &Part) -> bool {
+    [parts::TRIAL.name, parts::ENVIRONMENT.name, parts::LOG.name].contains(&part.name)
+}
+
+/// Reads everything that is whole.
+pub(crate) fn gather(path: &Path, db: &Connection) -> Result<(BundleData, Vec<String>), Problem> {
+    let mut damage = Damage(Vec::new());
+    let command = damage.part(db, &parts::COMMAND, 0, false, decode::command).unwrap_or_default();
+    let head = damage.part(db, &parts::HEAD, 0, true, |p| decode::head(p, command));
+    let plan = damage.part(db, &parts::PLAN, 0, true, decode::plan);
+    let schedule = damage
+        .part(db, &parts::ARMS, 0, true, decode::arms)
+        .and_then(|arms| damage.part(db, &parts::SCHEDULE, 0, true, |p| decode::schedule(p, arms)));
+    let (Some(head), Some((plan, plan_source)), Some(schedule)) = (head, plan, schedule) else {
+        return Err(Problem::host(trouble::bundle(path), format!("is damaged: {}", damage.0.join("; "))).hint(
+            "nothing can be read without the head, the plan, the arms and the schedule: use a copy of the file",
+        ));
+    };
+    let metrics = damage.part(db, &parts::METRICS, 0, false, decode::metrics).unwrap_or_default();
+    let collectors = damage.part(db, &parts::COLLECTORS, 0, false, decode::collectors).unwrap_or_default();
+    let environment = numbers(db, &parts::ENVIRONMENT, "environment_readings", "reading", &mut damage)
+        .into_iter()
+        .filter_map(|n| damage.part(db, &parts::ENVIRONMENT, n, false, decode::environment))
+        .collect();
+    let arms = schedule.arms.len();
+    let trials: Vec<_> = numbers(db, &parts::TRIAL, "trials", "trial", &mut damage)
+        .into_iter()
+        .filter_map(|n| damage.part(db, &parts::TRIAL, n, false, |p| decode::trial(p, arms)))
+        .collect();
+    let log = numbers(db, &parts::LOG, "log", "entry", &mut damage)
+        .into_iter()
+        .filter_map(|n| damage.part(db, &parts::LOG, n, false, decode::log))
+        .collect();
+    let ending = ending(db, trials.len(), &mut damage);
+    let data = BundleData { head, plan, plan_source, schedule, metrics, collectors, environment, trials, log, ending };
+    Ok((data, damage.0))
+}
+
+/// The ending; `None` without damage when the run never ended.
+fn ending(db: &Connection, trials: usize, damage: &mut Damage) -> Option<Ending> {
+    match parts::ENDING.load(db, 0) {
+        Ok(loaded) if loaded.is_absent() => return None,
+        _ => {}
+    }
+    let (ending, counted) = damage.part(db, &parts::ENDING, 0, false, decode::ending)?;
+    if trials != counted as usize {
+        damage.add("trials", format!("{trials} can be read, the ending counts {counted}"));
+    }
+    Some(ending)
+}
+
+/// The numbers under which a part is there, by its table and by its checksums. Gaps are damage.
+fn numbers(db: &Connection, part: &Part, table: &str, column: &str, damage: &mut Damage) -> BTreeSet<i64> {
+    let mut found = BTreeSet::new();
+    let mut broken = false;
+    // Both ends are walked, because a damaged page ends a walk.
+    for order in ["ASC", "DESC"] {
+        for query in [
+            format!("SELECT {column} FROM {table} ORDER BY {column} {order}"),
+            format!("SELECT number FROM checksums WHERE part = '{}' ORDER BY number {order}", part.name),
+        ] {
+            if let Err(e) = walk(db, &query, &mut found) {
+                broken = true;
+                let line = format!("{table}: {e}");
+                if !damage.0.contains(&line) {
+                    damage.0.push(line);
+                }
+            }
+        }
+    }
+    let last = found.last().copied().unwrap_or(-1);
+    if broken {
+        // Those between two damaged pages are found only by asking for each.
+        found.extend((0..=last.min(MOST_PROBED)).filter(|n| is_there(db, table, column, *n)));
+    }
+    let mut expected = 0;
+    for &number in &found {
+        if number < 0 {
+            damage.add(part.name, format!("{number} cannot be its number"));
+            continue;
+        }
+        match number - expected {
+            0 => {}
+            1 => damage.add(part.name, format!("{expected} is missing")),
+            _ => damage.add(part.name, format!("{expected} to {} are missing", number - 1)),
+        }
+        expected = number.saturating_add(1);
+    }
+    found
+}
+
+/// More trials than this are not looked for one by one in a damaged bundle.
+const MOST_PROBED: i64 = 100_000;
+
+fn walk(db: &Connection, query: &str, found: &mut BTreeSet<i64>) -> rusqlite::Result<()> {
+    let mut statement = db.prepare(query)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        found.insert(row.get(0)?);
+    }
+    Ok(())
+}
+
+fn is_there(db: &Connection, table: &str, column: &str, number: i64) -> bool {
+    db.prepare_cached(&format!("SELECT 1 FROM {table} WHERE {column} = ?1"))
+        .and_then(|mut statement| statement.exists([number]))
+        .unwrap_or(false)
+}

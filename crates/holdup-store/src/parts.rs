@@ -1,0 +1,182 @@
+//! The parts of a bundle, the queries that read them, and their checksums.
+//!
+//! A part is what is written in one go and is whole or not at all. Its checksum
+//! is over the values that these queries return, so that a lost row, a flipped
+//! bit in a value and a row of another trial are all seen. The queries, with
+//! their columns and order, are part of schema version 1: a change of one makes
+//! every older bundle look damaged (the fixture test holds that).
+
+use rusqlite::{Connection, OptionalExtension, params, types::Value as Cell};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+
+/// One row as read.
+pub(crate) type Row = Vec<Cell>;
+
+/// A part: its name in `checksums.part` and its queries. `?1` is its number.
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    queries: &'static [&'static str],
+}
+
+pub(crate) const HEAD: Part = Part {
+    name: "head",
+    queries: &["SELECT run_id, holdup_version, created_unix_ns, target, emulated, machine_cpus, machine_memory_bytes \
+         FROM head ORDER BY one"],
+};
+pub(crate) const COMMAND: Part =
+    Part { name: "command", queries: &["SELECT position, word FROM command ORDER BY position"] };
+pub(crate) const PLAN: Part =
+    Part { name: "plan", queries: &["SELECT name, question, seed, source_toml, checked_json FROM plan ORDER BY one"] };
+pub(crate) const ARMS: Part = Part {
+    name: "arms",
+    queries: &[
+        "SELECT arm, label, workload, replica FROM arms ORDER BY arm",
+        "SELECT arm, role, name, type, value, label FROM levels ORDER BY arm, role, name",
+    ],
+};
+pub(crate) const SCHEDULE: Part = Part {
+    name: "schedule",
+    queries: &["SELECT planned, seq, session, block, position, arm FROM schedule ORDER BY planned"],
+};
+pub(crate) const METRICS: Part = Part {
+    name: "metrics",
+    queries: &["SELECT position, workload, metric, unit, better, summary FROM metrics ORDER BY position"],
+};
+pub(crate) const COLLECTORS: Part = Part {
+    name: "collectors",
+    queries: &["SELECT position, collector, state, reason, remedy FROM collectors ORDER BY position"],
+};
+pub(crate) const ENVIRONMENT: Part = Part {
+    name: "environment",
+    queries: &[
+        "SELECT reading, session FROM environment_readings WHERE reading = ?1",
+        "SELECT e.position, f.key, f.value, f.source, f.absent, f.steady \
+         FROM environment e JOIN facts f USING (fact) WHERE e.reading = ?1 ORDER BY e.position",
+    ],
+};
+pub(crate) const TRIAL: Part = Part {
+    name: "trial",
+    queries: &[
+        "SELECT trial, session, block, position, arm, attempt, status, void_reason, started_unix_ns, ended_unix_ns, \
+         window_begin_unix_ns, window_end_unix_ns, window_length_ns FROM trials WHERE trial = ?1",
+        "SELECT position, metric, value, absent FROM measurements WHERE trial = ?1 ORDER BY position",
+        "SELECT position, name, count, clipped, hdr_v2 FROM histograms WHERE trial = ?1 ORDER BY position",
+        "SELECT run, collector, seen_count, lost_count, cost_cpu_ns, cost_wakeups, cost_bytes \
+         FROM collector_runs WHERE trial = ?1 ORDER BY run",
+        "SELECT run, position, text FROM coverage_notes WHERE trial = ?1 ORDER BY run, position",
+        "SELECT e.run, e.position, i.name, i.label, i.unit, e.value, e.absent \
+         FROM evidence e JOIN evidence_items i USING (item) WHERE e.trial = ?1 ORDER BY e.run, e.position",
+        "SELECT t.moment, t.position, f.key, f.value, f.source, f.absent, f.steady \
+         FROM trial_environment t JOIN facts f USING (fact) WHERE t.trial = ?1 ORDER BY t.moment, t.position",
+        "SELECT position, text FROM notes WHERE trial = ?1 ORDER BY position",
+    ],
+};
+pub(crate) const LOG: Part = Part { name: "log", queries: &["SELECT entry, unix_ns, text FROM log WHERE entry = ?1"] };
+pub(crate) const ENDING: Part =
+    Part { name: "ending", queries: &["SELECT how, reason, trials FROM ending ORDER BY one"] };
+
+/// The parts that are there from the first commit on.
+pub(crate) const AT_BEGIN: [&Part; 7] = [&HEAD, &COMMAND, &PLAN, &ARMS, &SCHEDULE, &METRICS, &COLLECTORS];
+
+/// A part as read: the rows of each of its queries, and whether the checksum agrees.
+pub(crate) struct Loaded {
+    pub(crate) rows: Vec<Vec<Row>>,
+    /// The checksum of the values as they are now.
+    sha256: String,
+    /// The checksum as it was written; `None` when it is not there.
+    written: Option<String>,
+}
+
+impl Loaded {
+    /// What is wrong with the part, if something is.
+    pub(crate) fn damage(&self) -> Option<&'static str> {
+        match &self.written {
+            None => Some("its checksum is missing"),
+            Some(written) if *written != self.sha256 => Some("its values do not match its checksum"),
+            Some(_) => None,
+        }
+    }
+
+    /// Whether nothing at all of the part is there.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.written.is_none() && self.rows.iter().all(Vec::is_empty)
+    }
+}
+
+impl Part {
+    /// Reads the part with this number.
+    pub(crate) fn load(&self, db: &Connection, number: i64) -> rusqlite::Result<Loaded> {
+        let rows = self.rows(db, number)?;
+        let sha256 = checksum(&rows);
+        let written = db
+            .prepare_cached("SELECT sha256 FROM checksums WHERE part = ?1 AND number = ?2")?
+            .query_row(params![self.name, number], |row| row.get(0))
+            .optional()?;
+        Ok(Loaded { rows, sha256, written })
+    }
+
+    /// Computes the checksum of the part as it stands in the open transaction, and stores it.
+    pub(crate) fn seal(&self, db: &Connection, number: i64) -> rusqlite::Result<()> {
+        let sha256 = checksum(&self.rows(db, number)?);
+        db.prepare_cached("INSERT INTO checksums (part, number, sha256) VALUES (?1, ?2, ?3)")?
+            .execute(params![self.name, number, sha256])?;
+        Ok(())
+    }
+
+    fn rows(&self, db: &Connection, number: i64) -> rusqlite::Result<Vec<Vec<Row>>> {
+        self.queries
+            .iter()
+            .map(|query| {
+                let mut statement = db.prepare_cached(query)?;
+                let width = statement.column_count();
+                if statement.parameter_count() == 1 {
+                    statement.raw_bind_parameter(1, number)?;
+                }
+                let mut found = statement.raw_query();
+                let mut rows = Vec::new();
+                while let Some(row) = found.next()? {
+                    rows.push((0..width).map(|i| row.get(i)).collect::<rusqlite::Result<Row>>()?);
+                }
+                Ok(rows)
+            })
+            .collect()
+    }
+}
+
+/// SHA-256 over the rows of each query: every value with its type and, where it has one, its length.
+fn checksum(queries: &[Vec<Row>]) -> String {
+    let mut sha = Sha256::new();
+    for rows in queries {
+        sha.update([b'Q']);
+        for row in rows {
+            sha.update([b'R']);
+            for cell in row {
+                match cell {
+                    Cell::Null => sha.update([b'N']),
+                    Cell::Integer(i) => {
+                        sha.update([b'I']);
+                        sha.update(i.to_le_bytes());
+                    }
+                    Cell::Real(x) => {
+                        sha.update([b'F']);
+                        sha.update(x.to_bits().to_le_bytes());
+                    }
+                    Cell::Text(text) => sized(&mut sha, b'T', text.as_bytes()),
+                    Cell::Blob(bytes) => sized(&mut sha, b'B', bytes),
+                }
+            }
+        }
+    }
+    let mut hex = String::with_capacity(64);
+    for byte in sha.finalize() {
+        write!(hex, "{byte:02x}").expect("writing into a string cannot fail");
+    }
+    hex
+}
+
+fn sized(sha: &mut Sha256, tag: u8, bytes: &[u8]) {
+    sha.update([tag]);
+    sha.update((bytes.len() as u64).to_le_bytes());
+    sha.update(bytes);
+}

@@ -1,0 +1,138 @@
+//! Whether a bundle is whole.
+
+use crate::gather::gather;
+use crate::{SCHEMA_VERSION, open, trouble};
+use holdup_model::bundle::Ending;
+use holdup_model::{BundleData, Problem, TrialStatus};
+use rusqlite::Connection;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// What was checked of a bundle, and what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wholeness {
+    /// Whether nothing is damaged or missing and the run was ended in order.
+    pub whole: bool,
+    /// What was checked and found, one line each, good news included.
+    pub lines: Vec<String>,
+}
+
+impl Wholeness {
+    fn good(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    fn bad(&mut self, line: impl Into<String>) {
+        self.whole = false;
+        self.lines.push(line.into());
+    }
+}
+
+/// Checks everything that can be checked of a bundle: SQLite's own integrity check and foreign keys, every part
+/// against its checksum and its types, every histogram, the planned against the present trials, the ending.
+///
+/// # Errors
+/// When the file is no bundle, holds nothing, is of a newer schema or cannot be read at all. Damage is no error but
+/// what was found.
+pub fn verify(path: &Path) -> Result<Wholeness, Problem> {
+    let opened = open::to_read(path, true)?;
+    let mut found = Wholeness { whole: true, lines: Vec::new() };
+    found.good(format!("schema: version {SCHEMA_VERSION}, every table is there"));
+    size(path, &opened.db, &mut found)?;
+    integrity(&opened.db, &mut found);
+    match gather(path, &opened.db) {
+        Err(problem) => found.bad(problem.why),
+        Ok((data, damage)) => {
+            if damage.is_empty() {
+                found.good("checksums: every part is as it was written");
+            }
+            for line in damage {
+                found.bad(line);
+            }
+            contents(&data, &mut found);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the file is as long as it says. Only the tolerant way of opening gets here with a shorter one.
+fn size(path: &Path, db: &Connection, found: &mut Wholeness) -> Result<(), Problem> {
+    let number = |pragma: &str| {
+        db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0))
+            .map_err(|e| trouble::reading(path, &e))
+    };
+    let bytes = std::fs::metadata(path).map_or(0, |m| m.len());
+    let pages = number("page_count")?;
+    let page_bytes = number("page_size")?;
+    let whole_pages = bytes.is_multiple_of(u64::try_from(page_bytes).unwrap_or(1).max(1));
+    // The header's count of pages, at offset 28, is what the last writer meant the file to hold.
+    let meant = header_pages(path);
+    match meant {
+        Some(meant) if i64::from(meant) > pages || !whole_pages => found.bad(format!(
+            "size: {bytes} bytes, {} were written: the end of the file is missing",
+            i64::from(meant) * page_bytes
+        )),
+        _ => found.good(format!("size: {bytes} bytes in {pages} pages")),
+    }
+    Ok(())
+}
+
+fn header_pages(path: &Path) -> Option<u32> {
+    use std::io::Read;
+    let mut head = [0; 32];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+    Some(u32::from_be_bytes([head[28], head[29], head[30], head[31]]))
+}
+
+/// SQLite's own checks: pages, order of keys, indexes, types and CHECKs of every row, foreign keys.
+fn integrity(db: &Connection, found: &mut Wholeness) {
+    let ask = |query: &str, column: &str| -> rusqlite::Result<Vec<String>> {
+        let mut statement = db.prepare(query)?;
+        let at = statement.column_index(column)?;
+        statement.query_map([], |row| row.get(at))?.collect()
+    };
+    match ask("PRAGMA integrity_check(10)", "integrity_check") {
+        Ok(lines) if lines == ["ok"] => found.good("integrity: SQLite finds no fault"),
+        // One row of the check may itself hold several lines.
+        Ok(lines) => lines.iter().flat_map(|l| l.lines()).for_each(|line| found.bad(format!("integrity: {line}"))),
+        Err(e) => found.bad(format!("integrity: cannot be checked to the end ({e})")),
+    }
+    match ask("PRAGMA foreign_key_check", "table") {
+        Ok(lines) if lines.is_empty() => found.good("references: every row refers to rows that are there"),
+        Ok(lines) => found.bad(format!("references: {} rows refer to rows that are missing", lines.len())),
+        Err(e) => found.bad(format!("references: cannot be checked to the end ({e})")),
+    }
+}
+
+fn contents(data: &BundleData, found: &mut Wholeness) {
+    let void = data.trials.iter().filter(|t| t.status != TrialStatus::Done).count();
+    let present = data.trials.len();
+    found.good(format!("trials: {present} readable, {void} of them void"));
+    let histograms: usize = data.trials.iter().map(|t| t.histograms.len()).sum();
+    let durations: u64 = data.trials.iter().flat_map(|t| &t.histograms).map(|h| h.histogram.count()).sum();
+    found.good(format!("histograms: {histograms} readable, {durations} durations"));
+
+    let planned = &data.schedule.trials;
+    let ran = |only_done: bool| {
+        let present: BTreeSet<_> = data
+            .trials
+            .iter()
+            .filter(|t| !only_done || t.is_done())
+            .map(|t| (t.session, t.block, t.position, t.arm))
+            .collect();
+        planned.iter().filter(|p| present.contains(&(p.session, p.block, p.position, p.arm))).count()
+    };
+    let line = format!("plan: {} trials planned, {} run, {} done", planned.len(), ran(false), ran(true));
+    if data.ending == Some(Ending::Complete) && ran(false) < planned.len() {
+        found.bad(format!("{line}, although the run is said to be complete"));
+    } else {
+        found.good(line);
+    }
+    match &data.ending {
+        Some(Ending::Complete) => found.good("ending: complete"),
+        Some(Ending::Budget) => found.good("ending: the budget was used up at the end of a block"),
+        Some(Ending::Interrupted) => found.good("ending: interrupted, the host was restored"),
+        Some(Ending::Failed { reason }) => found.good(format!("ending: failed ({reason})")),
+        None => found.bad("ending: none; the run crashed or is still going on, every trial above is whole"),
+    }
+}

@@ -1,0 +1,478 @@
+//! Writing: one transaction for each call.
+
+use crate::{APPLICATION_ID, SCHEMA_VERSION, open, parts, schema_sql, trouble};
+use holdup_model::bundle::{BundleHead, CollectorState, Ending};
+use holdup_model::catalogue::Availability;
+use holdup_model::{Fact, Level, Measured, Metric, Plan, Problem, Replica, Schedule, Trial, TrialStatus, Value};
+use rusqlite::{Connection, ToSql, TransactionBehavior, params};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// One open bundle.
+///
+/// Dropping it without [`Writer::finish`] leaves a bundle without an ending,
+/// as a crash does.
+pub struct Writer {
+    path: PathBuf,
+    db: Connection,
+    readings: i64,
+    trials: u32,
+    log_entries: i64,
+    facts: Dictionary<FactKey>,
+    items: Dictionary<ItemKey>,
+}
+
+/// A fact as the table `facts` tells it apart: key, value, source, absent, steady.
+type FactKey = (String, Option<String>, String, Option<String>, bool);
+/// An item of evidence as `evidence_items` tells it apart: name, label, unit.
+type ItemKey = (String, Option<String>, String);
+
+/// Rows that are written once and referred to by number afterwards.
+struct Dictionary<K> {
+    known: BTreeMap<K, i64>,
+    /// Those of the open transaction, forgotten when it does not commit.
+    fresh: Vec<K>,
+}
+
+impl<K: Ord + Clone> Dictionary<K> {
+    fn new() -> Self {
+        Dictionary { known: BTreeMap::new(), fresh: Vec::new() }
+    }
+
+    /// The number of `key`; `insert` writes its row when it is new.
+    fn number(&mut self, key: K, insert: impl FnOnce(i64, &K) -> rusqlite::Result<usize>) -> rusqlite::Result<i64> {
+        if let Some(&number) = self.known.get(&key) {
+            return Ok(number);
+        }
+        let number = self.known.len() as i64 + 1;
+        insert(number, &key)?;
+        self.fresh.push(key.clone());
+        self.known.insert(key, number);
+        Ok(number)
+    }
+
+    fn settle(&mut self, committed: bool) {
+        for key in self.fresh.drain(..) {
+            if !committed {
+                self.known.remove(&key);
+            }
+        }
+    }
+}
+
+/// Why a part could not be written.
+enum Fault {
+    Sqlite(rusqlite::Error),
+    /// A value that the file cannot hold: its name and itself.
+    Value(String),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Sqlite(error)
+    }
+}
+
+type Written = Result<(), Fault>;
+
+impl Writer {
+    /// Begins a bundle: everything that is known before the first trial, in one transaction.
+    ///
+    /// # Errors
+    /// A usage problem when the file exists (it is never overwritten) or its folder does not, a host problem when it
+    /// cannot be written; then no file is left behind.
+    pub fn create(
+        path: &Path,
+        head: &BundleHead,
+        plan: &Plan,
+        plan_source: &str,
+        schedule: &Schedule,
+        metrics: &[(String, Metric)],
+        collectors: &[CollectorState],
+    ) -> Result<Writer, Problem> {
+        reserve(path)?;
+        let begin = || -> Result<Writer, Problem> {
+            let db = open::to_write(path).map_err(|e| trouble::writing(path, "the head", 0, &e))?;
+            let mut writer = Writer {
+                path: path.to_owned(),
+                db,
+                readings: 0,
+                trials: 0,
+                log_entries: 0,
+                facts: Dictionary::new(),
+                items: Dictionary::new(),
+            };
+            writer.transaction("the head", |db, _, _| {
+                db.execute_batch(&format!(
+                    "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
+                ))?;
+                db.execute_batch(schema_sql())?;
+                write_head(db, head)?;
+                write_plan(db, plan, plan_source)?;
+                write_arms(db, schedule)?;
+                write_metrics(db, metrics)?;
+                write_collectors(db, collectors)?;
+                for part in parts::AT_BEGIN {
+                    part.seal(db, 0)?;
+                }
+                Ok(())
+            })?;
+            Ok(writer)
+        };
+        begin().inspect_err(|_| {
+            // The reserved file holds nothing. Should its removal fail as well, a reader says that it holds nothing.
+            let _ = std::fs::remove_file(path);
+        })
+    }
+
+    /// Adds the environment at the begin of a session.
+    ///
+    /// # Errors
+    /// When it cannot be written; the bundle is as before.
+    pub fn add_environment(&mut self, session: u32, facts: &[Fact]) -> Result<(), Problem> {
+        let reading = self.readings;
+        self.transaction("the environment", |db, known, _| {
+            db.execute(
+                "INSERT INTO environment_readings (reading, session) VALUES (?1, ?2)",
+                params![reading, session],
+            )?;
+            let mut insert =
+                db.prepare_cached("INSERT INTO environment (reading, position, fact) VALUES (?1, ?2, ?3)")?;
+            for (position, fact) in facts.iter().enumerate() {
+                insert.execute(params![reading, position as i64, fact_number(db, known, fact)?])?;
+            }
+            parts::ENVIRONMENT.seal(db, reading)?;
+            Ok(())
+        })?;
+        self.readings += 1;
+        Ok(())
+    }
+
+    /// Adds a trial in one transaction: it is there whole or not at all. Trials come in the order of their `seq`,
+    /// from 0, without a gap, so that a reader can tell when one is missing.
+    ///
+    /// A number that is not finite is stored as absent, with that reason.
+    ///
+    /// # Errors
+    /// When it cannot be written; the bundle is as before.
+    pub fn add_trial(&mut self, trial: &Trial) -> Result<(), Problem> {
+        if trial.seq != self.trials {
+            return Err(Problem::internal(
+                trouble::bundle(&self.path),
+                format!("trial {} came where trial {} was to come", trial.seq, self.trials),
+            ));
+        }
+        self.transaction(&format!("trial {}", trial.seq), |db, facts, items| {
+            write_trial(db, trial)?;
+            write_measured(db, trial)?;
+            write_evidence(db, items, trial)?;
+            write_trial_facts(db, facts, trial)?;
+            parts::TRIAL.seal(db, i64::from(trial.seq))?;
+            Ok(())
+        })?;
+        self.trials += 1;
+        Ok(())
+    }
+
+    /// Adds to the log.
+    ///
+    /// # Errors
+    /// When it cannot be written; the bundle is as before.
+    pub fn log(&mut self, unix_ns: i64, text: &str) -> Result<(), Problem> {
+        let entry = self.log_entries;
+        self.transaction("the log", |db, _, _| {
+            db.execute("INSERT INTO log (entry, unix_ns, text) VALUES (?1, ?2, ?3)", params![entry, unix_ns, text])?;
+            parts::LOG.seal(db, entry)?;
+            Ok(())
+        })?;
+        self.log_entries += 1;
+        Ok(())
+    }
+
+    /// Ends the bundle and leaves one file, with nothing beside it.
+    ///
+    /// # Errors
+    /// When it cannot be written; what was written before stays.
+    pub fn finish(mut self, ending: &Ending) -> Result<(), Problem> {
+        let (how, reason) = match ending {
+            Ending::Complete => ("complete", None),
+            Ending::Budget => ("budget", None),
+            Ending::Interrupted => ("interrupted", None),
+            Ending::Failed { reason } => ("failed", Some(reason)),
+        };
+        let trials = self.trials;
+        self.transaction("the ending", |db, _, _| {
+            db.execute(
+                "INSERT INTO ending (one, how, reason, trials) VALUES (1, ?1, ?2, ?3)",
+                params![how, reason, trials],
+            )?;
+            parts::ENDING.seal(db, 0)?;
+            Ok(())
+        })?;
+        let Writer { path, db, .. } = self;
+        db.close().map_err(|(_, e)| trouble::writing(&path, "the ending", trials, &e))
+    }
+
+    fn transaction(
+        &mut self,
+        what: &str,
+        write: impl FnOnce(&Connection, &mut Dictionary<FactKey>, &mut Dictionary<ItemKey>) -> Written,
+    ) -> Result<(), Problem> {
+        let Writer { db, facts, items, .. } = self;
+        let outcome =
+            db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Fault::from).and_then(|transaction| {
+                write(&transaction, facts, items)?;
+                Ok(transaction.commit()?)
+            });
+        facts.settle(outcome.is_ok());
+        items.settle(outcome.is_ok());
+        outcome.map_err(|fault| match fault {
+            Fault::Sqlite(e) => trouble::writing(&self.path, what, self.trials, &e),
+            Fault::Value(value) => {
+                Problem::internal(trouble::bundle(&self.path), format!("{what} cannot be written: {value}"))
+            }
+        })
+    }
+}
+
+/// Makes the empty file, so that of two runs with one name only one gets it.
+fn reserve(path: &Path) -> Result<(), Problem> {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            Err(Problem::usage(trouble::bundle(path), "exists already, and a bundle is never overwritten")
+                .hint("choose another name with --out, or move the file away"))
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            Err(Problem::usage(trouble::bundle(path), "its folder does not exist").hint("make the folder first"))
+        }
+        Err(e) if e.kind() == ErrorKind::StorageFull => {
+            Err(Problem::host(trouble::bundle(path), "no space left while making the file")
+                .hint("free some space on that file system, or choose another place with --out"))
+        }
+        Err(e) => Err(Problem::host(trouble::bundle(path), format!("cannot be made ({e})"))
+            .hint("check the permissions of the folder, or choose another place with --out")),
+    }
+}
+
+/// A count as SQLite holds it.
+fn integer(name: &str, value: u64) -> Result<i64, Fault> {
+    i64::try_from(value).map_err(|_| Fault::Value(format!("{name} is {value}, more than 63 bits")))
+}
+
+/// The two columns of a measured number.
+fn columns(measured: &Measured) -> (Option<f64>, Option<String>) {
+    match measured {
+        Measured::Value(v) if v.is_finite() => (Some(*v), None),
+        Measured::Value(v) => (None, Some(format!("not a finite number ({v})"))),
+        Measured::Absent(why) => (None, Some(why.clone())),
+    }
+}
+
+fn fact_number(db: &Connection, facts: &mut Dictionary<FactKey>, fact: &Fact) -> rusqlite::Result<i64> {
+    let key = (fact.key.clone(), fact.value.clone(), fact.source.clone(), fact.absent.clone(), fact.steady);
+    facts.number(key, |number, (key, value, source, absent, steady)| {
+        db.prepare_cached(
+            "INSERT INTO facts (fact, key, value, source, absent, steady) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![number, key, value, source, absent, steady])
+    })
+}
+
+fn write_head(db: &Connection, head: &BundleHead) -> Written {
+    db.execute(
+        "INSERT INTO head (one, run_id, holdup_version, created_unix_ns, target, emulated, machine_cpus, \
+         machine_memory_bytes) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            head.run_id,
+            head.holdup_version,
+            head.created_unix_ns,
+            head.target,
+            head.emulated,
+            head.machine.cpus,
+            integer("memory in bytes", head.machine.memory_bytes)?
+        ],
+    )?;
+    for (position, word) in head.command.iter().enumerate() {
+        db.prepare_cached("INSERT INTO command (position, word) VALUES (?1, ?2)")?
+            .execute(params![position as i64, word])?;
+    }
+    Ok(())
+}
+
+fn write_plan(db: &Connection, plan: &Plan, source: &str) -> Written {
+    let json = serde_json::to_string(plan).map_err(|e| Fault::Value(format!("the plan as JSON ({e})")))?;
+    // JSON has no infinities: what does not come back is refused now and not when the bundle is read.
+    if serde_json::from_str::<Plan>(&json).ok().as_ref() != Some(plan) {
+        return Err(Fault::Value("the plan holds a value that JSON cannot hold".to_owned()));
+    }
+    db.execute(
+        "INSERT INTO plan (one, name, question, seed, source_toml, checked_json) VALUES (1, ?1, ?2, ?3, ?4, ?5)",
+        params![plan.name, plan.question, plan.design.seed.to_string(), source, json],
+    )?;
+    Ok(())
+}
+
+fn write_arms(db: &Connection, schedule: &Schedule) -> Written {
+    let mut arm_row = db.prepare("INSERT INTO arms (arm, label, workload, replica) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut level_row =
+        db.prepare("INSERT INTO levels (arm, role, name, type, value, label) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    for arm in &schedule.arms {
+        let replica = arm.replica.map(|r| match r {
+            Replica::Same => "same",
+            Replica::Unobserved => "unobserved",
+        });
+        arm_row.execute(params![arm.id, arm.label, arm.workload, replica])?;
+        for (role, levels) in [("axis", &arm.axes), ("factor", &arm.factors)] {
+            for (name, Level { value, label }) in levels {
+                let (kind, value): (&str, &dyn ToSql) = match value {
+                    Value::Bool(b) => ("bool", b),
+                    Value::Integer(i) => ("integer", i),
+                    Value::Float(x) => ("float", x),
+                    Value::Text(t) => ("text", t),
+                };
+                level_row.execute(params![arm.id, role, name, kind, value, label])?;
+            }
+        }
+    }
+    let mut trial_row = db.prepare(
+        "INSERT INTO schedule (planned, seq, session, block, position, arm) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (planned, t) in schedule.trials.iter().enumerate() {
+        trial_row.execute(params![planned as i64, t.seq, t.session, t.block, t.position, t.arm])?;
+    }
+    Ok(())
+}
+
+fn write_metrics(db: &Connection, metrics: &[(String, Metric)]) -> Written {
+    let mut row = db.prepare(
+        "INSERT INTO metrics (position, workload, metric, unit, better, summary) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (position, (workload, m)) in metrics.iter().enumerate() {
+        let better = match m.better {
+            holdup_model::Direction::Higher => "higher",
+            holdup_model::Direction::Lower => "lower",
+        };
+        row.execute(params![position as i64, workload, m.id, m.unit, better, m.summary])?;
+    }
+    Ok(())
+}
+
+fn write_collectors(db: &Connection, collectors: &[CollectorState]) -> Written {
+    let mut row =
+        db.prepare("INSERT INTO collectors (position, collector, state, reason, remedy) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    for (position, CollectorState { id, availability }) in collectors.iter().enumerate() {
+        let (state, reason, remedy) = match availability {
+            Availability::Ready => ("ready", None, None),
+            Availability::Degraded { reason } => ("degraded", Some(reason), None),
+            Availability::Unavailable { reason, remedy } => ("unavailable", Some(reason), remedy.as_ref()),
+        };
+        row.execute(params![position as i64, id, state, reason, remedy])?;
+    }
+    Ok(())
+}
+
+fn write_trial(db: &Connection, t: &Trial) -> Written {
+    let (status, reason) = match &t.status {
+        TrialStatus::Done => ("done", None),
+        TrialStatus::Void { reason } => ("void", Some(reason)),
+    };
+    let length_ns = t.window.map(|w| integer("length of the window", w.length_ns)).transpose()?;
+    db.prepare_cached(
+        "INSERT INTO trials (trial, session, block, position, arm, attempt, status, void_reason, started_unix_ns, \
+         ended_unix_ns, window_begin_unix_ns, window_end_unix_ns, window_length_ns) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?
+    .execute(params![
+        t.seq,
+        t.session,
+        t.block,
+        t.position,
+        t.arm,
+        t.attempt,
+        status,
+        reason,
+        t.started_unix_ns,
+        t.ended_unix_ns,
+        t.window.map(|w| w.begin_unix_ns),
+        t.window.map(|w| w.end_unix_ns),
+        length_ns
+    ])?;
+    for (position, text) in t.notes.iter().enumerate() {
+        db.prepare_cached("INSERT INTO notes (trial, position, text) VALUES (?1, ?2, ?3)")?.execute(params![
+            t.seq,
+            position as i64,
+            text
+        ])?;
+    }
+    Ok(())
+}
+
+fn write_measured(db: &Connection, t: &Trial) -> Written {
+    for (position, m) in t.measurements.iter().enumerate() {
+        let (value, absent) = columns(&m.value);
+        db.prepare_cached(
+            "INSERT INTO measurements (trial, position, metric, value, absent) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![t.seq, position as i64, m.metric, value, absent])?;
+    }
+    for (position, h) in t.histograms.iter().enumerate() {
+        let count = integer("count of the histogram", h.histogram.count())?;
+        let clipped = integer("clipped values of the histogram", h.histogram.clipped())?;
+        db.prepare_cached(
+            "INSERT INTO histograms (trial, position, name, count, clipped, hdr_v2) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![t.seq, position as i64, h.name, count, clipped, h.histogram.to_bytes()])?;
+    }
+    Ok(())
+}
+
+fn write_evidence(db: &Connection, items: &mut Dictionary<ItemKey>, t: &Trial) -> Written {
+    for (run, c) in t.evidence.iter().enumerate() {
+        let run = run as i64;
+        db.prepare_cached(
+            "INSERT INTO collector_runs (trial, run, collector, seen_count, lost_count, cost_cpu_ns, cost_wakeups, \
+             cost_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            t.seq,
+            run,
+            c.collector,
+            integer("samples seen", c.coverage.seen)?,
+            integer("samples lost", c.coverage.lost)?,
+            integer("CPU time of the collector", c.cost.cpu_ns)?,
+            integer("wakeups of the collector", c.cost.wakeups)?,
+            integer("bytes read by the collector", c.cost.bytes)?
+        ])?;
+        for (position, text) in c.coverage.notes.iter().enumerate() {
+            db.prepare_cached("INSERT INTO coverage_notes (trial, run, position, text) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![t.seq, run, position as i64, text])?;
+        }
+        let mut row = db.prepare_cached(
+            "INSERT INTO evidence (trial, run, position, item, value, absent) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        for (position, i) in c.items.iter().enumerate() {
+            let key = (i.name.clone(), i.label.clone(), i.unit.clone());
+            let item = items.number(key, |number, (name, label, unit)| {
+                db.prepare_cached("INSERT INTO evidence_items (item, name, label, unit) VALUES (?1, ?2, ?3, ?4)")?
+                    .execute(params![number, name, label, unit])
+            })?;
+            let (value, absent) = columns(&i.value);
+            row.execute(params![t.seq, run, position as i64, item, value, absent])?;
+        }
+    }
+    Ok(())
+}
+
+fn write_trial_facts(db: &Connection, facts: &mut Dictionary<FactKey>, t: &Trial) -> Written {
+    let mut row =
+        db.prepare_cached("INSERT INTO trial_environment (trial, moment, position, fact) VALUES (?1, ?2, ?3, ?4)")?;
+    for (moment, list) in [("before", &t.environment_before), ("moved", &t.environment_moved)] {
+        for (position, fact) in list.iter().enumerate() {
+            row.execute(params![t.seq, moment, position as i64, fact_number(db, facts, fact)?])?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! A small bundle with every kind of row, with fixed content.
+
+#![allow(dead_code, reason = "each test binary uses its own share of these")]
+
+use holdup_model::arm::{Arm, Replica, Schedule, TrialSpec};
+use holdup_model::bundle::{BundleData, BundleHead, CollectorState, Ending};
+use holdup_model::catalogue::Availability;
+use holdup_model::plan::{Design, Extract, Factor, Layout, Level, MetricChoice, Plan, StopRule, WorkloadUse};
+use holdup_model::trial::{NamedHistogram, Trial, TrialStatus, Window};
+use holdup_model::{
+    Collected, Coverage, Direction, EvidenceItem, Fact, Histogram, Machine, Measurement, Metric, Parameters, Problem,
+    SelfCost, Value,
+};
+use holdup_store::Writer;
+use std::path::Path;
+
+const SECOND: i64 = 1_000_000_000;
+const BEGIN: i64 = 1_770_000_000 * SECOND;
+
+/// A bundle of `blocks` blocks of two arms; the second trial of all is void and repeated.
+pub(crate) fn sample(blocks: u32) -> BundleData {
+    let plan = plan(blocks);
+    let schedule = schedule(blocks);
+    let mut trials = Vec::new();
+    for spec in &schedule.trials {
+        let seq = trials.len() as u32;
+        if seq == 1 {
+            trials.push(void_trial(seq, spec));
+        }
+        trials.push(trial(trials.len() as u32, spec, u32::from(seq == 1)));
+    }
+    BundleData {
+        head: BundleHead {
+            run_id: "5f1d00c0ffee".into(),
+            holdup_version: "0.1.0".into(),
+            command: ["holdup", "run", "it's.toml", ""].map(str::to_owned).to_vec(),
+            created_unix_ns: BEGIN,
+            target: "local".into(),
+            emulated: None,
+            machine: Machine { cpus: 2, memory_bytes: 8 << 30 },
+        },
+        plan,
+        plan_source: "name = \"sample\"\n".into(),
+        schedule,
+        metrics: vec![
+            ("pgbench".into(), metric("throughput_tps", "1/s", Direction::Higher)),
+            ("pgbench".into(), metric("latency_p99_us", "us", Direction::Lower)),
+        ],
+        collectors: vec![
+            CollectorState { id: "cpu-split".into(), availability: Availability::Ready },
+            CollectorState {
+                id: "psi".into(),
+                availability: Availability::Degraded { reason: "no cpu.full line before 5.13".into() },
+            },
+            CollectorState {
+                id: "run-delay".into(),
+                availability: Availability::unavailable_but("no /proc/schedstat", "boot with CONFIG_SCHEDSTATS"),
+            },
+            CollectorState { id: "steal".into(), availability: Availability::unavailable("no hypervisor") },
+        ],
+        environment: vec![(0, facts("0.10")), (0, facts("0.20")), (1, Vec::new())],
+        trials,
+        log: vec![(BEGIN + 7, "the server was started".into()), (BEGIN + 9, "Müller's note ✓".into())],
+        ending: Some(Ending::Complete),
+    }
+}
+
+fn plan(blocks: u32) -> Plan {
+    let mut parameters = Parameters::default();
+    parameters.set("script", "select-only");
+    parameters.set("rate_tps", 0.1 + 0.2);
+    Plan {
+        name: "sample".into(),
+        question: "Does autogroup matter?".into(),
+        workloads: vec![WorkloadUse {
+            name: "pgbench".into(),
+            kind: "pgbench".into(),
+            parameters,
+            axes: vec![Factor {
+                name: "clients".into(),
+                levels: vec![Level::plain(8)],
+                workloads: Vec::new(),
+                optional: false,
+            }],
+            negative_control: false,
+        }],
+        factors: vec![Factor {
+            name: "autogroup".into(),
+            levels: vec![Level::plain(true), Level::plain(false)],
+            workloads: vec!["pgbench".into()],
+            optional: true,
+        }],
+        settings: vec![(
+            "postgres.shared_buffers".into(),
+            Level { value: Value::Integer(64 << 20), label: "64MB".into() },
+        )],
+        design: Design {
+            layout: Layout::Factorial,
+            blocks,
+            sessions: 1,
+            seed: u64::MAX,
+            aa_pair: true,
+            unobserved_pair: false,
+            settle_ns: 1,
+            warmup_ns: 2,
+            duration_ns: 3,
+            stop: StopRule::Blocks,
+            budget_ns: None,
+            retries: 1,
+        },
+        metrics: vec![MetricChoice {
+            id: "throughput_tps".into(),
+            workload: None,
+            primary: true,
+            better: Some(Direction::Higher),
+            unit: None,
+            margin: 0.02,
+            from: Some(Extract::Regex("tps = (.*)".into())),
+        }],
+        collectors: vec!["cpu-split".into()],
+        target: "local".into(),
+    }
+}
+
+fn metric(id: &str, unit: &str, better: Direction) -> Metric {
+    Metric { id: id.into(), unit: unit.into(), better, summary: format!("the {id}") }
+}
+
+fn schedule(blocks: u32) -> Schedule {
+    let arm = |id, label: &str, autogroup: bool, replica| Arm {
+        id,
+        label: label.into(),
+        workload: "pgbench".into(),
+        axes: [("clients".to_owned(), Level::plain(8))].into(),
+        factors: [
+            ("autogroup".to_owned(), Level::plain(autogroup)),
+            ("nice".to_owned(), Level { value: Value::Float(0.1), label: "a tenth".into() }),
+            ("policy".to_owned(), Level::plain("other")),
+        ]
+        .into(),
+        replica,
+    };
+    let arms = vec![arm(0, "autogroup=on", true, None), arm(1, "autogroup=on (same)", true, Some(Replica::Same))];
+    let trials = (0..blocks * 2)
+        .map(|seq| TrialSpec { seq, session: 0, block: seq / 2, position: seq % 2, arm: (seq + seq / 2) % 2 })
+        .collect();
+    Schedule { arms, trials }
+}
+
+fn facts(steal: &str) -> Vec<Fact> {
+    vec![
+        Fact::read("kernel.release", "6.18.5", "uname").steady(),
+        Fact::read("cpu.steal_share", steal, "/proc/stat"),
+        Fact::absent("cpu.microcode", "/proc/cpuinfo", "there is no such line"),
+    ]
+}
+
+fn trial(seq: u32, spec: &TrialSpec, attempt: u32) -> Trial {
+    let started = BEGIN + i64::from(seq) * 10 * SECOND;
+    let mut histogram = Histogram::new();
+    for i in 0..200_u64 {
+        histogram.record_n_ns(100_000 + i * i * 137 + u64::from(seq), 1 + i % 7);
+    }
+    histogram.record_ns(u64::MAX);
+    Trial {
+        seq,
+        session: spec.session,
+        block: spec.block,
+        position: spec.position,
+        arm: spec.arm,
+        attempt,
+        status: TrialStatus::Done,
+        started_unix_ns: started,
+        ended_unix_ns: started + 9 * SECOND,
+        window: Some(Window {
+            begin_unix_ns: started + SECOND,
+            end_unix_ns: started + 6 * SECOND,
+            length_ns: 5_000_000_001,
+        }),
+        measurements: vec![
+            Measurement::new("throughput_tps", 1234.5 + f64::from(seq)),
+            Measurement::absent("latency_p99_us", "fewer than 10 samples beyond"),
+        ],
+        histograms: vec![
+            NamedHistogram { name: "latency".into(), histogram },
+            NamedHistogram { name: "schedule_lag".into(), histogram: Histogram::new() },
+        ],
+        evidence: vec![
+            Collected {
+                collector: "cpu-split".into(),
+                items: vec![
+                    EvidenceItem::new("cpu_user_s", "s", 1.0),
+                    EvidenceItem::labelled("softirq_total", "NET_RX", "1", 1.0 / 3.0),
+                    EvidenceItem::absent("cpu_steal_s", "s", "no hypervisor"),
+                ],
+                coverage: Coverage { seen: 2, lost: 1, notes: vec!["3 tasks ended".into(), String::new()] },
+                cost: SelfCost { cpu_ns: 12_345, wakeups: 2, bytes: 678 },
+            },
+            Collected {
+                collector: "psi".into(),
+                items: Vec::new(),
+                coverage: Coverage::default(),
+                cost: SelfCost::default(),
+            },
+        ],
+        environment_before: facts("0.10"),
+        environment_moved: vec![Fact::read("cpu.steal_share", "0.30", "/proc/stat")],
+        notes: vec!["pgbench (PostgreSQL) 15.6".into(), "two\nlines".into()],
+    }
+}
+
+fn void_trial(seq: u32, spec: &TrialSpec) -> Trial {
+    Trial {
+        status: TrialStatus::Void { reason: "the server went away".into() },
+        window: None,
+        measurements: Vec::new(),
+        histograms: Vec::new(),
+        evidence: Vec::new(),
+        environment_moved: Vec::new(),
+        ..trial(seq, spec, 0)
+    }
+}
+
+/// The trial after the last of `data`, with the parts of another trial: for tests that need many.
+pub(crate) fn next_trial(data: &BundleData) -> Trial {
+    let seq = data.trials.len() as u32;
+    trial(seq, &data.schedule.trials[seq as usize % data.schedule.trials.len()], 0)
+}
+
+/// The writer of a bundle that begins as `data` does.
+pub(crate) fn create(path: &Path, data: &BundleData) -> Result<Writer, Problem> {
+    Writer::create(path, &data.head, &data.plan, &data.plan_source, &data.schedule, &data.metrics, &data.collectors)
+}
+
+/// Writes all of `data`.
+pub(crate) fn write(path: &Path, data: &BundleData) -> Result<(), Problem> {
+    let mut writer = create(path, data)?;
+    for (session, facts) in &data.environment {
+        writer.add_environment(*session, facts)?;
+    }
+    for trial in &data.trials {
+        writer.add_trial(trial)?;
+    }
+    for (unix_ns, text) in &data.log {
+        writer.log(*unix_ns, text)?;
+    }
+    match &data.ending {
+        Some(ending) => writer.finish(ending),
+        None => Ok(()),
+    }
+}
+
+/// The names in a folder.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("the folder can be read")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,160 @@
+//! What is written is what is read.
+
+mod common;
+
+use common::{create, names, next_trial, sample, write};
+use holdup_model::bundle::Ending;
+use holdup_model::{Measured, Measurement, ProblemKind};
+use std::path::Path;
+
+#[test]
+fn a_bundle_reads_back_as_it_was_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let data = sample(3);
+    write(&path, &data).expect("is written");
+    assert_eq!(holdup_store::read(&path).expect("is read"), data);
+    assert_eq!(names(folder.path()), ["a.holdup"], "one file and nothing beside it");
+
+    let wholeness = holdup_store::verify(&path).expect("is verified");
+    assert!(wholeness.whole, "{wholeness:#?}");
+    insta::assert_snapshot!(wholeness.lines.join("\n"));
+}
+
+#[test]
+fn every_ending_reads_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let endings = [
+        None,
+        Some(Ending::Complete),
+        Some(Ending::Budget),
+        Some(Ending::Interrupted),
+        Some(Ending::Failed { reason: "disk gone".into() }),
+    ];
+    for (i, ending) in endings.into_iter().enumerate() {
+        let path = folder.path().join(format!("{i}.holdup"));
+        let data = holdup_model::BundleData { ending, ..sample(1) };
+        write(&path, &data).expect("is written");
+        assert_eq!(holdup_store::read(&path).expect("is read"), data);
+        let found = holdup_store::verify(&path).expect("is verified");
+        assert_eq!(found.whole, data.ending.is_some(), "{found:#?}");
+    }
+}
+
+#[test]
+fn a_running_bundle_can_be_read_and_stays_writable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let data = sample(2);
+    let mut writer = create(&path, &data).expect("is created");
+    for (i, trial) in data.trials.iter().enumerate() {
+        writer.add_trial(trial).expect("is added");
+        assert_eq!(names(folder.path()), ["a.holdup"], "nothing beside it between two trials");
+        assert_eq!(holdup_store::read(&path).expect("is read").trials, data.trials[..=i]);
+    }
+}
+
+#[test]
+fn an_existing_file_is_never_overwritten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    for old in ["", "my thesis"] {
+        std::fs::write(&path, old).expect("is written");
+        let problem = create(&path, &sample(1)).err().expect("is refused");
+        assert_eq!(problem.kind, ProblemKind::Usage);
+        assert!(problem.why.contains("never overwritten") && problem.hint.is_some(), "{problem}");
+        assert_eq!(std::fs::read_to_string(&path).expect("is there"), old);
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_said() {
+    let problem = create(Path::new("/nonexistent/a.holdup"), &sample(1)).err().expect("is refused");
+    insta::assert_snapshot!(problem);
+}
+
+#[test]
+fn names_that_sqlite_would_take_for_something_else_are_paths() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["file:a?mode=memory", ":memory:", "per%20cent.holdup", "a'b\"c.holdup"] {
+        let path = folder.path().join(name);
+        write(&path, &sample(1)).expect("is written");
+        assert_eq!(holdup_store::read(&path).expect("is read"), sample(1));
+    }
+    assert_eq!(names(folder.path()).len(), 4);
+}
+
+#[test]
+fn a_number_that_is_not_finite_becomes_absent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let mut data = sample(1);
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        data.trials[0].measurements.push(Measurement { metric: "m".into(), value: Measured::Value(bad) });
+        data.trials[0].evidence[0].items[0].value = Measured::Value(bad);
+    }
+    write(&path, &data).expect("is written");
+    let read = holdup_store::read(&path).expect("is read");
+    let reasons: Vec<&Measured> = read.trials[0].measurements[2..].iter().map(|m| &m.value).collect();
+    let absent = |v: &str| Measured::Absent(format!("not a finite number ({v})"));
+    assert_eq!(reasons, [&absent("NaN"), &absent("inf"), &absent("-inf")]);
+    assert_eq!(read.trials[0].evidence[0].items[0].value, absent("-inf"));
+}
+
+#[test]
+fn a_trial_out_of_order_or_of_no_arm_is_refused_and_the_next_one_is_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let data = sample(1);
+    let mut writer = create(&path, &data).expect("is created");
+    assert_eq!(writer.add_trial(&data.trials[1]).expect_err("is refused").kind, ProblemKind::Internal);
+
+    let mut homeless = data.trials[0].clone();
+    homeless.arm = 99;
+    assert_eq!(writer.add_trial(&homeless).expect_err("is refused").kind, ProblemKind::Internal);
+    let mut immense = data.trials[0].clone();
+    immense.evidence[0].coverage.seen = u64::MAX;
+    immense.environment_before[0].value = Some("only in the refused trial".into());
+    let problem = writer.add_trial(&immense).expect_err("is refused");
+    assert!(problem.why.contains("samples seen is 18446744073709551615"), "{problem}");
+
+    // What the refused trials would have written once for all trials must not be taken for written.
+    immense.evidence[0].coverage.seen = 1;
+    writer.add_trial(&immense).expect("is added");
+    writer.finish(&Ending::Budget).expect("is finished");
+    assert_eq!(holdup_store::read(&path).expect("is read").trials, [immense]);
+}
+
+#[test]
+fn two_hundred_trials_of_twelve_collectors_stay_small() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let data = sample(1);
+    let mut trial = next_trial(&data);
+    trial.environment_before =
+        (0..300).map(|i| holdup_model::Fact::read(format!("postgres.setting_{i}"), "on", "pg_settings")).collect();
+    let run = trial.evidence[0].clone();
+    trial.evidence = (0..12)
+        .map(|c| {
+            let mut run = run.clone();
+            run.collector = format!("collector-{c}");
+            run.items = (0..64)
+                .map(|i| holdup_model::EvidenceItem::labelled(format!("counter_{c}_total"), format!("l{i}"), "1", 0.1))
+                .collect();
+            run
+        })
+        .collect();
+    let mut writer = create(&path, &data).expect("is created");
+    for seq in 0..200 {
+        trial.seq = seq;
+        for (i, item) in trial.evidence.iter_mut().flat_map(|c| &mut c.items).enumerate() {
+            item.value = Measured::Value(f64::from(seq) / 7.0 + i as f64);
+        }
+        writer.add_trial(&trial).expect("is added");
+    }
+    writer.finish(&Ending::Budget).expect("is finished");
+    let bytes = std::fs::metadata(&path).expect("is there").len();
+    assert!(bytes < 12 << 20, "{bytes} bytes");
+    let read = holdup_store::read(&path).expect("is read");
+    assert_eq!((read.trials.len(), &read.trials[199]), (200, &trial));
+}
