@@ -27,8 +27,26 @@ pub(crate) fn recover(host: &Host) -> Result<Vec<String>, Problem> {
 }
 
 fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
-    holdup_workloads::find(&used.kind)
-        .ok_or_else(|| Problem::internal(format!("workload {}", used.kind), "the checked plan names one that does not exist"))
+    holdup_workloads::find(&used.kind).ok_or_else(|| {
+        Problem::internal(format!("workload {}", used.kind), "the checked plan names one that does not exist")
+    })
+}
+
+/// Leaves out the optional factors whose knob cannot be used here, and says why.
+pub(crate) fn settle(host: &Host, mut plan: Plan) -> (Plan, Vec<String>) {
+    let context = KnobContext { host, postgres: None, pids: vec![std::process::id()] };
+    let mut notes = Vec::new();
+    plan.factors.retain(|factor| {
+        let knob = holdup_knobs::find(&factor.name).filter(|(knob, _)| factor.optional && knob.prefix().is_none());
+        match knob.map(|(knob, instance)| knob.probe(&context, instance)) {
+            Some(Availability::Unavailable { reason, .. }) => {
+                notes.push(format!("factor {} is left out: {reason}", factor.name));
+                false
+            }
+            _ => true,
+        }
+    });
+    (plan, notes)
 }
 
 /// Asks everything that the plan needs whether it can work here. Touches nothing.
@@ -57,7 +75,10 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         .collectors
         .iter()
         .filter_map(|id| holdup_evidence::find(id))
-        .map(|c| CollectorState { id: c.meta().id.to_owned(), availability: probe_collector(c, &collecting, request.plan) })
+        .map(|c| CollectorState {
+            id: c.meta().id.to_owned(),
+            availability: probe_collector(c, &collecting, request.plan),
+        })
         .collect();
     Ok(Readiness { metrics, collectors, touches, notes })
 }
@@ -73,12 +94,8 @@ fn probe_collector(
 }
 
 fn metrics_of(plan: &Plan, used: &WorkloadUse, workload: &dyn Workload) -> Vec<(String, holdup_model::Metric)> {
-    let chosen: Vec<_> = plan
-        .metrics
-        .iter()
-        .filter(|m| m.workload.as_deref().is_none_or(|name| name == used.name))
-        .cloned()
-        .collect();
+    let chosen: Vec<_> =
+        plan.metrics.iter().filter(|m| m.workload.as_deref().is_none_or(|name| name == used.name)).cloned().collect();
     let mut metrics = workload.metrics(&chosen);
     for metric in &mut metrics {
         if let Some(better) = plan.metric_choice(&used.name, &metric.id).and_then(|choice| choice.better) {
@@ -136,8 +153,7 @@ impl<'a> LocalSession<'a> {
             .collectors
             .iter()
             .filter(|id| {
-                holdup_evidence::find(id)
-                    .is_some_and(|c| probe_collector(c, &collecting, request.plan).is_usable())
+                holdup_evidence::find(id).is_some_and(|c| probe_collector(c, &collecting, request.plan).is_usable())
             })
             .cloned()
             .collect();
@@ -261,7 +277,7 @@ impl<'a> LocalSession<'a> {
             return Err(Problem::interrupted("the trial"));
         }
         trial.environment_before = self.facts(group);
-        let connection = self.groups[group].prepared.postgres().map(|server| server.connection_string());
+        let connection = self.groups[group].prepared.postgres().map(holdup_host::postgres::PostgresControl::connection_string);
         let observed = arm.replica != Some(Replica::Unobserved);
         let collectors: &[String] = if observed { &self.collectors } else { &[] };
         let mut hooks = CollectorHooks::new(self.request.host, collectors, connection);
@@ -285,9 +301,8 @@ impl<'a> LocalSession<'a> {
     /// Puts everything back: knobs first, while the server still answers, then the workloads.
     fn put_back(&mut self) -> (Vec<String>, Vec<String>) {
         self.closed = true;
-        let server = self.groups.iter().find_map(|g| g.prepared.postgres());
-        let context = KnobContext { host: self.request.host, postgres: server, pids: Vec::new() };
-        let restored = self.journal.restore_all(&context);
+        let servers: Vec<_> = self.groups.iter().filter_map(|g| g.prepared.postgres()).collect();
+        let restored = self.journal.restore_with(&servers);
         let mut left: Vec<String> = restored.left.iter().map(ToString::to_string).collect();
         let notes = restored.notes;
         for group in self.groups.drain(..).rev() {
@@ -374,7 +389,12 @@ fn void(problem: Problem, why: &str) -> Problem {
     if matches!(problem.kind, ProblemKind::Interrupted | ProblemKind::Internal) {
         return problem;
     }
-    Problem { kind: ProblemKind::Trial, what: why.to_owned(), why: format!("{}: {}", problem.what, problem.why), hint: problem.hint }
+    Problem {
+        kind: ProblemKind::Trial,
+        what: why.to_owned(),
+        why: format!("{}: {}", problem.what, problem.why),
+        hint: problem.hint,
+    }
 }
 
 /// A trial whose environment moved, or whose clock jumped, does not count.
@@ -391,7 +411,12 @@ fn steady(trial: &Trial) -> Result<(), Problem> {
         .iter()
         .map(|now| {
             let before = trial.environment_before.iter().find(|f| f.key == now.key).and_then(|f| f.value.as_deref());
-            format!("{} went from {} to {}", now.key, before.unwrap_or("unknown"), now.value.as_deref().unwrap_or("unknown"))
+            format!(
+                "{} went from {} to {}",
+                now.key,
+                before.unwrap_or("unknown"),
+                now.value.as_deref().unwrap_or("unknown")
+            )
         })
         .collect();
     Err(Problem::trial("the environment moved", moved.join(", ")))

@@ -28,6 +28,8 @@ pub struct RunRequest<'a> {
     pub out: &'a Path,
     /// The command line, word by word.
     pub command: Vec<String>,
+    /// What is worth keeping in the bundle's log from before the run: factors left out, for example.
+    pub notes: Vec<String>,
     /// How to find or reach PostgreSQL.
     pub postgres: PostgresOptions,
     /// Where large temporary files go.
@@ -84,6 +86,9 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
     }
     let writer = create_bundle(request, &readiness)?;
     let mut walk = Walk::new(request, writer);
+    for note in &request.notes {
+        walk.log(note, observer)?;
+    }
     let estimate_ns = walk.pace.left_ns(walk.planned()).min(request.plan.design.budget_ns.unwrap_or(u64::MAX));
     observer.event(Event::Begin { trials: walk.planned(), estimate_ns });
     let ending = walk.sessions(target, &sessions, observer)?;
@@ -96,7 +101,8 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
 fn find_target(id: &str) -> Result<&'static dyn Target, Problem> {
     crate::find(id).ok_or_else(|| {
         let known: Vec<&str> = crate::targets::ALL.iter().map(|t| t.meta().id).collect();
-        Problem::usage(format!("target `{id}`"), "there is no such target").hint(format!("targets: {}", known.join(", ")))
+        Problem::usage(format!("target `{id}`"), "there is no such target")
+            .hint(format!("targets: {}", known.join(", ")))
     })
 }
 
@@ -132,6 +138,14 @@ struct Walk<'a> {
     done: u32,
     void: u32,
     left: Vec<String>,
+}
+
+/// What stops a session half way.
+enum Halt {
+    /// The session cannot go on; another may be opened.
+    Broken(Problem),
+    /// The bundle cannot be written; there is no point in measuring more.
+    Unwritable(Problem),
 }
 
 /// Why a walk through one session ended.
@@ -191,6 +205,7 @@ impl<'a> Walk<'a> {
             let turn = self
                 .writer
                 .add_environment(number, &facts)
+                .map_err(Halt::Unwritable)
                 .and_then(|()| self.blocks(session.as_mut(), number, &mut next, observer));
             let closed = self.close(session, observer);
             match turn {
@@ -199,14 +214,13 @@ impl<'a> Walk<'a> {
                     closed?;
                     return Ok(ending);
                 }
-                Err(broken) if broken.kind == ProblemKind::Host && reopenings < REOPENINGS => {
+                Err(Halt::Broken(broken)) if reopenings < REOPENINGS => {
                     reopenings += 1;
-                    self.log(&format!("the session broke and is opened anew: {}: {}", broken.what, broken.why), observer)?;
+                    let text = format!("the session broke and is opened anew: {}: {}", broken.what, broken.why);
+                    self.log(&text, observer)?;
                 }
-                Err(broken) if matches!(broken.kind, ProblemKind::Host | ProblemKind::Trial) => {
-                    return Ok(Ending::Failed { reason: broken.to_string() });
-                }
-                Err(unwritable) => return Err(unwritable),
+                Err(Halt::Broken(broken)) => return Ok(Ending::Failed { reason: broken.to_string() }),
+                Err(Halt::Unwritable(problem)) => return Err(problem),
             }
             closed?;
         }
@@ -229,14 +243,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Runs the blocks of one session from `next` on. An error of kind `Host` means that the session broke.
+    /// Runs the blocks of one session from `next` on.
     fn blocks(
         &mut self,
         session: &mut dyn Session,
         number: u32,
         next: &mut usize,
         observer: &mut dyn Observer,
-    ) -> Result<Turn, Problem> {
+    ) -> Result<Turn, Halt> {
         let trials = &self.request.schedule.trials;
         while let Some(spec) = trials.get(*next).filter(|spec| spec.session == number) {
             if spec.position == 0 && !self.has_time_for_block(spec.block) {
@@ -254,7 +268,8 @@ impl<'a> Walk<'a> {
         let size = self.request.schedule.trials.iter().filter(|t| t.block == block).count();
         let spent_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // The first block is always begun: a budget that is too small must still give an answer, "undecided".
-        self.seq == 0 || self.pace.fits(self.request.plan.design.budget_ns, spent_ns, u32::try_from(size).unwrap_or(u32::MAX))
+        self.seq == 0
+            || self.pace.fits(self.request.plan.design.budget_ns, spent_ns, u32::try_from(size).unwrap_or(u32::MAX))
     }
 
     /// Runs one planned trial with its repeats.
@@ -263,7 +278,7 @@ impl<'a> Walk<'a> {
         session: &mut dyn Session,
         spec: &TrialSpec,
         observer: &mut dyn Observer,
-    ) -> Result<Turn, Problem> {
+    ) -> Result<Turn, Halt> {
         let arm = &self.request.schedule.arms[spec.arm as usize];
         for attempt in 0..=self.request.plan.design.retries {
             if self.request.cancel.is_cancelled() {
@@ -284,7 +299,7 @@ impl<'a> Walk<'a> {
                 None => return Ok(Turn::Through),
                 Some(p) if p.kind == ProblemKind::Interrupted => return Ok(Turn::Ends(Ending::Interrupted)),
                 Some(p) if p.kind == ProblemKind::Trial => {}
-                Some(p) => return Err(p.of_kind(ProblemKind::Host)),
+                Some(p) => return Err(Halt::Broken(p)),
             }
         }
         Ok(Turn::Through)
@@ -297,7 +312,7 @@ impl<'a> Walk<'a> {
         spec: &TrialSpec,
         attempt: u32,
         observer: &mut dyn Observer,
-    ) -> Result<Option<Problem>, Problem> {
+    ) -> Result<Option<Problem>, Halt> {
         let mut trial = draft.trial;
         trial.seq = self.seq;
         trial.session = spec.session;
@@ -310,15 +325,10 @@ impl<'a> Walk<'a> {
             TrialStatus::Done => self.done += 1,
             TrialStatus::Void { .. } => self.void += 1,
         }
-        self.writer.add_trial(&trial).map_err(|p| p.of_kind(unwritable(p.kind)))?;
+        self.writer.add_trial(&trial).map_err(Halt::Unwritable)?;
         observer.event(Event::TrialEnd { trial: &trial, arm: &self.request.schedule.arms[spec.arm as usize] });
         Ok(draft.problem)
     }
-}
-
-/// A bundle that cannot be written must not be taken for a session that broke.
-fn unwritable(kind: ProblemKind) -> ProblemKind {
-    if kind == ProblemKind::Internal { kind } else { ProblemKind::Usage }
 }
 
 /// A seed for each trial, from the plan's seed and the trial's place: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).

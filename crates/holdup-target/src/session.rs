@@ -49,6 +49,8 @@ pub trait Target: Sync {
     fn meta(&self) -> &'static Meta;
     /// Whether it can work here. Never writes.
     fn probe(&self, host: &Host) -> Availability;
+    /// The plan without the optional factors that cannot work here, and what was left out and why.
+    fn settle(&self, host: &Host, plan: Plan) -> (Plan, Vec<String>);
     /// Whether all that the plan needs can be had. Touches nothing.
     ///
     /// # Errors

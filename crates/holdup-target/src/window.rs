@@ -31,7 +31,15 @@ pub(crate) struct CollectorHooks<'a> {
 
 impl<'a> CollectorHooks<'a> {
     pub(crate) fn new(host: &'a Host, collectors: &'a [String], postgres: Option<String>) -> Self {
-        CollectorHooks { host, collectors, postgres, running: Vec::new(), begin: None, collected: Vec::new(), window: None }
+        CollectorHooks {
+            host,
+            collectors,
+            postgres,
+            running: Vec::new(),
+            begin: None,
+            collected: Vec::new(),
+            window: None,
+        }
     }
 
     /// What was collected, and the window if it was opened and closed.
@@ -51,7 +59,10 @@ impl WindowHooks for CollectorHooks<'_> {
         let context = CollectContext { host: self.host.clone(), subjects, postgres: self.postgres.clone() };
         for id in self.collectors {
             let Some(collector) = holdup_evidence::find(id) else {
-                return Err(Problem::internal(format!("collector {id}"), "the checked plan names one that does not exist"));
+                return Err(Problem::internal(
+                    format!("collector {id}"),
+                    "the checked plan names one that does not exist",
+                ));
             };
             match collector.start(&context) {
                 Ok(running) => self.running.push((id, running)),
@@ -73,11 +84,8 @@ impl WindowHooks for CollectorHooks<'_> {
         }
         self.collected.sort_by_key(|c| self.collectors.iter().position(|id| *id == c.collector));
         let length = end.saturating_duration_since(begin);
-        let window = Window {
-            begin_unix_ns,
-            end_unix_ns,
-            length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
-        };
+        let window =
+            Window { begin_unix_ns, end_unix_ns, length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX) };
         self.window = Some(window);
         Ok(window)
     }
@@ -121,7 +129,8 @@ mod tests {
 
     #[test]
     fn a_jump_of_the_wall_clock_shows_in_the_window() {
-        let window = |begin: i64, end: i64, length_ns: u64| Window { begin_unix_ns: begin, end_unix_ns: end, length_ns };
+        let window =
+            |begin: i64, end: i64, length_ns: u64| Window { begin_unix_ns: begin, end_unix_ns: end, length_ns };
         assert_eq!(clock_jump_ns(&window(0, 1_000, 1_000)), 0);
         assert_eq!(clock_jump_ns(&window(0, 3_601_000_000_000, 1_000_000_000)), 3_600_000_000_000);
         assert_eq!(clock_jump_ns(&window(5_000_000_000, 1_000_000_000, 1_000_000_000)), -5_000_000_000);

@@ -3,7 +3,7 @@
 use crate::local;
 use crate::session::{Readiness, Session, SessionRequest, Target};
 use holdup_host::Host;
-use holdup_model::{Availability, Meta, Observer, Problem};
+use holdup_model::{Availability, Meta, Observer, Plan, Problem};
 
 /// Trials on this host.
 pub(crate) struct Local;
@@ -25,6 +25,10 @@ impl Target for Local {
 
     fn probe(&self, _host: &Host) -> Availability {
         Availability::Ready
+    }
+
+    fn settle(&self, host: &Host, plan: Plan) -> (Plan, Vec<String>) {
+        local::settle(host, plan)
     }
 
     fn ready(&self, request: &SessionRequest<'_>) -> Result<Readiness, Problem> {

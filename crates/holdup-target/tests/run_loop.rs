@@ -1,0 +1,255 @@
+//! The run loop over real programs: order, repeats, budget, cancelling, what is kept.
+
+use holdup_host::Host;
+use holdup_model::bundle::Ending;
+use holdup_model::plan::{Extract, Layout, MetricChoice, StopRule};
+use holdup_model::{
+    Arm, Design, Direction, Event, Factor, Level, Machine, Observer, Parameters, Plan, Schedule, Trial, TrialSpec,
+    TrialStatus, WorkloadUse,
+};
+use holdup_target::{RunOutcome, RunRequest};
+use holdup_workloads::{Cancel, PostgresOptions};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A plan with one arm for each script.
+fn plan(scripts: &[&str]) -> (Plan, Schedule) {
+    let command = |script: &str| {
+        let words = serde_json::json!(["sh", "-c", script]).to_string();
+        Level { value: words.as_str().into(), label: script.to_owned() }
+    };
+    let axis = Factor {
+        name: "command".to_owned(),
+        levels: scripts.iter().map(|s| command(s)).collect(),
+        workloads: Vec::new(),
+        optional: false,
+    };
+    let metric = MetricChoice {
+        id: "x".to_owned(),
+        workload: None,
+        primary: true,
+        better: Some(Direction::Higher),
+        unit: Some("1".to_owned()),
+        margin: 0.02,
+        from: Some(Extract::Regex("x=([0-9.]+)".to_owned())),
+    };
+    let plan = Plan {
+        name: "t".to_owned(),
+        question: "does the loop keep its promises?".to_owned(),
+        workloads: vec![WorkloadUse {
+            name: "command".to_owned(),
+            kind: "command".to_owned(),
+            parameters: Parameters::default(),
+            axes: vec![axis.clone()],
+            negative_control: false,
+        }],
+        factors: Vec::new(),
+        settings: Vec::new(),
+        design: Design {
+            layout: Layout::Factorial,
+            blocks: 2,
+            sessions: 1,
+            seed: 1,
+            aa_pair: false,
+            unobserved_pair: false,
+            settle_ns: 0,
+            warmup_ns: 0,
+            duration_ns: 10_000_000,
+            stop: StopRule::Blocks,
+            budget_ns: None,
+            retries: 2,
+        },
+        metrics: vec![metric],
+        collectors: Vec::new(),
+        target: "local".to_owned(),
+    };
+    let arms: Vec<Arm> = (0_u32..)
+        .zip(&axis.levels)
+        .map(|(id, level)| Arm {
+            id,
+            label: level.label.clone(),
+            workload: "command".to_owned(),
+            axes: BTreeMap::from([("command".to_owned(), level.clone())]),
+            factors: BTreeMap::new(),
+            replica: None,
+        })
+        .collect();
+    let mut trials = Vec::new();
+    for block in 0..plan.design.blocks {
+        for arm in &arms {
+            let seq = u32::try_from(trials.len()).expect("few");
+            trials.push(TrialSpec { seq, session: 0, block, position: arm.id, arm: arm.id });
+        }
+    }
+    (plan, Schedule { arms, trials })
+}
+
+struct Place {
+    folder: tempfile::TempDir,
+    cancel: Cancel,
+}
+
+impl Place {
+    fn new() -> Self {
+        Place { folder: tempfile::tempdir().expect("a folder"), cancel: Cancel::default() }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("t.holdup")
+    }
+
+    fn run(&self, plan: &Plan, schedule: &Schedule, observer: &mut dyn Observer) -> (RunOutcome, Vec<Trial>) {
+        let out = self.out();
+        let outcome = holdup_target::run(
+            &RunRequest {
+                host: &Host::real(),
+                plan,
+                plan_source: "",
+                schedule,
+                machine: Machine { cpus: 2, memory_bytes: 1 << 30 },
+                out: &out,
+                command: vec!["test".to_owned()],
+                notes: vec!["kept from before the run".to_owned()],
+                postgres: PostgresOptions::default(),
+                workdir: self.folder.path().to_owned(),
+                wait: Duration::from_secs(600),
+                cancel: self.cancel.clone(),
+            },
+            observer,
+        )
+        .expect("it runs");
+        (outcome, trials(&out))
+    }
+}
+
+fn trials(out: &Path) -> Vec<Trial> {
+    holdup_store::read(out).expect("a whole bundle").trials
+}
+
+#[test]
+fn trials_run_in_the_planned_order_and_are_kept_with_their_metrics() {
+    let (plan, schedule) = plan(&["echo x=1", "echo x=2"]);
+    let place = Place::new();
+    let (outcome, trials) = place.run(&plan, &schedule, &mut holdup_model::progress::Silent);
+    assert_eq!(outcome.ending, Ending::Complete);
+    assert_eq!((outcome.trials_done, outcome.trials_void), (4, 0));
+    let order: Vec<(u32, u32, Option<f64>)> = trials.iter().map(|t| (t.block, t.arm, t.metric("x"))).collect();
+    assert_eq!(order, [(0, 0, Some(1.0)), (0, 1, Some(2.0)), (1, 0, Some(1.0)), (1, 1, Some(2.0))]);
+    assert!(trials.iter().all(|t| t.window.is_some() && !t.environment_before.is_empty()));
+    let bundle = holdup_store::read(&place.out()).expect("whole");
+    assert!(bundle.log.iter().any(|(_, text)| text == "kept from before the run"), "{:?}", bundle.log);
+    assert_eq!(bundle.ending, Some(Ending::Complete));
+}
+
+#[test]
+fn a_void_trial_is_kept_with_its_reason_and_repeated_as_often_as_planned() {
+    let place = Place::new();
+    let flag = place.folder.path().join("second-time");
+    // Fails the first time, works from then on.
+    let script = format!("if [ -e {0} ]; then echo x=1; else touch {0}; exit 7; fi", flag.display());
+    let (mut once, schedule) = plan(&[&script]);
+    once.design.blocks = 1;
+    let (outcome, trials) = place.run(&once, &schedule, &mut holdup_model::progress::Silent);
+    assert_eq!((outcome.trials_done, outcome.trials_void), (2, 1));
+    let first = &trials[0];
+    let TrialStatus::Void { reason } = &first.status else { panic!("the first attempt is void: {first:?}") };
+    assert!(reason.contains('7'), "{reason}");
+    assert_eq!((trials[1].attempt, trials[1].is_done(), trials[1].block), (1, true, first.block));
+
+    let place = Place::new();
+    let (never, schedule) = plan(&["exit 3"]);
+    let (outcome, trials) = place.run(&never, &schedule, &mut holdup_model::progress::Silent);
+    assert_eq!((outcome.trials_done, outcome.trials_void), (0, 6), "two planned, each with two repeats");
+    assert_eq!(trials.iter().map(|t| t.attempt).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn the_budget_ends_a_run_at_a_blocks_end() {
+    let (mut plan, mut schedule) = plan(&["sleep 0.2; echo x=1"]);
+    plan.design.budget_ns = Some(1);
+    for block in 2..50 {
+        schedule.trials.push(TrialSpec { seq: block, session: 0, block, position: 0, arm: 0 });
+    }
+    let place = Place::new();
+    let (outcome, trials) = place.run(&plan, &schedule, &mut holdup_model::progress::Silent);
+    assert_eq!(outcome.ending, Ending::Budget);
+    assert_eq!(trials.len(), 1, "the first block is always run");
+}
+
+/// Cancels when the second trial begins.
+struct CancelAtSecond(Cancel);
+
+impl Observer for CancelAtSecond {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::TrialBegin { number: 2, .. } = event {
+            self.0.cancel();
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_run_keeps_what_was_measured() {
+    let (plan, schedule) = plan(&["echo x=1; sleep 0.3", "sleep 60"]);
+    let place = Place::new();
+    let (outcome, trials) = place.run(&plan, &schedule, &mut CancelAtSecond(place.cancel.clone()));
+    assert_eq!(outcome.ending, Ending::Interrupted);
+    assert!(trials[0].is_done());
+    assert!(trials.len() <= 2 && trials.iter().skip(1).all(|t| !t.is_done()), "{trials:?}");
+}
+
+#[test]
+fn a_trial_whose_environment_moved_is_void() {
+    let autogroup = "/proc/sys/kernel/sched_autogroup_enabled";
+    let host = Host::real();
+    let (Ok(before), Ok(())) = (host.read_value(autogroup), host.may_write(autogroup)) else {
+        eprintln!("ignored, because moving the environment needs root and autogroup");
+        return;
+    };
+    let other = if before == "1" { "0" } else { "1" };
+    let (mut plan, schedule) = plan(&[&format!("echo {other} > {autogroup}; echo x=1")]);
+    plan.design.retries = 0;
+    plan.design.blocks = 1;
+    let place = Place::new();
+    let (_, trials) = place.run(&plan, &schedule, &mut holdup_model::progress::Silent);
+    host.write(autogroup, &before).expect("written a moment ago");
+    let TrialStatus::Void { reason } = &trials[0].status else { panic!("void: {:?}", trials[0]) };
+    assert!(reason.contains("autogroup") && reason.contains("environment moved"), "{reason}");
+    assert_eq!(trials[0].metric("x"), Some(1.0), "what was measured is kept");
+}
+
+#[test]
+fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
+    let (mut plan, schedule) = plan(&["echo x=1"]);
+    plan.settings.push(("migration-cost".to_owned(), Level::plain(5_000_000_i64)));
+    let host = Host::real();
+    if host.may_write("/sys/kernel/debug/sched/migration_cost_ns").is_ok()
+        || host.may_write("/proc/sys/kernel/sched_migration_cost_ns").is_ok()
+    {
+        eprintln!("ignored, because the migration cost can be set here");
+        return;
+    }
+    let place = Place::new();
+    let out = place.out();
+    let problem = holdup_target::run(
+        &RunRequest {
+            host: &host,
+            plan: &plan,
+            plan_source: "",
+            schedule: &schedule,
+            machine: Machine { cpus: 2, memory_bytes: 1 << 30 },
+            out: &out,
+            command: Vec::new(),
+            notes: Vec::new(),
+            postgres: PostgresOptions::default(),
+            workdir: place.folder.path().to_owned(),
+            wait: Duration::ZERO,
+            cancel: Cancel::default(),
+        },
+        &mut holdup_model::progress::Silent,
+    )
+    .expect_err("it cannot be had here");
+    assert_eq!(problem.kind.exit_code(), 3);
+    assert!(problem.what.contains("migration-cost"), "{problem}");
+    assert!(!out.exists(), "no bundle");
+}
