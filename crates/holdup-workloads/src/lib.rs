@@ -6,6 +6,9 @@
 
 pub mod algorithms;
 pub mod contention;
+mod pgbench;
+pub mod pgbench_log;
+pub mod postgres;
 pub mod workloads;
 
 use holdup_host::Host;

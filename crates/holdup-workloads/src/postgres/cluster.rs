@@ -1,0 +1,260 @@
+//! A temporary server of holdup's own.
+
+use super::child::{ChildOptions, Guarded, clean_command, last_lines, spawn};
+use super::find::Binaries;
+use super::private_dir::{self, PrivateDir};
+use super::server::{Place, Server, end_orphan};
+use super::sql;
+use super::user::RunAs;
+use crate::Cancel;
+use holdup_host::Host;
+use holdup_host::postgres::PostgresControl;
+use holdup_model::Problem;
+use postgres::Config;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How folders of clusters are called: this, the owner's pid and start time, a random number.
+pub const PREFIX: &str = "holdup-pg";
+
+/// Connections that are kept free beside the load: collectors, knobs, `superuser_reserved_connections`.
+const RESERVE: u32 = 30;
+
+/// The longest path of a Unix socket with its closing zero: `sun_path` of unix(7).
+const SOCKET_PATH_MAX: usize = 108;
+
+/// What a cluster is made from.
+#[derive(Debug, Clone)]
+pub struct ClusterOptions {
+    /// The programs.
+    pub bin: Binaries,
+    /// Where its folder goes.
+    pub workdir: PathBuf,
+    /// The most clients that will be connected at once.
+    pub max_clients: u32,
+    /// Asks to end, while it is being made.
+    pub cancel: Cancel,
+}
+
+/// A temporary server. Dropping it ends the server and removes its folder.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Before `folder`, so that the server ends before its files go.
+    server: Mutex<Option<Server>>,
+    place: Place,
+    folder: PrivateDir,
+    version_num: u32,
+    generation: AtomicU64,
+}
+
+/// Removes the clusters that killed runs have left in `workdir`, and ends servers that still run in them.
+/// Returns the folders that were removed.
+pub fn sweep_stale(host: &Host, workdir: &Path) -> Vec<PathBuf> {
+    private_dir::sweep(host, workdir, PREFIX, &|folder| end_orphan(host, &folder.join("data")))
+}
+
+impl Cluster {
+    /// Makes a cluster and starts its server. UTF8, locale C, the superuser `holdup` without a password;
+    /// nobody else can enter the folder with its socket.
+    ///
+    /// # Errors
+    /// When any step fails or is cancelled; nothing is left behind.
+    pub fn create(host: &Host, options: &ClusterOptions) -> Result<Self, Problem> {
+        let user = RunAs::for_this_process(host)?;
+        let folder = PrivateDir::create(host, &options.workdir, PREFIX, user.as_ref())?;
+        let socket = folder.path().join(".s.PGSQL.5432");
+        if socket.as_os_str().as_bytes().len() >= SOCKET_PATH_MAX {
+            return Err(Problem::host(
+                format!("Unix socket {}", socket.display()),
+                format!("its path has {} bytes, the kernel allows {}", socket.as_os_str().len(), SOCKET_PATH_MAX - 1),
+            )
+            .hint("let TMPDIR or the working directory be a shorter path, such as /tmp"));
+        }
+        let place = Place { bin: options.bin.clone(), folder: folder.path().to_owned(), user };
+        let mut cluster =
+            Cluster { server: Mutex::new(None), place, folder, version_num: 0, generation: AtomicU64::new(0) };
+        cluster.initdb(&options.cancel)?;
+        cluster.write_settings(options.max_clients)?;
+        cluster.start(Some(&options.cancel))?;
+        let version = sql::one(&mut sql::connect(&cluster.config("postgres"))?, "SHOW server_version_num")?;
+        cluster.version_num =
+            version.parse().map_err(|_| Problem::host("server_version_num", format!("`{version}` is not a number")))?;
+        Ok(cluster)
+    }
+
+    fn initdb(&self, cancel: &Cancel) -> Result<(), Problem> {
+        let mut command = clean_command(&self.place.bin.program("initdb"));
+        command.arg("-D").arg(self.place.data());
+        command.args(["-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", "-U", "holdup"]);
+        self.run("initdb", command, cancel)
+    }
+
+    /// Runs a program as the server's user, with its output in the private folder.
+    ///
+    /// # Errors
+    /// When it fails (with its last lines) or is cancelled.
+    pub(crate) fn run(&self, what: &str, mut command: Command, cancel: &Cancel) -> Result<(), Problem> {
+        let failed = |e: std::io::Error| Problem::host(what, e.to_string());
+        let log = self.place.folder.join("setup.log");
+        let output = File::create(&log).map_err(failed)?;
+        command.current_dir(&self.place.folder).stdout(Stdio::null()).stderr(output);
+        let options = ChildOptions { user: self.user().cloned(), death_signal: libc::SIGKILL, many_files: false };
+        let mut child = Guarded(spawn(command, &options).map_err(failed)?);
+        let status = child.wait(what, Duration::MAX, Some(cancel))?;
+        if status.is_some_and(|s| s.success()) {
+            return Ok(());
+        }
+        let said = std::fs::read(&log).map_err(failed)?;
+        let said = last_lines(&String::from_utf8_lossy(&said), 4);
+        let how = status.map_or_else(|| "no exit status".to_owned(), |s| s.to_string());
+        Err(Problem::host(what, format!("{how}: {said}")))
+    }
+
+    /// What the harness itself needs; everything else stays as initdb made it. In the file and not on
+    /// the command line, so that a factor can still say otherwise.
+    fn write_settings(&self, max_clients: u32) -> Result<(), Problem> {
+        let path = self.place.data().join("postgresql.conf");
+        let connections = max_clients.saturating_add(RESERVE).max(100);
+        let text = format!("\n# Needed by holdup.\nmax_connections = {connections}\n");
+        open_own(OpenOptions::new().append(true), &path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| Problem::host(path.display().to_string(), e.to_string()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Server>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the server, if it does not run.
+    pub(crate) fn start(&self, cancel: Option<&Cancel>) -> Result<(), Problem> {
+        let mut server = self.lock();
+        if server.as_mut().is_some_and(Server::is_alive) {
+            return Ok(());
+        }
+        *server = None;
+        *server = Some(Server::start(&self.place, cancel)?);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Restarts the server by a fast shutdown. Not to be cancelled: it is also how things are put back.
+    ///
+    /// # Errors
+    /// When it does not start again; its own message is quoted.
+    pub fn restart(&self) -> Result<(), Problem> {
+        if let Some(mut server) = self.lock().take() {
+            server.stop(true);
+        }
+        self.start(None)
+    }
+
+    /// How often the server was started. A change means that its buffer pool was emptied.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Whether the postmaster runs; when it does not, the last lines of its log.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn check_alive(&self) -> Result<(), Problem> {
+        if self.lock().as_mut().is_some_and(Server::is_alive) {
+            return Ok(());
+        }
+        Err(Problem::trial("PostgreSQL server", format!("it is gone; its log says: {}", self.place.log_end(0))))
+    }
+
+    /// The postmaster's pid.
+    pub fn pid(&self) -> Option<u32> {
+        self.lock().as_ref().map(Server::pid)
+    }
+
+    /// The folder that holds the data, the socket and the log.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> PathBuf {
+        self.place.data()
+    }
+
+    /// The user that the server and its clients run as; `None` for ours.
+    pub fn user(&self) -> Option<&RunAs> {
+        self.place.user.as_ref()
+    }
+
+    /// The programs.
+    pub fn bin(&self) -> &Binaries {
+        &self.place.bin
+    }
+
+    /// The `server_version_num`.
+    pub(crate) fn version(&self) -> u32 {
+        self.version_num
+    }
+
+    /// How to connect to a database of it.
+    pub fn config(&self, database: &str) -> Config {
+        self.place.config(database)
+    }
+
+    pub(crate) fn auto_conf(&self) -> PathBuf {
+        self.place.data().join("postgresql.auto.conf")
+    }
+
+    /// Ends the server and removes the folder.
+    ///
+    /// # Errors
+    /// When something is left behind.
+    pub fn discard(self) -> Result<(), Problem> {
+        let Cluster { server, folder, .. } = self;
+        drop(server);
+        folder.remove()
+    }
+}
+
+/// Opens a file in a folder that the server's user owns: as root, a link that leads elsewhere must not be followed.
+fn open_own(options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
+    options.custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+pub(crate) fn read_own(path: &Path) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    open_own(OpenOptions::new().read(true), path)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|e| Problem::host(path.display().to_string(), e.to_string()))?;
+    Ok(bytes)
+}
+
+pub(crate) fn write_own(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
+    open_own(OpenOptions::new().write(true).truncate(true), path)
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(|e| Problem::host(path.display().to_string(), e.to_string()))
+}
+
+impl Cluster {
+    /// A connection string for a database of it.
+    pub fn connection_string_for(&self, database: &str) -> String {
+        format!(
+            "host={} user=holdup dbname={} application_name=holdup",
+            sql::conninfo(&self.folder().display().to_string()),
+            sql::conninfo(database)
+        )
+    }
+
+    /// Whether the server answers a query; used by tests and after a refusal.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn ping(&self) -> Result<(), Problem> {
+        self.query("SELECT 1").map(|_| ())
+    }
+}
