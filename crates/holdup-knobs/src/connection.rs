@@ -102,6 +102,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn no_password_survives(secret in "[A-Z]{6}[ -~]{0,8}[A-Z]{6}") {
             let quoted = secret.replace('\\', "\\\\").replace('\'', "\\'");

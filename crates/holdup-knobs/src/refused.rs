@@ -7,10 +7,12 @@ use std::io::ErrorKind;
 /// What stands in the way of writing a file that exists.
 pub(crate) fn write_refused(host: &Host, error: &HostError) -> Availability {
     match error.kind {
-        ErrorKind::PermissionDenied if is_locked_down(host) => Availability::unavailable_but(
-            format!("{error}: the kernel is locked down, also for root"),
-            "boot without lockdown (Secure Boot and lockdown= on the kernel's command line switch it on)",
-        ),
+        ErrorKind::PermissionDenied if is_locked_down(host) || is_closed_debugfs(error) => {
+            Availability::unavailable_but(
+                format!("{error}: the kernel is locked down, also for root"),
+                "boot without lockdown (Secure Boot and lockdown= on the kernel's command line switch it on)",
+            )
+        }
         ErrorKind::PermissionDenied => Availability::unavailable_but(error.to_string(), "run holdup as root"),
         ErrorKind::ReadOnlyFilesystem => Availability::unavailable_but(
             error.to_string(),
@@ -18,6 +20,12 @@ pub(crate) fn write_refused(host: &Host, error: &HostError) -> Availability {
         ),
         _ => Availability::unavailable(error.to_string()),
     }
+}
+
+/// Missing rights give EACCES; EPERM in debugfs is lockdown (`fs/debugfs/file.c:debugfs_locked_down`, v6.18), which
+/// also shows where securityfs is not mounted.
+fn is_closed_debugfs(error: &HostError) -> bool {
+    error.path.starts_with("/sys/kernel/debug/") && error.message == "operation not permitted"
 }
 
 /// Whether kernel lockdown is on, which closes debugfs to everybody.

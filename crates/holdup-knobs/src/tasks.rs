@@ -211,7 +211,7 @@ mod tests {
         let none = Privilege { may_all: false, floor: 20 };
         let to_five = Privilege { may_all: false, floor: 5 };
         let check = |who: Privilege, from, to, expect: bool| {
-            assert_eq!(who.permits(from, to), expect, "{who:?} {from:?} {to:?}")
+            assert_eq!(who.permits(from, to), expect, "{who:?} {from:?} {to:?}");
         };
         check(none, Scheduling::other(0), batch(0), true);
         check(none, batch(0), Scheduling::other(0), true);

@@ -9,6 +9,8 @@ pub struct Past<'a> {
     pub saved: &'a Value,
     /// What holdup wrote: the last value, and the one before when it cannot be told which of both came through.
     pub written: &'a [Value],
+    /// Every value that this run wrote, for what may have been passed by since: a process that was not listed any more.
+    pub ever: &'a [Value],
 }
 
 /// How things stand, as against a change of the past.

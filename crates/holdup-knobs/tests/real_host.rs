@@ -1,6 +1,6 @@
 //! The knobs on the host that the tests run on, where it permits; everything is put back.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "test code, which says what it leaves out")]
 
 use holdup_host::{Host, Scheduling};
 use holdup_knobs::journal::{self, Applied, Journal};

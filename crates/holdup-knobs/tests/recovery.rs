@@ -245,6 +245,17 @@ fn a_value_that_does_not_take_is_found_and_undone() {
 }
 
 #[test]
+fn a_process_that_was_born_under_one_level_and_missed_the_next_is_put_back() {
+    let world = World::new();
+    let mut journal = world.open().unwrap();
+    journal.apply(&world.context(), "sched-policy", &text("nice:5")).unwrap();
+    world.fs.put_process(13, 10, 300, Scheduling::other(5));
+    journal.apply(&world.context(), "sched-policy", &text("batch")).unwrap();
+    assert_eq!(journal.restore_all(&world.context()).left, []);
+    assert_eq!(world.fs.task(13), Some(Scheduling::other(0)));
+}
+
+#[test]
 fn two_groups_of_processes_keep_their_own_old_states() {
     let world = World::new();
     world.fs.put_process(20, 1, 200, Scheduling::other(7));

@@ -184,6 +184,7 @@ impl Journal {
             old: old.clone(),
             saved,
             written: Vec::new(),
+            ever: Vec::new(),
         }
     }
 
@@ -197,11 +198,20 @@ impl Journal {
         }
         for index in &changed {
             // After a crash it cannot be told whether this write came through, so the value until now counts as ours too.
-            let written = &mut self.entries[*index].written;
+            let Entry { written, ever, .. } = &mut self.entries[*index];
             written.drain(..written.len().saturating_sub(1));
             written.push(value.clone());
+            if !ever.contains(value) {
+                ever.push(value.clone());
+            }
         }
-        self.sync().map(|()| changed).inspect_err(|_| self.entries = before)
+        if let Err(problem) = self.sync() {
+            self.entries = before;
+            // The new list may be on disk although the answer was an error; what was not done must not stay in it.
+            self.sync_later();
+            return Err(problem);
+        }
+        Ok(changed)
     }
 
     /// Undoes a write that failed; gives the problem, with what else went wrong.

@@ -77,11 +77,13 @@ pub(super) struct Entry {
     pub(super) saved: Value,
     /// What was written last, before it the value that stood until then.
     pub(super) written: Vec<Value>,
+    /// Every value that was written, each once.
+    pub(super) ever: Vec<Value>,
 }
 
 impl Entry {
     pub(super) fn past(&self) -> Past<'_> {
-        Past { saved: &self.saved, written: &self.written }
+        Past { saved: &self.saved, written: &self.written, ever: &self.ever }
     }
 
     /// Whether it is about the same factor of the same server.

@@ -132,6 +132,7 @@ mod tests {
         check(&[mounts, (DEBUG, "500000\n")], None, "Ready");
         check(&[(SYSCTL, "500000\n")], None, "Ready");
         check(&[mounts, locked, (DEBUG, "500000\n")], Some(("read", DEBUG, libc::EPERM)), "locked down, also for root");
+        check(&[mounts, (DEBUG, "500000\n")], Some(("read", DEBUG, libc::EPERM)), "locked down, also for root");
         check(&[mounts, (DEBUG, "500000\n")], Some(("read", DEBUG, libc::EACCES)), "run holdup as root");
     }
 

@@ -276,7 +276,7 @@ struct Compared {
 }
 
 fn compare(host: &Host, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
-    let levels: Vec<Level> = past.written.iter().filter_map(|value| level(value).ok()).collect();
+    let levels: Vec<Level> = past.ever.iter().filter_map(|value| level(value).ok()).collect();
     let mut found = Vec::new();
     for (tid, before) in tasks::now(host, &tasks::decode(past.saved)?)? {
         let Some(now) = tasks::scheduling(host, tid)? else { continue };
