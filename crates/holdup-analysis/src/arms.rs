@@ -2,7 +2,7 @@
 
 use crate::index::Index;
 use holdup_model::outcome::{ArmEvidence, ArmMetric, ArmSummary, QuantileValue};
-use holdup_model::{BundleData, Histogram, Measured, Trial};
+use holdup_model::{BundleData, Collected, Histogram, Measured, Trial};
 use holdup_stats::{BlockValue, CONFIDENCE, TABLE_QUANTILES, geometric_mean, mean_over_blocks, quantile_table};
 use std::collections::BTreeMap;
 
@@ -61,6 +61,17 @@ struct Gathered {
     absent: Option<String>,
 }
 
+/// In how many trials a collector looked for a kind of item and could have seen it: those in which it saw
+/// something at all and did not call the item absent. A label that did not occur there is an observed zero.
+fn looked_for(trials: &[&Trial], collector: &str, name: &str) -> usize {
+    let could_see = |c: &&Collected| {
+        c.collector == collector
+            && c.coverage.seen > 0
+            && !c.items.iter().any(|i| i.name == name && matches!(i.value, Measured::Absent(_)))
+    };
+    trials.iter().filter(|t| t.evidence.iter().any(|c| could_see(&c))).count()
+}
+
 /// Means over the trials; counts (unit `1`) are turned into rates by each trial's window.
 fn evidence(trials: &[&Trial]) -> Vec<ArmEvidence> {
     let mut all: BTreeMap<(String, String, Option<String>, String), Gathered> = BTreeMap::new();
@@ -84,10 +95,59 @@ fn evidence(trials: &[&Trial]) -> Vec<ArmEvidence> {
     }
     all.into_iter()
         .map(|((collector, name, label, unit), gathered)| {
-            let n = gathered.values.len();
+            let mut n = gathered.values.len();
+            if label.is_some() && n > 0 {
+                n = n.max(looked_for(trials, &collector, &name));
+            }
             let mean = (n > 0).then(|| gathered.values.iter().sum::<f64>() / n as f64);
             let absent = if n > 0 { None } else { gathered.absent };
             ArmEvidence { collector, name, label, unit, mean, absent }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::{Coverage, EvidenceItem, SelfCost, TrialStatus, Window};
+
+    fn trial(items: Vec<EvidenceItem>, seen: u64) -> Trial {
+        let coverage = Coverage { seen, lost: 0, notes: Vec::new() };
+        Trial {
+            seq: 0,
+            session: 0,
+            block: 0,
+            position: 0,
+            arm: 0,
+            attempt: 0,
+            status: TrialStatus::Done,
+            started_unix_ns: 0,
+            ended_unix_ns: 0,
+            window: Some(Window { begin_unix_ns: 0, end_unix_ns: 2_000_000_000, length_ns: 2_000_000_000 }),
+            measurements: Vec::new(),
+            histograms: Vec::new(),
+            evidence: vec![Collected { collector: "waits".to_owned(), items, coverage, cost: SelfCost::default() }],
+            environment_before: Vec::new(),
+            environment_moved: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_label_that_did_not_occur_counts_as_zero_only_where_it_was_looked_for() {
+        let rare = EvidenceItem::labelled("share", "LWLock:WALWrite", "share", 0.3);
+        let common = EvidenceItem::labelled("share", "CPU", "share", 1.0);
+        let trials = [
+            trial(vec![rare], 20),
+            trial(vec![common.clone()], 20),
+            trial(vec![common], 20),
+            trial(vec![EvidenceItem::absent("share", "share", "the server was gone")], 0),
+        ];
+        let means: Vec<(Option<String>, Option<f64>)> =
+            evidence(&trials.iter().collect::<Vec<_>>()).into_iter().map(|e| (e.label, e.mean)).collect();
+        let of = |label: Option<&str>| means.iter().find(|(l, _)| l.as_deref() == label).and_then(|(_, m)| *m);
+        assert!(of(Some("LWLock:WALWrite")).is_some_and(|m| (m - 0.1).abs() < 1e-12), "{means:?}");
+        assert!(of(Some("CPU")).is_some_and(|m| (m - 2.0 / 3.0).abs() < 1e-12), "{means:?}");
+        assert_eq!(of(None), None, "absent stays absent");
+    }
 }
