@@ -1,0 +1,132 @@
+//! What the harness with its default collectors costs pgbench:
+//! `cargo bench -p holdup-target --bench harness_cost [-- PAIRS]`.
+//!
+//! One PostgreSQL, select-only, prepared, 32 clients. Each pair is pgbench alone and a whole trial of the
+//! harness (log of every transaction, facts, every default collector), in random order, 10 s each. Both sides
+//! are compared by the throughput that pgbench itself prints for its whole run. The answer is the ratio with
+//! its 95 % interval over the pairs.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement for people; it may stop at the first error")]
+
+use holdup_host::Host;
+use holdup_model::plan::{Layout, StopRule};
+use holdup_model::progress::Silent;
+use holdup_model::{Arm, Design, Parameters, Plan, Schedule, TrialSpec, WorkloadUse};
+use holdup_stats::{BlockPair, ratio_paired};
+use holdup_target::SessionRequest;
+use holdup_workloads::postgres::find::{Need, Places};
+use holdup_workloads::postgres::{Binaries, Cluster, ClusterOptions};
+use holdup_workloads::{Cancel, PostgresOptions};
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const WINDOW_NS: u64 = 9_000_000_000;
+
+fn main() {
+    let pairs = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(20);
+    let host = Host::real();
+    let bin = Binaries::find(&Places::of_this_host(None), Need::Server).unwrap();
+    let workdir = std::env::temp_dir();
+    let options = ClusterOptions { bin, workdir: workdir.clone(), max_clients: 64, cancel: Cancel::default() };
+    let cluster = Cluster::create(&host, &options).unwrap();
+    client(&cluster, "pgbench", &["-i", "-q", "-s", "10"]);
+
+    let plan = plan();
+    let schedule = Schedule { arms: vec![arm()], trials: Vec::new() };
+    let postgres = PostgresOptions { bin: None, url: Some(cluster.connection_string_for("postgres")) };
+    let request =
+        SessionRequest { host: &host, plan: &plan, schedule: &schedule, postgres: &postgres, workdir, cancel: Cancel::default() };
+    let mut session = holdup_target::find("local").unwrap().open(&request, &mut Silent).unwrap();
+    let mut random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+    let mut measured = Vec::new();
+    for pair in 0..pairs {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let mut alone = 0.0;
+        if random >> 31 == 0 {
+            alone = bare(&cluster);
+        }
+        let spec = TrialSpec { seq: pair, session: 0, block: pair, position: 0, arm: 0 };
+        let draft = session.trial(&schedule.arms[0], &spec, u64::from(pair));
+        assert!(draft.problem.is_none(), "{:?}", draft.problem);
+        let with = draft.trial.metric("pgbench_tps").unwrap();
+        if random >> 31 == 1 {
+            alone = bare(&cluster);
+        }
+        let cost_ns: u64 = draft.trial.evidence.iter().map(|c| c.cost.cpu_ns).sum();
+        println!("pair {pair}: alone {alone:.0} tps, in the harness {with:.0} tps, collectors' own CPU {} us", cost_ns / 1000);
+        measured.push(BlockPair { session: 0, block: pair, a: alone, b: with });
+    }
+    let ratio = ratio_paired(&measured, 0.95).unwrap();
+    println!("throughput in the harness / alone: {:.4} ({:.4} to {:.4}), {} pairs", ratio.value, ratio.low, ratio.high, ratio.n);
+    session.close().unwrap();
+}
+
+fn plan() -> Plan {
+    let mut parameters = Parameters::default();
+    for (name, value) in [("script", "select-only"), ("protocol", "prepared")] {
+        parameters.set(name, value);
+    }
+    for (name, value) in [("clients", 32), ("scale", 10), ("fillfactor", 100), ("threads", 2)] {
+        parameters.set(name, value);
+    }
+    Plan {
+        name: "harness-cost".to_owned(),
+        question: "what does the harness cost?".to_owned(),
+        workloads: vec![WorkloadUse {
+            name: "pgbench".to_owned(),
+            kind: "pgbench".to_owned(),
+            parameters,
+            axes: Vec::new(),
+            negative_control: false,
+        }],
+        factors: Vec::new(),
+        settings: Vec::new(),
+        design: Design {
+            layout: Layout::Factorial,
+            blocks: 1,
+            sessions: 1,
+            seed: 1,
+            aa_pair: false,
+            unobserved_pair: false,
+            settle_ns: 0,
+            warmup_ns: 500_000_000,
+            duration_ns: WINDOW_NS,
+            stop: StopRule::Blocks,
+            budget_ns: None,
+            retries: 0,
+        },
+        metrics: Vec::new(),
+        collectors: holdup_target::vocabulary().default_collectors.iter().map(|id| (*id).to_owned()).collect(),
+        target: "local".to_owned(),
+    }
+}
+
+fn arm() -> Arm {
+    Arm {
+        id: 0,
+        label: "pgbench".to_owned(),
+        workload: "pgbench".to_owned(),
+        axes: BTreeMap::new(),
+        factors: BTreeMap::new(),
+        replica: None,
+    }
+}
+
+/// pgbench alone: its own figure.
+fn bare(cluster: &Cluster) -> f64 {
+    let out = client(cluster, "pgbench", &["-n", "-S", "-M", "prepared", "-c", "32", "-j", "2", "-T", "10"]);
+    let line = out.lines().find_map(|l| l.strip_prefix("tps = ")).unwrap();
+    line.split(' ').next().unwrap().parse().unwrap()
+}
+
+fn client(cluster: &Cluster, program: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new(cluster.bin().program(program));
+    command.args(arguments).env("PGHOST", cluster.folder()).env("PGUSER", "holdup").env("PGDATABASE", "postgres");
+    if let Some(user) = cluster.user() {
+        command.uid(user.uid).gid(user.gid);
+    }
+    let output = command.current_dir("/").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
