@@ -70,7 +70,7 @@ fn without_a_fault_everything_is_applied_and_put_back() {
 fn one_failure_anywhere_is_undone_or_told() {
     let mut failures = 0;
     for steps in sequences() {
-        // Both kinds for each factor alone; for the pairs the one that the other tests do not have in common with it.
+        // A failure that had its effect all the same differs per knob, not per pair of knobs.
         let is_alone = steps.iter().all(|(name, _)| *name == steps[0].0);
         let kinds: &[fn(u64) -> Fault] = if is_alone { &[Fault::Once, Fault::OnceAfter] } else { &[Fault::Once] };
         for fault in kinds {

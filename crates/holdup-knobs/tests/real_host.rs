@@ -144,3 +144,44 @@ fn a_child_that_is_born_under_a_level_gets_its_parents_own_back() {
     shell.wait().unwrap();
     assert_eq!((restored.left.len(), policies), (0, (Scheduling::OTHER, Scheduling::OTHER)));
 }
+
+/// Not a test of its own: the process that `what_a_killed_process_left_is_put_back` kills.
+#[test]
+#[ignore = "started by what_a_killed_process_left_is_put_back"]
+fn sets_a_policy_and_waits_to_be_killed() {
+    let (Ok(path), Ok(pid)) = (std::env::var("HOLDUP_TEST_JOURNAL"), std::env::var("HOLDUP_TEST_PID")) else { return };
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![pid.parse().unwrap()] };
+    let mut journal = Journal::open(host.clone(), &path, 0).unwrap();
+    journal.apply(&context, "sched-policy", &Value::Text("batch".to_owned())).unwrap();
+    std::fs::write(format!("{path}.ready"), "").unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+#[test]
+fn what_a_killed_process_left_is_put_back() {
+    let host = Host::real();
+    let sleeper = Sleeper::start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.json").to_string_lossy().into_owned();
+    let policy = || host.scheduling(sleeper.0.id()).unwrap().policy;
+    let mut doomed = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "sets_a_policy_and_waits_to_be_killed"])
+        .envs([("HOLDUP_TEST_JOURNAL", path.clone()), ("HOLDUP_TEST_PID", sleeper.0.id().to_string())])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !std::path::Path::new(&format!("{path}.ready")).exists() {
+        assert_eq!(doomed.try_wait().unwrap(), None, "it ended before it was killed");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    assert_eq!(policy(), Scheduling::BATCH);
+    let early = journal::recover(&host, &path, &|_| None).unwrap();
+    assert!(early.notes[0].contains("still runs"), "{early:?}");
+    assert_eq!(policy(), Scheduling::BATCH);
+    doomed.kill().unwrap();
+    doomed.wait().unwrap();
+    let recovered = journal::recover(&host, &path, &|_| None).unwrap();
+    assert_eq!((recovered.restored.len(), recovered.left.len(), policy()), (1, 0, Scheduling::OTHER));
+    assert!(!std::path::Path::new(&path).exists());
+}
