@@ -1,4 +1,5 @@
 //! The reader of pgbench's logs, against data, against a naive reader, and against noise.
+#![allow(clippy::unwrap_used, reason = "test code")]
 
 use holdup_model::Histogram;
 use holdup_workloads::pgbench_log::{LogCounts, LogFormat, LogReader};

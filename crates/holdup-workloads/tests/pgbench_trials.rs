@@ -1,4 +1,10 @@
 //! Real trials of pgbench on a real PostgreSQL.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "test code, which says what it leaves out"
+)]
 
 mod common;
 

@@ -383,7 +383,7 @@ impl Prepared for PgbenchSession {
     fn close(self: Box<Self>) -> Result<(), Problem> {
         let PgbenchSession { observer, server, made, logs, large_logs, .. } = *self;
         drop(observer);
-        let mut results = vec![made.remove(&server), logs.remove()];
+        let mut results = vec![made.remove(), logs.remove()];
         results.extend(large_logs.map(PrivateDir::remove));
         results.push(match server {
             Server::Own(cluster) => cluster.discard(),

@@ -6,8 +6,8 @@ use super::server::Server;
 use crate::Cancel;
 use crate::postgres::child::{ChildOptions, Guarded, last_lines, spawn};
 use crate::postgres::sql;
-use holdup_model::Problem;
-use postgres::Client;
+use holdup_model::{Problem, ProblemKind};
+use postgres::{Client, Config};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::Stdio;
@@ -19,10 +19,10 @@ const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_hist
 /// Said of tables on an existing server, so that those that a killed run left are known as ours.
 const COMMENT: &str = "made by holdup, may be removed";
 
-/// What was made on an existing server and is to be removed.
+/// What was made on an existing server. Removed at the latest when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
-    tables: Option<TableSize>,
+    at: Option<Config>,
 }
 
 /// Makes all tables that the trials need.
@@ -73,19 +73,15 @@ fn existing(
     match found(&mut client)? {
         Found::Nothing => {
             step(&format!("making the tables of pgbench on the existing server, scale {}", size.scale));
-            let made = Made { tables: Some(size) };
-            let done = initialise(server, size, cancel).and_then(|()| mark(&mut client));
-            if let Err(problem) = done {
-                made.remove(server)?;
-                return Err(problem);
-            }
+            let made = Made::on(server, size);
+            initialise(server, size, cancel).and_then(|()| mark(&mut client))?;
             Ok(made)
         }
         Found::Whole { scale, fillfactor, ours } if (scale, fillfactor) == (size.scale, size.fillfactor) => {
-            Ok(Made { tables: ours.then_some(size) })
+            Ok(if ours { Made::on(server, size) } else { Made::default() })
         }
         Found::Whole { ours: true, .. } => {
-            Made { tables: Some(size) }.remove(server)?;
+            Made::on(server, size).remove()?;
             existing(server, &BTreeSet::from([size]), cancel, step)
         }
         Found::Whole { scale, fillfactor, .. } => Err(Problem::host(
@@ -148,14 +144,29 @@ fn mark(client: &mut Client) -> Result<(), Problem> {
 }
 
 impl Made {
+    fn on(server: &Server, size: TableSize) -> Self {
+        Made { at: Some(server.config(size)) }
+    }
+
     /// Removes what was made.
-    pub(crate) fn remove(&self, server: &Server) -> Result<(), Problem> {
-        let Some(size) = self.tables else { return Ok(()) };
+    pub(crate) fn remove(mut self) -> Result<(), Problem> {
+        self.remove_once()
+    }
+
+    fn remove_once(&mut self) -> Result<(), Problem> {
+        let Some(config) = self.at.take() else { return Ok(()) };
         let drop = format!("DROP TABLE IF EXISTS {}", TABLES.join(", "));
-        server.client(size).and_then(|mut client| sql::rows(&mut client, &drop)).map(|_| ()).map_err(|p| {
-            Problem::new(holdup_model::ProblemKind::NotRestored, "tables of pgbench on the existing server", p.why)
+        sql::connect(&config).and_then(|mut client| sql::rows(&mut client, &drop)).map(|_| ()).map_err(|p| {
+            Problem::new(ProblemKind::NotRestored, "tables of pgbench on the existing server", p.why)
                 .hint(format!("remove them by hand: {drop}"))
         })
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // There is nobody left to tell; the comment on them says whose they are.
+        let _left = self.remove_once();
     }
 }
 

@@ -71,15 +71,18 @@ fn unix_ns() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
+/// What a test does when the window opens, with the subjects.
+pub(crate) type OnOpen<'a> = dyn FnMut(&[(String, u32)]) + 'a;
+
 /// Hooks that take the times, and do something when the window opens.
-pub(crate) struct Hooks<'a> {
+pub(crate) struct Hooks<'a, 'b> {
     begin: Option<(Instant, i64)>,
     pub(crate) window: Option<Window>,
     pub(crate) subjects: Vec<(String, u32)>,
-    on_open: &'a mut dyn FnMut(&[(String, u32)]),
+    on_open: &'a mut OnOpen<'b>,
 }
 
-impl WindowHooks for Hooks<'_> {
+impl WindowHooks for Hooks<'_, '_> {
     fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
         self.subjects = subjects.to_vec();
         (self.on_open)(subjects);
@@ -125,7 +128,7 @@ pub(crate) fn trial(
     prepared: &mut dyn Prepared,
     parameters: &Parameters,
     (warmup_ms, duration_ms): (u64, u64),
-    on_open: &mut dyn FnMut(&[(String, u32)]),
+    on_open: &mut OnOpen<'_>,
 ) -> Ran {
     let mut hooks = Hooks { begin: None, window: None, subjects: Vec::new(), on_open };
     let result = prepared.run(TrialContext {
