@@ -32,7 +32,7 @@ impl<'a> Cells<'a> {
     }
 
     fn wrong<T>(&self, wanted: &str, found: &Cell) -> Decoded<T> {
-        Err(format!("its column {} holds {found:.40?} where {wanted} belongs", self.next - 1))
+        Err(format!("its column {} holds {} where {wanted} belongs", self.next - 1, short(found)))
     }
 
     fn text(&mut self) -> Decoded<String> {
@@ -105,6 +105,17 @@ impl<'a> Cells<'a> {
         } else {
             Err(format!("row {expected} of a list is missing"))
         }
+    }
+}
+
+/// The begin of a value, which may be megabytes.
+fn short(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => "NULL".to_owned(),
+        Cell::Integer(i) => i.to_string(),
+        Cell::Real(x) => x.to_string(),
+        Cell::Text(text) => format!("`{}`", text.chars().take(40).collect::<String>()),
+        Cell::Blob(bytes) => format!("{} bytes", bytes.len()),
     }
 }
 
@@ -187,7 +198,9 @@ pub(crate) fn arms(part: &Loaded) -> Decoded<Vec<Arm>> {
             ("integer", Cell::Integer(i)) => Value::Integer(*i),
             ("float", Cell::Real(x)) => Value::Float(*x),
             ("text", Cell::Text(t)) => Value::Text(t.clone()),
-            (_, other) => return Err(format!("the level {name} of arm {id} holds {other:.40?}, which is no {kind}")),
+            (_, other) => {
+                return Err(format!("the level {name} of arm {id} holds {}, which is no {kind}", short(other)));
+            }
         };
         let level = Level { value, label: c.text()? };
         let arm = arms.get_mut(id).ok_or_else(|| format!("the level {name} is of arm {id}, which is missing"))?;
@@ -315,10 +328,21 @@ fn histogram(c: &mut Cells<'_>) -> Decoded<NamedHistogram> {
     }
     let histogram = Histogram::from_bytes(bytes, clipped)
         .map_err(|p| format!("the histogram {name} cannot be read ({})", p.why))?;
-    if histogram.count() != count || clipped > count {
+    if clipped > count {
+        return Err(format!("of the histogram {name} more durations are clipped than counted"));
+    }
+    if histogram.count() != count {
         return Err(format!("the histogram {name} holds {} durations, {count} were counted", histogram.count()));
     }
     Ok(NamedHistogram { name, histogram })
+}
+
+/// One row of the table of histograms, as tests make them.
+#[cfg(test)]
+pub(crate) fn histogram_row(row: &Row) -> Decoded<NamedHistogram> {
+    let mut cells = Cells::of(row);
+    cells.place(0)?;
+    histogram(&mut cells)
 }
 
 /// The length of the head of the HDR V2 encoding: cookie, payload length, normalizing offset, digits, lowest,

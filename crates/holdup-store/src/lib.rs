@@ -12,11 +12,17 @@
 //!   there, it does so on a private copy.
 //! - Nothing is read unnoticed that was not written so: every part carries a checksum over its values.
 
+// The sample bundle of the tests speaks of the crate by its name, in the tests beside the code too.
+#[cfg(test)]
+extern crate self as holdup_store;
+
 mod decode;
 mod docs;
 mod gather;
 mod open;
 mod parts;
+#[cfg(test)]
+mod tampered;
 mod trouble;
 mod verify;
 mod write;

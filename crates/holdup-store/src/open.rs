@@ -44,6 +44,8 @@ pub(crate) fn to_read(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
     let opened = match begin(path, tolerant) {
         Ok(db) => Opened { db, _copy: None },
         Err(e) if is_unwritable(&e) => on_a_copy(path, tolerant)?,
+        // What cannot be opened even so is lost; `holdup verify`, which opens so, must not send one to itself.
+        Err(e) if tolerant && is_damage(&e) => return Err(trouble::lost(path, e)),
         Err(e) => return Err(trouble::reading(path, &e)),
     };
     check(path, &opened.db)?;
@@ -51,7 +53,7 @@ pub(crate) fn to_read(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
 }
 
 /// The path of a file that SQLite keeps beside the bundle.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)
@@ -62,6 +64,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(BUSY)?;
+    // A trial is written and read by about twenty statements, more than are kept by default.
+    db.set_prepared_statement_cache_capacity(64);
     Ok(db)
 }
 
@@ -89,6 +93,10 @@ fn is_unwritable(error: &rusqlite::Error) -> bool {
         trouble::code(error),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::SystemIoFailure)
     )
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    trouble::code(error) == Some(ErrorCode::DatabaseCorrupt)
 }
 
 /// Recovers a crashed bundle on a private copy, journal and all.
@@ -145,7 +153,7 @@ fn look_at(path: &Path) -> Result<(), Problem> {
     match (head.starts_with(MAGIC), number(68) == Some(APPLICATION_ID)) {
         (true, true) => version(path, i64::from(number(60).unwrap_or(0))),
         (true, false) => Err(trouble::not_a_bundle(path, "is an SQLite file, but not a bundle")),
-        (false, true) => Err(trouble::damaged(path, "its first bytes are not those of an SQLite file")),
+        (false, true) => Err(trouble::lost(path, "its first bytes are not those of an SQLite file")),
         (false, false) => Err(trouble::not_a_bundle(path, "is not a bundle (not an SQLite file)")),
     }
 }
@@ -159,7 +167,7 @@ fn version(path: &Path, found: i64) -> Result<(), Problem> {
         .hint("read it with a newer holdup"));
     }
     if found < 1 {
-        return Err(trouble::damaged(path, format!("its schema version is {found}")));
+        return Err(trouble::lost(path, format!("its schema version is {found}")));
     }
     Ok(())
 }
@@ -177,23 +185,20 @@ fn check(path: &Path, db: &Connection) -> Result<(), Problem> {
         return Err(trouble::not_a_bundle(path, "is an SQLite file, but not a bundle"));
     }
     version(path, number("user_version")?)?;
-    tables(db).map_err(|e| trouble::reading(path, &e))?.map_err(|found| trouble::damaged(path, found))
+    tables(db).map_err(|e| trouble::reading(path, &e))?.map_err(|found| trouble::lost(path, found))
 }
 
 /// A view or a virtual table in the place of a table could make reading endless, so only true tables will do.
 fn tables(db: &Connection) -> rusqlite::Result<Result<(), String>> {
+    let mut statement = db.prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")?;
+    let there: BTreeSet<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut columns = db.prepare("SELECT name FROM pragma_table_info(?1)")?;
     for table in crate::docs::tables() {
-        let kind: i64 = db.query_row(
-            "SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND name = ?1 AND type = 'table'",
-            [&table.name],
-            |row| row.get(0),
-        )?;
-        if kind != 1 {
+        if !there.contains(&table.name) {
             return Ok(Err(format!("the table {} is missing", table.name)));
         }
-        let mut statement = db.prepare("SELECT name FROM pragma_table_info(?1)")?;
         let found: BTreeSet<String> =
-            statement.query_map([&table.name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            columns.query_map([&table.name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         if let Some(column) = table.columns.iter().find(|c| !found.contains(&c.name)) {
             return Ok(Err(format!("the table {} has no column {}", table.name, column.name)));
         }

@@ -176,7 +176,7 @@ CREATE TABLE evidence_items (
   item  INTEGER PRIMARY KEY, -- number of the item in this bundle, from 1
   name  TEXT NOT NULL, -- name, unit last
   label TEXT,          -- which one, where there are several: a softirq, a wait event
-  unit  TEXT NOT NULL  -- unit
+  unit  TEXT NOT NULL  -- unit of the number
 ) STRICT;
 
 CREATE TABLE evidence (
@@ -204,7 +204,7 @@ CREATE TABLE log (
   -- What happened beside the trials: restarts, warnings.
   entry   INTEGER PRIMARY KEY, -- number of the entry, from 0
   unix_ns INTEGER NOT NULL,    -- when, ns since 1970
-  text    TEXT NOT NULL        -- what
+  text    TEXT NOT NULL        -- what happened
 ) STRICT;
 
 CREATE TABLE ending (

@@ -26,6 +26,12 @@ pub(crate) fn damaged(path: &Path, found: impl std::fmt::Display) -> Problem {
         .hint(format!("holdup verify {} tells what is left of it", path.display()))
 }
 
+/// A bundle of which nothing can be read.
+pub(crate) fn lost(path: &Path, found: impl std::fmt::Display) -> Problem {
+    Problem::host(bundle(path), format!("is damaged: {found}"))
+        .hint("nothing of it can be read: use a copy of the file")
+}
+
 /// An error of SQLite while reading.
 pub(crate) fn reading(path: &Path, error: &rusqlite::Error) -> Problem {
     match code(error) {

@@ -43,13 +43,14 @@ pub fn verify(path: &Path) -> Result<Wholeness, Problem> {
     match gather(path, &opened.db) {
         Err(problem) => found.bad(problem.why),
         Ok((data, damage)) => {
-            if damage.is_empty() {
+            let sound = damage.is_empty();
+            if sound {
                 found.good("checksums: every part is as it was written");
             }
             for line in damage {
                 found.bad(line);
             }
-            contents(&data, &mut found);
+            contents(&data, sound, &mut found);
         }
     }
     Ok(found)
@@ -99,12 +100,12 @@ fn integrity(db: &Connection, found: &mut Wholeness) {
     }
     match ask("PRAGMA foreign_key_check", "table") {
         Ok(lines) if lines.is_empty() => found.good("references: every row refers to rows that are there"),
-        Ok(lines) => found.bad(format!("references: {} rows refer to rows that are missing", lines.len())),
+        Ok(lines) => found.bad(format!("references: {} to rows that are missing", lines.len())),
         Err(e) => found.bad(format!("references: cannot be checked to the end ({e})")),
     }
 }
 
-fn contents(data: &BundleData, found: &mut Wholeness) {
+fn contents(data: &BundleData, sound: bool, found: &mut Wholeness) {
     let void = data.trials.iter().filter(|t| t.status != TrialStatus::Done).count();
     let present = data.trials.len();
     found.good(format!("trials: {present} readable, {void} of them void"));
@@ -133,6 +134,7 @@ fn contents(data: &BundleData, found: &mut Wholeness) {
         Some(Ending::Budget) => found.good("ending: the budget was used up at the end of a block"),
         Some(Ending::Interrupted) => found.good("ending: interrupted, the host was restored"),
         Some(Ending::Failed { reason }) => found.good(format!("ending: failed ({reason})")),
-        None => found.bad("ending: none; the run crashed or is still going on, every trial above is whole"),
+        None if sound => found.bad("ending: none; the run crashed or is still going on, and every trial here is whole"),
+        None => found.bad("ending: none that can be read"),
     }
 }

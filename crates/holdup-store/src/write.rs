@@ -124,6 +124,7 @@ impl Writer {
         begin().inspect_err(|_| {
             // The reserved file holds nothing. Should its removal fail as well, a reader says that it holds nothing.
             let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(open::beside(path, "-journal"));
         })
     }
 

@@ -1,0 +1,164 @@
+//! Whatever is measured, it is read as it was written.
+
+mod common;
+
+use common::{sample, write};
+use holdup_model::bundle::{BundleData, CollectorState, Ending};
+use holdup_model::trial::{NamedHistogram, Trial, TrialStatus, Window};
+use holdup_model::*;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+/// Any text, NUL, quotes and other scripts included.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![".{0,12}", vec(any::<char>(), 0..6).prop_map(String::from_iter), Just(String::new())]
+}
+
+/// A number that can be measured.
+fn number() -> impl Strategy<Value = f64> {
+    any::<f64>().prop_filter("finite", |x| x.is_finite())
+}
+
+/// A count as the file can hold it.
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![0..100_u64, 0..=i64::MAX as u64]
+}
+
+fn measured() -> impl Strategy<Value = Measured> {
+    prop_oneof![number().prop_map(Measured::Value), text().prop_map(Measured::Absent)]
+}
+
+fn fact() -> impl Strategy<Value = Fact> {
+    (text(), option::of(text()), text(), option::of(text()), any::<bool>())
+        .prop_map(|(key, value, source, absent, steady)| Fact { key, value, source, absent, steady })
+}
+
+fn histogram() -> impl Strategy<Value = NamedHistogram> {
+    (text(), vec((any::<u64>(), 1..1_000_000_u64), 0..20)).prop_map(|(name, values)| {
+        let mut histogram = Histogram::new();
+        values.into_iter().for_each(|(ns, n)| histogram.record_n_ns(ns, n));
+        NamedHistogram { name, histogram }
+    })
+}
+
+fn collected() -> impl Strategy<Value = Collected> {
+    let item = (text(), option::of(text()), text(), measured()).prop_map(|(name, label, unit, value)| EvidenceItem {
+        name,
+        label,
+        unit,
+        value,
+    });
+    let coverage = (count(), count(), vec(text(), 0..3));
+    (text(), vec(item, 0..6), coverage, (count(), count(), count())).prop_map(
+        |(collector, items, (seen, lost, notes), (cpu_ns, wakeups, bytes))| Collected {
+            collector,
+            items,
+            coverage: Coverage { seen, lost, notes },
+            cost: SelfCost { cpu_ns, wakeups, bytes },
+        },
+    )
+}
+
+fn trial() -> impl Strategy<Value = Trial> {
+    let place = (any::<u32>(), any::<u32>(), any::<u32>(), 0..2_u32, any::<u32>());
+    let status =
+        option::of(text()).prop_map(|void| void.map_or(TrialStatus::Done, |reason| TrialStatus::Void { reason }));
+    let times = (any::<i64>(), any::<i64>(), option::of((any::<i64>(), any::<i64>(), count())));
+    let measurement = (text(), measured()).prop_map(|(metric, value)| Measurement { metric, value });
+    let parts = (vec(measurement, 0..4), vec(histogram(), 0..3), vec(collected(), 0..3));
+    let words = (vec(fact(), 0..4), vec(fact(), 0..3), vec(text(), 0..3));
+    (place, status, times, parts, words).prop_map(|(place, status, times, parts, words)| Trial {
+        seq: 0,
+        session: place.0,
+        block: place.1,
+        position: place.2,
+        arm: place.3,
+        attempt: place.4,
+        status,
+        started_unix_ns: times.0,
+        ended_unix_ns: times.1,
+        window: times.2.map(|(begin_unix_ns, end_unix_ns, length_ns)| Window { begin_unix_ns, end_unix_ns, length_ns }),
+        measurements: parts.0,
+        histograms: parts.1,
+        evidence: parts.2,
+        environment_before: words.0,
+        environment_moved: words.1,
+        notes: words.2,
+    })
+}
+
+fn level() -> impl Strategy<Value = Level> {
+    let value = prop_oneof![
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Integer),
+        number().prop_map(Value::Float),
+        text().prop_map(Value::Text),
+    ];
+    (value, text()).prop_map(|(value, label)| Level { value, label })
+}
+
+fn availability() -> impl Strategy<Value = Availability> {
+    prop_oneof![
+        Just(Availability::Ready),
+        text().prop_map(|reason| Availability::Degraded { reason }),
+        (text(), option::of(text())).prop_map(|(reason, remedy)| Availability::Unavailable { reason, remedy }),
+    ]
+}
+
+fn ending() -> impl Strategy<Value = Option<Ending>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Ending::Complete)),
+        Just(Some(Ending::Budget)),
+        Just(Some(Ending::Interrupted)),
+        text().prop_map(|reason| Some(Ending::Failed { reason })),
+    ]
+}
+
+fn data() -> impl Strategy<Value = BundleData> {
+    let head = (text(), vec(text(), 0..4), any::<i64>(), option::of(text()), any::<u32>(), count());
+    let plan = (text(), any::<u64>(), number(), vec((text(), level()), 0..3), level());
+    let lists = (
+        vec((text(), text(), any::<bool>()), 0..3),
+        vec((text(), availability()), 0..3),
+        vec((any::<u32>(), vec(fact(), 0..3)), 0..3),
+        vec((any::<i64>(), text()), 0..3),
+    );
+    (head, plan, lists, vec(trial(), 0..4), ending()).prop_map(|(head, plan, lists, trials, ending)| {
+        let mut data = sample(1);
+        (data.head.run_id, data.head.command, data.head.created_unix_ns) = (head.0, head.1, head.2);
+        (data.head.emulated, data.head.machine) = (head.3, Machine { cpus: head.4, memory_bytes: head.5 });
+        (data.plan.question, data.plan.design.seed, data.plan.metrics[0].margin) = (plan.0, plan.1, plan.2);
+        data.plan.settings = plan.3;
+        data.schedule.arms[1].factors = plan.4.label.chars().map(|c| (c.to_string(), plan.4.clone())).collect();
+        data.plan.factors[0].levels.push(plan.4);
+        data.metrics = lists
+            .0
+            .into_iter()
+            .map(|(workload, id, up)| {
+                let better = if up { Direction::Higher } else { Direction::Lower };
+                (workload, Metric { unit: id.clone(), summary: id.clone(), id, better })
+            })
+            .collect();
+        data.collectors = lists.1.into_iter().map(|(id, availability)| CollectorState { id, availability }).collect();
+        (data.environment, data.log, data.trials, data.ending) = (lists.2, lists.3, trials, ending);
+        data.trials.iter_mut().zip(0..).for_each(|(trial, seq)| trial.seq = seq);
+        data
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read(data in data()) {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
+        let path = folder.path().join("a.holdup");
+        write(&path, &data).map_err(|p| TestCaseError::fail(p.to_string()))?;
+        let read = holdup_store::read(&path).map_err(|p| TestCaseError::fail(p.to_string()))?;
+        prop_assert_eq!(&read, &data);
+        let (salvaged, damage) = holdup_store::read_salvage(&path).map_err(|p| TestCaseError::fail(p.to_string()))?;
+        prop_assert_eq!((&salvaged, damage), (&data, Vec::new()));
+    }
+}
