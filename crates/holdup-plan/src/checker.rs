@@ -1,0 +1,278 @@
+//! From a draft to a checked plan. Every check goes on after an error, so that all errors of a plan are told at once.
+
+use crate::Inputs;
+use crate::arms;
+use crate::draft::{Draft, find};
+use crate::errors::{Complaints, Wrong};
+use crate::node::{Data, Entry, Node};
+use crate::source::{Place, stem};
+use crate::values::{Against, Typed, check_name, unexpected};
+use crate::words::{Words, did_you_mean, shown};
+use holdup_model::catalogue::WorkloadWords;
+use holdup_model::plan::{Factor, Level};
+use holdup_model::{ParameterKind, Plan, Value, WorkloadUse};
+
+/// The longest text of a question, characters.
+const MOST_QUESTION: usize = 1_000;
+
+/// What checking needs at hand.
+pub(crate) struct Checker<'a> {
+    pub(crate) inputs: &'a Inputs<'a>,
+    pub(crate) words: Words<'a>,
+    pub(crate) complaints: &'a mut Complaints,
+    /// The names of workloads whose kind is not known: what names them is not wrong for that.
+    pub(crate) doubtful: Vec<String>,
+}
+
+/// A workload of the plan with its place in the catalogue.
+pub(crate) struct Used<'a> {
+    pub(crate) used: WorkloadUse,
+    pub(crate) words: &'a WorkloadWords,
+    pub(crate) place: Place,
+}
+
+impl<'a> Checker<'a> {
+    pub(crate) fn new(inputs: &'a Inputs<'a>, complaints: &'a mut Complaints) -> Self {
+        Checker { inputs, words: Words { all: inputs.vocabulary }, complaints, doubtful: Vec::new() }
+    }
+
+    /// The checked plan. It is of use only when nothing was complained about.
+    pub(crate) fn plan(&mut self, file: &str, draft: &Draft) -> Plan {
+        let workloads = self.workloads(draft);
+        let factors = self.factors(draft, &workloads);
+        let settings = self.settings(draft, &workloads);
+        let collectors = self.collectors(draft);
+        let design = self.design(draft, &collectors);
+        let metrics = self.metrics(draft, &workloads);
+        let name = self.head_text(draft, "name", 100).unwrap_or_else(|| stem(file));
+        let question = self.head_text(draft, "question", MOST_QUESTION);
+        let target = self.target(draft);
+        let mut plan = Plan {
+            name,
+            question: String::new(),
+            workloads: workloads.into_iter().map(|w| w.used).collect(),
+            factors,
+            settings,
+            design,
+            metrics,
+            collectors,
+            target,
+        };
+        plan.question = question.unwrap_or_else(|| generated_question(&plan));
+        if self.complaints.is_empty() {
+            self.size(draft, &plan);
+        }
+        plan
+    }
+
+    pub(crate) fn complain(&mut self, place: &Place, what: impl Into<String>, wrong: Wrong) {
+        self.complaints.add(place, what, wrong);
+    }
+
+    /// A place for what is missing altogether: the begin of the plan.
+    fn begin(&self, draft: &Draft) -> Place {
+        match draft.workloads.first().map(|n| &n.place) {
+            Some(Place::Flag(flag)) => Place::Flag(flag.clone()),
+            _ => Place::In { file: 0, at: 0 },
+        }
+    }
+
+    fn size(&mut self, draft: &Draft, plan: &Plan) {
+        if let Err(problem) = arms::count(plan) {
+            let widest = draft.workloads.iter().flat_map(|w| match &w.data {
+                Data::Table(entries) => entries.as_slice(),
+                _ => &[],
+            });
+            let widest = widest.chain(&draft.factors).max_by_key(|e| match &e.node.data {
+                Data::List(nodes) => nodes.len(),
+                _ => 0,
+            });
+            let place = widest.map_or_else(|| self.begin(draft), |e| e.place.clone());
+            let wrong = Wrong { why: problem.why, hint: problem.hint };
+            self.complain(&place, problem.what, wrong);
+        }
+    }
+
+    fn head_text(&mut self, draft: &Draft, key: &str, most: usize) -> Option<String> {
+        let entry = find(&draft.head, key)?;
+        let what = || format!("{key} = {}", entry.node.written());
+        let Data::Text(text) = &entry.node.data else {
+            self.complain(&entry.node.place, what(), unexpected(&entry.node, "a text"));
+            return None;
+        };
+        let text = text.trim();
+        let wrong = if text.chars().count() > most {
+            Some(Wrong::new(format!("it has more than {most} characters")))
+        } else if text.contains(char::is_control) {
+            Some(Wrong::new("it holds a control character").hint("one line of plain text"))
+        } else if key == "name" && (text.is_empty() || text.contains('/') || text.starts_with('.')) {
+            Some(Wrong::new("it cannot be the name of a file").hint("the bundle is named after it: no `/`, no `.` in front"))
+        } else {
+            None
+        };
+        match wrong {
+            Some(wrong) => {
+                self.complain(&entry.node.place, what(), wrong);
+                None
+            }
+            None => Some(text.to_owned()),
+        }
+    }
+
+    fn target(&mut self, draft: &Draft) -> String {
+        let known = &self.words.all.targets;
+        let default = known.first().copied().unwrap_or("local").to_owned();
+        let Some(entry) = find(&draft.head, "target") else { return default };
+        let Data::Text(text) = &entry.node.data else {
+            let wrong = unexpected(&entry.node, "a target's name").hint(did_you_mean("", known));
+            self.complain(&entry.node.place, format!("target = {}", entry.node.written()), wrong);
+            return default;
+        };
+        // `ssh:HOST` names a host beside the target.
+        let id = text.split_once(':').map_or(text.as_str(), |(id, _)| if id == "ssh" { id } else { text });
+        if !known.contains(&id) {
+            let wrong = Wrong::new("there is no such target").hint(did_you_mean(text, known));
+            self.complain(&entry.node.place, format!("target = {}", shown(text)), wrong);
+        }
+        text.clone()
+    }
+
+    fn collectors(&mut self, draft: &Draft) -> Vec<String> {
+        let known = self.words.all.collectors.clone();
+        for entry in draft.collect.iter().filter(|e| e.key != "collectors") {
+            let wrong = Wrong::new("[collect] has no such key").hint(did_you_mean(&entry.key, &["collectors"]));
+            self.complain(&entry.place, format!("key `{}`", shown(&entry.key)), wrong);
+        }
+        let Some(entry) = find(&draft.collect, "collectors") else {
+            return self.words.all.default_collectors.iter().map(|&id| id.to_owned()).collect();
+        };
+        let Data::List(nodes) = &entry.node.data else {
+            if !entry.node.is_bad() {
+                let wrong = unexpected(&entry.node, "a list").hint("collectors = [\"cpu\"], or [] for none");
+                self.complain(&entry.node.place, "collectors", wrong);
+            }
+            return Vec::new();
+        };
+        let mut ids: Vec<String> = Vec::new();
+        for node in nodes.iter().filter(|n| !n.is_bad()) {
+            let wrong = match &node.data {
+                Data::Text(id) if ids.contains(id) => Wrong::new("it is named twice").hint("name it once"),
+                Data::Text(id) if known.contains(&id.as_str()) => {
+                    ids.push(id.clone());
+                    continue;
+                }
+                Data::Text(id) => Wrong::new("there is no such collector").hint(did_you_mean(id, &known)),
+                _ => unexpected(node, "a collector's name"),
+            };
+            self.complain(&node.place, format!("collector {}", node.written()), wrong);
+        }
+        ids
+    }
+
+    /// Reads one value; complains when it is wrong.
+    pub(crate) fn value(&mut self, what: &str, node: &Node, kind: &ParameterKind, postgres: bool) -> Option<Typed> {
+        if node.is_bad() {
+            return None;
+        }
+        let complaints = &*self.complaints;
+        let file_name = |place: &Place| match place {
+            Place::In { file, .. } => complaints.source_name(*file).to_owned(),
+            Place::Flag(_) => String::new(),
+        };
+        let against = Against { machine: self.inputs.machine, file_name: &file_name, postgres };
+        match against.read(node, kind) {
+            Ok(typed) => Some(typed),
+            Err(wrong) => {
+                self.complain(&node.place, format!("{what} = {}", node.written()), wrong);
+                None
+            }
+        }
+    }
+
+    /// Reads the levels of an axis or a factor; `None` when one is wrong. Levels that are the same only on this
+    /// machine (`["1x cpus", 16]` on 16 CPUs) become one; levels that are the same everywhere are an error.
+    pub(crate) fn levels(
+        &mut self,
+        what: &str,
+        nodes: &[Node],
+        kind: &ParameterKind,
+        postgres: bool,
+    ) -> Option<Vec<Level>> {
+        if nodes.len() as u64 > arms::MOST_ARMS {
+            let wrong = Wrong::new(format!("{} levels are more than the {} arms of a plan", nodes.len(), arms::MOST_ARMS));
+            self.complain(&nodes[0].place, what, wrong.hint("name fewer levels"));
+            return None;
+        }
+        let mut levels: Vec<Typed> = Vec::new();
+        let mut seen = std::collections::BTreeMap::new();
+        let mut all_good = true;
+        for node in nodes {
+            let Some(typed) = self.value(what, node, kind, postgres) else {
+                all_good = false;
+                continue;
+            };
+            let key = match &typed.level.value {
+                Value::Text(text) => text.clone(),
+                other => other.to_string(),
+            };
+            match seen.get(&key) {
+                None => {
+                    seen.insert(key, (levels.len(), &node.data));
+                    levels.push(typed);
+                }
+                Some(&(first, written)) if (typed.relative || levels[first].relative) && *written != node.data => {}
+                Some(_) => {
+                    let wrong = Wrong::new("this level stands there twice").hint("keep one of them; the A/A pair repeats the baseline");
+                    self.complain(&node.place, format!("{what} = {}", node.written()), wrong);
+                    all_good = false;
+                }
+            }
+        }
+        all_good.then(|| levels.into_iter().map(|t| t.level).collect())
+    }
+
+    /// The factor or setting `name` cannot stand where it does; `None` when it can.
+    pub(crate) fn unknown_factor(&self, name: &str) -> Wrong {
+        let mut known = self.words.factor_names();
+        let full: Vec<String> = known.iter().filter(|k| k.ends_with('.')).map(|k| format!("{k}SETTING")).collect();
+        known.retain(|k| !k.ends_with('.'));
+        known.extend(full.iter().map(String::as_str));
+        Wrong::new("there is no such knob, and no workload offers it").hint(did_you_mean(name, &known))
+    }
+
+    /// A text under a key of a table; complains when it is there and no name.
+    pub(crate) fn name_text(&mut self, what: &str, entry: &Entry) -> Option<String> {
+        let checked = match &entry.node.data {
+            Data::Text(text) => check_name(text).map(|()| text.clone()),
+            Data::Bad => return None,
+            _ => Err(unexpected(&entry.node, "a text")),
+        };
+        match checked {
+            Ok(text) => Some(text),
+            Err(wrong) => {
+                self.complain(&entry.node.place, format!("{what} = {}", entry.node.written()), wrong);
+                None
+            }
+        }
+    }
+}
+
+/// The question of a plan that states none.
+fn generated_question(plan: &Plan) -> String {
+    let names = |factors: &[Factor]| factors.iter().map(|f| f.name.clone()).collect::<Vec<_>>().join(", ");
+    let mut workloads: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
+    workloads.dedup();
+    let workloads = workloads.join(", ");
+    let mut axes: Vec<Factor> = Vec::new();
+    for axis in plan.workloads.iter().flat_map(|w| &w.axes) {
+        if !axes.iter().any(|a| a.name == axis.name) {
+            axes.push(axis.clone());
+        }
+    }
+    match (plan.factors.is_empty(), axes.is_empty()) {
+        (false, true) => format!("What does {} change for {workloads}?", names(&plan.factors)),
+        (false, false) => format!("What does {} change for {workloads} over {}?", names(&plan.factors), names(&axes)),
+        (true, false) => format!("How does {workloads} go over {}?", names(&axes)),
+        (true, true) => format!("How does {workloads} go here?"),
+    }
+}

@@ -1,0 +1,129 @@
+//! `[design]`.
+
+use crate::checker::Checker;
+use crate::draft::{Draft, find};
+use crate::errors::Wrong;
+use crate::node::{Data, Entry, Node};
+use crate::source::Place;
+use crate::values::{duration_ns, truth, unexpected};
+use crate::words::{did_you_mean, shown};
+use holdup_model::plan::{Layout, StopRule};
+use holdup_model::Design;
+
+/// The keys of `[design]`.
+pub(crate) const DESIGN_KEYS: &[&str] = &[
+    "layout",
+    "blocks",
+    "sessions",
+    "seed",
+    "aa",
+    "unobserved",
+    "warmup",
+    "duration",
+    "settle",
+    "stop",
+    "budget",
+    "retries",
+];
+
+/// The seed of a plan that states none: fixed, so that a plan means the same order every time.
+const DEFAULT_SEED: u64 = 1;
+const MOST_BLOCKS: u64 = 100_000;
+const MOST_SESSIONS: u64 = 10_000;
+const MOST_RETRIES: u64 = 100;
+
+impl Checker<'_> {
+    pub(crate) fn design(&mut self, draft: &Draft, collectors: &[String]) -> Design {
+        for entry in draft.design.iter().filter(|e| !DESIGN_KEYS.contains(&e.key.as_str())) {
+            let wrong = Wrong::new("[design] has no such key").hint(did_you_mean(&entry.key, DESIGN_KEYS));
+            self.complain(&entry.place, format!("key `{}`", shown(&entry.key)), wrong);
+        }
+        let keys = &draft.design;
+        let layout = self.word(keys, "layout", &["factorial", "one-at-a-time"]);
+        self.word(keys, "stop", &["blocks"]);
+        let count = |checker: &mut Self, key, default, least, most| {
+            u32::try_from(checker.count(keys, key, default, least, most)).unwrap_or(u32::MAX)
+        };
+        let unobserved_pair = self.truth_of(keys, "unobserved", false);
+        if let Some(entry) = find(keys, "unobserved").filter(|_| unobserved_pair && collectors.is_empty()) {
+            let wrong = Wrong::new("no collectors run, so every arm is without them")
+                .hint("name collectors, or take unobserved out");
+            self.complain(&entry.node.place, "unobserved = true", wrong);
+        }
+        Design {
+            layout: if layout == 1 { Layout::OneAtATime } else { Layout::Factorial },
+            blocks: count(self, "blocks", 5, 1, MOST_BLOCKS),
+            sessions: count(self, "sessions", 1, 1, MOST_SESSIONS),
+            seed: self.count(keys, "seed", DEFAULT_SEED, 0, u64::MAX),
+            aa_pair: self.truth_of(keys, "aa", true),
+            unobserved_pair,
+            settle_ns: self.duration_of(keys, "settle", true).unwrap_or(0),
+            warmup_ns: self.duration_of(keys, "warmup", true).unwrap_or(500_000_000),
+            duration_ns: self.duration_of(keys, "duration", false).unwrap_or(2_500_000_000),
+            stop: StopRule::Blocks,
+            budget_ns: self.duration_of(keys, "budget", false),
+            retries: count(self, "retries", 2, 0, MOST_RETRIES),
+        }
+    }
+
+    /// The number of a word in the list; the first when the key is not there or wrong.
+    fn word(&mut self, keys: &[Entry], key: &str, words: &[&str]) -> usize {
+        let Some(entry) = find(keys, key).filter(|e| !e.node.is_bad()) else { return 0 };
+        let wrong = match &entry.node.data {
+            Data::Text(text) => match words.iter().position(|w| w == text) {
+                Some(found) => return found,
+                None => Wrong::new("it is not one of its words").hint(did_you_mean(text, words)),
+            },
+            _ => unexpected(&entry.node, "a text").hint(did_you_mean("", words)),
+        };
+        self.complain(&entry.node.place, what(key, &entry.node), wrong);
+        0
+    }
+
+    fn count(&mut self, keys: &[Entry], key: &str, default: u64, least: u64, most: u64) -> u64 {
+        let Some(entry) = find(keys, key).filter(|e| !e.node.is_bad()) else { return default };
+        let number = match &entry.node.data {
+            Data::Integer(i) => Ok(u64::try_from(*i).ok()),
+            Data::Text(text) => match text.trim().parse::<i128>() {
+                Ok(i) => Ok(u64::try_from(i).ok()),
+                Err(_) => Err(unexpected(&entry.node, "a whole number")),
+            },
+            _ => Err(unexpected(&entry.node, "a whole number")),
+        };
+        let wrong = match number {
+            Ok(Some(n)) if (least..=most).contains(&n) => return n,
+            Ok(_) => Wrong::new(format!("it must be from {least} to {most}")),
+            Err(wrong) => wrong,
+        };
+        self.complain(&entry.node.place, what(key, &entry.node), wrong);
+        default
+    }
+
+    fn truth_of(&mut self, keys: &[Entry], key: &str, default: bool) -> bool {
+        let Some(entry) = find(keys, key).filter(|e| !e.node.is_bad()) else { return default };
+        truth(&entry.node).unwrap_or_else(|wrong| {
+            self.complain(&entry.node.place, what(key, &entry.node), wrong);
+            default
+        })
+    }
+
+    fn duration_of(&mut self, keys: &[Entry], key: &str, zero: bool) -> Option<u64> {
+        let entry = find(keys, key).filter(|e| !e.node.is_bad())?;
+        let place: &Place = &entry.node.place;
+        match duration_ns(&entry.node) {
+            Ok((0, _)) if !zero => {
+                self.complain(place, what(key, &entry.node), Wrong::new("it must be longer than nothing"));
+                None
+            }
+            Ok((ns, _)) => Some(ns),
+            Err(wrong) => {
+                self.complain(place, what(key, &entry.node), wrong);
+                None
+            }
+        }
+    }
+}
+
+fn what(key: &str, node: &Node) -> String {
+    format!("{key} = {}", node.written())
+}

@@ -1,0 +1,230 @@
+//! Values of a kind: what a node means for a parameter, a factor or a setting.
+
+use crate::errors::Wrong;
+use crate::node::{Data, Node};
+use crate::source::{Place, resolve};
+use crate::units::{self, Relative};
+use crate::words::{did_you_mean, shown};
+use holdup_model::plan::Level;
+use holdup_model::{Machine, ParameterKind, Value};
+
+/// A value that was checked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Typed {
+    pub(crate) level: Level,
+    /// Whether it depends on the machine.
+    pub(crate) relative: bool,
+}
+
+/// What values are read against.
+#[derive(Clone, Copy)]
+pub(crate) struct Against<'a> {
+    pub(crate) machine: Machine,
+    /// The name of the file at a place, for paths that are relative to it; empty on the command line.
+    pub(crate) file_name: &'a dyn Fn(&Place) -> String,
+    /// Whether text may be an amount relative to the machine (settings of PostgreSQL).
+    pub(crate) postgres: bool,
+}
+
+impl Against<'_> {
+    /// Reads a node as a value of a kind.
+    pub(crate) fn read(&self, node: &Node, kind: &ParameterKind) -> Result<Typed, Wrong> {
+        match kind {
+            ParameterKind::Integer { min, max } => self.integer(node, *min, *max),
+            ParameterKind::Float { min, max } => float(node, *min, *max),
+            ParameterKind::Duration => duration(node),
+            ParameterKind::Size => self.size(node),
+            ParameterKind::Bool => boolean(node),
+            ParameterKind::Choice(words) => choice(node, words),
+            ParameterKind::Text => self.text(node),
+            ParameterKind::Path => self.path(node),
+            ParameterKind::CommandLine => command_line(node),
+        }
+    }
+
+    fn integer(&self, node: &Node, min: i64, max: i64) -> Result<Typed, Wrong> {
+        let expected = || unexpected(node, "a whole number").hint("for example 16 or \"2x cpus\"");
+        let (i, relative) = match &node.data {
+            Data::Integer(i) => (*i, false),
+            Data::Text(text) => match units::relative(text, self.machine) {
+                Some(Ok(Relative::Cpus(i))) => (i, true),
+                Some(Ok(Relative::Memory(_))) => return Err(expected()),
+                Some(Err(wrong)) => return Err(wrong),
+                None => (text.trim().parse().map_err(|_| expected())?, false),
+            },
+            _ => return Err(expected()),
+        };
+        if i < min || i > max {
+            let came = if relative { format!("it comes to {i} here; ") } else { String::new() };
+            return Err(Wrong::new(format!("{came}it must be {}", bounds(&min.to_string(), &max.to_string()))));
+        }
+        Ok(Typed { level: Level::plain(i), relative })
+    }
+
+    fn size(&self, node: &Node) -> Result<Typed, Wrong> {
+        let typed = |bytes: u64, label: String, relative| Typed {
+            level: Level { value: Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX)), label },
+            relative,
+        };
+        match &node.data {
+            Data::Integer(i) => {
+                let bytes = u64::try_from(*i).map_err(|_| Wrong::new("a size cannot be negative"))?;
+                Ok(typed(bytes, i.to_string(), false))
+            }
+            Data::Text(text) => match units::relative(text, self.machine) {
+                Some(Ok(Relative::Memory(bytes))) => Ok(typed(bytes, units::postgres_size(bytes), true)),
+                Some(Ok(Relative::Cpus(_))) => Err(Wrong::new("a size was expected, not a number of CPUs")),
+                Some(Err(wrong)) => Err(wrong),
+                None => units::size(text).map(|bytes| typed(bytes, text.trim().to_owned(), false)),
+            },
+            _ => Err(unexpected(node, "a size").hint("for example \"64MB\" or \"50% memory\"")),
+        }
+    }
+
+    /// Text; numbers and truth values are taken as the text that they are written as.
+    fn text(&self, node: &Node) -> Result<Typed, Wrong> {
+        let (text, relative) = match &node.data {
+            Data::Text(text) if self.postgres => match units::relative(text, self.machine) {
+                Some(Ok(Relative::Cpus(i))) => (i.to_string(), true),
+                Some(Ok(Relative::Memory(bytes))) => (units::postgres_size(bytes), true),
+                Some(Err(wrong)) => return Err(wrong),
+                None => (text.clone(), false),
+            },
+            Data::Text(text) => (text.clone(), false),
+            Data::Integer(i) => (i.to_string(), false),
+            Data::Float(x) if x.is_finite() => (x.to_string(), false),
+            Data::Bool(b) => (if *b { "on" } else { "off" }.to_owned(), false),
+            _ => return Err(unexpected(node, "a text")),
+        };
+        if text.contains('\0') {
+            return Err(Wrong::new("it holds a zero byte"));
+        }
+        Ok(Typed { level: Level { label: label(&text), value: Value::Text(text) }, relative })
+    }
+
+    fn path(&self, node: &Node) -> Result<Typed, Wrong> {
+        match &node.data {
+            Data::Text(text) if !text.is_empty() && !text.contains('\0') => {
+                let path = resolve(&(self.file_name)(&node.place), text);
+                Ok(Typed { level: Level { value: Value::Text(path), label: label(text) }, relative: false })
+            }
+            _ => Err(unexpected(node, "the path of a file")),
+        }
+    }
+}
+
+fn float(node: &Node, min: f64, max: f64) -> Result<Typed, Wrong> {
+    let expected = || unexpected(node, "a number");
+    let x = match &node.data {
+        Data::Integer(i) => *i as f64,
+        Data::Float(x) => *x,
+        Data::Text(text) => text.trim().parse().map_err(|_| expected())?,
+        _ => return Err(expected()),
+    };
+    if !x.is_finite() {
+        return Err(Wrong::new("it is not a finite number"));
+    }
+    if x < min || x > max {
+        return Err(Wrong::new(format!("it must be {}", bounds(&min.to_string(), &max.to_string()))));
+    }
+    // One zero only, so that two levels that are the same number are seen to be.
+    Ok(Typed { level: Level::plain(if x == 0.0 { 0.0 } else { x }), relative: false })
+}
+
+fn duration(node: &Node) -> Result<Typed, Wrong> {
+    let (ns, label) = duration_ns(node)?;
+    let value = Value::Integer(i64::try_from(ns).unwrap_or(i64::MAX));
+    Ok(Typed { level: Level { value, label }, relative: false })
+}
+
+/// A duration in ns, and how it is shown.
+pub(crate) fn duration_ns(node: &Node) -> Result<(u64, String), Wrong> {
+    match &node.data {
+        Data::Text(text) => units::duration(text).map(|ns| (ns, text.split_whitespace().collect::<String>())),
+        Data::Integer(0) => Ok((0, "0".to_owned())),
+        Data::Integer(i) if *i > 0 => {
+            let hint = format!("write \"{i}ms\" or \"{i}s\"");
+            Err(Wrong::new("a duration needs a unit").hint(hint))
+        }
+        Data::Integer(_) => Err(Wrong::new("a duration cannot be negative")),
+        _ => Err(unexpected(node, "a duration").hint("for example \"500ms\" or \"2s\"")),
+    }
+}
+
+fn boolean(node: &Node) -> Result<Typed, Wrong> {
+    truth(node).map(|b| Typed { level: Level::plain(b), relative: false })
+}
+
+/// True or false.
+pub(crate) fn truth(node: &Node) -> Result<bool, Wrong> {
+    match &node.data {
+        Data::Bool(b) => Ok(*b),
+        Data::Text(text) if text == "on" || text == "true" => Ok(true),
+        Data::Text(text) if text == "off" || text == "false" => Ok(false),
+        _ => Err(unexpected(node, "true or false").hint("true, false, \"on\" or \"off\"")),
+    }
+}
+
+fn choice(node: &Node, words: &[&str]) -> Result<Typed, Wrong> {
+    let text = match &node.data {
+        Data::Text(text) => text.clone(),
+        Data::Integer(i) => i.to_string(),
+        Data::Bool(b) => if *b { "on" } else { "off" }.to_owned(),
+        _ => return Err(unexpected(node, "one of its words").hint(did_you_mean("", words))),
+    };
+    if !words.contains(&text.as_str()) {
+        return Err(Wrong::new("it is not one of its words").hint(did_you_mean(&text, words)));
+    }
+    Ok(Typed { level: Level::plain(text.as_str()), relative: false })
+}
+
+fn command_line(node: &Node) -> Result<Typed, Wrong> {
+    let hint = "write it as a list: [\"sleep\", \"1\"], or after `--`";
+    let Data::List(nodes) = &node.data else {
+        return Err(unexpected(node, "a program with its arguments").hint(hint));
+    };
+    let mut words = Vec::new();
+    for node in nodes {
+        match &node.data {
+            Data::Text(text) if !text.contains('\0') => words.push(text.clone()),
+            Data::Integer(i) => words.push(i.to_string()),
+            _ => return Err(Wrong::new(format!("each of its words must be a text, {} is not", node.describe())).hint(hint)),
+        }
+    }
+    if words.first().is_none_or(String::is_empty) {
+        return Err(Wrong::new("it names no program").hint(hint));
+    }
+    let shown: Vec<String> = words.iter().map(|w| label(w)).collect();
+    let json = serde_json::Value::from(words).to_string();
+    Ok(Typed { level: Level { value: Value::Text(json), label: shown.join(" ") }, relative: false })
+}
+
+/// A text as a label: as it is, or quoted when it would be hard to tell where it ends.
+fn label(text: &str) -> String {
+    let is_plain = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"');
+    if is_plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+}
+
+pub(crate) fn unexpected(node: &Node, wanted: &str) -> Wrong {
+    Wrong::new(format!("{wanted} was expected, this is {}", node.describe()))
+}
+
+fn bounds(min: &str, max: &str) -> String {
+    format!("from {min} to {max}")
+}
+
+/// Whether something can be the name of a plan's workload or metric: it stands in labels and on command lines.
+pub(crate) fn check_name(name: &str) -> Result<(), Wrong> {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '@' | ':');
+    if name.is_empty() {
+        return Err(Wrong::new("it is empty"));
+    }
+    if name.chars().count() > 100 {
+        return Err(Wrong::new("it has more than 100 characters"));
+    }
+    match name.chars().find(|c| !fits(*c)) {
+        None => Ok(()),
+        Some(c) => Err(Wrong::new(format!("`{}` cannot stand in it", shown(&c.to_string())))
+            .hint("letters, digits and -_.+@: can")),
+    }
+}

@@ -1,0 +1,85 @@
+//! Plans that are good and plans that are not, each with what must come of it.
+
+mod common;
+
+use holdup_model::{Plan, Replica, Schedule};
+use holdup_plan::{Overhead, Overrides, estimate_ns, schedule};
+use std::fmt::Write;
+
+/// A plan with its arms and the order of its trials, as a person would check it.
+fn render(plan: &Plan, schedule: &Schedule) -> String {
+    let mut out = String::new();
+    let mut head = plan.clone();
+    head.design.blocks = plan.design.blocks;
+    writeln!(out, "{head:#?}").unwrap();
+    writeln!(out, "\n{} arms, {} trials", schedule.arms.len(), schedule.trials.len()).unwrap();
+    for arm in schedule.arms.iter().take(40) {
+        let replica = match arm.replica {
+            None => "",
+            Some(Replica::Same) => "same",
+            Some(Replica::Unobserved) => "unobserved",
+        };
+        let levels = |levels: &std::collections::BTreeMap<String, holdup_model::Level>| {
+            levels.iter().map(|(k, l)| format!("{k}={:?}", l.value)).collect::<Vec<_>>().join(" ")
+        };
+        writeln!(out, "{:>3} | {} | {} | {} | {replica}", arm.id, arm.label, levels(&arm.axes), levels(&arm.factors))
+            .unwrap();
+    }
+    writeln!(out, "\norder").unwrap();
+    for block in schedule.trials.chunk_by(|a, b| a.block == b.block).take(4) {
+        let arms: Vec<String> = block.iter().map(|t| t.arm.to_string()).collect();
+        writeln!(out, "session {} block {}: {}", block[0].session, block[0].block, arms.join(" ")).unwrap();
+    }
+    writeln!(out, "\nestimate {} ns", estimate_ns(plan, schedule, &Overhead::default())).unwrap();
+    out
+}
+
+#[test]
+fn valid_plans_come_to_what_they_say() {
+    let plans = common::plans("valid");
+    assert!(plans.len() >= 10, "the corpus is there");
+    for (file, text) in plans {
+        let plan = match common::check_with("valid", &file, &text, &Overrides::default()) {
+            Ok(plan) => plan,
+            Err(errors) => panic!("{errors}"),
+        };
+        insta::assert_snapshot!(file.trim_end_matches(".toml"), render(&plan, &schedule(&plan).unwrap()));
+    }
+}
+
+/// With REGENERATE=1 the expected messages are written anew; look at the difference before committing it.
+#[test]
+fn invalid_plans_are_told_what_is_wrong() {
+    let plans = common::plans("invalid");
+    assert!(plans.len() >= 40, "the corpus is there");
+    let mut wrong = Vec::new();
+    for (file, text) in plans {
+        let got = match common::check_with("invalid", &file, &text, &Overrides::default()) {
+            Err(errors) => format!("{errors}\n"),
+            Ok(_) => panic!("{file} was taken for a good plan"),
+        };
+        let path = common::corpus("invalid").join(file.replace(".toml", ".expected"));
+        if std::env::var_os("REGENERATE").is_some() {
+            std::fs::write(&path, &got).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        if got != expected {
+            wrong.push(format!("--- {file}: expected\n{expected}--- got\n{got}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A message that says nothing of what to do is half a message.
+#[test]
+fn messages_keep_the_form_of_messages() {
+    for (file, text) in common::plans("invalid") {
+        let errors = common::check_with("invalid", &file, &text, &Overrides::default()).unwrap_err();
+        for error in &errors.errors {
+            assert!(error.line > 0 && error.column > 0, "{file}: {error}");
+            for part in [Some(&error.what), Some(&error.why), error.hint.as_ref()].into_iter().flatten() {
+                assert!(!part.ends_with('.') && !part.contains('\n') && !part.is_empty(), "{file}: {error}");
+            }
+        }
+    }
+}
