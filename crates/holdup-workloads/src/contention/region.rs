@@ -134,6 +134,8 @@ pub(crate) struct Slot {
     pub(crate) opened: Mark,
     /// The account when the worker saw the window closed.
     pub(crate) closed: Mark,
+    /// Since when a sampled acquisition waits, CLOCK_MONOTONIC; 0 when none does.
+    pub(crate) waiting_since_ns: AtomicU64,
     /// The longest sampled acquisition, ns.
     pub(crate) longest_ns: AtomicU64,
     /// How many acquisitions fell into each bucket.

@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Edge {
     pub(crate) at_ns: u64,
     pub(crate) counts: Vec<u64>,
+    /// The longest that a sampled acquisition has waited by then and still waits; `None` when none does.
+    pub(crate) longest_wait_ns: Option<u64>,
 }
 
 /// A percentile needs so many samples beyond it.
@@ -25,7 +27,7 @@ const METRICS: &[(&str, &str, Direction, &str)] = &[
     ("acquire_p50_ns", "ns", Direction::Lower, "time to the lock, median of the sampled acquisitions"),
     ("acquire_p99_ns", "ns", Direction::Lower, "time to the lock, 99th percentile"),
     ("acquire_p999_ns", "ns", Direction::Lower, "time to the lock, 99.9th percentile"),
-    ("acquire_max_ns", "ns", Direction::Lower, "time to the lock, longest of the sampled acquisitions"),
+    ("acquire_max_ns", "ns", Direction::Lower, "time to the lock, longest sampled one, at least: some may still wait"),
     ("fairness_min_max", "share", Direction::Higher, "fewest by most operations of a worker"),
     ("sleeps_per_operation", "1", Direction::Lower, "voluntary context switches of the workers per operation"),
     ("minor_faults_per_operation", "1", Direction::Lower, "minor page faults of the workers per operation"),
@@ -60,13 +62,13 @@ pub(crate) fn of(region: &Region, begin: &Edge, end: &Edge) -> Result<TrialResul
     let accounts: Vec<(Account, Account)> =
         region.slots().filter_map(|s| Some((s.opened.account()?, s.closed.account()?))).collect();
     let mut measurements = vec![Measurement::new("operations_per_s", total as f64 / seconds)];
-    measurements.extend(times(&histogram, longest_ns));
+    measurements.extend(times(&histogram, longest_ns, end.longest_wait_ns));
     measurements.push(fairness(&operations));
     measurements.extend(kernel_accounts(&accounts, seconds));
     Ok(TrialResult {
         measurements,
         histograms: vec![NamedHistogram { name: "acquire".to_owned(), histogram }],
-        notes: Vec::new(),
+        notes: end.longest_wait_ns.filter(|wait| *wait > longest_ns).map(still_waiting).into_iter().collect(),
     })
 }
 
@@ -103,7 +105,12 @@ fn acquisitions(region: &Region) -> (Histogram, u64) {
     (histogram, longest_ns)
 }
 
-fn times(histogram: &Histogram, longest_ns: u64) -> Vec<Measurement> {
+fn still_waiting(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
+    format!("the longest acquisition had waited {ms:.3} ms and still waited when the window closed")
+}
+
+fn times(histogram: &Histogram, longest_ns: u64, longest_wait_ns: Option<u64>) -> Vec<Measurement> {
     let percentile = |id: &str, quantile: f64| {
         let beyond = histogram.samples_beyond(quantile);
         match histogram.quantile_ns(quantile) {
@@ -114,9 +121,10 @@ fn times(histogram: &Histogram, longest_ns: u64) -> Vec<Measurement> {
             }
         }
     };
-    let longest = match histogram.count() {
-        0 => Measurement::absent("acquire_max_ns", "no acquisition was sampled in the window"),
-        _ => Measurement::new("acquire_max_ns", longest_ns as f64),
+    let done_ns = (histogram.count() > 0).then_some(longest_ns);
+    let longest = match done_ns.max(longest_wait_ns) {
+        None => Measurement::absent("acquire_max_ns", "no acquisition was sampled in the window"),
+        Some(ns) => Measurement::new("acquire_max_ns", ns as f64),
     };
     vec![
         percentile("acquire_p50_ns", 0.5),
@@ -185,11 +193,24 @@ mod tests {
         let with = |n: u64| {
             let mut h = Histogram::new();
             h.record_n_ns(100, n);
-            shown(&times(&h, 100)).join("\n")
+            shown(&times(&h, 100, None)).join("\n")
         };
         insta::assert_snapshot!(
             [0, 19, 20, 999, 1_000, 10_000].map(|n| format!("{n} samples\n{}\n", with(n))).join("\n")
         );
+    }
+
+    #[test]
+    fn a_wait_that_did_not_end_counts_for_the_longest_acquisition() {
+        let check = |samples: u64, done_ns, waiting_ns, expect: &str| {
+            let mut h = Histogram::new();
+            h.record_n_ns(100, samples);
+            assert_eq!(shown(&times(&h, done_ns, waiting_ns)).last().map(String::as_str), Some(expect));
+        };
+        check(1, 100, None, "acquire_max_ns 100");
+        check(1, 100, Some(50), "acquire_max_ns 100");
+        check(1, 100, Some(2_000), "acquire_max_ns 2000");
+        check(0, 0, Some(2_000), "acquire_max_ns 2000");
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! reset at its edges. At the begin and at the end of the window the coordinator reads every
 //! worker's count of completed operations, between two readings of the clock. An acquisition is
 //! recorded when it is a sampled one and the window is open at the end of its section, with its
-//! whole length, even when it began in the warm-up; one that is still waiting when the window closes
-//! is not recorded.
+//! whole length, even when it began in the warm-up. One that still waits when the window closes is not
+//! in the histogram, but the time that it has waited by then counts for the longest acquisition, so that
+//! a worker that never gets the lock does not look like one that never wanted it.
 
 use crate::contention::calibrate::{Calibration, now_ns};
 use crate::contention::faults::Pages;
@@ -152,7 +153,9 @@ fn edge(region: &Region) -> Edge {
             break;
         }
     }
-    Edge { at_ns, counts }
+    let since = region.slots().map(|s| s.waiting_since_ns.load(Ordering::Relaxed)).filter(|since| *since != 0);
+    let longest_wait_ns = since.map(|since| at_ns.saturating_sub(since)).max();
+    Edge { at_ns, counts, longest_wait_ns }
 }
 
 #[cfg(test)]

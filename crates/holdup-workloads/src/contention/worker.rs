@@ -240,11 +240,17 @@ impl<L: RawLock> Parts<'_, L> {
         let stopped = || self.head.stopped();
         toucher.prepare();
         let begin = if TIMED { now_ns() } else { 0 };
+        if TIMED {
+            self.slot.waiting_since_ns.store(begin, Ordering::Relaxed);
+        }
         let how = self.lock.acquire(local, &stopped);
         if matches!(how, Acquired::Stopped | Acquired::Stuck) {
             return how;
         }
         let end = if TIMED { now_ns() } else { 0 };
+        if TIMED {
+            self.slot.waiting_since_ns.store(0, Ordering::Relaxed);
+        }
         // Read at the section's begin and written at its end: a second worker inside loses an update.
         let protected = self.head.protected.0.load(Ordering::Relaxed);
         toucher.touch();

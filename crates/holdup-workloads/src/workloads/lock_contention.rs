@@ -22,8 +22,10 @@ const META: Meta = Meta {
            spread and its drift are among the facts. A time of 0 is really none.\n\n\
            Operations are counted exactly between two readings at the edges of the window, while the workers run \
            on. One of `sample_every` acquisitions is timed with the clock of the system, whose own cost (a fact) \
-           is part of the time; where `sample_every` is 0 it is chosen so that timing adds about 2 % to an operation \
-           that nobody waits for (1 of 32 by default, 1 of 2048 where nothing is done inside and outside). An acquisition belongs to the window when it is open at the end of its section.\n\n\
+           is part of the time. Where `sample_every` is 0 it is chosen so that timing adds about 2 % to an operation \
+           that nobody waits for (1 of 32 by default, 1 of 2048 where nothing is done inside and outside). An \
+           acquisition belongs to the window when that is open at the end of its section; one that still waits \
+           when the window closes counts for acquire_max_ns only.\n\n\
            The lock protects a count that must equal the sum of all operations at the end: a trial in which \
            two workers were inside at once is void.\n\n\
            `faults` makes each section touch as many 4 KB steps of memory that the worker's page tables do not hold \
