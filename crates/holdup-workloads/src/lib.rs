@@ -5,6 +5,7 @@
 //! flow layer hangs the collectors on those two moments.
 
 pub mod algorithms;
+mod command;
 pub mod contention;
 mod pgbench;
 pub mod pgbench_log;

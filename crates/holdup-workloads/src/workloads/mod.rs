@@ -1,9 +1,10 @@
 //! The catalogue of workloads: one file each, and this list.
 
+pub mod command;
 pub mod lock_contention;
 pub mod pgbench;
 
 use crate::Workload;
 
 /// Every workload, in the order shown to users.
-pub const ALL: &[&dyn Workload] = &[&pgbench::Pgbench, &lock_contention::LockContention];
+pub const ALL: &[&dyn Workload] = &[&pgbench::Pgbench, &lock_contention::LockContention, &command::Command];

@@ -1,0 +1,256 @@
+//! Watching over a program: its output flows, its time is taken, and its process group does not outlive the trial.
+
+use crate::command::spawn::{self, Program};
+use crate::command::tail::Tail;
+use crate::{Cancel, WindowHooks};
+use holdup_host::Host;
+use holdup_model::Problem;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+/// How often the cancel flag is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often the program is looked at where the kernel has no pidfd (before 5.3).
+const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(1);
+/// How long a program may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long output is awaited from what is left of the group after the program has ended.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How a program is watched.
+pub(crate) struct Watch<'a> {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) cancel: &'a Cancel,
+    pub(crate) host: &'a Host,
+    /// Bytes kept of stdout and of stderr.
+    pub(crate) kept: (usize, usize),
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Exit(i32),
+    Signal(i32),
+    TimedOut,
+    Cancelled,
+}
+
+/// What the kernel says that the program and its descendants, as far as they were waited for, have used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    pub(crate) user_s: f64,
+    pub(crate) system_s: f64,
+    pub(crate) max_rss_bytes: u64,
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
+}
+
+/// A program that has ended.
+pub(crate) struct Ended {
+    pub(crate) how: How,
+    /// From the opened gate to its end.
+    pub(crate) duration_s: f64,
+    pub(crate) stdout: Tail,
+    pub(crate) stderr: Tail,
+    pub(crate) usage: Usage,
+    /// Processes of its group that still ran when it had ended, and were ended.
+    pub(crate) left_running: usize,
+}
+
+/// Runs a program from its begin to its end, inside a window.
+pub(crate) fn run(
+    program: &Program,
+    watch: &Watch<'_>,
+    window: &mut dyn WindowHooks,
+    name: &str,
+) -> Result<Ended, Problem> {
+    let at_gate = spawn::start(program)
+        .map_err(|e| Problem::trial(format!("command {name}"), format!("no process can be made: {e}")))?;
+    // From here on, dropping `group` ends and waits for what was started.
+    let mut group = Group { pid: at_gate.pid, waited: false };
+    let pid = u32::try_from(group.pid.as_raw_nonzero().get()).unwrap_or_default();
+    window.open(&[("load".to_owned(), pid)])?;
+    let begin = Instant::now();
+    let streams = at_gate.open().map_err(|e| unstartable(name, &e))?;
+    let mut streams = Streams {
+        stdout: (Some(streams.0), Tail::new(watch.kept.0)),
+        stderr: (Some(streams.1), Tail::new(watch.kept.1)),
+    };
+    let (forced, end) = group.attend(&mut streams, begin, watch);
+    // The program is a zombie now and not yet waited for, so collectors can still read its accounts.
+    let closed = window.close();
+    let left_running = if forced.is_none() { members(watch.host, group.pid).len() } else { 0 };
+    group.signal(Signal::KILL);
+    streams.last_words();
+    let (status, usage) = group.wait()?;
+    closed?;
+    let how = forced.unwrap_or(if libc::WIFEXITED(status) {
+        How::Exit(libc::WEXITSTATUS(status))
+    } else {
+        How::Signal(libc::WTERMSIG(status))
+    });
+    Ok(Ended {
+        how,
+        duration_s: (end - begin).as_secs_f64(),
+        stdout: streams.stdout.1,
+        stderr: streams.stderr.1,
+        usage,
+        left_running,
+    })
+}
+
+fn unstartable(name: &str, error: &std::io::Error) -> Problem {
+    let problem = Problem::trial(format!("command {name}"), format!("it cannot be executed: {error}"));
+    if error.raw_os_error() == Some(libc::ENOEXEC) {
+        return problem.hint("a script needs a first line such as #!/bin/sh");
+    }
+    problem
+}
+
+/// A process group of our own, by its first process.
+struct Group {
+    pid: Pid,
+    waited: bool,
+}
+
+impl Group {
+    /// Reads output until the program has ended, by itself or because it had to. Says what forced it, and when it ended.
+    fn attend(&self, streams: &mut Streams, begin: Instant, watch: &Watch<'_>) -> (Option<How>, Instant) {
+        let pidfd = rustix::process::pidfd_open(self.pid, PidfdFlags::empty()).ok();
+        let mut forced: Option<(How, Instant)> = None;
+        let mut killed = false;
+        loop {
+            let wait = if pidfd.is_some() { LOOK } else { LOOK_WITHOUT_PIDFD };
+            let left = watch.timeout.filter(|_| forced.is_none()).map_or(wait, |t| t.saturating_sub(begin.elapsed()));
+            streams.poll(pidfd.as_ref(), wait.min(left));
+            if self.has_ended() {
+                return (forced.map(|f| f.0), Instant::now());
+            }
+            match forced {
+                None if watch.cancel.is_cancelled() => forced = Some((How::Cancelled, Instant::now())),
+                None if watch.timeout.is_some_and(|t| begin.elapsed() >= t) => {
+                    forced = Some((How::TimedOut, Instant::now()));
+                }
+                Some((_, since)) if !killed && since.elapsed() >= GRACE => {
+                    self.signal(Signal::KILL);
+                    killed = true;
+                    continue;
+                }
+                _ => continue,
+            }
+            self.signal(Signal::TERM);
+            // A stopped process gets the signal only when it goes on.
+            self.signal(Signal::CONT);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(rustix::process::waitid(WaitId::Pid(self.pid), options), Ok(Some(_)))
+    }
+
+    /// Signals the whole group. As long as its first process was not waited for, the number is its own.
+    fn signal(&self, signal: Signal) {
+        let _gone_already = rustix::process::kill_process_group(self.pid, signal);
+    }
+
+    fn wait(&mut self) -> Result<(i32, Usage), Problem> {
+        let mut status = 0;
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        loop {
+            // SAFETY: the kernel writes a status and a rusage, which is valid as zeroes too.
+            let got = unsafe { libc::wait4(self.pid.as_raw_nonzero().get(), &raw mut status, 0, usage.as_mut_ptr()) };
+            if got > 0 {
+                break;
+            }
+            let error = std::io::Error::last_os_error();
+            if error.kind() != std::io::ErrorKind::Interrupted {
+                return Err(Problem::internal("the command's process", format!("it cannot be waited for: {error}")));
+            }
+        }
+        self.waited = true;
+        // SAFETY: written by the kernel, or zeroes.
+        let usage = unsafe { usage.assume_init() };
+        let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+        let usage = Usage {
+            user_s: seconds(usage.ru_utime),
+            system_s: seconds(usage.ru_stime),
+            max_rss_bytes: usage.ru_maxrss as u64 * 1024,
+            voluntary: usage.ru_nvcsw as u64,
+            involuntary: usage.ru_nivcsw as u64,
+        };
+        Ok((status, usage))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.waited {
+            self.signal(Signal::KILL);
+            // Before it made its group, or where that failed, only the process itself can be reached.
+            let _gone_already = rustix::process::kill_process(self.pid, Signal::KILL);
+            let _nothing_to_tell = self.wait();
+        }
+    }
+}
+
+/// Both streams of a program, each open until its end was read.
+struct Streams {
+    stdout: (Option<OwnedFd>, Tail),
+    stderr: (Option<OwnedFd>, Tail),
+}
+
+impl Streams {
+    /// Waits until something happens, and reads what is there.
+    fn poll(&mut self, pidfd: Option<&OwnedFd>, wait: Duration) {
+        let fds = [self.stdout.0.as_ref(), self.stderr.0.as_ref(), pidfd];
+        let mut polled: Vec<PollFd<'_>> = fds.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        // An interrupted poll is followed by a look at everything, like any other.
+        let _again = rustix::event::poll(&mut polled, Some(&wait));
+        read_some(&mut self.stdout);
+        read_some(&mut self.stderr);
+    }
+
+    /// Reads until both streams have ended, or for a moment when something outside the group holds them open.
+    fn last_words(&mut self) {
+        let deadline = Instant::now() + LAST_WORDS;
+        while (self.stdout.0.is_some() || self.stderr.0.is_some()) && Instant::now() < deadline {
+            self.poll(None, Duration::from_millis(5));
+        }
+    }
+}
+
+/// Reads what is there, up to a bound so that a program that never stops talking cannot keep us from looking at the time.
+fn read_some((stream, tail): &mut (Option<OwnedFd>, Tail)) {
+    let mut buffer = [0u8; 16 << 10];
+    for _ in 0..64 {
+        let Some(fd) = stream else { return };
+        match rustix::io::read(&*fd, &mut buffer) {
+            Ok(0) => *stream = None,
+            Ok(n) => tail.push(&buffer[..n]),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return,
+            Err(_) => *stream = None,
+        }
+    }
+}
+
+/// The living processes of a group but its first one.
+fn members(host: &Host, group: Pid) -> Vec<u32> {
+    let group = group.as_raw_nonzero().get().to_string();
+    let names = host.list("/proc").unwrap_or_default();
+    let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
+    pids.filter(|pid| pid.to_string() != group && is_member(host, *pid, &group)).collect()
+}
+
+fn is_member(host: &Host, pid: u32, group: &str) -> bool {
+    let Ok(stat) = host.read_text(&format!("/proc/{pid}/stat")) else { return false };
+    // The name before the last parenthesis may hold anything; state, parent and group follow it.
+    let Some((_, rest)) = stat.rsplit_once(')') else { return false };
+    let fields: Vec<&str> = rest.split_whitespace().take(3).collect();
+    matches!(fields.as_slice(), [state, _, of] if *of == group && !matches!(*state, "Z" | "X"))
+}

@@ -1,0 +1,313 @@
+//! Any program.
+
+use crate::command::extract::{self, Definition, Said};
+use crate::command::spawn::Program;
+use crate::command::supervise::{self, Ended, How, Usage, Watch};
+use crate::command::{arguments, arguments::Fillings};
+use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_host::Host;
+use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::{
+    Availability, Direction, Fact, Measured, Measurement, Meta, Metric, Parameter, ParameterKind, Parameters, Problem,
+};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Command;
+
+const META: Meta = Meta {
+    id: "command",
+    summary: "any program, with metrics from its output or its own duration",
+    docs: "Each trial starts the program once. The window begins when the program is let run and ends when it has \
+           ended; its length is the program's own, whatever the plan's duration says. A plan's duration and warm-up reach \
+           the program only where its arguments say `{window_s}` or `{warmup_s}` (seconds), and the trial's seed where \
+           they say `{seed}`; the environment has it as HOLDUP_SEED too. No other braces are touched. There is no shell.\n\n\
+           Metrics come from the plan: `regex` takes the first group of the last match in stdout, and in stderr when stdout \
+           has none; `json` reads stdout as one JSON document; `duration` is the wall time in seconds. Without any, \
+           duration_s is the metric. A number that is not found is absent with its reason, and voids the trial when the \
+           metric is the primary one. What the kernel accounts to the program and to the children that it waited for \
+           (CPU time, memory, switches) is always there.\n\n\
+           The last 64 KiB of each stream are kept, 4 MiB of stdout where a metric reads JSON; a first line that was cut \
+           is not searched. A trial is void when the exit code is not the expected one, a signal ended the \
+           program, or it ran into the timeout. The program is the first of a process group of its own, and \
+           the whole group is ended with the trial: SIGTERM, then SIGKILL after a second. A descendant that makes \
+           itself a session of its own (a daemon) gets away.",
+    references: &[
+        "wait4(2), getrusage(2); signal(7) on process groups; prctl(2) PR_SET_PDEATHSIG",
+        "RFC 6901, JavaScript Object Notation (JSON) Pointer",
+    ],
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "command",
+        kind: ParameterKind::CommandLine,
+        default: None,
+        required: true,
+        summary: "the program and its arguments, as a list or after `--`",
+    },
+    Parameter {
+        name: "timeout",
+        kind: ParameterKind::Duration,
+        default: None,
+        required: false,
+        summary: "the longest that the program may run",
+    },
+    Parameter {
+        name: "expect_exit",
+        kind: ParameterKind::Integer { min: 0, max: 255 },
+        default: Some("0"),
+        required: false,
+        summary: "the exit code that counts as success",
+    },
+];
+
+/// What is always measured: id, unit, summary.
+const ALWAYS: [(&str, &str, &str); 6] = [
+    ("duration_s", "s", "the program's own duration"),
+    ("user_s", "s", "CPU time in user mode, of the program and the children that it waited for"),
+    ("system_s", "s", "CPU time in the kernel, of the program and the children that it waited for"),
+    ("max_rss_bytes", "bytes", "largest resident memory of one of its processes"),
+    ("voluntary_switches", "1", "context switches because it waited"),
+    ("involuntary_switches", "1", "context switches because it was preempted"),
+];
+
+/// Bytes kept of each stream, and of a stdout that is read as JSON.
+const KEPT: usize = 64 << 10;
+const KEPT_JSON: usize = 4 << 20;
+
+impl Workload for Command {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn metrics(&self, chosen: &[MetricChoice]) -> Vec<Metric> {
+        let mut metrics = extract::metrics(chosen);
+        for (id, unit, summary) in ALWAYS {
+            if !metrics.iter().any(|m| m.id == id) {
+                metrics.push(Metric {
+                    id: id.to_owned(),
+                    unit: unit.to_owned(),
+                    better: Direction::Lower,
+                    summary: summary.to_owned(),
+                });
+            }
+        }
+        metrics
+    }
+
+    fn primary_metric(&self) -> Option<&'static str> {
+        Some("duration_s")
+    }
+
+    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
+        Availability::Ready
+    }
+
+    fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        let definitions = extract::definitions(context.metrics)?;
+        let primary = context.metrics.iter().find(|m| m.primary).map(|m| m.id.clone());
+        let mut session = Session {
+            host: context.host.clone(),
+            definitions,
+            primary,
+            path: std::env::var_os("PATH"),
+            programs: Vec::new(),
+        };
+        for parameters in context.combinations {
+            let wanted = Wanted::read(parameters)?;
+            let filled = arguments::fill(&wanted.arguments, Fillings { window_ns: 0, warmup_ns: 0, seed: 0 });
+            let file = arguments::find(&filled[0], session.path.as_deref())?;
+            if !session.programs.contains(&file) {
+                session.programs.push(file);
+            }
+        }
+        Ok(Box::new(session))
+    }
+}
+
+/// The parameters of an arm.
+struct Wanted {
+    arguments: Vec<String>,
+    timeout: Option<Duration>,
+    expect_exit: i64,
+}
+
+impl Wanted {
+    fn read(parameters: &Parameters) -> Result<Self, Problem> {
+        let text = parameters
+            .text("command")?
+            .ok_or_else(|| Problem::usage("command", "there is none").hint("name the program after `--`"))?;
+        let timeout = match parameters.integer("timeout")? {
+            None => None,
+            Some(ns) => Some(Duration::from_nanos(
+                u64::try_from(ns)
+                    .ok()
+                    .filter(|ns| *ns > 0)
+                    .ok_or_else(|| Problem::usage(format!("timeout {ns}"), "it is not longer than nothing"))?,
+            )),
+        };
+        let expect_exit = parameters.integer("expect_exit")?.unwrap_or(0);
+        Ok(Wanted { arguments: arguments::read(text)?, timeout, expect_exit })
+    }
+}
+
+struct Session {
+    host: Host,
+    definitions: Vec<Definition>,
+    /// The metric without which a trial does not count.
+    primary: Option<String>,
+    path: Option<OsString>,
+    programs: Vec<PathBuf>,
+}
+
+impl Prepared for Session {
+    fn facts(&mut self) -> Vec<Fact> {
+        // A program that is built anew between two trials is another program.
+        let fact = |file: &PathBuf| {
+            let key = format!("command.program {}", file.display());
+            match std::fs::metadata(file) {
+                Ok(m) => Fact::read(
+                    key,
+                    format!("{} bytes, changed {}.{:09}", m.size(), m.mtime(), m.mtime_nsec()),
+                    "stat(2)",
+                ),
+                Err(e) => Fact::absent(key, "stat(2)", e.to_string()),
+            }
+            .steady()
+        };
+        self.programs.iter().map(fact).collect()
+    }
+
+    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+        let wanted = Wanted::read(trial.parameters)?;
+        let fillings = Fillings { window_ns: trial.duration_ns, warmup_ns: trial.warmup_ns, seed: trial.seed };
+        let filled = arguments::fill(&wanted.arguments, fillings);
+        let program = self.program(&filled, trial.seed)?;
+        let stdout = if extract::needs_whole_output(&self.definitions) { KEPT_JSON } else { KEPT };
+        let watch = Watch { timeout: wanted.timeout, cancel: &trial.cancel, host: &self.host, kept: (stdout, KEPT) };
+        let own_bytes = resident_bytes(&self.host);
+        let mut ended = supervise::run(&program, &watch, trial.window, &filled[0])?;
+        judge(&filled[0], &wanted, &mut ended)?;
+        let mut result =
+            TrialResult { measurements: self.measurements(&mut ended, own_bytes)?, ..TrialResult::default() };
+        if trial.warmup_ns > 0 && !arguments::warms_up(&wanted.arguments) {
+            result.notes.push("the warm-up does not apply: the program is not told of it with {warmup_s}".to_owned());
+        }
+        if ended.left_running > 0 {
+            let n = ended.left_running;
+            result
+                .notes
+                .push(format!("{n} processes of its group still ran when the program had ended, and were ended"));
+        }
+        Ok(result)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Problem> {
+        Ok(())
+    }
+}
+
+impl Session {
+    fn program(&self, filled: &[String], seed: u64) -> Result<Program, Problem> {
+        let file = arguments::find(&filled[0], self.path.as_deref())
+            .map_err(|p| p.of_kind(holdup_model::ProblemKind::Trial))?;
+        let mut environment = Vec::new();
+        for (name, value) in std::env::vars_os().filter(|(name, _)| name != "HOLDUP_SEED") {
+            let mut entry = name;
+            entry.push("=");
+            entry.push(value);
+            environment.push(arguments::c_string(&entry)?);
+        }
+        environment.push(arguments::c_string(OsStr::new(&format!("HOLDUP_SEED={seed}")))?);
+        Ok(Program {
+            file: arguments::c_string(file.as_os_str())?,
+            arguments: filled.iter().map(|a| arguments::c_string(OsStr::new(a))).collect::<Result<_, _>>()?,
+            environment,
+        })
+    }
+
+    /// Every metric that `Workload::metrics` names, in its order.
+    fn measurements(&self, ended: &mut Ended, own_bytes: Option<u64>) -> Result<Vec<Measurement>, Problem> {
+        let mut said = Said { stdout: &mut ended.stdout, stderr: &mut ended.stderr, duration_s: ended.duration_s };
+        let mut all: Vec<Measurement> =
+            self.definitions.iter().map(|d| Measurement { metric: d.id.clone(), value: d.read(&mut said) }).collect();
+        for measurement in accounts(&ended.usage, ended.duration_s, own_bytes) {
+            if !all.iter().any(|m| m.metric == measurement.metric) {
+                all.push(measurement);
+            }
+        }
+        let primary = all.iter().find(|m| Some(&m.metric) == self.primary.as_ref());
+        match primary.map(|m| &m.value) {
+            Some(Measured::Absent(why)) => {
+                let id = self.primary.as_deref().unwrap_or_default();
+                Err(Problem::trial(format!("primary metric {id}"), why.clone()).hint(last_words(ended)))
+            }
+            _ => Ok(all),
+        }
+    }
+}
+
+fn accounts(usage: &Usage, duration_s: f64, own_bytes: Option<u64>) -> [Measurement; 6] {
+    // A process that is made by fork begins with the memory of its parent, and the kernel's maximum keeps that.
+    let memory = match own_bytes {
+        Some(own) if usage.max_rss_bytes > own => Measurement::new("max_rss_bytes", usage.max_rss_bytes as f64),
+        Some(own) => Measurement::absent(
+            "max_rss_bytes",
+            format!("it is below the {own} bytes that holdup had when it started it"),
+        ),
+        None => Measurement::absent("max_rss_bytes", "holdup's own memory, which is its lower bound, is not known"),
+    };
+    [
+        Measurement::new("duration_s", duration_s),
+        Measurement::new("user_s", usage.user_s),
+        Measurement::new("system_s", usage.system_s),
+        memory,
+        Measurement::new("voluntary_switches", usage.voluntary as f64),
+        Measurement::new("involuntary_switches", usage.involuntary as f64),
+    ]
+}
+
+/// holdup's own resident memory.
+fn resident_bytes(host: &Host) -> Option<u64> {
+    let status = host.read_text("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Whether the program ended as it should.
+fn judge(name: &str, wanted: &Wanted, ended: &mut Ended) -> Result<(), Problem> {
+    let why = match ended.how {
+        How::Cancelled => return Err(Problem::interrupted("the trial")),
+        How::Exit(code) if i64::from(code) == wanted.expect_exit => return Ok(()),
+        How::Exit(code) => format!("it ended with exit code {code}, {} was expected", wanted.expect_exit),
+        How::Signal(signal) => format!("it was killed by signal {signal}"),
+        How::TimedOut => {
+            format!("it ran into the timeout of {} s", wanted.timeout.unwrap_or_default().as_secs_f64())
+        }
+    };
+    Err(Problem::trial(format!("command {name}"), format!("{why}; {}", last_words(ended))))
+}
+
+/// What the program said last.
+fn last_words(ended: &mut Ended) -> String {
+    let (stderr, stdout) = (ended.stderr.last_lines(3), ended.stdout.last_lines(3));
+    match (stderr.is_empty(), stdout.is_empty()) {
+        (false, _) => format!("its stderr ends with: {stderr}"),
+        (true, false) => format!("its stdout ends with: {stdout}"),
+        (true, true) => "it said nothing".to_owned(),
+    }
+}
