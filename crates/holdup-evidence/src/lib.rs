@@ -5,6 +5,9 @@
 //! exist here makes it unavailable, with the reason.
 
 pub mod collectors;
+mod reading;
+mod table;
+mod tasks;
 
 use holdup_host::Host;
 use holdup_model::{Availability, Collected, Meta, Problem};

@@ -1,6 +1,32 @@
 //! The catalogue of collectors: one file each, and this list.
 
+mod cgroup_throttling;
+mod cpu;
+mod faults;
+mod interrupts;
+mod migrations;
+mod network;
+mod postgres_statistics;
+mod pressure;
+mod run_queue;
+mod softirqs;
+mod switches;
+mod wait_events;
+
 use crate::Collector;
 
 /// Every collector, in the order shown to users.
-pub const ALL: &[&dyn Collector] = &[];
+pub const ALL: &[&dyn Collector] = &[
+    &cpu::Cpu,
+    &switches::Switches,
+    &run_queue::RunQueue,
+    &migrations::Migrations,
+    &faults::Faults,
+    &pressure::Pressure,
+    &interrupts::Interrupts,
+    &softirqs::Softirqs,
+    &cgroup_throttling::CgroupThrottling,
+    &network::Network,
+    &postgres_statistics::PostgresStatistics,
+    &wait_events::WaitEvents,
+];

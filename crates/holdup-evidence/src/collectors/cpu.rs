@@ -1,0 +1,160 @@
+//! Where CPU time went: the host's split, and the time of the processes under test.
+
+use crate::reading::{Produces, Reader, Seen, TwoReadings, increase, start};
+use crate::{CollectContext, Collecting, Collector, Subject, tasks};
+use holdup_host::process::ticks_per_second;
+use holdup_model::{Availability, EvidenceItem, Meta, Problem};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(crate) struct Cpu;
+
+static META: Meta = Meta {
+    id: "cpu",
+    summary: "user, system, interrupt and stolen CPU time, and that of the server",
+    docs: "The host's split comes from the first line of /proc/stat, as shares of all CPU time between two readings. \
+           Time of a guest is inside user time there and is taken out. The processes under test are told in CPUs: \
+           2.0 is two CPUs used in full. Both are counted by the kernel in ticks (usually 10 ms) and, without \
+           CONFIG_VIRT_CPU_ACCOUNTING, the split of user and system is sampled at the tick. What a process did that \
+           ended inside the window is not known.",
+    references: &[
+        "kernel/sched/cputime.c:account_process_tick (v6.18)",
+        "fs/proc/stat.c:show_stat (v6.18)",
+        "proc(5): /proc/stat, /proc/pid/stat",
+    ],
+};
+
+const PRODUCES: Produces = &[
+    ("cpu_share", "share", "share of all CPU time, by kind: user, nice, system, irq, softirq, steal, idle, iowait"),
+    ("cpu_used", "cpus", "CPUs used by the processes under test, by role and user or system"),
+];
+
+const KINDS: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+
+struct What {
+    subjects: Vec<Subject>,
+}
+
+/// User and system ticks of each process: role, pid and start time.
+type Ticks = BTreeMap<(String, u32, u64), [u64; 2]>;
+
+pub(crate) struct Reading {
+    host: Vec<u64>,
+    tasks: Result<Ticks, String>,
+}
+
+fn host_line(text: &str) -> Result<Vec<u64>, String> {
+    let line = text.lines().find_map(|l| l.strip_prefix("cpu ")).ok_or("/proc/stat has no line `cpu`")?;
+    let mut ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|w| w.parse().ok()).collect();
+    if ticks.len() < 4 {
+        return Err(format!("the line `cpu` of /proc/stat has {} numbers", ticks.len()));
+    }
+    // Time of guests is counted in user and nice as well (kernel/sched/cputime.c:account_guest_time).
+    let guest = (ticks.get(8).copied().unwrap_or(0), ticks.get(9).copied().unwrap_or(0));
+    ticks[0] = ticks[0].saturating_sub(guest.0);
+    ticks[1] = ticks[1].saturating_sub(guest.1);
+    ticks.truncate(KINDS.len());
+    Ok(ticks)
+}
+
+impl TwoReadings for What {
+    type Reading = Reading;
+
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Reading, String> {
+        let host = host_line(&reader.text("/proc/stat")?)?;
+        let tasks = tasks::processes(reader, &self.subjects).map(|all| {
+            all.into_iter().map(|(role, s)| ((role, s.pid, s.start_time), [s.user_ticks, s.system_ticks])).collect()
+        });
+        Ok(Reading { host, tasks })
+    }
+
+    fn compare(&self, before: &Reading, after: &Reading, elapsed: Duration) -> Seen {
+        let mut seen = Seen::default();
+        host_split(before, after, &mut seen);
+        match (&before.tasks, &after.tasks) {
+            (Ok(before), Ok(after)) => used(before, after, elapsed, &mut seen),
+            (Err(why), _) | (_, Err(why)) => seen.items.push(EvidenceItem::absent("cpu_used", "cpus", why)),
+        }
+        seen
+    }
+}
+
+fn host_split(before: &Reading, after: &Reading, seen: &mut Seen) {
+    // The kernel's idle and iowait may run backwards by a tick; such a kind is absent for this window.
+    let ticks: Vec<Option<u64>> = before.host.iter().zip(&after.host).map(|(b, a)| increase(*b, *a)).collect();
+    let total: u64 = ticks.iter().flatten().sum();
+    for (kind, ticks) in KINDS.iter().zip(&ticks) {
+        match ticks {
+            Some(ticks) if total > 0 => {
+                seen.items.push(EvidenceItem::labelled("cpu_share", *kind, "share", *ticks as f64 / total as f64));
+            }
+            _ => seen.lost += 1,
+        }
+    }
+    if total == 0 {
+        seen.items.push(EvidenceItem::absent("cpu_share", "share", "no tick passed between the two readings"));
+    }
+}
+
+fn used(before: &Ticks, after: &Ticks, elapsed: Duration, seen: &mut Seen) {
+    let mut by_role: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    for (task, now) in after {
+        let then = before.get(task).copied().unwrap_or([0; 2]);
+        let sum = by_role.entry(&task.0).or_default();
+        for index in 0..2 {
+            sum[index] += now[index].saturating_sub(then[index]);
+        }
+    }
+    let vanished = before.keys().filter(|task| !after.contains_key(*task)).count();
+    if vanished > 0 {
+        seen.lost += vanished as u64;
+        seen.notes.push(format!("{vanished} processes ended inside the window; their last CPU time is not known"));
+    }
+    let ticks_of_window = elapsed.as_secs_f64() * ticks_per_second() as f64;
+    for (role, ticks) in by_role {
+        for (kind, ticks) in ["user", "system"].iter().zip(ticks) {
+            let cpus = ticks as f64 / ticks_of_window;
+            seen.items.push(EvidenceItem::labelled("cpu_used", format!("{role} {kind}"), "cpus", cpus));
+        }
+    }
+}
+
+impl Collector for Cpu {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn produces(&self) -> Produces {
+        PRODUCES
+    }
+
+    fn probe(&self, context: &CollectContext) -> Availability {
+        match context.host.read_text("/proc/stat").map_err(|e| e.to_string()).and_then(|t| host_line(&t)) {
+            Ok(_) => Availability::Ready,
+            Err(why) => Availability::unavailable(why),
+        }
+    }
+
+    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
+        start(META.id, PRODUCES, &context.host, What { subjects: context.subjects.clone() })
+            .map_err(|why| Problem::host("collector cpu", why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_line;
+
+    #[test]
+    fn the_line_of_every_kernel_is_read_and_garbage_is_said() {
+        for (text, expected) in [
+            ("cpu  10 20 30 40\n", Ok(vec![10, 20, 30, 40])),
+            ("cpu  10 20 30 40 50 60 70 80 4 5\ncpu0 1\n", Ok(vec![6, 15, 30, 40, 50, 60, 70, 80])),
+            ("cpu  1 2 x\n", Err("the line `cpu` of /proc/stat has 2 numbers".to_owned())),
+            ("intr 1\n", Err("/proc/stat has no line `cpu`".to_owned())),
+            ("", Err("/proc/stat has no line `cpu`".to_owned())),
+        ] {
+            assert_eq!(host_line(text), expected, "{text:?}");
+        }
+    }
+}

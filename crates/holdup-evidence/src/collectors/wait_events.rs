@@ -1,0 +1,190 @@
+//! What PostgreSQL's backends wait for, sampled.
+
+use crate::reading::{Produces, all_absent, thread_cpu_ns};
+use crate::{CollectContext, Collecting, Collector};
+use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Meta, Problem, SelfCost};
+use postgres::{Client, NoTls};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub(crate) struct WaitEvents;
+
+/// Rare enough to cost far below 1 % of a CPU, often enough for 20 samples in a window of two seconds.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+static META: Meta = Meta {
+    id: "wait-events",
+    summary: "what client backends wait for: locks, I/O, the client; or CPU",
+    docs: "Samples pg_stat_activity ten times a second on a connection of its own and counts client backends by wait event \
+           (Type:Event). An active backend without a wait event runs or waits for a CPU: `CPU`. An idle one waits for its \
+           client: `Client:ClientRead`. The numbers are backends on average over the samples. A spin lock shows only while \
+           a backend sleeps in it (Timeout:SpinDelay, PostgreSQL 16 and later). Few samples say little: the number of \
+           samples is told, and those that came late by more than an interval are counted as lost.",
+    references: &["PostgreSQL 15-18 manual, pg_stat_activity", "src/backend/utils/activity/wait_event.c (15.18)"],
+};
+
+const PRODUCES: Produces = &[
+    ("backends_waiting", "backends", "client backends in a wait event, on average over the samples"),
+    ("wait_event_samples", "samples", "samples taken in the window"),
+];
+
+const SQL: &str = "SELECT CASE WHEN wait_event IS NULL THEN 'CPU' ELSE wait_event_type || ':' || wait_event END, \
+                   count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() \
+                   AND application_name NOT IN ('holdup', 'holdup collector') AND (state = 'active' OR wait_event IS NOT NULL \
+                   OR state LIKE 'idle in transaction%') GROUP BY 1";
+
+/// The name of the sampling connection; the query leaves it out, and `holdup`, which the workload's own has.
+const APPLICATION_NAME: &str = "holdup collector";
+
+#[derive(Default)]
+struct Samples {
+    by_event: BTreeMap<String, u64>,
+    taken: u64,
+    late: u64,
+    failure: Option<String>,
+    cost: SelfCost,
+}
+
+fn sample(client: &mut Client, statement: &postgres::Statement, samples: &mut Samples) -> Result<(), postgres::Error> {
+    for row in client.query(statement, &[])? {
+        let event: String = row.try_get(0)?;
+        let count: i64 = row.try_get(1)?;
+        samples.cost.bytes += event.len() as u64 + 8;
+        *samples.by_event.entry(event).or_default() += u64::try_from(count).unwrap_or(0);
+    }
+    samples.taken += 1;
+    Ok(())
+}
+
+/// Samples until asked to end; a server that goes away ends it with the reason.
+fn watch(mut client: Client, statement: &postgres::Statement, end: &AtomicBool) -> Samples {
+    let mut samples = Samples::default();
+    let begun_cpu = thread_cpu_ns();
+    let mut next = Instant::now();
+    while !end.load(Ordering::SeqCst) {
+        samples.cost.wakeups += 1;
+        if let Err(e) = sample(&mut client, statement, &mut samples) {
+            samples.failure = Some(e.to_string());
+            break;
+        }
+        next += INTERVAL;
+        let now = Instant::now();
+        if now > next {
+            samples.late += 1;
+            next = now;
+        }
+        std::thread::park_timeout(next.saturating_duration_since(now));
+    }
+    samples.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun_cpu);
+    samples
+}
+
+struct Running {
+    end: Arc<AtomicBool>,
+    thread: JoinHandle<Samples>,
+}
+
+impl Collecting for Running {
+    fn stop(self: Box<Self>) -> Collected {
+        self.end.store(true, Ordering::SeqCst);
+        self.thread.thread().unpark();
+        let Ok(samples) = self.thread.join() else {
+            return all_absent(META.id, PRODUCES, "the sampling thread failed", SelfCost::default());
+        };
+        told(&samples)
+    }
+}
+
+fn told(samples: &Samples) -> Collected {
+    if samples.taken == 0 {
+        let why = samples.failure.clone().unwrap_or_else(|| "no sample fell into the window".to_owned());
+        return all_absent(META.id, PRODUCES, &why, samples.cost);
+    }
+    let mut items: Vec<EvidenceItem> = samples
+        .by_event
+        .iter()
+        .map(|(event, count)| {
+            let mean = *count as f64 / samples.taken as f64;
+            EvidenceItem::labelled("backends_waiting", event, "backends", mean)
+        })
+        .collect();
+    items.push(EvidenceItem::new("wait_event_samples", "samples", samples.taken as f64));
+    let mut notes = Vec::new();
+    if let Some(why) = &samples.failure {
+        notes.push(format!("sampling ended early: {why}"));
+    }
+    if samples.late > 0 {
+        notes.push(format!("{} samples came late by more than an interval", samples.late));
+    }
+    Collected {
+        collector: META.id.to_owned(),
+        items,
+        coverage: Coverage { seen: samples.taken, lost: samples.late, notes },
+        cost: samples.cost,
+    }
+}
+
+impl Collector for WaitEvents {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn produces(&self) -> Produces {
+        PRODUCES
+    }
+
+    fn needs_postgres(&self) -> bool {
+        true
+    }
+
+    fn probe(&self, context: &CollectContext) -> Availability {
+        if context.postgres.is_some() {
+            Availability::Ready
+        } else {
+            Availability::unavailable("no PostgreSQL server is under test")
+        }
+    }
+
+    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
+        let failed = |why: String| Problem::host("collector wait-events", why);
+        let server =
+            context.postgres.as_deref().ok_or_else(|| failed("no PostgreSQL server is under test".to_owned()))?;
+        let mut config: postgres::Config = server.parse().map_err(|e: postgres::Error| failed(e.to_string()))?;
+        config.application_name(APPLICATION_NAME);
+        let mut client = config.connect(NoTls).map_err(|e| failed(e.to_string()))?;
+        let statement = client.prepare(SQL).map_err(|e| failed(e.to_string()))?;
+        let end = Arc::new(AtomicBool::new(false));
+        let asked = end.clone();
+        let thread = std::thread::Builder::new()
+            .name("wait-events".to_owned())
+            .spawn(move || watch(client, &statement, &asked))
+            .map_err(|e| failed(e.to_string()))?;
+        Ok(Box::new(Running { end, thread }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::Measured;
+
+    #[test]
+    fn a_server_that_never_answered_gives_absent_items() {
+        let samples = Samples { failure: Some("connection closed".to_owned()), ..Samples::default() };
+        let collected = told(&samples);
+        assert!(collected.items.iter().all(|i| i.value == Measured::Absent("connection closed".to_owned())));
+        assert_eq!(collected.coverage.seen, 0);
+    }
+
+    #[test]
+    fn the_mean_is_over_all_samples() {
+        let samples =
+            Samples { by_event: BTreeMap::from([("CPU".to_owned(), 30)]), taken: 10, late: 2, ..Samples::default() };
+        let collected = told(&samples);
+        assert_eq!(collected.items[0].value, Measured::Value(3.0));
+        assert_eq!((collected.coverage.seen, collected.coverage.lost), (10, 2));
+    }
+}

@@ -1,0 +1,160 @@
+//! Counters of every thread of the process trees under test.
+
+use crate::reading::{Reader, Seen};
+use crate::{CollectContext, Subject};
+use holdup_host::process::{Stat, descendants};
+use holdup_model::Availability;
+use std::collections::BTreeMap;
+
+/// Which thread: role, pid, the process's start time (so that a pid that is used again is another task), tid.
+pub(crate) type Task = (String, u32, u64, u32);
+
+/// Counters of each task.
+#[derive(Debug, Default)]
+pub(crate) struct Counters<const N: usize> {
+    by_task: BTreeMap<Task, [u64; N]>,
+    unreadable: u64,
+    /// Why the last unreadable one could not be read, for the case that none can.
+    last_error: Option<String>,
+}
+
+/// What a role's tasks did between two readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sum<const N: usize> {
+    pub(crate) counts: [u64; N],
+}
+
+/// Every process of the trees, as (role, its stat line).
+pub(crate) fn processes(reader: &mut Reader<'_>, subjects: &[Subject]) -> Result<Vec<(String, Stat)>, String> {
+    let pids: Vec<u32> = reader.list("/proc")?.iter().filter_map(|name| name.parse().ok()).collect();
+    let all: Vec<Stat> = pids
+        .iter()
+        .filter_map(|pid| reader.text(&format!("/proc/{pid}/stat")).ok())
+        .filter_map(|line| Stat::parse(&line))
+        .collect();
+    let mut found = Vec::new();
+    for subject in subjects {
+        let members = descendants(&all, &[subject.pid]);
+        found.extend(
+            all.iter()
+                .filter(|s| s.pid == subject.pid || members.contains(&s.pid))
+                .map(|s| (subject.role.clone(), s.clone())),
+        );
+    }
+    if found.is_empty() {
+        return Err("no process under test is left".to_owned());
+    }
+    Ok(found)
+}
+
+/// Reads `N` counters of each thread from one of its files under /proc.
+pub(crate) fn read<const N: usize>(
+    reader: &mut Reader<'_>,
+    subjects: &[Subject],
+    file: &str,
+    parse: fn(&str) -> Option<[u64; N]>,
+) -> Result<Counters<N>, String> {
+    let mut counters = Counters { by_task: BTreeMap::new(), unreadable: 0, last_error: None };
+    for (role, process) in processes(reader, subjects)? {
+        let pid = process.pid;
+        // A process that ended since is one that vanished: the comparison counts it.
+        let tids = reader.list(&format!("/proc/{pid}/task")).unwrap_or_default();
+        for tid in tids.iter().filter_map(|t| t.parse::<u32>().ok()) {
+            let path = format!("/proc/{pid}/task/{tid}/{file}");
+            match reader.text(&path).and_then(|text| parse(&text).ok_or_else(|| format!("{path} has another form"))) {
+                Ok(counts) => {
+                    counters.by_task.insert((role.clone(), pid, process.start_time, tid), counts);
+                }
+                Err(why) => {
+                    counters.unreadable += 1;
+                    counters.last_error = Some(why);
+                }
+            }
+        }
+    }
+    match (counters.by_task.is_empty(), counters.last_error.take()) {
+        (true, Some(why)) => Err(why),
+        (_, last_error) => Ok(Counters { last_error, ..counters }),
+    }
+}
+
+/// Whether a file of holdup's own under /proc/self is there and has the form that a collector reads.
+pub(crate) fn probe_own(context: &CollectContext, file: &str, understood: fn(&str) -> bool) -> Availability {
+    let path = format!("/proc/self/{file}");
+    match context.host.read_text(&path) {
+        Ok(text) if understood(&text) => Availability::Ready,
+        Ok(_) => Availability::unavailable(format!("{path} has another form on this kernel")),
+        Err(e) => Availability::unavailable(e.to_string()),
+    }
+}
+
+/// The increase of each role. A task that is new counts from zero, because it began inside the window; what one
+/// that vanished did since the first reading cannot be known, and is counted as lost.
+pub(crate) fn compare<const N: usize>(
+    before: &Counters<N>,
+    after: &Counters<N>,
+    seen: &mut Seen,
+) -> BTreeMap<String, Sum<N>> {
+    let mut sums: BTreeMap<String, Sum<N>> = BTreeMap::new();
+    let (mut began, mut backwards) = (0_u64, 0_u64);
+    for (task, counts) in &after.by_task {
+        let zero = [0; N];
+        let from = before.by_task.get(task).unwrap_or_else(|| {
+            began += 1;
+            &zero
+        });
+        let sum = sums.entry(task.0.clone()).or_insert(Sum { counts: [0; N] });
+        for index in 0..N {
+            match counts[index].checked_sub(from[index]) {
+                Some(more) => sum.counts[index] += more,
+                None => backwards += 1,
+            }
+        }
+    }
+    let vanished = before.by_task.keys().filter(|task| !after.by_task.contains_key(*task)).count() as u64;
+    if began > 0 {
+        seen.notes.push(format!("{began} tasks began inside the window and count from their begin"));
+    }
+    if vanished > 0 {
+        seen.notes.push(format!("{vanished} tasks ended inside the window; what they did in it is not known"));
+    }
+    if backwards > 0 {
+        seen.notes.push(format!("{backwards} counters ran backwards and were left out"));
+    }
+    let unreadable = before.unreadable.max(after.unreadable);
+    if unreadable > 0 {
+        seen.notes.push(format!("{unreadable} tasks could not be read"));
+    }
+    seen.lost += vanished + backwards + unreadable;
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(tasks: &[(&str, u32, u64, [u64; 1])]) -> Counters<1> {
+        Counters {
+            by_task: tasks.iter().map(|(role, pid, start, n)| (((*role).to_owned(), *pid, *start, *pid), *n)).collect(),
+            unreadable: 0,
+            last_error: None,
+        }
+    }
+
+    #[test]
+    fn a_pid_that_is_used_again_is_another_task() {
+        let mut seen = Seen::default();
+        let before = counters(&[("server", 7, 100, [50])]);
+        let after = counters(&[("server", 7, 900, [3])]);
+        let sums = compare(&before, &after, &mut seen);
+        assert_eq!(sums["server"].counts, [3]);
+        assert_eq!(seen.lost, 1, "the first one vanished: {:?}", seen.notes);
+    }
+
+    #[test]
+    fn a_counter_that_ran_backwards_is_lost_and_not_negative() {
+        let mut seen = Seen::default();
+        let sums = compare(&counters(&[("a", 1, 1, [9])]), &counters(&[("a", 1, 1, [4])]), &mut seen);
+        assert_eq!((sums["a"].counts, seen.lost), ([0], 1));
+    }
+}

@@ -1,0 +1,259 @@
+//! Every collector over captured trees and real processes.
+
+use holdup_evidence::{CollectContext, Collector, Subject, collectors};
+use holdup_host::Host;
+use holdup_model::{Availability, Collected, Measured};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+fn collector(id: &str) -> &'static dyn Collector {
+    holdup_evidence::find(id).unwrap_or_else(|| panic!("there is a collector {id}"))
+}
+
+fn labelled(collected: &Collected, name: &str, label: &str) -> Option<f64> {
+    collected.items.iter().find(|i| i.name == name && i.label.as_deref() == Some(label)).and_then(|i| i.value.value())
+}
+
+/// A shell that does what it is told, line by line, and answers each line.
+struct Shell(Child);
+
+impl Shell {
+    fn new() -> Self {
+        let child = Command::new("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        Shell(child)
+    }
+
+    fn tell(&mut self, line: &str) {
+        let input = self.0.stdin.as_mut().expect("piped");
+        writeln!(input, "{line}; echo done").expect("it listens");
+        let mut answer = String::new();
+        let mut output = BufReader::new(self.0.stdout.as_mut().expect("piped"));
+        while answer.trim() != "done" {
+            answer.clear();
+            assert_ne!(output.read_line(&mut answer).expect("it answers"), 0, "the shell ended");
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _already_gone = self.0.wait();
+    }
+}
+
+/// What a collector saw of a shell while it did something.
+fn watch(id: &str, work: &str) -> Collected {
+    let mut shell = Shell::new();
+    shell.tell("true");
+    let subjects = vec![Subject { role: "shell".to_owned(), pid: shell.0.id() }];
+    let context = CollectContext { host: Host::real(), subjects, postgres: None };
+    let running = collector(id).start(&context).expect("it starts");
+    shell.tell(work);
+    running.stop()
+}
+
+/// Whether a collector works on this machine; when not, the test says so.
+fn works(id: &str) -> bool {
+    let context = CollectContext { host: Host::real(), subjects: Vec::new(), postgres: None };
+    match collector(id).probe(&context) {
+        Availability::Unavailable { reason, .. } => {
+            eprintln!("ignored, because {id} is unavailable here: {reason}");
+            false
+        }
+        _ => true,
+    }
+}
+
+#[test]
+fn cpu_time_of_a_busy_process_is_seen() {
+    let collected = watch("cpu", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done");
+    let used = labelled(&collected, "cpu_used", "shell user").expect("measured");
+    assert!(used > 0.05 && used < 1.5, "one process in a loop on a shared machine: {used} CPUs");
+    let shares: f64 = collected.items.iter().filter(|i| i.name == "cpu_share").filter_map(|i| i.value.value()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "the shares are of one whole: {shares}");
+    assert!(
+        collected.cost.cpu_ns > 0 && collected.cost.bytes > 0 && collected.cost.wakeups == 2,
+        "{:?}",
+        collected.cost
+    );
+}
+
+#[test]
+fn each_sleep_is_a_voluntary_switch() {
+    if works("switches") {
+        let collected = watch("switches", "for i in 1 2 3 4 5 6 7 8; do sleep 0.01; done");
+        let seen = labelled(&collected, "voluntary_switches", "shell").expect("measured");
+        assert!(seen >= 8.0, "the shell waited for eight children: {seen}");
+    }
+}
+
+#[test]
+fn waiting_for_a_cpu_and_times_on_it_are_seen() {
+    if works("run-queue") {
+        let collected = watch("run-queue", "for i in 1 2 3 4; do sleep 0.01; done");
+        assert!(labelled(&collected, "times_on_cpu", "shell").is_some_and(|n| n >= 4.0), "{collected:?}");
+        assert!(labelled(&collected, "run_queue_waiting", "shell").is_some_and(|w| (0.0..10.0).contains(&w)));
+    }
+}
+
+#[test]
+fn first_touch_of_memory_is_seen_as_minor_faults() {
+    if works("faults") {
+        // A string of 8 MB takes about 2,000 new pages.
+        let collected = watch("faults", "x=$(head -c 8388608 /dev/zero | tr '\\0' a)");
+        let seen = labelled(&collected, "minor_faults", "shell").expect("measured");
+        assert!(seen >= 2000.0, "8 MB in pages of 4 KB: {seen}");
+    }
+}
+
+#[test]
+fn migrations_of_a_process_that_is_moved_are_seen() {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let moved = Command::new("taskset").arg("--version").output().is_ok();
+    if cpus < 2 || !moved {
+        eprintln!("ignored, because moving a process needs two CPUs and taskset");
+    } else if works("migrations") {
+        let hop = "for i in 1 2 3; do taskset -p -c 0 $$ >/dev/null; taskset -p -c 1 $$ >/dev/null; done";
+        let collected = watch("migrations", hop);
+        let seen = labelled(&collected, "migrations", "shell").expect("measured");
+        assert!(seen >= 5.0, "six moves, the first may be none: {seen}");
+    }
+}
+
+#[test]
+fn a_subject_that_ends_inside_the_window_is_said() {
+    let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+    let subjects = vec![Subject { role: "load".to_owned(), pid: child.id() }];
+    let context = CollectContext { host: Host::real(), subjects, postgres: None };
+    let running = collector("switches").start(&context).expect("it starts");
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+    let collected = running.stop();
+    assert!(collected.items.iter().all(|i| matches!(i.value, Measured::Absent(_))), "{collected:?}");
+    assert!(!collected.coverage.notes.is_empty());
+}
+
+fn tree(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("a folder");
+    for (path, text) in files {
+        put(root.path(), path, text);
+    }
+    root
+}
+
+fn put(root: &Path, path: &str, text: &[u8]) {
+    let whole = root.join(path);
+    std::fs::create_dir_all(whole.parent().expect("below the root")).expect("a folder");
+    std::fs::write(whole, text).expect("a file");
+}
+
+fn at(root: &Path) -> CollectContext {
+    CollectContext { host: Host::at(root), subjects: vec![Subject { role: "s".to_owned(), pid: 7 }], postgres: None }
+}
+
+#[test]
+fn without_their_sources_collectors_are_unavailable_with_a_reason() {
+    let root = tree(&[]);
+    for collector in collectors::ALL {
+        let Availability::Unavailable { reason, .. } = collector.probe(&at(root.path())) else {
+            panic!("{} cannot work on an empty tree", collector.meta().id);
+        };
+        assert!(!reason.is_empty());
+        let problem = collector.start(&at(root.path())).err().expect("it cannot start");
+        assert!(problem.what.contains(collector.meta().id), "{problem}");
+    }
+}
+
+#[test]
+fn garbage_gives_reasons_and_no_panic() {
+    let garbage: &[&[u8]] =
+        &[b"", b"\n\n\n", b"\xff\xfe\x00\x01", b"cpu", b"cpu  -1 2 3 4 5", b"a: b\nc: d\n", &[b'9'; 70_000]];
+    let paths = [
+        "proc/stat",
+        "proc/vmstat",
+        "proc/interrupts",
+        "proc/softirqs",
+        "proc/net/snmp",
+        "proc/net/netstat",
+        "proc/pressure/cpu",
+        "proc/pressure/memory",
+        "proc/pressure/io",
+        "proc/7/stat",
+        "proc/7/cgroup",
+        "proc/7/task/7/status",
+        "proc/7/task/7/schedstat",
+        "proc/7/task/7/sched",
+        "proc/self/stat",
+        "proc/self/status",
+        "proc/self/schedstat",
+        "proc/self/sched",
+        "proc/self/cgroup",
+    ];
+    for bytes in garbage {
+        let root = tree(&paths.map(|p| (p, *bytes)));
+        for collector in collectors::ALL {
+            let _any = collector.probe(&at(root.path()));
+            if let Ok(running) = collector.start(&at(root.path())) {
+                for item in running.stop().items {
+                    assert!(item.value.value().is_none_or(f64::is_finite), "{item:?}");
+                }
+            }
+        }
+    }
+}
+
+const STAT: &str = "7 (post gres) w) S 1 7 7 0 -1 0 100 0 5 0 30 20 0 0 20 0 1 0 12345 0 0";
+
+#[test]
+fn a_captured_tree_gives_the_differences_of_its_counters() {
+    let root = tree(&[
+        ("proc/stat", b"cpu  100 0 50 800 0 10 20 20 0 0\nctxt 1000\n"),
+        ("proc/vmstat", b"pgfault 500\npgmajfault 5\n"),
+        ("proc/7/stat", STAT.as_bytes()),
+        ("proc/7/task/7/status", b"voluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t4\n"),
+        ("proc/7/task/7/schedstat", b"1000 2000 30\n"),
+        ("proc/7/task/7/sched", b"postgres (7, #threads: 1)\nse.nr_migrations   :   3\n"),
+        ("proc/interrupts", b"      CPU0 CPU1\nLOC:  10 20  Local timer interrupts\n"),
+        ("proc/net/snmp", b"Tcp: RetransSegs OutSegs\nTcp: 5 100\n"),
+    ]);
+    let ids = ["cpu", "switches", "run-queue", "migrations", "faults", "interrupts", "network"];
+    let running: Vec<_> = ids.iter().map(|id| collector(id).start(&at(root.path())).expect("starts")).collect();
+    let later = STAT.replace(" 100 0 5 0 30 20 ", " 140 0 6 0 50 25 ");
+    for (path, text) in [
+        ("proc/stat", "cpu  150 0 60 830 0 10 20 30 0 0\nctxt 1600\n"),
+        ("proc/vmstat", "pgfault 900\npgmajfault 9\n"),
+        ("proc/7/stat", &later),
+        ("proc/7/task/7/status", "voluntary_ctxt_switches:\t17\nnonvoluntary_ctxt_switches:\t9\n"),
+        ("proc/7/task/7/schedstat", "5000 9000 37\n"),
+        ("proc/7/task/7/sched", "postgres (7, #threads: 1)\nse.nr_migrations   :   8\n"),
+        ("proc/interrupts", "      CPU0 CPU1\nLOC:  15 27  Local timer interrupts\n"),
+        ("proc/net/snmp", "Tcp: RetransSegs OutSegs\nTcp: 5 160\n"),
+    ] {
+        put(root.path(), path, text.as_bytes());
+    }
+    let seen: Vec<Collected> = running.into_iter().map(|r| r.stop()).collect();
+    let of = |id: &str| seen.iter().find(|c| c.collector == id).expect("collected");
+    assert_eq!(labelled(of("cpu"), "cpu_share", "user"), Some(0.5));
+    assert_eq!(labelled(of("cpu"), "cpu_share", "steal"), Some(0.1));
+    assert_eq!(labelled(of("switches"), "voluntary_switches", "s"), Some(7.0));
+    assert_eq!(labelled(of("switches"), "involuntary_switches", "s"), Some(5.0));
+    assert_eq!(labelled(of("run-queue"), "run_queue_wait_mean_us", "s"), Some(1.0));
+    assert_eq!(labelled(of("run-queue"), "times_on_cpu", "s"), Some(7.0));
+    assert_eq!(labelled(of("migrations"), "migrations", "s"), Some(5.0));
+    assert_eq!(labelled(of("faults"), "minor_faults", "s"), Some(40.0));
+    assert_eq!(labelled(of("interrupts"), "interrupts", "LOC"), Some(12.0));
+    assert_eq!(labelled(of("network"), "network", "Tcp RetransSegs"), Some(0.0), "a zero that is an answer");
+    assert_eq!(labelled(of("network"), "network", "Tcp OutSegs"), Some(60.0));
+}
+
+#[test]
+fn every_collector_describes_itself() {
+    for collector in collectors::ALL {
+        let meta = collector.meta();
+        assert!(meta.summary.len() <= 72 && !meta.summary.ends_with('.'), "{}: {}", meta.id, meta.summary);
+        assert!(meta.docs.len() > 80 && !meta.references.is_empty(), "{}", meta.id);
+        assert!(!collector.produces().is_empty(), "{}", meta.id);
+    }
+}
