@@ -5,7 +5,11 @@
 //! harness (log of every transaction, facts, every default collector), in random order, 10 s each. Both sides
 //! are compared by the throughput that pgbench itself prints for its whole run. The answer is the ratio with
 //! its 95 % interval over the pairs.
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement for people; it may stop at the first error")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a measurement for people; it may stop at the first error"
+)]
 
 use holdup_host::Host;
 use holdup_model::plan::{Layout, StopRule};
@@ -35,8 +39,14 @@ fn main() {
     let plan = plan();
     let schedule = Schedule { arms: vec![arm()], trials: Vec::new() };
     let postgres = PostgresOptions { bin: None, url: Some(cluster.connection_string_for("postgres")) };
-    let request =
-        SessionRequest { host: &host, plan: &plan, schedule: &schedule, postgres: &postgres, workdir, cancel: Cancel::default() };
+    let request = SessionRequest {
+        host: &host,
+        plan: &plan,
+        schedule: &schedule,
+        postgres: &postgres,
+        workdir,
+        cancel: Cancel::default(),
+    };
     let mut session = holdup_target::find("local").unwrap().open(&request, &mut Silent).unwrap();
     let mut random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
     let mut measured = Vec::new();
@@ -54,11 +64,17 @@ fn main() {
             alone = bare(&cluster);
         }
         let cost_ns: u64 = draft.trial.evidence.iter().map(|c| c.cost.cpu_ns).sum();
-        println!("pair {pair}: alone {alone:.0} tps, in the harness {with:.0} tps, collectors' own CPU {} us", cost_ns / 1000);
+        println!(
+            "pair {pair}: alone {alone:.0} tps, in the harness {with:.0} tps, collectors' own CPU {} us",
+            cost_ns / 1000
+        );
         measured.push(BlockPair { session: 0, block: pair, a: alone, b: with });
     }
     let ratio = ratio_paired(&measured, 0.95).unwrap();
-    println!("throughput in the harness / alone: {:.4} ({:.4} to {:.4}), {} pairs", ratio.value, ratio.low, ratio.high, ratio.n);
+    println!(
+        "throughput in the harness / alone: {:.4} ({:.4} to {:.4}), {} pairs",
+        ratio.value, ratio.low, ratio.high, ratio.n
+    );
     session.close().unwrap();
 }
 

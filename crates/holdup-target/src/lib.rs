@@ -12,6 +12,7 @@ pub mod targets;
 mod vocabulary;
 mod window;
 
+pub use local::reach;
 pub use run::{RunOutcome, RunRequest, run};
 pub use session::{Readiness, Session, SessionRequest, Target, TrialDraft};
 pub use vocabulary::vocabulary;

@@ -3,6 +3,7 @@
 use crate::session::{Readiness, Session, SessionRequest, TrialDraft};
 use crate::window::{self, CLOCK_JUMP_NS, CollectorHooks, unix_ns};
 use holdup_evidence::CollectContext;
+use holdup_host::postgres::PostgresControl;
 use holdup_host::{Host, facts, state};
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Journal};
@@ -12,18 +13,24 @@ use holdup_model::{
     Arm, Availability, Event, Fact, Observer, Parameters, Plan, Problem, ProblemKind, Replica, Trial, TrialSpec,
     TrialStatus, WorkloadUse,
 };
+use holdup_workloads::postgres::External;
 use holdup_workloads::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use std::collections::BTreeMap;
 
 /// Puts back what a run that was killed has left changed. Called with the lock held.
 pub(crate) fn recover(host: &Host) -> Result<Vec<String>, Problem> {
-    let recovered = journal::recover(host, &state::journal_path(), &|_| None)?;
+    let recovered = journal::recover(host, &state::journal_path(), &|server| reach(host, server))?;
     if recovered.left.is_empty() {
         return Ok(recovered.notes);
     }
     let left: Vec<String> = recovered.left.iter().map(ToString::to_string).collect();
     Err(Problem::new(ProblemKind::NotRestored, "what an earlier run left changed", left.join("; "))
         .hint("put it back by hand, then run `holdup restore --forget`"))
+}
+
+/// Reaches a server that is named in the undo journal.
+pub fn reach(host: &Host, connection: &str) -> Option<Box<dyn PostgresControl>> {
+    External::connect(host, connection).ok().map(|server| Box::new(server) as Box<dyn PostgresControl>)
 }
 
 fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
@@ -232,17 +239,19 @@ impl<'a> LocalSession<'a> {
     /// Puts levels in force through the journal; `group` is whose processes and server are meant.
     fn apply(&mut self, group: Option<usize>, levels: &BTreeMap<String, Level>) -> Result<(), Problem> {
         let group = group.map(|index| &self.groups[index]);
-        let pids = group.map(|g| g.prepared.scheduled_pids()).filter(|pids| !pids.is_empty());
-        let context = KnobContext {
-            host: self.request.host,
-            postgres: group.and_then(|g| g.prepared.postgres()),
-            pids: pids.unwrap_or_else(|| vec![std::process::id()]),
-        };
         for (name, level) in levels {
             let Some((knob, _)) = holdup_knobs::find(name) else { continue };
-            if group.is_some_and(|g| own_factor(g, name)) || (knob.prefix().is_some() && context.postgres.is_none()) {
+            let server = group.and_then(|g| g.prepared.postgres());
+            if group.is_some_and(|g| own_factor(g, name)) || (knob.prefix().is_some() && server.is_none()) {
                 continue;
             }
+            // Asked anew for each level: a setting before this one may have restarted the server.
+            let pids = group.map(|g| g.prepared.scheduled_pids()).filter(|pids| !pids.is_empty());
+            let context = KnobContext {
+                host: self.request.host,
+                postgres: server,
+                pids: pids.unwrap_or_else(|| vec![std::process::id()]),
+            };
             self.journal.apply(&context, name, &level.value)?;
         }
         Ok(())
@@ -277,7 +286,8 @@ impl<'a> LocalSession<'a> {
             return Err(Problem::interrupted("the trial"));
         }
         trial.environment_before = self.facts(group);
-        let connection = self.groups[group].prepared.postgres().map(holdup_host::postgres::PostgresControl::connection_string);
+        let connection =
+            self.groups[group].prepared.postgres().map(holdup_host::postgres::PostgresControl::connection_string);
         let observed = arm.replica != Some(Replica::Unobserved);
         let collectors: &[String] = if observed { &self.collectors } else { &[] };
         let mut hooks = CollectorHooks::new(self.request.host, collectors, connection);

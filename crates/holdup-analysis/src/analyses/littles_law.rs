@@ -13,10 +13,10 @@ pub struct LittlesLaw;
 pub static META: Meta = Meta {
     id: "littles-law",
     summary: "whether clients, throughput and latency of a trial disagree",
-    docs: "In a closed loop without think time, clients = throughput × mean latency. A trial of pgbench without \
-           a rate in which the two sides lie more than 5 % apart has a wrong number: transactions that were not \
-           logged, clients that did not run, time spent outside of transactions (in pgbench itself, or making \
-           connections), or a wrong window. With a rate the loop is open, and the law is not checked.",
+    docs: "In a closed loop, clients = throughput × (mean latency + mean think time). pgbench has no think time of its \
+           own, but a client waits while its pgbench thread serves others; where that was measured it counts. A trial \
+           without a rate in which the two sides lie more than 5 % apart has a wrong number: transactions that were \
+           not logged, clients that did not run, or a wrong window. With a rate the loop is open, and the law is not checked.",
     references: &["J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9(3), 1961"],
 };
 
@@ -102,5 +102,7 @@ fn plain(value: &Value) -> Option<f64> {
 
 fn law(trial: &Trial, clients: f64) -> Option<holdup_stats::LittlesLaw> {
     let (tps, latency_us) = (trial.metric("tps")?, trial.metric("latency_mean_us")?);
-    littles_law(clients, tps, latency_us / 1e6, 0.0).ok()
+    // The time in which a client has nothing under way because pgbench itself is busy with others.
+    let think_us = trial.metric("think_mean_us").unwrap_or(0.0);
+    littles_law(clients, tps, latency_us / 1e6, think_us / 1e6).ok()
 }
