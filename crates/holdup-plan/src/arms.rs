@@ -46,23 +46,14 @@ fn of_workload(plan: &Plan, workload: &WorkloadUse) -> Option<u64> {
 
 /// What multiplies to how much.
 fn too_many_arms(plan: &Plan) -> Problem {
-    let mut parts = Vec::new();
-    let mut total: Option<u64> = Some(0);
-    for workload in plan.workloads.iter().take(8) {
-        let mut factors: Vec<String> =
-            workload.axes.iter().map(|a| format!("{} {}", a.levels.len(), a.name)).collect();
-        let of_factors = factors_of(plan, workload).map(|f| format!("{} {}", f.levels.len(), f.name));
-        match plan.design.layout {
-            Layout::Factorial => factors.extend(of_factors),
-            Layout::OneAtATime => factors.extend(of_factors.reduce(|a, b| format!("{a} + {b}")).map(|s| format!("({s})"))),
-        }
-        parts.push(format!("{}: {}", workload.name, factors.join(" × ")));
-    }
-    for workload in &plan.workloads {
-        total = total.zip(of_workload(plan, workload)).and_then(|(a, b)| a.checked_add(b));
-    }
-    let total = total.map_or_else(|| "more than can be counted".to_owned(), |n| n.to_string());
-    let more = if plan.workloads.len() > 8 { "; …" } else { "" };
+    const SHOWN: usize = 8;
+    let parts: Vec<String> = plan.workloads.iter().take(SHOWN).map(|w| formula(plan, w)).collect();
+    let total = plan
+        .workloads
+        .iter()
+        .try_fold(0_u64, |sum, workload| sum.checked_add(of_workload(plan, workload)?))
+        .map_or_else(|| "more than can be counted".to_owned(), |n| n.to_string());
+    let more = if plan.workloads.len() > SHOWN { "; …" } else { "" };
     let hint = match plan.design.layout {
         Layout::Factorial => "fewer levels, or layout = \"one-at-a-time\" in [design]",
         Layout::OneAtATime => "fewer levels, or two plans",
@@ -72,6 +63,27 @@ fn too_many_arms(plan: &Plan) -> Problem {
         format!("its arms are {total}, at most {MOST_ARMS} are possible ({}{more})", parts.join("; ")),
     )
     .hint(hint)
+}
+
+/// How the arms of a workload come about: `pgbench: 200 clients × (2 autogroup × 2 postgres.pool + 1 A/A)`.
+fn formula(plan: &Plan, workload: &WorkloadUse) -> String {
+    let mut product: Vec<String> = workload.axes.iter().map(|a| format!("{} {}", a.levels.len(), a.name)).collect();
+    let factors: Vec<&Factor> = factors_of(plan, workload).collect();
+    let mut sum: Vec<String> = match plan.design.layout {
+        _ if factors.is_empty() => vec!["1 baseline".to_owned()],
+        Layout::Factorial => {
+            let of_each: Vec<String> = factors.iter().map(|f| format!("{} {}", f.levels.len(), f.name)).collect();
+            vec![of_each.join(" × ")]
+        }
+        Layout::OneAtATime => {
+            let of_each = factors.iter().map(|f| format!("{} {}", f.levels.len().saturating_sub(1), f.name));
+            std::iter::once("1 baseline".to_owned()).chain(of_each).collect()
+        }
+    };
+    sum.extend(plan.design.aa_pair.then(|| "1 A/A".to_owned()));
+    sum.extend(plan.design.unobserved_pair.then(|| "1 unobserved".to_owned()));
+    product.push(if sum.len() == 1 { sum.remove(0) } else { format!("({})", sum.join(" + ")) });
+    format!("{}: {}", workload.name, product.join(" × "))
 }
 
 /// The factors that hold for a workload.
@@ -117,7 +129,14 @@ pub(crate) fn all(plan: &Plan) -> Result<Vec<Arm>, Problem> {
     Ok(arms)
 }
 
-fn push(arms: &mut Vec<Arm>, of: &WorkloadUse, label: String, axes: &Levels, factors: &Levels, replica: Option<Replica>) {
+fn push(
+    arms: &mut Vec<Arm>,
+    of: &WorkloadUse,
+    label: String,
+    axes: &Levels,
+    factors: &Levels,
+    replica: Option<Replica>,
+) {
     let id = u32::try_from(arms.len()).unwrap_or(u32::MAX);
     arms.push(Arm { id, label, workload: of.name.clone(), axes: axes.clone(), factors: factors.clone(), replica });
 }

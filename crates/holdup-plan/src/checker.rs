@@ -7,7 +7,7 @@ use crate::errors::{Complaints, Wrong};
 use crate::node::{Data, Entry, Node};
 use crate::source::{Place, stem};
 use crate::values::{Against, Typed, check_name, unexpected};
-use crate::words::{Words, did_you_mean, shown};
+use crate::words::{Words, did_you_mean, nearest, shown};
 use holdup_model::catalogue::WorkloadWords;
 use holdup_model::plan::{Factor, Level};
 use holdup_model::{ParameterKind, Plan, Value, WorkloadUse};
@@ -78,19 +78,24 @@ impl<'a> Checker<'a> {
     }
 
     fn size(&mut self, draft: &Draft, plan: &Plan) {
-        if let Err(problem) = arms::count(plan) {
-            let widest = draft.workloads.iter().flat_map(|w| match &w.data {
+        let Err(problem) = arms::count(plan) else { return };
+        let mut one_block = plan.clone();
+        (one_block.design.blocks, one_block.design.sessions) = (1, 1);
+        let blame = if arms::count(&one_block).is_ok() {
+            find(&draft.design, "blocks").or_else(|| find(&draft.design, "sessions"))
+        } else {
+            let parameters = draft.workloads.iter().flat_map(|w| match &w.data {
                 Data::Table(entries) => entries.as_slice(),
                 _ => &[],
             });
-            let widest = widest.chain(&draft.factors).max_by_key(|e| match &e.node.data {
+            let levels = |e: &&Entry| match &e.node.data {
                 Data::List(nodes) => nodes.len(),
                 _ => 0,
-            });
-            let place = widest.map_or_else(|| self.begin(draft), |e| e.place.clone());
-            let wrong = Wrong { why: problem.why, hint: problem.hint };
-            self.complain(&place, problem.what, wrong);
-        }
+            };
+            parameters.chain(&draft.factors).max_by_key(levels)
+        };
+        let place = blame.map_or_else(|| self.begin(draft), |e| e.place.clone());
+        self.complain(&place, problem.what, Wrong { why: problem.why, hint: problem.hint });
     }
 
     fn head_text(&mut self, draft: &Draft, key: &str, most: usize) -> Option<String> {
@@ -106,7 +111,10 @@ impl<'a> Checker<'a> {
         } else if text.contains(char::is_control) {
             Some(Wrong::new("it holds a control character").hint("one line of plain text"))
         } else if key == "name" && (text.is_empty() || text.contains('/') || text.starts_with('.')) {
-            Some(Wrong::new("it cannot be the name of a file").hint("the bundle is named after it: no `/`, no `.` in front"))
+            Some(
+                Wrong::new("it cannot be the name of a file")
+                    .hint("the bundle is named after it: no `/`, no `.` in front"),
+            )
         } else {
             None
         };
@@ -199,7 +207,8 @@ impl<'a> Checker<'a> {
         postgres: bool,
     ) -> Option<Vec<Level>> {
         if nodes.len() as u64 > arms::MOST_ARMS {
-            let wrong = Wrong::new(format!("{} levels are more than the {} arms of a plan", nodes.len(), arms::MOST_ARMS));
+            let wrong =
+                Wrong::new(format!("{} levels are more than the {} arms of a plan", nodes.len(), arms::MOST_ARMS));
             self.complain(&nodes[0].place, what, wrong.hint("name fewer levels"));
             return None;
         }
@@ -222,7 +231,8 @@ impl<'a> Checker<'a> {
                 }
                 Some(&(first, written)) if (typed.relative || levels[first].relative) && *written != node.data => {}
                 Some(_) => {
-                    let wrong = Wrong::new("this level stands there twice").hint("keep one of them; the A/A pair repeats the baseline");
+                    let wrong = Wrong::new("this level stands there twice")
+                        .hint("keep one of them; the A/A pair repeats the baseline");
                     self.complain(&node.place, format!("{what} = {}", node.written()), wrong);
                     all_good = false;
                 }
@@ -231,13 +241,19 @@ impl<'a> Checker<'a> {
         all_good.then(|| levels.into_iter().map(|t| t.level).collect())
     }
 
-    /// The factor or setting `name` cannot stand where it does; `None` when it can.
+    /// A factor or a setting that does not exist.
     pub(crate) fn unknown_factor(&self, name: &str) -> Wrong {
         let mut known = self.words.factor_names();
         let full: Vec<String> = known.iter().filter(|k| k.ends_with('.')).map(|k| format!("{k}SETTING")).collect();
         known.retain(|k| !k.ends_with('.'));
         known.extend(full.iter().map(String::as_str));
-        Wrong::new("there is no such knob, and no workload offers it").hint(did_you_mean(name, &known))
+        let wrong = Wrong::new("there is no such knob, and no workload offers it");
+        let family =
+            name.split_once('.').and_then(|(front, rest)| nearest(front, &["postgres"]).map(|near| (near, rest)));
+        match family.filter(|_| nearest(name, &known).is_none()) {
+            Some((near, rest)) => wrong.hint(format!("did you mean `{near}.{}`?", shown(rest))),
+            None => wrong.hint(did_you_mean(name, &known)),
+        }
     }
 
     /// A text under a key of a table; complains when it is there and no name.

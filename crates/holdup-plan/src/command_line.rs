@@ -65,7 +65,11 @@ fn option(
     let parts = overrides::split(values);
     if parts.iter().any(String::is_empty) {
         let why = if parts.len() == 1 { "it has no value" } else { "one of its values is empty" };
-        complaints.add(&place, format!("option {}", shown(name)), Wrong::new(why).hint("several values have commas between"));
+        complaints.add(
+            &place,
+            format!("option {}", shown(name)),
+            Wrong::new(why).hint("several values have commas between"),
+        );
         return;
     }
     let mut nodes: Vec<Node> =
@@ -81,7 +85,8 @@ fn program(command: &[String], words: Option<&WorkloadWords>, entries: &mut Vec<
     let place = Place::flag("after --");
     let Some(words) = words else { return };
     let Some(parameter) = words.parameters.iter().find(|p| p.kind == ParameterKind::CommandLine) else {
-        let wrong = Wrong::new(format!("workload {} runs no program", words.id)).hint("`holdup run command -- PROGRAM …`");
+        let wrong =
+            Wrong::new(format!("workload {} runs no program", words.id)).hint("`holdup run command -- PROGRAM …`");
         complaints.add(&place, "a program", wrong);
         return;
     };

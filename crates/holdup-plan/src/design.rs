@@ -7,8 +7,8 @@ use crate::node::{Data, Entry, Node};
 use crate::source::Place;
 use crate::values::{duration_ns, truth, unexpected};
 use crate::words::{did_you_mean, shown};
-use holdup_model::plan::{Layout, StopRule};
 use holdup_model::Design;
+use holdup_model::plan::{Layout, StopRule};
 
 /// The keys of `[design]`.
 pub(crate) const DESIGN_KEYS: &[&str] = &[

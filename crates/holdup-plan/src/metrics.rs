@@ -37,11 +37,7 @@ impl Named {
 
 /// Whether a workload measures it, or lets the plan define it.
 fn has(workload: &Used<'_>, choice: &MetricChoice) -> bool {
-    if choice.from.is_some() {
-        takes_metrics(workload.words)
-    } else {
-        workload.words.metrics.contains(&choice.id)
-    }
+    if choice.from.is_some() { takes_metrics(workload.words) } else { workload.words.metrics.contains(&choice.id) }
 }
 
 impl Checker<'_> {
@@ -97,9 +93,7 @@ impl Checker<'_> {
             Data::Bad => return None,
             Data::Text(name) if self.doubtful.contains(name) => return None,
             Data::Text(name) if known.contains(&name.as_str()) => return Some(Some(name.clone())),
-            Data::Text(name) => {
-                Wrong::new("the plan has no workload of this name").hint(did_you_mean(name, &known))
-            }
+            Data::Text(name) => Wrong::new("the plan has no workload of this name").hint(did_you_mean(name, &known)),
             _ => unexpected(&entry.node, "a workload's name"),
         };
         self.complain(&entry.node.place, format!("workload = {}", entry.node.written()), wrong);
@@ -117,7 +111,8 @@ impl Checker<'_> {
             self.complain(&unit.node.place, format!("unit = {}", unit.node.written()), wrong);
         }
         let in_doubt = choice.workload.is_none() && !self.doubtful.is_empty();
-        if meant.is_empty() || in_doubt || meant.iter().any(|w| has(w, choice) || (has_from && takes_metrics(w.words))) {
+        if meant.is_empty() || in_doubt || meant.iter().any(|w| has(w, choice) || (has_from && takes_metrics(w.words)))
+        {
             return;
         }
         let what = format!("metric {}", shown(&choice.id));
@@ -319,9 +314,10 @@ fn settle_primary(named: &mut Vec<Named>, workload: &Used<'_>, all: &[Used<'_>])
         named.push(Named { choice, place: workload.place.clone() });
         return;
     };
-    let others_differ = all.iter().filter(|w| named[at].is_of(w)).any(|w| {
-        w.used.name != workload.used.name && named.iter().any(|n| n.choice.primary && n.is_of(w))
-    });
+    let others_differ = all
+        .iter()
+        .filter(|w| named[at].is_of(w))
+        .any(|w| w.used.name != workload.used.name && named.iter().any(|n| n.choice.primary && n.is_of(w)));
     if !others_differ {
         named[at].choice.primary = true;
         return;

@@ -61,6 +61,7 @@ impl Node {
     /// The value as a user may have written it, for `parameter = VALUE`.
     pub(crate) fn written(&self) -> String {
         match &self.data {
+            Data::Text(t) if t.is_empty() => "\"\"".to_owned(),
             Data::Text(t) => shown(t),
             Data::Integer(i) => i.to_string(),
             Data::Float(x) => x.to_string(),
@@ -176,7 +177,10 @@ fn fill(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Stri
         let inside = &rest[at + 2..];
         let Some(end) = inside.find('}') else {
             let what = format!("variable `{}`", shown(&rest[at..]));
-            return Err((what, Wrong::new("it has no closing brace").hint("${NAME} or ${NAME:-default}; $${ is a plain ${")));
+            return Err((
+                what,
+                Wrong::new("it has no closing brace").hint("${NAME} or ${NAME:-default}; $${ is a plain ${"),
+            ));
         };
         let (name, default) = match inside[..end].split_once(":-") {
             Some((name, default)) => (name, Some(default)),

@@ -5,8 +5,8 @@
 //!
 //! 1. `key = mix(mix(mix(seed) + session) + block)`, where `session` counts from 0, `block` from 0 over all sessions,
 //!    `+` wraps, and `mix(x)` is the output of SplitMix64 whose state was `x` (Steele, Lea, Flood, OOPSLA 2014).
-//! 2. `w0..w3` are the next four outputs of SplitMix64 with the state `key`. PCG64 (XSL-RR 128/64, O'Neill, HMC-CS-2014-0905)
-//!    starts with the state `w0·2^64 + w1` and the stream `w2·2^64 + w3`.
+//! 2. `w0..w3` are the next four outputs of SplitMix64 with the state `key`. PCG64 (XSL-RR 128/64, O'Neill,
+//!    HMC-CS-2014-0905) starts with the state `w0·2^64 + w1` and the stream `w2·2^64 + w3`.
 //! 3. The arms in the order of their numbers are shuffled from the back: for `i` from `n-1` down to `1`, element `i` is
 //!    swapped with element `j`, where `j` is drawn from `0..=i` without bias (Lemire, ACM TOMACS 29(1), 2019).
 

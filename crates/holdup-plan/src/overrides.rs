@@ -201,7 +201,8 @@ impl<'a> Apply<'a> {
 
     fn design(&mut self, overrides: &Overrides) {
         let mut given: Vec<(&str, String)> = Vec::new();
-        let Overrides { set: _, vary: _, blocks, sessions, seed, warmup, duration, budget, collect, target } = overrides;
+        let Overrides { set: _, vary: _, blocks, sessions, seed, warmup, duration, budget, collect, target } =
+            overrides;
         given.extend(blocks.map(|n| ("blocks", n.to_string())));
         given.extend(sessions.map(|n| ("sessions", n.to_string())));
         given.extend(seed.map(|n| ("seed", n.to_string())));

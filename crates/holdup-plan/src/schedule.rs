@@ -28,8 +28,8 @@ pub fn schedule(plan: &Plan) -> Result<Schedule, Problem> {
     Ok(Schedule { arms, trials })
 }
 
-/// What a run takes beside the planned load, ns. The default is a first guess for a small local server, to be replaced by
-/// what was measured: 0.4 s per trial (the same as the run loop starts with), 5 s per session, 1 s per restart.
+/// What a run takes beside the planned load, ns. The default is a first guess for a small local server, to be replaced
+/// by what was measured: 0.4 s per trial (the same as the run loop starts with), 5 s per session, 1 s per restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overhead {
     /// For each trial: starting a load program, connecting, reading logs.

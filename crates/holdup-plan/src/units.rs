@@ -69,9 +69,10 @@ pub(crate) fn duration(text: &str) -> Result<u64, Wrong> {
         }
         last_unit = *unit_ns;
         let part = number.times(*unit_ns).map_err(|e| e.wrong("a duration", "a nanosecond"))?;
-        total_ns = total_ns.checked_add(part).filter(|ns| *ns <= i64::MAX as u64).ok_or_else(|| {
-            Wrong::new("too long").hint("the longest duration is about 292 years")
-        })?;
+        total_ns = total_ns
+            .checked_add(part)
+            .filter(|ns| *ns <= i64::MAX as u64)
+            .ok_or_else(|| Wrong::new("too long").hint("the longest duration is about 292 years"))?;
         rest = after[unit_end..].trim_start();
     }
     Ok(total_ns)

@@ -188,7 +188,11 @@ fn command_line(node: &Node) -> Result<Typed, Wrong> {
         match &node.data {
             Data::Text(text) if !text.contains('\0') => words.push(text.clone()),
             Data::Integer(i) => words.push(i.to_string()),
-            _ => return Err(Wrong::new(format!("each of its words must be a text, {} is not", node.describe())).hint(hint)),
+            _ => {
+                return Err(
+                    Wrong::new(format!("each of its words must be a text, {} is not", node.describe())).hint(hint)
+                );
+            }
         }
     }
     if words.first().is_none_or(String::is_empty) {

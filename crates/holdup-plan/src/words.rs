@@ -1,8 +1,8 @@
 //! What a plan may name, looked up by name; the nearest name when there is none.
 
+use holdup_model::Parameter;
 use holdup_model::ParameterKind;
 use holdup_model::catalogue::{Vocabulary, WorkloadWords};
-use holdup_model::Parameter;
 
 /// The prefix of the settings of a PostgreSQL server.
 pub(crate) const POSTGRES: &str = "postgres.";

@@ -22,7 +22,8 @@ impl<'a> Checker<'a> {
             let Some(used) = self.workload(node, entries) else { continue };
             if all.iter().any(|other| other.used.name == used.used.name) {
                 let place = find(entries, "name").map_or(&node.place, |e| &e.node.place);
-                let wrong = Wrong::new("another workload has this name").hint("give each [[workload]] a name of its own");
+                let wrong =
+                    Wrong::new("another workload has this name").hint("give each [[workload]] a name of its own");
                 self.complain(place, format!("workload name = {}", shown(&used.used.name)), wrong);
                 continue;
             }
@@ -113,7 +114,9 @@ impl<'a> Checker<'a> {
         // A command is a list itself; several of them are a list of lists.
         let is_command = parameter.kind == ParameterKind::CommandLine;
         let nodes = match &entry.node.data {
-            Data::List(nodes) if !is_command || nodes.iter().any(|n| matches!(n.data, Data::List(_))) => nodes.as_slice(),
+            Data::List(nodes) if !is_command || nodes.iter().any(|n| matches!(n.data, Data::List(_))) => {
+                nodes.as_slice()
+            }
             _ => std::slice::from_ref(&entry.node),
         };
         if nodes.is_empty() {
@@ -234,7 +237,9 @@ impl<'a> Checker<'a> {
                         named.push(name.clone());
                         continue;
                     }
-                    Some(w) => Wrong::new(format!("the factor does nothing to {}", w.used.kind)).hint("take it out here"),
+                    Some(w) => {
+                        Wrong::new(format!("the factor does nothing to {}", w.used.kind)).hint("take it out here")
+                    }
                 },
                 _ => unexpected(node, "a workload's name"),
             };

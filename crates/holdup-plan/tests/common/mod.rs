@@ -1,12 +1,13 @@
 //! The vocabulary of the tests: it mirrors the catalogues, and is a copy so that the plan checker's tests say what
 //! they test against.
 #![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its corpus fails")]
 
 use holdup_model::catalogue::{KnobWords, Vocabulary, WorkloadWords};
 use holdup_model::{Machine, Parameter, ParameterKind, Plan};
 use holdup_plan::{Inputs, Overrides, PlanErrors};
 
-pub const MACHINE: Machine = Machine { cpus: 4, memory_bytes: 8 << 30 };
+pub(crate) const MACHINE: Machine = Machine { cpus: 4, memory_bytes: 8 << 30 };
 
 const fn parameter(name: &'static str, kind: ParameterKind, default: Option<&'static str>) -> Parameter {
     Parameter { name, kind, default, required: false, summary: "what it is" }
@@ -32,8 +33,7 @@ const PGBENCH: &[Parameter] = &[
     parameter("latency_limit", ParameterKind::Duration, None),
 ];
 
-const POOL: &[Parameter] =
-    &[parameter("postgres.pool", ParameterKind::Choice(&["warm", "cold"]), Some("warm"))];
+const POOL: &[Parameter] = &[parameter("postgres.pool", ParameterKind::Choice(&["warm", "cold"]), Some("warm"))];
 
 const ALGORITHMS: &[&str] = &["tas", "ttas-backoff", "postgres-s-lock", "ticket", "futex-mutex", "pthread-mutex"];
 
@@ -61,7 +61,7 @@ const COMMAND: &[Parameter] = &[
     parameter("expect_exit", whole(0, 255), Some("0")),
 ];
 
-pub fn vocabulary() -> Vocabulary {
+pub(crate) fn vocabulary() -> Vocabulary {
     let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
     let workload = |id, parameters, factors, metrics: &[&str], primary_metric, has_postgres| WorkloadWords {
         id,
@@ -103,17 +103,17 @@ pub fn vocabulary() -> Vocabulary {
 }
 
 /// The only variable that is set.
-pub fn environment(name: &str) -> Option<String> {
+pub(crate) fn environment(name: &str) -> Option<String> {
     (name == "SCALE").then(|| "50".to_owned())
 }
 
 /// The folder of a corpus.
-pub fn corpus(folder: &str) -> std::path::PathBuf {
+pub(crate) fn corpus(folder: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder)
 }
 
 /// The plans of a corpus by name; files that begin with `_` are there to be included.
-pub fn plans(folder: &str) -> Vec<(String, String)> {
+pub(crate) fn plans(folder: &str) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = std::fs::read_dir(corpus(folder))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -124,24 +124,19 @@ pub fn plans(folder: &str) -> Vec<(String, String)> {
     all
 }
 
-pub fn check_with(folder: &str, file: &str, text: &str, overrides: &Overrides) -> Result<Plan, PlanErrors> {
+pub(crate) fn check_with(folder: &str, file: &str, text: &str, overrides: &Overrides) -> Result<Plan, PlanErrors> {
     let vocabulary = vocabulary();
     let read = |path: &str| std::fs::read_to_string(corpus(folder).join(path)).map_err(|_| "no such file".to_owned());
-    let inputs = Inputs {
-        machine: MACHINE,
-        vocabulary: &vocabulary,
-        environment: &environment,
-        read_include: &read,
-        overrides,
-    };
+    let inputs =
+        Inputs { machine: MACHINE, vocabulary: &vocabulary, environment: &environment, read_include: &read, overrides };
     holdup_plan::check(file, text, &inputs)
 }
 
-pub fn check(text: &str) -> Result<Plan, PlanErrors> {
+pub(crate) fn check(text: &str) -> Result<Plan, PlanErrors> {
     check_with("valid", "test.toml", text, &Overrides::default())
 }
 
-pub fn from_command_line(
+pub(crate) fn from_command_line(
     workload: &str,
     options: &[(&str, &str)],
     command: Option<&[&str]>,
@@ -162,6 +157,6 @@ pub fn from_command_line(
     holdup_plan::from_command_line(workload, &options, command.as_deref(), &words(metrics), &inputs)
 }
 
-pub fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
