@@ -1,3 +1,52 @@
-//! What developers run: checks, generated docs.
+//! What developers run: `cargo xtask NAME`.
 
-fn main() {}
+use anyhow::Result;
+use std::process::ExitCode;
+use xtask::{Repo, catalogues, invariants, layers, purity, texts, web};
+
+const USAGE: &str = "\
+usage: cargo xtask NAME
+  tidy         the checks of the repository that no compiler makes (also in cargo test)
+  web-stale    whether the built web bundle belongs to its sources
+  web-hash     the first line that the built web bundle must have for the present sources";
+
+#[allow(clippy::print_stdout, reason = "this program is for people at a terminal")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+fn main() -> Result<ExitCode> {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let wrong = match name.as_str() {
+        "tidy" => tidy(&Repo::here()?)?,
+        "web-stale" => web::check(&Repo::here()?),
+        "web-hash" => {
+            let hash = web::hash(&Repo::here()?).ok_or_else(|| anyhow::anyhow!("web/src: there are no sources"))?;
+            say(&web::head(&hash));
+            Vec::new()
+        }
+        "" | "help" | "--help" => {
+            say(USAGE);
+            Vec::new()
+        }
+        other => {
+            say(&format!("`{other}` is no task\n{USAGE}"));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    wrong.iter().for_each(|line| say(line));
+    Ok(ExitCode::from(u8::from(!wrong.is_empty())))
+}
+
+fn tidy(repo: &Repo) -> Result<Vec<String>> {
+    let (crates, edges) = layers::edges()?;
+    Ok([
+        layers::check(repo, &crates, &edges),
+        purity::check(repo),
+        catalogues::check(repo),
+        texts::check(repo),
+        invariants::check(repo),
+        web::check(repo),
+    ]
+    .concat())
+}

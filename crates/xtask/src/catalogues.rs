@@ -1,0 +1,84 @@
+//! Every file of a catalogue folder is in its list, under an id equal to its name.
+
+use crate::Repo;
+use regex::Regex;
+
+/// The catalogue folders, with the least number of members that each must have.
+pub const CATALOGUES: [(&str, usize); 6] = [
+    ("crates/holdup-workloads/src/workloads", 3),
+    ("crates/holdup-workloads/src/algorithms", 6),
+    ("crates/holdup-evidence/src/collectors", 8),
+    ("crates/holdup-knobs/src/knobs", 4),
+    ("crates/holdup-analysis/src/analyses", 3),
+    ("crates/holdup-target/src/targets", 1),
+];
+
+/// What is wrong with the catalogues.
+pub fn check(repo: &Repo) -> Vec<String> {
+    CATALOGUES.iter().flat_map(|(folder, least)| check_one(repo, folder, *least)).collect()
+}
+
+fn check_one(repo: &Repo, folder: &str, least: usize) -> Vec<String> {
+    let Some(list) = repo.text(&format!("{folder}/mod.rs")) else { return vec![format!("{folder}/mod.rs is missing")] };
+    let mut wrong = Vec::new();
+    // A member is a file or a folder with a mod.rs.
+    let mut members: Vec<(String, String)> = Vec::new();
+    for (path, text) in repo.under(folder).filter(|(path, _)| *path != "mod.rs") {
+        match path.strip_suffix(".rs").and_then(|p| p.strip_suffix("/mod").or(Some(p))) {
+            Some(name) if !name.contains('/') => members.push((name.to_owned(), text.to_owned())),
+            // Parts of a member that is a folder; snapshots of its tests.
+            _ if path.contains('/') => {}
+            _ => wrong.push(format!("{folder}/{path}: nothing but members belongs into a catalogue")),
+        }
+    }
+    for (name, text) in &members {
+        let declared = matches(list, &format!(r"(?m)^\s*(pub(\([a-z]+\))? )?mod {name};"));
+        let listed = matches(list, &format!(r"(?m)^[^/\n]*&?\b{name}::[A-Za-z_]+\s*[,\]]"));
+        if !declared || !listed {
+            let what = if declared { "its list" } else { "its modules" };
+            wrong.push(format!("{folder}/{name}.rs: {folder}/mod.rs does not have it among {what}"));
+        }
+        let id = name.replace('_', "-");
+        if !text.contains(&format!("\"{id}\"")) {
+            wrong.push(format!("{folder}/{name}.rs: its id is not \"{id}\", the name of the file"));
+        }
+    }
+    if members.len() < least {
+        wrong.push(format!("{folder}: {} members, {least} were there before", members.len()));
+    }
+    wrong
+}
+
+fn matches(text: &str, pattern: &str) -> bool {
+    Regex::new(pattern).expect("names of modules are words").is_match(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "mod cpu;\npub mod wait_events;\npub const ALL: &[&dyn C] = &[\n    &cpu::Cpu,\n    \
+                        &wait_events::WaitEvents,\n];\n";
+
+    fn wrong(list: &str, files: &[(&str, &str)]) -> usize {
+        let mut all = vec![("c/mod.rs", list)];
+        all.extend(files);
+        check_one(&Repo::of(&all), "c", 2).len()
+    }
+
+    #[test]
+    fn members_that_are_not_listed_or_have_another_id_are_found() {
+        let cpu = ("c/cpu.rs", "id: \"cpu\"");
+        let wait = ("c/wait_events.rs", "id: \"wait-events\"");
+        assert_eq!(wrong(LIST, &[cpu, wait]), 0);
+        assert_eq!(wrong(&LIST.replace("    &cpu::Cpu,\n", ""), &[cpu, wait]), 1, "not in the list");
+        assert_eq!(wrong(&LIST.replace("    &cpu::Cpu,\n", "    // &cpu::Cpu,\n"), &[cpu, wait]), 1, "commented out");
+        assert_eq!(wrong(&LIST.replace("mod cpu;\n", ""), &[cpu, wait]), 1, "not a module");
+        assert_eq!(wrong(LIST, &[cpu, ("c/wait_events.rs", "id: \"waits\"")]), 1, "another id");
+        assert_eq!(wrong(LIST, &[cpu, wait, ("c/notes.txt", "")]), 1, "something else");
+        assert_eq!(wrong(LIST, &[cpu]), 1, "too few");
+        assert_eq!(wrong(LIST, &[cpu, ("c/wait_events/mod.rs", wait.1), ("c/wait_events/names.rs", "")]), 0);
+        assert_eq!(check_one(&Repo::of(&[cpu]), "c", 1).len(), 1, "no list");
+        assert_eq!(wrong("mod cpu;\nmod wait_events;\nconst A: X = &[&cpu::C, &wait_events::W];", &[cpu, wait]), 0);
+    }
+}

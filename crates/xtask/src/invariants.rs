@@ -1,0 +1,58 @@
+//! Every invariant of ARCHITECTURE.md names a test that exists.
+
+use crate::Repo;
+use regex::Regex;
+
+/// What is wrong with the invariants.
+pub fn check(repo: &Repo) -> Vec<String> {
+    let Some(text) = repo.text("ARCHITECTURE.md") else { return vec!["ARCHITECTURE.md is missing".to_owned()] };
+    let form = Regex::new(r"^\*\*Invariant:\*\* .+ Test: `([a-z0-9_]+)`\.$").expect("the pattern is valid");
+    let mut wrong = Vec::new();
+    let mut found = 0;
+    for paragraph in text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" ")) {
+        if !paragraph.starts_with("**Invariant") {
+            continue;
+        }
+        found += 1;
+        match form.captures(&paragraph) {
+            None => {
+                wrong.push(format!("ARCHITECTURE.md: is not `**Invariant:** TEXT. Test: NAME`.: {paragraph}"));
+            }
+            Some(captures) if !exists(repo, &captures[1]) => {
+                wrong.push(format!("ARCHITECTURE.md: there is no test `{}`: {paragraph}", &captures[1]));
+            }
+            Some(_) => {}
+        }
+    }
+    if found == 0 {
+        wrong.push("ARCHITECTURE.md: names no invariant".to_owned());
+    }
+    wrong
+}
+
+/// Whether a test of this name is in the sources: a function below `#[test]`, or inside `proptest!`.
+fn exists(repo: &Repo, name: &str) -> bool {
+    let attributed = format!(r"#\[test\]\s*(?:#\[[^\n]*\]\s*|//[^\n]*\n\s*)*fn {name}\(");
+    let pattern = Regex::new(&attributed).expect("names are words");
+    repo.texts().any(|(path, text)| path.ends_with(".rs") && pattern.is_match(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(architecture: &str, source: &str) -> usize {
+        check(&Repo::of(&[("ARCHITECTURE.md", architecture), ("crates/a/src/lib.rs", source)])).len()
+    }
+
+    #[test]
+    fn invariants_without_their_test_are_found() {
+        let good = "# A\n\n**Invariant:** Down is\ndown. Test: `it_is`.\n";
+        assert_eq!(wrong(good, "#[test]\nfn it_is() {}"), 0);
+        assert_eq!(wrong(good, "    #[test]\n    #[ignore = \"slow\"]\n    fn it_is() {}"), 0);
+        assert_eq!(wrong(good, "fn it_is() {}"), 1, "not a test");
+        assert_eq!(wrong(good, "#[test]\nfn it_is_not() {}"), 1, "another test");
+        assert_eq!(wrong("**Invariant:** Down.\n", ""), 1, "no test named");
+        assert_eq!(wrong("# A\n", ""), 1, "no invariants");
+    }
+}

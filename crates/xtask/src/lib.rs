@@ -1,0 +1,16 @@
+//! Checks of the repository that no compiler makes.
+//!
+//! Each check is a function from a [`Repo`] to the list of what is wrong; the
+//! tests in `tests/tidy.rs` ask for that list to be empty, and each check has
+//! tests of its own that show it a wrong repository.
+#![forbid(unsafe_code)]
+
+pub mod catalogues;
+pub mod invariants;
+pub mod layers;
+pub mod purity;
+pub mod repo;
+pub mod texts;
+pub mod web;
+
+pub use repo::Repo;

@@ -1,0 +1,47 @@
+//! The release binary is one static file: no interpreter, no shared library, small.
+
+use object::Endianness;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+
+/// The most that the release may weigh.
+const MOST_BYTES: usize = 15 * 1000 * 1000;
+
+/// What makes a program need something beside itself.
+fn needs(bytes: &[u8]) -> Result<Vec<String>, String> {
+    let text = |e: object::read::Error| e.to_string();
+    let header = FileHeader64::<Endianness>::parse(bytes).map_err(text)?;
+    let endian = header.endian().map_err(text)?;
+    let mut found = Vec::new();
+    for segment in header.program_headers(endian, bytes).map_err(text)? {
+        if segment.p_type(endian) == elf::PT_INTERP {
+            found.push("PT_INTERP: it needs a dynamic loader".to_owned());
+        }
+        for entry in segment.dynamic(endian, bytes).map_err(text)?.unwrap_or_default() {
+            if entry.tag(endian) == elf::DT_NEEDED {
+                found.push("DT_NEEDED: it needs a shared library".to_owned());
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[test]
+fn release_binary_is_static() {
+    let Some(path) = std::env::var_os("HOLDUP_RELEASE_BINARY") else {
+        println!("ignored, because HOLDUP_RELEASE_BINARY does not name the release binary (script/test sets it)");
+        return;
+    };
+    let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    assert_eq!(needs(&bytes), Ok(Vec::new()), "{}", path.display());
+    assert!(bytes.len() < MOST_BYTES, "{}: {} bytes, the limit is {MOST_BYTES}", path.display(), bytes.len());
+}
+
+#[test]
+fn a_program_that_needs_libraries_is_told_from_one_that_does_not() {
+    // This test itself is linked to the C library of the host.
+    let me = std::env::current_exe().expect("this program has a path");
+    let found = needs(&std::fs::read(me).expect("this program can be read")).expect("it is ELF");
+    assert!(found.iter().any(|f| f.starts_with("PT_INTERP")) && found.iter().any(|f| f.starts_with("DT_NEEDED")));
+    assert!(needs(b"#!/bin/sh\n").is_err());
+}

@@ -1,0 +1,45 @@
+//! The checks of the repository that no compiler makes. `cargo xtask tidy` prints the same.
+
+use xtask::{Repo, catalogues, invariants, layers, purity, texts, web};
+
+fn repo() -> Repo {
+    let repo = Repo::here().expect("the repository can be read");
+    assert!(repo.files.len() > 50, "only {} files: this is not the repository", repo.files.len());
+    repo
+}
+
+fn nothing(wrong: &[String]) {
+    assert!(wrong.is_empty(), "{} to mend:\n  {}", wrong.len(), wrong.join("\n  "));
+}
+
+#[test]
+fn dependencies_point_down() {
+    let (crates, edges) = layers::edges().expect("cargo metadata");
+    assert!(crates.len() > 10 && edges.len() > 20);
+    nothing(&layers::check(&repo(), &crates, &edges));
+}
+
+#[test]
+fn engines_are_pure() {
+    nothing(&purity::check(&repo()));
+}
+
+#[test]
+fn every_catalogue_file_is_listed() {
+    nothing(&catalogues::check(&repo()));
+}
+
+#[test]
+fn texts_keep_the_rules() {
+    nothing(&texts::check(&repo()));
+}
+
+#[test]
+fn invariants_name_their_tests() {
+    nothing(&invariants::check(&repo()));
+}
+
+#[test]
+fn web_bundle_is_current() {
+    nothing(&web::check(&repo()));
+}
