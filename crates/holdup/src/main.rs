@@ -1,3 +1,49 @@
 //! What the scheduler is holding up, what it costs and what fixes it.
+//!
+//! `main` reads as the data flow: arguments → command → exit code. The
+//! commands are thin: they read the world, call an engine and print.
 
-fn main() {}
+mod bundles;
+mod cli;
+mod commands;
+mod output;
+mod progress;
+mod signals;
+mod world;
+
+use holdup_model::Problem;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let matches = match cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(e) => {
+            let usage = e.use_stderr();
+            let _unwritable = e.print();
+            return ExitCode::from(if usage { 2 } else { 0 });
+        }
+    };
+    start_log(matches.get_count("verbose"));
+    match commands::dispatch(&matches) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let problem = error.downcast_ref::<Problem>();
+            output::error(&match problem {
+                Some(problem) => problem.to_string(),
+                None => format!("{error:#}"),
+            });
+            ExitCode::from(problem.map_or(70, |p| p.kind.exit_code()))
+        }
+    }
+}
+
+/// Logs go to stderr; silent unless asked for.
+fn start_log(verbosity: u8) {
+    let level = match verbosity {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(level).with_target(false).init();
+}

@@ -1,0 +1,251 @@
+//! The command line: what can be typed. What it means is in `commands`.
+
+use clap::{Arg, ArgAction, Command, value_parser};
+use holdup_model::{Parameter, ParameterKind};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  holdup run plans/demo.toml --out demo.holdup
+  holdup run pgbench --clients 8,64 --vary postgres.huge_pages=off,on --out a.holdup
+  holdup run lock-contention --threads 8 --algorithm tas,ticket --duration 2s --out l.holdup
+  holdup run command --vary autogroup=on,off --out c.holdup -- make -j4
+  holdup compare a.holdup                  holdup report a.holdup --html a.html
+
+Exit codes: 0 done · 1 a difference was found (compare) · 2 wrong command line or plan ·
+3 undecided, or this host cannot do it · 4 interrupted, host restored · 5 host not fully restored · 70 fault of holdup";
+
+/// The whole command line.
+pub(crate) fn command() -> Command {
+    Command::new("holdup")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("What the scheduler is holding up, what it costs and what fixes it")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .arg(
+            Arg::new("verbose")
+                .short('v')
+                .long("verbose")
+                .action(ArgAction::Count)
+                .global(true)
+                .help("Log more to stderr; twice for more still"),
+        )
+        .subcommands([run(), compare(), report(), list(), export(), verify(), restore()])
+}
+
+fn bundle(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name("FILE.holdup").value_parser(value_parser!(PathBuf)).help(help)
+}
+
+fn json() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON document with a `schema` field")
+}
+
+fn run() -> Command {
+    let command = Command::new("run")
+        .about("Run a plan, or a workload without a plan, and write a bundle")
+        .after_help(
+            "A workload option with several values is an axis, as --vary is a factor; the first value is the baseline.\n\
+             `holdup run WORKLOAD --help` tells a workload's options; `holdup list workloads` lists them.",
+        )
+        .arg(Arg::new("plan").value_name("PLAN.toml").value_parser(value_parser!(PathBuf)).help("The plan to run"))
+        .args(run_options())
+        .subcommand_value_name("WORKLOAD")
+        .subcommand_help_heading("Workloads");
+    holdup_workloads::workloads::ALL.iter().fold(command, |command, workload| {
+        let meta = workload.meta();
+        let mut sub = Command::new(meta.id).about(meta.summary).after_help(meta.docs);
+        for parameter in workload.parameters() {
+            if parameter.kind != ParameterKind::CommandLine {
+                sub = sub.arg(parameter_option(parameter));
+            }
+        }
+        if workload.parameters().iter().any(|p| p.kind == ParameterKind::CommandLine) {
+            sub = sub.arg(
+                Arg::new("command-line")
+                    .value_name("PROGRAM")
+                    .num_args(1..)
+                    .last(true)
+                    .help("The program and its arguments"),
+            );
+        }
+        command.subcommand(sub)
+    })
+}
+
+/// `--clients 8,64` for the parameter `clients`.
+fn parameter_option(parameter: &'static Parameter) -> Arg {
+    let mut help = parameter.summary.to_owned();
+    if let ParameterKind::Choice(words) = parameter.kind {
+        help = format!("{help}: {}", words.join(", "));
+    }
+    if let Some(default) = parameter.default {
+        help = format!("{help} [default: {default}]");
+    }
+    Arg::new(parameter.name)
+        .long(parameter.name.replace('_', "-"))
+        .value_name("V[,V…]")
+        .allow_hyphen_values(true)
+        .help(help)
+        .help_heading("Workload options")
+}
+
+fn run_options() -> Vec<Arg> {
+    let design = "Design";
+    let host = "Host";
+    vec![
+        Arg::new("set")
+            .long("set")
+            .value_name("KEY=V[,V…]")
+            .action(ArgAction::Append)
+            .global(true)
+            .help("Set a parameter, a design key or a fixed setting; several values make an axis")
+            .help_heading(design),
+        Arg::new("vary")
+            .long("vary")
+            .value_name("KEY=V1,V2")
+            .action(ArgAction::Append)
+            .global(true)
+            .help("Add a factor; the first value is the baseline")
+            .help_heading(design),
+        Arg::new("metric")
+            .long("metric")
+            .value_name("DEF")
+            .action(ArgAction::Append)
+            .global(true)
+            .help("A metric of `command`: NAME=regex:…, NAME=json:/pointer, NAME=duration; append :higher or :lower")
+            .help_heading(design),
+        option("blocks", "N", "Blocks in each session").value_parser(value_parser!(u32)).help_heading(design),
+        option("sessions", "N", "Sessions (fresh clusters)").value_parser(value_parser!(u32)).help_heading(design),
+        option("seed", "N", "Seed of the order").value_parser(value_parser!(u64)).help_heading(design),
+        option("warmup", "D", "Load before each window, such as 500ms").help_heading(design),
+        option("duration", "D", "Length of each window, such as 2s").help_heading(design),
+        option("budget", "D", "The longest that the run may take, such as 5m").help_heading(design),
+        option("collect", "ID,…", "Collectors to run; `none` for none").help_heading(design),
+        option("target", "TARGET", "Where trials run").help_heading(host),
+        option("pg-bin", "DIR", "The folder with postgres, initdb and pgbench")
+            .value_parser(value_parser!(PathBuf))
+            .help_heading(host),
+        option("pg", "URL", "Use this PostgreSQL server instead of a temporary one").help_heading(host),
+        option("workdir", "DIR", "Where temporary clusters go [default: $TMPDIR or /tmp]")
+            .value_parser(value_parser!(PathBuf))
+            .help_heading(host),
+        option("wait", "D", "Wait this long for another run on this host to end [default with --wait alone: 1h]")
+            .num_args(0..=1)
+            .default_missing_value("1h")
+            .help_heading(host),
+        option("out", "FILE.holdup", "The bundle to write [default: NAME-N.holdup]")
+            .short('o')
+            .value_parser(value_parser!(PathBuf)),
+        option("save-plan", "FILE.toml", "Write the plan that this command line comes to")
+            .value_parser(value_parser!(PathBuf)),
+        Arg::new("dry-run")
+            .long("dry-run")
+            .short('n')
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help("Print the schedule, how long it takes and what it will change; run nothing"),
+        Arg::new("quiet")
+            .long("quiet")
+            .short('q')
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help("No progress and no verdict; the bundle only"),
+    ]
+}
+
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).global(true).help(help)
+}
+
+fn compare() -> Command {
+    Command::new("compare")
+        .about("Compare the arms of a bundle, two arms of it, or two bundles")
+        .after_help(
+            "Exit code 1 when a primary metric is different, 3 when that is undecided, 0 when it is equivalent.",
+        )
+        .arg(bundle("a", "The bundle; the first is the baseline").required(true))
+        .arg(bundle("b", "Another bundle to compare with the first"))
+        .arg(
+            Arg::new("arms")
+                .long("arms")
+                .value_names(["A", "B"])
+                .num_args(2)
+                .conflicts_with("b")
+                .help("Two arms of one bundle, by number, label or a part of it (`holdup list arms FILE`)"),
+        )
+        .arg(json())
+}
+
+fn report() -> Command {
+    Command::new("report")
+        .about("Report on a bundle: verdicts first, then everything behind them")
+        .arg(bundle("bundle", "The bundle").required(true))
+        .arg(
+            Arg::new("html")
+                .long("html")
+                .value_name("OUT.html")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write one page that works offline (- for stdout)"),
+        )
+        .arg(
+            Arg::new("markdown")
+                .long("markdown")
+                .value_name("OUT.md")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write Markdown (- for stdout)"),
+        )
+        .arg(json())
+}
+
+fn list() -> Command {
+    Command::new("list")
+        .about("List what there is")
+        .after_help("Kinds: workloads, algorithms, collectors, knobs, analyses, targets, formats, schemas; arms or trials of a bundle.")
+        .arg(Arg::new("kind").value_name("KIND").required(true).help("What to list"))
+        .arg(Arg::new("what").value_name("ID|FILE").help("One member, told in full; or the bundle whose arms or trials are listed"))
+        .arg(json())
+}
+
+fn export() -> Command {
+    Command::new("export")
+        .about("Write a bundle's numbers for other tools")
+        .arg(bundle("bundle", "The bundle").required(true))
+        .arg(
+            Arg::new("format")
+                .long("format")
+                .short('f')
+                .value_parser(["json", "csv", "benchstat", "plan"])
+                .default_value("json")
+                .help("json: everything; csv: a row per trial and metric; benchstat: Go benchmark lines; plan: the plan as run"),
+        )
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .short('o')
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write there instead of to stdout"),
+        )
+}
+
+fn verify() -> Command {
+    Command::new("verify")
+        .about("Say whether a bundle is whole")
+        .after_help("Exit code 0 when it is whole, 1 when it is not.")
+        .arg(bundle("bundle", "The bundle").required(true))
+        .arg(json())
+}
+
+fn restore() -> Command {
+    Command::new("restore")
+        .about("Put back what a run that was killed left changed on this host")
+        .after_help("Every run does this at its start. Exit code 5 when something could not be put back.")
+        .arg(
+            Arg::new("forget")
+                .long("forget")
+                .action(ArgAction::SetTrue)
+                .help("Drop what is left from the journal without putting it back"),
+        )
+}

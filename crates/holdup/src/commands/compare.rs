@@ -1,0 +1,50 @@
+//! `holdup compare`: the arms of a bundle, two arms of it, or two bundles.
+
+use crate::{bundles, output};
+use clap::ArgMatches;
+use holdup_model::outcome::Contrast;
+use holdup_model::{Analysis, Verdict};
+use holdup_report::TerminalOptions;
+use std::path::PathBuf;
+
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+    let path = |name| matches.get_one::<PathBuf>(name);
+    let a_path = path("a").ok_or_else(|| anyhow::anyhow!("clap let a missing bundle through"))?;
+    let a = bundles::read(a_path)?;
+    let arms: Vec<&String> = matches.get_many("arms").map(Iterator::collect).unwrap_or_default();
+    let (analysis, names) = match (path("b"), arms.as_slice()) {
+        (Some(b_path), _) => {
+            let b = bundles::read(b_path)?;
+            (holdup_analysis::compare_bundles(&a, &b)?, (a_path.display().to_string(), b_path.display().to_string()))
+        }
+        (None, [first, second]) => {
+            (holdup_analysis::compare_arms(&a, first, second)?, ((*first).clone(), (*second).clone()))
+        }
+        _ => (holdup_analysis::analyse(&a), (a_path.display().to_string(), String::new())),
+    };
+    let text = if matches.get_flag("json") {
+        holdup_report::compare_json(&analysis, (&names.0, &names.1))
+    } else {
+        let options = TerminalOptions { width: output::width(), color: output::wants_color() };
+        holdup_report::compare_terminal(&analysis, (&names.0, &names.1), &options)
+    };
+    output::data(&text)?;
+    Ok(exit_code(&analysis))
+}
+
+/// 1 when a primary comparison is different, 3 when one is undecided, else 0. A/A and axes are not
+/// asked: an axis is expected to differ, and an A/A that differs makes the others doubtful, which findings say.
+fn exit_code(analysis: &Analysis) -> u8 {
+    let asked = analysis
+        .comparisons
+        .iter()
+        .filter(|c| c.primary && matches!(c.contrast, Contrast::Factor { .. } | Contrast::Named { .. }));
+    let headline: Vec<&Verdict> = asked.filter(|c| c.pooled || c.cell.is_empty()).map(|c| &c.verdict).collect();
+    if headline.iter().any(|v| **v == Verdict::Different) {
+        1
+    } else if headline.iter().any(|v| matches!(v, Verdict::Undecided { .. })) {
+        3
+    } else {
+        0
+    }
+}

@@ -1,0 +1,28 @@
+//! One file per command.
+
+mod compare;
+mod export;
+mod list;
+mod report;
+mod restore;
+mod run;
+mod verify;
+
+use clap::ArgMatches;
+
+/// Runs the command that was typed; gives its exit code.
+///
+/// # Errors
+/// A [`holdup_model::Problem`], whose kind decides the exit code, or a fault of holdup.
+pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
+    match matches.subcommand() {
+        Some(("run", m)) => run::run(m),
+        Some(("compare", m)) => compare::run(m),
+        Some(("report", m)) => report::run(m),
+        Some(("list", m)) => list::run(m),
+        Some(("export", m)) => export::run(m),
+        Some(("verify", m)) => verify::run(m),
+        Some(("restore", m)) => restore::run(m),
+        _ => anyhow::bail!("clap let an unknown command through"),
+    }
+}

@@ -1,0 +1,107 @@
+//! Runs the real binary in a folder of its own.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A fresh folder with its own state, removed at the end.
+pub struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        // /tmp itself, because an unprivileged PostgreSQL must be able to reach what lies below it.
+        Place { folder: tempfile::Builder::new().prefix("holdup-test-").tempdir_in("/tmp").expect("a folder in /tmp") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("a file in a fresh folder");
+        path
+    }
+
+    /// The binary, with this folder as its working directory and its state kept here.
+    pub fn holdup(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdup"));
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .env("HOLDUP_STATE_DIR", self.path("state"))
+            .env_remove("HOLDUP_NO_PROGRESS")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn output(&self, args: &[&str]) -> Output {
+        self.holdup(args).output().expect("the binary starts")
+    }
+
+    pub fn start(&self, args: &[&str]) -> Child {
+        self.holdup(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
+    }
+
+    /// Runs and expects an exit code; gives stdout and stderr.
+    #[track_caller]
+    pub fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
+        let output = self.output(args);
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(code), "holdup {args:?}\nstdout: {out}\nstderr: {err}");
+        (out, err)
+    }
+}
+
+pub fn texts(output: &Output) -> (String, String) {
+    (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Waits until something holds, or fails with what was waited for.
+#[track_caller]
+pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "waited two minutes for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a signal to a child that this test started.
+pub fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, signal).expect("the child is there");
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The number of trials in a bundle, or `None` while it cannot be read.
+pub fn trials_in(place: &Place, bundle: &str) -> Option<usize> {
+    let output = place.output(&["list", "trials", bundle, "--json"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    Some(document.get("members")?.as_array()?.len())
+}
+
+/// Processes whose command line mentions a path: what a run left behind.
+pub fn processes_with(path: &Path) -> Vec<String> {
+    let needle = path.display().to_string();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("a /proc").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.bytes().all(|b| b.is_ascii_digit())
+            && let Ok(line) = std::fs::read(entry.path().join("cmdline"))
+        {
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.contains(&needle) {
+                found.push(format!("{name}: {line}"));
+            }
+        }
+    }
+    found
+}

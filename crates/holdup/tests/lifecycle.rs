@@ -1,0 +1,276 @@
+//! Runs as a user meets them: to the end, interrupted, killed, refused, on a full disk.
+
+mod common;
+
+use common::{Place, is_root, processes_with, signal, texts, trials_in, wait_for};
+use rustix::process::Signal;
+
+const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+
+/// A run of many short trials; every test that runs waits for its turn on the host.
+const LOCKS: &[&str] = &[
+    "run",
+    "lock-contention",
+    "--threads",
+    "1",
+    "--algorithm",
+    "tas,ticket",
+    "--duration",
+    "100ms",
+    "--warmup",
+    "0s",
+    "--wait",
+    "10m",
+];
+
+fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    base.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering() {
+    let place = Place::new();
+    let (out, err) = place.expect(0, &with(LOCKS, &["--blocks", "4", "--out", "l.holdup"]));
+    assert!(out.contains("ticket"), "{out}");
+    assert!(err.contains("l.holdup"), "{err}");
+    assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "no colour and no bar into a pipe: {err}");
+    place.expect(0, &["verify", "l.holdup"]);
+    place.expect(0, &["report", "l.holdup", "--html", "l.html", "--markdown", "l.md"]);
+    let page = std::fs::read_to_string(place.path("l.html")).expect("the page");
+    assert!(page.contains("<html") && page.contains("ticket"));
+    for format in ["json", "csv", "benchstat", "plan"] {
+        let (text, _) = place.expect(0, &["export", "l.holdup", "--format", format]);
+        assert!(!text.trim().is_empty(), "{format}");
+    }
+    let (json, _) = place.expect(0, &["report", "l.holdup", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&json).expect("one JSON document");
+    assert!(document["schema"].as_str().is_some_and(|s| s.starts_with("holdup.report/")));
+    let compared = place.output(&["compare", "l.holdup", "--json"]);
+    assert!(matches!(compared.status.code(), Some(0 | 1 | 3)), "{:?}", texts(&compared));
+    // The saved plan says the same as the command line.
+    std::fs::write(place.path("again.toml"), place.expect(0, &["export", "l.holdup", "--format", "plan"]).0)
+        .expect("written");
+    let (dry, _) = place.expect(0, &["run", "again.toml", "--dry-run"]);
+    assert!(dry.contains("ticket"), "{dry}");
+}
+
+#[test]
+fn an_existing_bundle_is_never_overwritten() {
+    let place = Place::new();
+    place.write("l.holdup", "precious");
+    let (_, err) = place.expect(2, &with(LOCKS, &["--blocks", "1", "--out", "l.holdup"]));
+    assert!(err.contains("hint:"), "{err}");
+    assert_eq!(std::fs::read_to_string(place.path("l.holdup")).expect("still there"), "precious");
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
+    for asked in [Signal::INT, Signal::TERM] {
+        let place = Place::new();
+        let before = std::fs::read_to_string(AUTOGROUP).ok();
+        let vary: &[&str] = if is_root() && before.is_some() {
+            &["--vary", "autogroup=on,off"]
+        } else {
+            eprintln!("ignored in part, because setting autogroup needs root and CONFIG_SCHED_AUTOGROUP");
+            &[]
+        };
+        let args = with(&with(LOCKS, vary), &["--blocks", "500", "--out", "l.holdup"]);
+        let child = place.start(&args);
+        wait_for("three trials", || trials_in(&place, "l.holdup").is_some_and(|n| n >= 3));
+        signal(&child, asked);
+        let output = child.wait_with_output().expect("it ends");
+        let (_, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(4), "{err}");
+        assert!(trials_in(&place, "l.holdup").is_some_and(|n| n >= 3));
+        place.expect(0, &["report", "l.holdup"]);
+        assert_eq!(std::fs::read_to_string(AUTOGROUP).ok(), before);
+        assert!(!place.path("l.holdup-journal").exists(), "one file only");
+    }
+}
+
+#[test]
+fn after_kill_9_the_bundle_is_readable_and_restore_puts_the_knob_back() {
+    let place = Place::new();
+    let Ok(before) = std::fs::read_to_string(AUTOGROUP) else {
+        eprintln!("ignored, because this kernel has no autogroup");
+        return;
+    };
+    if !is_root() {
+        eprintln!("ignored, because setting autogroup needs root");
+        return;
+    }
+    let (on, off) = if before.trim() == "1" { ("on", "off") } else { ("off", "on") };
+    // Only the changed level, so that the knob is changed for as long as the run lives.
+    let set = format!("autogroup={off}");
+    let args = with(LOCKS, &["--set", &set, "--blocks", "500", "--out", "l.holdup"]);
+    let mut child = place.start(&args);
+    wait_for("three trials", || trials_in(&place, "l.holdup").is_some_and(|n| n >= 3));
+    assert_ne!(std::fs::read_to_string(AUTOGROUP).expect("readable"), before, "{on} → {off}");
+    child.kill().expect("kill -9");
+    child.wait().expect("it is gone");
+    wait_for("the lock", || place.output(&["restore"]).status.code() == Some(0));
+    assert_eq!(std::fs::read_to_string(AUTOGROUP).expect("readable"), before);
+    assert!(trials_in(&place, "l.holdup").is_some_and(|n| n >= 3));
+    place.expect(0, &["report", "l.holdup"]);
+    let verified = place.expect(1, &["verify", "l.holdup"]).0;
+    assert!(verified.contains("not whole"), "{verified}");
+}
+
+#[test]
+fn a_second_run_is_refused_with_the_pid_of_the_first() {
+    let place = Place::new();
+    let child = place.start(&with(LOCKS, &["--blocks", "500", "--out", "first.holdup"]));
+    wait_for("a trial", || trials_in(&place, "first.holdup").is_some_and(|n| n >= 1));
+    let (_, err) = place.expect(
+        3,
+        &["run", "lock-contention", "--threads", "1", "--duration", "100ms", "--blocks", "1", "--out", "second.holdup"],
+    );
+    assert!(err.contains(&format!("pid {}", child.id())), "{err}");
+    assert!(!place.path("second.holdup").exists());
+    signal(&child, Signal::TERM);
+    child.wait_with_output().expect("it ends");
+}
+
+#[test]
+fn a_full_disk_ends_in_a_clear_error_and_loses_nothing() {
+    if !is_root() || std::process::Command::new("unshare").args(["-m", "true"]).status().map_or(true, |s| !s.success())
+    {
+        eprintln!("ignored, because a small file system needs root and mount namespaces");
+        return;
+    }
+    let place = Place::new();
+    std::fs::create_dir(place.path("small")).expect("a folder");
+    let line = format!(
+        "mount -t tmpfs -o size=400k tmpfs small && {} {} --blocks 2000 --out small/l.holdup; echo code $?; \
+         {} verify small/l.holdup; {} list trials small/l.holdup | wc -l",
+        env!("CARGO_BIN_EXE_holdup"),
+        LOCKS.join(" "),
+        env!("CARGO_BIN_EXE_holdup"),
+        env!("CARGO_BIN_EXE_holdup"),
+    );
+    let output = std::process::Command::new("unshare")
+        .args(["-m", "sh", "-c", &line])
+        .current_dir(place.path("."))
+        .env("HOLDUP_STATE_DIR", place.path("state"))
+        .output()
+        .expect("unshare");
+    let (out, err) = texts(&output);
+    assert!(out.contains("code 3"), "{out}\n{err}");
+    assert!(err.contains("hint:") && (err.contains("space") || err.contains("full")), "{err}");
+    let trials: usize = out.lines().last().and_then(|l| l.trim().parse().ok()).unwrap_or(0);
+    assert!(trials > 0, "what was measured is readable: {out}\n{err}");
+}
+
+#[test]
+fn a_missing_sys_is_said_and_does_not_stop_a_run() {
+    if !is_root() || std::process::Command::new("unshare").args(["-m", "true"]).status().map_or(true, |s| !s.success())
+    {
+        eprintln!("ignored, because hiding /sys needs root and mount namespaces");
+        return;
+    }
+    for hide in ["mount -t tmpfs tmpfs /sys", "mount -o bind,ro /sys /sys"] {
+        let place = Place::new();
+        let line = format!("{hide} && {} {} --blocks 1 --out l.holdup", env!("CARGO_BIN_EXE_holdup"), LOCKS.join(" "));
+        let output = std::process::Command::new("unshare")
+            .args(["-m", "sh", "-c", &line])
+            .current_dir(place.path("."))
+            .env("HOLDUP_STATE_DIR", place.path("state"))
+            .output()
+            .expect("unshare");
+        assert_eq!(output.status.code(), Some(0), "{hide}: {:?}", texts(&output));
+        place.expect(0, &["verify", "l.holdup"]);
+    }
+}
+
+#[test]
+fn pgbench_runs_from_one_line_and_leaves_nothing_behind() {
+    let place = Place::new();
+    if !has_postgres(&place) {
+        eprintln!("ignored, because PostgreSQL is not installed");
+        return;
+    }
+    std::fs::create_dir(place.path("work")).expect("a folder");
+    make_reachable(&place.path("."));
+    let work = place.path("work").display().to_string();
+    let (out, _) = place.expect(
+        0,
+        &[
+            "run",
+            "pgbench",
+            "--script",
+            "select-only",
+            "--scale",
+            "1",
+            "--clients",
+            "2,4",
+            "--vary",
+            "postgres.huge_pages=off,try",
+            "--blocks",
+            "1",
+            "--duration",
+            "1s",
+            "--warmup",
+            "0s",
+            "--wait",
+            "10m",
+            "--workdir",
+            &work,
+            "--out",
+            "a.holdup",
+        ],
+    );
+    assert!(out.contains("tps"), "{out}");
+    place.expect(0, &["verify", "a.holdup"]);
+    let (csv, _) = place.expect(0, &["export", "a.holdup", "--format", "csv"]);
+    assert!(csv.contains("latency_p99_us"), "{csv}");
+    assert_eq!(std::fs::read_dir(place.path("work")).expect("the folder").count(), 0, "no cluster is left");
+    assert_eq!(processes_with(&place.path("work")), Vec::<String>::new());
+}
+
+#[test]
+fn a_killed_run_takes_its_server_along_and_the_next_run_removes_the_cluster() {
+    let place = Place::new();
+    if !has_postgres(&place) {
+        eprintln!("ignored, because PostgreSQL is not installed");
+        return;
+    }
+    std::fs::create_dir(place.path("work")).expect("a folder");
+    make_reachable(&place.path("."));
+    let work = place.path("work").display().to_string();
+    let base = [
+        "run",
+        "pgbench",
+        "--scale",
+        "1",
+        "--clients",
+        "2",
+        "--duration",
+        "1s",
+        "--warmup",
+        "0s",
+        "--wait",
+        "10m",
+        "--workdir",
+        &work,
+    ];
+    let mut child = place.start(&with(&base, &["--blocks", "100", "--out", "a.holdup"]));
+    wait_for("a trial", || trials_in(&place, "a.holdup").is_some_and(|n| n >= 1));
+    child.kill().expect("kill -9");
+    child.wait().expect("it is gone");
+    wait_for("the server to end", || processes_with(&place.path("work")).is_empty());
+    place.expect(0, &with(&base, &["--blocks", "1", "--out", "b.holdup"]));
+    assert_eq!(std::fs::read_dir(place.path("work")).expect("the folder").count(), 0, "both clusters are gone");
+}
+
+/// An unprivileged server must be able to pass through the test's folder.
+fn make_reachable(folder: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    for path in [folder.to_path_buf(), folder.join("work")] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("own folder");
+    }
+}
+
+fn has_postgres(place: &Place) -> bool {
+    let (out, _) = place.expect(0, &["list", "workloads"]);
+    !out.lines().any(|l| l.starts_with("pgbench") && l.contains("[not here"))
+}
