@@ -3,8 +3,8 @@
 //! [`check`] reads a plan's text, with what it includes, against a vocabulary: what may be named is made from the
 //! catalogues by the flow layer, so this crate knows no workload and no knob itself. It tells everything that is wrong
 //! with a plan at once, each with file, line and column. [`from_command_line`] makes the same of a command line, and
-//! the TOML that stands for it. [`schedule`] lays the arms out and puts the trials in order, [`estimate_ns`] says how long
-//! they take.
+//! the TOML that stands for it. [`schedule`] lays the arms out and puts the trials in order, [`estimate_ns`] says how
+//! long they take.
 //!
 //! Everything here is a function of its arguments: no file, no clock, no environment but what [`Inputs`] hands in.
 #![forbid(unsafe_code)]
