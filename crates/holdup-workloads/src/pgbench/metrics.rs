@@ -56,7 +56,7 @@ fn percentile(id: &str, quantile: f64, latency: &Histogram) -> Measurement {
     match latency.quantile_ns(quantile) {
         // One count less than 10 by rounding is 10.
         Some(ns) if beyond + 1e-6 >= SAMPLES_BEYOND => Measurement::new(id, ns as f64 / 1e3),
-        Some(_) => Measurement::absent(id, format!("only {} samples beyond", beyond as u64)),
+        Some(_) => Measurement::absent(id, format!("fewer than {SAMPLES_BEYOND} samples lie beyond it")),
         None => Measurement::absent(id, NONE_ENDED),
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(value(&all, "tps"), &Measured::Value(499.5));
         assert_eq!(value(&all, "latency_mean_us"), &Measured::Value(500.0));
         assert!(value(&all, "latency_p95_us").value().is_some());
-        assert_eq!(value(&all, "latency_p99_us"), &Measured::Absent("only 9 samples beyond".to_owned()));
+        assert_eq!(value(&all, "latency_p99_us"), &Measured::Absent("fewer than 10 samples lie beyond it".to_owned()));
         assert!(value(&measured(&settings, &counts, 1000), "latency_p99_us").value().is_some());
     }
 
