@@ -96,3 +96,31 @@ fn the_plans_of_the_repository_are_good() {
         schedule(&plan).unwrap();
     }
 }
+
+/// The examples of docs/plans.md are plans.
+#[test]
+fn the_examples_of_the_docs_are_good() {
+    let text = std::fs::read_to_string(common::corpus("../../../docs/plans.md")).unwrap();
+    let examples: Vec<&str> =
+        text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
+    assert!(examples.len() >= 3, "the examples are there");
+    let vocabulary = common::vocabulary();
+    let inputs = holdup_plan::Inputs {
+        machine: common::MACHINE,
+        vocabulary: &vocabulary,
+        environment: &common::environment,
+        read_include: &|_| Ok(String::new()),
+        overrides: &Overrides::default(),
+    };
+    for example in &examples {
+        if let Err(errors) = holdup_plan::check("docs.toml", example, &inputs) {
+            panic!("{errors}\n{example}");
+        }
+    }
+    // What it gives for defaults are the defaults: the shortest plan has the same design as the one with every
+    // key, where that says so.
+    let short = holdup_plan::check("docs.toml", examples[0], &inputs).unwrap().design;
+    let long = holdup_plan::check("docs.toml", examples[1], &inputs).unwrap().design;
+    let expected = holdup_model::Design { layout: short.layout, seed: 1, budget_ns: None, ..long };
+    assert_eq!(short, expected);
+}
