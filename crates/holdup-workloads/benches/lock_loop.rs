@@ -22,7 +22,7 @@ fn hand_written(bencher: divan::Bencher<'_, '_>) {
     bencher.counter(divan::counter::ItemsCount::new(OPERATIONS)).bench_local(|| by_hand.run(OPERATIONS));
 }
 
-#[divan::bench(args = [1, 64, 1_000_000_000])]
+#[divan::bench(args = [1, 64, 2048, 1_000_000_000])]
 fn holdup_tas_sampling_every(bencher: divan::Bencher<'_, '_>, sample_every: u64) {
     let tas = algorithms::find("tas").expect("the catalogue has it");
     let mut bare = Bare::new(tas, sample_every).expect("memory for one worker");

@@ -9,6 +9,8 @@
 
 #[path = "by_hand/mod.rs"]
 mod by_hand;
+#[path = "by_hand/whole_trial.rs"]
+mod whole_trial;
 
 use holdup_workloads::algorithms;
 use holdup_workloads::contention::bare::Bare;
@@ -21,26 +23,32 @@ fn main() {
     // Cargo passes --bench; the first number is ours.
     let pairs = std::env::args().skip(1).find_map(|a| a.parse::<usize>().ok()).unwrap_or(51).max(15);
     let by_hand = by_hand::ByHand::default();
+    let mut hand = || each(|| by_hand.run(OPERATIONS));
     let tas = algorithms::find("tas").expect("the catalogue has it");
     for sample_every in [64, 1024, 2048, 1_000_000_000] {
         let mut bare = Bare::new(tas, sample_every).expect("memory for one worker");
-        let hand = || each(|| by_hand.run(OPERATIONS));
-        let mut ours = || each(|| bare.run(OPERATIONS));
-        hand();
-        ours();
-        let mut runs: Vec<(f64, f64)> = (0..pairs)
-            .map(|i| {
-                if i % 2 == 0 {
-                    let h = hand();
-                    (h, ours())
-                } else {
-                    let o = ours();
-                    (hand(), o)
-                }
-            })
-            .collect();
-        report(sample_every, &mut runs);
+        let runs = interleaved(pairs, &mut hand, &mut || each(|| bare.run(OPERATIONS)));
+        report(&format!("loop, one timed of {sample_every}"), &runs);
     }
+    let mut trial = whole_trial::Trial::new();
+    let runs = interleaved(pairs, &mut hand, &mut || trial.run());
+    report("whole trial, default sampling", &runs);
+}
+
+/// Pairs (hand-written, ours), in alternating order.
+fn interleaved(pairs: usize, hand: &mut dyn FnMut() -> f64, ours: &mut dyn FnMut() -> f64) -> Vec<(f64, f64)> {
+    hand();
+    ours();
+    let pair = |i: usize| {
+        if i.is_multiple_of(2) {
+            let first = hand();
+            (first, ours())
+        } else {
+            let first = ours();
+            (hand(), first)
+        }
+    };
+    (0..pairs).map(pair).collect()
 }
 
 /// ns for each operation of one run.
@@ -50,7 +58,7 @@ fn each(mut run: impl FnMut() -> u64) -> f64 {
     begin.elapsed().as_secs_f64() * 1e9 / done as f64
 }
 
-fn report(sample_every: u64, runs: &mut [(f64, f64)]) {
+fn report(what: &str, runs: &[(f64, f64)]) {
     let sorted = |pick: fn(&(f64, f64)) -> f64| {
         let mut values: Vec<f64> = runs.iter().map(pick).collect();
         values.sort_by(f64::total_cmp);
@@ -60,7 +68,7 @@ fn report(sample_every: u64, runs: &mut [(f64, f64)]) {
     let middle = |values: &[f64]| values[values.len() / 2];
     let (low, high) = median_interval(ratios.len());
     println!(
-        "sample_every {sample_every}: {} pairs, hand-written {:.3} ns, holdup {:.3} ns per operation (medians), \
+        "{what}: {} pairs, hand-written {:.3} ns, holdup {:.3} ns per operation (medians), \
          ratio of medians {:.4}, median of ratios {:.4} [{:.4}, {:.4}]",
         runs.len(),
         middle(&hand),

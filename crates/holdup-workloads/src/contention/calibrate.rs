@@ -18,16 +18,17 @@ const LONG: (u64, u64) = (4096, 8);
 /// A longer chain is cut so that the stop flag is looked at: about 20 µs.
 const PIECE: u64 = 16_384;
 
-/// `iterations` steps of a linear congruential chain; each step waits for the one before.
+/// `iterations` steps of a linear congruential chain from `x`; each step waits for the one before, and so does
+/// whoever uses the result. A chain that began from a constant would be begun ahead of time by a CPU
+/// that executes out of order, while what stands before it is still going on.
 #[inline(always)]
-fn chain(iterations: u64) {
-    let mut x = iterations;
+fn chain(mut x: u64, iterations: u64) -> u64 {
     for _ in 0..iterations {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // SAFETY: no instruction; it only keeps the compiler from folding two steps into one.
-        unsafe { std::arch::asm!("/* {0} */", inout(reg) x, options(pure, nomem, nostack, preserves_flags)) };
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) x, options(nomem, nostack, preserves_flags)) };
     }
-    black_box(x);
+    x
 }
 
 /// A piece of work of a fixed number of iterations; none is really none.
@@ -45,24 +46,22 @@ impl Work {
         self == Work::NONE
     }
 
-    /// Does it. Ends early, soon, once `stopped` says so.
+    /// Does it once `after` is known; the result is known once it is done. Ends early, soon, once `stopped` says so.
     #[inline(always)]
-    pub(crate) fn run(self, stopped: &impl Fn() -> bool) {
-        if self.iterations == 0 {
-            return;
-        }
-        if self.iterations <= PIECE { chain(self.iterations) } else { long(self.iterations, stopped) }
+    pub(crate) fn run(self, after: u64, stopped: &impl Fn() -> bool) -> u64 {
+        if self.iterations <= PIECE { chain(after, self.iterations) } else { long(after, self.iterations, stopped) }
     }
 }
 
 #[cold]
-fn long(iterations: u64, stopped: &impl Fn() -> bool) {
-    let mut left = iterations;
+fn long(after: u64, iterations: u64, stopped: &impl Fn() -> bool) -> u64 {
+    let (mut x, mut left) = (after, iterations);
     while left > 0 && !stopped() {
         let piece = left.min(PIECE);
-        chain(piece);
+        x = chain(x, piece);
         left -= piece;
     }
+    x
 }
 
 /// What the calibration found.
@@ -86,7 +85,7 @@ impl Calibration {
         // A sleeping CPU needs a while to come up to speed.
         let warm_until = now_ns() + 10_000_000;
         while now_ns() < warm_until {
-            chain(LONG.0);
+            black_box(chain(0, LONG.0));
         }
         let (iterations, overheads) = rounds(ROUNDS);
         let least = iterations[0];
@@ -143,9 +142,11 @@ fn rounds(n: usize) -> (Vec<f64>, Vec<f64>) {
 /// The time of one run of a chain, ns.
 fn each((iterations, times): (u64, u64)) -> f64 {
     let begin = now_ns();
+    let mut x = begin;
     for _ in 0..times {
-        chain(black_box(iterations));
+        x = chain(x, black_box(iterations));
     }
+    black_box(x);
     (now_ns() - begin) as f64 / times as f64
 }
 
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn endless_work_ends_when_stopped() {
-        Work { iterations: u64::MAX }.run(&|| true);
+        Work { iterations: u64::MAX }.run(0, &|| true);
     }
 
     #[test]
@@ -196,7 +197,7 @@ mod tests {
         let took = (0..20)
             .map(|_| {
                 let begin = now_ns();
-                work.run(&|| false);
+                black_box(work.run(0, &|| false));
                 now_ns() - begin
             })
             .min()

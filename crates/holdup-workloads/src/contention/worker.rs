@@ -4,6 +4,7 @@ use crate::contention::calibrate::{Work, now_ns};
 use crate::contention::faults::{NoPages, Pages, Touch, Toucher};
 use crate::contention::lock::{Acquired, RawLock, Sharing};
 use crate::contention::region::{Head, LOCK_BYTES, Line, Region, Slot, ending, phase};
+use std::hint::black_box;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -169,7 +170,7 @@ fn drive<L: RawLock, T: Touch>(
     local: &mut L::Local,
     toucher: &mut T,
 ) -> (Acquired, u64) {
-    let mut operations = 0;
+    let (mut operations, mut done) = (0, 0);
     let mut seen = phase::WARM;
     let mut until_sample = pace.sample_every - 1;
     loop {
@@ -179,17 +180,18 @@ fn drive<L: RawLock, T: Touch>(
             saw(parts.slot, now, operations);
         }
         if now == phase::STOP || operations >= pace.limit {
+            black_box(done);
             return (Acquired::Stopped, operations);
         }
         let how = if until_sample == 0 {
             until_sample = pace.sample_every - 1;
-            parts.operation::<true, T>(local, toucher, &mut operations)
+            parts.operation::<true, T>(local, toucher, (&mut operations, &mut done))
         } else {
             // A batch ends early after an acquisition that had to wait, because time has passed then.
             let end = operations + pace.batch.min(until_sample);
             let begin = operations;
             let how = loop {
-                let how = parts.operation::<false, T>(local, toucher, &mut operations);
+                let how = parts.operation::<false, T>(local, toucher, (&mut operations, &mut done));
                 if how != Acquired::AtOnce || operations >= end {
                     break how;
                 }
@@ -198,6 +200,7 @@ fn drive<L: RawLock, T: Touch>(
             how
         };
         if matches!(how, Acquired::Stopped | Acquired::Stuck) {
+            black_box(done);
             return (how, operations);
         }
     }
@@ -235,7 +238,7 @@ impl<L: RawLock> Parts<'_, L> {
         &self,
         local: &mut L::Local,
         toucher: &mut T,
-        operations: &mut u64,
+        (operations, done): (&mut u64, &mut u64),
     ) -> Acquired {
         let stopped = || self.head.stopped();
         toucher.prepare();
@@ -254,7 +257,9 @@ impl<L: RawLock> Parts<'_, L> {
         // Read at the section's begin and written at its end: a second worker inside loses an update.
         let protected = self.head.protected.0.load(Ordering::Relaxed);
         toucher.touch();
-        self.section.run(&stopped);
+        // The section's work begins with what was read inside the lock and with the result of the work before, and
+        // the think time's with the section's result, so that the CPU cannot do any two of them side by side.
+        *done = self.section.run(*done ^ protected, &stopped);
         self.head.protected.0.store(protected + 1, Ordering::Relaxed);
         self.lock.release(local);
         *operations += 1;
@@ -262,7 +267,7 @@ impl<L: RawLock> Parts<'_, L> {
         if TIMED && self.head.phase.0.load(Ordering::Relaxed) == phase::OPEN {
             self.slot.record(end.saturating_sub(begin));
         }
-        self.think.run(&stopped);
+        *done = self.think.run(*done, &stopped);
         how
     }
 }
