@@ -8,7 +8,7 @@ use holdup_host::{Host, facts, state};
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Journal};
 use holdup_model::bundle::CollectorState;
-use holdup_model::plan::Level;
+use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{
     Arm, Availability, Event, Fact, Observer, Parameters, Plan, Problem, ProblemKind, Replica, Trial, TrialSpec,
     TrialStatus, WorkloadUse,
@@ -98,6 +98,11 @@ fn probe_collector(
 ) -> Availability {
     let server = plan.workloads.iter().any(|w| holdup_workloads::find(&w.kind).is_some_and(Workload::has_postgres));
     if collector.needs_postgres() && server { Availability::Ready } else { collector.probe(context) }
+}
+
+/// The metrics that the plan names for one of its workloads.
+fn chosen_metrics(plan: &Plan, workload: &str) -> Vec<MetricChoice> {
+    plan.metrics.iter().filter(|m| m.workload.as_deref().is_none_or(|name| name == workload)).cloned().collect()
 }
 
 fn metrics_of(plan: &Plan, used: &WorkloadUse, workload: &dyn Workload) -> Vec<(String, holdup_model::Metric)> {
@@ -191,7 +196,7 @@ impl<'a> LocalSession<'a> {
             host: self.request.host,
             parameters: &used.parameters,
             combinations: &combinations,
-            metrics: &self.request.plan.metrics,
+            metrics: &chosen_metrics(self.request.plan, &used.name),
             postgres: self.request.postgres,
             workdir: self.request.workdir.clone(),
             cancel: self.request.cancel.clone(),
