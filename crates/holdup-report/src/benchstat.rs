@@ -1,0 +1,81 @@
+//! Trials in the benchmark format of Go, which benchstat reads.
+
+use holdup_model::{Analysis, BundleData};
+use std::collections::BTreeMap;
+
+/// Lines of the Go benchmark format (golang.org/design/14313-benchmark-format): one for each trial that counts, with
+/// every metric that was measured; the levels stand in the name as `key=value`. Void trials and absent values are
+/// left out, as the format has no word for them; how many is said in a configuration line.
+pub fn benchstat(bundle: &BundleData, _analysis: &Analysis) -> String {
+    let void = bundle.trials.iter().filter(|t| !t.is_done()).count();
+    let mut out = format!(
+        "holdup-plan: {}\nholdup-run: {}\nholdup-target: {}\nholdup-void-trials: {void}\n",
+        one_line(&bundle.plan.name),
+        one_line(&bundle.head.run_id),
+        one_line(&bundle.head.target),
+    );
+    if let Some(what) = &bundle.head.emulated {
+        out.push_str(&format!("holdup-emulated: {}\n", one_line(what)));
+    }
+    let units: BTreeMap<(&str, &str), &str> =
+        bundle.metrics.iter().map(|(w, m)| ((w.as_str(), m.id.as_str()), m.unit.as_str())).collect();
+    let mut directions: BTreeMap<String, &str> = BTreeMap::new();
+    for (_, metric) in &bundle.metrics {
+        let better = match metric.better {
+            holdup_model::Direction::Higher => "higher",
+            holdup_model::Direction::Lower => "lower",
+        };
+        directions.insert(unit(&metric.id, &metric.unit), better);
+    }
+    for (unit, better) in directions {
+        out.push_str(&format!("Unit {unit} better={better}\n"));
+    }
+    out.push('\n');
+    for trial in bundle.trials.iter().filter(|t| t.is_done()) {
+        let Some(arm) = bundle.schedule.arms.iter().find(|a| a.id == trial.arm) else { continue };
+        let mut name = format!("Benchmark{}", capital(&word(&arm.workload)));
+        for (key, level) in arm.axes.iter().chain(&arm.factors) {
+            name.push_str(&format!("/{}={}", word(key), word(&level.label)));
+        }
+        match arm.replica {
+            None => {}
+            Some(holdup_model::Replica::Same) => name.push_str("/replica=same"),
+            Some(holdup_model::Replica::Unobserved) => name.push_str("/replica=unobserved"),
+        }
+        let values: Vec<String> = trial
+            .measurements
+            .iter()
+            .filter_map(|m| {
+                let of = units.get(&(arm.workload.as_str(), m.metric.as_str())).copied().unwrap_or_default();
+                m.value.value().map(|v| format!("{v} {}", unit(&m.metric, of)))
+            })
+            .collect();
+        if !values.is_empty() {
+            out.push_str(&format!("{name} 1 {}\n", values.join(" ")));
+        }
+    }
+    out
+}
+
+/// The unit of a value: the metric's id, with the unit where the id does not end in it.
+fn unit(id: &str, unit: &str) -> String {
+    if unit.is_empty() || id.ends_with(&format!("_{unit}")) { word(id) } else { word(&format!("{id}:{unit}")) }
+}
+
+/// White space and slashes would end a name or start a part of it.
+fn word(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c })
+        .collect::<String>()
+        .replace('/', "∕")
+}
+
+fn one_line(text: &str) -> String {
+    crate::text::clean(text)
+}
+
+/// The format wants a capital letter, or none, after `Benchmark`.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}

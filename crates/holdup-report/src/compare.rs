@@ -1,0 +1,27 @@
+//! A comparison of arms or bundles, for a terminal and as JSON.
+
+use crate::terminal::{TerminalOptions, body};
+use crate::text::clean;
+use holdup_model::Analysis;
+use serde_json::json;
+
+/// A comparison for a terminal. `names` are the baseline and the other side; the second is empty when all arms of
+/// one bundle are compared.
+pub fn compare_terminal(analysis: &Analysis, names: (&str, &str), options: &TerminalOptions) -> String {
+    let title = match names {
+        (a, "") => clean(a),
+        (a, b) => clean(&format!("{b} against {a}")),
+    };
+    format!("{title}\n{}", body(analysis, options))
+}
+
+/// A comparison as one JSON document of schema `holdup.compare/1`.
+pub fn compare_json(analysis: &Analysis, names: (&str, &str)) -> String {
+    crate::data::pretty(&json!({
+        "schema": "holdup.compare/1",
+        "baseline": names.0,
+        "level": if names.1.is_empty() { None } else { Some(names.1) },
+        "findings": analysis.findings,
+        "comparisons": analysis.comparisons,
+    }))
+}

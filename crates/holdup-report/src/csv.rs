@@ -1,0 +1,73 @@
+//! Every trial's metrics as a table for other programs.
+
+use holdup_model::Analysis;
+use holdup_model::{Arm, BundleData, Measured, TrialStatus};
+
+/// Comma-separated values after RFC 4180, a row for each trial and metric, void trials included. A value that was
+/// not measured is an empty field, and `absent` says why.
+pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
+    let mut out = String::from(
+        "trial,session,block,position,attempt,state,void_reason,workload,arm,arm_label,replica,levels,\
+         begin_unix_ns,window_ns,metric,unit,value,absent\r\n",
+    );
+    for trial in &bundle.trials {
+        let arm = bundle.schedule.arms.iter().find(|a| a.id == trial.arm);
+        let workload = arm.map_or("", |a| a.workload.as_str());
+        let (state, reason) = match &trial.status {
+            TrialStatus::Done => ("done", ""),
+            TrialStatus::Void { reason } => ("void", reason.as_str()),
+        };
+        let begin = [
+            trial.seq.to_string(),
+            trial.session.to_string(),
+            trial.block.to_string(),
+            trial.position.to_string(),
+            trial.attempt.to_string(),
+            state.to_owned(),
+            field(reason),
+            field(workload),
+            trial.arm.to_string(),
+            field(arm.map_or("", |a| a.label.as_str())),
+            replica(arm).to_owned(),
+            field(&levels(arm)),
+            trial.window.map(|w| w.begin_unix_ns.to_string()).unwrap_or_default(),
+            trial.window.map(|w| w.length_ns.to_string()).unwrap_or_default(),
+        ]
+        .join(",");
+        let mut line = |metric: &str, unit: &str, value: &str, absent: &str| {
+            out.push_str(&format!("{begin},{},{},{value},{}\r\n", field(metric), field(unit), field(absent)));
+        };
+        for m in &trial.measurements {
+            let known = bundle.metrics.iter().find(|(w, k)| w == workload && k.id == m.metric);
+            let unit = known.map_or("", |(_, k)| k.unit.as_str());
+            match &m.value {
+                Measured::Value(v) => line(&m.metric, unit, &v.to_string(), ""),
+                Measured::Absent(why) => line(&m.metric, unit, "", why),
+            }
+        }
+        if trial.measurements.is_empty() {
+            line("", "", "", "the trial has no measurements");
+        }
+    }
+    out
+}
+
+fn replica(arm: Option<&Arm>) -> &'static str {
+    match arm.and_then(|a| a.replica) {
+        None => "",
+        Some(holdup_model::Replica::Same) => "same",
+        Some(holdup_model::Replica::Unobserved) => "unobserved",
+    }
+}
+
+fn levels(arm: Option<&Arm>) -> String {
+    let Some(arm) = arm else { return String::new() };
+    let all = arm.axes.iter().chain(&arm.factors);
+    all.map(|(name, level)| format!("{name}={}", level.label)).collect::<Vec<_>>().join(" ")
+}
+
+/// A field, quoted where RFC 4180 wants it. Text that a spreadsheet would take for a formula gets a quote before it.
+fn field(text: &str) -> String {
+    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}

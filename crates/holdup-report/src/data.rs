@@ -1,0 +1,61 @@
+//! The report as one JSON document.
+
+use holdup_model::{Analysis, BundleData, Measured, Trial, TrialStatus};
+use serde_json::{Value, json};
+
+/// A value as indented JSON with a newline at its end.
+pub(crate) fn pretty(value: &Value) -> String {
+    // `{:#}` of a `Value` is indented JSON and cannot fail.
+    format!("{value:#}\n")
+}
+
+/// The report as one JSON document of schema `holdup.report/1`. Histograms stay in the bundle; their quantiles
+/// are here.
+pub fn json(bundle: &BundleData, analysis: &Analysis) -> String {
+    pretty(&report(bundle, analysis))
+}
+
+pub(crate) fn report(bundle: &BundleData, analysis: &Analysis) -> Value {
+    json!({
+        "schema": "holdup.report/1",
+        "head": bundle.head,
+        "plan": bundle.plan,
+        "plan_source": bundle.plan_source,
+        "ending": bundle.ending,
+        "arms": bundle.schedule.arms,
+        "trials_planned": bundle.schedule.trials.len(),
+        "metrics": bundle.metrics.iter().map(|(workload, metric)| json!({"workload": workload, "metric": metric})).collect::<Vec<_>>(),
+        "collectors": bundle.collectors,
+        "environment": bundle.environment.iter().map(|(session, facts)| json!({"session": session, "facts": facts})).collect::<Vec<_>>(),
+        "log": bundle.log.iter().map(|(unix_ns, text)| json!({"at_unix_ns": unix_ns, "text": text})).collect::<Vec<_>>(),
+        "findings": analysis.findings,
+        "comparisons": analysis.comparisons,
+        "arm_summaries": analysis.arms,
+        "trials": bundle.trials.iter().map(trial).collect::<Vec<_>>(),
+    })
+}
+
+fn trial(t: &Trial) -> Value {
+    json!({
+        "seq": t.seq,
+        "session": t.session,
+        "block": t.block,
+        "position": t.position,
+        "arm": t.arm,
+        "attempt": t.attempt,
+        "void": match &t.status { TrialStatus::Done => None, TrialStatus::Void { reason } => Some(reason) },
+        "started_unix_ns": t.started_unix_ns,
+        "ended_unix_ns": t.ended_unix_ns,
+        "window": t.window,
+        "measurements": t.measurements.iter().map(|m| {
+            let absent = match &m.value { Measured::Absent(why) => Some(why), Measured::Value(_) => None };
+            json!({"metric": m.metric, "value": m.value.value(), "absent": absent})
+        }).collect::<Vec<_>>(),
+        "histograms": t.histograms.iter().map(|h| {
+            json!({"name": h.name, "count": h.histogram.count(), "clipped": h.histogram.clipped(), "mean_ns": h.histogram.mean_ns()})
+        }).collect::<Vec<_>>(),
+        "evidence": t.evidence,
+        "environment_moved": t.environment_moved,
+        "notes": t.notes,
+    })
+}

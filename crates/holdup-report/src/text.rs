@@ -1,0 +1,228 @@
+//! Numbers, lines and columns as a reader wants them.
+
+use holdup_model::Estimate;
+
+/// Foreign text on one line: control characters, which could move the cursor or fake a line, become spaces
+/// (white space) or `\u{..}` (all others).
+pub(crate) fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => out.push(' '),
+            // Bidirectional overrides reorder what follows them, so they are shown, not obeyed.
+            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                out.extend(c.escape_unicode());
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Columns that a text takes, for the scripts that a report is written in.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// `text` in lines of at most `width` columns: the first after `first`, the others after `rest`.
+/// A word that is longer than a line stands on its own line, whole, so that it can be copied.
+pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String {
+    let mut out = String::from(first);
+    let mut used = columns(first);
+    let mut fresh = true;
+    for word in clean(text).split(' ').filter(|w| !w.is_empty()) {
+        let need = columns(word);
+        if !fresh && used + 1 + need > width {
+            out.push('\n');
+            out.push_str(rest);
+            used = columns(rest);
+            fresh = true;
+        }
+        if !fresh {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += need;
+        fresh = false;
+    }
+    out.push('\n');
+    out
+}
+
+/// Whole digits in groups of three.
+fn grouped(digits: &str) -> String {
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A number with four significant digits: `98,565`, `1.234`, `0.01235`. Whole parts are never rounded.
+pub(crate) fn number(x: f64) -> String {
+    if x == 0.0 {
+        return "0".to_owned();
+    }
+    if !x.is_finite() || x.abs() >= 1e12 || x.abs() < 1e-6 {
+        return format!("{x:.3e}");
+    }
+    let digits = (3.0 - x.abs().log10().floor()).clamp(0.0, 9.0) as usize;
+    let text = format!("{x:.digits$}");
+    let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |t| ("-", t));
+    match text.split_once('.') {
+        Some((whole, rest)) => format!("{sign}{}.{rest}", grouped(whole)),
+        None => format!("{sign}{}", grouped(text)),
+    }
+}
+
+/// A share as percent: `1.5 %`, `12 %`, `0.035 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let p = share.abs() * 100.0;
+    let digits = match p {
+        _ if p >= 10.0 || p == 0.0 => 0,
+        _ if p >= 1.0 => 1,
+        _ if p >= 0.1 => 2,
+        _ => 3,
+    };
+    if p > 0.0 && p < 0.0005 { "<0.001 %".to_owned() } else { format!("{p:.digits$} %") }
+}
+
+/// A ratio with its interval: `×1.03 (1.01 to 1.05)`; as many decimals as the interval is worth, and enough that
+/// no end that is not 1 reads as 1.
+pub(crate) fn ratio(e: &Estimate) -> String {
+    let half = (e.high - e.low) / 2.0;
+    let wanted = if half > 0.0 { -half.log10().floor() } else { 3.0 };
+    let least = if e.value >= 10.0 {
+        0.0
+    } else if e.value >= 0.1 {
+        2.0
+    } else {
+        3.0
+    };
+    let mut digits = wanted.clamp(least, 6.0) as usize;
+    let reads_as_one = |x: f64, digits: usize| x != 1.0 && format!("{x:.digits$}") == format!("{:.digits$}", 1.0);
+    while digits < 6 && (reads_as_one(e.low, digits) || reads_as_one(e.high, digits)) {
+        digits += 1;
+    }
+    let show = |x: f64| if x.abs() >= 1e6 { format!("{x:.2e}") } else { format!("{x:.digits$}") };
+    format!("×{} ({} to {})", show(e.value), show(e.low), show(e.high))
+}
+
+/// A duration for people: `1 h 5 min`, `3 min 20 s`, `2.5 s`, `300 ms`.
+pub(crate) fn duration(ns: u64) -> String {
+    let s = ns as f64 / 1e9;
+    let whole = (s).round() as u64;
+    match ns {
+        0 => "0 s".to_owned(),
+        _ if s >= 3600.0 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+        _ if s >= 60.0 => format!("{} min {} s", whole / 60, whole % 60),
+        _ if s >= 1.0 => format!("{} s", number(s).trim_end_matches('0').trim_end_matches('.')),
+        _ if ns >= 1_000_000 => format!("{} ms", ns / 1_000_000),
+        _ if ns >= 1_000 => format!("{} us", ns / 1_000),
+        _ => format!("{ns} ns"),
+    }
+}
+
+/// A latency for people, from ns: `1.234 ms`.
+pub(crate) fn latency(ns: f64) -> String {
+    match ns.abs() {
+        n if n >= 1e9 => format!("{} s", number(ns / 1e9)),
+        n if n >= 1e6 => format!("{} ms", number(ns / 1e6)),
+        n if n >= 1e3 => format!("{} us", number(ns / 1e3)),
+        _ => format!("{} ns", number(ns)),
+    }
+}
+
+/// A moment in UTC, to the second: `2026-11-21 06:40:17 UTC`.
+///
+/// Days to dates after H. Hinnant, "chrono-compatible low-level date algorithms" (public domain).
+pub(crate) fn moment(unix_ns: i64) -> String {
+    let seconds = unix_ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let day = doy - (153 * mp + 2) / 5 + 1;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    let year = yoe + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second % 3600 / 60, second % 60)
+}
+
+/// A command as a POSIX shell reads it: words with anything unusual stand in single quotes.
+pub(crate) fn shell(words: &[String]) -> String {
+    let plain = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c));
+    let quoted = |w: &String| if plain(w) { w.clone() } else { format!("'{}'", w.replace('\'', r"'\''")) };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// `1 trial`, `2 trials`.
+pub(crate) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// Rows in columns: the first to the left, the others to the right, two spaces between.
+/// A row of one cell is a line of its own and widens nothing. `left` names further columns set to the left.
+pub(crate) fn align(rows: &[Vec<String>], left: &[usize], indent: &str) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows.iter().filter(|r| r.len() > 1) {
+        for (i, cell) in row.iter().enumerate() {
+            match widths.get_mut(i) {
+                Some(w) => *w = (*w).max(columns(cell)),
+                None => widths.push(columns(cell)),
+            }
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::from(indent);
+        for (i, cell) in row.iter().enumerate() {
+            let pad = if row.len() == 1 { 0 } else { widths[i].saturating_sub(columns(cell)) };
+            if i > 0 {
+                line.push_str("  ");
+            }
+            let is_left = i == 0 || left.contains(&i);
+            if !is_left {
+                line.push_str(&" ".repeat(pad));
+            }
+            line.push_str(cell);
+            if is_left {
+                line.push_str(&" ".repeat(pad));
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_read_well() {
+        let check = |got: String, expect: &str| assert_eq!(got, expect);
+        check(number(98_565.4), "98,565");
+        check(number(-1234.5), "-1,234");
+        check(number(0.012_345_6), "0.01235");
+        check(number(0.0), "0");
+        check(duration(200_000_000_000), "3 min 20 s");
+        check(duration(2_500_000_000), "2.5 s");
+        check(duration(10_000_000_000), "10 s");
+        check(duration(3_900_000_000_000), "1 h 5 min");
+        check(latency(1_234_000.0), "1.234 ms");
+        check(moment(0), "1970-01-01 00:00:00 UTC");
+        check(moment(1_709_164_800_000_000_000), "2024-02-29 00:00:00 UTC");
+        check(moment(-1), "1969-12-31 23:59:59 UTC");
+        check(shell(&["a".into(), "b c".into(), "it's".into()]), r"a 'b c' 'it'\''s'");
+        check(clean("a\u{1b}[31m\nb\u{202e}"), "a\\u{1b}[31m b\\u{202e}");
+        check(wrap("one two three", 8, "- ", "  "), "- one\n  two\n  three\n");
+    }
+}
