@@ -7,28 +7,28 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A fresh folder with its own state, removed at the end.
-pub struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // /tmp itself, because an unprivileged PostgreSQL must be able to reach what lies below it.
         Place { folder: tempfile::Builder::new().prefix("holdup-test-").tempdir_in("/tmp").expect("a folder in /tmp") }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, text).expect("a file in a fresh folder");
         path
     }
 
     /// The binary, with this folder as its working directory and its state kept here.
-    pub fn holdup(&self, args: &[&str]) -> Command {
+    pub(crate) fn holdup(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_holdup"));
         command
             .args(args)
@@ -39,17 +39,17 @@ impl Place {
         command
     }
 
-    pub fn output(&self, args: &[&str]) -> Output {
+    pub(crate) fn output(&self, args: &[&str]) -> Output {
         self.holdup(args).output().expect("the binary starts")
     }
 
-    pub fn start(&self, args: &[&str]) -> Child {
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
         self.holdup(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
     }
 
     /// Runs and expects an exit code; gives stdout and stderr.
     #[track_caller]
-    pub fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
+    pub(crate) fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
         let output = self.output(args);
         let (out, err) = texts(&output);
         assert_eq!(output.status.code(), Some(code), "holdup {args:?}\nstdout: {out}\nstderr: {err}");
@@ -57,13 +57,13 @@ impl Place {
     }
 }
 
-pub fn texts(output: &Output) -> (String, String) {
+pub(crate) fn texts(output: &Output) -> (String, String) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// Waits until something holds, or fails with what was waited for.
 #[track_caller]
-pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < Duration::from_secs(120), "waited two minutes for {what}");
@@ -72,24 +72,24 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Sends a signal to a child that this test started.
-pub fn signal(child: &Child, signal: rustix::process::Signal) {
+pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, signal).expect("the child is there");
 }
 
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// The number of trials in a bundle, or `None` while it cannot be read.
-pub fn trials_in(place: &Place, bundle: &str) -> Option<usize> {
+pub(crate) fn trials_in(place: &Place, bundle: &str) -> Option<usize> {
     let output = place.output(&["list", "trials", bundle, "--json"]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
     Some(document.get("members")?.as_array()?.len())
 }
 
 /// Processes whose command line mentions a path: what a run left behind.
-pub fn processes_with(path: &Path) -> Vec<String> {
+pub(crate) fn processes_with(path: &Path) -> Vec<String> {
     let needle = path.display().to_string();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("a /proc").flatten() {
