@@ -16,7 +16,8 @@ const base: Plot.PlotOptions = { marginLeft: 60, marginBottom: 40, height: 320, 
 /** Metrics with their intervals, over the numeric axis or, without one, arm by arm. */
 export function curves(report: Report): Chart[] {
   const charts: Chart[] = [];
-  for (const { workload, metric } of report.metrics) {
+  const rank = (m: Report["metrics"][number]) => (isPrimary(report, m.workload, m.metric.id) ? 0 : 1);
+  for (const { workload, metric } of [...report.metrics].sort((a, b) => rank(a) - rank(b))) {
     if (!isPrimary(report, workload, metric.id) && !metric.id.startsWith("latency")) continue;
     const axis = numericAxis(report, workload);
     const points = report.arms.filter((a) => a.workload === workload).flatMap((arm) => {
@@ -77,7 +78,7 @@ function quantiles(report: Report) {
 // A point 1 - 1/x of the way to 100 %: 1 is p0, 10 is p90, 100 is p99.
 const percentile = (odds: number) => `p${Number((100 * (1 - 1 / odds)).toFixed(4))}`;
 const odds: Plot.ScaleOptions = {
-  type: "log", label: "percentile", ticks: [1, 2, 10, 100, 1000, 10000], tickFormat: percentile,
+  type: "log", label: "percentile", ticks: [2, 10, 100, 1000, 10000], tickFormat: percentile,
 };
 
 /** Latency at each percentile, an arm a line; hollow dots are thin. */
@@ -117,6 +118,7 @@ export function shift(report: Report): Chart[] {
         marks: [
           Plot.ruleY([1], { strokeDasharray: "4 3" }),
           Plot.lineY(points, { x: "odds", y: "shift", stroke: "name" }),
+          Plot.dot(points, { x: "odds", y: "shift", stroke: "name", fill: (p) => (p.thin ? "var(--bg)" : p.name), r: 2.5 }),
           Plot.tip(points, Plot.pointer({ x: "odds", y: "shift", title })),
         ],
       },

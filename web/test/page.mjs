@@ -38,8 +38,7 @@ test("hovering shows a tip with a value", async () => {
   const { page } = await open();
   for (const chart of await page.locator(".chart").all()) {
     await chart.scrollIntoViewIfNeeded();
-    const plot = chart.locator("svg").last();
-    const box = await plot.boundingBox();
+    const box = await chart.locator("svg circle, svg [aria-label=dot] path").first().boundingBox();
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
     await page.mouse.move(box.x + box.width / 2 + 3, box.y + box.height / 2);
     await chart.locator('[aria-label="tip"] text').first().waitFor({ timeout: 5000 });

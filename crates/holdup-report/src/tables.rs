@@ -29,7 +29,8 @@ pub(crate) fn sides(contrast: &Contrast) -> (String, String) {
 
 /// `clients=2, mode=simple`; `all cells` when pooled.
 pub(crate) fn cell(c: &Comparison) -> String {
-    if c.pooled {
+    // Only a row for several cells has no means of its own.
+    if c.pooled && c.baseline.is_none() && c.level.is_none() {
         return "all cells".to_owned();
     }
     let named: Vec<String> = c.cell.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -129,5 +130,5 @@ fn rank(contrast: &Contrast) -> u8 {
 }
 
 /// What the signs mean, in one line.
-pub(crate) const LEGEND: &str = "≠ different (the 95 % interval excludes 1)   = equivalent within the margin   \
-                                 ~ undecided   ×R (L to H) ratio to the baseline with its interval";
+pub(crate) const LEGEND: &str = "≠ different: the 95 % interval excludes 1; = equivalent: within the margin; ~ undecided. \
+                                 ×R (L to H): ratio to the baseline with its interval; – not measured, or not one number.";

@@ -88,7 +88,12 @@ pub(crate) fn percent(share: f64) -> String {
         _ if p >= 0.1 => 2,
         _ => 3,
     };
-    if p > 0.0 && p < 0.0005 { "<0.001 %".to_owned() } else { format!("{p:.digits$} %") }
+    if p > 0.0 && p < 0.0005 {
+        return "<0.001 %".to_owned();
+    }
+    let text = format!("{p:.digits$}");
+    let text = if digits > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} %")
 }
 
 /// A ratio with its interval: `×1.03 (1.01 to 1.05)`; as many decimals as the interval is worth, and enough that
@@ -120,7 +125,7 @@ pub(crate) fn duration(ns: u64) -> String {
         0 => "0 s".to_owned(),
         _ if s >= 3600.0 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
         _ if s >= 60.0 => format!("{} min {} s", whole / 60, whole % 60),
-        _ if s >= 1.0 => format!("{} s", number(s).trim_end_matches('0').trim_end_matches('.')),
+        _ if s >= 1.0 => format!("{} s", (s * 10.0).round() / 10.0),
         _ if ns >= 1_000_000 => format!("{} ms", ns / 1_000_000),
         _ if ns >= 1_000 => format!("{} us", ns / 1_000),
         _ => format!("{ns} ns"),
