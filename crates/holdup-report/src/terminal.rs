@@ -120,7 +120,7 @@ fn table(group: &Group<'_>, options: &TerminalOptions) -> String {
         let shown: Vec<&&Comparison> =
             comparisons.iter().filter(|c| c.primary || c.pooled || comparisons.len() == 1).collect();
         cells_left_out |= shown.len() < comparisons.len();
-        if let (1, [only]) = (comparisons.len(), shown.as_slice()) {
+        if let [only] = shown.as_slice() {
             head.truncate(1);
             if i == 0 {
                 rows.push(vec![String::new(), baseline.clone(), level.clone(), "ratio".to_owned(), String::new()]);
@@ -138,7 +138,7 @@ fn table(group: &Group<'_>, options: &TerminalOptions) -> String {
     };
     let mut foot = format!("{floor}, margin ±{}", text::percent(group.margin));
     if cells_left_out {
-        foot.push_str("; the other metrics' cells are in the page and the JSON");
+        foot.push_str("; other metrics over all cells, which the page and the JSON hold");
     }
     out.push_str(&wrap(&foot, options.columns(), "  ", "  "));
     out
