@@ -138,7 +138,7 @@ fn table(group: &Group<'_>, options: &TerminalOptions) -> String {
     };
     let mut foot = format!("{floor}, margin ±{}", text::percent(group.margin));
     if cells_left_out {
-        foot.push_str("; other metrics over all cells, which the page and the JSON hold");
+        foot.push_str("; other metrics are pooled: see page or JSON for cells");
     }
     out.push_str(&wrap(&foot, options.columns(), "  ", "  "));
     out
