@@ -1,4 +1,5 @@
 //! Every collector over captured trees and real processes.
+#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
 use holdup_evidence::{CollectContext, Collector, Subject, collectors};
 use holdup_host::Host;
@@ -233,7 +234,7 @@ fn a_captured_tree_gives_the_differences_of_its_counters() {
     ] {
         put(root.path(), path, text.as_bytes());
     }
-    let seen: Vec<Collected> = running.into_iter().map(|r| r.stop()).collect();
+    let seen: Vec<Collected> = running.into_iter().map(holdup_evidence::Collecting::stop).collect();
     let of = |id: &str| seen.iter().find(|c| c.collector == id).expect("collected");
     assert_eq!(labelled(of("cpu"), "cpu_share", "user"), Some(0.5));
     assert_eq!(labelled(of("cpu"), "cpu_share", "steal"), Some(0.1));

@@ -9,6 +9,7 @@ mod compare;
 mod csv;
 mod data;
 mod dry_run;
+mod evidence;
 pub mod formats;
 mod markdown;
 mod page;

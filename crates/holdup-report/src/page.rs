@@ -1,9 +1,10 @@
 //! The page: one file, no network, verdicts and tables without a script, charts with one.
 
+use crate::evidence;
 use crate::tables;
 use crate::text;
 use askama::Template;
-use holdup_model::outcome::ArmSummary;
+use holdup_model::outcome::{ArmSummary, FindingVerdict};
 use holdup_model::{Analysis, Availability, BundleData, Finding, TrialStatus};
 
 /// The bundled script, made from `web/` by `node build.mjs`.
@@ -12,6 +13,23 @@ const SCRIPT: &str = include_str!("../assets/report.js");
 struct Note<'a> {
     kind: &'static str,
     finding: &'a Finding,
+}
+
+/// A finding at the top, with its answer in a word.
+struct Headline<'a> {
+    answer: &'static str,
+    class: &'static str,
+    finding: &'a Finding,
+}
+
+fn headline(finding: &Finding) -> Headline<'_> {
+    let (answer, class) = match finding.verdict {
+        FindingVerdict::Supported => ("different", "different"),
+        FindingVerdict::Refuted => ("no difference", "equivalent"),
+        FindingVerdict::Undecided => ("undecided", "undecided"),
+        FindingVerdict::Skipped => ("not measured", "undecided"),
+    };
+    Headline { answer, class, finding }
 }
 
 struct Table {
@@ -37,7 +55,8 @@ struct Page<'a> {
     when: String,
     memory: String,
     command: String,
-    headlines: Vec<&'a Finding>,
+    headlines: Vec<Headline<'a>>,
+    evidence: Vec<evidence::Table>,
     notes: Vec<Note<'a>>,
     tables: Vec<Table>,
     arms: Vec<ArmRows>,
@@ -58,7 +77,8 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
         when: text::moment(bundle.head.created_unix_ns),
         memory: crate::terminal::memory(bundle.head.machine.memory_bytes),
         command: text::clean(&text::shell(&bundle.head.command)),
-        headlines: analysis.findings.iter().filter(|f| f.headline).collect(),
+        headlines: analysis.findings.iter().filter(|f| f.headline).map(headline).collect(),
+        evidence: evidence::tables(bundle, analysis),
         notes: notes(analysis),
         tables: tables::groups(analysis).iter().map(table).collect(),
         arms: analysis.arms.iter().map(|s| arm(bundle, s)).collect(),

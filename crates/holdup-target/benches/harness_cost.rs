@@ -1,10 +1,10 @@
 //! What the harness with its default collectors costs pgbench:
-//! `cargo bench -p holdup-target --bench harness_cost [-- PAIRS]`.
+//! `cargo bench -p holdup-target --bench harness_cost [-- BLOCKS]`.
 //!
-//! One PostgreSQL, select-only, prepared, 32 clients. Each pair is pgbench alone and a whole trial of the
-//! harness (log of every transaction, facts, every default collector), in random order, 10 s each. Both sides
-//! are compared by the throughput that pgbench itself prints for its whole run. The answer is the ratio with
-//! its 95 % interval over the pairs.
+//! One PostgreSQL, select-only, prepared, 32 clients. Each block holds, in random order, 10 s each: pgbench
+//! alone; a whole trial of the harness (log of every transaction, facts, every default collector); the same
+//! without collectors. All are compared by the throughput that pgbench itself prints for its whole run. The
+//! answer is a ratio with its 95 % interval over the blocks.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -14,9 +14,9 @@
 use holdup_host::Host;
 use holdup_model::plan::{Layout, StopRule};
 use holdup_model::progress::Silent;
-use holdup_model::{Arm, Design, Parameters, Plan, Schedule, TrialSpec, WorkloadUse};
+use holdup_model::{Arm, Design, Parameters, Plan, Replica, Schedule, TrialSpec, WorkloadUse};
 use holdup_stats::{BlockPair, ratio_paired};
-use holdup_target::SessionRequest;
+use holdup_target::{Session, SessionRequest};
 use holdup_workloads::postgres::find::{Need, Places};
 use holdup_workloads::postgres::{Binaries, Cluster, ClusterOptions};
 use holdup_workloads::{Cancel, PostgresOptions};
@@ -28,7 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const WINDOW_NS: u64 = 9_000_000_000;
 
 fn main() {
-    let pairs = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(20);
+    let blocks: u32 = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(20);
     let host = Host::real();
     let bin = Binaries::find(&Places::of_this_host(None), Need::Server).unwrap();
     let workdir = std::env::temp_dir();
@@ -37,7 +37,7 @@ fn main() {
     client(&cluster, "pgbench", &["-i", "-q", "-s", "10"]);
 
     let plan = plan();
-    let schedule = Schedule { arms: vec![arm()], trials: Vec::new() };
+    let schedule = Schedule { arms: vec![arm(0, None), arm(1, Some(Replica::Unobserved))], trials: Vec::new() };
     let postgres = PostgresOptions { bin: None, url: Some(cluster.connection_string_for("postgres")) };
     let request = SessionRequest {
         host: &host,
@@ -49,32 +49,37 @@ fn main() {
     };
     let mut session = holdup_target::find("local").unwrap().open(&request, &mut Silent).unwrap();
     let mut random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
-    let mut measured = Vec::new();
-    for pair in 0..pairs {
+    let mut measured: Vec<[f64; 3]> = Vec::new();
+    for block in 0..blocks {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let mut alone = 0.0;
-        if random >> 31 == 0 {
-            alone = bare(&cluster);
-        }
-        let spec = TrialSpec { seq: pair, session: 0, block: pair, position: 0, arm: 0 };
-        let draft = session.trial(&schedule.arms[0], &spec, u64::from(pair));
-        assert!(draft.problem.is_none(), "{:?}", draft.problem);
-        let with = draft.trial.metric("pgbench_tps").unwrap();
+        let mut order = [0, 1, 2];
+        order.rotate_left((random >> 29) as usize % 3);
         if random >> 31 == 1 {
-            alone = bare(&cluster);
+            order.swap(0, 1);
         }
-        let cost_ns: u64 = draft.trial.evidence.iter().map(|c| c.cost.cpu_ns).sum();
+        let mut tps = [0.0; 3];
+        for variant in order {
+            tps[variant] = match variant {
+                0 => bare(&cluster),
+                _ => in_harness(session.as_mut(), &schedule.arms[variant - 1], block),
+            };
+        }
         println!(
-            "pair {pair}: alone {alone:.0} tps, in the harness {with:.0} tps, collectors' own CPU {} us",
-            cost_ns / 1000
+            "block {block}: alone {:.0}, in the harness {:.0}, without collectors {:.0} tps",
+            tps[0], tps[1], tps[2]
         );
-        measured.push(BlockPair { session: 0, block: pair, a: alone, b: with });
+        measured.push(tps);
     }
-    let ratio = ratio_paired(&measured, 0.95).unwrap();
-    println!(
-        "throughput in the harness / alone: {:.4} ({:.4} to {:.4}), {} pairs",
-        ratio.value, ratio.low, ratio.high, ratio.n
-    );
+    for (what, a, b) in
+        [("harness / alone", 0, 1), ("harness without collectors / alone", 0, 2), ("collectors / without", 2, 1)]
+    {
+        let pairs: Vec<BlockPair> = (0..blocks)
+            .zip(&measured)
+            .map(|(block, tps)| BlockPair { session: 0, block, a: tps[a], b: tps[b] })
+            .collect();
+        let ratio = ratio_paired(&pairs, 0.95).unwrap();
+        println!("{what}: {:.4} ({:.4} to {:.4}), {} blocks", ratio.value, ratio.low, ratio.high, ratio.n);
+    }
     session.close().unwrap();
 }
 
@@ -118,15 +123,22 @@ fn plan() -> Plan {
     }
 }
 
-fn arm() -> Arm {
+fn arm(id: u32, replica: Option<Replica>) -> Arm {
     Arm {
-        id: 0,
-        label: "pgbench".to_owned(),
+        id,
+        label: format!("pgbench {id}"),
         workload: "pgbench".to_owned(),
         axes: BTreeMap::new(),
         factors: BTreeMap::new(),
-        replica: None,
+        replica,
     }
+}
+
+fn in_harness(session: &mut dyn Session, arm: &Arm, block: u32) -> f64 {
+    let spec = TrialSpec { seq: block, session: 0, block, position: 0, arm: arm.id };
+    let draft = session.trial(arm, &spec, u64::from(block));
+    assert!(draft.problem.is_none(), "{:?}", draft.problem);
+    draft.trial.metric("pgbench_tps").unwrap()
 }
 
 /// pgbench alone: its own figure.

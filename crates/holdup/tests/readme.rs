@@ -1,0 +1,57 @@
+//! Every `holdup …` line of the README is accepted: runs are planned, the others work on a real bundle.
+
+mod common;
+
+use common::{Place, texts};
+
+const README: &str = include_str!("../../../README.md");
+
+/// The words of a shell line up to a comment; the README uses no quotes.
+fn words(line: &str) -> Vec<&str> {
+    let line = line.split(" #").next().unwrap_or(line);
+    line.split_ascii_whitespace().skip(1).collect()
+}
+
+#[test]
+fn every_line_of_the_readme_is_accepted() {
+    let place = Place::new();
+    place.expect(
+        0,
+        &[
+            "run",
+            "lock-contention",
+            "--threads",
+            "1",
+            "--algorithm",
+            "tas,ticket",
+            "--duration",
+            "50ms",
+            "--warmup",
+            "0s",
+            "--blocks",
+            "2",
+            "--wait",
+            "10m",
+            "--quiet",
+            "--out",
+            "a.holdup",
+        ],
+    );
+    std::fs::create_dir(place.path("plans")).expect("a folder");
+    place.write("plans/demo.toml", include_str!("../../../plans/demo.toml"));
+    let lines: Vec<&str> =
+        README.lines().filter_map(|l| l.strip_prefix("    ")).filter(|l| l.starts_with("holdup ")).collect();
+    assert!(lines.len() >= 8, "the README shows how to use it: {lines:?}");
+    for line in lines {
+        let mut args = words(line);
+        if args[0] == "run" && !args.contains(&"--dry-run") {
+            args.insert(1, "--dry-run");
+        }
+        let output = place.output(&args);
+        let (out, err) = texts(&output);
+        // 3: this host cannot run it (no PostgreSQL, not root), which is an answer; 1: compare found a difference.
+        let code = output.status.code();
+        let accepted = code == Some(0) || code == Some(3) || (args[0] == "compare" && code == Some(1));
+        assert!(accepted, "{line}\n{code:?}\n{out}\n{err}");
+    }
+}
