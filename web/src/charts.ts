@@ -18,7 +18,8 @@ export function curves(report: Report): Chart[] {
   const charts: Chart[] = [];
   const rank = (m: Report["metrics"][number]) => (isPrimary(report, m.workload, m.metric.id) ? 0 : 1);
   for (const { workload, metric } of [...report.metrics].sort((a, b) => rank(a) - rank(b))) {
-    if (!isPrimary(report, workload, metric.id) && !metric.id.startsWith("latency")) continue;
+    // The other percentiles have a chart of their own; here they would only push it out of sight.
+    if (!isPrimary(report, workload, metric.id) && !/^(latency|acquire)_(mean|p99)_/.test(metric.id)) continue;
     const axis = numericAxis(report, workload);
     const points = report.arms.filter((a) => a.workload === workload).flatMap((arm) => {
       const of = report.arm_summaries.find((s) => s.arm === arm.id)?.metrics.find((m) => m.metric === metric.id);

@@ -36,6 +36,8 @@ const SQL: &str = "SELECT CASE WHEN wait_event IS NULL THEN 'CPU' ELSE wait_even
                    AND application_name NOT IN ('holdup', 'holdup collector') AND (state = 'active' OR wait_event IS NOT NULL \
                    OR state LIKE 'idle in transaction%') GROUP BY 1";
 
+const MAY_SEE: &str = "SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')";
+
 /// The name of the sampling connection; the query leaves it out, and `holdup`, which the workload's own has.
 const APPLICATION_NAME: &str = "holdup collector";
 
@@ -155,6 +157,13 @@ impl Collector for WaitEvents {
         let mut config: postgres::Config = server.parse().map_err(|e: postgres::Error| failed(e.to_string()))?;
         config.application_name(APPLICATION_NAME);
         let mut client = config.connect(NoTls).map_err(|e| failed(e.to_string()))?;
+        // Without this role other users' backends look like nothing at all, and absent is not zero.
+        let may_see: bool =
+            client.query_one(MAY_SEE, &[]).and_then(|row| row.try_get(0)).map_err(|e| failed(e.to_string()))?;
+        if !may_see {
+            return Err(failed("the server's role may not see other users' backends".to_owned())
+                .hint("GRANT pg_read_all_stats TO the role of --pg"));
+        }
         let statement = client.prepare(SQL).map_err(|e| failed(e.to_string()))?;
         let end = Arc::new(AtomicBool::new(false));
         let asked = end.clone();
