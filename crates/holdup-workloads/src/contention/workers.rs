@@ -80,10 +80,10 @@ impl Workers {
 
     /// Why the trial is void, when a worker has ended although nobody told it to.
     pub(crate) fn failed(&mut self) -> Option<String> {
-        if let Some(index) = self.region.slots().position(|s| s.ending.load(Ordering::Acquire) == ending::STUCK) {
-            return Some(format!("worker {index} gave up: its lock was stuck"));
+        if let Some(why) = self.stuck() {
+            return Some(why);
         }
-        match &mut self.crew {
+        let ended = match &mut self.crew {
             Crew::Threads(threads) => {
                 threads.iter().position(JoinHandle::is_finished).map(|index| format!("thread {index} ended early"))
             }
@@ -92,7 +92,15 @@ impl Workers {
                 let (index, pid) = children.swap_remove(place);
                 Some(format!("worker {index} (pid {}) {}", pid.as_raw_nonzero(), in_words(status)))
             }
-        }
+        };
+        // A worker that gave up between the two looks has said so before it ended.
+        ended.map(|early| self.stuck().unwrap_or(early))
+    }
+
+    /// The worker whose lock gave up by its own rule, if one did.
+    fn stuck(&self) -> Option<String> {
+        let index = self.region.slots().position(|s| s.ending.load(Ordering::Acquire) == ending::STUCK)?;
+        Some(format!("worker {index} gave up: its lock was stuck"))
     }
 
     /// Tells all workers to end and waits until they have. `hurry` asks whether processes should be killed at once.
