@@ -10,7 +10,7 @@ const out = join(web, "../crates/holdup-report/assets/report.js");
 function sources() {
   const under = readdirSync(join(web, "src"), { recursive: true, withFileTypes: true })
     .filter((e) => e.isFile())
-    .map((e) => relative(web, join(e.parentPath, e.name)).split(sep).join("/"));
+    .map((e) => relative(web, join(e.parentPath ?? e.path, e.name)).split(sep).join("/"));
   return [...under, "package.json", "package-lock.json", "build.mjs"].sort((a, b) =>
     Buffer.compare(Buffer.from(a), Buffer.from(b)),
   );

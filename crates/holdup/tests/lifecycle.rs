@@ -45,6 +45,20 @@ fn a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering() {
     let (json, _) = place.expect(0, &["report", "l.holdup", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&json).expect("one JSON document");
     assert!(document["schema"].as_str().is_some_and(|s| s.starts_with("holdup.report/")));
+    // Every document that is printed has a schema that can be printed.
+    for args in [
+        vec!["report", "l.holdup", "--json"],
+        vec!["verify", "l.holdup", "--json"],
+        vec!["list", "trials", "l.holdup", "--json"],
+    ] {
+        let document: serde_json::Value = serde_json::from_str(&place.expect(0, &args).0).expect("one JSON document");
+        let id = document["schema"].as_str().expect("a schema").to_owned();
+        let schema: serde_json::Value =
+            serde_json::from_str(&place.expect(0, &["list", "schemas", &id]).0).expect("a JSON Schema");
+        for key in schema["required"].as_array().expect("required keys") {
+            assert!(document.get(key.as_str().expect("a name")).is_some(), "{id} has no {key}");
+        }
+    }
     let compared = place.output(&["compare", "l.holdup", "--json"]);
     assert!(matches!(compared.status.code(), Some(0 | 1 | 3)), "{:?}", texts(&compared));
     // The saved plan says the same as the command line.
