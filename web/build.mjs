@@ -33,11 +33,33 @@ if (process.argv.includes("--check")) {
   }
   process.exit(stale ? 1 : 0);
 }
+
+/** The licence notices of what is bundled: each text once, with the packages that it holds for. */
+function notices(inputs) {
+  const packages = new Set();
+  for (const path of inputs) {
+    const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path);
+    if (found) packages.add(found[1]);
+  }
+  const texts = new Map();
+  for (const name of [...packages].sort()) {
+    const folder = join(web, "node_modules", name);
+    const file = readdirSync(folder).find((f) => /^licen[cs]e(\.|$)/i.test(f));
+    if (!file) throw new Error(`${name} has no licence file`);
+    const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const text = readFileSync(join(folder, file), "utf8").replace(/\r/g, "").replaceAll("*/", "* /").trim();
+    texts.set(text, [...(texts.get(text) ?? []), `${name} ${version}`]);
+  }
+  return `/*\n${[...texts].map(([text, names]) => `${names.join(", ")}:\n\n${text}`).join("\n\n----\n\n")}\n*/\n`;
+}
+
 const { build } = await import("esbuild");
 const result = await build({
   entryPoints: [join(web, "src/main.ts")],
-  bundle: true, minify: true, write: false, format: "iife", target: "es2022", charset: "ascii", legalComments: "inline",
+  bundle: true, minify: true, write: false, format: "iife", target: "es2022", charset: "ascii", legalComments: "inline", metafile: true,
 });
 // The script stands inside a page, where these would end it or start a comment.
 const text = result.outputFiles[0].text.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
-writeFileSync(out, head + text);
+const [output] = Object.values(result.metafile.outputs);
+const bundled = Object.entries(output.inputs).filter(([, input]) => input.bytesInOutput > 0).map(([path]) => path);
+writeFileSync(out, head + notices(bundled) + text);

@@ -1,54 +1,83 @@
-// Draws the charts into the page, again whenever its width or colour scheme changes.
+// Draws the charts into the page, again whenever their width changes. Colours follow the page by style sheet.
 
 import * as Plot from "@observablehq/plot";
-import { curves, order, percentiles, shift, type Chart } from "./charts";
-import { read, type Report } from "./data";
+import { KINDS, swatch } from "./charts";
+import { read, type Page } from "./data";
+import { download, figure } from "./save";
 
-const KINDS: Record<string, (report: Report) => Chart[]> = { curves, percentiles, shift, order };
-
-function save(figure: Element, title: string) {
-  const all = [...figure.querySelectorAll("svg")];
-  const svg = all.reduce((a, b) => (b.clientWidth * b.clientHeight > a.clientWidth * a.clientHeight ? b : a));
-  const copy = svg.cloneNode(true) as SVGSVGElement;
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  const style = getComputedStyle(document.body);
-  // A file has no page around it that would give colours to text and tips.
-  copy.setAttribute("style", `color:${style.color};background:${style.backgroundColor};--bg:${style.backgroundColor};` +
-    "--plot-background:#fff;font-family:system-ui,sans-serif");
-  const url = URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" }));
-  const link = Object.assign(document.createElement("a"), { href: url, download: `${title.replace(/[^\w.-]+/g, "-")}.svg` });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
+/** The series that a chart shows; none where colour means something else. */
+function legendOf(data: unknown): number[] {
+  const points = (data as { points?: { series?: number }[] }).points ?? [];
+  return [...new Set(points.flatMap((p) => (p.series === undefined ? [] : [p.series])))].sort((a, b) => a - b);
 }
 
-function draw(report: Report) {
-  for (const place of document.querySelectorAll<HTMLElement>("figure[data-chart]")) {
-    const width = Math.max(280, place.parentElement?.clientWidth ?? 640);
-    const charts = KINDS[place.dataset["chart"] ?? ""]?.(report) ?? [];
-    place.replaceChildren(...charts.map(({ title, options }) => {
-      const box = document.createElement("div");
-      box.className = "chart";
-      const caption = document.createElement("figcaption");
-      const button = Object.assign(document.createElement("button"), { type: "button", textContent: "save as SVG" });
-      caption.append(`${title} `, button);
-      const plot = Plot.plot({ ...options, width, ariaLabel: title, style: { background: "none", "--plot-background": "var(--bg)" } as never });
-      button.addEventListener("click", () => save(box, title));
-      box.append(caption, plot);
-      return box;
-    }));
+/** The drawing itself among the figure's parts, which may have a legend with small ones of its own. */
+function drawingIn(place: Element): SVGSVGElement | null {
+  const all = [...place.querySelectorAll("svg")];
+  return all.sort((a, b) => Number(b.getAttribute("height")) - Number(a.getAttribute("height")))[0] ?? null;
+}
+
+function draw(page: Page, chart: HTMLElement): void {
+  const place = chart.querySelector<HTMLElement>(".plot");
+  const data = page.charts[chart.dataset["chart"] ?? ""];
+  const kind = KINDS[chart.dataset["kind"] ?? ""];
+  const title = chart.querySelector("figcaption > span")?.textContent ?? "";
+  if (!place || !kind || data === undefined) return;
+  const width = Math.max(260, Math.floor(place.clientWidth));
+  if (place.dataset["width"] === String(width)) return;
+  place.dataset["width"] = String(width);
+  const plot = Plot.plot({ ...kind(page, data as never, width), ariaLabel: title });
+  plot.style.margin = "0";
+  place.replaceChildren(plot);
+}
+
+function prepare(page: Page, chart: HTMLElement): void {
+  const caption = chart.querySelector("figcaption");
+  if (!caption) return;
+  const title = caption.textContent?.trim() ?? "";
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "save", textContent: "save as SVG" });
+  button.setAttribute("aria-label", `save as SVG: ${title}`);
+  const words = Object.assign(document.createElement("span"), { textContent: title });
+  caption.replaceChildren(words);
+  chart.querySelector(".foot")?.append(button);
+  button.addEventListener("click", () => {
+    const drawing = drawingIn(chart.querySelector(".plot") ?? chart);
+    const whole = [chart.dataset["context"] ?? "", title].filter(Boolean).join(": ");
+    if (drawing) download(whole, figure(page, whole, drawing, legendOf(page.charts[chart.dataset["chart"] ?? ""]), swatch));
+  });
+}
+
+function legends(page: Page): void {
+  for (const place of document.querySelectorAll<HTMLElement>(".legend")) {
+    for (const i of (place.dataset["series"] ?? "").trim().split(/\s+/).filter(Boolean).map(Number)) {
+      const entry = document.createElement("span");
+      entry.append(swatch(page, i), page.series[i]?.name ?? "");
+      place.append(entry);
+    }
   }
 }
 
-const report = read();
-if (report) {
-  let last = 0;
-  const again = () => {
-    if (document.body.clientWidth !== last) {
-      last = document.body.clientWidth;
-      draw(report);
-    }
+/** Opens what holds the target of a link, and all for print. */
+function openDetails(): void {
+  const reveal = () => {
+    const target = location.hash.length > 1 ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
+    for (let at = target?.closest("details"); at; at = at.parentElement?.closest("details")) at.open = true;
+    target?.scrollIntoView({ block: "center" });
   };
-  new ResizeObserver(() => requestAnimationFrame(again)).observe(document.body);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(report));
-  again();
+  const shut = [...document.querySelectorAll<HTMLDetailsElement>("details.numbers")];
+  shut.forEach((d) => (d.open = false));
+  addEventListener("hashchange", reveal);
+  addEventListener("beforeprint", () => shut.forEach((d) => (d.open = true)));
+  if (location.hash) reveal();
+}
+
+const page = read();
+if (page) {
+  openDetails();
+  legends(page);
+  const charts = [...document.querySelectorAll<HTMLElement>("figure.chart")];
+  charts.forEach((chart) => prepare(page, chart));
+  const all = () => charts.forEach((chart) => draw(page, chart));
+  new ResizeObserver(() => requestAnimationFrame(all)).observe(document.body);
+  all();
 }

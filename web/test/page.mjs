@@ -1,4 +1,4 @@
-// Drives a rendered page (HOLDUP_PAGE) in Chromium: charts, tips, saved files, widths, no script, no network.
+// Drives a rendered page (HOLDUP_PAGE) in Chromium: charts, tips, saved files, widths, contrast, no script, no network.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -8,79 +8,176 @@ import { chromium } from "playwright-core";
 
 assert.ok(process.env.HOLDUP_PAGE, "HOLDUP_PAGE must name a page that holdup report --html wrote");
 const url = pathToFileURL(resolve(process.env.HOLDUP_PAGE)).href;
+const FLAGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync", "--disable-quic",
+];
 let browser;
 before(async () => {
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  // Each launch has a fresh profile of its own.
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
 });
 after(() => browser?.close());
 
+/** The page in a context of its own, with all that it should not do. */
 async function open(options = {}) {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
   const seen = { errors: [], requests: [] };
-  page.on("console", (m) => m.type() === "error" && seen.errors.push(m.text()));
+  page.on("console", (m) => ["error", "warning"].includes(m.type()) && seen.errors.push(m.text()));
   page.on("pageerror", (e) => seen.errors.push(String(e)));
   page.on("request", (r) => !/^(data|blob):/.test(r.url()) && r.url() !== url && seen.requests.push(r.url()));
   await page.goto(url);
-  return { page, seen };
+  return { page, seen, close: () => context.close() };
 }
 
-test("every chart has marks, and there is no error and no request", async () => {
-  const { page, seen } = await open();
-  for (const place of await page.locator("figure[data-chart]").all()) {
-    const kind = await place.getAttribute("data-chart");
-    assert.ok((await place.locator("svg circle, svg path").count()) > 2, `chart ${kind} has no marks`);
+const MARKS = '[aria-label="dot"] path, [aria-label="dot"] circle, [aria-label="bar"] rect, [aria-label="line"] path';
+
+test("every chart is drawn, and there is no error and no request", async () => {
+  const { page, seen, close } = await open();
+  const charts = await page.locator("figure.chart").all();
+  assert.ok(charts.length > 0, "the page has no chart");
+  const declared = await page.evaluate(() => Object.keys(JSON.parse(document.getElementById("data").textContent).charts).length);
+  assert.equal(charts.length, declared, "each chart's data belong to a figure");
+  for (const chart of charts) {
+    const name = await chart.getAttribute("data-chart");
+    assert.ok((await chart.locator(".plot svg").locator(MARKS).count()) > 0, `chart ${name} has no marks`);
+    assert.ok((await chart.locator("table tbody tr").count()) > 0, `chart ${name} has no table`);
+    const broken = await chart.locator(".plot svg").evaluateAll((all) => all.some((svg) => /NaN|undefined/.test(svg.outerHTML)));
+    assert.ok(!broken, `chart ${name} has places that are no numbers`);
+  }
+  assert.ok((await page.locator(".legend svg").count()) > 0, "no legend is drawn");
+  assert.deepEqual(seen, { errors: [], requests: [] });
+  await close();
+});
+
+test("hovering over a point shows a tip with a value", async () => {
+  const { page, seen, close } = await open();
+  for (const chart of await page.locator("figure.chart").all()) {
+    await chart.scrollIntoViewIfNeeded();
+    const mark = chart.locator(".plot").locator('[aria-label="dot"] path, [aria-label="dot"] circle, [aria-label="bar"] rect').first();
+    const box = await mark.boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    await page.mouse.move(box.x + box.width / 2 + 1, box.y + box.height / 2);
+    const tip = chart.locator('[aria-label="tip"] text');
+    await tip.first().waitFor({ timeout: 5000 });
+    assert.match(await tip.first().textContent(), /\d/, `chart ${await chart.getAttribute("data-chart")}`);
+    await page.mouse.move(0, 0);
   }
   assert.deepEqual(seen, { errors: [], requests: [] });
-  await page.close();
+  await close();
 });
 
-test("hovering shows a tip with a value", async () => {
-  const { page } = await open();
-  for (const chart of await page.locator(".chart").all()) {
-    await chart.scrollIntoViewIfNeeded();
-    const box = await chart.locator("svg circle, svg [aria-label=dot] path").first().boundingBox();
-    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
-    await page.mouse.move(box.x + box.width / 2 + 3, box.y + box.height / 2);
-    await chart.locator('[aria-label="tip"] text').first().waitFor({ timeout: 5000 });
-    assert.match(await chart.locator('[aria-label="tip"]').textContent(), /\d/);
-  }
-  await page.close();
-});
-
-test("every chart can be saved as SVG", async () => {
-  const first = await open();
-  const buttons = await first.page.getByRole("button", { name: "save as SVG" }).count();
-  await first.page.close();
-  assert.ok(buttons > 0, "there is no button");
-  for (let nth = 0; nth < buttons; nth += 1) {
-    // A page of its own for each: the browser holds back the tenth download or so of one page.
-    const { page } = await open();
-    const button = page.getByRole("button", { name: "save as SVG" }).nth(nth);
-    const [download] = await Promise.all([page.waitForEvent("download"), button.click()]);
+test("every chart can be saved as an SVG file that stands alone", async () => {
+  const { page, close } = await open();
+  const names = [];
+  for (const chart of await page.locator("figure.chart").all()) {
+    const [download] = await Promise.all([page.waitForEvent("download"), chart.getByRole("button", { name: /^save as SVG/ }).click()]);
+    // Without a pause Chromium loses one of many downloads in a row, which no reader could click so fast.
+    await page.waitForTimeout(250);
+    names.push(download.suggestedFilename());
     const text = await readFile(await download.path(), "utf8");
     assert.match(text, /^<svg[^>]*xmlns=/);
-    assert.match(text, /<(circle|path)/);
-    await page.close();
+    assert.match(text, /<(circle|path|rect)/);
+    assert.ok(!text.includes("var(--"), "a colour is still a name that only the page knows");
+    const errors = await page.evaluate((svg) => new DOMParser().parseFromString(svg, "image/svg+xml").querySelectorAll("parsererror").length, text);
+    assert.equal(errors, 0, "the file is not well-formed");
+    assert.ok(text.includes((await chart.locator("figcaption").textContent()).trim().split(" ")[0]), "the file has no title");
   }
+  assert.ok(names.every((n) => n.endsWith(".svg")));
+  assert.equal(new Set(names).size, names.length, "two charts have the same file name");
+  await close();
 });
 
-test("nothing sticks out of the page", async () => {
-  const { page } = await open();
-  for (const width of [400, 800, 1600]) {
-    await page.setViewportSize({ width, height: 900 });
-    await page.waitForTimeout(300);
-    await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
-    const [wide, view] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-    assert.ok(wide <= view, `${wide} px at ${view}`);
+for (const width of [400, 800, 1600]) {
+  test(`nothing sticks out of the page at ${width} px`, async () => {
+    const { page, close } = await open({ viewport: { width, height: 900 } });
+    for (const details of [false, true]) {
+      await page.evaluate((o) => document.querySelectorAll("details").forEach((d) => (d.open = o)), details);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${wide} px of ${width}, tables ${details ? "open" : "shut"}`);
+    }
+    const out = await page.evaluate(() =>
+      [...document.querySelectorAll(".plot > svg, .plot > figure > svg")].filter((s) => s.getBoundingClientRect().right > innerWidth + 1).length,
+    );
+    assert.equal(out, 0, "a drawing is wider than the page");
+    await close();
+  });
+}
+
+/** Contrast after WCAG 2: at least 4.5 for text. */
+function contrasts() {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => {
+    const f = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b);
+  };
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = rgb(getComputedStyle(at).backgroundColor);
+      if (color[3] === 255) return color;
+    }
+    return [255, 255, 255, 255];
+  };
+  const bad = [];
+  for (const element of document.querySelectorAll("h1,h2,h3,p,a,td,th,li,dt,dd,summary,button,figcaption,code,small,.kind,.plot svg text")) {
+    if (!element.textContent.trim()) continue;
+    const style = getComputedStyle(element);
+    const inSvg = element instanceof SVGElement;
+    const filled = inSvg && style.fill !== "none" ? style.fill : style.color;
+    const [a, b] = [light(rgb(filled)), light(behind(inSvg ? element.ownerSVGElement : element))].sort((x, y) => y - x);
+    const contrast = (a + 0.05) / (b + 0.05);
+    if (contrast < 4.5) bad.push(`${element.tagName} "${element.textContent.trim().slice(0, 30)}" ${contrast.toFixed(2)}`);
   }
-  await page.close();
+  return bad;
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`text can be read on a ${colorScheme} page`, async () => {
+    const { page, close } = await open({ colorScheme });
+    const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const sum = ground.match(/\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b, 0);
+    assert.ok(colorScheme === "dark" ? sum < 150 : sum > 600, `the ground is ${ground}`);
+    assert.deepEqual(await page.evaluate(contrasts), []);
+    await close();
+  });
+}
+
+test("a verdict leads to the trials behind it", async () => {
+  const { page, close } = await open();
+  const rests = page.locator(".verdict .rests").first();
+  await rests.locator("summary").click();
+  const link = rests.locator("a").first();
+  const target = (await link.getAttribute("href")).slice(1);
+  await link.click();
+  await page.locator(`[id="${target}"]`).waitFor({ state: "visible", timeout: 5000 });
+  await close();
 });
 
-test("without a script the verdicts and tables are there", async () => {
-  const context = await browser.newContext({ javaScriptEnabled: false });
-  const page = await context.newPage();
-  await page.goto(url);
-  assert.ok((await page.locator(".verdict").count()) > 0);
-  assert.ok(await page.locator("table").first().isVisible());
-  await context.close();
+test("headings go down by one level and have no gaps", async () => {
+  const { page, close } = await open();
+  const levels = await page.locator("h1,h2,h3").evaluateAll((all) => all.map((h) => Number(h.tagName[1])));
+  assert.equal(levels.filter((l) => l === 1).length, 1);
+  levels.forEach((level, i) => assert.ok(i === 0 || level - levels[i - 1] <= 1, `heading ${i} jumps to h${level}`));
+  const ids = await page.locator("[id]").evaluateAll((all) => all.map((e) => e.id));
+  assert.equal(new Set(ids).size, ids.length, "an id stands twice");
+  const dead = await page.locator('a[href^="#"]').evaluateAll((all) => all.filter((a) => !document.getElementById(a.getAttribute("href").slice(1))).length);
+  assert.equal(dead, 0, "a link within the page leads nowhere");
+  await close();
+});
+
+test("without a script the verdicts and the numbers of every chart are there", async () => {
+  const { page, seen, close } = await open({ javaScriptEnabled: false });
+  assert.ok((await page.locator(".verdict").first().isVisible()));
+  for (const chart of await page.locator("figure.chart").all()) {
+    assert.ok(await chart.locator("table").first().isVisible(), "a chart's table is shut away");
+  }
+  assert.deepEqual(seen, { errors: [], requests: [] });
+  await close();
 });

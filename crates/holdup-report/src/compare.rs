@@ -1,6 +1,6 @@
 //! A comparison of arms or bundles, for a terminal and as JSON.
 
-use crate::terminal::{TerminalOptions, body};
+use crate::formats::terminal::{TerminalOptions, body};
 use crate::text::clean;
 use holdup_model::Analysis;
 use serde_json::json;
@@ -17,7 +17,7 @@ pub fn compare_terminal(analysis: &Analysis, names: (&str, &str), options: &Term
 
 /// A comparison as one JSON document of schema `holdup.compare/1`.
 pub fn compare_json(analysis: &Analysis, names: (&str, &str)) -> String {
-    crate::data::pretty(&json!({
+    crate::formats::json::pretty(&json!({
         "schema": "holdup.compare/1",
         "baseline": names.0,
         "level": if names.1.is_empty() { None } else { Some(names.1) },

@@ -4,6 +4,8 @@ use crate::text::{self, clean, wrap};
 use holdup_model::{Plan, Schedule};
 
 const WIDTH: usize = 80;
+/// Arms, and trials of a block, that are shown.
+const ARMS: usize = 40;
 
 /// The arms, the order, the time and what is touched. `estimate_ns` is the whole run's length; `touches` are what each factor
 /// changes on the host, as (factor, in words).
@@ -12,8 +14,12 @@ pub fn dry_run(plan: &Plan, schedule: &Schedule, estimate_ns: u64, touches: &[(S
     out.push_str(&wrap(&plan.question, WIDTH, "", ""));
     let d = &plan.design;
     out.push_str(&format!("\n{}, target {}\n", text::count(schedule.arms.len(), "arm"), clean(&plan.target)));
-    let rows: Vec<Vec<String>> = schedule.arms.iter().map(|a| vec![format!("{:>4}", a.id), clean(&a.label)]).collect();
+    let rows: Vec<Vec<String>> =
+        schedule.arms.iter().take(ARMS).map(|a| vec![format!("{:>4}", a.id), clean(&a.label)]).collect();
     out.push_str(&text::align(&rows, &[1], ""));
+    if schedule.arms.len() > ARMS {
+        out.push_str(&format!("   … and {}\n", text::count(schedule.arms.len() - ARMS, "further arm")));
+    }
     let blocks = u64::from(d.blocks) * u64::from(d.sessions);
     let line = format!(
         "{} in {} of {}: each block runs each arm once, in random order from seed {}. A trial settles {}, warms up {}, \
@@ -67,7 +73,12 @@ fn order(schedule: &Schedule) -> String {
             _ => blocks.push((t.block, vec![t.arm.to_string()])),
         }
     }
-    for (block, arms) in blocks.iter().take(3) {
+    for (block, mut arms) in blocks.iter().take(3).cloned() {
+        let more = arms.len().saturating_sub(ARMS);
+        if more > 0 {
+            arms.truncate(ARMS);
+            arms.push(format!("… and {more} more"));
+        }
         out.push_str(&wrap(&arms.join(" "), WIDTH, &format!("  block {block}: arms "), "           "));
     }
     if blocks.len() > 3 {

@@ -4,25 +4,21 @@
 //! measured is shown as missing with its reason in every format; void trials are listed in all.
 #![forbid(unsafe_code)]
 
-mod benchstat;
 mod compare;
-mod csv;
-mod data;
 mod dry_run;
-mod evidence;
 pub mod formats;
-mod markdown;
+mod matrix;
 mod page;
+mod series;
 mod tables;
-mod terminal;
 mod text;
 
-pub use benchstat::benchstat;
 pub use compare::{compare_json, compare_terminal};
-pub use csv::csv;
-pub use data::json;
 pub use dry_run::dry_run;
+pub use formats::benchstat::benchstat;
+pub use formats::csv::csv;
+pub use formats::html::html;
+pub use formats::json::json;
+pub use formats::markdown::markdown;
 pub use formats::schemas;
-pub use markdown::markdown;
-pub use page::html;
-pub use terminal::{TerminalOptions, terminal};
+pub use formats::terminal::{TerminalOptions, terminal};

@@ -51,7 +51,7 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String 
 }
 
 /// Whole digits in groups of three.
-fn grouped(digits: &str) -> String {
+pub(crate) fn grouped(digits: &str) -> String {
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {

@@ -1,124 +1,244 @@
-//! Every format over synthetic bundles: hostile text, nothing at all, nothing that counts.
+//! Every format over synthetic bundles: the demo, hostile text, nothing at all, nothing that counts.
 
-#[path = "../../holdup-analysis/tests/common/mod.rs"]
 mod common;
 
-use common::{Maker, void};
+use common::{demo, void};
 use holdup_analysis::analyse;
+use holdup_model::bundle::Ending;
 use holdup_model::*;
+use holdup_report::formats::ALL;
 use holdup_report::*;
+use std::collections::BTreeMap;
 
 const PLAIN: TerminalOptions = TerminalOptions { width: 80, color: false };
 
-fn every_format(bundle: &BundleData) -> Vec<String> {
+/// Each format by its id, and the comparisons.
+fn every_format(bundle: &BundleData) -> BTreeMap<&'static str, String> {
     let a = analyse(bundle);
-    vec![
-        terminal(bundle, &a, &PLAIN),
-        html(bundle, &a),
-        markdown(bundle, &a),
-        json(bundle, &a),
-        csv(bundle, &a),
-        benchstat(bundle, &a),
-        compare_terminal(&a, ("a", "b"), &PLAIN),
-        compare_json(&a, ("a", "")),
-        dry_run(&bundle.plan, &bundle.schedule, 90_000_000_000, &[]),
-    ]
+    let mut texts: BTreeMap<&'static str, String> = ALL.iter().map(|f| (f.id, (f.render)(bundle, &a))).collect();
+    texts.insert("compare", compare_terminal(&a, ("a", "b"), &PLAIN));
+    texts.insert("compare-json", compare_json(&a, ("a", "")));
+    texts.insert("dry-run", dry_run(&bundle.plan, &bundle.schedule, 90_000_000_000, &[]));
+    texts
 }
 
-fn effect() -> BundleData {
-    let mut b = Maker { effect: |_| 0.93, clients: vec![2, 16], blocks: 6, ..Maker::default() }.make();
-    void(&mut b.trials[3], "fact cpu.governor moved from performance to powersave");
-    b
+fn terminal_at(width: usize) -> String {
+    let bundle = demo();
+    let text = terminal(&bundle, &analyse(&bundle), &TerminalOptions { width, color: false });
+    let long: Vec<&str> = text.lines().filter(|l| l.chars().count() > width).collect();
+    assert!(long.is_empty(), "{long:#?}");
+    assert!(!text.contains('\u{1b}'));
+    text
 }
 
 #[test]
 fn terminal_at_80_columns() {
-    let bundle = effect();
-    let text = terminal(&bundle, &analyse(&bundle), &PLAIN);
-    let long: Vec<&str> = text.lines().filter(|l| l.chars().count() > 80).collect();
-    assert!(long.is_empty(), "{long:#?}");
-    assert!(!text.contains("refuted") && !text.contains('\u{1b}'));
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(terminal_at(80));
 }
 
 #[test]
-fn dry_run_and_markdown() {
-    let bundle = effect();
+fn terminal_at_120_columns() {
+    insta::assert_snapshot!(terminal_at(120));
+}
+
+#[test]
+fn colour_says_nothing_by_itself() {
+    let bundle = demo();
+    let a = analyse(&bundle);
+    let colored = terminal(&bundle, &a, &TerminalOptions { width: 80, color: true });
+    assert!(colored.contains('\u{1b}'));
+    let mut plain = String::new();
+    let mut rest = colored.as_str();
+    while let Some(at) = rest.find('\u{1b}') {
+        plain.push_str(&rest[..at]);
+        rest = rest[at..].split_once('m').map_or("", |(_, rest)| rest);
+    }
+    plain.push_str(rest);
+    assert_eq!(plain, terminal(&bundle, &a, &PLAIN));
+}
+
+#[test]
+fn markdown_csv_and_benchstat() {
+    let bundle = demo();
+    let texts = every_format(&bundle);
+    insta::assert_snapshot!("markdown", texts["markdown"]);
+    let head = |id: &str, lines: usize| texts[id].lines().take(lines).collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!("csv", head("csv", 12));
+    insta::assert_snapshot!("benchstat", head("benchstat", 20));
+    assert_eq!(texts["csv"].lines().count(), 1 + bundle.trials.len() * 5);
+    let benchmarks = texts["benchstat"].lines().filter(|l| l.starts_with("Benchmark"));
+    assert_eq!(benchmarks.clone().count(), bundle.trials.iter().filter(|t| t.is_done()).count());
+    for line in benchmarks {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert!(words.len() >= 4 && words.len().is_multiple_of(2), "name, count, then pairs: {line}");
+        assert!(words[1] == "1" && words[2].parse::<f64>().is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn a_dry_run_shows_order_time_and_what_is_touched() {
+    let bundle = demo();
     let touches = [("autogroup".to_owned(), "writes /proc/sys/kernel/sched_autogroup_enabled".to_owned())];
-    insta::assert_snapshot!(dry_run(&bundle.plan, &bundle.schedule, 3_900_000_000_000, &touches));
-    insta::assert_snapshot!("markdown", markdown(&bundle, &analyse(&bundle)));
+    insta::assert_snapshot!("dry_run", dry_run(&bundle.plan, &bundle.schedule, 3_900_000_000_000, &touches));
 }
 
 #[test]
-fn empty_and_all_void_bundles_are_said_not_panicked_over() {
-    let mut empty = effect();
+fn a_dry_run_of_very_many_arms_stays_short() {
+    let mut bundle = demo();
+    let first = bundle.schedule.arms[0].clone();
+    bundle.schedule.arms = (0..100_000).map(|id| Arm { id, label: format!("arm {id}"), ..first.clone() }).collect();
+    bundle.schedule.trials =
+        (0..100_000).map(|arm| TrialSpec { seq: arm, session: 0, block: 0, position: arm, arm }).collect();
+    let text = dry_run(&bundle.plan, &bundle.schedule, 1, &[]);
+    assert!(text.lines().count() < 80, "{} lines", text.lines().count());
+    assert!(text.contains("100000 arms") && text.contains("99960 further arms"), "{text}");
+}
+
+#[test]
+fn the_three_answers_stand_in_every_format_for_readers() {
+    let texts = every_format(&demo());
+    for id in ["terminal", "markdown", "html"] {
+        let text = &texts[id];
+        assert!(text.contains("no difference beyond ±5 %"), "{id}: equivalent");
+        assert!(text.contains("different, better"), "{id}: different");
+        assert!(text.contains("undecided (the interval includes 1"), "{id}: undecided");
+        assert!(text.contains("the environment moved: cpu.governor"), "{id}: void trial");
+        assert!(text.contains("the server&#39;s control group") || text.contains("the server's control group"), "{id}");
+        assert!(text.contains("noise floor"), "{id}");
+        assert!(text.contains("holdup run plans/demo.toml --out demo.holdup"), "{id}: the command");
+    }
+}
+
+#[test]
+fn empty_and_all_void_bundles_say_so() {
+    let mut empty = demo();
     empty.trials.clear();
-    every_format(&empty);
+    let texts = every_format(&empty);
+    assert!(texts["html"].contains("holds no trial") && texts["terminal"].contains("holds no trial"));
     empty.schedule.arms.clear();
     empty.schedule.trials.clear();
     empty.metrics.clear();
+    empty.plan.workloads.clear();
     every_format(&empty);
-    let mut all = effect();
+
+    let mut all = demo();
     all.trials.iter_mut().for_each(|t| void(t, "no server"));
     let texts = every_format(&all);
-    for at in [0, 1, 2, 3, 4] {
-        assert!(texts[at].contains("no server"), "format {at} hides the reason");
+    for id in ["terminal", "html", "markdown", "json", "csv"] {
+        assert!(texts[id].contains("no server"), "{id} hides the reason");
     }
-    assert!(!texts[5].lines().any(|l| l.starts_with("Benchmark")));
+    for id in ["terminal", "html"] {
+        assert!(texts[id].contains("Every trial of this run is void"), "{id}");
+    }
+    assert!(!texts["benchstat"].lines().any(|l| l.starts_with("Benchmark")));
 }
 
 #[test]
-fn hostile_text_stays_text() {
-    let evil = "</script><img src=x onerror=alert(1)>\u{1b}[2J\n| *x*";
-    let mut b = effect();
+fn emulation_and_an_early_end_cannot_be_overlooked() {
+    let mut b = demo();
+    b.head.emulated = Some("emulated by QEMU TCG".into());
+    for (ending, words) in [
+        (Some(Ending::Complete), ""),
+        (Some(Ending::Budget), "used up its time budget"),
+        (Some(Ending::Interrupted), "was interrupted"),
+        (Some(Ending::Failed { reason: "the server died".into() }), "the server died"),
+        (None, "never ended properly"),
+    ] {
+        b.ending = ending;
+        let texts = every_format(&b);
+        for id in ["terminal", "html", "markdown"] {
+            let before = texts[id].find("autogroup=off instead of on").expect("there is a verdict");
+            let flat = texts[id][..before].split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains("emulated by QEMU TCG"), "{id} hides the emulation");
+            assert!(flat.contains(words), "{id} hides the end: {words}");
+        }
+        assert!(texts["benchstat"].contains("emulated by QEMU TCG"));
+    }
+}
+
+fn hostile() -> BundleData {
+    let evil = "</script><img src=x onerror=alert(1)>\u{1b}[2J\n| *x* \"q\" '\u{2028}";
+    let mut b = demo();
     b.plan.name = evil.into();
+    b.plan.question = evil.into();
+    b.head.command.push(evil.into());
     b.plan.factors[0].levels[1].label = evil.into();
+    b.plan.workloads[0].name = evil.into();
+    for (workload, _) in &mut b.metrics {
+        if workload == "select-only" {
+            *workload = evil.into();
+        }
+    }
     for arm in &mut b.schedule.arms {
         arm.label = format!("{evil} {}", arm.id);
+        if arm.workload == "select-only" {
+            arm.workload = evil.into();
+        }
         for level in arm.factors.values_mut().filter(|l| l.label == "off") {
             level.label = evil.into();
         }
     }
-    let texts = every_format(&b);
-    for at in [0, 2, 6] {
-        assert!(!texts[at].contains('\u{1b}'), "format {at}");
-    }
-    assert!(!texts[1].contains("<img"), "the page holds foreign markup");
-    assert_eq!(texts[1].matches("</script>").count(), 2);
-    assert!(!texts[2].contains("<img"));
-    assert!(texts[3].contains("onerror"));
+    void(&mut b.trials[3], evil);
+    b
 }
 
 #[test]
-fn csv_has_a_row_for_each_trial_and_metric_and_absent_is_empty() {
-    let mut b = effect();
+fn hostile_text_stays_text() {
+    let texts = every_format(&hostile());
+    for id in ["terminal", "markdown", "compare", "dry-run", "benchstat"] {
+        assert!(!texts[id].contains('\u{1b}'), "{id} hands on a control character");
+    }
+    assert!(!texts["html"].contains("<img"), "foreign markup");
+    // The command stands in an indented block of code, on one line, where markup is text.
+    let outside = |l: &&str| !l.starts_with("    ");
+    assert!(!texts["markdown"].lines().filter(outside).any(|l| l.contains("<img")), "foreign markup");
+    assert!(texts["json"].contains("onerror"), "nothing is dropped");
+    let page = &texts["html"];
+    assert_eq!(page.matches("</script").count(), 2, "data and script, and nothing of a label");
+    assert!(!page.contains('\u{2028}') || !data_of(page).contains('\u{2028}'));
+    let data: serde_json::Value = serde_json::from_str(data_of(page)).expect("the page's data are JSON");
+    assert!(data["series"].to_string().contains("onerror"), "the charts show the label as it is");
+}
+
+/// The data that stand in a page.
+fn data_of(page: &str) -> &str {
+    let begin = page.find("id=\"data\">").expect("the page has data") + "id=\"data\">".len();
+    &page[begin..begin + page[begin..].find("</script").expect("the data end")]
+}
+
+#[test]
+fn csv_keeps_absent_values_empty_with_their_reason() {
+    let mut b = demo();
     b.trials[0].measurements[0] = Measurement::absent("tps", "the server, it died");
     let text = csv(&b, &analyse(&b));
-    assert_eq!(text.lines().count(), 1 + b.trials.len() * 3);
     assert!(text.contains(",tps,1/s,,\"the server, it died\"\r\n"));
 }
 
-/// Writes the page for the browser's tests where `HOLDUP_PAGE_OUT` names a file.
 #[test]
-fn page_holds_data_and_verdicts() {
-    let b = effect();
-    let page = html(&b, &analyse(&b));
-    assert!(page.contains("autogroup=off instead of on") && page.contains("id=\"data\">{"));
-    if let Some(out) = std::env::var_os("HOLDUP_PAGE_OUT") {
-        std::fs::write(out, page).expect("the page can be written");
+fn every_chart_of_the_page_has_data_and_a_table() {
+    let page = &every_format(&demo())["html"];
+    let data: serde_json::Value = serde_json::from_str(data_of(page)).expect("the page's data are JSON");
+    let charts = data["charts"].as_object().expect("charts by id");
+    let kinds = ["effects", "curve", "percentiles", "shift", "order", "cpu"];
+    for kind in kinds {
+        assert!(page.contains(&format!("data-kind=\"{kind}\"")), "no chart of kind {kind}");
+    }
+    assert_eq!(page.matches("<figure class=\"chart\"").count(), charts.len());
+    for (id, data) in charts {
+        let at = page.find(&format!("data-chart=\"{id}\"")).expect("a figure for the data");
+        let figure = &page[at..at + page[at..].find("</figure>").expect("the figure ends")];
+        assert!(figure.contains("<td"), "{id} has no table");
+        assert!(!data.to_string().contains("NaN"), "{id}");
+    }
+    assert!(!page.contains("src=") && !page.contains("@import"), "the page would load something");
+    for t in demo().trials {
+        assert!(page.contains(&format!("id=\"trial-{}\"", t.seq)), "trial {} has no place to link to", t.seq);
     }
 }
 
 #[test]
-fn schemas_are_json_and_name_what_is_there() {
-    let b = effect();
-    let texts = every_format(&b);
-    for ((id, schema), document) in schemas().iter().zip([&texts[3], &texts[7]]) {
-        let schema: serde_json::Value = serde_json::from_str(schema).expect("a schema is JSON");
-        let document: serde_json::Value = serde_json::from_str(document).expect("a report is JSON");
-        assert_eq!(document["schema"], **id);
-        for key in schema["required"].as_array().expect("a list") {
-            assert!(document.get(key.as_str().expect("a name")).is_some(), "{id}: {key}");
-        }
-    }
+fn thin_tails_and_absent_metrics_are_marked() {
+    let page = &every_format(&demo())["html"];
+    assert!(page.contains("(thin)"), "450 samples have no p99.9");
+    assert!(page.contains("no rate is set, so nothing has a scheduled start"));
 }

@@ -1,9 +1,11 @@
 //! The terminal: verdicts, tables, notes. Readable at 80 columns and without colour.
 
+use crate::matrix;
+use crate::page::sections;
 use crate::tables::{self, Group};
 use crate::text::{self, clean, wrap};
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{Analysis, BundleData, Comparison, Finding, TrialStatus, Verdict};
+use holdup_model::{Analysis, BundleData, Finding, TrialStatus};
 
 /// How wide the terminal is, and whether it shows colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +31,34 @@ pub fn terminal(bundle: &BundleData, analysis: &Analysis, options: &TerminalOpti
     let mut out = head(bundle, options);
     out.push_str(&body(analysis, options));
     out.push_str(&voids(bundle, options));
-    out.push_str(&format!("\n{}\n", options.bold("Again")));
+    out.push_str(&format!("\n{}\n", options.bold("Again, and as a page with charts")));
     out.push_str(&format!("  {}\n", clean(&text::shell(&bundle.head.command))));
+    out.push_str(&format!("  {}\n", clean(&text::shell(&page_command(&bundle.head.command)))));
     out
+}
+
+/// The command for the page: with the bundle's name where the command line gave it one.
+fn page_command(command: &[String]) -> Vec<String> {
+    let mut words = command.iter();
+    let mut out = None;
+    while let Some(word) = words.next() {
+        if word == "--" {
+            break;
+        }
+        if word == "--out" || word == "-o" {
+            out = words.next().cloned();
+        } else if let Some(name) = word.strip_prefix("--out=") {
+            out = Some(name.to_owned());
+        }
+    }
+    let bundle = out.unwrap_or_else(|| "BUNDLE.holdup".to_owned());
+    let page = format!("{}.html", bundle.strip_suffix(".holdup").unwrap_or(&bundle));
+    ["holdup".to_owned(), "report".to_owned(), bundle, "--html".to_owned(), page].into()
+}
+
+/// The report at 80 columns without colour, as the registry of formats has it.
+pub(crate) fn plain(bundle: &BundleData, analysis: &Analysis) -> String {
+    terminal(bundle, analysis, &TerminalOptions { width: 80, color: false })
 }
 
 /// What stands the same in a report and in a comparison: verdicts, tables, notes.
@@ -45,13 +72,17 @@ pub(crate) fn body(analysis: &Analysis, options: &TerminalOptions) -> String {
         out.push_str("\nNothing was compared, so there is no verdict.\n");
     }
     let groups = tables::groups(analysis);
-    for group in &groups {
-        out.push_str(&table(group, options));
+    let mut names: Vec<&str> = groups.iter().map(|g| g.workload).collect();
+    names.dedup();
+    for name in names {
+        let of: Vec<&Group<'_>> = groups.iter().filter(|g| g.workload == name).collect();
+        out.push_str(&workload(name, &of, options));
     }
     if !groups.is_empty() {
         out.push('\n');
         out.push_str(&wrap(tables::LEGEND, options.columns(), "", ""));
     }
+    out.push_str(&hows(analysis, options));
     out.push_str(&notes(analysis, options));
     out
 }
@@ -76,8 +107,8 @@ fn head(bundle: &BundleData, options: &TerminalOptions) -> String {
         bundle.head.holdup_version,
     );
     out.push_str(&wrap(&line, options.columns(), "", ""));
-    if let Some(what) = &bundle.head.emulated {
-        out.push_str(&wrap(&format!("These times are not those of hardware: {what}."), options.columns(), "! ", "  "));
+    for banner in sections::banners(bundle) {
+        out.push_str(&wrap(&banner, options.columns(), "! ", "  "));
     }
     out
 }
@@ -97,78 +128,55 @@ fn headline(finding: &Finding, options: &TerminalOptions) -> String {
         };
         out = out.lines().map(|line| format!("\u{1b}[{color}m{line}\u{1b}[0m\n")).collect();
     }
-    for detail in &finding.details {
+    for detail in finding.details.iter().filter(|d| !d.starts_with(HOW)) {
         out.push_str(&wrap(detail, options.columns(), "    ", "    "));
     }
     out
 }
 
-fn table(group: &Group<'_>, options: &TerminalOptions) -> String {
-    let title = format!("{}: {}", clean(group.workload), tables::contrast(group.contrast));
-    let mut out = format!("\n{}\n", options.bold(wrap(&title, options.columns(), "", "").trim_end()));
-    let (baseline, level) = short_sides(group);
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut cells_left_out = false;
-    for (i, (metric, comparisons)) in group.metrics.iter().enumerate() {
-        let mut head = vec![tables::metric(metric)];
-        if i == 0 {
-            head.extend([baseline.clone(), level.clone(), "ratio".to_owned(), String::new()]);
-        } else {
-            head.extend([String::new(), String::new(), String::new(), String::new()]);
+/// How a detail begins that says how a number was made; it is told once, below the tables.
+const HOW: &str = "How: ";
+
+fn hows(analysis: &Analysis, options: &TerminalOptions) -> String {
+    let mut hows: Vec<&String> = analysis
+        .findings
+        .iter()
+        .filter(|f| f.headline)
+        .flat_map(|f| &f.details)
+        .filter(|d| d.starts_with(HOW))
+        .collect();
+    let mut seen: Vec<&String> = Vec::new();
+    hows.retain(|how| {
+        let new = !seen.contains(how);
+        seen.push(how);
+        new
+    });
+    hows.into_iter().map(|how| wrap(how, options.columns(), "", "")).collect()
+}
+
+/// All that was compared in one workload.
+fn workload(name: &str, groups: &[&Group<'_>], options: &TerminalOptions) -> String {
+    let margin = groups.first().map_or(0.0, |g| g.margin);
+    let head = format!("{} (margin ±{})", clean(name), text::percent(margin));
+    let mut out = format!("\n{}\n", options.bold(wrap(&head, options.columns(), "", "").trim_end()));
+    let matrices = matrix::matrices(groups, options.columns());
+    for (i, matrix) in matrices.iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
         }
-        // The cells of the primary metric are shown; of the others only the row for all of them.
-        let shown: Vec<&&Comparison> =
-            comparisons.iter().filter(|c| c.primary || c.pooled || comparisons.len() == 1).collect();
-        cells_left_out |= shown.len() < comparisons.len();
-        if let [only] = shown.as_slice() {
-            head.truncate(1);
-            if i == 0 {
-                rows.push(vec![String::new(), baseline.clone(), level.clone(), "ratio".to_owned(), String::new()]);
-            }
-            rows.push(row(head.remove(0), only));
-            continue;
-        }
-        rows.push(head);
-        rows.extend(shown.into_iter().map(|c| row(format!("  {}", tables::cell(c)), c)));
+        out.push_str(&matrix.lines());
     }
-    out.push_str(&text::align(&rows, &[3], "  "));
-    let floor = match group.noise_floor {
-        Some(floor) => format!("noise floor ±{}", text::percent(floor)),
-        None => "noise floor not known".to_owned(),
-    };
-    let mut foot = format!("{floor}, margin ±{}", text::percent(group.margin));
-    if cells_left_out {
-        foot.push_str("; other metrics are pooled: see page or JSON for cells");
+    let mut none: Vec<String> = matrices.iter().flat_map(matrix::Matrix::without_data).collect();
+    none.sort();
+    none.dedup();
+    if !none.is_empty() {
+        out.push_str(&wrap(&format!("Nothing to compare on {}.", none.join(", ")), options.columns(), "  ", "  "));
     }
-    out.push_str(&wrap(&foot, options.columns(), "  ", "  "));
+    if matrices.iter().any(matrix::Matrix::leaves_out) {
+        let line = "Metrics in one row are over all cells; each cell stands in the page and the JSON.";
+        out.push_str(&wrap(line, options.columns(), "  ", "  "));
+    }
     out
-}
-
-/// Names that are too long for a column are numbered there; the title holds them whole.
-fn short_sides(group: &Group<'_>) -> (String, String) {
-    let (a, b) = tables::sides(group.contrast);
-    let fits = |s: &str| text::columns(s) <= 12;
-    if fits(&a) && fits(&b) { (a, b) } else { ("baseline".to_owned(), "level".to_owned()) }
-}
-
-fn row(name: String, c: &Comparison) -> Vec<String> {
-    let name = if text::columns(&name) > 30 { shorten(&name, 30) } else { name };
-    vec![
-        name,
-        tables::mean(c.baseline.as_ref()),
-        tables::mean(c.level.as_ref()),
-        tables::ratio(c),
-        match &c.verdict {
-            Verdict::Undecided { .. } if c.ratio.is_none() => "~ no data".to_owned(),
-            verdict => tables::sign(verdict).to_owned(),
-        },
-    ]
-}
-
-fn shorten(text: &str, columns: usize) -> String {
-    let mut short: String = text.chars().take(columns - 1).collect();
-    short.push('…');
-    short
 }
 
 fn notes(analysis: &Analysis, options: &TerminalOptions) -> String {

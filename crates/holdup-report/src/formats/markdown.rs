@@ -8,8 +8,8 @@ use holdup_model::{Analysis, BundleData, TrialStatus};
 /// The report in Markdown with tables (GitHub's flavour).
 pub fn markdown(bundle: &BundleData, analysis: &Analysis) -> String {
     let mut out = format!("# {}\n\n{}\n\n", escape(&bundle.plan.name), escape(&bundle.plan.question));
-    if let Some(what) = &bundle.head.emulated {
-        out.push_str(&format!("**These times are not those of hardware: {}.**\n\n", escape(what)));
+    for banner in crate::page::sections::banners(bundle) {
+        out.push_str(&format!("**{}**\n\n", escape(&banner)));
     }
     for finding in analysis.findings.iter().filter(|f| f.headline) {
         out.push_str(&format!("- **{}**\n", escape(&finding.sentence)));

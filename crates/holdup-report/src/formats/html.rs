@@ -1,0 +1,186 @@
+//! The page: one file, no network, verdicts and tables without a script, charts with one.
+
+use crate::page::{Chart, Table, charts, evidence, evidence::Evidence, glance, latency, order, sections};
+use crate::series::{self, Layout, Names};
+use crate::tables;
+use crate::text::{self, clean};
+use askama::Template;
+use holdup_model::{Analysis, BundleData, Finding};
+use serde_json::{Value, json};
+
+/// The bundled script, made from `web/` by `node build.mjs`.
+const SCRIPT: &str = include_str!("../../assets/report.js");
+const STYLE: &str = include_str!("../../templates/page.css");
+
+struct Note<'a> {
+    kind: &'static str,
+    finding: &'a Finding,
+}
+
+/// Comparisons of one contrast in one workload.
+struct Comparisons {
+    title: String,
+    foot: String,
+    table: Table,
+}
+
+/// All charts of a workload.
+struct Section {
+    name: String,
+    summary: String,
+    series: Vec<usize>,
+    curves: Vec<Chart>,
+    percentiles: Vec<Chart>,
+    shifts: Vec<Chart>,
+    order: Option<Chart>,
+    cpu: Option<Chart>,
+    glance: Option<Table>,
+    evidence: Vec<Evidence>,
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    bundle: &'a BundleData,
+    when: String,
+    memory: String,
+    command: String,
+    counts: String,
+    banners: Vec<String>,
+    headlines: Vec<sections::Headline<'a>>,
+    effects: Vec<Chart>,
+    sections: Vec<Section>,
+    has_evidence: bool,
+    all_series: Vec<usize>,
+    comparisons: Vec<Comparisons>,
+    notes: Vec<Note<'a>>,
+    design: Vec<(&'static str, String)>,
+    voids: Vec<(String, Vec<u32>)>,
+    missing: Vec<(String, String)>,
+    legend: &'static str,
+    data: String,
+    style: &'static str,
+    script: &'static str,
+}
+
+/// The report as one HTML page that needs no network; without JavaScript it still holds every verdict and table.
+pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
+    let names = Names::new(bundle);
+    let layouts = series::layouts(bundle, analysis, &names);
+    let sections: Vec<Section> =
+        layouts.iter().enumerate().map(|(i, layout)| section(bundle, layout, &names, i)).collect();
+    let effects: Vec<Chart> = charts::effects(analysis).into_iter().collect();
+    let done = bundle.trials.iter().filter(|t| t.is_done()).count();
+    let counts = match bundle.trials.len() - done {
+        0 => text::count(done, "trial"),
+        void => format!("{} that count, {void} void", text::count(done, "trial")),
+    };
+    let page = Page {
+        when: text::moment(bundle.head.created_unix_ns),
+        memory: super::terminal::memory(bundle.head.machine.memory_bytes),
+        command: text::clean(&text::shell(&bundle.head.command)),
+        counts,
+        banners: sections::banners(bundle),
+        headlines: sections::headlines(analysis),
+        comparisons: tables::groups(analysis).iter().map(comparisons).collect(),
+        notes: notes(analysis),
+        design: sections::design(bundle),
+        voids: sections::voids(bundle),
+        missing: sections::missing(bundle, &layouts),
+        has_evidence: sections.iter().any(|s| !s.evidence.is_empty()),
+        all_series: (0..names.0.len()).collect(),
+        legend: tables::LEGEND,
+        data: embed(&data(&names, &effects, &sections)),
+        bundle,
+        effects,
+        sections,
+        style: STYLE,
+        script: SCRIPT,
+    };
+    page.render().expect("writing to a string cannot fail, and the template calls nothing that can")
+}
+
+fn section(bundle: &BundleData, layout: &Layout<'_>, names: &Names, at: usize) -> Section {
+    let (percentiles, shifts) = latency::charts(bundle, layout, names, at);
+    Section {
+        name: clean(&layout.workload.name),
+        summary: sections::workload(layout),
+        series: layout.series(),
+        curves: charts::curves(&bundle.plan, layout, names, at),
+        percentiles,
+        shifts,
+        order: order::chart(bundle, layout, names, at),
+        cpu: charts::cpu(layout, names, at),
+        glance: glance::table(layout, names),
+        evidence: evidence::tables(layout, names),
+    }
+}
+
+/// What the script reads: the series, and the data of each chart by its id.
+fn data(names: &Names, effects: &[Chart], sections: &[Section]) -> Value {
+    let charts = effects
+        .iter()
+        .chain(
+            sections
+                .iter()
+                .flat_map(|s| s.curves.iter().chain(&s.percentiles).chain(&s.shifts).chain(&s.order).chain(&s.cpu)),
+        )
+        .map(|c| (c.id.clone(), c.data.clone()))
+        .collect::<serde_json::Map<String, Value>>();
+    let series: Vec<Value> = names.0.iter().map(|n| json!({"name": n.text, "replica": n.replica})).collect();
+    json!({ "series": series, "charts": charts })
+}
+
+/// JSON inside a page: no text of a bundle can end the element that it stands in, and no line separator can end a
+/// string for a reader that takes it for a script.
+fn embed(value: &Value) -> String {
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+fn notes(analysis: &Analysis) -> Vec<Note<'_>> {
+    let notes = analysis.findings.iter().filter(|f| !f.headline);
+    notes.map(|finding| Note { kind: super::markdown::kind(finding.verdict), finding }).collect()
+}
+
+fn comparisons(group: &tables::Group<'_>) -> Comparisons {
+    let (baseline, level) = tables::sides(group.contrast);
+    let floor = group.noise_floor.map_or("not known".to_owned(), |f| format!("±{}", text::percent(f)));
+    let head = [
+        ("metric", false),
+        ("cell", false),
+        (baseline.as_str(), true),
+        (level.as_str(), true),
+        ("ratio (interval)", false),
+        ("answer", false),
+        ("why undecided", false),
+    ];
+    let mut table = Table { head: head.map(|(h, n)| (h.to_owned(), n)).into(), rows: Vec::new() };
+    for (metric, rows) in &group.metrics {
+        for c in rows {
+            let why = match &c.verdict {
+                holdup_model::Verdict::Undecided { reason, .. } => clean(reason),
+                _ => String::new(),
+            };
+            table.row(vec![
+                tables::metric(metric),
+                tables::cell(c),
+                tables::mean(c.baseline.as_ref()),
+                tables::mean(c.level.as_ref()),
+                tables::ratio(c),
+                format!("{} {}", tables::sign(&c.verdict), tables::word(&c.verdict)),
+                why,
+            ]);
+        }
+    }
+    Comparisons {
+        title: format!("{}: {}", clean(group.workload), tables::contrast(group.contrast)),
+        foot: format!("Noise floor {floor}, margin ±{}.", text::percent(group.margin)),
+        table,
+    }
+}

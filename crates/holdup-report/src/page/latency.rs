@@ -1,0 +1,204 @@
+//! Distributions of latency: percentiles of each arm, and their ratio to the baseline.
+
+use super::{Chart, Table, short};
+use crate::series::{BASELINE, Layout, Names, Placed};
+use crate::text::{self, clean};
+use holdup_model::{BundleData, Histogram};
+use serde_json::{Value, json};
+
+/// The quantiles of the curves. Beyond p99.9 a trial of some seconds has too few samples.
+const QUANTILES: [f64; 17] =
+    [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999];
+
+/// Those of them that stand in a table.
+const TOLD: [f64; 7] = [0.1, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999];
+
+/// Fewer samples than this beyond a quantile mark it as thin.
+const SAMPLES: f64 = 10.0;
+
+/// The histogram that is drawn where a workload has several: what the load engines call their latency.
+const FIRST: &str = "latency";
+
+/// The name of the histogram that is drawn of a workload.
+fn drawn(bundle: &BundleData, layout: &Layout<'_>) -> Option<String> {
+    let own = |t: &&holdup_model::Trial| layout.arms.iter().any(|a| a.arm.id == t.arm);
+    let mut names: Vec<&str> =
+        bundle.trials.iter().filter(own).flat_map(|t| &t.histograms).map(|h| h.name.as_str()).collect();
+    names.sort_by_key(|n| (*n != FIRST, *n));
+    names.first().map(|n| (*n).to_owned())
+}
+
+/// The workload's name, what the histogram holds, the workload's number, and the number of the cell.
+type Place<'a> = (&'a str, &'a str, usize, usize);
+
+/// The latencies of an arm: all of its trials that count, and block by block.
+struct Latency {
+    series: usize,
+    all: Histogram,
+    blocks: Vec<(u32, Histogram)>,
+}
+
+fn gather(bundle: &BundleData, placed: &Placed<'_>, name: &str) -> Option<Latency> {
+    let mut all = Histogram::new();
+    let mut blocks: Vec<(u32, Histogram)> = Vec::new();
+    for trial in bundle.trials.iter().filter(|t| t.is_done() && t.arm == placed.arm.id) {
+        let Some(histogram) = trial.histogram(name) else { continue };
+        all.add(histogram);
+        match blocks.iter_mut().find(|(b, _)| *b == trial.block) {
+            Some((_, h)) => h.add(histogram),
+            None => blocks.push((trial.block, histogram.clone())),
+        }
+    }
+    (all.count() > 0).then_some(Latency { series: placed.series, all, blocks })
+}
+
+fn percentile(quantile: f64) -> String {
+    format!("p{}", (quantile * 1e5).round() / 1e3)
+}
+
+fn is_thin(h: &Histogram, quantile: f64) -> bool {
+    h.samples_beyond(quantile) < SAMPLES
+}
+
+/// The charts of a workload: percentiles of each cell, then the shift of each cell.
+pub(crate) fn charts(bundle: &BundleData, layout: &Layout<'_>, names: &Names, at: usize) -> (Vec<Chart>, Vec<Chart>) {
+    let Some(name) = drawn(bundle, layout) else { return (Vec::new(), Vec::new()) };
+    let words = super::charts::capital(&clean(&name.replace('_', " ")));
+    let context = clean(&layout.workload.name);
+    let mut cells: Vec<(String, Vec<Latency>)> = Vec::new();
+    for cell in layout.cells() {
+        let of: Vec<Latency> = layout.at(cell).iter().filter_map(|p| gather(bundle, p, &name)).collect();
+        if !of.is_empty() {
+            cells.push((layout.cell_name(cell), of));
+        }
+    }
+    let ends: Vec<u64> = cells
+        .iter()
+        .flat_map(|(_, of)| of)
+        .flat_map(|l| [l.all.quantile_ns(QUANTILES[0]), l.all.quantile_ns(QUANTILES[QUANTILES.len() - 1])])
+        .flatten()
+        .collect();
+    let domain = [ends.iter().min().copied().unwrap_or(1), ends.iter().max().copied().unwrap_or(1)];
+    let charts =
+        cells.iter().enumerate().map(|(i, (cell, of))| percentiles(names, cell, of, domain, (&context, &words, at, i)));
+    let curves = charts.collect();
+    let shifts: Vec<(String, Vec<Shift>)> =
+        cells.iter().map(|(cell, of)| (cell.clone(), shifts(names, of))).filter(|(_, s)| !s.is_empty()).collect();
+    let ratios: Vec<f64> = shifts.iter().flat_map(|(_, s)| s).flat_map(|s| &s.points).map(|p| p.ratio).collect();
+    let ends = [ratios.iter().copied().fold(1.0, f64::min), ratios.iter().copied().fold(1.0, f64::max)];
+    let shifts = shifts.iter().enumerate();
+    (curves, shifts.map(|(i, (cell, of))| shift(names, cell, of, ends, (&context, &words, at, i))).collect())
+}
+
+fn percentiles(
+    names: &Names,
+    cell: &str,
+    of: &[Latency],
+    domain: [u64; 2],
+    (context, words, at, i): Place<'_>,
+) -> Chart {
+    let mut points: Vec<Value> = Vec::new();
+    for latency in of {
+        for quantile in QUANTILES {
+            let Some(ns) = latency.all.quantile_ns(quantile) else { continue };
+            let thin = is_thin(&latency.all, quantile);
+            points.push(json!({"series": latency.series, "quantile": quantile, "value_ns": ns, "thin": thin}));
+        }
+    }
+    let heads = of.iter().map(|l| names.0[l.series].text.clone());
+    let mut table = Table::numbers("percentile", heads);
+    for quantile in TOLD {
+        let cells = of.iter().map(|l| {
+            let mark = if is_thin(&l.all, quantile) { " (thin)" } else { "" };
+            l.all
+                .quantile_ns(quantile)
+                .map_or_else(|| "–".to_owned(), |ns| format!("{}{mark}", text::latency(ns as f64)))
+        });
+        table.row(std::iter::once(percentile(quantile)).chain(cells).collect());
+    }
+    let counts = of.iter().map(|l| text::grouped(&l.all.count().to_string()));
+    table.row(std::iter::once("samples".to_owned()).chain(counts).collect());
+    Chart {
+        id: format!("latency-{at}-{i}"),
+        kind: "percentiles",
+        title: format!("{words} at each percentile, with {}", clean(cell)),
+        context: context.to_owned(),
+        note: String::new(),
+        data: json!({ "points": points, "domain_ns": domain }),
+        table,
+    }
+}
+
+struct Point {
+    quantile: f64,
+    ratio: f64,
+    /// The smallest and the largest ratio of a block; `None` with fewer than two blocks.
+    spread: Option<(f64, f64)>,
+    thin: bool,
+}
+
+struct Shift {
+    series: usize,
+    points: Vec<Point>,
+}
+
+fn ratio(level: &Histogram, baseline: &Histogram, quantile: f64) -> Option<f64> {
+    let (level, baseline) = (level.quantile_ns(quantile)?, baseline.quantile_ns(quantile)?);
+    (baseline > 0).then(|| level as f64 / baseline as f64)
+}
+
+/// Each arm of a cell against the baseline of the same cell.
+fn shifts(names: &Names, of: &[Latency]) -> Vec<Shift> {
+    let Some(baseline) = of.iter().find(|l| names.0[l.series].text == BASELINE) else { return Vec::new() };
+    let against = |l: &Latency, quantile: f64| {
+        let whole = ratio(&l.all, &baseline.all, quantile)?;
+        let blocks: Vec<f64> = l
+            .blocks
+            .iter()
+            .filter_map(|(block, h)| {
+                let (_, base) = baseline.blocks.iter().find(|(b, _)| b == block)?;
+                ratio(h, base, quantile)
+            })
+            .collect();
+        let ends = (blocks.iter().copied().fold(f64::MAX, f64::min), blocks.iter().copied().fold(f64::MIN, f64::max));
+        let thin = is_thin(&l.all, quantile) || is_thin(&baseline.all, quantile);
+        Some(Point { quantile, ratio: whole, spread: (blocks.len() > 1).then_some(ends), thin })
+    };
+    of.iter()
+        .filter(|l| l.series != baseline.series)
+        .map(|l| Shift { series: l.series, points: QUANTILES.iter().filter_map(|q| against(l, *q)).collect() })
+        .collect()
+}
+
+fn shift(names: &Names, cell: &str, of: &[Shift], ends: [f64; 2], (context, words, at, i): Place<'_>) -> Chart {
+    let points = of.iter().flat_map(|s| {
+        s.points.iter().map(|p| {
+            json!({
+                "series": s.series, "quantile": p.quantile, "ratio": short(p.ratio), "thin": p.thin,
+                "low": p.spread.map(|e| short(e.0)), "high": p.spread.map(|e| short(e.1)),
+            })
+        })
+    });
+    let points: Vec<Value> = points.collect();
+    let mut table = Table::numbers("percentile", of.iter().map(|s| names.0[s.series].text.clone()));
+    for quantile in TOLD {
+        let cells = of.iter().map(|s| {
+            let Some(p) = s.points.iter().find(|p| (p.quantile - quantile).abs() < 1e-9) else {
+                return "–".to_owned();
+            };
+            let mark = if p.thin { " (thin)" } else { "" };
+            let spread = p.spread.map(|(low, high)| format!(" [{low:.2} to {high:.2}]")).unwrap_or_default();
+            format!("×{:.2}{spread}{mark}", p.ratio)
+        });
+        table.row(std::iter::once(percentile(quantile)).chain(cells).collect());
+    }
+    Chart {
+        id: format!("shift-{at}-{i}"),
+        kind: "shift",
+        title: format!("{words} against the baseline with {}: below 1 is faster", clean(cell)),
+        context: context.to_owned(),
+        note: String::new(),
+        data: json!({ "points": points, "domain": [short(ends[0]), short(ends[1])] }),
+        table,
+    }
+}

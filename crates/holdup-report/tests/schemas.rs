@@ -1,0 +1,142 @@
+//! What is printed as JSON holds to the schemas that are printed for it.
+
+mod common;
+
+use holdup_analysis::analyse;
+use holdup_report::{compare_json, json, schemas};
+use serde_json::Value;
+
+/// Whether a value is of a type, as JSON Schema calls it.
+fn is(value: &Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        _ => panic!("unknown type {name}"),
+    }
+}
+
+/// What is wrong with a document, as far as our schemas go: `type`, `const`, `enum`, `required`, `properties`,
+/// `additionalProperties`, `items`, `minimum` and `$ref` into `$defs`. Any other word is an error, so that no rule
+/// can stand in a schema unchecked.
+fn check(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
+    if let Value::Bool(all) = schema {
+        if !all {
+            wrong.push(format!("{at}: must not be there"));
+        }
+        return;
+    }
+    for (word, rule) in schema.as_object().expect("a schema is an object") {
+        match word.as_str() {
+            "$schema" | "$id" | "title" | "description" | "$defs" => {}
+            "$ref" => {
+                let name = rule.as_str().and_then(|r| r.strip_prefix("#/$defs/")).expect("a reference into $defs");
+                check(root, &root["$defs"][name], value, at, wrong);
+            }
+            "const" => {
+                if value != rule {
+                    wrong.push(format!("{at}: {value} is not {rule}"));
+                }
+            }
+            "enum" => {
+                if !rule.as_array().expect("a list").contains(value) {
+                    wrong.push(format!("{at}: {value} is none of {rule}"));
+                }
+            }
+            "type" => {
+                let types: Vec<&str> = match rule {
+                    Value::String(one) => vec![one],
+                    many => many.as_array().expect("a list").iter().map(|t| t.as_str().expect("a word")).collect(),
+                };
+                if !types.into_iter().any(|t| is(value, t)) {
+                    wrong.push(format!("{at}: {value} is no {rule}"));
+                }
+            }
+            "required" => {
+                for key in rule.as_array().expect("a list").iter().filter_map(Value::as_str) {
+                    if value.get(key).is_none() && value.is_object() {
+                        wrong.push(format!("{at}: has no {key}"));
+                    }
+                }
+            }
+            "properties" => {
+                for (key, schema) in rule.as_object().expect("an object") {
+                    if let Some(value) = value.get(key) {
+                        check(root, schema, value, &format!("{at}.{key}"), wrong);
+                    }
+                }
+            }
+            "additionalProperties" => {
+                for (key, value) in value.as_object().into_iter().flatten() {
+                    if schema["properties"].get(key).is_none() {
+                        check(root, rule, value, &format!("{at}.{key}"), wrong);
+                    }
+                }
+            }
+            "items" => {
+                for (i, value) in value.as_array().into_iter().flatten().enumerate() {
+                    check(root, rule, value, &format!("{at}[{i}]"), wrong);
+                }
+            }
+            "minimum" => {
+                if value.as_f64().is_some_and(|v| Some(v) < rule.as_f64()) {
+                    wrong.push(format!("{at}: {value} is less than {rule}"));
+                }
+            }
+            other => panic!("{at}: the check does not know `{other}`"),
+        }
+    }
+}
+
+fn wrong(id: &str, document: &Value) -> Vec<String> {
+    let (_, text) = schemas().iter().find(|(name, _)| *name == id).expect("there is such a schema");
+    let schema: Value = serde_json::from_str(text).expect("a schema is JSON");
+    let mut wrong = Vec::new();
+    check(&schema, &schema, document, "$", &mut wrong);
+    wrong
+}
+
+fn documents() -> [(&'static str, Value); 4] {
+    let full = common::demo();
+    let mut empty = common::demo();
+    empty.trials.clear();
+    empty.ending = None;
+    let parse = |text: String| serde_json::from_str(&text).expect("a report is JSON");
+    [
+        ("holdup.report/1", parse(json(&full, &analyse(&full)))),
+        ("holdup.report/1", parse(json(&empty, &analyse(&empty)))),
+        ("holdup.compare/1", parse(compare_json(&analyse(&full), ("a", "b")))),
+        ("holdup.compare/1", parse(compare_json(&analyse(&empty), ("a", "")))),
+    ]
+}
+
+#[test]
+fn documents_hold_to_their_schemas() {
+    for (id, document) in documents() {
+        assert_eq!(wrong(id, &document), Vec::<String>::new(), "{id}");
+    }
+}
+
+#[test]
+fn a_document_that_does_not_hold_is_found() {
+    let [(id, report), _, (compare_id, compare), _] = documents();
+    let check = |id: &str, document: &Value, change: fn(&mut Value)| {
+        let mut broken = document.clone();
+        change(&mut broken);
+        assert!(!wrong(id, &broken).is_empty(), "{id}: a broken document passes");
+    };
+    check(id, &report, |d| d["schema"] = "holdup.report/2".into());
+    check(id, &report, |d| {
+        d.as_object_mut().expect("an object").remove("findings");
+    });
+    check(id, &report, |d| d["trials"][0]["measurements"][0]["value"] = "fast".into());
+    check(id, &report, |d| d["findings"][0]["verdict"] = "maybe".into());
+    check(id, &report, |d| d["comparisons"][0]["ratio"]["low"] = Value::Null);
+    check(id, &report, |d| d["trials"][0]["evidence"][0]["cost"]["cpu_ns"] = (-1).into());
+    check(compare_id, &compare, |d| d["comparisons"][0]["margin"] = "5 %".into());
+    check(compare_id, &compare, |d| d["comparisons"][0]["verdict"]["answer"] = "faster".into());
+}
