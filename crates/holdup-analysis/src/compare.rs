@@ -1,9 +1,12 @@
 //! Comparisons within one bundle: which arms stand against which, cell by cell and pooled.
 
 use crate::index::{Index, labels};
-use holdup_model::outcome::{Contrast, Side};
-use holdup_model::{Arm, Comparison, Replica, Verdict};
-use holdup_stats::{BlockPair, BlockValue, CONFIDENCE, Effect, NoEstimate, geometric_mean, holm, judge, noise};
+use holdup_model::outcome::{Contrast, NoiseSplit, Side};
+use holdup_model::{Arm, BundleData, Comparison, Estimate, Replica, Verdict};
+use holdup_stats::{
+    ALPHA, BlockPair, BlockValue, CONFIDENCE, Effect, NoEstimate, Question, decide, geometric_mean, holm,
+    judge_question, noise, spread, unsteady,
+};
 use std::collections::BTreeMap;
 
 /// The equivalence margin of a metric for which the plan names none: 2 %.
@@ -28,6 +31,8 @@ pub(crate) struct Family<'a> {
 pub(crate) struct Draft {
     pub(crate) comparison: Comparison,
     pub(crate) effect: Result<Effect, NoEstimate>,
+    /// Why no verdict can rest on it although it can be computed.
+    withheld: Option<String>,
     /// The axes of the two sides, for the noise floor.
     axes: Vec<BTreeMap<String, String>>,
 }
@@ -37,13 +42,48 @@ pub(crate) fn all(index: &Index<'_>) -> Vec<Comparison> {
     let mut drafts = Vec::new();
     for family in families(index) {
         let mut of_family = drafts_of(index, &family);
-        settle(&mut of_family);
+        settle(&mut of_family, index.level());
         drafts.extend(of_family);
     }
-    noise_floors(&mut drafts);
+    noise_floors(&mut drafts, index.level());
     let mut comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
     comparisons.sort_by_key(order);
     comparisons
+}
+
+/// Whether every headline of a run that is under way has its verdict: the stop rule of plans that name no fixed
+/// number of blocks. Only at a look (after a block from the fourth on, or after a whole session where the plan has
+/// several) can the answer be yes, and only when there is a headline.
+pub fn is_decided(so_far: &BundleData) -> bool {
+    let index = Index::new(so_far);
+    let Some((looks, pieces)) = index.look() else { return false };
+    if pieces < looks.first() || so_far.plan.design.sessions > 1 && is_mid_session(so_far) {
+        return false;
+    }
+    let mut headlines = 0;
+    for family in families(&index).iter().filter(|f| !matches!(f.contrast, Contrast::Same | Contrast::Unobserved)) {
+        let Some((metric, _)) = index.metrics(family.workload).into_iter().find(|(_, primary)| *primary) else {
+            continue;
+        };
+        let cells: Vec<(&Cell<'_>, _)> =
+            family.cells.iter().map(|cell| (cell, block_ratios(&index, cell, &metric.id))).collect();
+        let margin = margin(&index, family.workload, &metric.id);
+        let question = Question { level: index.level(), ..Question::alone(margin) };
+        let Ok(pairs) = pool(&cells) else { return false };
+        let effect = Effect::paired(&pairs);
+        if unsteady(&pairs).is_some() || !effect.is_ok_and(|effect| decide(&effect, &question).is_some()) {
+            return false;
+        }
+        headlines += 1;
+    }
+    headlines > 0
+}
+
+/// Whether the session of the last trial has planned trials to come.
+fn is_mid_session(so_far: &BundleData) -> bool {
+    let Some(last) = so_far.trials.last() else { return true };
+    let of_session = so_far.schedule.trials.iter().filter(|t| t.session == last.session);
+    of_session.map(|t| t.block).max().is_some_and(|block| block > last.block)
 }
 
 fn order(c: &Comparison) -> u8 {
@@ -181,20 +221,24 @@ fn block_ratios(index: &Index<'_>, cell: &Cell<'_>, metric: &str) -> Result<Vec<
 
 /// The mean of the cells' log ratios in each block that has them all.
 fn pool(cells: &[(&Cell<'_>, Result<Vec<BlockPair>, NoEstimate>)]) -> Result<Vec<BlockPair>, NoEstimate> {
-    let mut sums: BTreeMap<(u32, u32), (f64, usize)> = BTreeMap::new();
+    let mut sums: BTreeMap<(u32, u32), (f64, f64, usize)> = BTreeMap::new();
     for (cell, pairs) in cells {
         let pairs =
             pairs.as_ref().map_err(|no| NoEstimate::new(format!("{}: {}", cell_name(&cell.shared), no.reason)))?;
         for p in pairs {
             let sum = sums.entry((p.session, p.block)).or_default();
-            sum.0 += p.b.ln() - p.a.ln();
-            sum.1 += 1;
+            sum.0 += p.a.ln();
+            sum.1 += p.b.ln();
+            sum.2 += 1;
         }
     }
     let whole: Vec<BlockPair> = sums
         .into_iter()
-        .filter(|(_, (_, n))| *n == cells.len())
-        .map(|((session, block), (sum, n))| BlockPair { session, block, a: 1.0, b: (sum / n as f64).exp() })
+        .filter(|(_, (_, _, n))| *n == cells.len())
+        .map(|((session, block), (a, b, n))| {
+            let mean = |sum: f64| (sum / n as f64).exp();
+            BlockPair { session, block, a: mean(a), b: mean(b) }
+        })
         .collect();
     if whole.is_empty() { Err(NoEstimate::new("no block has all cells")) } else { Ok(whole) }
 }
@@ -229,8 +273,8 @@ fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
         let margin = margin(index, family.workload, &metric.id);
         let cells: Vec<(&Cell<'_>, _)> =
             family.cells.iter().map(|cell| (cell, block_ratios(index, cell, &metric.id))).collect();
-        let draft = |cell: Option<&Cell<'_>>, effect: Result<Effect, NoEstimate>, pooled: bool| Draft {
-            comparison: Comparison {
+        let draft = |cell: Option<&Cell<'_>>, pairs: Result<Vec<BlockPair>, NoEstimate>, pooled: bool| {
+            let comparison = Comparison {
                 contrast: family.contrast.clone(),
                 workload: family.workload.to_owned(),
                 cell: if pooled { BTreeMap::new() } else { cell.map(|c| c.shared.clone()).unwrap_or_default() },
@@ -244,19 +288,19 @@ fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
                 verdict: undecided(""),
                 p_adjusted: None,
                 noise_floor: None,
-            },
-            effect,
-            axes: cell.map(|c| vec![labels(&c.a.axes), labels(&c.b.axes)]).unwrap_or_default(),
+                noise: None,
+            };
+            let axes = cell.map(|c| vec![labels(&c.a.axes), labels(&c.b.axes)]).unwrap_or_default();
+            Draft { axes, ..Draft::paired(comparison, pairs) }
         };
         if let [(cell, pairs)] = cells.as_slice() {
             // One cell is its own pool; the same numbers twice would only inflate the family.
-            let effect = pairs.clone().and_then(|p| Effect::paired(&p));
-            drafts.push(draft(Some(cell), effect, true));
+            drafts.push(draft(Some(cell), pairs.clone(), true));
             continue;
         }
-        drafts.push(draft(None, pool(&cells).and_then(|p| Effect::paired(&p)), true));
+        drafts.push(draft(None, pool(&cells), true));
         for (cell, pairs) in cells {
-            drafts.push(draft(Some(cell), pairs.and_then(|p| Effect::paired(&p)), false));
+            drafts.push(draft(Some(cell), pairs, false));
         }
     }
     drafts
@@ -271,17 +315,35 @@ pub(crate) fn undecided(reason: impl Into<String>) -> Verdict {
 }
 
 impl Draft {
-    /// A draft of two sides that are compared as a whole, for comparisons that a user named.
-    pub(crate) fn named(comparison: Comparison, effect: Result<Effect, NoEstimate>) -> Self {
-        Draft { comparison, effect, axes: Vec::new() }
+    /// A draft of two sides whose blocks are paired.
+    ///
+    /// A primary ratio that moved while the run went on gets no verdict. Other metrics are not held to that: with
+    /// dozens of them, steady ones would lose theirs by chance.
+    pub(crate) fn paired(mut comparison: Comparison, pairs: Result<Vec<BlockPair>, NoEstimate>) -> Self {
+        let of_pairs = pairs.as_deref().unwrap_or_default();
+        let withheld = unsteady(of_pairs).filter(|_| comparison.primary).map(|u| u.reason());
+        comparison.noise = spread(of_pairs).ok().map(|s| NoiseSplit {
+            trial_cv: s.trial,
+            block_cv: s.block,
+            session_cv: s.session,
+            ratio_session_cv: s.ratio_by_session,
+        });
+        Draft { comparison, effect: pairs.and_then(|p| Effect::paired(&p)), withheld, axes: Vec::new() }
+    }
+
+    /// A draft of two sides that nothing pairs.
+    pub(crate) fn unpaired(comparison: Comparison, effect: Result<Effect, NoEstimate>) -> Self {
+        Draft { comparison, effect, withheld: None, axes: Vec::new() }
     }
 }
 
 /// Gives each draft of a family its interval, corrected p and verdict.
 ///
 /// The pooled primary comparison is the question that the plan asked before the run: it is not
-/// corrected. All others of the family are looked at together, so they are (Holm).
-pub(crate) fn settle(family: &mut [Draft]) {
+/// corrected. All others of the family are looked at together, so they are (Holm). `level` is that of each test:
+/// less than 5 % when the run could have stopped at other blocks as well. Intervals are as much wider, and cover
+/// 95 % whenever the run stops; p values are put on the scale on which 5 % is the limit.
+pub(crate) fn settle(family: &mut [Draft], level: f64) {
     let is_headline = |c: &Comparison| c.pooled && c.primary;
     let others: Vec<usize> = family
         .iter()
@@ -297,38 +359,64 @@ pub(crate) fn settle(family: &mut [Draft]) {
         match &draft.effect {
             Err(no) => c.verdict = undecided(no.reason.clone()),
             Ok(effect) => {
-                c.ratio = effect.estimate(CONFIDENCE).ok();
-                c.p_adjusted = Some(adjusted.get(&i).copied().unwrap_or_else(|| effect.p_difference()));
-                c.verdict = match adjusted.get(&i) {
-                    None => judge(effect, c.margin),
-                    Some(p) => holdup_stats::judge_corrected(effect, c.margin, *p, size),
+                c.ratio = effect.estimate(1.0 - level).ok().map(|e| of_look(e, level));
+                let p_adjusted = adjusted.get(&i).copied();
+                let p = p_adjusted.unwrap_or_else(|| effect.p_difference());
+                c.p_adjusted = Some((p * ALPHA / level).min(1.0));
+                let family = if p_adjusted.is_some() { size } else { 1 };
+                let question = Question { margin: c.margin, level, p_adjusted, family };
+                c.verdict = match &draft.withheld {
+                    Some(why) => undecided(why.clone()),
+                    None => judge_question(effect, &question),
                 };
             }
         }
     }
 }
 
+/// The interval of a look: wider than one of a fixed number of blocks, so that it covers 95 % at all looks together.
+fn of_look(estimate: Estimate, level: f64) -> Estimate {
+    if level >= ALPHA {
+        return estimate;
+    }
+    let method = format!("{}, widened for a look after every block", estimate.method);
+    Estimate { confidence: CONFIDENCE, method, ..estimate }
+}
+
+/// A noise floor, and whether the baseline differs from itself.
+type Floor = (f64, bool);
+
 /// Puts the A/A noise floor beside every comparison: pooled beside pooled, cell beside cell. For
-/// an axis the two sides stand in two cells, and the larger floor of them counts.
-fn noise_floors(drafts: &mut [Draft]) {
-    let mut pooled: BTreeMap<(String, String), f64> = BTreeMap::new();
-    let mut cells: BTreeMap<(String, String, BTreeMap<String, String>), f64> = BTreeMap::new();
+/// an axis the two sides stand in two cells, and the larger floor of them counts. Where the baseline differs from
+/// itself, an effect that is no larger is no effect.
+fn noise_floors(drafts: &mut [Draft], level: f64) {
+    let mut pooled: BTreeMap<(String, String), Floor> = BTreeMap::new();
+    let mut cells: BTreeMap<(String, String, BTreeMap<String, String>), Floor> = BTreeMap::new();
     for draft in drafts.iter().filter(|d| d.comparison.contrast == Contrast::Same) {
-        let Some(floor) = draft.effect.as_ref().ok().and_then(|e| noise::noise_floor_of(e).ok()) else { continue };
+        let Some(floor) = draft.effect.as_ref().ok().and_then(|e| noise::noise_floor_of(e, 1.0 - level).ok()) else {
+            continue;
+        };
         let name = (draft.comparison.workload.clone(), draft.comparison.metric.id.clone());
         if let Some(axes) = draft.axes.first() {
-            cells.insert((name.0.clone(), name.1.clone(), axes.clone()), floor.floor);
+            cells.insert((name.0.clone(), name.1.clone(), axes.clone()), (floor.floor, floor.differs));
         }
         if draft.comparison.pooled {
-            pooled.insert(name, floor.floor);
+            pooled.insert(name, (floor.floor, floor.differs));
         }
     }
     for draft in drafts {
         let c = &mut draft.comparison;
         let name = (c.workload.clone(), c.metric.id.clone());
         let floor = |axes: &BTreeMap<String, String>| cells.get(&(name.0.clone(), name.1.clone(), axes.clone()));
-        let of_cell = draft.axes.iter().filter_map(floor).copied().reduce(f64::max);
+        let of_cell = draft.axes.iter().filter_map(floor).copied().reduce(|a, b| if b.0 > a.0 { b } else { a });
         // A pool of one cell is as noisy as that cell, so its own floor comes first.
-        c.noise_floor = of_cell.or_else(|| pooled.get(&name).copied().filter(|_| c.pooled));
+        let Some((floor, differs)) = of_cell.or_else(|| pooled.get(&name).copied().filter(|_| c.pooled)) else {
+            continue;
+        };
+        c.noise_floor = Some(floor);
+        let within = c.ratio.as_ref().is_some_and(|r| r.value.ln().abs() <= floor.ln_1p());
+        if differs && within && c.contrast != Contrast::Same && c.verdict == Verdict::Different {
+            c.verdict = undecided("the baseline differs from itself by as much");
+        }
     }
 }

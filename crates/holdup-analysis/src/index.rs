@@ -1,8 +1,8 @@
 //! A bundle, by arm and by block.
 
-use holdup_model::plan::Level;
+use holdup_model::plan::{Level, StopRule};
 use holdup_model::{Arm, BundleData, Measured, Metric, Trial};
-use holdup_stats::BlockValue;
+use holdup_stats::{ALPHA, BlockValue, Looks};
 use std::collections::BTreeMap;
 
 /// A bundle with its trials sorted into arms.
@@ -92,6 +92,25 @@ impl<'a> Index<'a> {
         let blocks: std::collections::BTreeSet<(u32, u32)> =
             self.done.values().flatten().map(|t| (t.session, t.block)).collect();
         u32::try_from(blocks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The looks of a run that stops when it is decided, and the pieces that are there by now: sessions where
+    /// the plan has several, otherwise blocks. `None` for a run of a fixed number of blocks.
+    pub(crate) fn look(&self) -> Option<(Looks, u32)> {
+        let design = &self.bundle.plan.design;
+        if design.stop == StopRule::Blocks {
+            return None;
+        }
+        if design.sessions < 2 {
+            return Some((Looks::until(design.blocks), self.blocks_run()));
+        }
+        let sessions: std::collections::BTreeSet<u32> = self.done.values().flatten().map(|t| t.session).collect();
+        Some((Looks::until(design.sessions), u32::try_from(sessions.len()).unwrap_or(u32::MAX)))
+    }
+
+    /// The level of every test of this bundle: 5 %, or that of the look at which the run ended.
+    pub(crate) fn level(&self) -> f64 {
+        self.look().map_or(ALPHA, |(looks, pieces)| looks.level(pieces))
     }
 
     /// Whether two levels of the plan's first level: the baseline of a factor.

@@ -7,7 +7,7 @@ use crate::index::{Index, labels};
 use crate::words;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Analysis, Arm, BundleData, Comparison, Finding, Metric, Problem};
-use holdup_stats::{BlockPair, BlockValue, Effect, NoEstimate};
+use holdup_stats::{ALPHA, BlockPair, BlockValue, Effect, NoEstimate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Compares two arms of one bundle, paired by block. `a` and `b` are a label, a part of exactly one
@@ -37,10 +37,10 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
                 level: side(&index, b.id, &metric.id),
                 ..blank(&contrast, &a.workload, metric, primary, &index)
             };
-            Draft::named(comparison, pairs.and_then(|p| Effect::paired(&p)))
+            Draft::paired(comparison, pairs)
         })
         .collect();
-    settle(&mut drafts);
+    settle(&mut drafts, index.level());
     let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
     let asked = comparisons.iter().filter(|c| c.primary && c.pooled);
     let mut findings: Vec<Finding> =
@@ -88,7 +88,7 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
             let blank = || blank(&contrast, &workload.name, metric.clone(), primary, &ib);
             drafts.extend(unpaired(&ia, &ib, &arms, &metric, &blank));
         }
-        settle(&mut drafts);
+        settle(&mut drafts, ALPHA);
         comparisons.extend(drafts.into_iter().map(|d| d.comparison));
     }
     comparisons.sort_by_key(|c| (!c.primary, !c.pooled));
@@ -127,6 +127,7 @@ fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, ind
         verdict: undecided(""),
         p_adjusted: None,
         noise_floor: None,
+        noise: None,
     }
 }
 
@@ -218,7 +219,7 @@ fn unpaired(
         let a: Vec<Vec<BlockValue>> = arms.iter().map(|(a, _)| values(ia, a.id)).collect();
         let b: Vec<Vec<BlockValue>> = arms.iter().map(|(_, b)| values(ib, b.id)).collect();
         let effect = comparable.clone().and_then(|()| Effect::unpaired(&pool(&a)?, &pool(&b)?));
-        drafts.push(Draft::named(blank(), effect));
+        drafts.push(Draft::unpaired(blank(), effect));
     }
     for (a, b) in arms {
         let mut cell = labels(&b.axes);
@@ -241,7 +242,7 @@ fn unpaired(
             }
             Effect::unpaired(&values(ia, a.id), &values(ib, b.id))
         });
-        drafts.push(Draft::named(comparison, effect));
+        drafts.push(Draft::unpaired(comparison, effect));
     }
     drafts
 }

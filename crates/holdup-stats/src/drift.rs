@@ -78,7 +78,7 @@ pub fn drift(points: &[DriftPoint]) -> Result<Drift, NoEstimate> {
 }
 
 /// Ranks from 1, ties sharing their mean rank.
-fn ranks(values: &[f64]) -> Vec<f64> {
+pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&i, &j| values[i].total_cmp(&values[j]));
     let mut ranks = vec![0.0; values.len()];
@@ -95,7 +95,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 }
 
 /// Pearson's correlation; zero when one side has no spread.
-fn correlation(x: &[f64], y: &[f64]) -> f64 {
+pub(crate) fn correlation(x: &[f64], y: &[f64]) -> f64 {
     let (mx, my) = (mean(x), mean(y));
     let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
     for (a, b) in x.iter().zip(y) {
@@ -115,7 +115,7 @@ fn slope(x: &[f64], y: &[f64]) -> f64 {
 }
 
 /// Lag-1 autocorrelation with its p: independent noise gives about N(−1/n, 1/n).
-fn lag_one(residuals: &[f64]) -> (f64, f64) {
+pub(crate) fn lag_one(residuals: &[f64]) -> (f64, f64) {
     let n = residuals.len() as f64;
     let centre = mean(residuals);
     let total: f64 = residuals.iter().map(|r| (r - centre).powi(2)).sum();

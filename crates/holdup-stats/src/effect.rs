@@ -1,18 +1,12 @@
 //! Effects: a ratio on the log scale with what is known of its error.
 
+use crate::NoEstimate;
+use crate::error::{Blend, Error, T};
 use crate::pieces::{BlockPair, BlockValue, Pieces, count, log, mean, variance, why_no_log};
-use crate::{NoEstimate, students_t};
 use holdup_model::Estimate;
 
-/// How the error of an effect is known.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Error {
-    /// Standard error and degrees of freedom of a t distribution, on the log scale.
-    T { se: f64, df: f64 },
-    /// All pieces are the same: only a sign (paired) or a permutation (unpaired) test remains.
-    /// Its smallest one-sided p value.
-    Constant { one_sided_p: f64 },
-}
+/// Fewer pieces than this say too little of what pairing them is worth.
+const MIN_BLENDED: usize = 5;
 
 /// The log of a ratio of B to A (or of a mean), with its error.
 ///
@@ -29,17 +23,34 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// B against A, paired by block: t on the log ratios of the blocks, or, with two or more
-    /// sessions, on the sessions' means of them.
+    /// B against A, paired by block, or, with two or more sessions, by session over the means of its blocks.
+    ///
+    /// From five pieces on, the error is a blend of the paired t and of Welch's t, weighted by how well the
+    /// data bear out that the two of a pair share something. Where blocks share nothing, pairing them would
+    /// waste half of the degrees of freedom; where they share much, Welch's t would drown the effect.
     ///
     /// # Errors
     /// With a value that has no logarithm, or fewer than two independent pieces.
     pub fn paired(pairs: &[BlockPair]) -> Result<Effect, NoEstimate> {
         let mut logs = Vec::with_capacity(pairs.len());
         for pair in pairs {
-            logs.push((pair.session, pair.block, log(pair.b)? - log(pair.a)?));
+            logs.push((pair.session, pair.block, log(pair.a)?, log(pair.b)?));
         }
-        Self::one_sample(&Pieces::of(logs.into_iter()), "paired by block")
+        let pieces = Pieces::of(logs.iter().map(|&(session, block, a, b)| (session, block, b - a)));
+        let effect = Self::one_sample(&pieces, "paired by block")?;
+        let n = pieces.len();
+        if n < MIN_BLENDED || effect.is_constant() {
+            return Ok(effect);
+        }
+        let a = Pieces::of(logs.iter().map(|&(session, block, a, _)| (session, block, a)));
+        let b = Pieces::of(logs.iter().map(|&(session, block, _, b)| (session, block, b)));
+        let blend = Blend::of(n, variance(&a.values), variance(&b.values), variance(&pieces.values));
+        if !Error::Blend(blend).is_sound() {
+            return Ok(effect);
+        }
+        let pairing = (100.0 * (1.0 - blend.apart_weight)).round();
+        let method = format!("{}; pairing counts {pairing:.0} %, Welch's t the rest", effect.method);
+        Ok(Effect { error: Error::Blend(blend), method, ..effect })
     }
 
     /// The geometric mean of one arm over its blocks.
@@ -68,7 +79,7 @@ impl Effect {
         } else {
             // Welch–Satterthwaite.
             let df = (va + vb).powi(2) / (va * va / (na - 1.0) + vb * vb / (nb - 1.0));
-            Error::T { se: (va + vb).sqrt(), df }
+            Error::T(T { se: (va + vb).sqrt(), df })
         };
         let fewer = if a.len() <= b.len() { &a } else { &b };
         let effect = Effect {
@@ -78,7 +89,7 @@ impl Effect {
             pieces: count(fewer.len()),
             blocks_per_piece: fewer.blocks_per_piece(),
             method: match error {
-                Error::T { .. } => format!(
+                Error::T(_) | Error::Blend(_) => format!(
                     "Welch's t on the logs of {} and {} blocks{}, not paired",
                     a.blocks,
                     b.blocks,
@@ -99,7 +110,7 @@ impl Effect {
         let error = if constant {
             Error::Constant { one_sided_p: 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX)) }
         } else {
-            Error::T { se: (variance(&pieces.values) / n as f64).sqrt(), df: (n - 1) as f64 }
+            Error::T(T { se: (variance(&pieces.values) / n as f64).sqrt(), df: (n - 1) as f64 })
         };
         let over = if pieces.sessions >= 2 {
             format!("{} session means of {} blocks", pieces.sessions, pieces.blocks)
@@ -122,13 +133,23 @@ impl Effect {
         .checked()
     }
 
+    /// A log ratio whose error is that of the mean of some pulls (influence values).
+    pub(crate) fn from_pulls(centre: f64, pulls: &[f64], blocks: u32, method: String) -> Result<Effect, NoEstimate> {
+        let (n, pieces) = (pulls.len() as f64, count(pulls.len()));
+        let se = (variance(pulls) / n).sqrt();
+        if se.is_nan() || se <= 1e-12 {
+            return Err(NoEstimate::new(
+                "all blocks have the same rates, so there is no spread to make an interval from",
+            ));
+        }
+        let error = Error::T(T { se, df: n - 1.0 });
+        Effect { centre, error, blocks, pieces, blocks_per_piece: blocks.div_ceil(pieces.max(1)).max(1), method }
+            .checked()
+    }
+
     /// Refuses what arithmetic could not hold (values at the ends of what an f64 can be).
     fn checked(self) -> Result<Effect, NoEstimate> {
-        let sound = match self.error {
-            Error::T { se, df } => se.is_finite() && se > 0.0 && df.is_finite() && df > 0.0,
-            Error::Constant { one_sided_p } => one_sided_p.is_finite(),
-        };
-        if sound && self.centre.is_finite() {
+        if self.error.is_sound() && self.centre.is_finite() {
             Ok(self)
         } else {
             Err(NoEstimate::new("the values are too far apart or too close for arithmetic"))
@@ -172,10 +193,12 @@ impl Effect {
 
     /// Standard deviation of one independent piece on the log scale; zero when constant.
     pub fn spread(&self) -> f64 {
-        match self.error {
-            Error::T { se, .. } => se * f64::from(self.pieces).sqrt(),
-            Error::Constant { .. } => 0.0,
-        }
+        self.error.standard_error() * f64::from(self.pieces).sqrt()
+    }
+
+    /// Degrees of freedom that each piece beyond the first adds, for what a repetition would show.
+    pub(crate) fn df_per_piece(&self) -> f64 {
+        self.error.df_per_piece(self.pieces)
     }
 
     /// The interval at a confidence between 0 and 1.
@@ -187,20 +210,16 @@ impl Effect {
         if !(confidence > 0.0 && confidence < 1.0) {
             return Err(NoEstimate::new("the confidence must lie between 0 and 1"));
         }
-        let half = match self.error {
-            Error::T { se, df } => {
-                let t = students_t::quantile(0.5 + confidence / 2.0, df)
-                    .ok_or_else(|| NoEstimate::new("the t distribution has no such quantile"))?;
-                t * se
-            }
-            Error::Constant { one_sided_p } if 2.0 * one_sided_p <= 1.0 - confidence => 0.0,
-            Error::Constant { .. } => {
-                return Err(NoEstimate::new(format!(
+        let Some(half) = self.error.distance((1.0 - confidence) / 2.0) else {
+            return Err(NoEstimate::new(if self.is_constant() {
+                format!(
                     "all {} blocks give the same value: there is no spread to make an interval from, \
                      and they are too few for a sign test",
                     self.blocks
-                )));
-            }
+                )
+            } else {
+                "the t distribution has no such quantile".to_owned()
+            }));
         };
         let (low, high) = ((self.centre - half).exp(), (self.centre + half).exp());
         if low <= 0.0 || !high.is_finite() {
@@ -209,18 +228,12 @@ impl Effect {
         Ok(Estimate { value: self.value(), low, high, confidence, n: self.blocks, method: self.method.clone() })
     }
 
-    /// p of "the ratio is 1", two-sided: the paired (or Welch's) t test, or the sign test.
+    /// p of "the ratio is 1", two-sided.
     pub fn p_difference(&self) -> f64 {
-        match self.error {
-            Error::T { se, df } => students_t::two_sided_p(self.centre / se, df).unwrap_or(1.0),
-            Error::Constant { one_sided_p } => {
-                if self.centre.abs() < 1e-12 {
-                    1.0
-                } else {
-                    (2.0 * one_sided_p).min(1.0)
-                }
-            }
+        if self.is_constant() && self.centre.abs() < 1e-12 {
+            return 1.0;
         }
+        (2.0 * self.error.beyond(self.centre.abs())).min(1.0)
     }
 
     /// p of "the ratio lies outside of the margin": the larger one of two one-sided tests against
@@ -230,17 +243,7 @@ impl Effect {
         if !(delta.is_finite() && delta > 0.0) {
             return 1.0;
         }
-        let room = delta - self.centre.abs();
-        match self.error {
-            Error::T { se, df } => students_t::below(-room / se, df).unwrap_or(1.0),
-            Error::Constant { one_sided_p } => {
-                if room > 0.0 {
-                    one_sided_p
-                } else {
-                    1.0
-                }
-            }
-        }
+        self.error.beyond(delta - self.centre.abs())
     }
 }
 

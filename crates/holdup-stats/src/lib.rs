@@ -1,6 +1,6 @@
 //! Estimates, intervals, verdicts.
 //!
-//! Pure numbers: no clock, no files, no randomness. What is computed, with its
+//! Pure numbers: no clock, no files, no randomness but from a seed that is passed in. What is computed, with its
 //! formulae and limits, stands in `docs/statistics.md`.
 //!
 //! Everything goes through [`Effect`]: made from blocks ([`Effect::paired`],
@@ -8,26 +8,38 @@
 //! verdict ([`judge`]). How an effect is made may change; what it answers does not.
 #![forbid(unsafe_code)]
 
+pub mod bootstrap;
 pub mod drift;
 pub mod effect;
+mod error;
 pub mod holm;
 pub mod littles_law;
 pub mod noise;
+mod order_statistics;
 pub mod pieces;
+pub mod quantile_bands;
 pub mod quantiles;
+pub mod rates;
+pub mod sequential;
+pub mod spread;
+pub mod steadiness;
 pub mod students_t;
 pub mod verdict;
 
+pub use bootstrap::ratio_bootstrap;
 pub use drift::{Drift, DriftPoint, drift};
 pub use effect::{Effect, geometric_mean, mean_estimate, mean_over_blocks, ratio_paired, ratio_unpaired};
 pub use holm::holm;
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, littles_law};
 pub use noise::{NoiseFloor, noise_floor};
 pub use pieces::{BlockPair, BlockValue};
-pub use quantiles::{
-    CURVE_QUANTILES, MIN_SAMPLES_BEYOND, QuantileShift, TABLE_QUANTILES, is_thin, quantile_shift, quantile_table,
-};
-pub use verdict::{ALPHA, MIN_BLOCKS, Power, judge, judge_corrected};
+pub use quantile_bands::{QuantileShift, quantile_shift, quantile_shift_over_blocks};
+pub use quantiles::{CURVE_QUANTILES, MIN_SAMPLES_BEYOND, TABLE_QUANTILES, is_thin, quantile_table};
+pub use rates::{RatePair, rate_effect};
+pub use sequential::Looks;
+pub use spread::{Spread, spread};
+pub use steadiness::{UNSTEADY_P, Unsteady, unsteady};
+pub use verdict::{ALPHA, MIN_BLOCKS, Power, Question, decide, judge, judge_corrected, judge_question};
 
 use std::fmt;
 

@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::pieces::BlockPair;
-use crate::verdict::{ALPHA, MIN_BLOCKS};
+use crate::verdict::MIN_BLOCKS;
 use crate::{CONFIDENCE, NoEstimate};
 use holdup_model::Estimate;
 
@@ -26,19 +26,19 @@ pub struct NoiseFloor {
 /// Where a ratio has no interval, and where all blocks are the same: no noise was seen, which says
 /// nothing about how much there is.
 pub fn noise_floor(pairs: &[BlockPair]) -> Result<NoiseFloor, NoEstimate> {
-    noise_floor_of(&Effect::paired(pairs)?)
+    noise_floor_of(&Effect::paired(pairs)?, CONFIDENCE)
 }
 
-/// The noise floor from the effect of A against itself.
+/// The noise floor from the effect of A against itself, at the confidence at which effects are judged.
 ///
 /// # Errors
 /// See [`noise_floor`].
-pub fn noise_floor_of(effect: &Effect) -> Result<NoiseFloor, NoEstimate> {
+pub fn noise_floor_of(effect: &Effect, confidence: f64) -> Result<NoiseFloor, NoEstimate> {
     if effect.is_constant() {
         return Err(NoEstimate::new("all A/A blocks give the same value, so no noise was seen"));
     }
-    let ratio = effect.estimate(CONFIDENCE)?;
-    let differs = effect.blocks() >= MIN_BLOCKS && effect.p_difference() <= ALPHA;
+    let ratio = effect.estimate(confidence)?;
+    let differs = effect.blocks() >= MIN_BLOCKS && effect.p_difference() <= 1.0 - confidence;
     let half = (ratio.high.ln() - ratio.low.ln()) / 2.0;
     let reach = if differs { half + effect.log_value().abs() } else { half };
     let floor = reach.exp_m1();

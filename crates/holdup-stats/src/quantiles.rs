@@ -1,4 +1,4 @@
-//! Quantiles of latency histograms, and their shift between two arms.
+//! Quantiles of latency histograms.
 
 use holdup_model::Histogram;
 use holdup_model::outcome::QuantileValue;
@@ -35,34 +35,4 @@ pub fn quantile_table(histogram: &Histogram, quantiles: &[f64]) -> Vec<QuantileV
         Some(QuantileValue { quantile, value_ns, thin: is_thin(histogram, quantile) })
     };
     quantiles.iter().filter(|q| q.is_finite()).filter_map(value).collect()
-}
-
-/// One quantile of two histograms.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct QuantileShift {
-    /// Between 0 and 1.
-    pub quantile: f64,
-    /// A's value, ns.
-    pub a_ns: f64,
-    /// B's value, ns.
-    pub b_ns: f64,
-    /// B's value by A's. Values below 1 ns are counted as 1 ns, so A's is never zero.
-    pub ratio: f64,
-    /// Whether either side has fewer than 10 samples beyond.
-    pub thin: bool,
-}
-
-/// The shift of B against A at [`CURVE_QUANTILES`]; empty when either histogram is.
-pub fn quantile_shift(a: &Histogram, b: &Histogram) -> Vec<QuantileShift> {
-    let (a, b) = (quantile_table(a, &CURVE_QUANTILES), quantile_table(b, &CURVE_QUANTILES));
-    a.iter()
-        .zip(&b)
-        .map(|(a, b)| QuantileShift {
-            quantile: a.quantile,
-            a_ns: a.value_ns,
-            b_ns: b.value_ns,
-            ratio: b.value_ns / a.value_ns.max(1.0),
-            thin: a.thin || b.thin,
-        })
-        .collect()
 }

@@ -1,10 +1,26 @@
-//! Against SciPy: `tests/vectors/make.py` made `vectors.json`, which names its versions.
+//! Against SciPy and R: `tests/vectors/make.py` made `vectors.json`, `make.R` made `vectors_r.json`; both name versions.
 
-use holdup_stats::{BlockPair, BlockValue, DriftPoint, Effect, drift, holm, students_t};
+use holdup_stats::{BlockPair, BlockValue, DriftPoint, Effect, drift, holm, ratio_bootstrap, students_t};
 use serde_json::Value;
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("vectors/vectors.json")).expect("the vectors are JSON")
+}
+
+fn vectors_of_r() -> Value {
+    serde_json::from_str(include_str!("vectors/vectors_r.json")).expect("the vectors are JSON")
+}
+
+fn pairs(row: &Value) -> Vec<BlockPair> {
+    let (a, b) = (numbers(row, "a"), numbers(row, "b"));
+    (0_u32..).zip(a.into_iter().zip(b)).map(|(block, (a, b))| BlockPair { session: 0, block, a, b }).collect()
+}
+
+/// The paired t test alone: the mean of the blocks' ratios against 1.
+fn mean_of_ratios(pairs: &[BlockPair]) -> Effect {
+    let ratios: Vec<BlockValue> =
+        pairs.iter().map(|p| BlockValue { session: p.session, block: p.block, value: p.b / p.a }).collect();
+    Effect::of_mean(&ratios).expect("an effect")
 }
 
 fn rows<'a>(all: &'a Value, name: &str) -> &'a [Value] {
@@ -24,7 +40,7 @@ fn numbers(row: &Value, name: &str) -> Vec<f64> {
 #[track_caller]
 fn close(ours: f64, theirs: f64, relative: f64, what: &str) {
     let tolerance = relative * theirs.abs().max(1e-12);
-    assert!((ours - theirs).abs() <= tolerance, "{what}: ours {ours:e}, SciPy {theirs:e}");
+    assert!((ours - theirs).abs() <= tolerance, "{what}: ours {ours:e}, theirs {theirs:e}");
 }
 
 #[test]
@@ -47,13 +63,10 @@ fn t_tails_to_ten_digits() {
 #[test]
 fn the_paired_t_test_and_tost() {
     for row in rows(&vectors(), "paired") {
-        let (a, b) = (numbers(row, "a"), numbers(row, "b"));
-        let pairs: Vec<BlockPair> =
-            (0_u32..).zip(a.iter().zip(&b)).map(|(block, (&a, &b))| BlockPair { session: 0, block, a, b }).collect();
-        let effect = Effect::paired(&pairs).expect("an effect");
+        let effect = mean_of_ratios(&pairs(row));
         let interval = effect.estimate(0.95).expect("an interval");
         let theirs = numbers(row, "log_interval");
-        let n = pairs.len();
+        let n = interval.n;
         close(effect.log_value(), number(row, "log_ratio"), 1e-9, &format!("n {n} log ratio"));
         close(interval.low.ln(), theirs[0], 1e-8, &format!("n {n} low"));
         close(interval.high.ln(), theirs[1], 1e-8, &format!("n {n} high"));
@@ -64,7 +77,7 @@ fn the_paired_t_test_and_tost() {
             1e-8,
             &format!("n {n} equivalence"),
         );
-        assert_eq!(interval.n as usize, n);
+        assert_eq!(n as usize, numbers(row, "a").len());
     }
 }
 
@@ -105,4 +118,55 @@ fn holm_as_r_does_it() {
     }
     assert_eq!(holm(&[]), Vec::<f64>::new());
     assert_eq!(holm(&[f64::NAN, 0.02, 3.0]), [1.0, 0.04, 1.0]);
+}
+
+#[test]
+fn the_blend_of_paired_and_welch() {
+    for row in rows(&vectors(), "blend") {
+        let effect = Effect::paired(&pairs(row)).expect("an effect");
+        close(effect.p_difference(), number(row, "p"), 1e-8, &format!("n {} p", effect.blocks()));
+        let pairing = format!("pairing counts {:.0} %", 100.0 * (1.0 - number(row, "weight")));
+        assert!(effect.method().contains(&pairing), "{} does not say {pairing}", effect.method());
+        // The interval belongs to the p: at the confidence 1 - p it ends at 1.
+        let edge = effect.estimate(1.0 - effect.p_difference()).expect("an interval");
+        let near = if effect.value() > 1.0 { edge.low } else { edge.high };
+        assert!((near - 1.0).abs() < 1e-9, "{edge:?}");
+    }
+}
+
+#[test]
+fn r_agrees_on_t_and_welch() {
+    for row in rows(&vectors_of_r(), "paired") {
+        let effect = mean_of_ratios(&pairs(row));
+        let (ours, theirs) = (effect.estimate(0.95).expect("an interval"), numbers(row, "log_interval"));
+        close(effect.p_difference(), number(row, "p"), 1e-8, "p");
+        close(ours.low.ln(), theirs[0], 1e-7, "low");
+        close(ours.high.ln(), theirs[1], 1e-7, "high");
+    }
+    let side = |values: Vec<f64>| -> Vec<BlockValue> {
+        (0_u32..).zip(values).map(|(block, value)| BlockValue { session: 0, block, value }).collect()
+    };
+    for row in rows(&vectors_of_r(), "welch") {
+        let effect = Effect::unpaired(&side(numbers(row, "a")), &side(numbers(row, "b"))).expect("an effect");
+        close(effect.p_difference(), number(row, "p"), 1e-8, "p of Welch");
+        close(
+            effect.estimate(0.95).expect("an interval").low.ln(),
+            numbers(row, "log_interval")[0],
+            1e-7,
+            "low of Welch",
+        );
+    }
+}
+
+#[test]
+fn r_agrees_on_the_bootstrap() {
+    // Both draw at random: with 200,000 draws each an end scatters by about 1 % of the interval's width.
+    for row in rows(&vectors_of_r(), "bca") {
+        let ours = ratio_bootstrap(&pairs(row), 0.95, 200_000, 7).expect("an interval");
+        let theirs = numbers(row, "log_interval");
+        let width = theirs[1] - theirs[0];
+        for (ours, theirs, end) in [(ours.low.ln(), theirs[0], "low"), (ours.high.ln(), theirs[1], "high")] {
+            assert!((ours - theirs).abs() < 0.02 * width, "n {} {end}: {ours} and {theirs}", numbers(row, "a").len());
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use std::process::ExitCode;
-use xtask::{Repo, catalogues, invariants, layers, purity, texts, web};
+use xtask::{Repo, calibrate, catalogues, invariants, layers, purity, texts, web};
 
 const USAGE: &str = "\
 usage: cargo xtask NAME
+  calibrate    simulates what the statistics promise and writes docs/calibration.md (minutes; use --release)
   tidy         the checks of the repository that no compiler makes (also in cargo test)
   web-stale    whether the built web bundle belongs to its sources
   web-hash     the first line that the built web bundle must have for the present sources";
@@ -19,6 +20,10 @@ fn main() -> Result<ExitCode> {
     let name = std::env::args().nth(1).unwrap_or_default();
     let wrong = match name.as_str() {
         "tidy" => tidy(&Repo::here()?)?,
+        "calibrate" => {
+            calibrate::write(&say)?;
+            Vec::new()
+        }
         "web-stale" => web::check(&Repo::here()?),
         "web-hash" => {
             let hash = web::hash(&Repo::here()?).ok_or_else(|| anyhow::anyhow!("web/src: there are no sources"))?;

@@ -55,6 +55,27 @@ def paired():
     return rows
 
 
+def blend():
+    """The p of docs/statistics.md, written down again from the page: paired t and Welch's t, weighted."""
+    rows = []
+    for n, block_spread in [(5, 0.0), (5, 0.05), (6, 0.02), (10, 0.0), (20, 0.03), (40, 0.001)]:
+        block = rng.normal(0, block_spread, n)
+        a = 1000 * numpy.exp(block + rng.normal(0, 0.02, n))
+        b = 1012 * numpy.exp(block + rng.normal(0, 0.03, n))
+        la, lb = numpy.log(a), numpy.log(b)
+        f = numpy.var((la + lb) / 2, ddof=1) * 2 / (numpy.var(lb - la, ddof=1) / 2)
+        rho = (numpy.arange(64) + 0.5) / 64
+        stretch = (1 + rho) / (1 - rho)
+        ratio = numpy.mean(stats.f.pdf(f / stretch, n - 1, n - 1) / stretch) / stats.f.pdf(f, n - 1, n - 1)
+        weight = 0.4 / (0.4 + 0.6 * ratio)
+        price = 1.06 if n >= 7 else 1.0
+        welch_p = stats.ttest_ind(lb, la, equal_var=False).pvalue
+        paired_p = stats.ttest_rel(lb, la).pvalue
+        p = min(1.0, price * (weight * welch_p + (1 - weight) * paired_p))
+        rows.append({"a": a.tolist(), "b": b.tolist(), "weight": float(weight), "p": float(p)})
+    return rows
+
+
 def welch():
     rows = []
     for na, nb, effect, cva, cvb in [(2, 3, 1.1, 0.02, 0.05), (5, 5, 1.0, 0.05, 0.05), (10, 7, 0.9, 0.01, 0.1)]:
@@ -91,4 +112,5 @@ print(json.dumps({
     "paired": paired(),
     "welch": welch(),
     "spearman": spearman(),
+    "blend": blend(),
 }, indent=1))
