@@ -14,7 +14,7 @@ mod named;
 mod words;
 
 pub use arms::arm_summaries;
-pub use compare::DEFAULT_MARGIN;
+pub use compare::{DEFAULT_MARGIN, is_decided};
 pub use named::{compare_arms, compare_bundles};
 
 use holdup_model::{Analysis, BundleData, Comparison, Finding};

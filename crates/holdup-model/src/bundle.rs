@@ -33,6 +33,8 @@ pub struct BundleHead {
 pub enum Ending {
     /// All planned blocks were run.
     Complete,
+    /// Every headline had its verdict before the last planned block.
+    Decided,
     /// The budget was used up at a block's end.
     Budget,
     /// A signal ended it; the host was restored.

@@ -84,6 +84,19 @@ pub struct Side {
     pub trials: Vec<u32>,
 }
 
+/// Where the noise of single results comes from, as coefficients of variation (0.02 is 2 %).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NoiseSplit {
+    /// Between trials of one arm in one block.
+    pub trial_cv: f64,
+    /// What the trials of a block share; pairing takes it out of ratios.
+    pub block_cv: f64,
+    /// What the trials of a session share; `None` with one session. Pairing takes it out of ratios.
+    pub session_cv: Option<f64>,
+    /// By how much the ratio differs from session to session beyond its blocks' noise; `None` with one session.
+    pub ratio_session_cv: Option<f64>,
+}
+
 /// B against A on one metric, in one cell or pooled over the cells of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -114,6 +127,9 @@ pub struct Comparison {
     pub p_adjusted: Option<f64>,
     /// The smallest effect that A/A pairs show this host can see, as a share; `None` without A/A.
     pub noise_floor: Option<f64>,
+    /// Where the noise comes from; `None` when nothing is paired or nothing can be split.
+    #[serde(default)]
+    pub noise: Option<NoiseSplit>,
 }
 
 /// Whether a finding holds.

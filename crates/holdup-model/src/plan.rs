@@ -92,6 +92,10 @@ pub enum Layout {
 pub enum StopRule {
     /// After the planned blocks, or when the budget is used up.
     Blocks,
+    /// As soon as every headline has its verdict (looked at after each block from the fourth on, or after each
+    /// session where there are several, at levels that keep the error of the whole run); at the latest after the
+    /// planned blocks, or when the budget is used up.
+    Decided,
 }
 
 /// How the experiment is laid out.
@@ -99,7 +103,7 @@ pub enum StopRule {
 pub struct Design {
     /// How arms are made of factors.
     pub layout: Layout,
-    /// Blocks in each session; every block holds each arm once, in random order.
+    /// Blocks in each session, at most; every block holds each arm once, in random order.
     pub blocks: u32,
     /// Sessions: fresh clusters (later: boots).
     pub sessions: u32,

@@ -42,7 +42,9 @@ impl<'a> Checker<'a> {
         let factors = self.factors(draft, &workloads);
         let settings = self.settings(draft, &workloads);
         let collectors = self.collectors(draft);
-        let design = self.design(draft, &collectors);
+        let compares = factors.iter().any(|f| f.levels.len() > 1)
+            || workloads.iter().flat_map(|w| &w.used.axes).any(|a| a.levels.len() > 1);
+        let design = self.design(draft, &collectors, compares);
         let metrics = self.metrics(draft, &workloads);
         let name = self.head_text(draft, "name", 100).unwrap_or_else(|| stem(file));
         let question = self.head_text(draft, "question", MOST_QUESTION);
@@ -82,7 +84,9 @@ impl<'a> Checker<'a> {
         let mut one_block = plan.clone();
         (one_block.design.blocks, one_block.design.sessions) = (1, 1);
         let blame = if arms::count(&one_block).is_ok() {
-            find(&draft.design, "blocks").or_else(|| find(&draft.design, "sessions"))
+            find(&draft.design, "blocks")
+                .or_else(|| find(&draft.design, "max_blocks"))
+                .or_else(|| find(&draft.design, "sessions"))
         } else {
             let parameters = draft.workloads.iter().flat_map(|w| match &w.data {
                 Data::Table(entries) => entries.as_slice(),

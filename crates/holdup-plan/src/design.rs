@@ -14,6 +14,7 @@ use holdup_model::plan::{Layout, StopRule};
 pub(crate) const DESIGN_KEYS: &[&str] = &[
     "layout",
     "blocks",
+    "max_blocks",
     "sessions",
     "seed",
     "aa",
@@ -21,29 +22,38 @@ pub(crate) const DESIGN_KEYS: &[&str] = &[
     "warmup",
     "duration",
     "settle",
-    "stop",
     "budget",
     "retries",
 ];
 
 /// The seed of a plan that states none: fixed, so that a plan means the same order every time.
 const DEFAULT_SEED: u64 = 1;
+/// Blocks of a plan that compares nothing and states none.
+const BLOCKS: u64 = 5;
+/// Most blocks of a plan that compares something and states none.
+const MAX_BLOCKS: u64 = 20;
 const MOST_BLOCKS: u64 = 100_000;
 const MOST_SESSIONS: u64 = 10_000;
 const MOST_RETRIES: u64 = 100;
 
 impl Checker<'_> {
-    pub(crate) fn design(&mut self, draft: &Draft, collectors: &[String]) -> Design {
+    pub(crate) fn design(&mut self, draft: &Draft, collectors: &[String], compares: bool) -> Design {
         for entry in draft.design.iter().filter(|e| !DESIGN_KEYS.contains(&e.key.as_str())) {
             let wrong = Wrong::new("[design] has no such key").hint(did_you_mean(&entry.key, DESIGN_KEYS));
             self.complain(&entry.place, format!("key `{}`", shown(&entry.key)), wrong);
         }
         let keys = &draft.design;
         let layout = self.word(keys, "layout", &["factorial", "one-at-a-time"]);
-        self.word(keys, "stop", &["blocks"]);
         let count = |checker: &mut Self, key, default, least, most| {
             u32::try_from(checker.count(keys, key, default, least, most)).unwrap_or(u32::MAX)
         };
+        // Without anything to compare there is nothing to decide.
+        let stop = if find(keys, "blocks").is_some() || !compares { StopRule::Blocks } else { StopRule::Decided };
+        let blocks = match stop {
+            StopRule::Blocks => count(self, "blocks", BLOCKS, 1, MOST_BLOCKS),
+            StopRule::Decided => count(self, "max_blocks", MAX_BLOCKS, 1, MOST_BLOCKS),
+        };
+        self.one_of_both(keys, compares);
         let unobserved_pair = self.truth_of(keys, "unobserved", false);
         if let Some(entry) = find(keys, "unobserved").filter(|_| unobserved_pair && collectors.is_empty()) {
             let wrong = Wrong::new("no collectors run, so every arm is without them")
@@ -52,7 +62,7 @@ impl Checker<'_> {
         }
         Design {
             layout: if layout == 1 { Layout::OneAtATime } else { Layout::Factorial },
-            blocks: count(self, "blocks", 5, 1, MOST_BLOCKS),
+            blocks,
             sessions: count(self, "sessions", 1, 1, MOST_SESSIONS),
             seed: self.count(keys, "seed", DEFAULT_SEED, 0, u64::MAX),
             aa_pair: self.truth_of(keys, "aa", true),
@@ -60,10 +70,25 @@ impl Checker<'_> {
             settle_ns: self.duration_of(keys, "settle", true).unwrap_or(0),
             warmup_ns: self.duration_of(keys, "warmup", true).unwrap_or(500_000_000),
             duration_ns: self.duration_of(keys, "duration", false).unwrap_or(2_500_000_000),
-            stop: StopRule::Blocks,
+            stop,
             budget_ns: self.duration_of(keys, "budget", false),
             retries: count(self, "retries", 2, 0, MOST_RETRIES),
         }
+    }
+
+    /// `blocks` is a number to run, `max_blocks` one to stop at: they exclude each other.
+    fn one_of_both(&mut self, keys: &[Entry], compares: bool) {
+        let Some(most) = find(keys, "max_blocks") else { return };
+        let wrong = if find(keys, "blocks").is_some() {
+            Wrong::new("blocks is there as well")
+                .hint("blocks runs so many, max_blocks at most so many: keep one of them")
+        } else if !compares {
+            Wrong::new("no factor and no axis has two levels, so there is no verdict to stop at")
+                .hint("say blocks, or vary something")
+        } else {
+            return;
+        };
+        self.complain(&most.place, what("max_blocks", &most.node), wrong);
     }
 
     /// The number of a word in the list; the first when the key is not there or wrong.

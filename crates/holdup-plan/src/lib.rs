@@ -62,6 +62,8 @@ pub struct Overrides {
     pub vary: Vec<(String, String)>,
     /// `--blocks`
     pub blocks: Option<u32>,
+    /// `--max-blocks`
+    pub max_blocks: Option<u32>,
     /// `--sessions`
     pub sessions: Option<u32>,
     /// `--seed`

@@ -201,9 +201,27 @@ impl<'a> Apply<'a> {
 
     fn design(&mut self, overrides: &Overrides) {
         let mut given: Vec<(&str, String)> = Vec::new();
-        let Overrides { set: _, vary: _, blocks, sessions, seed, warmup, duration, budget, collect, target } =
-            overrides;
+        let Overrides {
+            set: _,
+            vary: _,
+            blocks,
+            max_blocks,
+            sessions,
+            seed,
+            warmup,
+            duration,
+            budget,
+            collect,
+            target,
+        } = overrides;
+        // One takes the place of the other, whatever the plan says.
+        if blocks.is_some() {
+            self.draft.design.retain(|e| e.key != "max_blocks");
+        } else if max_blocks.is_some() {
+            self.draft.design.retain(|e| e.key != "blocks");
+        }
         given.extend(blocks.map(|n| ("blocks", n.to_string())));
+        given.extend(max_blocks.map(|n| ("max_blocks", n.to_string())));
         given.extend(sessions.map(|n| ("sessions", n.to_string())));
         given.extend(seed.map(|n| ("seed", n.to_string())));
         given.extend(warmup.clone().map(|t| ("warmup", t)));

@@ -3,6 +3,7 @@
 
 mod common;
 
+use holdup_model::plan::StopRule;
 use holdup_model::{Plan, Replica, Schedule};
 use holdup_plan::{Overhead, Overrides, estimate_ns, schedule};
 use std::fmt::Write;
@@ -121,6 +122,10 @@ fn the_examples_of_the_docs_are_good() {
     // key, where that says so.
     let short = holdup_plan::check("docs.toml", examples[0], &inputs).unwrap().design;
     let long = holdup_plan::check("docs.toml", examples[1], &inputs).unwrap().design;
-    let expected = holdup_model::Design { layout: short.layout, seed: 1, budget_ns: None, ..long };
+    // The short one compares nothing, so it has a fixed number of blocks and nothing to decide.
+    let (blocks, stop) = (short.blocks, short.stop);
+    assert_eq!((blocks, stop, long.blocks), (5, StopRule::Blocks, 20));
+    assert_eq!(long.stop, StopRule::Decided);
+    let expected = holdup_model::Design { layout: short.layout, seed: 1, budget_ns: None, blocks, stop, ..long };
     assert_eq!(short, expected);
 }

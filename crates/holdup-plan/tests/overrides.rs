@@ -196,6 +196,7 @@ fn lines() -> Vec<Line<'static>> {
                 ]),
                 vary: pairs(&[("fillfactor", "90,100"), ("sched-policy", "other,nice:5")]),
                 blocks: Some(3),
+                max_blocks: None,
                 sessions: Some(2),
                 seed: Some(u64::MAX),
                 warmup: Some("0s".to_owned()),

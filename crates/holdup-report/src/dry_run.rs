@@ -1,6 +1,7 @@
 //! What a run would do, before it does it.
 
 use crate::text::{self, clean, wrap};
+use holdup_model::plan::StopRule;
 use holdup_model::{Plan, Schedule};
 
 const WIDTH: usize = 80;
@@ -22,8 +23,9 @@ pub fn dry_run(plan: &Plan, schedule: &Schedule, estimate_ns: u64, touches: &[(S
     }
     let blocks = u64::from(d.blocks) * u64::from(d.sessions);
     let line = format!(
-        "{} in {} of {}: each block runs each arm once, in random order from seed {}. A trial settles {}, warms up {}, \
-         measures {}.",
+        "{}{} in {} of {}: each block runs each arm once, in random order from seed {}. A trial settles {}, warms up {}, \
+         measures {}.{}",
+        if d.stop == StopRule::Decided { "At most " } else { "" },
         text::count(schedule.trials.len(), "trial"),
         text::count(usize::try_from(blocks).unwrap_or(usize::MAX), "block"),
         text::count(d.sessions as usize, "session"),
@@ -31,6 +33,7 @@ pub fn dry_run(plan: &Plan, schedule: &Schedule, estimate_ns: u64, touches: &[(S
         text::duration(d.settle_ns),
         text::duration(d.warmup_ns),
         text::duration(d.duration_ns),
+        if d.stop == StopRule::Decided { " It ends when every headline is decided." } else { "" },
     );
     out.push('\n');
     out.push_str(&wrap(&line, WIDTH, "", ""));

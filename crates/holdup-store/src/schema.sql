@@ -210,7 +210,7 @@ CREATE TABLE log (
 CREATE TABLE ending (
   -- How the run ended. One row; none when it never did: a crash, or still running.
   one    INTEGER PRIMARY KEY CHECK (one = 1), -- always 1
-  how    TEXT NOT NULL CHECK (how IN ('complete', 'budget', 'interrupted', 'failed')), -- how it ended
+  how    TEXT NOT NULL CHECK (how IN ('complete', 'decided', 'budget', 'interrupted', 'failed')), -- how it ended
   reason TEXT CHECK ((reason IS NULL) = (how <> 'failed')), -- why it failed; else NULL
   trials INTEGER NOT NULL -- trials in the bundle at the end, void ones included
 ) STRICT;

@@ -199,6 +199,7 @@ impl Writer {
     pub fn finish(mut self, ending: &Ending) -> Result<(), Problem> {
         let (how, reason) = match ending {
             Ending::Complete => ("complete", None),
+            Ending::Decided => ("decided", None),
             Ending::Budget => ("budget", None),
             Ending::Interrupted => ("interrupted", None),
             Ending::Failed { reason } => ("failed", Some(reason)),

@@ -110,6 +110,7 @@ fn ending() -> impl Strategy<Value = Option<Ending>> {
     prop_oneof![
         Just(None),
         Just(Some(Ending::Complete)),
+        Just(Some(Ending::Decided)),
         Just(Some(Ending::Budget)),
         Just(Some(Ending::Interrupted)),
         text().prop_map(|reason| Some(Ending::Failed { reason })),

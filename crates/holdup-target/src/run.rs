@@ -5,8 +5,9 @@ use crate::session::{Readiness, Session, SessionRequest, Target, TrialDraft};
 use crate::window::unix_ns;
 use holdup_host::Host;
 use holdup_host::lock::HostLock;
-use holdup_model::bundle::{BundleHead, Ending};
-use holdup_model::{Event, Machine, Observer, Plan, Problem, ProblemKind, Schedule, TrialSpec, TrialStatus};
+use holdup_model::bundle::{BundleData, BundleHead, Ending};
+use holdup_model::plan::StopRule;
+use holdup_model::{Event, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus};
 use holdup_store::Writer;
 use holdup_workloads::{Cancel, PostgresOptions};
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ pub struct RunRequest<'a> {
     pub wait: Duration,
     /// Asks to end.
     pub cancel: Cancel,
+    /// Whether the trials so far give every headline its verdict; asked after each block of a plan that stops then.
+    /// Trials come without histograms and evidence.
+    pub is_decided: &'a dyn Fn(&BundleData) -> bool,
 }
 
 /// How a run ended.
@@ -84,13 +88,15 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
     for note in crate::local::recover(request.host)? {
         observer.event(Event::Note(&note));
     }
-    let writer = create_bundle(request, &readiness)?;
-    let mut walk = Walk::new(request, writer);
+    let head = head(request);
+    let writer = create_bundle(request, &readiness, &head)?;
+    let mut walk = Walk::new(request, writer, so_far(request, &readiness, head));
     for note in &request.notes {
         walk.log(note, observer)?;
     }
     let estimate_ns = walk.pace.left_ns(walk.planned()).min(request.plan.design.budget_ns.unwrap_or(u64::MAX));
-    observer.event(Event::Begin { trials: walk.planned(), estimate_ns });
+    let at_most = request.plan.design.stop == StopRule::Decided;
+    observer.event(Event::Begin { trials: walk.planned(), at_most, estimate_ns });
     let ending = walk.sessions(target, &sessions, observer)?;
     observer.event(Event::End);
     let Walk { writer, done, void, left, .. } = walk;
@@ -106,9 +112,25 @@ fn find_target(id: &str) -> Result<&'static dyn Target, Problem> {
     })
 }
 
-fn create_bundle(request: &RunRequest<'_>, readiness: &Readiness) -> Result<Writer, Problem> {
+/// What the stop rule looks at; `None` for a plan that runs a fixed number of blocks.
+fn so_far(request: &RunRequest<'_>, readiness: &Readiness, head: BundleHead) -> Option<BundleData> {
+    (request.plan.design.stop == StopRule::Decided).then(|| BundleData {
+        head,
+        plan: request.plan.clone(),
+        plan_source: request.plan_source.to_owned(),
+        schedule: request.schedule.clone(),
+        metrics: readiness.metrics.clone(),
+        collectors: Vec::new(),
+        environment: Vec::new(),
+        trials: Vec::new(),
+        log: Vec::new(),
+        ending: None,
+    })
+}
+
+fn head(request: &RunRequest<'_>) -> BundleHead {
     let created_unix_ns = unix_ns();
-    let head = BundleHead {
+    BundleHead {
         run_id: format!("{:016x}{:08x}", created_unix_ns, std::process::id()),
         holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: request.command.clone(),
@@ -116,10 +138,13 @@ fn create_bundle(request: &RunRequest<'_>, readiness: &Readiness) -> Result<Writ
         target: request.plan.target.clone(),
         emulated: None,
         machine: request.machine,
-    };
+    }
+}
+
+fn create_bundle(request: &RunRequest<'_>, readiness: &Readiness, head: &BundleHead) -> Result<Writer, Problem> {
     Writer::create(
         request.out,
-        &head,
+        head,
         request.plan,
         request.plan_source,
         request.schedule,
@@ -132,6 +157,8 @@ fn create_bundle(request: &RunRequest<'_>, readiness: &Readiness) -> Result<Writ
 struct Walk<'a> {
     request: &'a RunRequest<'a>,
     writer: Writer,
+    /// For the stop rule.
+    so_far: Option<BundleData>,
     pace: Pace,
     begun: Instant,
     seq: u32,
@@ -160,12 +187,13 @@ enum Turn {
 const REOPENINGS: u32 = 3;
 
 impl<'a> Walk<'a> {
-    fn new(request: &'a RunRequest<'a>, writer: Writer) -> Self {
+    fn new(request: &'a RunRequest<'a>, writer: Writer, so_far: Option<BundleData>) -> Self {
         let design = &request.plan.design;
         let planned_ns = design.settle_ns.saturating_add(design.warmup_ns).saturating_add(design.duration_ns);
         Walk {
             request,
             writer,
+            so_far,
             pace: Pace::new(planned_ns),
             begun: Instant::now(),
             seq: 0,
@@ -253,8 +281,14 @@ impl<'a> Walk<'a> {
     ) -> Result<Turn, Halt> {
         let trials = &self.request.schedule.trials;
         while let Some(spec) = trials.get(*next).filter(|spec| spec.session == number) {
-            if spec.position == 0 && !self.has_time_for_block(spec.block) {
-                return Ok(Turn::Ends(Ending::Budget));
+            if spec.position == 0 {
+                // Before the budget: a run that has its answer did not run out of time.
+                if self.is_decided() {
+                    return Ok(Turn::Ends(Ending::Decided));
+                }
+                if !self.has_time_for_block(spec.block) {
+                    return Ok(Turn::Ends(Ending::Budget));
+                }
             }
             match self.trial(session, spec, observer)? {
                 Turn::Through => *next += 1,
@@ -262,6 +296,10 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(Turn::Through)
+    }
+
+    fn is_decided(&self) -> bool {
+        self.so_far.as_ref().is_some_and(|so_far| !so_far.trials.is_empty() && (self.request.is_decided)(so_far))
     }
 
     fn has_time_for_block(&self, block: u32) -> bool {
@@ -326,6 +364,9 @@ impl<'a> Walk<'a> {
             TrialStatus::Void { .. } => self.void += 1,
         }
         self.writer.add_trial(&trial).map_err(Halt::Unwritable)?;
+        if let Some(so_far) = &mut self.so_far {
+            so_far.trials.push(Trial { histograms: Vec::new(), evidence: Vec::new(), ..trial.clone() });
+        }
         observer.event(Event::TrialEnd { trial: &trial, arm: &self.request.schedule.arms[spec.arm as usize] });
         Ok(draft.problem)
     }

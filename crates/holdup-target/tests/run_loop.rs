@@ -88,11 +88,13 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
 struct Place {
     folder: tempfile::TempDir,
     cancel: Cancel,
+    /// The stop rule of plans that have one: so many trials are enough.
+    decided_after: Option<usize>,
 }
 
 impl Place {
     fn new() -> Self {
-        Place { folder: tempfile::tempdir().expect("a folder"), cancel: Cancel::default() }
+        Place { folder: tempfile::tempdir().expect("a folder"), cancel: Cancel::default(), decided_after: None }
     }
 
     fn out(&self) -> PathBuf {
@@ -115,6 +117,7 @@ impl Place {
                 workdir: self.folder.path().to_owned(),
                 wait: Duration::from_secs(600),
                 cancel: self.cancel.clone(),
+                is_decided: &|so_far| self.decided_after.is_some_and(|n| so_far.trials.len() >= n),
             },
             observer,
         )
@@ -140,6 +143,31 @@ fn trials_run_in_the_planned_order_and_are_kept_with_their_metrics() {
     let bundle = holdup_store::read(&place.out()).expect("whole");
     assert!(bundle.log.iter().any(|(_, text)| text == "kept from before the run"), "{:?}", bundle.log);
     assert_eq!(bundle.ending, Some(Ending::Complete));
+}
+
+#[test]
+fn a_run_that_is_decided_ends_at_the_end_of_a_block() {
+    let mut place = Place::new();
+    let (mut long, schedule) = plan(&["echo x=1", "echo x=2"]);
+    // Decided after the first trial: its block is still finished.
+    place.decided_after = Some(1);
+    long.design.stop = StopRule::Decided;
+    let (outcome, trials) = place.run(&long, &schedule, &mut holdup_model::progress::Silent);
+    assert_eq!((outcome.ending, outcome.trials_done), (Ending::Decided, 2));
+    assert_eq!(trials.iter().map(|t| t.block).collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(holdup_store::read(&place.out()).expect("whole").ending, Some(Ending::Decided));
+
+    // A plan with a fixed number of blocks is not asked.
+    let mut place = Place::new();
+    place.decided_after = Some(1);
+    let (fixed, schedule) = plan(&["echo x=1", "echo x=2"]);
+    let (outcome, _) = place.run(&fixed, &schedule, &mut holdup_model::progress::Silent);
+    assert_eq!((outcome.ending, outcome.trials_done), (Ending::Complete, 4));
+
+    // One that is never decided runs to its end.
+    let place = Place::new();
+    let (outcome, _) = place.run(&long, &schedule, &mut holdup_model::progress::Silent);
+    assert_eq!((outcome.ending, outcome.trials_done), (Ending::Complete, 4));
 }
 
 #[test]
@@ -245,6 +273,7 @@ fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
             workdir: place.folder.path().to_owned(),
             wait: Duration::ZERO,
             cancel: Cancel::default(),
+            is_decided: &|_| false,
         },
         &mut holdup_model::progress::Silent,
     )

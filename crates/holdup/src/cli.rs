@@ -116,7 +116,13 @@ fn run_options() -> Vec<Arg> {
             .global(true)
             .help("A metric of `command`: NAME=regex:…, NAME=json:/pointer, NAME=duration; append :higher or :lower")
             .help_heading(design),
-        option("blocks", "N", "Blocks in each session").value_parser(value_parser!(u32)).help_heading(design),
+        option("max-blocks", "N", "Most blocks; the run ends when every headline is decided (default: 20)")
+            .value_parser(value_parser!(u32))
+            .conflicts_with("blocks")
+            .help_heading(design),
+        option("blocks", "N", "Exactly so many blocks in each session, decided or not")
+            .value_parser(value_parser!(u32))
+            .help_heading(design),
         option("sessions", "N", "Sessions (fresh clusters)").value_parser(value_parser!(u32)).help_heading(design),
         option("seed", "N", "Seed of the order").value_parser(value_parser!(u64)).help_heading(design),
         option("warmup", "D", "Load before each window, such as 500ms").help_heading(design),

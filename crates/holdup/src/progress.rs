@@ -63,8 +63,12 @@ impl Progress {
 impl Observer for Progress {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Begin { trials, estimate_ns } => {
-                self.line(&format!("{trials} trials, about {}", duration_in_words(estimate_ns)));
+            Event::Begin { trials, at_most, estimate_ns } => {
+                let length = duration_in_words(estimate_ns);
+                self.line(&match at_most {
+                    true => format!("at most {trials} trials in {length}; the run ends when every headline is decided"),
+                    false => format!("{trials} trials, about {length}"),
+                });
             }
             Event::Step(text) | Event::Note(text) => {
                 if let Progress::Bar(bar) = self {

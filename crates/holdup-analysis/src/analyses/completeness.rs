@@ -41,6 +41,26 @@ fn ending(context: &Context<'_>) -> Finding {
     let missing = bundle.schedule.trials.iter().filter(|t| !done.contains(&(t.session, t.block, t.arm))).count();
     let how = match &bundle.ending {
         Some(Ending::Complete) => "The run came to its end".to_owned(),
+        Some(Ending::Decided) => {
+            let sentence = format!(
+                "The run ended when every headline was decided, after {} of at most {} blocks",
+                context.index.blocks_run(),
+                planned.len()
+            );
+            let run: BTreeSet<(u32, u32)> = bundle.trials.iter().map(|t| (t.session, t.block)).collect();
+            let gone = bundle
+                .schedule
+                .trials
+                .iter()
+                .filter(|t| run.contains(&(t.session, t.block)) && !done.contains(&(t.session, t.block, t.arm)));
+            return match gone.count() {
+                0 => note(&META, FindingVerdict::Refuted, format!("{sentence}.")),
+                n => {
+                    let missing = words::count(n, "trial");
+                    note(&META, FindingVerdict::Supported, format!("{sentence}; {missing} of them did not count."))
+                }
+            };
+        }
         Some(Ending::Budget) => "The run ended when its time budget was used up".to_owned(),
         Some(Ending::Interrupted) => "The run was interrupted".to_owned(),
         Some(Ending::Failed { reason }) => format!("The run failed: {reason}"),

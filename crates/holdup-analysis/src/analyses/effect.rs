@@ -3,7 +3,7 @@
 use super::{Analysis, Context};
 use crate::compare::cell_name;
 use crate::words;
-use holdup_model::outcome::{Contrast, FindingVerdict};
+use holdup_model::outcome::{Contrast, FindingVerdict, NoiseSplit};
 use holdup_model::{Comparison, Direction, Finding, Meta, Verdict};
 use std::collections::BTreeSet;
 
@@ -173,9 +173,24 @@ fn details(c: &Comparison, family: &[&Comparison], companion: Option<&Comparison
         if let Some(blocks) = blocks.filter(|blocks| *blocks > ratio.n) {
             details.push(format!("Only {} of {blocks} blocks have all that is compared here.", ratio.n));
         }
+        details.extend(c.noise.as_ref().map(noise));
         details.push(format!("How: {}.", ratio.method));
     }
     details
+}
+
+/// Where the noise comes from, largest first.
+fn noise(noise: &NoiseSplit) -> String {
+    let mut parts = vec![(noise.trial_cv, "between trials"), (noise.block_cv, "between blocks")];
+    parts.extend(noise.session_cv.map(|cv| (cv, "between sessions")));
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let shares: Vec<String> = parts.iter().map(|(cv, name)| format!("{} {name}", words::percent(*cv))).collect();
+    let mut sentence = format!("Noise of a single result: {}", words::list(&shares));
+    if let Some(cv) = noise.ratio_session_cv.filter(|cv| *cv > 0.0) {
+        sentence.push_str(&format!("; the ratio itself differs by {} from session to session", words::percent(cv)));
+    }
+    sentence.push('.');
+    sentence
 }
 
 /// The best and the worst cell, where the cells do not agree.

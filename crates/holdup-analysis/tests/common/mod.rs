@@ -29,6 +29,11 @@ pub struct Maker {
     /// Latency is multiplied by this without throughput knowing: breaks Little's law.
     pub latency_lie: f64,
     pub negative_control: bool,
+    /// Log of the change of the ratio itself from the first to the last block.
+    pub ratio_drift: f64,
+    /// True ratio of the second baseline (A/A) to the first.
+    pub aa_ratio: f64,
+    pub stop: StopRule,
     /// Whether trials have histograms; simulations of many bundles go without.
     pub histograms: bool,
 }
@@ -48,6 +53,9 @@ impl Default for Maker {
             drift: 0.0,
             latency_lie: 1.0,
             negative_control: false,
+            ratio_drift: 0.0,
+            aa_ratio: 1.0,
+            stop: StopRule::Blocks,
             histograms: true,
         }
     }
@@ -100,7 +108,7 @@ impl Maker {
                 settle_ns: 0,
                 warmup_ns: 500_000_000,
                 duration_ns: 2_000_000_000,
-                stop: StopRule::Blocks,
+                stop: self.stop,
                 budget_ns: None,
                 retries: 1,
             },
@@ -199,6 +207,8 @@ impl Maker {
         let on = arm.factors["autogroup"].value == Value::Bool(true);
         let place = f64::from(spec.seq) / total.max(2) as f64;
         let truth = 20_000.0 * if clients > 2 { 0.85 } else { 1.0 } * if on { 1.0 } else { (self.effect)(clients) };
+        let truth = truth * if arm.replica == Some(Replica::Same) { self.aa_ratio } else { 1.0 };
+        let truth = truth * if on { 1.0 } else { (self.ratio_drift * place).exp() };
         let tps = truth * (self.drift * place + noise.normal(self.cv)).exp();
         let mean_us = clients as f64 / tps * 1e6;
         let mut histogram = Histogram::new();

@@ -4,7 +4,7 @@ use crate::series::Layout;
 use crate::text::{self, clean};
 use holdup_model::bundle::Ending;
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::plan::Layout as Arrangement;
+use holdup_model::plan::{Layout as Arrangement, StopRule};
 use holdup_model::{Analysis, Availability, BundleData, Finding, TrialStatus};
 
 /// A finding at the top, with its answer in a word.
@@ -59,7 +59,7 @@ pub(crate) fn banners(bundle: &BundleData) -> Vec<String> {
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let so_far = format!("{done} of {planned} planned trials count");
     match &bundle.ending {
-        Some(Ending::Complete) => {}
+        Some(Ending::Complete | Ending::Decided) => {}
         Some(Ending::Budget) => banners.push(format!("The run used up its time budget before its end: {so_far}.")),
         Some(Ending::Interrupted) => banners.push(format!("The run was interrupted: {so_far}.")),
         Some(Ending::Failed { reason }) => banners.push(format!("The run failed ({}): {so_far}.", clean(reason))),
@@ -141,9 +141,11 @@ pub(crate) fn design(bundle: &BundleData) -> Vec<(&'static str, String)> {
         (
             "Blocks",
             format!(
-                "{} in each of {}; each block runs every arm once, in random order",
+                "{}{} in each of {}; each block runs every arm once, in random order{}",
+                if d.stop == StopRule::Decided { "at most " } else { "" },
                 d.blocks,
-                text::count(d.sessions as usize, "session")
+                text::count(d.sessions as usize, "session"),
+                if d.stop == StopRule::Decided { "; it ends when every headline is decided" } else { "" },
             ),
         ),
         ("Seed of the order", d.seed.to_string()),

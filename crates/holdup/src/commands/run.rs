@@ -42,6 +42,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         workdir: workdir(matches),
         wait: wait(matches)?,
         cancel: signals::cancel_on_signals()?,
+        is_decided: &holdup_analysis::is_decided,
     };
     let outcome = holdup_target::run(&request, &mut Progress::new(quiet))?;
     if !quiet {
@@ -80,11 +81,11 @@ fn tell(out: &Path, outcome: &RunOutcome) -> u8 {
             output::error(&format!("the run ended early: {reason}"));
             3
         }
-        Ending::Complete | Ending::Budget if outcome.trials_done == 0 => {
+        Ending::Complete | Ending::Decided | Ending::Budget if outcome.trials_done == 0 => {
             output::error("no trial counts: each is void; `holdup list trials` tells the reasons");
             3
         }
-        Ending::Complete | Ending::Budget => 0,
+        Ending::Complete | Ending::Decided | Ending::Budget => 0,
     }
 }
 
@@ -162,6 +163,7 @@ fn overrides(matches: &ArgMatches) -> Overrides {
         set: pairs("set"),
         vary: pairs("vary"),
         blocks: matches.get_one("blocks").copied(),
+        max_blocks: matches.get_one("max-blocks").copied(),
         sessions: matches.get_one("sessions").copied(),
         seed: matches.get_one("seed").copied(),
         warmup: one("warmup"),
