@@ -11,12 +11,14 @@ mod arms;
 mod compare;
 mod index;
 mod named;
+mod shifts;
 mod words;
 
 pub use arms::arm_summaries;
 pub use compare::{DEFAULT_MARGIN, is_decided};
 pub use named::{compare_arms, compare_bundles};
 
+use holdup_model::outcome::LatencyShift;
 use holdup_model::{Analysis, BundleData, Comparison, Finding};
 use index::Index;
 
@@ -24,14 +26,15 @@ use index::Index;
 pub fn analyse(bundle: &BundleData) -> Analysis {
     let index = Index::new(bundle);
     let comparisons = compare::all(&index);
-    let findings = findings(&index, &comparisons);
-    Analysis { findings, comparisons, arms: arms::summaries(&index) }
+    let shifts = shifts::all(&index);
+    let findings = findings(&index, &comparisons, &shifts);
+    Analysis { findings, comparisons, arms: arms::summaries(&index), shifts }
 }
 
 /// Runs every analysis and puts the findings in order: verdicts first, then notes, those that
 /// found something first.
-fn findings(index: &Index<'_>, comparisons: &[Comparison]) -> Vec<Finding> {
-    let context = analyses::Context::new(index, comparisons);
+fn findings(index: &Index<'_>, comparisons: &[Comparison], shifts: &[LatencyShift]) -> Vec<Finding> {
+    let context = analyses::Context::new(index, comparisons, shifts);
     let mut findings: Vec<Finding> = analyses::ALL.iter().flat_map(|analysis| analysis.run(&context)).collect();
     findings.sort_by_key(|f| (!f.headline, if f.headline { 0 } else { words::rank(f.verdict) }));
     findings

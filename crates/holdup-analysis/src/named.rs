@@ -4,7 +4,7 @@ use crate::analyses::{effect, note};
 use crate::arms;
 use crate::compare::{Draft, margin, settle, side, undecided};
 use crate::index::{Index, labels};
-use crate::words;
+use crate::{shifts, words};
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Analysis, Arm, BundleData, Comparison, Finding, Metric, Problem};
 use holdup_stats::{ALPHA, BlockPair, BlockValue, Effect, NoEstimate};
@@ -49,7 +49,8 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
         findings.insert(0, emulated(how));
     }
     let arms = arms::summaries(&index).into_iter().filter(|s| s.arm == a.id || s.arm == b.id).collect();
-    Ok(Analysis { findings, comparisons, arms })
+    let shifts = shifts::between(&index, a, b).into_iter().collect();
+    Ok(Analysis { findings, comparisons, arms, shifts })
 }
 
 /// Compares two bundles, arm by arm of the same label. Their blocks are not paired, and the two
@@ -109,7 +110,7 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
     }
     findings.extend(differences(a, b));
     findings.extend(unmatched(&ia, &ib, &matched));
-    Ok(Analysis { findings, comparisons, arms: arms::summaries(&ib) })
+    Ok(Analysis { findings, comparisons, arms: arms::summaries(&ib), shifts: Vec::new() })
 }
 
 fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, index: &Index<'_>) -> Comparison {

@@ -35,6 +35,33 @@ fn an_effect_of_ten_percent_is_named() {
 }
 
 #[test]
+fn a_wrong_direction_is_caught() {
+    let honest = Maker { effect: |_| 0.9, histograms: false, ..Maker::default() };
+    let found = |bundle: &BundleData| -> Vec<String> {
+        let analysis = analyse(bundle);
+        analysis.findings.iter().filter(|f| f.analysis == "direction").map(|f| f.sentence.clone()).collect()
+    };
+    let bundle = honest.make();
+    assert_eq!(found(&bundle), Vec::<String>::new());
+
+    // A plan that calls a loss a gain.
+    let mut turned = bundle.clone();
+    turned.plan.metrics[0].better = Some(Direction::Lower);
+    let told = found(&turned);
+    assert!(told.len() == 1 && told[0].contains("lower throughput (tps)"), "{told:?}");
+
+    // A latency that is really a rate: it falls together with throughput.
+    let mut mislabelled = bundle;
+    for trial in &mut mislabelled.trials {
+        let tps = trial.metric("tps").expect("measured");
+        let latency = trial.measurements.iter_mut().find(|m| m.metric == "latency_mean_us").expect("there");
+        latency.value = Measured::Value(tps / 3.0);
+    }
+    let told = found(&mislabelled);
+    assert!(told.iter().any(|s| s.contains("both fell, which a closed loop cannot do")), "{told:?}");
+}
+
+#[test]
 fn nothing_induced_is_seldom_different() {
     let runs = 500;
     let (mut pooled, mut cells, mut equivalent) = (0, 0, 0);

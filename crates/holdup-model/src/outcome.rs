@@ -223,6 +223,44 @@ pub struct ArmSummary {
     pub evidence: Vec<ArmEvidence>,
 }
 
+/// One quantile of the latency of two arms.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ShiftPoint {
+    /// Between 0 and 1.
+    pub quantile: f64,
+    /// The baseline's value, ns.
+    pub baseline_ns: f64,
+    /// The level's value, ns.
+    pub level_ns: f64,
+    /// The level's by the baseline's.
+    pub ratio: f64,
+    /// Lower end of the band that holds at all quantiles at once; `None` when nothing bounds it.
+    pub low: Option<f64>,
+    /// Upper end of that band.
+    pub high: Option<f64>,
+    /// Whether a side has fewer than 10 samples beyond.
+    pub thin: bool,
+}
+
+/// How a whole latency distribution moved: an arm against the baseline arm with the same axes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyShift {
+    /// The workload's name in the plan.
+    pub workload: String,
+    /// The name of the histogram.
+    pub histogram: String,
+    /// The baseline arm.
+    pub baseline: u32,
+    /// The other arm.
+    pub level: u32,
+    /// Blocks that have both.
+    pub blocks: u32,
+    /// The quantiles in ascending order.
+    pub points: Vec<ShiftPoint>,
+    /// Why there is no band.
+    pub no_band: Option<String>,
+}
+
 /// All that analysis says about a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
@@ -232,4 +270,7 @@ pub struct Analysis {
     pub comparisons: Vec<Comparison>,
     /// Every arm, in order.
     pub arms: Vec<ArmSummary>,
+    /// Every arm with latencies against the baseline with the same axes, in the order of arms.
+    #[serde(default)]
+    pub shifts: Vec<LatencyShift>,
 }

@@ -43,6 +43,32 @@ pub struct WorkloadUse {
     pub negative_control: bool,
 }
 
+impl WorkloadUse {
+    /// The axis that curves are drawn over: the first of several numbers, else the first of several levels.
+    pub fn curve_axis(&self) -> Option<&Factor> {
+        let several = || self.axes.iter().filter(|a| a.levels.len() > 1);
+        several().find(|a| a.is_numeric()).or_else(|| several().next())
+    }
+}
+
+impl Factor {
+    /// Whether all levels are numbers.
+    pub fn is_numeric(&self) -> bool {
+        self.levels.iter().all(|level| level.number().is_some())
+    }
+}
+
+impl Level {
+    /// The level as a number; `None` for words.
+    pub fn number(&self) -> Option<f64> {
+        match self.value {
+            Value::Integer(i) => Some(i as f64),
+            Value::Float(x) => Some(x),
+            _ => None,
+        }
+    }
+}
+
 /// A factor or an axis: a name and its levels, the baseline first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Factor {

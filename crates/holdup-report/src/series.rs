@@ -3,7 +3,7 @@
 use crate::text::clean;
 use holdup_model::outcome::{ArmMetric, ArmSummary};
 use holdup_model::plan::WorkloadUse;
-use holdup_model::{Analysis, Arm, BundleData, Factor, Level, Metric, Plan, Replica, Value};
+use holdup_model::{Analysis, Arm, BundleData, Factor, Metric, Plan, Replica};
 
 /// An arm with its place.
 #[derive(Clone, Copy)]
@@ -49,9 +49,9 @@ pub(crate) fn name(plan: &Plan, arm: &Arm) -> String {
         .map(|(factor, level)| clean(&format!("{factor}={}", level.label)))
         .collect();
     // An axis of words beside the one that is drawn over acts like a factor: lock algorithms, for example.
-    let axes = plan.workload(&arm.workload).map(|w| (w, axis(w)));
+    let axes = plan.workload(&arm.workload).map(|w| (w, w.curve_axis()));
     let axes = axes.iter().flat_map(|(w, x)| w.axes.iter().filter(move |a| x.is_none_or(|x| x.name != a.name)));
-    moved.extend(axes.filter(|a| !is_numeric(a)).filter_map(|a| {
+    moved.extend(axes.filter(|a| !a.is_numeric()).filter_map(|a| {
         let level = arm.axes.get(&a.name)?;
         let first = a.levels.first().map(|l| l.label.as_str());
         (first != Some(level.label.as_str())).then(|| clean(&format!("{}={}", a.name, level.label)))
@@ -99,27 +99,9 @@ pub(crate) fn layouts<'a>(bundle: &'a BundleData, analysis: &'a Analysis, names:
     bundle.plan.workloads.iter().map(|w| layout(bundle, analysis, names, w)).collect()
 }
 
-fn number(level: &Level) -> Option<f64> {
-    match level.value {
-        Value::Integer(i) => Some(i as f64),
-        Value::Float(x) => Some(x),
-        _ => None,
-    }
-}
-
-/// The axis that curves are drawn over: the first of several numbers, else the first of several levels.
-fn axis(workload: &WorkloadUse) -> Option<&Factor> {
-    let several = || workload.axes.iter().filter(|a| a.levels.len() > 1);
-    several().find(|a| is_numeric(a)).or_else(|| several().next())
-}
-
-fn is_numeric(axis: &Factor) -> bool {
-    axis.levels.iter().all(|l| number(l).is_some())
-}
-
 fn layout<'a>(bundle: &'a BundleData, analysis: &'a Analysis, names: &Names, workload: &'a WorkloadUse) -> Layout<'a> {
-    let axis = axis(workload);
-    let several = || workload.axes.iter().filter(|a| a.levels.len() > 1 && is_numeric(a));
+    let axis = workload.curve_axis();
+    let several = || workload.axes.iter().filter(|a| a.levels.len() > 1 && a.is_numeric());
     let mut panels: Vec<String> = Vec::new();
     let mut arms = Vec::new();
     for arm in bundle.schedule.arms.iter().filter(|a| a.workload == workload.name) {
@@ -163,12 +145,12 @@ impl<'a> Layout<'a> {
     /// The level of the axis at a place: its number if it is one, and its label.
     pub(crate) fn level(&self, x: Option<usize>) -> (Option<f64>, String) {
         let level = self.axis.zip(x).and_then(|(axis, x)| axis.levels.get(x));
-        level.map_or((None, String::new()), |l| (number(l), clean(&l.label)))
+        level.map_or((None, String::new()), |l| (l.number(), clean(&l.label)))
     }
 
     /// Whether the axis is one of numbers.
     pub(crate) fn is_numeric(&self) -> bool {
-        self.axis.is_some_and(is_numeric)
+        self.axis.is_some_and(Factor::is_numeric)
     }
 
     /// The cells of the axes that have arms, in the order of the plan.

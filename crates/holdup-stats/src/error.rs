@@ -136,25 +136,29 @@ impl Error {
                     [Some(p), Some(a)] => (p.min(a), p.max(a)),
                     _ => return None,
                 };
-                // Regula falsi on the log of the tail (Illinois variant), which is nearly straight here.
                 let excess = |distance: f64| (self.beyond(distance) / (tail * blend.price)).ln();
                 let (mut at_low, mut at_high) = (excess(low), excess(high));
-                for _ in 0..100 {
-                    if !(at_low > 0.0 && at_high < 0.0) || high - low <= 1e-13 * high {
+                // One of the two may carry all of the weight: then the root is that end.
+                if at_low <= 0.0 {
+                    return Some(low);
+                }
+                // Secants on the log of the tail, which is nearly straight here; every third step halves the bracket,
+                // because at its far end the tail may be zero.
+                for step in 0..200 {
+                    if at_high >= 0.0 || high - low <= 1e-14 * high {
                         break;
                     }
-                    let middle = (low * at_high - high * at_low) / (at_high - at_low);
-                    if middle <= low || middle >= high {
-                        break;
-                    }
+                    let secant = (low * at_high - high * at_low) / (at_high - at_low);
+                    let is_inside = secant > low && secant < high && step % 3 < 2;
+                    let middle = if is_inside { secant } else { low + (high - low) / 2.0 };
                     let at_middle = excess(middle);
-                    if at_middle > 0.0 {
-                        (low, at_low, at_high) = (middle, at_middle, at_high / 2.0);
-                    } else {
-                        (high, at_high, at_low) = (middle, at_middle, at_low / 2.0);
-                    }
                     if at_middle.abs() < 1e-13 {
                         return Some(middle);
+                    }
+                    if at_middle > 0.0 {
+                        (low, at_low) = (middle, at_middle);
+                    } else {
+                        (high, at_high) = (middle, at_middle);
                     }
                 }
                 Some(high)
@@ -189,6 +193,31 @@ impl Error {
             Error::T(t) => t.is_sound(),
             Error::Blend(b) => b.paired.is_sound() && b.apart.is_sound() && b.apart_weight.is_finite(),
             Error::Constant { one_sided_p } => one_sided_p.is_finite(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_of_a_tail_has_that_tail_beyond_it() {
+        // From pairs that share nothing to pairs that share everything: the weight goes from 1 to below 10^-100.
+        for n in [5_usize, 6, 7, 12, 40, 300] {
+            for shared in [0.0, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, 1e8] {
+                for own in [0.5, 1.0, 2.0] {
+                    let error = Error::Blend(Blend::of(n, own + shared, 1.0 + shared, own + 1.0));
+                    for tail in [0.2, 0.05, 0.025, 0.005, 1e-4, 1e-9] {
+                        let distance = error.distance(tail).expect("a distance");
+                        let found = error.beyond(distance);
+                        assert!(
+                            (found / tail - 1.0).abs() < 1e-9,
+                            "n {n} shared {shared} own {own} tail {tail}: {found}"
+                        );
+                    }
+                }
+            }
         }
     }
 }

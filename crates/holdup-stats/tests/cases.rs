@@ -3,7 +3,7 @@
 use holdup_model::{Histogram, Verdict};
 use holdup_stats::{
     BlockPair, BlockValue, DriftPoint, Effect, drift, geometric_mean, judge, judge_corrected, littles_law,
-    mean_estimate, noise_floor, quantile_shift, quantile_table, ratio_paired,
+    mean_estimate, noise_floor, quantile_shift, quantile_table, ratio_paired, unsteady,
 };
 
 fn pairs(ab: &[(f64, f64)]) -> Vec<BlockPair> {
@@ -70,11 +70,56 @@ fn verdicts() {
     assert_eq!(blocks_needed, None, "more than a thousand blocks are hopeless");
 }
 
+/// Three runs of a database against three, as they were published with "55 %" and "23 %" (swingbench on 384 CPUs, with
+/// and without the slice extension; kernel commit messages of November 2025), with the p of Welch's t on the values.
+const PUBLISHED: [([f64; 3], [f64; 3], f64, f64); 2] = [
+    ([36_422.80, 33_186.00, 44_309.80], [50_008.10, 59_160.60, 67_342.70], 1.549, 0.032),
+    ([33_036.50, 35_939.60, 40_461.70], [50_824.10, 54_058.30, 30_212.50], 1.234, 0.372),
+];
+
 #[test]
 fn three_erratic_runs_against_three_are_no_finding() {
-    // Two arms whose means differ by more than half, with three runs each.
-    let ab = [(50.0, 98.0), (97.0, 99.0), (44.0, 101.0)];
-    assert!(matches!(judge(&Effect::paired(&pairs(&ab)).expect("an effect"), 0.02), Verdict::Undecided { .. }));
+    for (without, with, ratio_of_means, welch_p) in PUBLISHED {
+        let mean = |v: [f64; 3]| v.iter().sum::<f64>() / 3.0;
+        assert!((mean(with) / mean(without) - ratio_of_means).abs() < 0.0006, "the published percentage");
+        // Paired in the order given, or as two sides: whichever way they are laid out, three against three decide nothing.
+        let ab: Vec<(f64, f64)> = without.into_iter().zip(with).collect();
+        let Verdict::Undecided { reason, blocks_needed } =
+            judge(&Effect::paired(&pairs(&ab)).expect("an effect"), 0.02)
+        else {
+            panic!("three runs were enough for {ratio_of_means}")
+        };
+        assert!(reason.contains("too few"), "{reason}");
+        assert!(blocks_needed.is_none_or(|n| n >= 1));
+        let side = |v: [f64; 3]| -> Vec<BlockValue> {
+            (0..).zip(v).map(|(block, value)| BlockValue { session: 0, block, value }).collect()
+        };
+        let apart = Effect::unpaired(&side(without), &side(with)).expect("an effect");
+        assert!(matches!(judge(&apart, 0.02), Verdict::Undecided { .. }));
+        // On the logs the p differs a little from the published one on the values themselves.
+        assert!((apart.p_difference() - welch_p).abs() < 0.06, "{} and {welch_p}", apart.p_difference());
+        let estimate = apart.estimate(0.95).expect("an interval");
+        assert!(estimate.high / estimate.low > 1.9, "an interval as wide as the runs are erratic: {estimate:?}");
+    }
+}
+
+#[test]
+fn a_control_that_drifts_is_caught() {
+    // Only the baseline was measured again, and it had moved by 1 to 9 points in each round: the "control drift" of
+    // published tables. Measured one arm after the other, the drift is the effect; the order of the runs shows it.
+    let drifting: Vec<DriftPoint> = [100.0, 98.9, 98.1, 96.7, 96.0, 94.8, 94.1, 93.0, 92.2, 91.1]
+        .map(|value| DriftPoint { arm: 0, value })
+        .to_vec();
+    let found = drift(&drifting).expect("a drift");
+    assert!(found.p < 0.001 && found.change < -0.08, "{found:?}");
+    // The same rounds with both arms in each: what moved the control moved the other arm too, and pairing removes it.
+    let wobble = [0.1, -0.2, 0.15, -0.05, 0.2, -0.1, 0.05, -0.15, 0.1, -0.1];
+    let both: Vec<(f64, f64)> =
+        drifting.iter().zip(wobble).map(|(p, w)| (p.value, p.value * (1.0 + w / 100.0))).collect();
+    assert_eq!(judge(&Effect::paired(&pairs(&both)).expect("an effect"), 0.02), Verdict::Equivalent);
+    // And one arm that drifts away from a steady control is no effect of one size.
+    let away: Vec<(f64, f64)> = drifting.iter().map(|p| (100.0, p.value)).collect();
+    assert!(unsteady(&pairs(&away)).is_some());
 }
 
 #[test]

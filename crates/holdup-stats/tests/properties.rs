@@ -2,8 +2,9 @@
 
 use holdup_model::{Histogram, Verdict};
 use holdup_stats::{
-    BlockPair, BlockValue, DriftPoint, Effect, drift, holm, judge, judge_corrected, littles_law, mean_estimate,
-    noise_floor, quantile_shift, quantile_table, ratio_paired, ratio_unpaired, students_t,
+    BlockPair, BlockValue, DriftPoint, Effect, Looks, Question, RatePair, drift, holm, judge, judge_corrected,
+    judge_question, littles_law, mean_estimate, noise_floor, quantile_shift, quantile_shift_over_blocks,
+    quantile_table, rate_effect, ratio_bootstrap, ratio_paired, ratio_unpaired, spread, students_t, unsteady,
 };
 use proptest::prelude::*;
 
@@ -77,6 +78,44 @@ proptest! {
     }
 
     #[test]
+    fn noise(p in any_pairs(any_number()), q in any_pairs(good_number()), level in any_number(), last in any::<u32>(), n in any::<u32>()) {
+        for pairs in [&p, &q] {
+            if let Ok(s) = spread(pairs) {
+                let parts = [Some(s.trial), Some(s.block), s.session, s.ratio_by_session];
+                prop_assert!(parts.iter().flatten().all(|x| x.is_finite() && *x >= 0.0), "{s:?}");
+            }
+            if let Some(moved) = unsteady(pairs) {
+                prop_assert!(!moved.reason().contains("NaN"), "{moved:?}");
+            }
+            match ratio_bootstrap(pairs, 0.95, 200, 3) {
+                Ok(e) => prop_assert!(e.low > 0.0 && e.low <= e.high && e.high.is_finite(), "{e:?}"),
+                Err(no) => prop_assert!(!no.reason.is_empty()),
+            }
+            if let Ok(effect) = Effect::paired(pairs) {
+                // A level that is no level is an answer too: undecided, or one that the numbers bear out.
+                let question = Question { level, ..Question::alone(0.02) };
+                let _ = judge_question(&effect, &question);
+            }
+        }
+        let looks = Looks::until(last);
+        prop_assert!(looks.level(n) > 0.0 - f64::EPSILON && looks.level(n) <= 0.05, "{last} {n}");
+    }
+
+    #[test]
+    fn rates(events in prop::collection::vec((0..3_u32, any_number(), any_number(), any_number(), any_number()), 0..10)) {
+        let pairs: Vec<RatePair> = (0_u32..)
+            .zip(&events)
+            .map(|(block, &(session, a_events, a_work, b_events, b_work))| RatePair {
+                session, block, a_events, a_work, b_events, b_work,
+            })
+            .collect();
+        match rate_effect(&pairs) {
+            Ok(effect) => sound_effect(&effect, 0.02),
+            Err(no) => prop_assert!(!no.reason.is_empty()),
+        }
+    }
+
+    #[test]
     fn sides(p in any_pairs(any_number()), q in any_pairs(good_number()), margin in any_number()) {
         for pairs in [&p, &q] {
             let side = |pick: fn(&BlockPair) -> f64| -> Vec<BlockValue> {
@@ -121,5 +160,9 @@ proptest! {
         }
         prop_assert!(quantile_table(&h, &[x, y, z]).iter().all(|q| q.value_ns.is_finite()));
         prop_assert!(quantile_shift(&h, &h).iter().all(|q| q.ratio.is_finite()));
+        let blocks = vec![(h.clone(), h); (values.len() % 7) + 1];
+        if let Ok(shift) = quantile_shift_over_blocks(&blocks, 1) {
+            prop_assert!(shift.iter().all(|q| q.low.is_none_or(|l| l <= q.ratio) && q.high.is_none_or(|h| h >= q.ratio)));
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! The catalogue of analyses: one file each, and its line in [`ALL`].
 
 use crate::index::Index;
-use holdup_model::outcome::FindingVerdict;
+use holdup_model::outcome::{FindingVerdict, LatencyShift};
 use holdup_model::{BundleData, Comparison, Finding, Meta};
 
 pub mod completeness;
+pub mod direction;
 pub mod drift;
 pub mod effect;
 pub mod environment;
+pub mod latency_shift;
 pub mod littles_law;
 pub mod negative_control;
 pub mod noise_floor;
@@ -22,7 +24,9 @@ pub static ALL: &[&dyn Analysis] = &[
     &effect::Effect,
     &negative_control::NegativeControl,
     &noise_floor::NoiseFloor,
+    &latency_shift::LatencyShift,
     &littles_law::LittlesLaw,
+    &direction::Direction,
     &drift::Drift,
     &void_trials::VoidTrials,
     &observer_cost::ObserverCost,
@@ -35,11 +39,13 @@ pub struct Context<'a> {
     pub(crate) index: &'a Index<'a>,
     /// Every comparison that was made.
     pub comparisons: &'a [Comparison],
+    /// Every latency distribution against that of its baseline.
+    pub shifts: &'a [LatencyShift],
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(index: &'a Index<'a>, comparisons: &'a [Comparison]) -> Self {
-        Context { index, comparisons }
+    pub(crate) fn new(index: &'a Index<'a>, comparisons: &'a [Comparison], shifts: &'a [LatencyShift]) -> Self {
+        Context { index, comparisons, shifts }
     }
 
     /// The bundle.

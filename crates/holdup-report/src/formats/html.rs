@@ -68,7 +68,7 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
     let names = Names::new(bundle);
     let layouts = series::layouts(bundle, analysis, &names);
     let sections: Vec<Section> =
-        layouts.iter().enumerate().map(|(i, layout)| section(bundle, layout, &names, i)).collect();
+        layouts.iter().enumerate().map(|(i, layout)| section(bundle, analysis, layout, &names, i)).collect();
     let effects: Vec<Chart> = charts::effects(analysis).into_iter().collect();
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let counts = match bundle.trials.len() - done {
@@ -100,8 +100,8 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
     page.render().expect("writing to a string cannot fail, and the template calls nothing that can")
 }
 
-fn section(bundle: &BundleData, layout: &Layout<'_>, names: &Names, at: usize) -> Section {
-    let (percentiles, shifts) = latency::charts(bundle, layout, names, at);
+fn section(bundle: &BundleData, analysis: &Analysis, layout: &Layout<'_>, names: &Names, at: usize) -> Section {
+    let (percentiles, shifts) = latency::charts(bundle, analysis, layout, names, at);
     Section {
         name: clean(&layout.workload.name),
         summary: sections::workload(layout),

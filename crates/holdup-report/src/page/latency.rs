@@ -1,9 +1,10 @@
 //! Distributions of latency: percentiles of each arm, and their ratio to the baseline.
 
 use super::{Chart, Table, short};
-use crate::series::{BASELINE, Layout, Names, Placed};
+use crate::series::{Layout, Names, Placed};
 use crate::text::{self, clean};
-use holdup_model::{BundleData, Histogram};
+use holdup_model::outcome::{LatencyShift, ShiftPoint};
+use holdup_model::{Analysis, BundleData, Histogram};
 use serde_json::{Value, json};
 
 /// The quantiles of the curves. Beyond p99.9 a trial of some seconds has too few samples.
@@ -31,25 +32,21 @@ fn drawn(bundle: &BundleData, layout: &Layout<'_>) -> Option<String> {
 /// The workload's name, what the histogram holds, the workload's number, and the number of the cell.
 type Place<'a> = (&'a str, &'a str, usize, usize);
 
-/// The latencies of an arm: all of its trials that count, and block by block.
+/// The latencies of an arm: those of all of its trials that count.
 struct Latency {
+    arm: u32,
     series: usize,
     all: Histogram,
-    blocks: Vec<(u32, Histogram)>,
 }
 
 fn gather(bundle: &BundleData, placed: &Placed<'_>, name: &str) -> Option<Latency> {
     let mut all = Histogram::new();
-    let mut blocks: Vec<(u32, Histogram)> = Vec::new();
     for trial in bundle.trials.iter().filter(|t| t.is_done() && t.arm == placed.arm.id) {
-        let Some(histogram) = trial.histogram(name) else { continue };
-        all.add(histogram);
-        match blocks.iter_mut().find(|(b, _)| *b == trial.block) {
-            Some((_, h)) => h.add(histogram),
-            None => blocks.push((trial.block, histogram.clone())),
+        if let Some(histogram) = trial.histogram(name) {
+            all.add(histogram);
         }
     }
-    (all.count() > 0).then_some(Latency { series: placed.series, all, blocks })
+    (all.count() > 0).then_some(Latency { arm: placed.arm.id, series: placed.series, all })
 }
 
 fn percentile(quantile: f64) -> String {
@@ -61,7 +58,13 @@ fn is_thin(h: &Histogram, quantile: f64) -> bool {
 }
 
 /// The charts of a workload: percentiles of each cell, then the shift of each cell.
-pub(crate) fn charts(bundle: &BundleData, layout: &Layout<'_>, names: &Names, at: usize) -> (Vec<Chart>, Vec<Chart>) {
+pub(crate) fn charts(
+    bundle: &BundleData,
+    analysis: &Analysis,
+    layout: &Layout<'_>,
+    names: &Names,
+    at: usize,
+) -> (Vec<Chart>, Vec<Chart>) {
     let Some(name) = drawn(bundle, layout) else { return (Vec::new(), Vec::new()) };
     let words = super::charts::capital(&clean(&name.replace('_', " ")));
     let context = clean(&layout.workload.name);
@@ -82,9 +85,9 @@ pub(crate) fn charts(bundle: &BundleData, layout: &Layout<'_>, names: &Names, at
     let charts =
         cells.iter().enumerate().map(|(i, (cell, of))| percentiles(names, cell, of, domain, (&context, &words, at, i)));
     let curves = charts.collect();
-    let shifts: Vec<(String, Vec<Shift>)> =
-        cells.iter().map(|(cell, of)| (cell.clone(), shifts(names, of))).filter(|(_, s)| !s.is_empty()).collect();
-    let ratios: Vec<f64> = shifts.iter().flat_map(|(_, s)| s).flat_map(|s| &s.points).map(|p| p.ratio).collect();
+    let shifts: Vec<(String, Vec<Shift<'_>>)> =
+        cells.iter().map(|(cell, of)| (cell.clone(), shifts(analysis, of))).filter(|(_, s)| !s.is_empty()).collect();
+    let ratios: Vec<f64> = shifts.iter().flat_map(|(_, s)| s).flat_map(Shift::points).map(|p| p.ratio).collect();
     let ends = [ratios.iter().copied().fold(1.0, f64::min), ratios.iter().copied().fold(1.0, f64::max)];
     let shifts = shifts.iter().enumerate();
     (curves, shifts.map(|(i, (cell, of))| shift(names, cell, of, ends, (&context, &words, at, i))).collect())
@@ -129,53 +132,31 @@ fn percentiles(
     }
 }
 
-struct Point {
-    quantile: f64,
-    ratio: f64,
-    /// The smallest and the largest ratio of a block; `None` with fewer than two blocks.
-    spread: Option<(f64, f64)>,
-    thin: bool,
-}
-
-struct Shift {
+struct Shift<'a> {
     series: usize,
-    points: Vec<Point>,
+    shift: &'a LatencyShift,
 }
 
-fn ratio(level: &Histogram, baseline: &Histogram, quantile: f64) -> Option<f64> {
-    let (level, baseline) = (level.quantile_ns(quantile)?, baseline.quantile_ns(quantile)?);
-    (baseline > 0).then(|| level as f64 / baseline as f64)
+impl<'a> Shift<'a> {
+    fn points(&self) -> &'a [ShiftPoint] {
+        &self.shift.points
+    }
 }
 
-/// Each arm of a cell against the baseline of the same cell.
-fn shifts(names: &Names, of: &[Latency]) -> Vec<Shift> {
-    let Some(baseline) = of.iter().find(|l| names.0[l.series].text == BASELINE) else { return Vec::new() };
-    let against = |l: &Latency, quantile: f64| {
-        let whole = ratio(&l.all, &baseline.all, quantile)?;
-        let blocks: Vec<f64> = l
-            .blocks
-            .iter()
-            .filter_map(|(block, h)| {
-                let (_, base) = baseline.blocks.iter().find(|(b, _)| b == block)?;
-                ratio(h, base, quantile)
-            })
-            .collect();
-        let ends = (blocks.iter().copied().fold(f64::MAX, f64::min), blocks.iter().copied().fold(f64::MIN, f64::max));
-        let thin = is_thin(&l.all, quantile) || is_thin(&baseline.all, quantile);
-        Some(Point { quantile, ratio: whole, spread: (blocks.len() > 1).then_some(ends), thin })
-    };
+/// The arms of a cell against their baseline.
+fn shifts<'a>(analysis: &'a Analysis, of: &[Latency]) -> Vec<Shift<'a>> {
     of.iter()
-        .filter(|l| l.series != baseline.series)
-        .map(|l| Shift { series: l.series, points: QUANTILES.iter().filter_map(|q| against(l, *q)).collect() })
+        .filter_map(|l| Some((l, analysis.shifts.iter().find(|s| s.level == l.arm)?)))
+        .map(|(l, shift)| Shift { series: l.series, shift })
         .collect()
 }
 
-fn shift(names: &Names, cell: &str, of: &[Shift], ends: [f64; 2], (context, words, at, i): Place<'_>) -> Chart {
+fn shift(names: &Names, cell: &str, of: &[Shift<'_>], ends: [f64; 2], (context, words, at, i): Place<'_>) -> Chart {
     let points = of.iter().flat_map(|s| {
-        s.points.iter().map(|p| {
+        s.points().iter().map(|p| {
             json!({
                 "series": s.series, "quantile": p.quantile, "ratio": short(p.ratio), "thin": p.thin,
-                "low": p.spread.map(|e| short(e.0)), "high": p.spread.map(|e| short(e.1)),
+                "low": p.low.map(short), "high": p.high.map(short),
             })
         })
     });
@@ -183,12 +164,16 @@ fn shift(names: &Names, cell: &str, of: &[Shift], ends: [f64; 2], (context, word
     let mut table = Table::numbers("percentile", of.iter().map(|s| names.0[s.series].text.clone()));
     for quantile in TOLD {
         let cells = of.iter().map(|s| {
-            let Some(p) = s.points.iter().find(|p| (p.quantile - quantile).abs() < 1e-9) else {
+            let Some(p) = s.points().iter().find(|p| (p.quantile - quantile).abs() < 1e-9) else {
                 return "–".to_owned();
             };
             let mark = if p.thin { " (thin)" } else { "" };
-            let spread = p.spread.map(|(low, high)| format!(" [{low:.2} to {high:.2}]")).unwrap_or_default();
-            format!("×{:.2}{spread}{mark}", p.ratio)
+            let end = |end: Option<f64>| end.map_or_else(|| "?".to_owned(), |e| format!("{e:.2}"));
+            let band = match (p.low, p.high) {
+                (None, None) => String::new(),
+                (low, high) => format!(" [{} to {}]", end(low), end(high)),
+            };
+            format!("×{:.2}{band}{mark}", p.ratio)
         });
         table.row(std::iter::once(percentile(quantile)).chain(cells).collect());
     }
@@ -197,7 +182,12 @@ fn shift(names: &Names, cell: &str, of: &[Shift], ends: [f64; 2], (context, word
         kind: "shift",
         title: format!("{words} against the baseline with {}: below 1 is faster", clean(cell)),
         context: context.to_owned(),
-        note: String::new(),
+        note: match of.iter().find_map(|s| s.shift.no_band.as_deref()) {
+            Some(why) => format!("No band: {}.", clean(why)),
+            None => {
+                "Band: holds at all percentiles at once in 95 of 100 runs, from the spread between blocks.".to_owned()
+            }
+        },
         data: json!({ "points": points, "domain": [short(ends[0]), short(ends[1])] }),
         table,
     }

@@ -58,7 +58,7 @@ def paired():
 def blend():
     """The p of docs/statistics.md, written down again from the page: paired t and Welch's t, weighted."""
     rows = []
-    for n, block_spread in [(5, 0.0), (5, 0.05), (6, 0.02), (10, 0.0), (20, 0.03), (40, 0.001)]:
+    for n, block_spread in [(5, 0.0), (5, 0.05), (6, 0.02), (10, 0.0), (20, 0.03), (40, 0.001), (40, 0.1), (60, 0.5)]:
         block = rng.normal(0, block_spread, n)
         a = 1000 * numpy.exp(block + rng.normal(0, 0.02, n))
         b = 1012 * numpy.exp(block + rng.normal(0, 0.03, n))

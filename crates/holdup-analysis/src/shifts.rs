@@ -1,0 +1,118 @@
+//! How whole latency distributions moved: each arm against the baseline with the same axes.
+
+use crate::index::Index;
+use holdup_model::outcome::{LatencyShift, ShiftPoint};
+use holdup_model::{Arm, Histogram, Trial};
+use holdup_stats::{CURVE_QUANTILES, QuantileShift, quantile_shift_over_blocks, quantile_table};
+use std::collections::BTreeMap;
+
+/// The histogram that is looked at where a workload has several: what the load engines call their latency.
+const FIRST: &str = "latency";
+
+/// The seed of the draws behind a band: fixed, so that a bundle always gives the same one.
+const SEED: u64 = 1;
+
+/// Every arm against the arm of its workload that has every factor at the baseline and the same axes. An axis of
+/// words beside the one that curves are drawn over acts like a factor.
+pub(crate) fn all(index: &Index<'_>) -> Vec<LatencyShift> {
+    index.arms().filter_map(|arm| between(index, partner(index, arm)?, arm)).collect()
+}
+
+fn partner<'a>(index: &Index<'a>, arm: &Arm) -> Option<&'a Arm> {
+    let workload = index.bundle.plan.workload(&arm.workload)?;
+    let drawn = workload.curve_axis().map(|a| a.name.as_str());
+    let is_kept = |name: &str| {
+        let axis = workload.axes.iter().find(|a| a.name == name);
+        Some(name) == drawn || axis.is_some_and(holdup_model::Factor::is_numeric)
+    };
+    let is_first = |name: &str, label: &str| {
+        let axis = workload.axes.iter().find(|a| a.name == name);
+        axis.and_then(|a| a.levels.first()).is_some_and(|first| first.label == label)
+    };
+    let same_place = |other: &&Arm| {
+        other.workload == arm.workload
+            && other.replica.is_none()
+            && other.factors.iter().all(|(name, level)| index.is_baseline(name, level))
+            && other.axes.iter().all(|(name, level)| {
+                if is_kept(name) {
+                    arm.axes.get(name).is_some_and(|own| own.label == level.label)
+                } else {
+                    is_first(name, &level.label)
+                }
+            })
+    };
+    let found = index.arms().find(same_place)?;
+    (found.id != arm.id).then_some(found)
+}
+
+/// One arm against another; `None` when one has no latencies.
+pub(crate) fn between(index: &Index<'_>, baseline: &Arm, level: &Arm) -> Option<LatencyShift> {
+    let name = histogram_name(index.done(baseline.id))?;
+    let (a, b) = (by_block(index.done(baseline.id), &name), by_block(index.done(level.id), &name));
+    let pairs: Vec<(Histogram, Histogram)> =
+        a.into_iter().filter_map(|(block, a)| b.get(&block).map(|b| (a, b.clone()))).collect();
+    let (points, no_band) = match quantile_shift_over_blocks(&pairs, SEED) {
+        Ok(shift) => (shift.iter().map(point).collect(), None),
+        Err(no) => (without_band(index, baseline, level, &name), Some(no.reason)),
+    };
+    Some(LatencyShift {
+        workload: level.workload.clone(),
+        histogram: name,
+        baseline: baseline.id,
+        level: level.id,
+        blocks: u32::try_from(pairs.len()).unwrap_or(u32::MAX),
+        points,
+        no_band,
+    })
+    .filter(|shift| !shift.points.is_empty())
+}
+
+fn histogram_name(trials: &[&Trial]) -> Option<String> {
+    let mut names: Vec<&str> = trials.iter().flat_map(|t| &t.histograms).map(|h| h.name.as_str()).collect();
+    names.sort_by_key(|n| (*n != FIRST, *n));
+    names.first().map(|n| (*n).to_owned())
+}
+
+fn by_block(trials: &[&Trial], name: &str) -> BTreeMap<(u32, u32), Histogram> {
+    let mut blocks: BTreeMap<(u32, u32), Histogram> = BTreeMap::new();
+    for trial in trials {
+        if let Some(histogram) = trial.histogram(name).filter(|h| h.count() > 0) {
+            blocks.entry((trial.session, trial.block)).or_default().add(histogram);
+        }
+    }
+    blocks
+}
+
+fn point(shift: &QuantileShift) -> ShiftPoint {
+    ShiftPoint {
+        quantile: shift.quantile,
+        baseline_ns: shift.a_ns,
+        level_ns: shift.b_ns,
+        ratio: shift.ratio,
+        low: shift.low,
+        high: shift.high,
+        thin: shift.thin,
+    }
+}
+
+/// The quantiles of all trials together. Blocks alone could say how sure they are.
+fn without_band(index: &Index<'_>, baseline: &Arm, level: &Arm, name: &str) -> Vec<ShiftPoint> {
+    let table = |arm: &Arm| {
+        let mut whole = Histogram::new();
+        by_block(index.done(arm.id), name).values().for_each(|h| whole.add(h));
+        quantile_table(&whole, &CURVE_QUANTILES)
+    };
+    let (a, b) = (table(baseline), table(level));
+    a.iter()
+        .zip(&b)
+        .map(|(a, b)| ShiftPoint {
+            quantile: a.quantile,
+            baseline_ns: a.value_ns,
+            level_ns: b.value_ns,
+            ratio: b.value_ns.max(1.0) / a.value_ns.max(1.0),
+            low: None,
+            high: None,
+            thin: a.thin || b.thin,
+        })
+        .collect()
+}
