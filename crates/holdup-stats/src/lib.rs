@@ -8,7 +8,9 @@
 //! verdict ([`judge`]). How an effect is made may change; what it answers does not.
 #![forbid(unsafe_code)]
 
+pub mod bisection;
 pub mod bootstrap;
+pub mod change_points;
 pub mod drift;
 pub mod effect;
 mod error;
@@ -20,13 +22,16 @@ pub mod pieces;
 pub mod quantile_bands;
 pub mod quantiles;
 pub mod rates;
+pub mod scaling;
 pub mod sequential;
 pub mod spread;
 pub mod steadiness;
 pub mod students_t;
 pub mod verdict;
 
+pub use bisection::Bisection;
 pub use bootstrap::ratio_bootstrap;
+pub use change_points::{Change, ChangeOptions, ChangePoint, change_points, split_divergences};
 pub use drift::{Drift, DriftPoint, drift};
 pub use effect::{Effect, geometric_mean, mean_estimate, mean_over_blocks, ratio_paired, ratio_unpaired};
 pub use holm::holm;

@@ -4,7 +4,7 @@ use statrs::function::factorial::ln_factorial;
 use statrs::function::gamma::ln_gamma;
 
 /// Up to this binomial variance tails are summed; above, the expansion is good to less than a rank.
-const LARGEST_SUMMED_VARIANCE: f64 = 1e4;
+const LARGEST_SUMMED_VARIANCE: f64 = 1e3;
 
 /// The one-sided tail probability of a standard normal beyond `z`.
 pub(crate) fn normal_tail(z: f64) -> f64 {
@@ -37,14 +37,16 @@ fn lower_rank(n: u64, q: f64, z: f64) -> Option<u64> {
     }
     let alpha = normal_tail(z);
     let mut failures = near.floor().clamp(0.0, n as f64) as u64;
-    let mut tail = binomial_tail(n, q, failures);
+    let (mut tail, mut term) = binomial_tail(n, q, failures);
     while tail > alpha {
         failures = failures.checked_sub(1)?;
-        tail = binomial_tail(n, q, failures);
+        (tail, term) = binomial_tail(n, q, failures);
     }
+    // The next term follows from the last, so that going up costs no new sum.
     while failures + 1 < n {
-        let next = binomial_tail(n, q, failures + 1);
-        if next > alpha {
+        term *= (n - failures) as f64 / (failures + 1) as f64 * q / (1.0 - q);
+        tail += term;
+        if tail > alpha {
             break;
         }
         failures += 1;
@@ -52,19 +54,19 @@ fn lower_rank(n: u64, q: f64, z: f64) -> Option<u64> {
     Some(failures + 1)
 }
 
-/// P(Bin(n, q) ≤ k), summed from k downwards, where the terms shrink.
-fn binomial_tail(n: u64, q: f64, k: u64) -> f64 {
+/// P(Bin(n, q) ≤ k), summed from k downwards, where the terms shrink, and P(Bin(n, q) = k).
+fn binomial_tail(n: u64, q: f64, k: u64) -> (f64, f64) {
     let odds = (1.0 - q) / q;
-    let mut term = ln_probability(n, q, k).exp();
-    let mut sum = term;
+    let first = ln_probability(n, q, k).exp();
+    let (mut term, mut sum) = (first, first);
     for j in (1..=k).rev() {
         term *= j as f64 / (n - j + 1) as f64 * odds;
         sum += term;
-        if term < sum * 1e-17 {
+        if term < sum * 1e-16 {
             break;
         }
     }
-    sum
+    (sum, first)
 }
 
 /// ln P(Bin(n, q) = k).
@@ -92,12 +94,15 @@ mod tests {
 
     #[test]
     fn summed_and_expanded_ranks_agree() {
-        let z = 3.12;
-        let alpha = normal_tail(z);
-        for (n, q) in [(50_000, 0.5), (200_000, 0.9), (200_000, 0.1), (12_000_000, 0.999), (12_000_000, 0.001)] {
-            let expanded = lower_rank(n, q, z).expect("far inside the sample");
-            assert!(binomial_tail(n, q, expanded - 1) <= alpha, "{n} {q}: too narrow");
-            assert!(binomial_tail(n, q, expanded + 2) > alpha, "{n} {q}: wider than three ranks too much");
+        let cases =
+            [(4_100, 0.5), (50_000, 0.5), (12_000, 0.9), (12_000, 0.1), (1_002_000, 0.999), (12_000_000, 0.001)];
+        for z in [0.0, 0.6, 1.96, 3.12] {
+            let alpha = normal_tail(z);
+            for (n, q) in cases {
+                let expanded = lower_rank(n, q, z).expect("far inside the sample");
+                assert!(binomial_tail(n, q, expanded - 1).0 <= alpha, "{n} {q} {z}: too narrow");
+                assert!(binomial_tail(n, q, expanded + 2).0 > alpha, "{n} {q} {z}: three ranks too wide");
+            }
         }
     }
 
@@ -111,7 +116,10 @@ mod tests {
                         assert!((-q).ln_1p() * n as f64 >= alpha.ln(), "{n} {q} {z} has an end");
                         continue;
                     };
-                    assert!(binomial_tail(n, q, rank - 1) <= alpha && (rank == n || binomial_tail(n, q, rank) > alpha));
+                    let tail = |k| binomial_tail(n, q, k).0;
+                    assert!(
+                        tail(rank - 1) <= alpha * (1.0 + 1e-12) && (rank == n || tail(rank) > alpha * (1.0 - 1e-12))
+                    );
                 }
             }
         }

@@ -1,0 +1,395 @@
+//! What the trials so far say about the culprit.
+//!
+//! All candidates between two neighbouring measured ones split the trials in the same way, so the
+//! likelihood is computed once for each gap. With `W`, `ȳ` and `S` the weight, mean and sum of
+//! squares on either side of a gap, `d = ȳ_after − ȳ_before`, `V = 1/W_before + 1/W_after`, a flat
+//! prior on μ, `σ² ~ InvGamma(a, b)` and `δ | σ² ~ N(0, kσ²)`, the marginal likelihood is, up to a
+//! factor that all hypotheses share,
+//!
+//! `√(V / (V + k)) · (b + (S + d² / (V + k)) / 2)^−(a + (N − 1) / 2)`
+//!
+//! and `k = 0` is the hypothesis of no step (normal-inverse-gamma; Gelman and others, "Bayesian
+//! Data Analysis", section 3.3). It is averaged over several `k`, because how many σ a step has is not
+//! known, and multiplied by the share of δ in the wanted direction and beyond the smallest step,
+//! after over before the data, which is how a truncated prior comes into it exactly.
+
+use super::{Direction, Options};
+use crate::students_t;
+use statrs::function::erf::erfc;
+use std::collections::BTreeMap;
+
+/// Variances of the step over the one of a trial, with their prior: steps of about 1, 2, 6 and 30 σ. Small
+/// steps are the ones that trials are spent on, so they are given most; a large one needs no help.
+const STEP_VARIANCES: [(f64, f64); 4] = [(1.0, 0.3), (4.0, 0.45), (40.0, 0.2), (1000.0, 0.05)];
+
+/// The shape of the prior of σ²: two degrees of freedom, the weight of two trials.
+const SHAPE: f64 = 1.0;
+
+/// The share of a step's prior that lies in the direction not looked for.
+const WRONG_SHARE: f64 = 0.1;
+
+/// How often the weights of outliers are set anew.
+const WEIGHT_ROUNDS: usize = 3;
+
+/// Trials of one candidate in sum.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    pub(super) candidate: usize,
+    /// Sum of the weights of its trials.
+    pub(super) trials: f64,
+    /// Precision of its mean, in 1/σ²: smaller than `trials` where builds differ.
+    weight: f64,
+    pub(super) mean: f64,
+    squares: f64,
+}
+
+/// A level as it is believed: where a noiseless trial would lie.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Level {
+    pub(super) mean: f64,
+    pub(super) variance: f64,
+}
+
+/// The culprits `from + 1 ..= to` between two neighbouring measured candidates.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gap {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// That the culprit is in here and its step goes the wanted way.
+    pub(super) probability: f64,
+    /// That a step the other way is in here.
+    pub(super) wrong: f64,
+    pub(super) before: Level,
+    pub(super) after: Level,
+    /// The variance of a trial of one build if the culprit is in here.
+    pub(super) noise: f64,
+}
+
+/// Where the trials stand, and what they say.
+#[derive(Debug, Clone)]
+pub(super) struct Posterior {
+    pub(super) points: Vec<Point>,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) no_step: f64,
+    pub(super) level: Level,
+    pub(super) noise: f64,
+}
+
+impl Posterior {
+    /// `None` before both ends are measured.
+    pub(super) fn of(
+        observations: &[(usize, f64)],
+        n: usize,
+        prior_up_to: &[f64],
+        options: &Options,
+    ) -> Option<Posterior> {
+        let has = |end: usize| observations.iter().any(|(c, _)| *c == end);
+        if !(has(0) && has(n - 1)) {
+            return None;
+        }
+        // Means are taken from one of the values on, so that squares keep their digits.
+        let origin = observations[0].1;
+        let values: Vec<(usize, f64)> = observations.iter().map(|(c, y)| (*c, y - origin)).collect();
+        let mut weights = vec![1.0; values.len()];
+        if let Some(limit) = options.outlier_limit {
+            for _ in 0..WEIGHT_ROUNDS {
+                let model = Model { points: points(&values, &weights, options), trials: values.len(), options };
+                weights = outlier_weights(&values, model.likeliest_gap(prior_up_to)?, limit, options);
+            }
+        }
+        let model = Model { points: points(&values, &weights, options), trials: values.len(), options };
+        model.posterior(prior_up_to)
+    }
+
+    pub(super) fn wrong_direction(&self) -> f64 {
+        self.gaps.iter().map(|gap| gap.wrong).sum()
+    }
+
+    /// The probability of each culprit of a gap.
+    pub(super) fn within(&self, gap: &Gap, prior_up_to: &[f64]) -> Vec<f64> {
+        let mass = prior_up_to[gap.to] - prior_up_to[gap.from];
+        let share = |c: usize| if mass > 0.0 { (prior_up_to[c] - prior_up_to[c - 1]) / mass } else { 0.0 };
+        (gap.from + 1..=gap.to).map(|c| gap.probability * share(c)).collect()
+    }
+
+    /// The probability of each candidate.
+    pub(super) fn of_candidates(&self, prior_up_to: &[f64]) -> Vec<f64> {
+        let mut all = vec![0.0];
+        for gap in &self.gaps {
+            all.extend(self.within(gap, prior_up_to));
+        }
+        all
+    }
+
+    /// The step if the culprit lies within `from + 1 ..= to`, as a ratio.
+    pub(super) fn step_ratio(&self, from: usize, to: usize) -> f64 {
+        let inside = self.gaps.iter().filter(|gap| gap.from >= from && gap.to <= to);
+        let (mut sum, mut total) = (0.0, 0.0);
+        for gap in inside {
+            let p = gap.probability + gap.wrong;
+            sum += p * (gap.after.mean - gap.before.mean);
+            total += p;
+        }
+        if total > 0.0 { (sum / total).exp() } else { 1.0 }
+    }
+}
+
+/// Trials summed for each candidate.
+fn points(values: &[(usize, f64)], weights: &[f64], options: &Options) -> Vec<Point> {
+    let mut by_candidate: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
+    for ((candidate, y), weight) in values.iter().zip(weights) {
+        by_candidate.entry(*candidate).or_default().push((*y, *weight));
+    }
+    let point = |(candidate, of): (usize, Vec<(f64, f64)>)| {
+        let trials: f64 = of.iter().map(|(_, w)| w).sum();
+        let mean = of.iter().map(|(y, w)| w * y).sum::<f64>() / trials;
+        let squares = of.iter().map(|(y, w)| w * (y - mean) * (y - mean)).sum();
+        let weight = 1.0 / (options.build_variance_ratio + 1.0 / trials);
+        Point { candidate, trials, weight, mean, squares }
+    };
+    by_candidate.into_iter().map(point).collect()
+}
+
+/// Less weight for what is far from both levels: the limit over the distance, squared.
+///
+/// The distance is the one to the nearer level, so a weight says nothing about the side on which
+/// a trial belongs. Levels and spread are medians, which outliers do not move.
+fn outlier_weights(values: &[(usize, f64)], split: usize, limit: f64, options: &Options) -> Vec<f64> {
+    let side = |after: bool| values.iter().filter(move |(c, _)| (*c > split) == after).map(|(_, y)| *y).collect();
+    let (before, after) = (median(side(false)), median(side(true)));
+    let own = |c: usize| if c > split { after } else { before };
+    let absolute = median(values.iter().map(|(c, y)| (y - own(*c)).abs()).collect());
+    // The median of absolute residuals of normal noise is 0.6745 σ. Few trials are mixed with the
+    // guess, because a median of few is small by chance often enough.
+    let n = values.len() as f64;
+    let spread = ((absolute / 0.6745).powi(2) * n + 2.0 * SHAPE * options.expected_cv.powi(2)) / (n + 2.0 * SHAPE);
+    let reach = limit * (spread * (1.0 + options.build_variance_ratio)).sqrt();
+    let (low, high) = (before.min(after), before.max(after));
+    let weight = |y: f64| {
+        let nearest = if y < low {
+            low - y
+        } else if y > high {
+            y - high
+        } else {
+            (y - low).min(high - y)
+        };
+        if nearest <= reach { 1.0 } else { (reach / nearest).powi(2) }
+    };
+    values.iter().map(|(_, y)| weight(*y)).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    if n == 0 { 0.0 } else { (values[n / 2] + values[(n - 1) / 2]) / 2.0 }
+}
+
+/// Sums on both sides of a gap.
+#[derive(Debug, Clone, Copy)]
+struct Split {
+    before: f64,
+    after: f64,
+    mean_before: f64,
+    difference: f64,
+    /// Sum of squares around the two means.
+    squares: f64,
+}
+
+impl Split {
+    /// Variance of the difference, in σ².
+    fn variance(&self) -> f64 {
+        1.0 / self.before + 1.0 / self.after
+    }
+}
+
+/// Logarithms of the weights of steps up and down.
+#[derive(Debug, Clone, Copy)]
+struct Tails {
+    up: f64,
+    down: f64,
+}
+
+struct Model<'a> {
+    points: Vec<Point>,
+    trials: usize,
+    options: &'a Options,
+}
+
+impl Model<'_> {
+    fn shape(&self) -> f64 {
+        SHAPE + (self.trials - 1) as f64 / 2.0
+    }
+
+    fn prior_rate(&self) -> f64 {
+        SHAPE * self.options.expected_cv.powi(2)
+    }
+
+    /// Rate of σ² after the data.
+    fn rate(&self, split: &Split, k: f64) -> f64 {
+        self.prior_rate() + (split.squares + split.difference.powi(2) / (split.variance() + k)) / 2.0
+    }
+
+    fn log_likelihood(&self, split: &Split, k: f64) -> f64 {
+        let v = split.variance();
+        0.5 * (v / (v + k)).ln() - self.shape() * self.rate(split, k).ln()
+    }
+
+    /// One split for each gap.
+    fn splits(&self) -> Vec<Split> {
+        let within: f64 = self.points.iter().map(|p| p.squares).sum();
+        let total = self.points.iter().fold((0.0, 0.0, 0.0), |(w, wy, wyy), p| {
+            (w + p.weight, wy + p.weight * p.mean, wyy + p.weight * p.mean * p.mean)
+        });
+        let (mut w, mut wy, mut wyy) = (0.0, 0.0, 0.0);
+        let mut splits = Vec::with_capacity(self.points.len() - 1);
+        for p in &self.points[..self.points.len() - 1] {
+            w += p.weight;
+            wy += p.weight * p.mean;
+            wyy += p.weight * p.mean * p.mean;
+            let (w_after, wy_after, wyy_after) = (total.0 - w, total.1 - wy, total.2 - wyy);
+            let (mean_before, mean_after) = (wy / w, wy_after / w_after);
+            let between = (wyy - wy * mean_before).max(0.0) + (wyy_after - wy_after * mean_after).max(0.0);
+            splits.push(Split {
+                before: w,
+                after: w_after,
+                mean_before,
+                difference: mean_after - mean_before,
+                squares: within + between,
+            });
+        }
+        splits
+    }
+
+    /// The measured candidate after which the step most likely comes; the smallest step plays no part.
+    fn likeliest_gap(&self, prior_up_to: &[f64]) -> Option<usize> {
+        let mut best: Option<(f64, usize)> = None;
+        for (split, pair) in self.splits().iter().zip(self.points.windows(2)) {
+            let mass = prior_up_to[pair[1].candidate] - prior_up_to[pair[0].candidate];
+            let score = mass.ln() + self.log_likelihood(split, STEP_VARIANCES[2].0);
+            if best.is_none_or(|(most, _)| score > most) {
+                best = Some((score, pair[0].candidate));
+            }
+        }
+        best.map(|(_, candidate)| candidate)
+    }
+
+    /// The shares of a step δ ~ t that lie above and below zero, beyond the smallest step.
+    fn tails(&self, mean: f64, scale: f64, shape: f64) -> (f64, f64) {
+        let least = self.options.min_step.ln_1p();
+        let beyond = |mean: f64| students_t::below((mean - least) / scale, 2.0 * shape).unwrap_or(0.0);
+        (beyond(mean), beyond(-mean))
+    }
+
+    /// Logarithms of the weights of steps up and steps down, for each gap and each variance of the step.
+    fn step_logs(&self, splits: &[Split], prior_up_to: &[f64]) -> Vec<[Tails; STEP_VARIANCES.len()]> {
+        let share_up = match self.options.direction {
+            Direction::Any => 0.5,
+            Direction::Up => 1.0 - WRONG_SHARE,
+            Direction::Down => WRONG_SHARE,
+        };
+        let prior_tail = STEP_VARIANCES.map(|(k, _)| self.tails(0.0, (k * self.prior_rate() / SHAPE).sqrt(), SHAPE).0);
+        let base = |split: &Split, mass: f64| {
+            STEP_VARIANCES.map(|(k, share)| {
+                ((1.0 - self.options.no_step_prior) * share * mass).ln() + self.log_likelihood(split, k)
+            })
+        };
+        let masses = self.points.windows(2).map(|pair| prior_up_to[pair[1].candidate] - prior_up_to[pair[0].candidate]);
+        let bases: Vec<_> = splits.iter().zip(masses).map(|(split, mass)| base(split, mass)).collect();
+        let most = bases.iter().flatten().copied().fold(f64::MIN, f64::max);
+        let tails = |split: &Split, base: f64, i: usize| {
+            // Their weight is nothing beside the largest; the distribution function is what takes the time here.
+            if base.is_nan() || base < most - 60.0 {
+                return Tails { up: f64::MIN, down: f64::MIN };
+            }
+            let (k, v) = (STEP_VARIANCES[i].0, split.variance());
+            let scale = (self.rate(split, k) / self.shape() * v * k / (v + k)).sqrt();
+            let (up, down) = self.tails(split.difference * k / (v + k), scale, self.shape());
+            let log = |share: f64, tail: f64| finite_or_never(base + (share * tail / prior_tail[i]).ln());
+            Tails { up: log(share_up, up), down: log(1.0 - share_up, down) }
+        };
+        let of_gap =
+            |(split, base): (&Split, &[f64; STEP_VARIANCES.len()])| std::array::from_fn(|i| tails(split, base[i], i));
+        splits.iter().zip(&bases).map(of_gap).collect()
+    }
+
+    fn posterior(self, prior_up_to: &[f64]) -> Option<Posterior> {
+        let splits = self.splits();
+        let first = splits.first()?;
+        let logs = self.step_logs(&splits, prior_up_to);
+        let no_step_log = self.options.no_step_prior.ln() + self.log_likelihood(first, 0.0);
+        let most = logs.iter().flatten().fold(no_step_log, |m, t| m.max(t.up).max(t.down));
+        if !most.is_finite() {
+            return None;
+        }
+        let weight = |log: f64| (log - most).exp();
+        let total = weight(no_step_log) + logs.iter().flatten().map(|t| weight(t.up) + weight(t.down)).sum::<f64>();
+        let gaps = splits.iter().zip(&logs).zip(self.points.windows(2)).map(|((split, logs), pair)| {
+            let up = logs.iter().map(|t| weight(t.up)).sum::<f64>() / total;
+            let down = logs.iter().map(|t| weight(t.down)).sum::<f64>() / total;
+            let (probability, wrong) = match self.options.direction {
+                Direction::Any => (up + down, 0.0),
+                Direction::Up => (up, down),
+                Direction::Down => (down, up),
+            };
+            let (before, after, noise) = self.levels(split, logs);
+            Gap { from: pair[0].candidate, to: pair[1].candidate, probability, wrong, before, after, noise }
+        });
+        let gaps = gaps.collect();
+        let noise = self.rate(first, 0.0) / (self.shape() - 1.0);
+        let all = first.before + first.after;
+        let mean = first.mean_before + first.after / all * first.difference;
+        let level = Level { mean, variance: noise / all };
+        Some(Posterior { gaps, no_step: weight(no_step_log) / total, level, noise, points: self.points })
+    }
+
+    /// The levels before and after, and the noise, if the culprit is in this gap: means over the
+    /// variances and the directions of the step.
+    fn levels(&self, split: &Split, logs: &[Tails]) -> (Level, Level, f64) {
+        let most = logs.iter().fold(f64::MIN, |m, t| m.max(t.up).max(t.down));
+        let least = self.options.min_step.ln_1p();
+        let (all, v) = (split.before + split.after, split.variance());
+        let (mut total, mut noise) = (0.0, 0.0);
+        let mut sums = [(0.0, 0.0, 0.0); 2];
+        for ((k, _), tails) in STEP_VARIANCES.into_iter().zip(logs) {
+            let sigma2 = self.rate(split, k) / (self.shape() - 1.0);
+            let step = split.difference * k / (v + k);
+            let spread = (sigma2 * v * k / (v + k)).sqrt();
+            let (up, up_variance) = beyond(step, spread, least);
+            let (down, down_variance) = beyond(-step, spread, least);
+            for (log, step, variance) in [(tails.up, up, up_variance), (tails.down, -down, down_variance)] {
+                let p = (log - most).exp();
+                // The mean of μ given δ is the weighted mean of all trials with δ taken off the later ones.
+                let before = split.mean_before + split.after / all * (split.difference - step);
+                let sides = [(before, split.after / all), (before + step, split.before / all)];
+                for (sum, (mean, share)) in sums.iter_mut().zip(sides) {
+                    let variance = sigma2 / all + share * share * variance;
+                    *sum = (sum.0 + p * mean, sum.1 + p * mean * mean, sum.2 + p * variance);
+                }
+                noise += p * sigma2;
+                total += p;
+            }
+        }
+        let level = |(m, mm, var): (f64, f64, f64)| {
+            let mean = m / total;
+            Level { mean, variance: var / total + (mm / total - mean * mean).max(0.0) }
+        };
+        let [before, after] = sums.map(level);
+        (before, after, noise / total)
+    }
+}
+
+/// Mean and variance of a normal distribution cut off below `least`.
+fn beyond(mean: f64, spread: f64, least: f64) -> (f64, f64) {
+    let a = (least - mean) / spread;
+    if a > 8.0 {
+        return (least + spread / a, (spread / a).powi(2));
+    }
+    let tail = 0.5 * erfc(a / std::f64::consts::SQRT_2);
+    let hazard = (-0.5 * a * a).exp() / (std::f64::consts::TAU.sqrt() * tail);
+    (mean + spread * hazard, spread * spread * (1.0 + a * hazard - hazard * hazard).max(1e-3))
+}
+
+/// A weight that cannot be computed counts as none, so that it cannot spoil the others.
+fn finite_or_never(log: f64) -> f64 {
+    if log.is_finite() { log } else { f64::MIN }
+}

@@ -1,0 +1,192 @@
+//! Whole searches in a made-up world, for calibration.
+
+use super::{Bisection, Candidates, Finding, Next, Options};
+use crate::NoEstimate;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+
+/// The shape of the noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tail {
+    /// Normal.
+    Normal,
+    /// Student's t with so many degrees of freedom, at least 3, scaled to the wanted spread.
+    StudentT {
+        /// Degrees of freedom.
+        df: u32,
+    },
+    /// Normal, and now and then a trial in which something else ran.
+    Outliers {
+        /// The share of such trials.
+        share: f64,
+        /// Their deviation over the usual one; always upwards.
+        times: f64,
+    },
+}
+
+/// A made-up history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct World {
+    /// The candidates; the culprit is drawn from `1..n`, each equally likely.
+    pub candidates: Candidates,
+    /// The step as a share (0.03 = up by 3 %, −0.03 = down by 3 %); 0 for none.
+    pub step: f64,
+    /// Standard deviation of the logarithm of trials of one build.
+    pub cv: f64,
+    /// Standard deviation of the logarithm between builds.
+    pub build_cv: f64,
+    /// The shape of the noise of trials.
+    pub tail: Tail,
+    /// The share of candidates, ends aside, that cannot be built.
+    pub skipped_share: f64,
+}
+
+impl World {
+    /// `n` candidates that cost the same and all build, normal noise.
+    pub fn new(n: usize, step: f64, cv: f64) -> Self {
+        let candidates = Candidates::alike(n);
+        World { candidates, step, cv, build_cv: 0.0, tail: Tail::Normal, skipped_share: 0.0 }
+    }
+}
+
+/// How a simulated search ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The true culprit; `None` when there is no step.
+    pub culprit: Option<usize>,
+    /// How the search ended.
+    pub end: Next,
+    /// Whether that is right: the culprit is among the named, or there is none and none was named.
+    pub found: bool,
+    /// Whether someone was named who was not the culprit.
+    pub false_accusation: bool,
+    /// Trials taken.
+    pub trials: usize,
+    /// Their cost in seconds.
+    pub cost_s: f64,
+}
+
+struct Dice {
+    pcg: Pcg64Mcg,
+    builds: Vec<Option<f64>>,
+    culprit: Option<usize>,
+}
+
+impl Dice {
+    /// The culprit is drawn first, so that the same seed has the same one in every kind of search.
+    fn new(world: &World, seed: u64) -> Self {
+        let mut dice =
+            Dice { pcg: Pcg64Mcg::seed_from_u64(seed), builds: vec![None; world.candidates.n], culprit: None };
+        let place = 1 + (dice.uniform() * (world.candidates.n.saturating_sub(1)) as f64) as usize;
+        dice.culprit = (world.step != 0.0).then_some(place);
+        dice
+    }
+
+    fn uniform(&mut self) -> f64 {
+        ((self.pcg.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
+    /// Box and Muller.
+    fn normal(&mut self) -> f64 {
+        let (u, v) = (self.uniform(), self.uniform());
+        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    }
+
+    fn noise(&mut self, tail: Tail) -> f64 {
+        match tail {
+            Tail::Normal => self.normal(),
+            Tail::StudentT { df } => {
+                let df = df.clamp(3, 1000);
+                let normal = self.normal();
+                let squares: f64 = (0..df).map(|_| self.normal().powi(2)).sum();
+                normal * (f64::from(df - 2) / squares).sqrt()
+            }
+            Tail::Outliers { share, times } => {
+                let normal = self.normal();
+                if self.uniform() < share { times * normal.abs() } else { normal }
+            }
+        }
+    }
+
+    fn log_value(&mut self, world: &World, candidate: usize) -> f64 {
+        let build = match self.builds[candidate] {
+            Some(build) => build,
+            None => world.build_cv * self.normal(),
+        };
+        self.builds[candidate] = Some(build);
+        let step = if self.culprit.is_some_and(|c| candidate >= c) { world.step.ln_1p() } else { 0.0 };
+        1000.0_f64.ln() + step + build + world.cv * self.noise(world.tail)
+    }
+}
+
+/// Plays one search with [`Bisection`].
+///
+/// # Errors
+/// Candidates or options that [`Bisection::new`] refuses, and a world whose values have no logarithm.
+pub fn simulate_search(world: &World, seed: u64, options: &Options) -> Result<Outcome, NoEstimate> {
+    let mut search = Bisection::new(world.candidates.clone(), *options)?;
+    let mut dice = Dice::new(world, seed);
+    for candidate in 1..world.candidates.n - 1 {
+        if world.skipped_share > 0.0 && dice.uniform() < world.skipped_share {
+            search.skip(candidate)?;
+        }
+    }
+    loop {
+        match search.next() {
+            Next::Measure { candidate, .. } => search.observe(candidate, dice.log_value(world, candidate).exp())?,
+            end => {
+                let named = match &end {
+                    Next::Done(Finding::Culprit { candidates, .. }) => Some(candidates),
+                    _ => None,
+                };
+                let hit = named.is_some_and(|named| dice.culprit.is_some_and(|c| named.contains(&c)));
+                let none = dice.culprit.is_none() && matches!(end, Next::Done(Finding::NoStep { .. }));
+                return Ok(Outcome {
+                    culprit: dice.culprit,
+                    found: hit || none,
+                    false_accusation: named.is_some() && !hit,
+                    trials: search.trials(),
+                    cost_s: search.spent_s(),
+                    end,
+                });
+            }
+        }
+    }
+}
+
+/// Plays one plain binary search, the peer that [`Bisection`] is measured against.
+///
+/// Both ends and each candidate in the middle are measured `repeats` times; the mean of the middle is
+/// taken for whichever end's mean it is nearer to. It always names someone.
+///
+/// # Errors
+/// Fewer than two candidates, no repeats, or costs that [`Bisection::new`] refuses.
+pub fn simulate_binary_search(world: &World, seed: u64, repeats: u32) -> Result<Outcome, NoEstimate> {
+    if repeats == 0 {
+        return Err(NoEstimate::new("no repeats, no mean"));
+    }
+    // Only its books are used: what was built, and what it cost.
+    let mut books = Bisection::new(world.candidates.clone(), Options::default())?;
+    let mut dice = Dice::new(world, seed);
+    let mut mean = |candidate: usize, dice: &mut Dice| -> Result<f64, NoEstimate> {
+        let mut sum = 0.0;
+        for _ in 0..repeats {
+            let log = dice.log_value(world, candidate);
+            books.observe(candidate, log.exp())?;
+            sum += log;
+        }
+        Ok(sum / f64::from(repeats))
+    };
+    let (mut good, mut bad) = (0, world.candidates.n - 1);
+    let (level_good, level_bad) = (mean(good, &mut dice)?, mean(bad, &mut dice)?);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        let level = mean(middle, &mut dice)?;
+        if (level - level_good).abs() <= (level - level_bad).abs() { good = middle } else { bad = middle }
+    }
+    let found = dice.culprit == Some(bad);
+    let step_ratio = (level_bad - level_good).exp();
+    let end = Next::Done(Finding::Culprit { candidates: vec![bad], probability: f64::NAN, step_ratio });
+    let (trials, cost_s) = (books.trials(), books.spent_s());
+    Ok(Outcome { culprit: dice.culprit, end, found, false_accusation: !found, trials, cost_s })
+}

@@ -1,0 +1,157 @@
+//! How often the answers are right, by simulation from laws that are known.
+
+use super::noise::Noise;
+use super::{CliffKind, CliffPoint, LoadPoint, Model, Peak, Repairman, Usl, find_cliff, fit_model};
+
+/// A curve to draw data from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Truth {
+    /// A Universal Scalability Law.
+    Usl(Usl),
+    /// A machine repairman.
+    Repairman(Repairman),
+}
+
+impl Truth {
+    /// The throughput at a load; NaN where it has none.
+    pub fn throughput(&self, load: f64) -> f64 {
+        let x = match self {
+            Truth::Usl(usl) => usl.throughput(load),
+            Truth::Repairman(queue) => queue.throughput(load),
+        };
+        x.unwrap_or(f64::NAN)
+    }
+}
+
+/// A world that data are drawn from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct World<'a> {
+    /// The smooth curve.
+    pub truth: Truth,
+    /// The loads.
+    pub loads: &'a [f64],
+    /// Blocks; each has all loads and a level of its own (standard deviation 5 %).
+    pub blocks: u32,
+    /// Standard deviation of the log of a value, at the smallest load.
+    pub cv: f64,
+    /// The same at the largest load; between them it grows with the log of the load.
+    pub cv_at_largest: f64,
+    /// The share that is lost beyond a place, and how many loads lie before that place.
+    pub drop: Option<(f64, usize)>,
+}
+
+impl World<'_> {
+    fn draw(&self, noise: &mut Noise, level_cv: f64) -> Vec<CliffPoint> {
+        let (first, last) = (self.loads.first().copied().unwrap_or(1.0), self.loads.last().copied().unwrap_or(1.0));
+        let span = (last / first).ln().max(f64::MIN_POSITIVE);
+        let mut points = Vec::new();
+        for block in 0..self.blocks {
+            let level = (level_cv * noise.normal()).exp();
+            for (i, load) in self.loads.iter().enumerate() {
+                let cv = self.cv + (self.cv_at_largest - self.cv) * (load / first).ln() / span;
+                let left = self.drop.map_or(1.0, |(share, before)| if i >= before { 1.0 - share } else { 1.0 });
+                let value = level * left * self.truth.throughput(*load) * (cv * noise.normal()).exp();
+                points.push(CliffPoint { load: *load, value, block });
+            }
+        }
+        points
+    }
+}
+
+/// What came of many searches for a cliff, as shares of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CliffRates {
+    /// A cliff was reported.
+    pub found: f64,
+    /// The test called the curve not smooth, whether or not a cliff was reported.
+    pub rejected: f64,
+    /// A cliff was reported, and its best place is between the right two loads.
+    pub at_right_place: f64,
+    /// A cliff was reported, and the interval of its place holds the right place.
+    pub interval_holds_place: f64,
+    /// A drop was reported, and the interval of its loss holds the true loss.
+    pub interval_holds_loss: f64,
+}
+
+/// Draws data `runs` times and looks for a cliff each time.
+pub fn cliff_rates(world: &World<'_>, runs: u32, seed: u64) -> CliffRates {
+    let mut noise = Noise::new(seed);
+    let mut counts = [0_u32; 5];
+    for run in 0..runs {
+        let points = world.draw(&mut noise, 0.05);
+        let Ok(search) = find_cliff(&points, seed.wrapping_add(u64::from(run))) else { continue };
+        counts[1] += u32::from(search.p <= crate::ALPHA);
+        let Some(cliff) = search.cliff else { continue };
+        counts[0] += 1;
+        let Some((share, before)) = world.drop else { continue };
+        let (Some(low), Some(high)) = (before.checked_sub(1).and_then(|i| world.loads.get(i)), world.loads.get(before))
+        else {
+            continue;
+        };
+        counts[2] += u32::from(cliff.load > *low && cliff.load < *high);
+        counts[3] += u32::from(cliff.low <= *low * (1.0 + 1e-9) && cliff.high >= *high * (1.0 - 1e-9));
+        let holds = cliff.loss.low.is_some_and(|l| l <= share) && cliff.loss.high.is_some_and(|h| h >= share);
+        counts[4] += u32::from(cliff.kind == CliffKind::Drop && holds);
+    }
+    let share = |i: usize| f64::from(counts[i]) / f64::from(runs.max(1));
+    CliffRates {
+        found: share(0),
+        rejected: share(1),
+        at_right_place: share(2),
+        interval_holds_place: share(3),
+        interval_holds_loss: share(4),
+    }
+}
+
+/// How often intervals of a USL fit hold the truth, as shares of all runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Coverage {
+    /// α, β and γ.
+    pub coefficients: [f64; 3],
+    /// Load of the peak, among the runs that report a peak.
+    pub peak_load: f64,
+    /// Throughput of the peak, among the runs that report a peak.
+    pub peak_throughput: f64,
+    /// Runs that report a peak.
+    pub peaks: f64,
+    /// Runs whose residual test rejects the shape (which is right).
+    pub rejected: f64,
+}
+
+/// Draws data from a USL `runs` times, without a level for each block, and fits the USL each time,
+/// every point with the weight of its variance. `None` when the world's truth is no USL.
+pub fn usl_coverage(world: &World<'_>, runs: u32, seed: u64) -> Option<Coverage> {
+    let Truth::Usl(usl) = world.truth else { return None };
+    let mut noise = Noise::new(seed);
+    let mut counts = [0_u32; 7];
+    for _ in 0..runs {
+        let points: Vec<LoadPoint> = world
+            .draw(&mut noise, 0.0)
+            .iter()
+            .map(|p| {
+                let weight = world.truth.throughput(p.load).powi(-2);
+                LoadPoint { load: p.load, throughput: p.value, weight }
+            })
+            .collect();
+        let Ok(fit) = fit_model(Model::Usl, &points) else { continue };
+        for (i, (c, truth)) in fit.coefficients.iter().zip([usl.alpha, usl.beta, usl.gamma]).enumerate() {
+            counts[i] += u32::from(c.low <= truth && truth <= c.high);
+        }
+        counts[6] += u32::from(fit.test.rejects());
+        let Peak::At { load, throughput, .. } = fit.peak else { continue };
+        let holds = |b: &super::Bounds, truth: Option<f64>| {
+            truth.is_some_and(|t| b.low.is_none_or(|l| l <= t) && b.high.is_none_or(|h| t <= h))
+        };
+        counts[3] += 1;
+        counts[4] += u32::from(holds(&load, usl.peak_load()));
+        counts[5] += u32::from(holds(&throughput, usl.peak_throughput()));
+    }
+    let share = |i: usize, of: u32| f64::from(counts[i]) / f64::from(of.max(1));
+    Some(Coverage {
+        coefficients: [share(0, runs), share(1, runs), share(2, runs)],
+        peak_load: share(4, counts[3]),
+        peak_throughput: share(5, counts[3]),
+        peaks: share(3, runs),
+        rejected: share(6, runs),
+    })
+}
