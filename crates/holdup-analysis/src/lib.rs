@@ -9,13 +9,16 @@
 pub mod analyses;
 mod arms;
 mod compare;
+mod history;
 mod index;
 mod named;
 mod shifts;
+mod sweeps;
 mod words;
 
 pub use arms::arm_summaries;
 pub use compare::{DEFAULT_MARGIN, is_decided};
+pub use history::history;
 pub use named::{compare_arms, compare_bundles};
 
 use holdup_model::outcome::LatencyShift;

@@ -223,6 +223,62 @@ pub struct ArmSummary {
     pub evidence: Vec<ArmEvidence>,
 }
 
+/// One run in a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryRun {
+    /// What the user calls it: the bundle's file.
+    pub name: String,
+    /// The run's id.
+    pub run_id: String,
+    /// When it was begun, ns since 1970.
+    pub created_unix_ns: i64,
+}
+
+/// A change in a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryChange {
+    /// The first run of the new level, a number into the runs.
+    pub run: usize,
+    /// The earliest run that it may have been (95 %).
+    pub run_low: usize,
+    /// The latest run that it may have been (95 %).
+    pub run_high: usize,
+    /// p of the permutation test that found it.
+    pub p: f64,
+    /// The level after by the level before; `None` when a value has no logarithm.
+    pub ratio: Option<Estimate>,
+    /// Facts about the host that differ between the last run before and the first one after, as `fact: old → new`.
+    pub environment: Vec<String>,
+}
+
+/// One metric of one arm over several runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistorySeries {
+    /// The workload's name in the plan.
+    pub workload: String,
+    /// The arm's label.
+    pub arm: String,
+    /// The metric.
+    pub metric: Metric,
+    /// The geometric mean of each run; `None` where the run has none.
+    pub values: Vec<Option<f64>>,
+    /// The changes, in order.
+    pub changes: Vec<HistoryChange>,
+    /// Why changes were not looked for.
+    pub absent: Option<String>,
+}
+
+/// Several runs of the same arms, oldest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// The runs in order.
+    pub runs: Vec<HistoryRun>,
+    /// What was found, most important first.
+    pub findings: Vec<Finding>,
+    /// The primary metric of every arm that several runs have.
+    pub series: Vec<HistorySeries>,
+}
+
 /// One quantile of the latency of two arms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ShiftPoint {

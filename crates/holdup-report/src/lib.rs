@@ -7,6 +7,7 @@
 mod compare;
 mod dry_run;
 pub mod formats;
+mod history;
 mod matrix;
 mod page;
 mod series;
@@ -22,3 +23,4 @@ pub use formats::json::json;
 pub use formats::markdown::markdown;
 pub use formats::schemas;
 pub use formats::terminal::{TerminalOptions, terminal};
+pub use history::{history_json, history_terminal};

@@ -3,8 +3,36 @@
 mod common;
 
 use holdup_analysis::analyse;
-use holdup_report::{compare_json, json, schemas};
+use holdup_model::outcome::History;
+use holdup_model::{BundleData, Measured};
+use holdup_report::{TerminalOptions, compare_json, history_json, history_terminal, json, schemas};
 use serde_json::Value;
+
+/// Twelve runs, the last five of which are slower.
+fn past() -> History {
+    let runs: Vec<(String, BundleData)> = (0..12)
+        .map(|i| {
+            let mut bundle = common::demo();
+            bundle.head.run_id = format!("{i:024x}");
+            bundle.head.created_unix_ns += i64::from(i) * 86_400_000_000_000;
+            let factor = if i >= 7 { 0.8 } else { 1.0 } * (1.0 + f64::from(i * 7 % 5) / 1_000.0);
+            for m in bundle.trials.iter_mut().flat_map(|t| &mut t.measurements) {
+                if let Measured::Value(v) = &mut m.value {
+                    *v *= factor;
+                }
+            }
+            (format!("night-{i}.holdup"), bundle)
+        })
+        .collect();
+    holdup_analysis::history(&runs).expect("a history")
+}
+
+#[test]
+fn a_history_reads_well() {
+    let history = past();
+    assert!(history.series[0].changes.iter().any(|c| c.run == 7), "{:#?}", history.series[0]);
+    insta::assert_snapshot!(history_terminal(&history, &TerminalOptions { width: 100, color: false }));
+}
 
 /// Whether a value is of a type, as JSON Schema calls it.
 fn is(value: &Value, name: &str) -> bool {
@@ -100,7 +128,7 @@ fn wrong(id: &str, document: &Value) -> Vec<String> {
     wrong
 }
 
-fn documents() -> [(&'static str, Value); 4] {
+fn documents() -> [(&'static str, Value); 5] {
     let full = common::demo();
     let mut empty = common::demo();
     empty.trials.clear();
@@ -111,6 +139,7 @@ fn documents() -> [(&'static str, Value); 4] {
         ("holdup.report/1", parse(json(&empty, &analyse(&empty)))),
         ("holdup.compare/1", parse(compare_json(&analyse(&full), ("a", "b")))),
         ("holdup.compare/1", parse(compare_json(&analyse(&empty), ("a", "")))),
+        ("holdup.history/1", parse(history_json(&past()))),
     ]
 }
 
@@ -123,7 +152,7 @@ fn documents_hold_to_their_schemas() {
 
 #[test]
 fn a_document_that_does_not_hold_is_found() {
-    let [(id, report), _, (compare_id, compare), _] = documents();
+    let [(id, report), _, (compare_id, compare), ..] = documents();
     let check = |id: &str, document: &Value, change: fn(&mut Value)| {
         let mut broken = document.clone();
         change(&mut broken);

@@ -167,18 +167,21 @@ fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 
 fn compare() -> Command {
     Command::new("compare")
-        .about("Compare the arms of a bundle, two arms of it, or two bundles")
+        .about("Compare the arms of a bundle, two arms of it, two bundles, or follow many over time")
         .after_help(
-            "Exit code 1 when a primary metric is different, 3 when that is undecided, 0 when it is equivalent.",
+            "Exit code 1 when a primary metric is different (or changed over time), 3 when that is undecided, 0 when it is equivalent.",
         )
         .arg(bundle("a", "The bundle; the first is the baseline").required(true))
-        .arg(bundle("b", "Another bundle to compare with the first"))
+        .arg(
+            bundle("others", "Another bundle to compare with the first; with two and more, the history of all")
+                .num_args(0..),
+        )
         .arg(
             Arg::new("arms")
                 .long("arms")
                 .value_names(["A", "B"])
                 .num_args(2)
-                .conflicts_with("b")
+                .conflicts_with("others")
                 .help("Two arms of one bundle, by number, label or a part of it (`holdup list arms FILE`)"),
         )
         .arg(json())

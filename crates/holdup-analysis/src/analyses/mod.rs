@@ -4,6 +4,8 @@ use crate::index::Index;
 use holdup_model::outcome::{FindingVerdict, LatencyShift};
 use holdup_model::{BundleData, Comparison, Finding, Meta};
 
+pub mod change_points;
+pub mod cliff;
 pub mod completeness;
 pub mod direction;
 pub mod drift;
@@ -14,6 +16,7 @@ pub mod littles_law;
 pub mod negative_control;
 pub mod noise_floor;
 pub mod observer_cost;
+pub mod scaling;
 pub mod thin_tails;
 pub mod void_trials;
 
@@ -22,12 +25,15 @@ pub static ALL: &[&dyn Analysis] = &[
     // First, because emulation stands above every verdict.
     &environment::Environment,
     &effect::Effect,
+    &cliff::Cliff,
     &negative_control::NegativeControl,
     &noise_floor::NoiseFloor,
     &latency_shift::LatencyShift,
     &littles_law::LittlesLaw,
     &direction::Direction,
+    &scaling::Scaling,
     &drift::Drift,
+    &change_points::ChangePoints,
     &void_trials::VoidTrials,
     &observer_cost::ObserverCost,
     &completeness::Completeness,

@@ -34,6 +34,10 @@ pub struct Maker {
     /// True ratio of the second baseline (A/A) to the first.
     pub aa_ratio: f64,
     pub stop: StopRule,
+    /// True throughput of the baseline by the number of clients.
+    pub curve: fn(i64) -> f64,
+    /// Everything from this share of the run on is multiplied by this.
+    pub step: (f64, f64),
     /// Whether trials have histograms; simulations of many bundles go without.
     pub histograms: bool,
 }
@@ -56,6 +60,8 @@ impl Default for Maker {
             ratio_drift: 0.0,
             aa_ratio: 1.0,
             stop: StopRule::Blocks,
+            curve: |clients| if clients > 2 { 17_000.0 } else { 20_000.0 },
+            step: (1.0, 1.0),
             histograms: true,
         }
     }
@@ -206,7 +212,8 @@ impl Maker {
         };
         let on = arm.factors["autogroup"].value == Value::Bool(true);
         let place = f64::from(spec.seq) / total.max(2) as f64;
-        let truth = 20_000.0 * if clients > 2 { 0.85 } else { 1.0 } * if on { 1.0 } else { (self.effect)(clients) };
+        let truth = (self.curve)(clients) * if on { 1.0 } else { (self.effect)(clients) };
+        let truth = truth * if place >= self.step.0 { self.step.1 } else { 1.0 };
         let truth = truth * if arm.replica == Some(Replica::Same) { self.aa_ratio } else { 1.0 };
         let truth = truth * if on { 1.0 } else { (self.ratio_drift * place).exp() };
         let tps = truth * (self.drift * place + noise.normal(self.cv)).exp();

@@ -3,6 +3,7 @@
 //! Every cell has its own seed, so a cell that is simulated alone gives the numbers that stand in the table; a test
 //! recomputes some of them.
 
+mod curves;
 pub mod rules;
 pub mod tables;
 pub mod worlds;

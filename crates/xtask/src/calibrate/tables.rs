@@ -1,5 +1,6 @@
 //! The tables of docs/calibration.md.
 
+use super::curves;
 use super::rules::{self, MannWhitney};
 use super::worlds::{Dice, SHAPES, Shape, World, seed_of};
 use holdup_model::Verdict;
@@ -134,6 +135,38 @@ pub static ALL: &[Table] = &[
                *drifts*: the ratio of the last block is 6 % above that of the first, noise normal with 2 %.",
         corner: "noise",
         rows: steadiness,
+    },
+    Table {
+        id: "bands",
+        title: "Quantile shifts: the band holds at all quantiles at once",
+        note: "A/A, 400 experiments (simulation error 1.1 points), 1,000 log-normal latencies in each trial; columns are the band and \
+               the number of blocks. The band from all samples takes them for independent: where trials are shifted as a whole, as \
+               real ones are, it is worthless, which is why reports use the one over blocks.",
+        corner: "latencies",
+        rows: curves::bands,
+    },
+    Table {
+        id: "cliffs",
+        title: "Cliffs",
+        note: "Eight loads from 1 to 64, five blocks with levels of their own, 2 % noise; 1,000 smooth curves, 300 with a drop.",
+        corner: "smooth curve",
+        rows: curves::cliffs,
+    },
+    Table {
+        id: "changes",
+        title: "Change points",
+        note: "Series of 60 runs with 2 % noise, a step after 30; 1,000 series. Runs that resemble their predecessor make false \
+               changes: read the autocorrelation first.",
+        corner: "noise",
+        rows: curves::changes,
+    },
+    Table {
+        id: "searches",
+        title: "Searching the candidate that brought a step",
+        note: "1,000 candidates, 2 % noise, stop at 95 %; 1,000 searches for 3 %, 300 for the others. Beside it binary search that \
+               runs both ends and each step ten times and compares means.",
+        corner: "truth",
+        rows: curves::searches,
     },
 ];
 
