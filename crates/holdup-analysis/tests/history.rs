@@ -9,11 +9,15 @@ use holdup_model::*;
 
 /// Runs a day apart, with a kernel each; throughput is multiplied by `factor` from run `from` on.
 fn runs(count: u64, from: u64, factor: f64) -> Vec<(String, BundleData)> {
+    runs_of(100, count, from, factor)
+}
+
+fn runs_of(seed: u64, count: u64, from: u64, factor: f64) -> Vec<(String, BundleData)> {
     (0..count)
         .map(|i| {
             let step = (0.0, if i >= from { factor } else { 1.0 });
             let maker =
-                Maker { seed: 100 + i, blocks: 3, clients: vec![2], histograms: false, step, ..Maker::default() };
+                Maker { seed: seed + i, blocks: 3, clients: vec![2], histograms: false, step, ..Maker::default() };
             let mut bundle = maker.make();
             bundle.head.created_unix_ns += i as i64 * 86_400_000_000_000;
             let kernel = if i >= from { "7.0.1" } else { "6.19.3" };
@@ -45,9 +49,16 @@ fn a_step_is_named_with_its_run_and_what_changed_with_it() {
 
 #[test]
 fn steady_runs_have_no_change_and_few_runs_are_not_judged() {
-    let steady = history(&runs(16, 99, 1.0)).expect("a history");
-    assert!(steady.series.iter().all(|s| s.changes.is_empty() && s.absent.is_none()));
-    assert_eq!(steady.findings[0].verdict, FindingVerdict::Refuted);
+    // 5 % for all arms together and 5 % for the arms: of 20 steady histories some two are accused.
+    let mut accused = 0;
+    for seed in 0..20 {
+        let steady = history(&runs_of(1_000 * seed, 16, 99, 1.0)).expect("a history");
+        assert!(steady.series.iter().all(|s| s.absent.is_none()));
+        let is_quiet = steady.series.iter().all(|s| s.changes.is_empty());
+        assert_eq!(steady.findings[0].verdict == FindingVerdict::Refuted, is_quiet);
+        accused += u32::from(!is_quiet);
+    }
+    assert!(accused <= 5, "{accused} of 20 steady histories");
     let few = history(&runs(4, 2, 0.5)).expect("a history");
     assert!(few.series.iter().all(|s| s.changes.is_empty() && s.absent.is_some()), "{:?}", few.series);
     assert_eq!(few.findings[0].verdict, FindingVerdict::Skipped);
