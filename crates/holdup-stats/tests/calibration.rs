@@ -1,30 +1,13 @@
 //! Calibration by simulation: seeded, so that a test that passes once passes always.
 
+mod common;
+
+use common::Noise;
 use holdup_model::Verdict;
 use holdup_stats::{BlockPair, BlockValue, DriftPoint, Effect, drift, holm, judge, judge_corrected, noise_floor};
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
 
 /// Experiments in each cell. At a true 95 %, the standard error of a share of 4,000 is 0.34 points.
 const EXPERIMENTS: u32 = 4_000;
-
-struct Noise(Pcg64Mcg);
-
-impl Noise {
-    fn new(seed: u64) -> Self {
-        Noise(Pcg64Mcg::seed_from_u64(seed))
-    }
-
-    fn uniform(&mut self) -> f64 {
-        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// Box and Muller.
-    fn normal(&mut self, spread: f64) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        spread * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-}
 
 /// How pairs come about: a block shifts both arms, a session shifts the ratio, trials scatter.
 #[derive(Clone, Copy)]

@@ -1,34 +1,24 @@
 //! Where a series changes: cases, false positives, arbitrary numbers, and another implementation's numbers.
 
+mod common;
+
+use common::Noise;
 use holdup_stats::{Change, ChangeOptions, ChangePoint, change_points, split_divergences};
 use proptest::prelude::*;
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 
-struct Noise(Pcg64Mcg);
+/// Series of runs.
+trait Series {
+    fn series(&mut self, segments: &[(usize, f64)], cv: f64, correlation: f64) -> Vec<f64>;
+}
 
-impl Noise {
-    fn new(seed: u64) -> Self {
-        Noise(Pcg64Mcg::seed_from_u64(seed))
-    }
-
-    fn uniform(&mut self) -> f64 {
-        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// Box and Muller.
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-
+impl Series for Noise {
     /// Segments (values, level) with a coefficient of variation, and the correlation of neighbours.
     fn series(&mut self, segments: &[(usize, f64)], cv: f64, correlation: f64) -> Vec<f64> {
-        let mut error = self.normal();
+        let mut error = self.normal(1.0);
         let levels = segments.iter().flat_map(|&(n, level)| std::iter::repeat_n(level, n));
         let mut step = |level: f64| {
-            error = correlation * error + (1.0 - correlation * correlation).sqrt() * self.normal();
+            error = correlation * error + (1.0 - correlation * correlation).sqrt() * self.normal(1.0);
             level * (cv * error).exp()
         };
         levels.map(&mut step).collect()
@@ -127,7 +117,7 @@ fn a_place_is_the_best_one_between_its_neighbours() {
 #[test]
 fn a_drift_comes_as_steps_in_its_direction() {
     let mut noise = Noise::new(5);
-    let values: Vec<f64> = (0..60).map(|i| 100.0 + 0.4 * f64::from(i) + noise.normal()).collect();
+    let values: Vec<f64> = (0..60).map(|i| 100.0 + 0.4 * f64::from(i) + noise.normal(1.0)).collect();
     let found = change_points(&values, with_seed(1)).expect("an answer");
     assert!(found.len() >= 2, "{found:?}");
     assert!(found.iter().all(|c| c.after > c.before), "{found:?}");
@@ -158,7 +148,7 @@ fn constant_series() {
 #[test]
 fn values_that_are_not_all_above_zero_have_a_difference() {
     let mut noise = Noise::new(2);
-    let values: Vec<f64> = (0..40).map(|i| if i < 18 { -2.0 } else { 3.0 } + noise.normal()).collect();
+    let values: Vec<f64> = (0..40).map(|i| if i < 18 { -2.0 } else { 3.0 } + noise.normal(1.0)).collect();
     let found = change_points(&values, with_seed(1)).expect("an answer");
     assert!(near(&found, &[18], 1), "{found:?}");
     let Change::Difference(difference) = &found[0].change else { panic!("{found:?}") };

@@ -6,7 +6,7 @@ use xtask::{Repo, calibrate, catalogues, invariants, layers, purity, texts, web}
 
 const USAGE: &str = "\
 usage: cargo xtask NAME
-  calibrate    simulates what the statistics promise and writes docs/calibration.md (minutes; use --release)
+  calibrate [TABLE…]  simulates what the statistics promise and writes docs/calibration.md (minutes; use --release)
   tidy         the checks of the repository that no compiler makes (also in cargo test)
   web-stale    whether the built web bundle belongs to its sources
   web-hash     the first line that the built web bundle must have for the present sources";
@@ -21,7 +21,7 @@ fn main() -> Result<ExitCode> {
     let wrong = match name.as_str() {
         "tidy" => tidy(&Repo::here()?)?,
         "calibrate" => {
-            calibrate::write(&say)?;
+            calibrate::write(&std::env::args().skip(2).collect::<Vec<_>>(), &say)?;
             Vec::new()
         }
         "web-stale" => web::check(&Repo::here()?),

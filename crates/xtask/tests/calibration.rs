@@ -36,6 +36,8 @@ fn cells_of_the_page_are_found_again() {
         ("sequential", "normal, 10", "A/A different"),
         ("sequential", "heavy-tailed, 6", "5 %: blocks used"),
         ("steadiness", "normal, drifts", "20"),
+        ("changes", "independent", "no step: any seen"),
+        ("searches", "step of 10 %", "trials"),
     ];
     for (id, row, column) in picked {
         let table = table(id);

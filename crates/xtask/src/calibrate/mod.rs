@@ -21,17 +21,27 @@ pub const EXPERIMENTS: u32 = 10_000;
 /// another machine may round a result to the other side of a limit.
 pub const TOLERANCE_POINTS: f64 = 0.1;
 
-/// Simulates everything and writes the page.
+/// Simulates the tables of these ids, or all when there are none, and writes the page; other tables stay as they are.
 ///
 /// # Errors
-/// When the page cannot be written.
-pub fn write(say: &dyn Fn(&str)) -> Result<()> {
+/// When an id is no table's, or the page cannot be read or written.
+pub fn write(ids: &[String], say: &dyn Fn(&str)) -> Result<()> {
+    if let Some(unknown) = ids.iter().find(|id| tables::ALL.iter().all(|t| t.id != **id)) {
+        let known: Vec<&str> = tables::ALL.iter().map(|t| t.id).collect();
+        anyhow::bail!("table `{unknown}`: there is no such table\nhint: {}", known.join(", "));
+    }
+    let path = repo::root().join(PAGE);
+    let old = if ids.is_empty() { String::new() } else { std::fs::read_to_string(&path)? };
     let mut page = String::from(tables::HEAD);
     for table in tables::ALL {
+        let kept = old.split("\n## ").find(|s| s.starts_with(table.title) && !ids.iter().any(|id| id == table.id));
+        if let Some(section) = kept {
+            page.push_str(&format!("\n## {}\n", section.trim_end()));
+            continue;
+        }
         say(&format!("{} …", table.id));
         page.push_str(&format!("\n## {}\n\n{}\n\n", table.title, table.note));
         page.push_str(&table.render());
     }
-    let path = repo::root().join(PAGE);
     std::fs::write(&path, page).with_context(|| format!("{}: cannot be written", path.display()))
 }
