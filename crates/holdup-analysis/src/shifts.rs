@@ -4,7 +4,7 @@ use crate::index::Index;
 use holdup_model::outcome::{LatencyShift, ShiftPoint};
 use holdup_model::{Arm, Histogram, Trial};
 use holdup_stats::{CURVE_QUANTILES, QuantileShift, quantile_shift_over_blocks, quantile_table};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The histogram that is looked at where a workload has several: what the load engines call their latency.
 const FIRST: &str = "latency";
@@ -49,8 +49,7 @@ fn partner<'a>(index: &Index<'a>, arm: &Arm) -> Option<&'a Arm> {
 pub(crate) fn between(index: &Index<'_>, baseline: &Arm, level: &Arm) -> Option<LatencyShift> {
     let name = histogram_name(index.done(baseline.id))?;
     let (a, b) = (by_block(index.done(baseline.id), &name), by_block(index.done(level.id), &name));
-    let pairs: Vec<(Histogram, Histogram)> =
-        a.into_iter().filter_map(|(block, a)| b.get(&block).map(|b| (a, b.clone()))).collect();
+    let pairs = pieces(&a, &b);
     let (points, no_band) = match quantile_shift_over_blocks(&pairs, SEED) {
         Ok(shift) => (shift.iter().map(point).collect(), None),
         Err(no) => (without_band(index, baseline, level, &name), Some(no.reason)),
@@ -60,11 +59,26 @@ pub(crate) fn between(index: &Index<'_>, baseline: &Arm, level: &Arm) -> Option<
         histogram: name,
         baseline: baseline.id,
         level: level.id,
-        blocks: u32::try_from(pairs.len()).unwrap_or(u32::MAX),
+        pieces: u32::try_from(pairs.len()).unwrap_or(u32::MAX),
         points,
         no_band,
     })
     .filter(|shift| !shift.points.is_empty())
+}
+
+/// A and B of each independent piece: blocks, or sessions where there are several, because what a session shifts it
+/// shifts in all of its blocks.
+fn pieces(a: &BTreeMap<(u32, u32), Histogram>, b: &BTreeMap<(u32, u32), Histogram>) -> Vec<(Histogram, Histogram)> {
+    let sessions: BTreeSet<u32> = a.keys().filter(|key| b.contains_key(key)).map(|(session, _)| *session).collect();
+    let mut pieces: BTreeMap<(u32, u32), (Histogram, Histogram)> = BTreeMap::new();
+    for ((session, block), of_a) in a {
+        let Some(of_b) = b.get(&(*session, *block)) else { continue };
+        let piece = if sessions.len() > 1 { (*session, 0) } else { (*session, *block) };
+        let (sum_a, sum_b) = pieces.entry(piece).or_default();
+        sum_a.add(of_a);
+        sum_b.add(of_b);
+    }
+    pieces.into_values().collect()
 }
 
 fn histogram_name(trials: &[&Trial]) -> Option<String> {

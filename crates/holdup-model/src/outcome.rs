@@ -309,8 +309,8 @@ pub struct LatencyShift {
     pub baseline: u32,
     /// The other arm.
     pub level: u32,
-    /// Blocks that have both.
-    pub blocks: u32,
+    /// Independent pieces that have both: blocks, or sessions where there are several.
+    pub pieces: u32,
     /// The quantiles in ascending order.
     pub points: Vec<ShiftPoint>,
     /// Why there is no band.
