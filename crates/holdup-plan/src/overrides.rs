@@ -228,7 +228,7 @@ impl<'a> Apply<'a> {
         given.extend(duration.clone().map(|t| ("duration", t)));
         given.extend(budget.clone().map(|t| ("budget", t)));
         for (key, value) in given {
-            let place = Place::flag(format!("--{key} {}", shown(&value)));
+            let place = Place::flag(format!("--{} {}", key.replace('_', "-"), shown(&value)));
             put(&mut self.draft.design, key, Node::new(place, plain(&value)));
         }
         if let Some(target) = target {
