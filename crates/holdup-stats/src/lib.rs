@@ -21,6 +21,7 @@ mod order_statistics;
 pub mod pieces;
 pub mod quantile_bands;
 pub mod quantiles;
+pub mod random;
 pub mod rates;
 pub mod scaling;
 pub mod sequential;

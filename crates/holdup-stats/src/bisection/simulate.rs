@@ -2,8 +2,7 @@
 
 use super::{Bisection, Candidates, Finding, Next, Options};
 use crate::NoEstimate;
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
+use crate::random::Noise;
 
 /// The shape of the noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +66,7 @@ pub struct Outcome {
 }
 
 struct Dice {
-    pcg: Pcg64Mcg,
+    random: Noise,
     builds: Vec<Option<f64>>,
     culprit: Option<usize>,
 }
@@ -75,35 +74,24 @@ struct Dice {
 impl Dice {
     /// The culprit is drawn first, so that the same seed has the same one in every kind of search.
     fn new(world: &World, seed: u64) -> Self {
-        let mut dice =
-            Dice { pcg: Pcg64Mcg::seed_from_u64(seed), builds: vec![None; world.candidates.n], culprit: None };
-        let place = 1 + (dice.uniform() * (world.candidates.n.saturating_sub(1)) as f64) as usize;
+        let mut dice = Dice { random: Noise::new(seed), builds: vec![None; world.candidates.n], culprit: None };
+        let place = 1 + (dice.random.uniform() * (world.candidates.n.saturating_sub(1)) as f64) as usize;
         dice.culprit = (world.step != 0.0).then_some(place);
         dice
     }
 
-    fn uniform(&mut self) -> f64 {
-        ((self.pcg.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// Box and Muller.
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-
     fn noise(&mut self, tail: Tail) -> f64 {
         match tail {
-            Tail::Normal => self.normal(),
+            Tail::Normal => self.random.normal(),
             Tail::StudentT { df } => {
                 let df = df.clamp(3, 1000);
-                let normal = self.normal();
-                let squares: f64 = (0..df).map(|_| self.normal().powi(2)).sum();
+                let normal = self.random.normal();
+                let squares: f64 = (0..df).map(|_| self.random.normal().powi(2)).sum();
                 normal * (f64::from(df - 2) / squares).sqrt()
             }
             Tail::Outliers { share, times } => {
-                let normal = self.normal();
-                if self.uniform() < share { times * normal.abs() } else { normal }
+                let normal = self.random.normal();
+                if self.random.uniform() < share { times * normal.abs() } else { normal }
             }
         }
     }
@@ -111,7 +99,7 @@ impl Dice {
     fn log_value(&mut self, world: &World, candidate: usize) -> f64 {
         let build = match self.builds[candidate] {
             Some(build) => build,
-            None => world.build_cv * self.normal(),
+            None => world.build_cv * self.random.normal(),
         };
         self.builds[candidate] = Some(build);
         let step = if self.culprit.is_some_and(|c| candidate >= c) { world.step.ln_1p() } else { 0.0 };
@@ -127,7 +115,7 @@ pub fn simulate_search(world: &World, seed: u64, options: &Options) -> Result<Ou
     let mut search = Bisection::new(world.candidates.clone(), *options)?;
     let mut dice = Dice::new(world, seed);
     for candidate in 1..world.candidates.n - 1 {
-        if world.skipped_share > 0.0 && dice.uniform() < world.skipped_share {
+        if world.skipped_share > 0.0 && dice.random.uniform() < world.skipped_share {
             search.skip(candidate)?;
         }
     }

@@ -1,7 +1,7 @@
 //! How often the answers are right, by simulation from laws that are known.
 
-use super::noise::Noise;
 use super::{CliffKind, CliffPoint, LoadPoint, Model, Peak, Repairman, Usl, find_cliff, fit_model};
+use crate::random::Noise;
 
 /// A curve to draw data from.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,10 +1,10 @@
 //! Cliffs: a load beyond which values are abruptly worse than any smooth law has them.
 
 use super::least_squares::{Minimum, Problem, dot, inverse_normal};
-use super::noise::Noise;
 use super::repairman::{MAX_CLIENTS, Repairman};
 use super::{Bounds, Model, Usl};
 use crate::pieces::{count, log, mean};
+use crate::random::Noise;
 use crate::verdict::ALPHA;
 use crate::{CONFIDENCE, NoEstimate, students_t};
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,6 @@ pub mod calibrate;
 pub mod cliff;
 mod fit;
 mod least_squares;
-mod noise;
 mod profile;
 pub mod repairman;
 pub mod usl;

@@ -2,23 +2,20 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
+use holdup_stats::random;
 
-pub struct Noise(Pcg64Mcg);
+pub struct Noise(random::Noise);
 
 impl Noise {
     pub fn new(seed: u64) -> Self {
-        Noise(Pcg64Mcg::seed_from_u64(seed))
+        Noise(random::Noise::new(seed))
     }
 
     pub fn uniform(&mut self) -> f64 {
-        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        self.0.uniform()
     }
 
-    /// Box and Muller.
     pub fn normal(&mut self, spread: f64) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        spread * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        spread * self.0.normal()
     }
 }

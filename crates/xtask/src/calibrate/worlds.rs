@@ -1,29 +1,8 @@
 //! Worlds in which the truth is known: noise of several shapes, put into blocks and sessions.
 
 use holdup_stats::BlockPair;
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
 
-/// A seeded source of noise.
-pub struct Dice(Pcg64Mcg);
-
-impl Dice {
-    /// The same seed, the same noise.
-    pub fn new(seed: u64) -> Self {
-        Dice(Pcg64Mcg::seed_from_u64(seed))
-    }
-
-    /// Between 0 and 1, never either.
-    pub fn uniform(&mut self) -> f64 {
-        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// Standard normal (Box and Muller, Annals of Mathematical Statistics 29, 1958).
-    pub fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-}
+pub use holdup_stats::random::Noise as Dice;
 
 /// The shape of the noise of a single result, always with a coefficient of variation near 2 % unless said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
