@@ -2,6 +2,7 @@
 
 use crate::analyses::{change_points::META, note};
 use crate::index::Index;
+use crate::named::changed_facts;
 use crate::words;
 use holdup_model::outcome::{FindingVerdict, History, HistoryChange, HistoryRun, HistorySeries};
 use holdup_model::{BundleData, Direction, Finding, Metric, Problem};
@@ -121,15 +122,6 @@ fn changes(values: &[Option<f64>], tests: f64) -> Result<Vec<(ChangePoint, Vec<u
 }
 
 fn change(found: &ChangePoint, at: &[usize], sorted: &[&(String, BundleData)]) -> HistoryChange {
-    let facts = |bundle: &BundleData| -> BTreeMap<String, String> {
-        let first = bundle.environment.first().map(|(_, facts)| facts.as_slice()).unwrap_or_default();
-        first.iter().filter_map(|f| Some((f.key.clone(), f.value.clone()?))).collect()
-    };
-    let (before, after) = (facts(&sorted[at[found.index - 1]].1), facts(&sorted[at[found.index]].1));
-    let environment = before
-        .iter()
-        .filter_map(|(key, old)| after.get(key).filter(|new| *new != old).map(|new| format!("{key}: {old} → {new}")))
-        .collect();
     HistoryChange {
         run: at[found.index],
         run_low: at[found.index_low],
@@ -139,7 +131,7 @@ fn change(found: &ChangePoint, at: &[usize], sorted: &[&(String, BundleData)]) -
             Change::Ratio(ratio) => Some(ratio.clone()),
             Change::Difference(_) | Change::Unknown(_) => None,
         },
-        environment,
+        environment: changed_facts(&sorted[at[found.index - 1]].1, &sorted[at[found.index]].1),
     }
 }
 

@@ -270,17 +270,21 @@ fn pool(arms: &[Vec<BlockValue>]) -> Result<Vec<BlockValue>, NoEstimate> {
     Ok(pooled)
 }
 
-/// What else differs between the two runs.
-fn differences(a: &BundleData, b: &BundleData) -> Option<Finding> {
+/// The facts about the host that differ between the first sessions of two runs, as `fact: old → new`.
+pub(crate) fn changed_facts(a: &BundleData, b: &BundleData) -> Vec<String> {
     let facts = |bundle: &BundleData| -> BTreeMap<String, String> {
         let first = bundle.environment.first().map(|(_, facts)| facts.as_slice()).unwrap_or_default();
         first.iter().filter_map(|f| Some((f.key.clone(), f.value.clone()?))).collect()
     };
-    let (fa, fb) = (facts(a), facts(b));
-    let mut details: Vec<String> = fa
-        .iter()
-        .filter_map(|(key, va)| fb.get(key).filter(|vb| *vb != va).map(|vb| format!("{key}: {va} → {vb}.")))
-        .collect();
+    let (old, new) = (facts(a), facts(b));
+    old.iter()
+        .filter_map(|(key, old)| new.get(key).filter(|new| *new != old).map(|new| format!("{key}: {old} → {new}")))
+        .collect()
+}
+
+/// What else differs between the two runs.
+fn differences(a: &BundleData, b: &BundleData) -> Option<Finding> {
+    let mut details: Vec<String> = changed_facts(a, b).into_iter().map(|fact| format!("{fact}.")).collect();
     if a.plan.settings != b.plan.settings {
         let show = |plan: &holdup_model::Plan| {
             let settings: Vec<String> = plan.settings.iter().map(|(k, v)| format!("{k}={}", v.label)).collect();

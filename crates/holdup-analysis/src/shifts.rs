@@ -2,15 +2,16 @@
 
 use crate::index::Index;
 use holdup_model::outcome::{LatencyShift, ShiftPoint};
+use holdup_model::trial::latency_histogram;
 use holdup_model::{Arm, Histogram, Trial};
 use holdup_stats::{CURVE_QUANTILES, QuantileShift, quantile_shift_over_blocks, quantile_table};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The histogram that is looked at where a workload has several: what the load engines call their latency.
-const FIRST: &str = "latency";
-
 /// The seed of the draws behind a band: fixed, so that a bundle always gives the same one.
 const SEED: u64 = 1;
+
+/// Latencies of an arm by session and block.
+type Blocks = BTreeMap<(u32, u32), Histogram>;
 
 /// Every arm against the arm of its workload that has every factor at the baseline and the same axes. An axis of
 /// words beside the one that curves are drawn over acts like a factor.
@@ -47,12 +48,12 @@ fn partner<'a>(index: &Index<'a>, arm: &Arm) -> Option<&'a Arm> {
 
 /// One arm against another; `None` when one has no latencies.
 pub(crate) fn between(index: &Index<'_>, baseline: &Arm, level: &Arm) -> Option<LatencyShift> {
-    let name = histogram_name(index.done(baseline.id))?;
+    let name = latency_histogram(index.done(baseline.id).iter().copied())?.to_owned();
     let (a, b) = (by_block(index.done(baseline.id), &name), by_block(index.done(level.id), &name));
     let pairs = pieces(&a, &b);
     let (points, no_band) = match quantile_shift_over_blocks(&pairs, SEED) {
         Ok(shift) => (shift.iter().map(point).collect(), None),
-        Err(no) => (without_band(index, baseline, level, &name), Some(no.reason)),
+        Err(no) => (without_band(&a, &b), Some(no.reason)),
     };
     Some(LatencyShift {
         workload: level.workload.clone(),
@@ -68,7 +69,7 @@ pub(crate) fn between(index: &Index<'_>, baseline: &Arm, level: &Arm) -> Option<
 
 /// A and B of each independent piece: blocks, or sessions where there are several, because what a session shifts it
 /// shifts in all of its blocks.
-fn pieces(a: &BTreeMap<(u32, u32), Histogram>, b: &BTreeMap<(u32, u32), Histogram>) -> Vec<(Histogram, Histogram)> {
+fn pieces(a: &Blocks, b: &Blocks) -> Vec<(Histogram, Histogram)> {
     let sessions: BTreeSet<u32> = a.keys().filter(|key| b.contains_key(key)).map(|(session, _)| *session).collect();
     let mut pieces: BTreeMap<(u32, u32), (Histogram, Histogram)> = BTreeMap::new();
     for ((session, block), of_a) in a {
@@ -81,14 +82,8 @@ fn pieces(a: &BTreeMap<(u32, u32), Histogram>, b: &BTreeMap<(u32, u32), Histogra
     pieces.into_values().collect()
 }
 
-fn histogram_name(trials: &[&Trial]) -> Option<String> {
-    let mut names: Vec<&str> = trials.iter().flat_map(|t| &t.histograms).map(|h| h.name.as_str()).collect();
-    names.sort_by_key(|n| (*n != FIRST, *n));
-    names.first().map(|n| (*n).to_owned())
-}
-
-fn by_block(trials: &[&Trial], name: &str) -> BTreeMap<(u32, u32), Histogram> {
-    let mut blocks: BTreeMap<(u32, u32), Histogram> = BTreeMap::new();
+fn by_block(trials: &[&Trial], name: &str) -> Blocks {
+    let mut blocks = Blocks::new();
     for trial in trials {
         if let Some(histogram) = trial.histogram(name).filter(|h| h.count() > 0) {
             blocks.entry((trial.session, trial.block)).or_default().add(histogram);
@@ -110,13 +105,13 @@ fn point(shift: &QuantileShift) -> ShiftPoint {
 }
 
 /// The quantiles of all trials together. Blocks alone could say how sure they are.
-fn without_band(index: &Index<'_>, baseline: &Arm, level: &Arm, name: &str) -> Vec<ShiftPoint> {
-    let table = |arm: &Arm| {
+fn without_band(a: &Blocks, b: &Blocks) -> Vec<ShiftPoint> {
+    let table = |blocks: &Blocks| {
         let mut whole = Histogram::new();
-        by_block(index.done(arm.id), name).values().for_each(|h| whole.add(h));
+        blocks.values().for_each(|h| whole.add(h));
         quantile_table(&whole, &CURVE_QUANTILES)
     };
-    let (a, b) = (table(baseline), table(level));
+    let (a, b) = (table(a), table(b));
     a.iter()
         .zip(&b)
         .map(|(a, b)| ShiftPoint {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// One result on a curve.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Result {
+pub(crate) struct Reading {
     /// The number of clients, threads, …
     pub(crate) load: f64,
     /// In the metric's unit.
@@ -53,11 +53,11 @@ impl Curve<'_> {
     }
 
     /// The results of a metric at all loads.
-    pub(crate) fn results(&self, index: &Index<'_>, metric: &str) -> Vec<Result> {
+    pub(crate) fn results(&self, index: &Index<'_>, metric: &str) -> Vec<Reading> {
         let of_arm = |(load, arm): &(f64, &Arm)| {
             let load = *load;
             let values = index.values(arm.id, metric).into_iter();
-            values.map(move |(v, seq)| Result { load, value: v.value, block: v.block, seq }).collect::<Vec<_>>()
+            values.map(move |(v, seq)| Reading { load, value: v.value, block: v.block, seq }).collect::<Vec<_>>()
         };
         self.arms.iter().flat_map(of_arm).collect()
     }

@@ -1,6 +1,8 @@
 //! Numbers and lists as a reader wants them.
 
 use holdup_model::outcome::FindingVerdict;
+use holdup_model::text::grouped;
+pub(crate) use holdup_model::text::{capital, count};
 use holdup_model::{Estimate, Metric};
 
 /// The order of notes: what was found, what is open, what is fine, what was not looked at.
@@ -38,13 +40,7 @@ pub(crate) fn number(x: f64) -> String {
     let text = format!("{:.digits$}", (x / scale).round_if(magnitude > 3.0) * scale);
     let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(w, r)| (w, Some(r)));
     let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |w| ("-", w));
-    let mut grouped = String::new();
-    for (i, c) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(c);
-    }
+    let grouped = grouped(whole);
     let rest = rest.map(|r| r.trim_end_matches('0')).filter(|r| !r.is_empty());
     match rest {
         Some(rest) => format!("{sign}{grouped}.{rest}"),
@@ -126,28 +122,14 @@ pub(crate) fn trials(seqs: &[u32]) -> String {
     }
 }
 
+/// `p 0.012`, `p below 0.001`.
+pub(crate) fn p_value(p: f64) -> String {
+    if p < 0.001 { "p below 0.001".to_owned() } else { format!("p {p:.3}") }
+}
+
 /// A count with separators of thousands: `12,345`.
 pub(crate) fn integer(n: u64) -> String {
-    let plain = n.to_string();
-    let mut grouped = String::new();
-    for (i, c) in plain.chars().enumerate() {
-        if i > 0 && (plain.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(c);
-    }
-    grouped
-}
-
-/// With a capital letter in front.
-pub(crate) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
-/// `1 trial`, `2 trials`.
-pub(crate) fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    grouped(&n.to_string())
 }
 
 #[cfg(test)]

@@ -76,6 +76,13 @@ pub struct Trial {
     pub notes: Vec<String>,
 }
 
+/// The name of the histogram that is looked at where trials have several: what the load engines call their latency, else
+/// the first by name.
+pub fn latency_histogram<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<&'a str> {
+    let names = trials.flat_map(|t| &t.histograms).map(|h| h.name.as_str());
+    names.min_by_key(|name| (*name != "latency", *name))
+}
+
 impl Trial {
     /// Whether it counts.
     pub fn is_done(&self) -> bool {

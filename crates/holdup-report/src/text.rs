@@ -1,6 +1,7 @@
 //! Numbers, lines and columns as a reader wants them.
 
 use holdup_model::Estimate;
+pub(crate) use holdup_model::text::{capital, count, grouped};
 
 /// Foreign text on one line: control characters, which could move the cursor or fake a line, become spaces
 /// (white space) or `\u{..}` (all others).
@@ -47,18 +48,6 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String 
         fresh = false;
     }
     out.push('\n');
-    out
-}
-
-/// Whole digits in groups of three.
-pub(crate) fn grouped(digits: &str) -> String {
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
     out
 }
 
@@ -165,11 +154,6 @@ pub(crate) fn shell(words: &[String]) -> String {
     let plain = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c));
     let quoted = |w: &String| if plain(w) { w.clone() } else { format!("'{}'", w.replace('\'', r"'\''")) };
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// `1 trial`, `2 trials`.
-pub(crate) fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// Rows in columns: the first to the left, the others to the right, two spaces between.

@@ -59,7 +59,7 @@ fn finding(context: &Context<'_>, curve: &Curve<'_>, metric: &Metric) -> Finding
             return Finding { trials, ..note(&META, FindingVerdict::Skipped, sentence) };
         }
     };
-    let p = if found.p < 0.001 { "p below 0.001".to_owned() } else { format!("p {:.3}", found.p) };
+    let p = words::p_value(found.p);
     let Some(cliff) = &found.cliff else {
         let sentence = format!("No cliff: {name} of {subject} over {axis} is as smooth as a scaling law has it ({p}).");
         return Finding {

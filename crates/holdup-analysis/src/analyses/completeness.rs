@@ -41,26 +41,7 @@ fn ending(context: &Context<'_>) -> Finding {
     let missing = bundle.schedule.trials.iter().filter(|t| !done.contains(&(t.session, t.block, t.arm))).count();
     let how = match &bundle.ending {
         Some(Ending::Complete) => "The run came to its end".to_owned(),
-        Some(Ending::Decided) => {
-            let sentence = format!(
-                "The run ended when every headline was decided, after {} of at most {} blocks",
-                context.index.blocks_run(),
-                planned.len()
-            );
-            let run: BTreeSet<(u32, u32)> = bundle.trials.iter().map(|t| (t.session, t.block)).collect();
-            let gone = bundle
-                .schedule
-                .trials
-                .iter()
-                .filter(|t| run.contains(&(t.session, t.block)) && !done.contains(&(t.session, t.block, t.arm)));
-            return match gone.count() {
-                0 => note(&META, FindingVerdict::Refuted, format!("{sentence}.")),
-                n => {
-                    let missing = words::count(n, "trial");
-                    note(&META, FindingVerdict::Supported, format!("{sentence}; {missing} of them did not count."))
-                }
-            };
-        }
+        Some(Ending::Decided) => return decided(context, planned.len(), &done),
         Some(Ending::Budget) => "The run ended when its time budget was used up".to_owned(),
         Some(Ending::Interrupted) => "The run was interrupted".to_owned(),
         Some(Ending::Failed { reason }) => format!("The run failed: {reason}"),
@@ -75,6 +56,22 @@ fn ending(context: &Context<'_>) -> Finding {
     let whole = missing == 0 && bundle.ending == Some(Ending::Complete);
     let verdict = if whole { FindingVerdict::Refuted } else { FindingVerdict::Supported };
     note(&META, verdict, format!("{how}; {blocks}{gap}."))
+}
+
+/// A run that ended early on purpose: what is missing is missing from the blocks that it ran.
+fn decided(context: &Context<'_>, planned_blocks: usize, done: &BTreeSet<(u32, u32, u32)>) -> Finding {
+    let bundle = context.bundle();
+    let run: BTreeSet<(u32, u32)> = bundle.trials.iter().map(|t| (t.session, t.block)).collect();
+    let of_run = bundle.schedule.trials.iter().filter(|t| run.contains(&(t.session, t.block)));
+    let missing = of_run.filter(|t| !done.contains(&(t.session, t.block, t.arm))).count();
+    let blocks = context.index.blocks_run();
+    let sentence =
+        format!("The run ended when every headline was decided, after {blocks} of at most {planned_blocks} blocks");
+    if missing == 0 {
+        return note(&META, FindingVerdict::Refuted, format!("{sentence}."));
+    }
+    let gap = format!("{sentence}; {} of them did not count.", words::count(missing, "trial"));
+    note(&META, FindingVerdict::Supported, gap)
 }
 
 /// What was not measured, with the reasons.

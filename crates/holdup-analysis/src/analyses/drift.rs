@@ -64,7 +64,6 @@ fn look(context: &Context<'_>, workload: &str, metric: &Metric) -> Finding {
         }
     };
     let way = if found.change < 0.0 { "fell" } else { "rose" };
-    let p = |p: f64| if p < 0.001 { "p below 0.001".to_owned() } else { format!("p {p:.3}") };
     let (verdict, sentence, details) = if found.p < P {
         (
             FindingVerdict::Supported,
@@ -73,7 +72,7 @@ fn look(context: &Context<'_>, workload: &str, metric: &Metric) -> Finding {
                  (rank correlation {:.2}, {}).",
                 words::percent(found.change),
                 found.rank_correlation,
-                p(found.p)
+                words::p_value(found.p)
             ),
             vec![
                 "Ratios are paired by block, so most of a slow drift cancels in them; means of single arms carry it."
@@ -87,7 +86,7 @@ fn look(context: &Context<'_>, workload: &str, metric: &Metric) -> Finding {
                 "Noise comes in spells: {name} of {workload} resembles the trial before it (autocorrelation {:.2}, {}), \
                  so something beside the arms moved it.",
                 found.autocorrelation,
-                p(found.autocorrelation_p)
+                words::p_value(found.autocorrelation_p)
             ),
             Vec::new(),
         )
@@ -96,7 +95,7 @@ fn look(context: &Context<'_>, workload: &str, metric: &Metric) -> Finding {
             "No drift: {name} of {workload} did not move with the order of its {} trials (rank correlation {:.2}, {}).",
             found.n,
             found.rank_correlation,
-            p(found.p)
+            words::p_value(found.p)
         );
         (FindingVerdict::Refuted, sentence, Vec::new())
     };

@@ -77,12 +77,6 @@ pub(crate) fn words(metric: &Metric) -> String {
     clean(&bare.replace('_', " "))
 }
 
-/// With a capital letter.
-pub(crate) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
-}
-
 /// The metrics that are drawn: the primary one, and median and tail of the latency of the same trials; without
 /// percentiles whatever the plan names, or the mean latency.
 fn drawn<'a>(plan: &Plan, layout: &Layout<'a>) -> Vec<&'a Metric> {
@@ -152,9 +146,12 @@ fn curve(
     Some(Chart {
         id,
         kind: "curve",
-        title: format!("{}{over}{place}: {better}", capital(&words(metric))),
+        title: format!("{}{over}{place}: {better}", text::capital(&words(metric))),
         context: clean(&layout.workload.name),
-        note: format!("{}. Line: mean over the blocks; band: its 95 % interval.", capital(&clean(&metric.summary))),
+        note: format!(
+            "{}. Line: mean over the blocks; band: its 95 % interval.",
+            text::capital(&clean(&metric.summary))
+        ),
         data: json!({
             "axis": layout.axis.map(|a| clean(&a.name)), "numeric": layout.is_numeric(),
             "name": words(metric), "unit": metric.unit, "time": scale.is_some(), "points": points,

@@ -4,6 +4,7 @@ use super::{Chart, Table, short};
 use crate::series::{Layout, Names, Placed};
 use crate::text::{self, clean};
 use holdup_model::outcome::{LatencyShift, ShiftPoint};
+use holdup_model::trial::latency_histogram;
 use holdup_model::{Analysis, BundleData, Histogram};
 use serde_json::{Value, json};
 
@@ -17,16 +18,10 @@ const TOLD: [f64; 7] = [0.1, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999];
 /// Fewer samples than this beyond a quantile mark it as thin.
 const SAMPLES: f64 = 10.0;
 
-/// The histogram that is drawn where a workload has several: what the load engines call their latency.
-const FIRST: &str = "latency";
-
 /// The name of the histogram that is drawn of a workload.
 fn drawn(bundle: &BundleData, layout: &Layout<'_>) -> Option<String> {
     let own = |t: &&holdup_model::Trial| layout.arms.iter().any(|a| a.arm.id == t.arm);
-    let mut names: Vec<&str> =
-        bundle.trials.iter().filter(own).flat_map(|t| &t.histograms).map(|h| h.name.as_str()).collect();
-    names.sort_by_key(|n| (*n != FIRST, *n));
-    names.first().map(|n| (*n).to_owned())
+    latency_histogram(bundle.trials.iter().filter(own)).map(str::to_owned)
 }
 
 /// The workload's name, what the histogram holds, the workload's number, and the number of the cell.
@@ -66,7 +61,7 @@ pub(crate) fn charts(
     at: usize,
 ) -> (Vec<Chart>, Vec<Chart>) {
     let Some(name) = drawn(bundle, layout) else { return (Vec::new(), Vec::new()) };
-    let words = super::charts::capital(&clean(&name.replace('_', " ")));
+    let words = text::capital(&clean(&name.replace('_', " ")));
     let context = clean(&layout.workload.name);
     let mut cells: Vec<(String, Vec<Latency>)> = Vec::new();
     for cell in layout.cells() {
