@@ -26,8 +26,11 @@ function base(width: number): Plot.PlotOptions {
 }
 const grid = { stroke: "var(--grid)", strokeOpacity: 1 };
 
-function tip<T>(data: T[], options: { x: unknown; y: unknown; title: (d: T) => string; fx?: unknown; fy?: unknown }): Plot.Markish {
-  return Plot.tip(data, Plot.pointer({
+type TipOptions<T> = { x: unknown; y: unknown; title: (d: T) => string; fx?: unknown; fy?: unknown };
+
+/** The words beside the nearest point. In a chart of rows the whole row belongs to its point: `Plot.pointerY`. */
+function tip<T>(data: T[], options: TipOptions<T>, pointer: typeof Plot.pointer = Plot.pointer): Plot.Markish {
+  return Plot.tip(data, pointer({
     ...(options as object), fill: "var(--bg)", stroke: "var(--soft)", textPadding: 9, fontSize: 12.5, lineHeight: 1.25, lineWidth: 26,
   }) as Plot.TipOptions);
 }
@@ -82,7 +85,7 @@ function effects(_page: Page, data: Effects, width: number): Plot.PlotOptions {
       Plot.ruleY(rows, { x1: "low", x2: "high", y: "key", stroke: colorOfRow, strokeWidth: 2.4 }),
       Plot.dot(rows, { x: "value", y: "key", r: 5, fill: colorOfRow }),
       Plot.text(rows, { x: () => domain[1], y: "key", text: (r) => signs[r.verdict] ?? "", dx: 16, fontSize: 16, fill: colorOfRow }),
-      tip(rows, { x: "value", y: "key", title }),
+      tip(rows, { x: "value", y: "key", title }, Plot.pointerY),
     ],
   };
 }
