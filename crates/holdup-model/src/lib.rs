@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod plan;
 pub mod problem;
 pub mod progress;
+pub mod survey;
 pub mod text;
 pub mod trial;
 pub mod value;
