@@ -8,18 +8,22 @@
 
 pub mod analyses;
 mod arms;
+pub mod cases;
 mod compare;
 mod history;
 mod index;
 mod named;
 mod shifts;
 mod sweeps;
+mod weigh;
 mod words;
 
 pub use arms::arm_summaries;
+pub use cases::advice_without_effect::impossible;
 pub use compare::{DEFAULT_MARGIN, is_decided};
 pub use history::history;
 pub use named::{compare_arms, compare_bundles};
+pub use weigh::{Condition, check, overall};
 
 use holdup_model::outcome::LatencyShift;
 use holdup_model::{Analysis, BundleData, Comparison, Finding};

@@ -73,6 +73,9 @@ impl RealFs {
     }
 }
 
+/// Where a captured tree keeps the kernel's log.
+pub(crate) const CAPTURED_LOG: &str = "/kernel-log";
+
 /// Files under /proc can be endless; nothing that holdup reads is longer.
 const LONGEST_FILE: u64 = 64 * 1024 * 1024;
 
@@ -156,6 +159,6 @@ impl HostFs for RealFs {
     }
 
     fn kernel_log(&self) -> io::Result<Vec<u8>> {
-        if self.is_live() { system::kernel_log() } else { Err(not_live()) }
+        if self.is_live() { system::kernel_log() } else { self.read(Path::new(CAPTURED_LOG)) }
     }
 }

@@ -9,16 +9,19 @@ mod error;
 mod facts;
 pub mod fake;
 mod fs;
+mod kernel_config;
 pub mod lock;
 mod machine;
 pub mod postgres;
 pub mod process;
 pub mod state;
+pub mod survey;
 mod system;
 
 pub use error::HostError;
-pub use facts::{Preempt, facts, moved, preempt};
+pub use facts::{facts, moved};
 pub use fs::{HostFs, RealFs};
+pub use kernel_config::{KernelConfig, KernelOption};
 pub use machine::{cpu_list, machine};
 pub use system::Scheduling;
 
@@ -128,8 +131,15 @@ impl Host {
     /// # Errors
     /// When it cannot be read.
     pub fn read_head(&self, path: &str, longest: usize) -> Result<String, HostError> {
-        let head = self.fs.read_head(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))?;
-        Ok(String::from_utf8_lossy(&head).into_owned())
+        self.read_head_bytes(path, longest).map(|head| String::from_utf8_lossy(&head).into_owned())
+    }
+
+    /// The same as it stands.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_head_bytes(&self, path: &str, longest: usize) -> Result<Vec<u8>, HostError> {
+        self.fs.read_head(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))
     }
 
     /// Whether this is the running system itself, not a captured tree: only then do pids and clocks mean anything.
@@ -157,7 +167,7 @@ impl Host {
     /// The kernel's log as far as its ring buffer reaches; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// When it may not be read (`kernel.dmesg_restrict`), or the host is a captured tree.
+    /// When it may not be read (`kernel.dmesg_restrict`), or a captured tree has no file `kernel-log` at its top.
     pub fn kernel_log(&self) -> Result<String, HostError> {
         let log = self.fs.kernel_log().map_err(|e| HostError::new("read", "the kernel's log", &e))?;
         Ok(String::from_utf8_lossy(&log).into_owned())

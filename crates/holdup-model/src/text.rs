@@ -17,8 +17,37 @@ pub fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
+/// A number of bytes in the largest unit that leaves a number from 1 up, with at most one decimal: `2 MiB`, `1.5 GiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let text = format!("{value:.1}");
+    format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), UNITS[unit])
+}
+
 /// With a capital letter in front.
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_stand_in_the_unit_that_fits() {
+        let check = |bytes: u64, expect: &str| assert_eq!(size(bytes), expect);
+        check(0, "0 bytes");
+        check(1023, "1023 bytes");
+        check(2 << 20, "2 MiB");
+        check(3 << 29, "1.5 GiB");
+        check((1 << 30) - 1, "1 GiB");
+        check(u64::MAX, "16777216 TiB");
+    }
 }

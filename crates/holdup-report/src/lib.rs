@@ -4,6 +4,7 @@
 //! measured is shown as missing with its reason in every format; void trials are listed in all.
 #![forbid(unsafe_code)]
 
+mod check;
 mod compare;
 mod dry_run;
 pub mod formats;
@@ -14,6 +15,7 @@ mod series;
 mod tables;
 mod text;
 
+pub use check::{Checked, check_json, check_terminal};
 pub use compare::{compare_json, compare_terminal};
 pub use dry_run::dry_run;
 pub use formats::benchstat::benchstat;

@@ -31,7 +31,27 @@ pub(crate) fn command() -> Command {
                 .global(true)
                 .help("Log more to stderr; twice for more still"),
         )
-        .subcommands([run(), compare(), report(), list(), export(), verify(), restore()])
+        .subcommands([check(), run(), compare(), report(), list(), export(), verify(), restore()])
+}
+
+fn check() -> Command {
+    Command::new("check")
+        .about("Say which preemption model is in force, and whether known regressions hit this host")
+        .after_help(
+            "Reads only, needs no root, and says what it could not read.\n\
+             Exit code 0: not exposed, 1: exposed, 3: undecided.",
+        )
+        .arg(Arg::new("pg").long("pg").value_name("URL|PGDATA|PID").help(
+            "The PostgreSQL server: a connection, its data directory or its process [default: all that run here]",
+        ))
+        .arg(
+            Arg::new("root")
+                .long("root")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("Look at a captured tree instead of this host"),
+        )
+        .arg(json())
 }
 
 fn bundle(name: &'static str, help: &'static str) -> Arg {

@@ -3,6 +3,7 @@
 use super::{from_file, from_list_file, why};
 use crate::Host;
 use holdup_model::Fact;
+use holdup_model::survey::Known;
 use std::collections::BTreeMap;
 
 const CPU: &str = "/sys/devices/system/cpu";
@@ -25,6 +26,15 @@ pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
     all.push(boost(host).steady());
     all.push(steal(host));
     all.push(from_file(host, "host.load_average", "/proc/loadavg"));
+}
+
+/// The governor of the CPU frequency; each with the number of its policies where they differ.
+pub(crate) fn governor(host: &Host) -> Known<String> {
+    let fact = of_policies(host, "cpu.governor", "scaling_governor");
+    match fact.value {
+        Some(value) => Known::found(value, fact.source),
+        None => Known::unknown(fact.source, fact.absent.unwrap_or_default()),
+    }
 }
 
 /// Model, microcode and the flag of a hypervisor, from the first processor of /proc/cpuinfo.

@@ -3,13 +3,13 @@
 //! Facts marked steady must not change during a trial. Quick (some milliseconds) and without root;
 //! what only root may read is absent for others, with the system's reason.
 
-mod config;
 mod cpu;
 mod kernel;
 mod memory;
 mod scheduler;
 
-pub use kernel::{Preempt, preempt};
+pub(crate) use cpu::governor;
+pub(crate) use scheduler::tightest_limit;
 
 use crate::{Host, HostError};
 use holdup_model::Fact;
@@ -69,7 +69,7 @@ fn from_list_file(host: &Host, key: &str, path: &str) -> Fact {
 }
 
 /// The word that stands between these in a file such as `always [madvise] never`.
-fn chosen(text: &str, open: char, close: char) -> Option<&str> {
+pub(crate) fn chosen(text: &str, open: char, close: char) -> Option<&str> {
     let (_, rest) = text.split_once(open)?;
     let (word, _) = rest.split_once(close)?;
     Some(word.trim()).filter(|word| !word.is_empty())

@@ -17,12 +17,17 @@ pub struct TerminalOptions {
 }
 
 impl TerminalOptions {
-    fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.width.clamp(40, 120)
     }
 
     fn bold(&self, text: &str) -> String {
         if self.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// Each line of a text that ends its lines, in bold.
+    pub(crate) fn bold_lines(&self, text: &str) -> String {
+        text.lines().map(|line| format!("{}\n", self.bold(line))).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod check;
 mod compare;
 mod export;
 mod list;
@@ -16,6 +17,7 @@ use clap::ArgMatches;
 /// A [`holdup_model::Problem`], whose kind decides the exit code, or a fault of holdup.
 pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
     match matches.subcommand() {
+        Some(("check", m)) => check::run(m),
         Some(("run", m)) => run::run(m),
         Some(("compare", m)) => compare::run(m),
         Some(("report", m)) => report::run(m),

@@ -1,0 +1,183 @@
+//! The kernel: which one, how it was built and how it was started.
+
+use crate::kernel_config::{KernelConfig, KernelOption, kernel_config};
+use crate::{Host, facts};
+use holdup_model::survey::{Kernel, KernelVersion, Known};
+
+/// What other parts of the survey stand on.
+pub(crate) struct Ground {
+    pub(crate) release: Known<String>,
+    pub(crate) version: Known<KernelVersion>,
+    pub(crate) architecture: Known<String>,
+    pub(crate) command_line: Known<String>,
+    pub(crate) config: Result<KernelConfig, String>,
+    pub(crate) lockdown: Known<String>,
+}
+
+impl Ground {
+    pub(crate) fn of(host: &Host) -> Self {
+        let release = super::one_line(host, "/proc/sys/kernel/osrelease");
+        let config = kernel_config(host, release.get().map(String::as_str));
+        let version = release.clone().and_then(|release| {
+            KernelVersion::of_release(&release)
+                .ok_or_else(|| format!("`{}` does not begin with a version", super::shown(&release)))
+        });
+        let architecture = architecture(host, &release, config.as_ref().ok());
+        Ground {
+            command_line: super::one_line(host, "/proc/cmdline"),
+            lockdown: lockdown(host),
+            release,
+            version,
+            architecture,
+            config,
+        }
+    }
+
+    /// Whether an option of the configuration is on.
+    pub(crate) fn option(&self, name: &str) -> Known<bool> {
+        match &self.config {
+            Err(why) => Known::unknown("the kernel's configuration", why.clone()),
+            Ok(config) => match config.is_on(name) {
+                Ok(on) => Known::found(on, config.source.clone()),
+                Err(why) => Known::unknown(config.source.clone(), why),
+            },
+        }
+    }
+}
+
+pub(crate) fn kernel(host: &Host, ground: &Ground) -> Kernel {
+    Kernel {
+        release: ground.release.clone(),
+        version: ground.version.clone(),
+        has_backports: ground.release.get().is_some_and(|r| has_backports(r)),
+        architecture: ground.architecture.clone(),
+        command_line: ground.command_line.clone(),
+        lockdown: ground.lockdown.clone(),
+        hz: hz(ground),
+        distribution: distribution(host),
+    }
+}
+
+/// Red Hat's kernels and those made of them carry much of later versions under an old number.
+fn has_backports(release: &str) -> bool {
+    release.split(['.', '-', '_']).any(|part| {
+        part == "el7uek" || part.strip_prefix("el").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
+/// The machine's word as `uname -m` prints it. The running system is asked; a captured tree tells it in
+/// the release of many distributions, in the configuration, or in the fields of /proc/cpuinfo.
+fn architecture(host: &Host, release: &Known<String>, config: Option<&KernelConfig>) -> Known<String> {
+    if host.is_live() {
+        let machine = rustix::system::uname().machine().to_string_lossy().into_owned();
+        return Known::found(machine, "uname(2)");
+    }
+    const ARCH: &str = "/proc/sys/kernel/arch";
+    if let Ok(word) = host.read_value(ARCH)
+        && !word.is_empty()
+    {
+        return Known::found(word, ARCH);
+    }
+    if let Some(config) = config {
+        let options = [
+            ("CONFIG_X86_64", "x86_64"),
+            ("CONFIG_ARM64", "aarch64"),
+            ("CONFIG_PPC64", "ppc64le"),
+            ("CONFIG_S390", "s390x"),
+            ("CONFIG_RISCV", "riscv64"),
+            ("CONFIG_LOONGARCH", "loongarch64"),
+            ("CONFIG_ARM", "armv7l"),
+            ("CONFIG_X86_32", "i686"),
+        ];
+        if let Some((_, word)) = options.iter().find(|(name, _)| config.option(name) == KernelOption::Set("y")) {
+            return Known::found((*word).to_owned(), config.source.clone());
+        }
+    }
+    let words = [
+        ("amd64", "x86_64"),
+        ("x86_64", "x86_64"),
+        ("arm64", "aarch64"),
+        ("aarch64", "aarch64"),
+        ("ppc64le", "ppc64le"),
+        ("s390x", "s390x"),
+        ("riscv64", "riscv64"),
+    ];
+    let parts = || release.get().into_iter().flat_map(|r| r.split(['-', '.', '+']));
+    match words.iter().find(|(word, _)| parts().any(|part| part == *word)) {
+        Some((_, word)) => Known::found((*word).to_owned(), release.source.clone()),
+        None => Known::unknown(ARCH, "the tree does not tell the architecture")
+            .but("capture it with `holdup check --capture DIR`, or write the word of `uname -m` into this file"),
+    }
+}
+
+fn lockdown(host: &Host) -> Known<String> {
+    const PATH: &str = "/sys/kernel/security/lockdown";
+    match host.read_value(PATH) {
+        Err(e) if e.kind == std::io::ErrorKind::NotFound => {
+            Known::unknown(PATH, "it does not exist: no lockdown in this kernel, or securityfs is not mounted")
+        }
+        Err(e) => Known::unknown(PATH, e.message),
+        Ok(text) => match facts::chosen(&text, '[', ']') {
+            Some(word) => Known::found(word.to_owned(), PATH),
+            None => Known::unknown(PATH, format!("no word of `{}` is in brackets", super::shown(&text))),
+        },
+    }
+}
+
+fn hz(ground: &Ground) -> Known<u32> {
+    match &ground.config {
+        Err(why) => Known::unknown("the kernel's configuration", why.clone()),
+        Ok(config) => match config.option("CONFIG_HZ") {
+            KernelOption::Set(text) => match text.parse() {
+                Ok(hz) => Known::found(hz, config.source.clone()),
+                Err(_) => Known::unknown(config.source.clone(), format!("CONFIG_HZ is `{}`", super::shown(text))),
+            },
+            KernelOption::Off => Known::unknown(config.source.clone(), "CONFIG_HZ is not in it"),
+            KernelOption::Unknown(why) => Known::unknown(config.source.clone(), why),
+        },
+    }
+}
+
+fn distribution(host: &Host) -> Known<String> {
+    const PATH: &str = "/etc/os-release";
+    match host.read_text(PATH) {
+        Err(e) => Known::unknown(PATH, e.message),
+        Ok(text) => match text.lines().find_map(|l| l.strip_prefix("PRETTY_NAME=")) {
+            Some(name) => Known::found(name.trim().trim_matches('"').to_owned(), PATH),
+            None => Known::unknown(PATH, "PRETTY_NAME is not in it"),
+        },
+    }
+}
+
+/// The last `key=value` of a kernel command line; what follows ` -- ` is for init.
+pub(crate) fn asked_for<'a>(command_line: &'a str, key: &str) -> Option<&'a str> {
+    let own = command_line.split(" -- ").next().unwrap_or_default();
+    let value = |word: &'a str| word.trim_matches('"').strip_prefix(key)?.strip_prefix('=');
+    own.split_ascii_whitespace().rev().find_map(value).map(|v| v.trim_matches('"'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_of_the_command_line_counts_and_init_s_do_not() {
+        let check = |line: &str, expect: Option<&str>| assert_eq!(asked_for(line, "preempt"), expect, "{line}");
+        check("quiet preempt=full", Some("full"));
+        check("preempt=full preempt=lazy ro", Some("lazy"));
+        check("preempt=full -- preempt=none", Some("full"));
+        check("preempt=\"none\"", Some("none"));
+        check("nopreempt=full preempt", None);
+        check("preempt=", Some(""));
+    }
+
+    #[test]
+    fn vendors_that_put_new_parts_into_old_versions_are_known() {
+        for release in ["5.14.0-503.el9.x86_64", "4.18.0-553.el8_10.x86_64", "5.15.0-3.60.5.1.el9uek.x86_64"] {
+            assert!(has_backports(release), "{release}");
+        }
+        for release in ["6.18.15+deb13-amd64", "6.1.141-155.222.amzn2023.aarch64", "6.8.0-45-generic", "6.1.0-elf"] {
+            assert!(!has_backports(release), "{release}");
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Which preemption model is in force, asked of every source that may tell, the best first.
+//!
+//! The sources and their limits: `kernel/sched/debug.c:sched_dynamic_show`, `kernel/sched/core.c:sched_dynamic_mode,
+//! __sched_dynamic_update, preempt_model_str` (v5.12 to v7.3), `kernel/Kconfig.preempt`, `init/Makefile` (the flag in
+//! the version string).
+
+use super::kernel::{Ground, asked_for};
+use crate::Host;
+use holdup_model::survey::{KernelVersion, Known, Model, Preemption, Witness};
+
+pub(crate) const DEBUGFS: &str = "/sys/kernel/debug/sched/preempt";
+const LOG: &str = "the kernel's log";
+const REALTIME: &str = "/sys/kernel/realtime";
+const VERSION: &str = "/proc/version";
+const COMMAND_LINE: &str = "/proc/cmdline";
+
+/// The models that `preempt=` and debugfs take where PREEMPT_DYNAMIC is on (`sched_dynamic_mode`).
+const BEFORE_LAZY: &[Model] = &[Model::None, Model::Voluntary, Model::Full];
+const WITH_LAZY: &[Model] = &[Model::None, Model::Voluntary, Model::Full, Model::Lazy];
+const SINCE_7_0: &[Model] = &[Model::Full, Model::Lazy];
+
+/// The model in force, with all that was asked.
+pub(crate) fn preemption(host: &Host, ground: &Ground) -> Preemption {
+    let asked = ground.command_line.get().and_then(|line| asked_for(line, "preempt")).map(str::to_owned);
+    let debugfs = host.read_value(DEBUGFS).map_err(|e| e.message);
+    let choices = choices(ground, debugfs.as_deref().ok());
+    let mut witnesses = vec![in_debugfs(&debugfs), in_log(host)];
+    if let Some(realtime) = realtime(host) {
+        witnesses.insert(0, realtime);
+    }
+    let refused = asked.as_deref().and_then(|word| why_refused(word, &choices, ground));
+    witnesses.push(as_booted(asked.as_deref(), refused.as_deref(), &choices));
+    witnesses.push(as_built(ground, &choices));
+    witnesses.push(in_version(host, ground));
+    let model = decide(&witnesses, ground);
+    let disagreement = model.get().and_then(|model| disagreement(*model, &model_source(&witnesses), &witnesses));
+    Preemption { model, choices, asked, refused, witnesses, disagreement }
+}
+
+/// The first source that names one model alone; the command line and the version count for less than the file of the
+/// build, so they follow it.
+fn decide(witnesses: &[Witness], ground: &Ground) -> Known<Model> {
+    if let Some(best) = witnesses.iter().find(|w| w.says.len() == 1) {
+        return Known::found(best.says[0], best.source.clone());
+    }
+    let told: Vec<String> = witnesses.iter().map(|w| format!("{}: {}", w.source, w.note)).collect();
+    let known = Known::unknown(DEBUGFS, told.join("; "));
+    let is_closed = ground.lockdown.get().is_some_and(|state| state != "none");
+    known.but(if is_closed {
+        "run `holdup check --probe`, which measures it: the kernel is locked down, which closes debugfs also to root"
+    } else {
+        "run holdup as root, or `holdup check --probe`, which measures it"
+    })
+}
+
+fn model_source(witnesses: &[Witness]) -> String {
+    witnesses.iter().find(|w| w.says.len() == 1).map(|w| w.source.clone()).unwrap_or_default()
+}
+
+/// The sources that exclude what the best one names.
+fn disagreement(model: Model, source: &str, witnesses: &[Witness]) -> Option<String> {
+    let others: Vec<String> = witnesses
+        .iter()
+        .filter(|w| !w.says.is_empty() && !w.says.contains(&model))
+        .map(|w| {
+            let words: Vec<&str> = w.says.iter().map(|m| m.word()).collect();
+            format!("{} says {}", w.source, words.join(" or "))
+        })
+        .collect();
+    (!others.is_empty()).then(|| format!("{source} says {}, which counts; {}", model.word(), others.join("; ")))
+}
+
+fn witness(source: &str, says: &[Model], note: impl Into<String>) -> Witness {
+    Witness { source: source.to_owned(), says: says.to_vec(), note: note.into() }
+}
+
+/// `/sys/kernel/realtime` exists under PREEMPT_RT only.
+fn realtime(host: &Host) -> Option<Witness> {
+    let value = host.read_value(REALTIME).ok()?;
+    (value == "1").then(|| witness(REALTIME, &[Model::Rt], "1"))
+}
+
+/// The word in parentheses: the square brackets of other files would be something else.
+fn in_debugfs(text: &Result<String, String>) -> Witness {
+    match text {
+        Err(why) => witness(DEBUGFS, &[], why.as_str()),
+        Ok(text) => match crate::facts::chosen(text, '(', ')').and_then(Model::of_word) {
+            Some(model) => witness(DEBUGFS, &[model], text.as_str()),
+            None => witness(DEBUGFS, &[], format!("no model of `{}` is in parentheses", super::shown(text))),
+        },
+    }
+}
+
+/// The last line of the log that tells: what was set at boot, or the head of a stack dump.
+fn in_log(host: &Host) -> Witness {
+    match host.kernel_log() {
+        Err(e) => witness(LOG, &[], e.message),
+        Ok(log) => match log.lines().rev().find_map(|line| logged(line).map(|model| (model, line))) {
+            Some((model, line)) => witness(LOG, &[model], super::shown(line.trim())),
+            None => witness(LOG, &[], "no line `Dynamic Preempt: …` and no stack dump in it (any more)"),
+        },
+    }
+}
+
+/// The model that a line of the log names. `unsupported mode: none` names one that was not set.
+fn logged(line: &str) -> Option<Model> {
+    if let Some((_, rest)) = line.split_once("Dynamic Preempt: ") {
+        return Model::of_word(rest.trim());
+    }
+    // The head of a stack dump (`preempt_model_str`, 6.15 and later): `PREEMPT(lazy)`, `PREEMPT_{RT,(full)}`.
+    if !line.contains("PID: ") {
+        return None;
+    }
+    if line.contains(" PREEMPT_RT") || line.contains(" PREEMPT_{RT") {
+        return Some(Model::Rt);
+    }
+    let (_, rest) = line.split_once(" PREEMPT(")?;
+    Model::of_word(rest.split(')').next()?)
+}
+
+/// What was asked for on the command line, if this kernel heeds it.
+fn as_booted(asked: Option<&str>, refused: Option<&str>, choices: &Known<Vec<Model>>) -> Witness {
+    match (asked, refused) {
+        (None, _) => witness(COMMAND_LINE, &[], "no preempt= on it"),
+        (Some(word), Some(why)) => witness(COMMAND_LINE, &[], format!("preempt={word} has no effect: {why}")),
+        (Some(word), None) => match (Model::of_word(word), choices.get()) {
+            (Some(model), Some(_)) => witness(COMMAND_LINE, &[model], format!("preempt={word}")),
+            _ => witness(
+                COMMAND_LINE,
+                &[],
+                format!("preempt={word} is asked for; whether this kernel heeds it is not known"),
+            ),
+        },
+    }
+}
+
+/// Why a word of the command line had no effect; `None` when it had, or when that is not known.
+fn why_refused(word: &str, choices: &Known<Vec<Model>>, ground: &Ground) -> Option<String> {
+    let Some(model) = Model::of_word(word) else {
+        return Some(format!("`{}` is no model", super::shown(word)));
+    };
+    let choices = choices.get()?;
+    if choices.contains(&model) && choices.len() > 1 {
+        return None;
+    }
+    if choices.len() <= 1 {
+        return Some("this kernel was built without PREEMPT_DYNAMIC, so its model is fixed".to_owned());
+    }
+    let words: Vec<&str> = choices.iter().map(|m| m.word()).collect();
+    let since = match ground.version.get() {
+        Some(version) if *version >= KernelVersion::new(7, 0) => " since 7.0",
+        _ => "",
+    };
+    Some(format!("this kernel offers {} only{since}", words.join(" and ")))
+}
+
+/// The models that can be set at boot or run time; one where it is fixed.
+fn choices(ground: &Ground, debugfs: Option<&str>) -> Known<Vec<Model>> {
+    if let Some(text) = debugfs {
+        let words = text.split_ascii_whitespace().map(|w| w.trim_matches(['(', ')']));
+        let models: Vec<Model> = words.filter_map(Model::of_word).collect();
+        if !models.is_empty() {
+            return Known::found(models, DEBUGFS);
+        }
+    }
+    let config = match &ground.config {
+        Ok(config) => config,
+        Err(why) => return Known::unknown("the kernel's configuration", why.clone()),
+    };
+    let source = config.source.clone();
+    match config.is_on("CONFIG_PREEMPT_DYNAMIC") {
+        Err(why) => Known::unknown(source, why),
+        Ok(false) => match built(ground) {
+            Ok(model) => Known::found(vec![model], source),
+            Err(why) => Known::unknown(source, why),
+        },
+        Ok(true) => match offered(ground) {
+            Ok(models) => Known::found(models.to_vec(), format!("{source} and the version")),
+            Err(why) => Known::unknown(source, why),
+        },
+    }
+}
+
+/// What a kernel with dynamic preemption takes, by version and architecture.
+fn offered(ground: &Ground) -> Result<&'static [Model], String> {
+    let Some(version) = ground.version.value() else { return Err("the kernel's version is not known".to_owned()) };
+    if !version.is_read() {
+        return Err(format!("what kernel {version} offers is not known to this holdup"));
+    }
+    let has_lazy = match &ground.config {
+        Ok(config) => config.is_on("CONFIG_ARCH_HAS_PREEMPT_LAZY")?,
+        Err(why) => return Err(why.clone()),
+    };
+    Ok(match (has_lazy, version >= KernelVersion::new(7, 0)) {
+        (false, _) => BEFORE_LAZY,
+        (true, false) => WITH_LAZY,
+        (true, true) => SINCE_7_0,
+    })
+}
+
+/// The default model of the configuration.
+fn built(ground: &Ground) -> Result<Model, String> {
+    let config = ground.config.as_ref().map_err(Clone::clone)?;
+    if config.is_on("CONFIG_PREEMPT_RT")? {
+        return Ok(Model::Rt);
+    }
+    let options = [
+        ("CONFIG_PREEMPT_LAZY", Model::Lazy),
+        ("CONFIG_PREEMPT", Model::Full),
+        ("CONFIG_PREEMPT_VOLUNTARY", Model::Voluntary),
+        ("CONFIG_PREEMPT_NONE", Model::None),
+    ];
+    let mut on = Vec::new();
+    for (option, model) in options {
+        // 5.10 and older have CONFIG_PREEMPT, CONFIG_PREEMPTION follows it and is not asked.
+        if config.is_on(option)? {
+            on.push((option, model));
+        }
+    }
+    match on.as_slice() {
+        [(_, model)] => Ok(*model),
+        [] => Err(format!("{} names no preemption model", config.source)),
+        several => {
+            let names: Vec<&str> = several.iter().map(|(option, _)| *option).collect();
+            Err(format!("{} sets {} together, which no build does", config.source, names.join(" and ")))
+        }
+    }
+}
+
+/// The default of the build, which is in force unless another was asked for with effect.
+fn as_built(ground: &Ground, choices: &Known<Vec<Model>>) -> Witness {
+    let source = match &ground.config {
+        Ok(config) => config.source.as_str(),
+        Err(why) => return witness("the kernel's configuration", &[], why.as_str()),
+    };
+    let asked = ground.command_line.get().and_then(|line| asked_for(line, "preempt"));
+    match built(ground) {
+        Err(why) => witness(source, &[], why),
+        Ok(Model::Rt) => witness(source, &[Model::Rt], "CONFIG_PREEMPT_RT=y"),
+        Ok(model) => match choices.get() {
+            Some(choices) if choices.len() == 1 => {
+                witness(source, &[model], format!("{}, the only model of this kernel", model.word()))
+            }
+            Some(choices) => match asked.and_then(Model::of_word).filter(|asked| choices.contains(asked)) {
+                Some(asked) => witness(
+                    source,
+                    &[],
+                    format!("{} by default, but preempt={} was asked for", model.word(), asked.word()),
+                ),
+                None => witness(source, &[model], format!("{}, the default of this kernel at boot", model.word())),
+            },
+            None if asked.is_some() => witness(
+                source,
+                &[],
+                format!("{} by default; whether preempt= on the command line is heeded is not known", model.word()),
+            ),
+            None => witness(source, &[model], format!("{}, the default of this kernel", model.word())),
+        },
+    }
+}
+
+/// The flag in the version string, which tells little: with PREEMPT_DYNAMIC nothing at all.
+fn in_version(host: &Host, ground: &Ground) -> Witness {
+    let text = match host.read_value(VERSION) {
+        Ok(text) => text,
+        Err(e) => return witness(VERSION, &[], e.message),
+    };
+    let Some((_, flags)) = text.split_once('#') else {
+        return witness(VERSION, &[], "no build number in it");
+    };
+    let has = |flag: &str| flags.split_ascii_whitespace().any(|word| word == flag);
+    if has("PREEMPT_RT") {
+        return witness(VERSION, &[Model::Rt], "PREEMPT_RT");
+    }
+    if has("PREEMPT_DYNAMIC") {
+        return witness(VERSION, &[], "PREEMPT_DYNAMIC, which leaves the model open");
+    }
+    let is_older_than_lazy = ground.version.get().is_some_and(|v| *v < KernelVersion::new(6, 13));
+    match (has("PREEMPT"), is_older_than_lazy) {
+        (true, true) => witness(VERSION, &[Model::Full], "PREEMPT, and no lazy model in this version"),
+        (true, false) => witness(VERSION, &[Model::Full, Model::Lazy], "PREEMPT: full or lazy"),
+        (false, _) => witness(VERSION, &[Model::None, Model::Voluntary], "no PREEMPT in it: none or voluntary"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::MemoryFs;
+
+    const DYNAMIC: &str = "CONFIG_PREEMPT_LAZY=y\nCONFIG_PREEMPT_DYNAMIC=y\nCONFIG_ARCH_HAS_PREEMPT_LAZY=y\n";
+    const RELEASE: &str = "/proc/sys/kernel/osrelease";
+    const V618: (&str, &str) = (RELEASE, "6.18.1\n");
+    const V7: (&str, &str) = (RELEASE, "7.0.13+deb13-amd64\n");
+    const CONFIG: (&str, &str) = ("/boot/config-6.18.1", DYNAMIC);
+    const CONFIG7: (&str, &str) = ("/boot/config-7.0.13+deb13-amd64", DYNAMIC);
+    const ASKED_NONE: (&str, &str) = ("/proc/cmdline", "quiet preempt=none\n");
+
+    fn found(files: &[(&str, &str)], log: Option<&str>) -> Preemption {
+        let fs = MemoryFs::of(files);
+        if let Some(log) = log {
+            fs.put_kernel_log(log);
+        }
+        super::super::preemption(&fs.host())
+    }
+
+    #[test]
+    fn the_best_source_that_tells_is_named() {
+        let check = |files: &[(&str, &str)], log: Option<&str>, model: Option<&str>, source: &str| {
+            let found = found(files, log);
+            assert_eq!(found.model.get().map(|m| m.word()), model, "{files:?} {log:?}: {found:#?}");
+            assert!(found.model.source.contains(source), "{files:?} {log:?}: {found:#?}");
+        };
+        let debug = (DEBUGFS, "full (lazy)\n");
+        let log = "<6>[    0.3] Dynamic Preempt: none\n<6>[   1.0] x\n";
+        check(&[debug, V618, CONFIG, ASKED_NONE], Some(log), Some("lazy"), "debug/sched/preempt");
+        check(&[(DEBUGFS, "none voluntary full (lazy)\n")], None, Some("lazy"), "debug/sched/preempt");
+        check(&[(DEBUGFS, "(none) voluntary full lazy\n")], None, Some("none"), "debug/sched/preempt");
+        check(&[V618, CONFIG], Some(log), Some("none"), "the kernel's log");
+        check(&[V618, CONFIG, ASKED_NONE], Some("nothing\n"), Some("none"), "/proc/cmdline");
+        check(&[V618, CONFIG], None, Some("lazy"), "/boot/config-6.18.1");
+        let refused = "[0.3] Dynamic Preempt: unsupported mode: none\n";
+        check(&[V7, CONFIG7, ASKED_NONE], None, Some("lazy"), "/boot/config");
+        check(&[V7, CONFIG7, ASKED_NONE], Some(refused), Some("lazy"), "/boot/config");
+        let dump = "[9.9] CPU: 1 UID: 0 PID: 5 Comm: sh Not tainted 7.0.13+deb13-amd64 #1 PREEMPT(full)\n";
+        check(&[V7, CONFIG7], Some(&format!("{log}{dump}")), Some("full"), "the kernel's log");
+        let dump = "[9.9] CPU: 1 UID: 0 PID: 5 Comm: sh Not tainted 7.0.13 #1 PREEMPT_{RT,(full)}\n";
+        check(&[V7], Some(dump), Some("rt"), "the kernel's log");
+        let fixed = ("/boot/config-6.18.1", "CONFIG_PREEMPT_VOLUNTARY=y\n");
+        check(&[V618, fixed, ASKED_NONE], None, Some("voluntary"), "/boot/config");
+        check(&[V618, ("/boot/config-6.18.1", "CONFIG_PREEMPT_RT=y\nCONFIG_PREEMPT=y\n")], None, Some("rt"), "config");
+        check(&[("/sys/kernel/realtime", "1\n"), debug], None, Some("rt"), "realtime");
+        let version = |flags: &'static str| (VERSION, flags);
+        check(&[version("Linux version 6.1.0 (x) #1 SMP PREEMPT_RT Debian")], None, Some("rt"), VERSION);
+        check(
+            &[(RELEASE, "5.10.0"), version("Linux version 5.10.0 (x) #1 SMP PREEMPT Sat")],
+            None,
+            Some("full"),
+            VERSION,
+        );
+    }
+
+    #[test]
+    fn what_does_not_tell_leaves_the_model_open() {
+        let check = |files: &[(&str, &str)]| {
+            let found = found(files, None);
+            assert_eq!(found.model.get(), None, "{files:?}: {found:#?}");
+            assert!(found.model.remedy.is_some(), "{found:#?}");
+        };
+        check(&[]);
+        check(&[ASKED_NONE]);
+        check(&[("/proc/cmdline", "preempt=lots")]);
+        check(&[(DEBUGFS, "none voluntary")]);
+        // The active word stands in round brackets; square ones would be another file's.
+        check(&[(DEBUGFS, "none [full] lazy")]);
+        check(&[(VERSION, "Linux version 6.18.1 (x) #1 SMP PREEMPT_DYNAMIC Debian 6.18.1-1")]);
+        check(&[(VERSION, "Linux version 6.18.1 (x) #1 SMP Debian 6.18.1-1")]);
+        check(&[V7, (CONFIG7.0, "CONFIG_PREEMPT_LAZY=y\nCONFIG_PREEMPT_NONE=y\n")]);
+        check(&[V7, (CONFIG7.0, "CONFIG_PREEMPT_LAZY=y\n# CONFIG_PREEMPT_LAZY is not set\n")]);
+        // Cut off before it says whether the model can be chosen at boot, and another one was asked for.
+        check(&[V618, ("/boot/config-6.18.1", "CONFIG_PREEMPT_LAZY=y\nCONFIG_PREE"), ASKED_NONE]);
+        // What a kernel that nobody has read offers is not known.
+        check(&[(RELEASE, "99.1.0\n"), ("/boot/config-99.1.0", DYNAMIC), ASKED_NONE]);
+    }
+
+    #[test]
+    fn a_word_without_effect_says_why() {
+        let check = |files: &[(&str, &str)], expect: Option<&str>| {
+            let found = found(files, None);
+            let has_it = match (&found.refused, expect) {
+                (Some(refused), Some(expect)) => refused.contains(expect),
+                (refused, expect) => refused.is_none() && expect.is_none(),
+            };
+            assert!(has_it, "{files:?}: {found:#?}");
+        };
+        check(&[V7, CONFIG7, ASKED_NONE], Some("full and lazy only since 7.0"));
+        check(&[V7, CONFIG7, ("/proc/cmdline", "preempt=full")], None);
+        check(&[V618, CONFIG, ASKED_NONE], None);
+        check(&[V618, ("/boot/config-6.18.1", "CONFIG_PREEMPT_LAZY=y\n"), ASKED_NONE], Some("without PREEMPT_DYNAMIC"));
+        check(&[V618, CONFIG, ("/proc/cmdline", "preempt=lots")], Some("no model"));
+        check(&[(DEBUGFS, "full (lazy)"), ASKED_NONE], Some("full and lazy only"));
+    }
+
+    #[test]
+    fn sources_that_exclude_the_answer_are_named() {
+        let switched = found(&[(DEBUGFS, "none voluntary (full)")], Some("Dynamic Preempt: voluntary\n"));
+        assert_eq!(switched.model.get(), Some(&Model::Full));
+        let said = switched.disagreement.expect("the log says another");
+        assert!(said.contains("says full, which counts") && said.contains("log says voluntary"), "{said}");
+        let agreed = found(&[(DEBUGFS, "full (lazy)"), V7, CONFIG7], Some("Dynamic Preempt: lazy\n"));
+        assert_eq!(agreed.disagreement, None);
+        let booted = found(&[V618, CONFIG, ("/proc/cmdline", "preempt=full")], Some("Dynamic Preempt: full\n"));
+        assert_eq!((booted.model.value(), booted.disagreement), (Some(Model::Full), None));
+    }
+}

@@ -1,0 +1,233 @@
+//! The scheduler's settings, wherever this kernel keeps them, with their defaults.
+//!
+//! Sources: `kernel/sched/debug.c:sched_init_debug`, `kernel/sched/fair.c:update_sysctl, get_update_sysctl_factor`,
+//! `kernel/sched/features.h` (v5.10, 6.1, 6.12, 6.18 to 7.3), `kernel/sysctl.c` (v5.10).
+
+use super::kernel::Ground;
+use crate::{Host, cpu_list};
+use holdup_model::survey::{KernelVersion, Known, Setting};
+
+const DEBUG: &str = "/sys/kernel/debug/sched";
+const SYSCTL: &str = "/proc/sys/kernel";
+
+/// A setting that is one number in one of two places.
+struct Place {
+    name: &'static str,
+    /// The file below debugfs/sched from 5.13 on.
+    debug: &'static str,
+    /// The sysctl up to 5.12.
+    sysctl: &'static str,
+    /// The versions that have it: from, and before.
+    from: KernelVersion,
+    before: KernelVersion,
+    default: fn(&Ground, Option<u32>) -> Option<u64>,
+    folklore: fn(u64) -> Option<&'static str>,
+}
+
+const ALWAYS: KernelVersion = KernelVersion::new(0, 0);
+const FOR_EVER: KernelVersion = KernelVersion::new(u32::MAX, 0);
+/// EEVDF took the place of CFS.
+const EEVDF: KernelVersion = KernelVersion::new(6, 6);
+
+const PLACES: &[Place] = &[
+    Place {
+        name: "migration-cost",
+        debug: "migration_cost_ns",
+        sysctl: "sched_migration_cost_ns",
+        from: ALWAYS,
+        before: FOR_EVER,
+        default: |_, _| Some(500_000),
+        folklore: migration_cost,
+    },
+    Place {
+        name: "base-slice",
+        debug: "base_slice_ns",
+        sysctl: "sched_base_slice_ns",
+        from: EEVDF,
+        before: FOR_EVER,
+        default: |ground, cpus| {
+            scaled(if ground.version.value()? >= KernelVersion::new(6, 12) { 700_000 } else { 750_000 }, cpus)
+        },
+        folklore: |ns| {
+            (ns < 100_000).then_some(
+                "so short a slice is what a value in milliseconds comes to when it is written into a file of \
+                 nanoseconds; a published benchmark did that with 3",
+            )
+        },
+    },
+    Place {
+        name: "sched-latency",
+        debug: "latency_ns",
+        sysctl: "sched_latency_ns",
+        from: ALWAYS,
+        before: EEVDF,
+        default: |_, cpus| scaled(6_000_000, cpus),
+        folklore: |_| None,
+    },
+    Place {
+        name: "min-granularity",
+        debug: "min_granularity_ns",
+        sysctl: "sched_min_granularity_ns",
+        from: ALWAYS,
+        before: EEVDF,
+        default: |_, cpus| scaled(750_000, cpus),
+        folklore: |ns| {
+            (ns == 10_000_000).then_some(
+                "10 ms is what tuned's throughput profiles set for CFS; it has no effect from 6.6 on, where the \
+                 setting is gone",
+            )
+        },
+    },
+    Place {
+        name: "wakeup-granularity",
+        debug: "wakeup_granularity_ns",
+        sysctl: "sched_wakeup_granularity_ns",
+        from: ALWAYS,
+        before: EEVDF,
+        default: |_, cpus| scaled(1_000_000, cpus),
+        folklore: |ns| {
+            (ns == 15_000_000).then_some(
+                "15 ms is what tuned's throughput profiles set for CFS; it has no effect from 6.6 on, where the \
+                 setting is gone",
+            )
+        },
+    },
+    Place {
+        name: "nr-migrate",
+        debug: "nr_migrate",
+        sysctl: "sched_nr_migrate",
+        from: ALWAYS,
+        before: FOR_EVER,
+        default: |ground, _| Some(if ground.option("CONFIG_PREEMPT_RT").value()? { 8 } else { 32 }),
+        folklore: |_| None,
+    },
+];
+
+fn migration_cost(ns: u64) -> Option<&'static str> {
+    match ns {
+        500_000 => None,
+        5_000_000 => Some(
+            "5 ms is the advice of 2013 (PostgreSQL, 900 clients: 17k to 85k tps, together with autogroup off); \
+             against it stands that on 128 CPUs in 2021 the same setting, lowered, gave +21 % at 256 clients and -15 % \
+             at 144",
+        ),
+        _ => Some(
+            "what is published about it contradicts itself: the same change gave +21 % at 256 clients and -15 % at \
+             144 (PostgreSQL on 128 CPUs, 2021)",
+        ),
+    }
+}
+
+/// What a time of the scheduler is scaled by: 1 + log2 of the CPUs, of at most 8 (`get_update_sysctl_factor` with
+/// `tunable_scaling` 1).
+fn scaled(ns: u64, cpus: Option<u32>) -> Option<u64> {
+    let cpus = cpus?.clamp(1, 8);
+    Some(ns * u64::from(1 + cpus.ilog2()))
+}
+
+/// Every setting that this kernel has, or may have.
+pub(crate) fn settings(host: &Host, ground: &Ground) -> Vec<Setting> {
+    let online = host.read_value("/sys/devices/system/cpu/online").ok().and_then(|list| cpu_list(&list));
+    let cpus = online.and_then(|list| u32::try_from(list.len()).ok()).filter(|n| *n > 0);
+    let version = ground.version.value();
+    let mut all = vec![autogroup(host, ground)];
+    for place in PLACES {
+        // Where the version is not known, what can be read is told and the rest is left out.
+        let is_there = version.is_none_or(|v| (place.from..place.before).contains(&v));
+        let value = number(host, ground, place);
+        if !is_there && value.get().is_none() || version.is_none() && value.get().is_none() {
+            continue;
+        }
+        let is_trusted = version.is_some_and(KernelVersion::is_read) && is_scaled_by_log(host);
+        let default = if is_trusted { (place.default)(ground, cpus) } else { None };
+        let folklore = value.get().filter(|ns| Some(**ns) != default).and_then(|ns| (place.folklore)(*ns));
+        all.push(Setting {
+            name: place.name.to_owned(),
+            value: value.map(|ns| ns.to_string()),
+            default: default.map(|ns| ns.to_string()),
+            folklore: folklore.map(str::to_owned),
+        });
+    }
+    all.push(hrtick(host, ground));
+    all
+}
+
+/// Defaults are known for the usual scaling only; where the file cannot be read it is taken to be so.
+fn is_scaled_by_log(host: &Host) -> bool {
+    let paths = [format!("{DEBUG}/tunable_scaling"), format!("{SYSCTL}/sched_tunable_scaling")];
+    let value = paths.iter().find_map(|path| host.read_value(path).ok());
+    value.is_none_or(|word| word == "1" || word.eq_ignore_ascii_case("log") || word.contains("(logarithmic)"))
+}
+
+fn number(host: &Host, ground: &Ground, place: &Place) -> Known<u64> {
+    let is_old = ground.version.get().is_some_and(|v| *v < KernelVersion::new(5, 13));
+    let sysctl = format!("{SYSCTL}/{}", place.sysctl);
+    let debug = format!("{DEBUG}/{}", place.debug);
+    let path = if is_old || host.exists(&sysctl) { sysctl } else { debug };
+    let read = super::one_line(host, &path);
+    let known = read.and_then(|text| {
+        text.parse().map_err(|_| format!("`{}` is not what the kernel writes there", super::shown(&text)))
+    });
+    known.but(how_to_read(&path, ground))
+}
+
+/// What would let debugfs be read.
+fn how_to_read(path: &str, ground: &Ground) -> &'static str {
+    if !path.starts_with(DEBUG) {
+        return "use a kernel with CONFIG_SCHED_DEBUG=y";
+    }
+    match ground.lockdown.get().map(String::as_str) {
+        Some("none") | None => "run holdup as root, with debugfs mounted (mount -t debugfs none /sys/kernel/debug)",
+        Some(_) => "boot without lockdown: it closes debugfs also to root",
+    }
+}
+
+fn autogroup(host: &Host, ground: &Ground) -> Setting {
+    const PATH: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+    let value = match host.read_value(PATH) {
+        Ok(text) if text == "0" || text == "1" => Known::found(text, PATH),
+        Ok(text) => Known::unknown(PATH, format!("`{}` is not what the kernel writes there", super::shown(&text))),
+        Err(e) if e.kind == std::io::ErrorKind::NotFound => {
+            let option = ground.option("CONFIG_SCHED_AUTOGROUP");
+            let has_noautogroup =
+                ground.command_line.get().is_some_and(|line| line.split_ascii_whitespace().any(|w| w == "noautogroup"));
+            match option.get() {
+                _ if has_noautogroup => Known::found("0".to_owned(), "/proc/cmdline: noautogroup"),
+                Some(false) => Known::found("0".to_owned(), option.source.clone()),
+                _ => Known::unknown(PATH, "it does not exist"),
+            }
+        }
+        Err(e) => Known::unknown(PATH, e.message),
+    };
+    let has_it = ground.option("CONFIG_SCHED_AUTOGROUP").value();
+    let default = has_it.map(|has_it| if has_it { "1" } else { "0" }.to_owned());
+    let folklore = (value.get().is_some_and(|v| v == "0") && default.as_deref() == Some("1")).then(|| {
+        "off is the advice of 2013 for database servers (PostgreSQL, 900 clients: 17k to 85k tps, together with \
+         migration cost 5 ms); it has no effect on services that systemd runs in a group of their own"
+            .to_owned()
+    });
+    Setting { name: "autogroup".to_owned(), value, default, folklore }
+}
+
+/// The feature HRTICK: slices that end by a timer of their own instead of at the tick.
+fn hrtick(host: &Host, ground: &Ground) -> Setting {
+    let old = "/sys/kernel/debug/sched_features".to_owned();
+    let path = if host.exists(&old) { old } else { format!("{DEBUG}/features") };
+    let value = super::one_line(host, &path).and_then(|text| {
+        let has = |name: &str| text.split_ascii_whitespace().any(|word| word == name);
+        match (has("HRTICK"), has("NO_HRTICK")) {
+            (true, false) => Ok("on".to_owned()),
+            (false, true) => Ok("off".to_owned()),
+            _ => Err("HRTICK is not among its words".to_owned()),
+        }
+    });
+    let value = value.but(how_to_read(&path, ground));
+    // Since 7.1 it is on where HRTIMER_REARM_DEFERRED is (kernel/sched/features.h, v7.1).
+    let default = match ground.version.value().filter(|v| v.is_read()) {
+        Some(version) if version < KernelVersion::new(7, 1) => Some(false),
+        Some(_) => ground.option("CONFIG_HRTIMER_REARM_DEFERRED").value(),
+        None => None,
+    };
+    let word = |on: bool| if on { "on" } else { "off" };
+    Setting { name: "hrtick".to_owned(), value, default: default.map(|on| word(on).to_owned()), folklore: None }
+}

@@ -1,0 +1,180 @@
+//! The time slice extension of rseq: whether a program can use it here.
+//!
+//! Sources: `kernel/rseq.c`, `init/Kconfig`, `include/uapi/linux/rseq.h` (v7.0 to v7.3); glibc's
+//! `sysdeps/unix/sysv/linux/rseq-internal.h` (2.36, 2.41).
+
+use super::kernel::{Ground, asked_for};
+use crate::Host;
+use holdup_model::survey::{KernelVersion, Known, SliceExtension};
+
+const LENGTH: &str = "/sys/kernel/debug/rseq/slice_ext_nsec";
+const AUXV: &str = "/proc/self/auxv";
+/// AT_RSEQ_FEATURE_SIZE (include/uapi/linux/auxvec.h).
+const FEATURE_SIZE: u64 = 27;
+/// The field that asks for an extension ends here, so a registration must be longer than 32.
+const NEEDED_BYTES: u64 = 33;
+
+/// Whether a step on the way is open, and in words.
+enum Step {
+    Open(String),
+    Shut(String),
+    Unknown(String),
+}
+
+pub(crate) fn slice_extension(host: &Host, ground: &Ground) -> SliceExtension {
+    let feature_size_bytes = feature_size(host);
+    let libc = libc(host, ground);
+    let steps = [
+        version(ground),
+        architecture(ground),
+        option(ground),
+        boot_option(ground),
+        offered(&feature_size_bytes),
+        registered(&libc),
+    ];
+    let source = "the steps below";
+    let shut = steps.iter().find_map(|s| if let Step::Shut(why) = s { Some(why) } else { None });
+    let unknown = steps.iter().find_map(|s| if let Step::Unknown(why) = s { Some(why) } else { None });
+    let usable = match (shut, unknown) {
+        (Some(_), _) => Known::found(false, source),
+        (None, Some(why)) => Known::unknown(source, why.clone()),
+        (None, None) => Known::found(true, source),
+    };
+    let reasons = steps.into_iter().map(|step| match step {
+        Step::Open(words) => format!("open: {words}"),
+        Step::Shut(words) => format!("shut: {words}"),
+        Step::Unknown(words) => format!("not known: {words}"),
+    });
+    SliceExtension { usable, reasons: reasons.collect(), length_ns: length(host, ground), feature_size_bytes, libc }
+}
+
+fn version(ground: &Ground) -> Step {
+    match ground.version.value() {
+        None => Step::Unknown("the kernel's version is not known".to_owned()),
+        Some(v) if v < KernelVersion::new(7, 0) => Step::Shut(format!("kernel {v} does not have it; it came with 7.0")),
+        Some(v) if !v.is_read() => Step::Unknown(format!("kernel {v} is newer than this holdup knows")),
+        Some(v) => Step::Open(format!("kernel {v} has it (7.0 and later)")),
+    }
+}
+
+fn architecture(ground: &Ground) -> Step {
+    match ground.architecture.get().map(String::as_str) {
+        None => Step::Unknown("the architecture is not known".to_owned()),
+        Some(a @ ("x86_64" | "i686" | "s390x" | "riscv64" | "riscv32" | "loongarch64")) => {
+            Step::Open(format!("{a} has the generic entry code that it needs"))
+        }
+        Some(a @ ("aarch64" | "ppc64le" | "ppc64" | "armv7l")) => {
+            Step::Shut(format!("on {a} it is not offered (no generic entry code, 7.0 to 7.3)"))
+        }
+        Some(a) => Step::Unknown(format!("whether {a} has it is not known")),
+    }
+}
+
+fn option(ground: &Ground) -> Step {
+    let known = ground.option("CONFIG_RSEQ_SLICE_EXTENSION");
+    match known.get() {
+        Some(true) => Step::Open(format!("CONFIG_RSEQ_SLICE_EXTENSION=y ({})", known.source)),
+        Some(false) => Step::Shut(format!(
+            "CONFIG_RSEQ_SLICE_EXTENSION is off ({}), as in the kernels of all distributions that were looked at",
+            known.source
+        )),
+        None => Step::Unknown(format!("CONFIG_RSEQ_SLICE_EXTENSION: {}", known.why_unknown.unwrap_or_default())),
+    }
+}
+
+fn boot_option(ground: &Ground) -> Step {
+    let Some(line) = ground.command_line.get() else {
+        return Step::Unknown("the command line cannot be read".to_owned());
+    };
+    match asked_for(line, "rseq_slice_ext") {
+        Some(word) if is_no(word) => Step::Shut(format!("rseq_slice_ext={word} on the command line switches it off")),
+        _ => Step::Open("no rseq_slice_ext=0 on the command line".to_owned()),
+    }
+}
+
+/// What `kstrtobool` takes for no (lib/kstrtox.c).
+fn is_no(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    word.starts_with(['0', 'n', 'f']) || word.starts_with("of")
+}
+
+fn offered(size: &Known<u64>) -> Step {
+    match size.get() {
+        Some(bytes) if *bytes >= NEEDED_BYTES => Step::Open(format!("the kernel offers {bytes} bytes of rseq")),
+        Some(bytes) => Step::Shut(format!("the kernel offers {bytes} bytes of rseq, {NEEDED_BYTES} are needed")),
+        None => Step::Unknown(format!("the length of rseq: {}", size.why_unknown.clone().unwrap_or_default())),
+    }
+}
+
+fn registered(libc: &Known<String>) -> Step {
+    let Some(text) = libc.get() else {
+        return Step::Unknown(format!("the C library: {}", libc.why_unknown.clone().unwrap_or_default()));
+    };
+    let version = text.strip_prefix("glibc ").and_then(KernelVersion::of_release);
+    match version {
+        Some(v) if v >= KernelVersion::new(2, 41) => {
+            Step::Open(format!("{text} registers all that the kernel offers (2.41 and later)"))
+        }
+        Some(_) => Step::Shut(format!(
+            "{text} registers 32 bytes only (up to 2.40), so a program must run with \
+             GLIBC_TUNABLES=glibc.pthread.rseq=0 and register its own"
+        )),
+        None => Step::Shut(format!("{text} does not register rseq, so a program must register its own")),
+    }
+}
+
+/// The number that the kernel puts into the auxiliary vector of every program.
+fn feature_size(host: &Host) -> Known<u64> {
+    let bytes = match host.read(AUXV) {
+        Ok(bytes) => bytes,
+        Err(e) => return Known::unknown(AUXV, e.message),
+    };
+    let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
+    let pairs = bytes.chunks_exact(16).map(|pair| (word(&pair[..8]), word(&pair[8..])));
+    match pairs.take_while(|(key, _)| *key != 0).find(|(key, _)| *key == FEATURE_SIZE) {
+        Some((_, size)) => Known::found(size, AUXV),
+        None => Known::unknown(AUXV, "AT_RSEQ_FEATURE_SIZE is not in it: the kernel is older than 6.3"),
+    }
+}
+
+/// Name and version of the host's C library, from the library itself.
+fn libc(host: &Host, ground: &Ground) -> Known<String> {
+    // It names itself at the head of its help, within the first megabytes.
+    const LONGEST: usize = 8 << 20;
+    const NAME: &str = "GNU C Library";
+    let machine = ground.architecture.value().unwrap_or_else(|| "x86_64".to_owned());
+    let paths = [
+        format!("/lib/{machine}-linux-gnu/libc.so.6"),
+        format!("/usr/lib/{machine}-linux-gnu/libc.so.6"),
+        "/lib64/libc.so.6".to_owned(),
+        "/usr/lib64/libc.so.6".to_owned(),
+        "/usr/lib/libc.so.6".to_owned(),
+    ];
+    for path in &paths {
+        let Ok(bytes) = host.read_head_bytes(path, LONGEST) else { continue };
+        let Some(at) = bytes.windows(NAME.len()).position(|window| window == NAME.as_bytes()) else { continue };
+        let line = String::from_utf8_lossy(&bytes[at..bytes.len().min(at + 200)]).into_owned();
+        let version = line.split("version ").nth(1).map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            rest[..end].trim_end_matches('.').to_owned()
+        });
+        return match version.filter(|v| !v.is_empty()) {
+            Some(version) => Known::found(format!("glibc {version}"), path.clone()),
+            None => Known::unknown(path.clone(), "it does not name its version"),
+        };
+    }
+    let musl = format!("/lib/ld-musl-{machine}.so.1");
+    if host.exists(&musl) {
+        return Known::found("musl".to_owned(), musl);
+    }
+    Known::unknown(paths[0].clone(), "no C library is where it is looked for")
+}
+
+fn length(host: &Host, ground: &Ground) -> Known<u64> {
+    if ground.version.get().is_some_and(|v| *v < KernelVersion::new(7, 0)) {
+        return Known::unknown(LENGTH, "kernels before 7.0 do not have it");
+    }
+    super::one_line(host, LENGTH)
+        .and_then(|text| text.parse().map_err(|_| format!("`{}` is no number", super::shown(&text))))
+        .but("run holdup as root, with debugfs mounted")
+}
