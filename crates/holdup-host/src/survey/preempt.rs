@@ -33,14 +33,14 @@ pub(crate) fn preemption(host: &Host, ground: &Ground) -> Preemption {
     witnesses.push(as_built(ground, &choices));
     witnesses.push(in_version(host, ground));
     let model = decide(&witnesses, ground);
-    let disagreement = model.get().and_then(|model| disagreement(*model, &model_source(&witnesses), &witnesses));
+    let disagreement = model.get().and_then(|model| disagreement(*model, best(&witnesses)?, &witnesses));
     Preemption { model, choices, asked, refused, witnesses, disagreement }
 }
 
 /// The first source that names one model alone; the command line and the version count for less than the file of the
 /// build, so they follow it.
 fn decide(witnesses: &[Witness], ground: &Ground) -> Known<Model> {
-    if let Some(best) = witnesses.iter().find(|w| w.says.len() == 1) {
+    if let Some(best) = best(witnesses) {
         return Known::found(best.says[0], best.source.clone());
     }
     let told: Vec<String> = witnesses.iter().map(|w| format!("{}: {}", w.source, w.note)).collect();
@@ -53,12 +53,17 @@ fn decide(witnesses: &[Witness], ground: &Ground) -> Known<Model> {
     })
 }
 
-fn model_source(witnesses: &[Witness]) -> String {
-    witnesses.iter().find(|w| w.says.len() == 1).map(|w| w.source.clone()).unwrap_or_default()
+/// A real-time kernel can be switched between full and lazy as well, so whoever says that it is one comes first.
+fn best(witnesses: &[Witness]) -> Option<&Witness> {
+    let realtime = witnesses.iter().find(|w| w.says == [Model::Rt]);
+    realtime.or_else(|| witnesses.iter().find(|w| w.says.len() == 1))
 }
 
 /// The sources that exclude what the best one names.
-fn disagreement(model: Model, source: &str, witnesses: &[Witness]) -> Option<String> {
+fn disagreement(model: Model, best: &Witness, witnesses: &[Witness]) -> Option<String> {
+    if model == Model::Rt {
+        return None;
+    }
     let others: Vec<String> = witnesses
         .iter()
         .filter(|w| !w.says.is_empty() && !w.says.contains(&model))
@@ -67,7 +72,8 @@ fn disagreement(model: Model, source: &str, witnesses: &[Witness]) -> Option<Str
             format!("{} says {}", w.source, words.join(" or "))
         })
         .collect();
-    (!others.is_empty()).then(|| format!("{source} says {}, which counts; {}", model.word(), others.join("; ")))
+    let others = others.join("; ");
+    (!others.is_empty()).then(|| format!("{} says {}, which counts; {others}", best.source, model.word()))
 }
 
 fn witness(source: &str, says: &[Model], note: impl Into<String>) -> Witness {
@@ -330,6 +336,8 @@ mod tests {
         check(&[V618, fixed, ASKED_NONE], None, Some("voluntary"), "/boot/config");
         check(&[V618, ("/boot/config-6.18.1", "CONFIG_PREEMPT_RT=y\nCONFIG_PREEMPT=y\n")], None, Some("rt"), "config");
         check(&[("/sys/kernel/realtime", "1\n"), debug], None, Some("rt"), "realtime");
+        let realtime = (VERSION, "Linux version 7.0.13 (x) #1 SMP PREEMPT_RT Debian");
+        check(&[(DEBUGFS, "(full) lazy\n"), realtime], Some("Dynamic Preempt: full\n"), Some("rt"), VERSION);
         let version = |flags: &'static str| (VERSION, flags);
         check(&[version("Linux version 6.1.0 (x) #1 SMP PREEMPT_RT Debian")], None, Some("rt"), VERSION);
         check(

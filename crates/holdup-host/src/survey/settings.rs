@@ -200,7 +200,15 @@ fn autogroup(host: &Host, ground: &Ground) -> Setting {
         Err(e) => Known::unknown(PATH, e.message),
     };
     let has_it = ground.option("CONFIG_SCHED_AUTOGROUP").value();
-    let default = has_it.map(|has_it| if has_it { "1" } else { "0" }.to_owned());
+    // Debian builds it in but begins with it switched off: seen in 5.10 and 6.1, not any more in 6.12.
+    let is_of_debian = host.read_head("/proc/version", 1024).is_ok_and(|text| text.contains("Debian"));
+    let default = match (has_it, ground.version.value()) {
+        (Some(false), _) => Some("0".to_owned()),
+        (Some(true), Some(v)) if is_of_debian && v <= KernelVersion::new(6, 1) => Some("0".to_owned()),
+        (Some(true), Some(v)) if is_of_debian && v < KernelVersion::new(6, 12) => None,
+        (Some(true), _) => Some("1".to_owned()),
+        (None, _) => None,
+    };
     let folklore = (value.get().is_some_and(|v| v == "0") && default.as_deref() == Some("1")).then(|| {
         "off is the advice of 2013 for database servers (PostgreSQL, 900 clients: 17k to 85k tps, together with \
          migration cost 5 ms); it has no effect on services that systemd runs in a group of their own"
