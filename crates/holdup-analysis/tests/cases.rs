@@ -15,7 +15,13 @@ fn unknown<T>() -> Known<T> {
 }
 
 fn setting(name: &str, value: &str, default: &str) -> Setting {
-    Setting { name: name.to_owned(), value: known(value.to_owned()), default: Some(default.to_owned()), folklore: None }
+    Setting {
+        name: name.to_owned(),
+        unit: None,
+        value: known(value.to_owned()),
+        default: Some(default.to_owned()),
+        folklore: None,
+    }
 }
 
 fn server() -> Server {

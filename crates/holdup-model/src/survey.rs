@@ -222,7 +222,9 @@ pub struct Preemption {
 pub struct Setting {
     /// The name of its knob: `migration-cost`, `base-slice`.
     pub name: String,
-    /// What is in force, in the unit of its place (ns where it is a time).
+    /// The unit of the numbers below, where they are of one.
+    pub unit: Option<String>,
+    /// What is in force.
     pub value: Known<String>,
     /// The default of this version on this machine; `None` when it is not known or there is none.
     pub default: Option<String>,

@@ -231,7 +231,7 @@ fn report() -> Command {
 fn list() -> Command {
     Command::new("list")
         .about("List what there is")
-        .after_help("Kinds: workloads, algorithms, collectors, knobs, analyses, targets, formats, schemas; arms or trials of a bundle.")
+        .after_help("Kinds: workloads, algorithms, collectors, knobs, cases, analyses, targets, formats, schemas; arms or trials of a bundle.")
         .arg(Arg::new("kind").value_name("KIND").required(true).help("What to list"))
         .arg(Arg::new("what").value_name("ID|FILE").help("One member, told in full; or the bundle whose arms or trials are listed"))
         .arg(json())

@@ -143,6 +143,7 @@ pub(crate) fn settings(host: &Host, ground: &Ground) -> Vec<Setting> {
         let folklore = value.get().filter(|ns| Some(**ns) != default).and_then(|ns| (place.folklore)(*ns));
         all.push(Setting {
             name: place.name.to_owned(),
+            unit: place.debug.ends_with("_ns").then(|| "ns".to_owned()),
             value: value.map(|ns| ns.to_string()),
             default: default.map(|ns| ns.to_string()),
             folklore: folklore.map(str::to_owned),
@@ -214,7 +215,7 @@ fn autogroup(host: &Host, ground: &Ground) -> Setting {
          migration cost 5 ms); it has no effect on services that systemd runs in a group of their own"
             .to_owned()
     });
-    Setting { name: "autogroup".to_owned(), value, default, folklore }
+    Setting { name: "autogroup".to_owned(), unit: None, value, default, folklore }
 }
 
 /// The feature HRTICK: slices that end by a timer of their own instead of at the tick.
@@ -237,5 +238,11 @@ fn hrtick(host: &Host, ground: &Ground) -> Setting {
         None => None,
     };
     let word = |on: bool| if on { "on" } else { "off" };
-    Setting { name: "hrtick".to_owned(), value, default: default.map(|on| word(on).to_owned()), folklore: None }
+    Setting {
+        name: "hrtick".to_owned(),
+        unit: None,
+        value,
+        default: default.map(|on| word(on).to_owned()),
+        folklore: None,
+    }
 }

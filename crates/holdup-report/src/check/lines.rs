@@ -85,7 +85,7 @@ fn kernel(survey: &Survey) -> Group {
 fn settings(survey: &Survey) -> Group {
     let lines = survey.settings.iter().map(|setting| {
         line(setting.name.as_str(), &setting.value, |value| {
-            let unit = if setting.value.source.ends_with("_ns") { " ns" } else { "" };
+            let unit = setting.unit.as_ref().map_or_else(String::new, |unit| format!(" {unit}"));
             let shown = if unit.is_empty() { value.clone() } else { grouped(value) };
             match (&setting.default, setting.is_default()) {
                 (_, Some(true)) => format!("{shown}{unit}, the default"),

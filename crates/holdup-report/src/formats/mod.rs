@@ -53,6 +53,7 @@ pub fn schemas() -> &'static [(&'static str, &'static str)] {
         ("holdup.compare/1", include_str!("../../schemas/compare-1.json")),
         ("holdup.history/1", include_str!("../../schemas/history-1.json")),
         ("holdup.list/1", include_str!("../../schemas/list-1.json")),
+        ("holdup.check/1", include_str!("../../schemas/check-1.json")),
         ("holdup.verify/1", include_str!("../../schemas/verify-1.json")),
     ]
 }

@@ -38,8 +38,19 @@ impl Row {
     }
 }
 
-const KINDS: &[&str] =
-    &["workloads", "algorithms", "collectors", "knobs", "analyses", "targets", "formats", "schemas", "arms", "trials"];
+const KINDS: &[&str] = &[
+    "workloads",
+    "algorithms",
+    "collectors",
+    "knobs",
+    "cases",
+    "analyses",
+    "targets",
+    "formats",
+    "schemas",
+    "arms",
+    "trials",
+];
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let kind = matches.get_one::<String>("kind").map_or("", String::as_str);
@@ -63,6 +74,7 @@ fn rows(kind: &str) -> Option<Vec<Row>> {
         "collectors" => collectors(&host),
         "knobs" => knobs(&host),
         "analyses" => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta(), None)).collect(),
+        "cases" => holdup_analysis::cases::ALL.iter().map(|c| Row::of(c.meta(), None)).collect(),
         "targets" => holdup_target::targets::ALL.iter().map(|t| Row::of(t.meta(), Some(t.probe(&host)))).collect(),
         _ => return None,
     })
