@@ -7,6 +7,7 @@
 pub mod connection;
 mod guc;
 pub mod journal;
+mod kernel_file;
 pub mod knobs;
 mod refused;
 mod tasks;

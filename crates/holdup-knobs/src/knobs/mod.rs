@@ -1,8 +1,10 @@
 //! The catalogue of knobs: one file each, and this list.
 
 mod autogroup;
+mod base_slice;
 mod huge_pages_reserved;
 mod migration_cost;
+mod nr_migrate;
 mod postgres_setting;
 mod sched_policy;
 
@@ -13,6 +15,8 @@ pub const ALL: &[&dyn Knob] = &[
     &postgres_setting::PostgresSetting,
     &sched_policy::SchedPolicy,
     &autogroup::Autogroup,
-    &migration_cost::MigrationCost,
+    &migration_cost::KNOB,
+    &base_slice::KNOB,
+    &nr_migrate::KNOB,
     &huge_pages_reserved::HugePagesReserved,
 ];
