@@ -8,7 +8,8 @@ use holdup_host::Scheduling;
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Applied};
 use holdup_model::{ProblemKind, Value};
-use support::{AUTOGROUP, BOOT_ID, FEATURES, HUGE_PAGES, JOURNAL, MIGRATION_COST, PREEMPT, World};
+use support::kernel_files::{FEATURES, PREEMPT, in_files};
+use support::{AUTOGROUP, BOOT_ID, HUGE_PAGES, JOURNAL, MIGRATION_COST, World};
 
 fn text(t: &str) -> Value {
     Value::Text(t.to_owned())
@@ -254,7 +255,7 @@ fn a_value_that_this_kernel_has_not_is_refused_before_anything_is_touched() {
 
 #[test]
 fn a_file_that_holds_garbage_is_an_error_and_stays_as_it_is() {
-    for file in support::in_files() {
+    for file in in_files() {
         for garbage in ["", "\n", "\u{0}\u{1}", "maybe", "1 2 3", "((full))", "99999999999999999999999"] {
             let world = World::new();
             world.fs.put(file.path, garbage);
