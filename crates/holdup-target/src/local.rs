@@ -44,7 +44,7 @@ pub(crate) fn settle(host: &Host, mut plan: Plan) -> (Plan, Vec<String>) {
     let context = KnobContext { host, postgres: None, pids: vec![std::process::id()] };
     let mut notes = Vec::new();
     plan.factors.retain(|factor| {
-        let knob = holdup_knobs::find(&factor.name).filter(|(knob, _)| factor.optional && knob.prefix().is_none());
+        let knob = holdup_knobs::find(&factor.name).filter(|(knob, _)| factor.optional && !knob.is_of_server());
         match knob.map(|(knob, instance)| knob.probe(&context, instance)) {
             Some(Availability::Unavailable { reason, .. }) => {
                 notes.push(format!("factor {} is left out: {reason}", factor.name));
@@ -72,7 +72,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         let Some((knob, instance)) = holdup_knobs::find(name) else { continue };
         touches.push((name.to_owned(), knob.touches(instance)));
         // A server's settings can only be asked when there is a server: `LocalSession::open` does that.
-        if knob.prefix().is_none() {
+        if !knob.is_of_server() {
             usable(&format!("factor {name}"), knob.probe(&context, instance), &mut notes)?;
         }
     }
@@ -231,7 +231,7 @@ impl<'a> LocalSession<'a> {
         let Some(server) = self.groups[index].prepared.postgres() else { return Ok(()) };
         let context = KnobContext { host: self.request.host, postgres: Some(server), pids: Vec::new() };
         for name in names(self.request.plan) {
-            if let Some((knob, instance)) = holdup_knobs::find(name).filter(|(knob, _)| knob.prefix().is_some()) {
+            if let Some((knob, instance)) = holdup_knobs::find(name).filter(|(knob, _)| knob.is_of_server()) {
                 if own_factor(&self.groups[index], name) {
                     continue;
                 }
@@ -247,7 +247,7 @@ impl<'a> LocalSession<'a> {
         for (name, level) in levels {
             let Some((knob, _)) = holdup_knobs::find(name) else { continue };
             let server = group.and_then(|g| g.prepared.postgres());
-            if group.is_some_and(|g| own_factor(g, name)) || (knob.prefix().is_some() && server.is_none()) {
+            if group.is_some_and(|g| own_factor(g, name)) || (knob.is_of_server() && server.is_none()) {
                 continue;
             }
             // Asked anew for each level: a setting before this one may have restarted the server.
@@ -374,7 +374,7 @@ fn own_factor(group: &Group, name: &str) -> bool {
 
 /// The fixed settings, either those of servers or those of the host.
 fn settings(plan: &Plan, of_server: bool) -> BTreeMap<String, Level> {
-    let is_server = |name: &str| holdup_knobs::find(name).is_some_and(|(knob, _)| knob.prefix().is_some());
+    let is_server = |name: &str| holdup_knobs::find(name).is_some_and(|(knob, _)| knob.is_of_server());
     plan.settings.iter().filter(|(name, _)| is_server(name) == of_server).cloned().collect()
 }
 

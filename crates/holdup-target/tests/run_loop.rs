@@ -1,6 +1,7 @@
 //! The run loop over real programs: order, repeats, budget, cancelling, what is kept.
 
 use holdup_host::Host;
+use holdup_knobs::KnobContext;
 use holdup_model::bundle::Ending;
 use holdup_model::plan::{Extract, Layout, MetricChoice, StopRule};
 use holdup_model::{
@@ -248,13 +249,18 @@ fn a_trial_whose_environment_moved_is_void() {
 
 #[test]
 fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
+    needs_what_this_host_lacks("migration-cost", Level::plain(5_000_000_i64));
+    // A family, and one of the host and not of a server.
+    needs_what_this_host_lacks("sched-feature.NEXT_BUDDY", Level::plain(true));
+}
+
+fn needs_what_this_host_lacks(factor: &str, level: Level) {
     let (mut plan, schedule) = plan(&["echo x=1"]);
-    plan.settings.push(("migration-cost".to_owned(), Level::plain(5_000_000_i64)));
+    plan.settings.push((factor.to_owned(), level));
     let host = Host::real();
-    if host.may_write("/sys/kernel/debug/sched/migration_cost_ns").is_ok()
-        || host.may_write("/proc/sys/kernel/sched_migration_cost_ns").is_ok()
-    {
-        eprintln!("ignored, because the migration cost can be set here");
+    let (knob, instance) = holdup_knobs::find(factor).expect("a knob");
+    if knob.probe(&KnobContext { host: &host, postgres: None, pids: Vec::new() }, instance).is_usable() {
+        eprintln!("ignored, because {factor} can be set here");
         return;
     }
     let place = Place::new();
@@ -279,6 +285,6 @@ fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
     )
     .expect_err("it cannot be had here");
     assert_eq!(problem.kind.exit_code(), 3);
-    assert!(problem.what.contains("migration-cost"), "{problem}");
+    assert!(problem.what.contains(factor), "{problem}");
     assert!(!out.exists(), "no bundle");
 }
