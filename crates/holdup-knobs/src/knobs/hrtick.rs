@@ -15,9 +15,10 @@ static META: Meta = Meta {
     id: "hrtick",
     summary: "end slices by a timer instead of the tick (on from 7.1 on x86)",
     docs: "Without it a task whose slice is over runs on until the next tick, which comes every 4ms with HZ=250. With \
-           it a high-resolution timer ends the slice to the microsecond, and by a hard reschedule: under the lazy \
-           preemption model the request that a tick would have made lazily is made at once, so code in the kernel is \
-           preempted there and then.\n\n\
+           it a high-resolution timer ends the slice when it is over. From Linux 7.1 on it does so by a hard \
+           reschedule: also under the lazy preemption model code in the kernel is then preempted there and then. Up \
+           to 7.0 the request is a lazy one under that model, and waits for the return to user mode or the next \
+           tick.\n\n\
            It is off by default up to Linux 7.0 and on all of arm64, and on from 7.1 on where the kernel can defer \
            the programming of timers (CONFIG_HRTIMER_REARM_DEFERRED: x86). So a comparison of 7.0 with 7.1 or later \
            on x86 compares this as well, unless it is set to the same on both.\n\n\
@@ -25,7 +26,7 @@ static META: Meta = Meta {
            the deadline class (HRTICK_DL) is one of its own, see sched-feature.",
     references: &[
         "kernel/sched/features.h: HRTICK (v6.18, v7.1)",
-        "kernel/sched/core.c:hrtick, hrtick_start; kernel/sched/sched.h:hrtick_enabled (v6.18)",
+        "kernel/sched/core.c:hrtick; kernel/sched/sched.h:hrtick_enabled; kernel/sched/fair.c:entity_tick (v7.0, v7.2)",
         "kernel/sched/debug.c:sched_feat_write (v6.18)",
     ],
 };

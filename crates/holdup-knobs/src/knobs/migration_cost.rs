@@ -89,9 +89,10 @@ mod tests {
         KNOB.write(&context, "", &Value::Integer(7)).expect("written");
         KNOB.write(&context, "", &saved).expect("put back");
         assert_eq!(fs.get(SYSCTL).as_deref(), Some("-1"));
-        fs.put(SYSCTL, "99999999999999999999");
-        assert!(KNOB.read(&context, "").is_err());
-        fs.put(SYSCTL, [0xff, 0xfe]);
-        assert!(KNOB.read(&context, "").is_err());
+        let garbage: [&[u8]; 4] = [b"99999999999999999999", b"4294967296", b"", &[0xff, 0xfe]];
+        for content in garbage {
+            fs.put(SYSCTL, content);
+            assert!(KNOB.read(&context, "").is_err(), "{content:?}");
+        }
     }
 }
