@@ -5,8 +5,10 @@
 //! and sync, write the new one, read it back, compare.
 
 pub mod connection;
+mod features;
 mod guc;
 pub mod journal;
+mod kernel_file;
 pub mod knobs;
 mod refused;
 mod tasks;
@@ -79,6 +81,14 @@ pub trait Knob: Sync {
     /// # Errors
     /// When it cannot; the hint says what can.
     fn check(&self, instance: &str, value: &Value) -> Result<(), Problem>;
+
+    /// The same question where the host must be asked (which preemption models this kernel has). Never writes.
+    ///
+    /// # Errors
+    /// When it cannot, or the host cannot be asked; the hint says what can.
+    fn check_here(&self, _context: &KnobContext<'_>, instance: &str, value: &Value) -> Result<(), Problem> {
+        self.check(instance, value)
+    }
 
     /// What must be known to put things back. `already` holds what earlier changes of this run have saved; `None`
     /// when that is enough.

@@ -141,7 +141,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn the_host_ends_as_it_was_or_the_difference_is_told(steps in steps(), ends_by_crash in any::<bool>()) {
         let mut model = Model::new();

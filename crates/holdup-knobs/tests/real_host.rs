@@ -84,13 +84,31 @@ fn huge_pages_are_reserved_and_given_back() {
 }
 
 #[test]
-fn migration_cost_is_set_and_put_back() {
+fn what_is_one_file_is_set_and_put_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    if unavailable(&context, "migration-cost") {
-        return;
+    let text = |t: &str| Value::Text(t.to_owned());
+    for (factor, levels) in [
+        ("migration-cost", [Value::Integer(5_000_000), Value::Integer(400_000)]),
+        ("base-slice", [Value::Integer(4_000_000), Value::Integer(3_000_000)]),
+        ("nr-migrate", [Value::Integer(64), Value::Integer(16)]),
+        ("rseq-slice-length", [Value::Integer(30_000), Value::Integer(20_000)]),
+        ("preempt", [text("full"), text("lazy")]),
+        ("hrtick", [Value::Bool(true), Value::Bool(false)]),
+        ("sched-feature.NEXT_BUDDY", [Value::Bool(true), Value::Bool(false)]),
+    ] {
+        if unavailable(&context, factor) {
+            continue;
+        }
+        let (knob, instance) = find(factor).unwrap();
+        let now = knob.read(&context, instance).unwrap();
+        for level in levels.iter().filter(|level| **level != now) {
+            match knob.check_here(&context, instance, level) {
+                Ok(()) => there_and_back(&context, factor, level),
+                Err(refused) => println!("ignored, because {factor} = {level} is refused here: {}", refused.why),
+            }
+        }
     }
-    there_and_back(&context, "migration-cost", &Value::Integer(5_000_000));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use holdup_host::Scheduling;
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Applied};
 use holdup_model::{ProblemKind, Value};
+use support::kernel_files::{FEATURES, PREEMPT, in_files};
 use support::{AUTOGROUP, BOOT_ID, HUGE_PAGES, JOURNAL, MIGRATION_COST, World};
 
 fn text(t: &str) -> Value {
@@ -91,6 +92,19 @@ fn what_someone_else_changed_is_left_alone_and_told_with_the_command() {
         "migration-cost is 777 and was 500000: someone else changed it after holdup had set 5000000; to put it back: \
          echo 500000 > /sys/kernel/debug/sched/migration_cost_ns   (up to Linux 5.12: \
          /proc/sys/kernel/sched_migration_cost_ns)",
+    );
+    check(
+        "base-slice",
+        Value::Integer(3_000_000),
+        "base-slice is 777 and was 2800000: someone else changed it after holdup had set 3000000; to put it back: echo \
+         2800000 > /sys/kernel/debug/sched/base_slice_ns   (up to Linux 5.12: \
+         /proc/sys/kernel/sched_min_granularity_ns; Linux 5.13 to 6.5: /sys/kernel/debug/sched/min_granularity_ns)",
+    );
+    check(
+        "preempt",
+        text("none"),
+        "preempt is voluntary and was lazy: someone else changed it after holdup had set none; to put it back: echo \
+         lazy > /sys/kernel/debug/sched/preempt   (Linux 5.12: /sys/kernel/debug/sched_preempt)",
     );
     check(
         "huge-pages-reserved",
@@ -217,6 +231,56 @@ fn someone_else_setting_the_same_factor_ends_the_applying() {
     let refused = journal.apply(&world.context(), "migration-cost", &Value::Integer(0)).unwrap_err();
     assert!(refused.why.contains("someone else") && refused.why.contains("777"), "{refused}");
     assert_eq!(world.state("migration-cost"), "777");
+}
+
+#[test]
+fn a_value_that_this_kernel_has_not_is_refused_before_anything_is_touched() {
+    let check = |factor: &str, value: Value, expect: &str| {
+        let world = World::new();
+        world.fs.put(PREEMPT, "full (lazy) \n");
+        let mut journal = world.open().unwrap();
+        world.fs.arm(None);
+        let refused = journal.apply(&world.context(), factor, &value).unwrap_err();
+        assert!(format!("{refused:?}").contains(expect), "{refused:?}");
+        let log = world.fs.log();
+        assert!(log.iter().all(|o| o.name == "read" || o.name == "exists"), "{factor}: {log:?}");
+        assert_eq!(world.fs.get(JOURNAL), None);
+    };
+    check("preempt", text("none"), "offers only full and lazy");
+    check("sched-feature.LAST_BUDDY", Value::Bool(true), "RUN_TO_PARITY, NEXT_BUDDY");
+    check("sched-feature.HRTICK", Value::Bool(true), "use the factor hrtick");
+    check("rseq-slice-length", Value::Integer(51_000), "from 5us to 50us");
+    check("base-slice", Value::Integer(0), "from 100us to 1s");
+}
+
+#[test]
+fn a_file_that_holds_garbage_is_an_error_and_stays_as_it_is() {
+    for file in in_files() {
+        for garbage in ["", "\n", "\u{0}\u{1}", "maybe", "1 2 3", "((full))", "99999999999999999999999"] {
+            let world = World::new();
+            world.fs.put(file.path, garbage);
+            let mut journal = world.open().unwrap();
+            let refused = journal.apply(&world.context(), file.factor, &file.levels[0]).unwrap_err();
+            assert!(refused.why.contains("is not what the kernel writes there"), "{}: {refused}", file.factor);
+            assert_eq!((world.fs.get(file.path).as_deref(), world.fs.get(JOURNAL)), (Some(garbage), None));
+        }
+    }
+}
+
+#[test]
+fn two_knobs_of_one_file_leave_each_other_alone() {
+    let world = World::new();
+    let mut journal = world.open().unwrap();
+    journal.apply(&world.context(), "hrtick", &Value::Bool(true)).unwrap();
+    journal.apply(&world.context(), "sched-feature.RUN_TO_PARITY", &Value::Bool(false)).unwrap();
+    // Someone else sets a third feature meanwhile, which is theirs to keep.
+    world.host.write(FEATURES, "NEXT_BUDDY").unwrap();
+    let now = world.fs.get(FEATURES).unwrap();
+    assert_eq!(now.trim(), "PLACE_LAG NO_RUN_TO_PARITY NEXT_BUDDY WAKEUP_PREEMPTION HRTICK NO_HRTICK_DL");
+    drop(journal);
+    assert_eq!(world.recover().unwrap().left, []);
+    let now = world.fs.get(FEATURES).unwrap();
+    assert_eq!(now.trim(), "PLACE_LAG RUN_TO_PARITY NEXT_BUDDY WAKEUP_PREEMPTION NO_HRTICK NO_HRTICK_DL");
 }
 
 #[test]

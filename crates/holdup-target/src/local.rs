@@ -39,19 +39,26 @@ fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
     })
 }
 
-/// Leaves out the optional factors whose knob cannot be used here, and says why.
+/// Leaves out the optional factors whose knob cannot be used here, or not at each of their levels, and says why.
 pub(crate) fn settle(host: &Host, mut plan: Plan) -> (Plan, Vec<String>) {
     let context = KnobContext { host, postgres: None, pids: vec![std::process::id()] };
     let mut notes = Vec::new();
     plan.factors.retain(|factor| {
-        let knob = holdup_knobs::find(&factor.name).filter(|(knob, _)| factor.optional && knob.prefix().is_none());
-        match knob.map(|(knob, instance)| knob.probe(&context, instance)) {
-            Some(Availability::Unavailable { reason, .. }) => {
-                notes.push(format!("factor {} is left out: {reason}", factor.name));
-                false
-            }
-            _ => true,
+        let knob = holdup_knobs::find(&factor.name).filter(|(knob, _)| factor.optional && !knob.is_of_server());
+        let hindrance = knob.and_then(|(knob, instance)| match knob.probe(&context, instance) {
+            Availability::Unavailable { reason, .. } => Some(reason),
+            // What is no value anywhere is a mistake in the plan, and not left out but refused.
+            _ => factor
+                .levels
+                .iter()
+                .filter(|level| knob.check(instance, &level.value).is_ok())
+                .find_map(|level| Some((level, knob.check_here(&context, instance, &level.value).err()?)))
+                .map(|(level, refused)| format!("{} cannot be set: {}", level.label, refused.why)),
+        });
+        if let Some(reason) = &hindrance {
+            notes.push(format!("factor {} is left out: {reason}", factor.name));
         }
+        hindrance.is_none()
     });
     (plan, notes)
 }
@@ -72,8 +79,9 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         let Some((knob, instance)) = holdup_knobs::find(name) else { continue };
         touches.push((name.to_owned(), knob.touches(instance)));
         // A server's settings can only be asked when there is a server: `LocalSession::open` does that.
-        if knob.prefix().is_none() {
+        if !knob.is_of_server() {
             usable(&format!("factor {name}"), knob.probe(&context, instance), &mut notes)?;
+            levels(request.plan, name).try_for_each(|level| knob.check_here(&context, instance, &level.value))?;
         }
     }
     let collecting = CollectContext { host: request.host.clone(), subjects: Vec::new(), postgres: None };
@@ -120,6 +128,12 @@ fn metrics_of(plan: &Plan, used: &WorkloadUse, workload: &dyn Workload) -> Vec<(
 /// The names of all settings and factors of a plan, settings first.
 fn names(plan: &Plan) -> impl Iterator<Item = &str> {
     plan.settings.iter().map(|(name, _)| name.as_str()).chain(plan.factors.iter().map(|f| f.name.as_str()))
+}
+
+/// Every level that a plan gives to a name.
+fn levels<'a>(plan: &'a Plan, name: &'a str) -> impl Iterator<Item = &'a Level> {
+    let fixed = plan.settings.iter().filter(move |(setting, _)| setting == name).map(|(_, level)| level);
+    fixed.chain(plan.factors.iter().filter(move |factor| factor.name == name).flat_map(|factor| &factor.levels))
 }
 
 fn usable(what: &str, availability: Availability, notes: &mut Vec<String>) -> Result<(), Problem> {
@@ -231,7 +245,7 @@ impl<'a> LocalSession<'a> {
         let Some(server) = self.groups[index].prepared.postgres() else { return Ok(()) };
         let context = KnobContext { host: self.request.host, postgres: Some(server), pids: Vec::new() };
         for name in names(self.request.plan) {
-            if let Some((knob, instance)) = holdup_knobs::find(name).filter(|(knob, _)| knob.prefix().is_some()) {
+            if let Some((knob, instance)) = holdup_knobs::find(name).filter(|(knob, _)| knob.is_of_server()) {
                 if own_factor(&self.groups[index], name) {
                     continue;
                 }
@@ -247,7 +261,7 @@ impl<'a> LocalSession<'a> {
         for (name, level) in levels {
             let Some((knob, _)) = holdup_knobs::find(name) else { continue };
             let server = group.and_then(|g| g.prepared.postgres());
-            if group.is_some_and(|g| own_factor(g, name)) || (knob.prefix().is_some() && server.is_none()) {
+            if group.is_some_and(|g| own_factor(g, name)) || (knob.is_of_server() && server.is_none()) {
                 continue;
             }
             // Asked anew for each level: a setting before this one may have restarted the server.
@@ -374,7 +388,7 @@ fn own_factor(group: &Group, name: &str) -> bool {
 
 /// The fixed settings, either those of servers or those of the host.
 fn settings(plan: &Plan, of_server: bool) -> BTreeMap<String, Level> {
-    let is_server = |name: &str| holdup_knobs::find(name).is_some_and(|(knob, _)| knob.prefix().is_some());
+    let is_server = |name: &str| holdup_knobs::find(name).is_some_and(|(knob, _)| knob.is_of_server());
     plan.settings.iter().filter(|(name, _)| is_server(name) == of_server).cloned().collect()
 }
 

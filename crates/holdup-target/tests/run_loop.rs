@@ -1,13 +1,15 @@
 //! The run loop over real programs: order, repeats, budget, cancelling, what is kept.
 
 use holdup_host::Host;
+use holdup_host::fake::MemoryFs;
+use holdup_knobs::KnobContext;
 use holdup_model::bundle::Ending;
 use holdup_model::plan::{Extract, Layout, MetricChoice, StopRule};
 use holdup_model::{
     Arm, Design, Direction, Event, Factor, Level, Machine, Observer, Parameters, Plan, Schedule, Trial, TrialSpec,
     TrialStatus, WorkloadUse,
 };
-use holdup_target::{RunOutcome, RunRequest};
+use holdup_target::{RunOutcome, RunRequest, SessionRequest};
 use holdup_workloads::{Cancel, PostgresOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -248,37 +250,73 @@ fn a_trial_whose_environment_moved_is_void() {
 
 #[test]
 fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
-    let (mut plan, schedule) = plan(&["echo x=1"]);
-    plan.settings.push(("migration-cost".to_owned(), Level::plain(5_000_000_i64)));
-    let host = Host::real();
-    if host.may_write("/sys/kernel/debug/sched/migration_cost_ns").is_ok()
-        || host.may_write("/proc/sys/kernel/sched_migration_cost_ns").is_ok()
+    // The second is a family, and one of the host and not of a server.
+    for (factor, level) in
+        [("migration-cost", Level::plain(5_000_000_i64)), ("sched-feature.NEXT_BUDDY", Level::plain(true))]
     {
-        eprintln!("ignored, because the migration cost can be set here");
-        return;
+        let (mut plan, schedule) = plan(&["echo x=1"]);
+        plan.settings.push((factor.to_owned(), level));
+        let host = Host::real();
+        let (knob, instance) = holdup_knobs::find(factor).expect("a knob");
+        if knob.probe(&KnobContext { host: &host, postgres: None, pids: Vec::new() }, instance).is_usable() {
+            eprintln!("ignored, because {factor} can be set here");
+            continue;
+        }
+        let place = Place::new();
+        let out = place.out();
+        let problem = holdup_target::run(
+            &RunRequest {
+                host: &host,
+                plan: &plan,
+                plan_source: "",
+                schedule: &schedule,
+                machine: Machine { cpus: 2, memory_bytes: 1 << 30 },
+                out: &out,
+                command: Vec::new(),
+                notes: Vec::new(),
+                postgres: PostgresOptions::default(),
+                workdir: place.folder.path().to_owned(),
+                wait: Duration::ZERO,
+                cancel: Cancel::default(),
+                is_decided: &|_| false,
+            },
+            &mut holdup_model::progress::Silent,
+        )
+        .expect_err("it cannot be had here");
+        assert_eq!(problem.kind.exit_code(), 3);
+        assert!(problem.what.contains(factor), "{problem}");
+        assert!(!out.exists(), "no bundle");
     }
+}
+
+#[test]
+fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_out() {
+    let host = MemoryFs::of(&[("/sys/kernel/debug/sched/preempt", "full (lazy) \n")]).host();
+    let target = &holdup_target::targets::ALL[0];
+    let (mut plan, schedule) = plan(&["echo x=1"]);
+    let levels = ["lazy", "none"].map(Level::plain).to_vec();
+    let factor =
+        |optional| Factor { name: "preempt".to_owned(), levels: levels.clone(), workloads: Vec::new(), optional };
+    plan.factors = vec![factor(true)];
+    let (without, notes) = target.settle(&host, plan.clone());
+    assert!(without.factors.is_empty());
+    assert_eq!(
+        notes,
+        ["factor preempt is left out: none cannot be set: this kernel offers only full and lazy"].map(str::to_owned)
+    );
+    plan.factors = vec![factor(false)];
+    let (plan, notes) = target.settle(&host, plan);
+    assert_eq!((plan.factors.len(), notes.len()), (1, 0));
+    let postgres = PostgresOptions::default();
     let place = Place::new();
-    let out = place.out();
-    let problem = holdup_target::run(
-        &RunRequest {
-            host: &host,
-            plan: &plan,
-            plan_source: "",
-            schedule: &schedule,
-            machine: Machine { cpus: 2, memory_bytes: 1 << 30 },
-            out: &out,
-            command: Vec::new(),
-            notes: Vec::new(),
-            postgres: PostgresOptions::default(),
-            workdir: place.folder.path().to_owned(),
-            wait: Duration::ZERO,
-            cancel: Cancel::default(),
-            is_decided: &|_| false,
-        },
-        &mut holdup_model::progress::Silent,
-    )
-    .expect_err("it cannot be had here");
-    assert_eq!(problem.kind.exit_code(), 3);
-    assert!(problem.what.contains("migration-cost"), "{problem}");
-    assert!(!out.exists(), "no bundle");
+    let request = SessionRequest {
+        host: &host,
+        plan: &plan,
+        schedule: &schedule,
+        postgres: &postgres,
+        workdir: place.folder.path().to_owned(),
+        cancel: Cancel::default(),
+    };
+    let Err(refused) = target.ready(&request) else { panic!("this kernel has no none") };
+    assert_eq!((refused.kind.exit_code(), refused.what.as_str()), (2, "factor preempt = none"));
 }

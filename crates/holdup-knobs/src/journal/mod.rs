@@ -62,7 +62,7 @@ impl Journal {
     pub fn apply(&mut self, context: &KnobContext<'_>, factor: &str, value: &Value) -> Result<Applied, Problem> {
         let (knob, instance) = crate::find(factor)
             .ok_or_else(|| Problem::usage(format!("factor {factor}"), "there is no knob of that name"))?;
-        knob.check(instance, value)?;
+        knob.check_here(context, instance, value)?;
         let found = knob.read(context, instance)?;
         if knob.same_here(context, instance, value, &found) {
             return Ok(Applied::Unchanged { value: found });

@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "test code")]
 
+pub mod kernel_files;
+
 use holdup_host::fake::MemoryFs;
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_host::{Host, Scheduling};
@@ -18,17 +20,26 @@ pub const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 pub const MIGRATION_COST: &str = "/sys/kernel/debug/sched/migration_cost_ns";
 pub const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
+/// Factors of which each pair is swept: one for each way to change something. The others differ in path and text only.
+const PAIRED: &[&str] =
+    &["migration-cost", "huge-pages-reserved", "sched-policy", "postgres.work_mem", "postgres.shared_buffers"];
+
+/// Whether a sweep goes over this pair: those of `PAIRED`, and any two that share a file.
+pub fn is_swept_pair(one: &str, other: &str) -> bool {
+    let is_paired = PAIRED.contains(&one) && PAIRED.contains(&other);
+    one != other && (is_paired || kernel_files::share_a_file(one, other))
+}
+
 /// The factors of the sweeps, each with two levels.
 pub fn factors() -> Vec<(&'static str, [Value; 2])> {
     let text = |t: &str| Value::Text(t.to_owned());
-    vec![
-        ("autogroup", [Value::Bool(false), Value::Bool(false)]),
-        ("migration-cost", [Value::Integer(5_000_000), Value::Integer(0)]),
-        ("huge-pages-reserved", [Value::Integer(6), Value::Integer(3)]),
+    let mut all: Vec<_> = kernel_files::in_files().into_iter().map(|f| (f.factor, f.levels)).collect();
+    all.extend([
         ("sched-policy", [text("batch"), text("nice:5")]),
         ("postgres.work_mem", [text("64MB"), text("8192kB")]),
         ("postgres.shared_buffers", [text("16384"), text("1GB")]),
-    ]
+    ]);
+    all
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -197,12 +208,10 @@ impl World {
     pub fn new() -> Self {
         let fs = MemoryFs::of(&[
             (BOOT_ID, "boot-1\n"),
-            (AUTOGROUP, "1\n"),
-            (MIGRATION_COST, "500000\n"),
-            (HUGE_PAGES, "1\n"),
             ("/proc/meminfo", "MemAvailable: 1000000 kB\nHugepagesize: 2048 kB\n"),
             ("/proc/mounts", "debugfs /sys/kernel/debug debugfs rw 0 0\n"),
         ]);
+        kernel_files::put(&fs);
         fs.put_process(1, 0, 1, Scheduling::other(0));
         fs.put_process(10, 1, 100, Scheduling::other(0));
         fs.put_process(11, 10, 101, Scheduling::other(3));
@@ -229,11 +238,10 @@ impl World {
 
     /// Everything that a factor acts on, as it is.
     pub fn state(&self, factor: &str) -> String {
-        let file = |path: &str| self.fs.get(path).unwrap_or_default().trim().to_owned();
+        if let Some(state) = kernel_files::state(&self.fs, factor) {
+            return state;
+        }
         match factor {
-            "autogroup" => file(AUTOGROUP),
-            "migration-cost" => file(MIGRATION_COST),
-            "huge-pages-reserved" => file(HUGE_PAGES),
             "sched-policy" => format!("{:?}", [10, 15, 11, 12].map(|tid| self.fs.task(tid))),
             _ => {
                 let name = factor.strip_prefix("postgres.").unwrap();
@@ -244,16 +252,10 @@ impl World {
 
     /// What someone else does to a factor; gives the value as a report should name it.
     pub fn foreign(&self, factor: &str) -> &'static str {
+        if let Some(named) = kernel_files::foreign(&self.fs, factor) {
+            return named;
+        }
         match factor {
-            "autogroup" => "",
-            "migration-cost" => {
-                self.fs.put(MIGRATION_COST, "777\n");
-                "777"
-            }
-            "huge-pages-reserved" => {
-                self.fs.put(HUGE_PAGES, "99\n");
-                "99"
-            }
             "sched-policy" => {
                 self.fs.put_task(11, Scheduling::other(9));
                 "nice:9"
