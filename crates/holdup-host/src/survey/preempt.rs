@@ -8,7 +8,9 @@ use super::kernel::{Ground, asked_for};
 use crate::Host;
 use holdup_model::survey::{KernelVersion, Known, Model, Preemption, Witness};
 
-pub(crate) const DEBUGFS: &str = "/sys/kernel/debug/sched/preempt";
+const DEBUGFS: &str = "/sys/kernel/debug/sched/preempt";
+/// Where it was in 5.12.
+const DEBUGFS_5_12: &str = "/sys/kernel/debug/sched_preempt";
 const LOG: &str = "the kernel's log";
 const REALTIME: &str = "/sys/kernel/realtime";
 const VERSION: &str = "/proc/version";
@@ -22,8 +24,9 @@ const SINCE_7_0: &[Model] = &[Model::Full, Model::Lazy];
 /// The model in force, with all that was asked.
 pub(crate) fn preemption(host: &Host, ground: &Ground) -> Preemption {
     let asked = ground.command_line.get().and_then(|line| asked_for(line, "preempt")).map(str::to_owned);
-    let debugfs = host.read_value(DEBUGFS).map_err(|e| e.message);
-    let choices = choices(ground, debugfs.as_deref().ok());
+    let path = if host.exists(DEBUGFS_5_12) { DEBUGFS_5_12 } else { DEBUGFS };
+    let debugfs = super::one_line(host, path);
+    let choices = choices(ground, &debugfs);
     let mut witnesses = vec![in_debugfs(&debugfs), in_log(host)];
     if let Some(realtime) = realtime(host) {
         witnesses.insert(0, realtime);
@@ -87,12 +90,12 @@ fn realtime(host: &Host) -> Option<Witness> {
 }
 
 /// The word in parentheses: the square brackets of other files would be something else.
-fn in_debugfs(text: &Result<String, String>) -> Witness {
-    match text {
-        Err(why) => witness(DEBUGFS, &[], why.as_str()),
-        Ok(text) => match crate::facts::chosen(text, '(', ')').and_then(Model::of_word) {
-            Some(model) => witness(DEBUGFS, &[model], text.as_str()),
-            None => witness(DEBUGFS, &[], format!("no model of `{}` is in parentheses", super::shown(text))),
+fn in_debugfs(text: &Known<String>) -> Witness {
+    match text.get() {
+        None => witness(&text.source, &[], text.why_unknown.clone().unwrap_or_default()),
+        Some(words) => match crate::facts::chosen(words, '(', ')').and_then(Model::of_word) {
+            Some(model) => witness(&text.source, &[model], super::shown(words)),
+            None => witness(&text.source, &[], format!("no model of `{}` is in parentheses", super::shown(words))),
         },
     }
 }
@@ -161,12 +164,12 @@ fn why_refused(word: &str, choices: &Known<Vec<Model>>, ground: &Ground) -> Opti
 }
 
 /// The models that can be set at boot or run time; one where it is fixed.
-fn choices(ground: &Ground, debugfs: Option<&str>) -> Known<Vec<Model>> {
-    if let Some(text) = debugfs {
+fn choices(ground: &Ground, debugfs: &Known<String>) -> Known<Vec<Model>> {
+    if let Some(text) = debugfs.get() {
         let words = text.split_ascii_whitespace().map(|w| w.trim_matches(['(', ')']));
         let models: Vec<Model> = words.filter_map(Model::of_word).collect();
         if !models.is_empty() {
-            return Known::found(models, DEBUGFS);
+            return Known::found(models, debugfs.source.clone());
         }
     }
     let config = match &ground.config {

@@ -149,7 +149,10 @@ pub(crate) fn settings(host: &Host, ground: &Ground) -> Vec<Setting> {
             folklore: folklore.map(str::to_owned),
         });
     }
-    all.push(hrtick(host, ground));
+    let features = features(host, ground);
+    all.push(hrtick(ground, &features));
+    all.push(switched_features(features));
+    all.push(numa_balancing(host, ground));
     all
 }
 
@@ -218,11 +221,16 @@ fn autogroup(host: &Host, ground: &Ground) -> Setting {
     Setting { name: "autogroup".to_owned(), unit: None, value, default, folklore }
 }
 
-/// The feature HRTICK: slices that end by a timer of their own instead of at the tick.
-fn hrtick(host: &Host, ground: &Ground) -> Setting {
-    let old = "/sys/kernel/debug/sched_features".to_owned();
-    let path = if host.exists(&old) { old } else { format!("{DEBUG}/features") };
-    let value = super::one_line(host, &path).and_then(|text| {
+/// The words of the scheduler's features.
+fn features(host: &Host, ground: &Ground) -> Known<String> {
+    const UP_TO_5_12: &str = "/sys/kernel/debug/sched_features";
+    let path = if host.exists(UP_TO_5_12) { UP_TO_5_12.to_owned() } else { format!("{DEBUG}/features") };
+    super::one_line(host, &path).but(how_to_read(&path, ground))
+}
+
+/// Slices that end by a timer of their own instead of at the tick.
+fn hrtick(ground: &Ground, features: &Known<String>) -> Setting {
+    let value = features.clone().and_then(|text| {
         let has = |name: &str| text.split_ascii_whitespace().any(|word| word == name);
         match (has("HRTICK"), has("NO_HRTICK")) {
             (true, false) => Ok("on".to_owned()),
@@ -230,7 +238,6 @@ fn hrtick(host: &Host, ground: &Ground) -> Setting {
             _ => Err("HRTICK is not among its words".to_owned()),
         }
     });
-    let value = value.but(how_to_read(&path, ground));
     // Since 7.1 it is on where HRTIMER_REARM_DEFERRED is (kernel/sched/features.h, v7.1).
     let default = match ground.version.value().filter(|v| v.is_read()) {
         Some(version) if version < KernelVersion::new(7, 1) => Some(false),
@@ -238,11 +245,36 @@ fn hrtick(host: &Host, ground: &Ground) -> Setting {
         None => None,
     };
     let word = |on: bool| if on { "on" } else { "off" };
-    Setting {
-        name: "hrtick".to_owned(),
-        unit: None,
-        value,
-        default: default.map(|on| word(on).to_owned()),
-        folklore: None,
-    }
+    let default = default.map(|on| word(on).to_owned());
+    Setting { name: "hrtick".to_owned(), unit: None, value, default, folklore: None }
+}
+
+/// The features of EEVDF that advice tells to switch off, where they are off.
+fn switched_features(features: Known<String>) -> Setting {
+    const TOLD: [&str; 4] = ["PLACE_LAG", "RUN_TO_PARITY", "WAKEUP_PREEMPTION", "DELAY_DEQUEUE"];
+    let value = features.map(|text| {
+        let is_off = |name: &&str| text.split_ascii_whitespace().any(|word| word.strip_prefix("NO_") == Some(name));
+        let off: Vec<String> = TOLD.iter().filter(|name| is_off(name)).map(|name| format!("NO_{name}")).collect();
+        if off.is_empty() { "none".to_owned() } else { off.join(" ") }
+    });
+    let folklore = value.get().filter(|words| words.contains("PLACE_LAG") || words.contains("PARITY")).map(|_| {
+        "NO_PLACE_LAG with NO_RUN_TO_PARITY is advice of 2024 for MySQL on EEVDF: one lab won back a part of what it \
+         had lost, another saw +6 %, and by mid 2025 the first saw it make things worse"
+            .to_owned()
+    });
+    let default = Some("none".to_owned());
+    Setting { name: "features switched off".to_owned(), unit: None, value, default, folklore }
+}
+
+/// Pages that follow their tasks between NUMA nodes (`mm/mempolicy.c:check_numabalancing_enable`, v6.18).
+fn numa_balancing(host: &Host, ground: &Ground) -> Setting {
+    const PATH: &str = "/proc/sys/kernel/numa_balancing";
+    let nodes = host.read_value("/sys/devices/system/node/online").ok().and_then(|list| cpu_list(&list));
+    let by_build = ground.option("CONFIG_NUMA_BALANCING_DEFAULT_ENABLED").value();
+    let default = match (by_build, nodes) {
+        (Some(on), Some(nodes)) => Some(if on && nodes.len() > 1 { "1" } else { "0" }.to_owned()),
+        _ => None,
+    };
+    let value = super::one_line(host, PATH);
+    Setting { name: "numa-balancing".to_owned(), unit: None, value, default, folklore: None }
 }
