@@ -62,6 +62,26 @@ impl RealFs {
         RealFs { root: root.into() }
     }
 
+    /// What a captured tree says of a file that was there and could not be read: a line of its file `unreadable`, the
+    /// path, a tab and the system's words.
+    fn as_captured(&self, path: &Path, error: io::Error) -> io::Error {
+        if error.kind() != io::ErrorKind::NotFound || self.is_live() {
+            return error;
+        }
+        let listed = fs::read_to_string(self.root.join("unreadable")).unwrap_or_default();
+        let reason = listed.lines().filter_map(|line| line.split_once('\t')).find(|(name, _)| Path::new(name) == path);
+        match reason.map(|(_, reason)| reason.to_ascii_lowercase()).as_deref() {
+            None => error,
+            Some("operation not permitted") => io::Error::from_raw_os_error(libc::EPERM),
+            Some("permission denied") => io::Error::from_raw_os_error(libc::EACCES),
+            Some(words) => io::Error::other(words.to_owned()),
+        }
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        File::open(self.below(path)).map_err(|error| self.as_captured(path, error))
+    }
+
     fn below(&self, path: &Path) -> PathBuf {
         let mut whole = self.root.clone();
         for part in path.components() {
@@ -82,7 +102,7 @@ const LONGEST_FILE: u64 = 64 * 1024 * 1024;
 impl HostFs for RealFs {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(self.below(path))?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
+        self.open(path)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -98,7 +118,7 @@ impl HostFs for RealFs {
 
     fn read_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(self.below(path))?.take(longest as u64).read_to_end(&mut bytes)?;
+        self.open(path)?.take(longest as u64).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 

@@ -116,15 +116,22 @@ fn logged(line: &str) -> Option<Model> {
     if let Some((_, rest)) = line.split_once("Dynamic Preempt: ") {
         return Model::of_word(rest.trim());
     }
-    // The head of a stack dump (`preempt_model_str`, 6.15 and later): `PREEMPT(lazy)`, `PREEMPT_{RT,(full)}`.
-    if !line.contains("PID: ") {
-        return None;
+    // The head of a stack dump, behind the number of the build (`preempt_model_str`, 6.15 and later).
+    let (_, head) = line.split_once(" PID: ")?;
+    let word = head.split_ascii_whitespace().skip_while(|word| !is_build_number(word)).nth(1)?;
+    match word {
+        "NONE" => Some(Model::None),
+        "VOLUNTARY" => Some(Model::Voluntary),
+        "PREEMPT" => Some(Model::Full),
+        "PREEMPTLAZY" => Some(Model::Lazy),
+        _ if word.starts_with("PREEMPT_RT") || word.starts_with("PREEMPT_{RT") => Some(Model::Rt),
+        _ => Model::of_word(word.strip_prefix("PREEMPT(")?.strip_suffix(')')?),
     }
-    if line.contains(" PREEMPT_RT") || line.contains(" PREEMPT_{RT") {
-        return Some(Model::Rt);
-    }
-    let (_, rest) = line.split_once(" PREEMPT(")?;
-    Model::of_word(rest.split(')').next()?)
+}
+
+/// `#1`
+fn is_build_number(word: &str) -> bool {
+    word.strip_prefix('#').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// What was asked for on the command line, if this kernel heeds it.

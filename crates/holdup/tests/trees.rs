@@ -1,0 +1,92 @@
+//! `holdup check --root` over captured systems: the model that each was in, and what the cases come to.
+
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn trees() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../holdup-host/tests/trees");
+    let mut trees: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    trees.sort();
+    trees
+}
+
+/// The exit code and the document.
+fn check(tree: &Path) -> (i32, Value) {
+    let out =
+        Command::new(env!("CARGO_BIN_EXE_holdup")).args(["check", "--json", "--root"]).arg(tree).output().unwrap();
+    let document = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{}: {e}: {out:?}", tree.display()));
+    (out.status.code().unwrap(), document)
+}
+
+fn name(tree: &Path) -> String {
+    tree.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// What `about.toml` says was the model on that very boot.
+fn captured_model(tree: &Path) -> Option<String> {
+    let about = std::fs::read_to_string(tree.join("about.toml")).ok()?;
+    about.lines().find_map(|line| line.strip_prefix("preempt = \"")?.strip_suffix('"').map(str::to_owned))
+}
+
+#[test]
+fn the_model_is_the_one_that_each_system_was_in_or_it_is_not_known() {
+    let mut known = 0;
+    for tree in trees() {
+        let Some(truth) = captured_model(&tree) else { continue };
+        let (_, document) = check(&tree);
+        match &document["survey"]["preempt"]["model"]["value"] {
+            Value::Null => {}
+            found => {
+                assert_eq!(found, &Value::from(truth), "{}: {document:#}", name(&tree));
+                known += 1;
+            }
+        }
+    }
+    assert!(known >= 24, "only {known} models were found");
+}
+
+/// One line for each system: what was found and what it rests on.
+#[test]
+fn verdicts_of_captured_systems() {
+    let mut table = String::new();
+    for tree in trees() {
+        let (code, document) = check(&tree);
+        let preempt = &document["survey"]["preempt"];
+        let model = preempt["model"]["value"].as_str().unwrap_or("unknown");
+        let source = if model == "unknown" { "" } else { preempt["model"]["source"].as_str().unwrap() };
+        writeln!(table, "{}: {model} ({source}), exit {code}", name(&tree)).unwrap();
+        for key in ["refused", "disagreement"] {
+            if let Some(text) = preempt[key].as_str() {
+                writeln!(table, "  {key}: {text}").unwrap();
+            }
+        }
+        for finding in document["findings"].as_array().unwrap() {
+            let exposure = finding["exposure"].as_str().unwrap();
+            writeln!(table, "  {exposure:11} {}: {}", finding["case"].as_str().unwrap(), finding["reasons"][0])
+                .unwrap();
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// Every setting that could be read of a booted system is at the default that holdup knows for it, or the start of
+/// that system changed it.
+#[test]
+fn defaults_are_those_of_real_kernels() {
+    let mut seen = 0;
+    for tree in trees().iter().filter(|t| name(t).starts_with("debian-")) {
+        let (_, document) = check(tree);
+        for setting in document["survey"]["settings"].as_array().unwrap() {
+            if let (Some(value), Some(default)) = (setting["value"]["value"].as_str(), setting["default"].as_str()) {
+                assert_eq!(value, default, "{}: {}", name(tree), setting["name"]);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} settings were read");
+}
