@@ -2,7 +2,7 @@
 
 use holdup_host::fake::MemoryFs;
 use holdup_model::Value;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use super::{AUTOGROUP, HUGE_PAGES, MIGRATION_COST};
 
@@ -23,8 +23,13 @@ pub struct InFile {
     pub foreign: Option<(&'static str, &'static str)>,
 }
 
-/// Every factor that is one file of the kernel.
-pub fn in_files() -> Vec<InFile> {
+/// Every factor that is one file of the kernel. Made once: the sweeps ask for it at every step.
+pub fn in_files() -> &'static [InFile] {
+    static TABLE: LazyLock<Vec<InFile>> = LazyLock::new(table);
+    &TABLE
+}
+
+fn table() -> Vec<InFile> {
     let number = |factor, path, content, levels: [i64; 2]| InFile {
         factor,
         path,
@@ -76,13 +81,13 @@ pub(super) fn share_a_file(one: &str, other: &str) -> bool {
 
 /// What is in force of a factor; `None` for one of another kind.
 pub(super) fn state(fs: &MemoryFs, factor: &str) -> Option<String> {
-    let file = in_files().into_iter().find(|f| f.factor == factor)?;
+    let file = in_files().iter().find(|f| f.factor == factor)?;
     Some(shown(factor, &fs.get(file.path).unwrap_or_default()))
 }
 
 /// What someone else does to a factor; gives the value as a report should name it.
 pub(super) fn foreign(fs: &MemoryFs, factor: &str) -> Option<&'static str> {
-    let file = in_files().into_iter().find(|f| f.factor == factor)?;
+    let file = in_files().iter().find(|f| f.factor == factor)?;
     let Some((content, named)) = file.foreign else { return Some("") };
     fs.put(file.path, content);
     Some(named)

@@ -33,7 +33,7 @@ pub fn is_swept_pair(one: &str, other: &str) -> bool {
 /// The factors of the sweeps, each with two levels.
 pub fn factors() -> Vec<(&'static str, [Value; 2])> {
     let text = |t: &str| Value::Text(t.to_owned());
-    let mut all: Vec<_> = kernel_files::in_files().into_iter().map(|f| (f.factor, f.levels)).collect();
+    let mut all: Vec<_> = kernel_files::in_files().iter().map(|f| (f.factor, f.levels.clone())).collect();
     all.extend([
         ("sched-policy", [text("batch"), text("nice:5")]),
         ("postgres.work_mem", [text("64MB"), text("8192kB")]),
