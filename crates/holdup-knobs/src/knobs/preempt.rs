@@ -92,7 +92,7 @@ impl Knob for Preempt {
         if offered.contains(&wanted) {
             return Ok(());
         }
-        Err(Problem::usage(
+        Err(Problem::host(
             format!("factor preempt = {wanted}"),
             format!("this kernel offers only {}", offered.join(" and ")),
         )
