@@ -1,7 +1,6 @@
 //! Values that shall be in force, and where on a host each of them lives.
 
 use crate::plan::Level;
-use crate::value::Value;
 use serde::{Deserialize, Serialize};
 
 /// Values of knobs that belong together: what `holdup apply` puts in force.
@@ -90,8 +89,8 @@ pub struct ProfileLine {
     pub knob: String,
     /// The value as the profile has it.
     pub wanted: String,
-    /// What is in force, before it was changed; absent when it cannot be read.
-    pub found: Option<Value>,
+    /// What is in force, or was until it was changed, with its unit; absent when it cannot be read.
+    pub found: Option<String>,
     /// How it stands.
     pub state: ProfileState,
     /// What is to be said: why it is unavailable, what is lost.

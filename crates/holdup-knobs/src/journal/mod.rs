@@ -173,7 +173,11 @@ impl Journal {
                     format!("factor {}", entry.factor),
                     format!("someone else changed it{wrote}: {found} is in force"),
                 )
-                .hint("two that set the same knob cannot both measure; end the other one"));
+                .hint(if self.applied.is_empty() {
+                    "two that set the same knob cannot both measure; end the other one"
+                } else {
+                    "`holdup restore` puts the rest back and tells what is left; `holdup restore --forget` then lets go of it"
+                }));
             }
             touched.push(index);
         }

@@ -10,7 +10,7 @@ use super::{Applied, Change, Failed, Journal, Pending, read_back};
 use crate::{Knob, KnobContext, Standing};
 use holdup_host::Host;
 use holdup_model::profile::{ProfileLine, ProfileState, Setting};
-use holdup_model::{Availability, Problem, ProblemKind, Profile, Value};
+use holdup_model::{Availability, ParameterKind, Problem, ProblemKind, Profile, Value};
 
 /// The journal of the profiles of a host.
 pub struct ProfileJournal {
@@ -76,6 +76,7 @@ impl ProfileJournal {
             applied_unix_ns: self.journal.opened_unix_ns,
             boot_id: self.journal.boot_id.clone(),
         });
+        self.look_ahead(context, profile, &lines)?;
         let mut steps = Vec::new();
         for (setting, line) in profile.settings.iter().zip(&mut lines) {
             if line.state == ProfileState::LeftOut {
@@ -83,9 +84,8 @@ impl ProfileJournal {
             }
             match self.step(context, setting) {
                 Ok(None) => line.state = ProfileState::InForce,
-                Ok(Some((step, from))) => {
+                Ok(Some(step)) => {
                     line.state = ProfileState::Applied;
-                    line.found = Some(from);
                     steps.push(step);
                 }
                 Err((step, problem)) => {
@@ -106,13 +106,31 @@ impl ProfileJournal {
         }
     }
 
+    /// Finds what someone else changed before anything is touched.
+    fn look_ahead(
+        &mut self,
+        context: &KnobContext<'_>,
+        profile: &Profile,
+        lines: &[ProfileLine],
+    ) -> Result<(), Problem> {
+        for (setting, line) in profile.settings.iter().zip(lines) {
+            if line.state == ProfileState::WouldChange {
+                let (knob, instance) = knob_of(setting)?;
+                self.strike_out_restored(context, knob, instance, setting)?;
+                let server = server_of(context, knob);
+                self.journal.touched(knob, &setting.knob, instance, context, server.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts one value in force; `None` when it is already. With an error, the step if something was written.
     #[allow(clippy::type_complexity, reason = "one caller, which takes it apart at once")]
     fn step<'a>(
         &mut self,
         context: &KnobContext<'_>,
         setting: &'a Setting,
-    ) -> Result<Option<(Step<'a>, Value)>, (Option<Step<'a>>, Problem)> {
+    ) -> Result<Option<Step<'a>>, (Option<Step<'a>>, Problem)> {
         let (knob, instance) = knob_of(setting).map_err(|p| (None, p))?;
         self.strike_out_restored(context, knob, instance, setting).map_err(|p| (None, p))?;
         let found = knob.read(context, instance).map_err(|p| (None, p))?;
@@ -126,8 +144,8 @@ impl ProfileJournal {
         let before = self.journal.entries.clone();
         match self.journal.change(context, &setting.knob, &setting.level.value) {
             Ok(Change { applied: Applied::Unchanged { .. }, .. }) => Ok(None),
-            Ok(Change { applied: Applied::Changed { from, .. }, changed }) => {
-                Ok(Some((Step { setting, before, changed, previous }, from)))
+            Ok(Change { applied: Applied::Changed { .. }, changed }) => {
+                Ok(Some(Step { setting, before, changed, previous }))
             }
             Err(Failed::Untouched(problem)) => Err((None, problem)),
             Err(Failed::Written { changed, problem }) => {
@@ -264,7 +282,7 @@ pub fn survey(context: &KnobContext<'_>, profile: &Profile) -> Result<Vec<Profil
                 Ok(found) => {
                     let is_in_force = knob.same_here(context, instance, &setting.level.value, &found);
                     line.state = if is_in_force { ProfileState::InForce } else { ProfileState::WouldChange };
-                    line.found = Some(found);
+                    line.found = Some(shown(knob, &found));
                 }
             }
             Ok(line)
@@ -304,7 +322,7 @@ pub fn verify(context: &KnobContext<'_>, settings: &[Setting]) -> Result<Vec<Pro
                 Ok(found) => {
                     let is_in_force = knob.same_here(context, instance, &setting.level.value, &found);
                     line.state = if is_in_force { ProfileState::InForce } else { ProfileState::Differs };
-                    line.found = Some(found);
+                    line.found = Some(shown(knob, &found));
                 }
                 Err(problem) => {
                     line.state = unavailable(setting);
@@ -330,6 +348,19 @@ fn line(knob: &dyn Knob, instance: &str, setting: &Setting) -> ProfileLine {
         remedy: None,
         touches: knob.touches(instance),
     }
+}
+
+/// A value with its unit.
+fn shown(knob: &dyn Knob, value: &Value) -> String {
+    let (Value::Integer(amount), kind) = (value, knob.values()) else { return value.to_string() };
+    let units: &[(i64, &str)] = match kind {
+        ParameterKind::Duration => &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")],
+        ParameterKind::Size => &[(1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"), (1, "B")],
+        _ => return amount.to_string(),
+    };
+    // Zero divides by all and is best told in the smallest unit, which the kernel counts in.
+    let unit = units.iter().find(|(size, _)| *amount != 0 && amount % size == 0).or(units.last());
+    unit.map_or_else(|| amount.to_string(), |(size, name)| format!("{}{name}", amount / size))
 }
 
 fn unavailable(setting: &Setting) -> ProfileState {

@@ -3,6 +3,7 @@
 use crate::refused::{garbled, is_locked_down, write_refused, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
 
@@ -72,6 +73,11 @@ impl Knob for MigrationCost {
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
         format!("echo {saved} > {DEBUG}   (up to Linux 5.12: {SYSCTL})")
+    }
+
+    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+        let file = |ns: u32| Place::File { path: DEBUG.to_owned(), value: ns.to_string() };
+        nanoseconds(value).map(file).into_iter().collect()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::guc::{self, Kind};
 use crate::refused::wrong;
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -171,6 +172,10 @@ impl Knob for PostgresSetting {
             }
             None => format!("ALTER SYSTEM RESET {name}; SELECT pg_reload_conf();"),
         }
+    }
+
+    fn places(&self, instance: &str, value: &Value) -> Vec<Place> {
+        vec![Place::Postgres { name: instance.to_owned(), value: value.to_string() }]
     }
 
     fn outlives_boot(&self) -> bool {
