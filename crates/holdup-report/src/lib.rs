@@ -10,6 +10,7 @@ pub mod formats;
 mod history;
 mod matrix;
 mod page;
+pub mod profile;
 mod series;
 mod tables;
 mod text;

@@ -54,5 +54,6 @@ pub fn schemas() -> &'static [(&'static str, &'static str)] {
         ("holdup.history/1", include_str!("../../schemas/history-1.json")),
         ("holdup.list/1", include_str!("../../schemas/list-1.json")),
         ("holdup.verify/1", include_str!("../../schemas/verify-1.json")),
+        ("holdup.profile/1", include_str!("../../schemas/profile-1.json")),
     ]
 }

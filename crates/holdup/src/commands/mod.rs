@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod apply;
 mod compare;
 mod export;
 mod list;
@@ -21,6 +22,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("report", m)) => report::run(m),
         Some(("list", m)) => list::run(m),
         Some(("export", m)) => export::run(m),
+        Some(("apply", m)) => apply::run(m),
         Some(("verify", m)) => verify::run(m),
         Some(("restore", m)) => restore::run(m),
         _ => anyhow::bail!("clap let an unknown command through"),
