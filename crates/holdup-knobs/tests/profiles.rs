@@ -131,10 +131,13 @@ fn what_someone_else_changed_is_left_alone_and_told() {
         apply(&world, &a).unwrap();
         let found = world.foreign(factor);
         let theirs = state(&world);
-        let refused = apply(&world, &b).unwrap_err();
-        assert!(refused.why.contains("someone else changed it") && refused.kind == ProblemKind::Host, "{refused}");
-        assert!(refused.hint.is_some_and(|hint| hint.contains("holdup restore")));
-        assert_eq!(state(&world), theirs, "{factor}: nothing was touched");
+        // A policy that someone else gave to one of several tasks is still holdup's for the others.
+        if factor != "sched-policy" {
+            let refused = apply(&world, &b).unwrap_err();
+            assert!(refused.why.contains("someone else changed it") && refused.kind == ProblemKind::Host, "{refused}");
+            assert!(refused.hint.is_some_and(|hint| hint.contains("holdup restore")));
+            assert_eq!(state(&world), theirs, "{factor}: nothing was touched");
+        }
         let restored = restore(&world).unwrap();
         assert_eq!(restored.check().unwrap_err().kind, ProblemKind::NotRestored);
         let left: Vec<&str> = restored.left.iter().map(|l| l.factor.as_str()).collect();
@@ -172,7 +175,7 @@ fn everything_is_asked_before_anything_is_touched() {
     assert!(refused.why.contains("migration-cost = 5000000") && refused.why.contains("no_such"), "{refused}");
     assert!(refused.hint.as_ref().is_some_and(|h| h.contains("root") && h.contains("optional = true")), "{refused}");
     assert_eq!((state(&world), world.fs.get(PROFILE)), (before, None));
-    let wrote = world.fs.log().into_iter().any(|o| matches!(o.name, "write" | "replace" | "alter system"));
+    let wrote = world.fs.log().into_iter().any(|o| matches!(o.name.as_str(), "write" | "replace" | "alter system"));
     assert!(!wrote, "{:?}", world.fs.log());
     // What is optional is left out instead.
     a.settings.iter_mut().for_each(|setting| setting.optional = true);
@@ -228,7 +231,8 @@ fn one_failure_anywhere_is_undone_or_told() {
                     }
                     Err(problem) if problem.kind == ProblemKind::NotRestored => {
                         told += 1;
-                        assert!(problem.why.len() > 20, "{what}: {problem}");
+                        let is_told = problem.why.contains("the host is not as it was");
+                        assert!(is_told || state(&world) == before, "{what}: {problem}");
                     }
                     Err(problem) => {
                         refused += 1;

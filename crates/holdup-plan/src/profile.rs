@@ -163,14 +163,26 @@ impl Check<'_> {
                 return None;
             }
             Meaning::Unknown => {
-                let Wrong { hint, .. } = self.of.unknown_factor(&entry.key);
-                let wrong = Wrong { why: "there is no such knob".to_owned(), hint };
+                let wrong = self.unknown(&entry.key);
                 self.of.complain(&entry.place, what, wrong);
                 return None;
             }
         };
         let level = self.of.value(&what, &node, &kind, postgres)?.level;
         Some(Setting { knob: entry.key.clone(), level, optional })
+    }
+
+    fn unknown(&self, name: &str) -> Wrong {
+        let wrong = Wrong::new("there is no such knob");
+        let words = &self.of.words;
+        let is_knob = |name: &str| matches!(words.meaning(name), Meaning::Knob(_) | Meaning::PostgresSetting(_));
+        match name.rsplit_once('.') {
+            Some((knob, "optional")) if is_knob(knob) => {
+                let wrong = Wrong::new(format!("{} has no value", shown(knob)));
+                wrong.hint("{ value = …, optional = true }")
+            }
+            _ => Wrong { hint: self.of.unknown_among(name, words.knob_names()).hint, ..wrong },
+        }
     }
 
     /// `{ value = …, optional = true }`.
@@ -195,13 +207,12 @@ impl Check<'_> {
 
 /// Whether something can be the name of a file and of a unit of systemd.
 fn check_file_name(name: &str) -> Result<(), Wrong> {
-    check_name(name)?;
     match name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
         Some(c) => Err(Wrong::new(format!("`{}` cannot stand in it", shown(&c.to_string())))
             .hint("units and files are named after it: ASCII letters, digits and -_. can")),
         None if name.starts_with(['.', '-']) => {
             Err(Wrong::new("it cannot be the name of a file").hint("let it begin with a letter or a digit"))
         }
-        None => Ok(()),
+        None => check_name(name),
     }
 }

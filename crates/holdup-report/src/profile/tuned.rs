@@ -26,9 +26,9 @@ pub fn tuned(profile: &Profile, places: &[Vec<Place>]) -> String {
         "tuned",
         &[
             format!(
-                "Put it into /etc/tuned/{name}/tuned.conf (from TuneD 2.23 on /etc/tuned/profiles/{name}/tuned.conf),"
+                "Put it into /etc/tuned/profiles/{name}/tuned.conf (older TuneD: /etc/tuned/{name}/tuned.conf), then"
             ),
-            format!("then `tuned-adm profile {name}`."),
+            format!("`tuned-adm profile {name}`."),
         ],
     );
     let summary = one_line(&profile.summary);
