@@ -82,13 +82,16 @@ impl Node {
     }
 }
 
+/// A variable of the environment; `None` when it is not set.
+pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// What reading a file needs.
 pub(crate) struct Reading<'a> {
     pub(crate) file: usize,
     /// What the file is, for messages: a plan, a profile.
     pub(crate) what: &'static str,
     /// What `${NAME}` stands for; `None` where texts are taken as they are.
-    pub(crate) environment: Option<&'a dyn Fn(&str) -> Option<String>>,
+    pub(crate) environment: Option<&'a Environment<'a>>,
     pub(crate) complaints: &'a mut Complaints,
 }
 

@@ -14,10 +14,7 @@ fn other() -> Option<(&'static str, &'static str)> {
     let now = std::fs::read_to_string(AUTOGROUP).ok();
     match now.as_deref().map(str::trim) {
         Some(now) if is_root() => Some(if now == "1" { ("false", "0") } else { ("true", "1") }),
-        _ => {
-            eprintln!("ignored, because setting autogroup needs root and CONFIG_SCHED_AUTOGROUP");
-            None
-        }
+        _ => None,
     }
 }
 
@@ -56,7 +53,10 @@ fn expect(place: &Place, code: i32, args: &[&str]) -> (String, String) {
 
 #[test]
 fn a_profile_is_applied_stays_and_is_put_back() {
-    let Some((value, raw)) = other() else { return };
+    let Some((value, raw)) = other() else {
+        eprintln!("ignored, because setting autogroup needs root and CONFIG_SCHED_AUTOGROUP");
+        return;
+    };
     let place = Place::new();
     let guard = Guard::new();
     let before = guard.0.clone();

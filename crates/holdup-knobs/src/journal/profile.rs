@@ -28,6 +28,16 @@ struct Step<'a> {
     previous: Value,
 }
 
+/// What came of a value.
+enum Stepped<'a> {
+    /// It was in force already.
+    InForce,
+    /// It is in force now.
+    Done(Step<'a>),
+    /// It could not be put in force, or not wholly.
+    Failed(Step<'a>, Problem),
+}
+
 impl ProfileJournal {
     /// Opens the journal at `path`; `now_unix_ns` stands in its entries. Writes nothing. What a boot has put back
     /// since is no longer in it.
@@ -83,15 +93,16 @@ impl ProfileJournal {
                 continue;
             }
             match self.step(context, setting) {
-                Ok(None) => line.state = ProfileState::InForce,
-                Ok(Some(step)) => {
+                Ok(Stepped::InForce) => line.state = ProfileState::InForce,
+                Ok(Stepped::Done(step)) => {
                     line.state = ProfileState::Applied;
                     steps.push(step);
                 }
-                Err((step, problem)) => {
-                    steps.extend(step);
-                    return Err(self.take_back(context, steps, applied_before, problem));
+                Ok(Stepped::Failed(step, problem)) => {
+                    steps.push(step);
+                    return Err(self.take_back(context, &steps, applied_before, problem));
                 }
+                Err(problem) => return Err(self.take_back(context, &steps, applied_before, problem)),
             }
         }
         match self.journal.sync() {
@@ -124,16 +135,11 @@ impl ProfileJournal {
         Ok(())
     }
 
-    /// Puts one value in force; `None` when it is already. With an error, the step if something was written.
-    #[allow(clippy::type_complexity, reason = "one caller, which takes it apart at once")]
-    fn step<'a>(
-        &mut self,
-        context: &KnobContext<'_>,
-        setting: &'a Setting,
-    ) -> Result<Option<Step<'a>>, (Option<Step<'a>>, Problem)> {
-        let (knob, instance) = knob_of(setting).map_err(|p| (None, p))?;
-        self.strike_out_restored(context, knob, instance, setting).map_err(|p| (None, p))?;
-        let found = knob.read(context, instance).map_err(|p| (None, p))?;
+    /// Puts one value in force. After an error nothing was written.
+    fn step<'a>(&mut self, context: &KnobContext<'_>, setting: &'a Setting) -> Result<Stepped<'a>, Problem> {
+        let (knob, instance) = knob_of(setting)?;
+        self.strike_out_restored(context, knob, instance, setting)?;
+        let found = knob.read(context, instance)?;
         let server = server_of(context, knob);
         let written = self.journal.entries.iter().filter(|e| e.is_about(&setting.knob, server.as_ref()));
         let previous = written
@@ -143,13 +149,13 @@ impl ProfileJournal {
             .unwrap_or_else(|| found.clone());
         let before = self.journal.entries.clone();
         match self.journal.change(context, &setting.knob, &setting.level.value) {
-            Ok(Change { applied: Applied::Unchanged { .. }, .. }) => Ok(None),
+            Ok(Change { applied: Applied::Unchanged { .. }, .. }) => Ok(Stepped::InForce),
             Ok(Change { applied: Applied::Changed { .. }, changed }) => {
-                Ok(Some(Step { setting, before, changed, previous }))
+                Ok(Stepped::Done(Step { setting, before, changed, previous }))
             }
-            Err(Failed::Untouched(problem)) => Err((None, problem)),
+            Err(Failed::Untouched(problem)) => Err(problem),
             Err(Failed::Written { changed, problem }) => {
-                Err((Some(Step { setting, before, changed, previous }), problem))
+                Ok(Stepped::Failed(Step { setting, before, changed, previous }, problem))
             }
         }
     }
@@ -182,7 +188,7 @@ impl ProfileJournal {
     fn take_back(
         &mut self,
         context: &KnobContext<'_>,
-        steps: Vec<Step<'_>>,
+        steps: &[Step<'_>],
         applied_before: Vec<AppliedProfile>,
         problem: Problem,
     ) -> Problem {
@@ -212,7 +218,8 @@ impl ProfileJournal {
                     }
                 }
                 Err(problem) => {
-                    left.push(format!("{} was {}: {}: {}", step.setting.knob, step.previous, problem.what, problem.why))
+                    let why = format!("{}: {}", problem.what, problem.why);
+                    left.push(format!("{} was {}: {why}", step.setting.knob, step.previous));
                 }
             }
         }

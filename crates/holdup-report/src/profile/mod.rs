@@ -86,6 +86,9 @@ pub fn is_in_force(lines: &[ProfileLine]) -> bool {
     lines.iter().all(|line| counts(line.state))
 }
 
+/// A list of switches, of which writing a word changes one: reading it gives all of them.
+const FEATURES: &str = "/sys/kernel/debug/sched/features";
+
 /// A setting and one of the places where it lives, if it has any.
 type Placed<'a> = (&'a Setting, Option<&'a Place>);
 
@@ -126,7 +129,7 @@ fn elsewhere(placed: &[Placed<'_>], is_here: impl Fn(&Place) -> bool, instead: &
     for (setting, place) in placed {
         let why = match place {
             Some(place) if is_here(place) => continue,
-            None => format!("no file of the kernel holds it alone; use `holdup apply`{}", end(instead)),
+            None => "no file of the kernel holds it alone; use `holdup apply`".to_owned(),
             Some(Place::Sysctl { key, .. }) => format!("its sysctl {} cannot be written here", one_line(key)),
             Some(Place::File { path, value }) => {
                 format!("write {} to {}{}", one_line(value), one_line(path), end(instead))

@@ -28,6 +28,6 @@ pub fn sysctl_d(profile: &Profile, places: &[Vec<Place>]) -> String {
     if !sysctls.is_empty() {
         out.push_str(&format!("\n{sysctls}"));
     }
-    out.push_str(&elsewhere(&placed, is_here, "--format systemd or tuned"));
+    out.push_str(&elsewhere(&placed, is_here, "--format systemd"));
     out
 }

@@ -1,6 +1,6 @@
 //! A profile as a unit of systemd that writes with plain commands: systemd.service(5).
 
-use super::{Placed, elsewhere, head, is_plain, is_plain_value, one_line, placed};
+use super::{FEATURES, Placed, elsewhere, head, is_plain, is_plain_value, one_line, placed};
 use holdup_model::Profile;
 use holdup_model::profile::Place;
 
@@ -38,7 +38,7 @@ pub fn systemd(profile: &Profile, places: &[Vec<Place>]) -> String {
     if !placed.iter().any(|(_, place)| place.and_then(file).is_some()) {
         out.push_str("ExecStart=/bin/true\n");
     }
-    out.push_str(&format!("ExecStopPost={}\n", BACK));
+    out.push_str(&format!("ExecStopPost={BACK}\n"));
     out.push_str("\n[Install]\nWantedBy=multi-user.target\n");
     out.push_str(&service(&placed));
     out.push_str(&latency(&placed));
@@ -65,8 +65,8 @@ fn file(place: &Place) -> Option<(String, &str)> {
 /// The command that keeps what a file (or each that a pattern names) holds, and writes a value.
 fn write(path: &str, value: &str) -> String {
     let old = match path {
-        // A list of words, of which writing changes one: that one is the old value.
-        "/sys/kernel/debug/sched/features" => {
+        // The old value is that of the one word.
+        FEATURES => {
             let word = value.strip_prefix("NO_").unwrap_or(value);
             format!("grep -owE \"(NO_)?{word}\" \"$$f\"")
         }

@@ -1,6 +1,6 @@
 //! A profile for TuneD: tuned-profiles(7), tuned.conf.
 
-use super::{elsewhere, head, is_plain, is_plain_value, one_line, placed};
+use super::{FEATURES, elsewhere, head, is_plain, is_plain_value, one_line, placed};
 use holdup_model::Profile;
 use holdup_model::profile::Place;
 use std::collections::BTreeMap;
@@ -59,7 +59,8 @@ fn option(place: &Place) -> Option<(&'static str, String, String)> {
         Place::Sysctl { key, value } if is_plain_value(key) && is_plain_value(value) => {
             Some(("sysctl", key.clone(), value.clone()))
         }
-        Place::File { path, value } if is_plain(path) && is_plain_value(value) => {
+        // TuneD puts back what it has read, which of the list of features is no value that can be written.
+        Place::File { path, value } if path != FEATURES && is_plain(path) && is_plain_value(value) => {
             let known = OPTIONS.iter().find(|(file, ..)| file == path);
             let (section, key) = known.map_or(("sysfs", path.as_str()), |(_, section, key)| (*section, *key));
             Some((section, key.to_owned(), value.clone()))
