@@ -9,9 +9,14 @@ pub fn dir() -> String {
     dir_for(rustix::process::geteuid().as_raw(), &Variable::get)
 }
 
-/// The undo journal.
+/// The undo journal of runs.
 pub fn journal_path() -> String {
     format!("{}/journal.json", dir())
+}
+
+/// The undo journal of profiles, whose values stay in force until they are restored.
+pub fn profile_journal_path() -> String {
+    format!("{}/profile.json", dir())
 }
 
 /// The folder for a user whose environment is `get`.

@@ -3,6 +3,7 @@
 use crate::kernel_file::KernelFile;
 use crate::refused::garbled;
 use holdup_host::Host;
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Problem};
 
 /// Where they are.
@@ -41,6 +42,11 @@ pub(crate) fn write(host: &Host, name: &str, is_on: bool) -> Result<(), Problem>
 /// A command of the shell that switches it.
 pub(crate) fn by_hand(name: &str, is_on: bool) -> String {
     FILE.by_hand(&word(name, is_on))
+}
+
+/// Where other tools switch it.
+pub(crate) fn place(name: &str, is_on: bool) -> Place {
+    FILE.place(&word(name, is_on))
 }
 
 fn word(name: &str, is_on: bool) -> String {

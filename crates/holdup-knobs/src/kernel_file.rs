@@ -3,6 +3,7 @@
 use crate::refused::{garbled, is_locked_down, write_refused, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
 
@@ -58,6 +59,15 @@ impl KernelFile {
         match elsewhere.as_slice() {
             [] => format!("echo {text} > {newest}"),
             _ => format!("echo {text} > {newest}   ({})", elsewhere.join("; ")),
+        }
+    }
+
+    /// Where other tools put a text: the newest place, as a sysctl where it is one.
+    pub(crate) fn place(&self, text: &str) -> Place {
+        let value = text.to_owned();
+        match self.newest.strip_prefix("/proc/sys/") {
+            Some(rest) => Place::Sysctl { key: rest.replace('/', "."), value },
+            None => Place::File { path: self.newest.to_owned(), value },
         }
     }
 
@@ -174,6 +184,10 @@ impl Knob for KernelNumber {
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
         self.file.by_hand(&saved.to_string())
+    }
+
+    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+        vec![self.file.place(&value.to_string())]
     }
 }
 

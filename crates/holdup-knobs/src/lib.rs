@@ -18,6 +18,7 @@ pub use undo::{Past, Standing};
 
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// What a knob acts on.
@@ -130,6 +131,12 @@ pub trait Knob: Sync {
 
     /// A command of the shell, or SQL, that puts back what was saved.
     fn by_hand(&self, instance: &str, saved: &Value) -> String;
+
+    /// Where a value lives, for tools that put it there without holdup; none where no file and no unit says it. Of the
+    /// kernels that keep it in different places, the newer ones count. Only for values that [`Knob::check`] passes.
+    fn places(&self, _instance: &str, _value: &Value) -> Vec<Place> {
+        Vec::new()
+    }
 
     /// Whether a change is still there after the host was booted again.
     fn outlives_boot(&self) -> bool {

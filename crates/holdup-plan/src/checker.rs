@@ -247,9 +247,13 @@ impl<'a> Checker<'a> {
 
     /// A factor or a setting that does not exist.
     pub(crate) fn unknown_factor(&self, name: &str) -> Wrong {
-        let mut known = self.words.factor_names();
-        let full: Vec<String> = known.iter().filter(|k| k.ends_with('.')).map(|k| format!("{k}SETTING")).collect();
-        known.retain(|k| !k.ends_with('.'));
+        self.unknown_among(name, self.words.factor_names())
+    }
+
+    /// The same among some names, families as `postgres.`.
+    pub(crate) fn unknown_among(&self, name: &str, names: Vec<&str>) -> Wrong {
+        let full: Vec<String> = names.iter().filter(|k| k.ends_with('.')).map(|k| format!("{k}SETTING")).collect();
+        let mut known: Vec<&str> = names.into_iter().filter(|k| !k.ends_with('.')).collect();
         known.extend(full.iter().map(String::as_str));
         let wrong = Wrong::new("there is no such knob, and no workload offers it");
         let family =

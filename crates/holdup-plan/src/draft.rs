@@ -4,6 +4,7 @@ use crate::Inputs;
 use crate::errors::{Complaints, Wrong};
 use crate::node::{Data, Entry, Node, Reading};
 use crate::source::{Place, normal, resolve};
+use crate::tables::Tables;
 use crate::values::unexpected;
 use crate::words::{did_you_mean, shown};
 
@@ -16,10 +17,7 @@ const MOST_DEPTH: usize = 8;
 /// How many files a plan may include in all.
 const MOST_FILES: usize = 32;
 /// How large one file may be, bytes.
-const MOST_BYTES: usize = 1 << 20;
-
-/// How many keys a table, and how many members a list of tables, may have.
-const MOST_KEYS: usize = 500;
+pub(crate) const MOST_BYTES: usize = 1 << 20;
 
 /// The parts of a plan.
 #[derive(Debug, Clone, Default)]
@@ -116,8 +114,8 @@ impl Files<'_> {
             self.complaints.add(&Place::In { file: number, at: 0 }, "too large for a plan", wrong);
             return Draft::default();
         }
-        let mut reading =
-            Reading { file: number, environment: self.inputs.environment, complaints: &mut *self.complaints };
+        let environment = Some(self.inputs.environment);
+        let mut reading = Reading { file: number, what: "a plan", environment, complaints: &mut *self.complaints };
         let Some(entries) = reading.parse(text) else { return Draft::default() };
         let mut draft = Draft::default();
         let mut includes = Vec::new();
@@ -145,10 +143,10 @@ impl Files<'_> {
             "include" => includes.extend(node.levels().iter().cloned()),
             "workload" => draft.workloads.extend(self.tables(&key, &place, node)),
             "metric" => draft.metrics.extend(self.tables(&key, &place, node)),
-            "factors" => draft.factors = self.flat(&key, node, true),
-            "set" => draft.settings = self.flat(&key, node, false),
-            "design" => draft.design = self.table(&key, node),
-            "collect" => draft.collect = self.table(&key, node),
+            "factors" => draft.factors = Tables(self.complaints).flat(&key, node, Some("levels")),
+            "set" => draft.settings = Tables(self.complaints).flat(&key, node, None),
+            "design" => draft.design = Tables(self.complaints).table(&key, node),
+            "collect" => draft.collect = Tables(self.complaints).table(&key, node),
             _ => {
                 let wrong = Wrong::new("a plan has no such key").hint(did_you_mean(&key, KEYS));
                 self.complaints.add(&place, format!("key `{}`", shown(&key)), wrong);
@@ -164,7 +162,7 @@ impl Files<'_> {
             return Vec::new();
         };
         let mut tables = Vec::new();
-        for node in self.not_too_many(key, nodes, |node| &node.place) {
+        for node in Tables(self.complaints).not_too_many(key, nodes, |node| &node.place) {
             match node.data {
                 Data::Table(_) => tables.push(node),
                 Data::Bad => {}
@@ -175,63 +173,6 @@ impl Files<'_> {
             }
         }
         tables
-    }
-
-    fn table(&mut self, key: &str, node: Node) -> Vec<Entry> {
-        match node.data {
-            Data::Table(entries) => self.not_too_many(key, entries, |entry| &entry.place),
-            _ => {
-                let wrong = unexpected(&node, "a table").hint(format!("write [{key}], then its keys"));
-                self.complaints.add(&node.place, format!("`{key}`"), wrong);
-                Vec::new()
-            }
-        }
-    }
-
-    /// All of them, or the first ones with a complaint: no plan of a person has so many.
-    fn not_too_many<T>(&mut self, key: &str, mut all: Vec<T>, place: impl Fn(&T) -> &Place) -> Vec<T> {
-        if let Some(first) = all.get(MOST_KEYS) {
-            let wrong = Wrong::new(format!("{} are more than the {MOST_KEYS} that can stand here", all.len()));
-            self.complaints.add(place(first), format!("`{}`", shown(key)), wrong);
-            all.truncate(MOST_KEYS);
-        }
-        all
-    }
-
-    /// A table whose nested tables are names with dots. With `specs`, a table that has `levels` is a value.
-    fn flat(&mut self, key: &str, node: Node, specs: bool) -> Vec<Entry> {
-        let mut flat = Vec::new();
-        for entry in self.table(key, node) {
-            self.flatten(entry, specs, &mut flat);
-        }
-        flat
-    }
-
-    fn flatten(&mut self, entry: Entry, specs: bool, flat: &mut Vec<Entry>) {
-        let nested = match entry.node.data {
-            Data::Table(inner) if !(specs && find(&inner, "levels").is_some()) => inner,
-            data => {
-                let node = Node { data, place: entry.node.place };
-                if find(flat, &entry.key).is_some() {
-                    let wrong = Wrong::new("it stands here twice, once in quotes and once nested").hint("keep one");
-                    self.complaints.add(&entry.place, format!("`{}`", shown(&entry.key)), wrong);
-                } else if !node.is_bad() {
-                    flat.push(Entry { key: entry.key, place: entry.place, node });
-                }
-                return;
-            }
-        };
-        if nested.is_empty() {
-            let wrong = Wrong::new("an empty table says nothing").hint("give it values, or take it out");
-            self.complaints.add(&entry.place, format!("`{}`", shown(&entry.key)), wrong);
-        }
-        for inner in self.not_too_many(&entry.key, nested, |e| &e.place) {
-            if flat.len() >= MOST_KEYS {
-                return;
-            }
-            let key = format!("{}.{}", entry.key, inner.key);
-            self.flatten(Entry { key, ..inner }, specs, flat);
-        }
     }
 
     /// Reads an included file; `None` when that was refused.

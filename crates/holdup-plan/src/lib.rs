@@ -19,8 +19,10 @@ mod metrics;
 mod node;
 mod order;
 mod overrides;
+mod profile;
 mod schedule;
 mod source;
+mod tables;
 mod toml;
 mod units;
 mod values;
@@ -30,6 +32,7 @@ mod workloads;
 pub use arms::{MOST_ARMS, MOST_TRIALS};
 pub use command_line::from_command_line;
 pub use errors::{MOST_ERRORS, PlanError, PlanErrors};
+pub use profile::check_profile;
 pub use schedule::{Overhead, estimate_ns, schedule};
 pub use units::parse_duration_ns;
 

@@ -82,10 +82,16 @@ impl Node {
     }
 }
 
+/// A variable of the environment; `None` when it is not set.
+pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// What reading a file needs.
 pub(crate) struct Reading<'a> {
     pub(crate) file: usize,
-    pub(crate) environment: &'a dyn Fn(&str) -> Option<String>,
+    /// What the file is, for messages: a plan, a profile.
+    pub(crate) what: &'static str,
+    /// What `${NAME}` stands for; `None` where texts are taken as they are.
+    pub(crate) environment: Option<&'a Environment<'a>>,
     pub(crate) complaints: &'a mut Complaints,
 }
 
@@ -97,7 +103,8 @@ impl Reading<'_> {
             Err(e) => {
                 let at = e.span().map_or(0, |s| s.start);
                 let why = e.message().trim().trim_end_matches('.').replace('\n', ", ");
-                let wrong = Wrong::new(why).hint("a plan is TOML: key = value, texts in quotes, tables as [name]");
+                let wrong = Wrong::new(why)
+                    .hint(format!("{} is TOML: key = value, texts in quotes, tables as [name]", self.what));
                 self.complaints.add(&Place::In { file: self.file, at }, "not TOML", wrong);
                 return None;
             }
@@ -141,10 +148,17 @@ impl Reading<'_> {
         }
     }
 
+    fn filled(&self, text: &str) -> Result<String, (String, Wrong)> {
+        match self.environment {
+            Some(environment) => fill(text, environment),
+            None => Ok(text.to_owned()),
+        }
+    }
+
     fn value(&mut self, value: &Value, around: usize) -> Node {
         let place = self.place(value.span(), around);
         let data = match value {
-            Value::String(text) => match fill(text.value(), self.environment) {
+            Value::String(text) => match self.filled(text.value()) {
                 Ok(text) => Data::Text(text),
                 Err((what, wrong)) => {
                     self.complaints.add(&place, what, wrong);

@@ -61,10 +61,14 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// The names of all knobs, families as `postgres.`.
+    pub(crate) fn knob_names(&self) -> Vec<&'a str> {
+        self.all.knobs.iter().map(|k| k.prefix.unwrap_or(k.id)).collect()
+    }
+
     /// The names of all factors, families as `postgres.`.
     pub(crate) fn factor_names(&self) -> Vec<&'a str> {
-        let knobs = self.all.knobs.iter().map(|k| k.prefix.unwrap_or(k.id));
-        let mut names: Vec<&str> = knobs.collect();
+        let mut names = self.knob_names();
         for name in self.all.workloads.iter().flat_map(|w| w.factors).map(|f| f.name) {
             if !names.contains(&name) {
                 names.push(name);

@@ -11,6 +11,7 @@ pub mod formats;
 mod history;
 mod matrix;
 mod page;
+pub mod profile;
 mod series;
 mod tables;
 mod text;

@@ -4,7 +4,8 @@ mod common;
 
 use holdup_analysis::analyse;
 use holdup_model::outcome::History;
-use holdup_model::{BundleData, Measured};
+use holdup_model::profile::{ProfileLine, ProfileState};
+use holdup_model::{BundleData, Measured, Profile};
 use holdup_report::{TerminalOptions, compare_json, history_json, history_terminal, json, schemas};
 use serde_json::Value;
 
@@ -128,7 +129,25 @@ fn wrong(id: &str, document: &Value) -> Vec<String> {
     wrong
 }
 
-fn documents() -> [(&'static str, Value); 5] {
+/// A value that is in force, and one that is not to be had.
+fn profile() -> String {
+    let line = |state, found: Option<&str>| ProfileLine {
+        knob: "autogroup".to_owned(),
+        wanted: "off".to_owned(),
+        found: found.map(str::to_owned),
+        state,
+        reason: found.is_none().then(|| "it is not there".to_owned()),
+        remedy: None,
+        touches: "the sysctl".to_owned(),
+    };
+    let profile = Profile { name: "p".to_owned(), summary: String::new(), settings: Vec::new() };
+    holdup_report::profile::json(
+        &profile,
+        &[line(ProfileState::Applied, Some("on")), line(ProfileState::LeftOut, None)],
+    )
+}
+
+fn documents() -> [(&'static str, Value); 6] {
     let full = common::demo();
     let mut empty = common::demo();
     empty.trials.clear();
@@ -140,6 +159,7 @@ fn documents() -> [(&'static str, Value); 5] {
         ("holdup.compare/1", parse(compare_json(&analyse(&full), ("a", "b")))),
         ("holdup.compare/1", parse(compare_json(&analyse(&empty), ("a", "")))),
         ("holdup.history/1", parse(history_json(&past()))),
+        ("holdup.profile/1", parse(profile())),
     ]
 }
 

@@ -6,6 +6,7 @@
 
 mod budget;
 mod local;
+pub mod profiles;
 mod run;
 mod session;
 pub mod targets;

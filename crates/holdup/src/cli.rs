@@ -31,7 +31,7 @@ pub(crate) fn command() -> Command {
                 .global(true)
                 .help("Log more to stderr; twice for more still"),
         )
-        .subcommands([check(), run(), compare(), report(), list(), export(), verify(), restore()])
+        .subcommands([check(), run(), compare(), report(), list(), export(), apply(), verify(), restore()])
 }
 
 fn check() -> Command {
@@ -239,7 +239,24 @@ fn list() -> Command {
 
 fn export() -> Command {
     Command::new("export")
-        .about("Write a bundle's numbers for other tools")
+        .about("Write a bundle's numbers, or a profile, for other tools")
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .subcommand(
+            Command::new("profile")
+                .about("Write a profile as other tools load it")
+                .after_help("What a format has no place for stands in it as a comment that says where it goes.")
+                .arg(profile_file())
+                .arg(
+                    Arg::new("profile-format")
+                        .long("format")
+                        .short('f')
+                        .required(true)
+                        .value_parser(["tuned", "sysctl.d", "systemd"])
+                        .help("tuned: a tuned.conf; sysctl.d: for systemd-sysctl; systemd: a oneshot unit"),
+                )
+                .arg(out_file()),
+        )
         .arg(bundle("bundle", "The bundle").required(true))
         .arg(
             Arg::new("format")
@@ -249,32 +266,94 @@ fn export() -> Command {
                 .default_value("json")
                 .help("json: everything; csv: a row per trial and metric; benchstat: Go benchmark lines; plan: the plan as run"),
         )
-        .arg(
-            Arg::new("out")
-                .long("out")
-                .short('o')
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write there instead of to stdout"),
+        .arg(out_file())
+}
+
+fn out_file() -> Arg {
+    Arg::new("out")
+        .long("out")
+        .short('o')
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Write there instead of to stdout")
+}
+
+fn apply() -> Command {
+    Command::new("apply")
+        .about("Put the values of a profile in force; they stay until `holdup restore` or the next boot")
+        .after_help(
+            "All knobs are asked before the first is touched. Runs take the values as the state of this host. \
+             `holdup verify PROFILE.toml` tells whether they are in force.\n\
+             Exit code 3 when this host cannot do it; nothing is changed then.",
         )
+        .arg(profile_file())
+        .args(subjects())
+        .arg(
+            Arg::new("dry-run")
+                .long("dry-run")
+                .short('n')
+                .action(ArgAction::SetTrue)
+                .help("Say what would change and what stands in the way; change nothing"),
+        )
+        .arg(json())
+}
+
+fn profile_file() -> Arg {
+    Arg::new("profile")
+        .value_name("PROFILE.toml")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("The profile: name, summary and [knobs]")
+}
+
+/// What the knobs of a profile act on beside the host.
+fn subjects() -> [Arg; 2] {
+    [
+        Arg::new("pg").long("pg").value_name("URL").help("The PostgreSQL server that postgres.… settings are of"),
+        Arg::new("pid")
+            .long("pid")
+            .value_name("PID[,PID…]")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(u32).range(1..))
+            .help("The processes, with their descendants, that settings of processes are of [default: those of --pg]"),
+    ]
 }
 
 fn verify() -> Command {
     Command::new("verify")
-        .about("Say whether a bundle is whole")
-        .after_help("Exit code 0 when it is whole, 1 when it is not.")
-        .arg(bundle("bundle", "The bundle").required(true))
+        .about("Say whether a bundle is whole, or the values of a profile in force")
+        .after_help(
+            "Without a file: whether the profiles that were applied here are in force.\n\
+             Exit code 0 when it is so, 1 when not, 3 when that cannot be told.",
+        )
+        .arg(
+            Arg::new("file")
+                .value_name("FILE.holdup|PROFILE.toml")
+                .value_parser(value_parser!(PathBuf))
+                .help("The bundle, or the profile"),
+        )
+        .args(subjects())
         .arg(json())
 }
 
 fn restore() -> Command {
     Command::new("restore")
-        .about("Put back what a run that was killed left changed on this host")
-        .after_help("Every run does this at its start. Exit code 5 when something could not be put back.")
+        .about("Put back what a run that was killed left changed on this host, and what `holdup apply` set")
+        .after_help(
+            "The values from before the first profile come back. Every run puts back at its start what another run \
+             left, but no profile. Exit code 5 when something could not be put back.",
+        )
+        .arg(
+            Arg::new("pg")
+                .long("pg")
+                .value_name("URL")
+                .help("A server whose settings were changed, with its password: none is kept"),
+        )
         .arg(
             Arg::new("forget")
                 .long("forget")
                 .action(ArgAction::SetTrue)
-                .help("Drop what is left from the journal without putting it back"),
+                .help("Drop what is left from the journals without putting it back"),
         )
 }

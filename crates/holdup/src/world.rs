@@ -1,7 +1,7 @@
 //! What engines are told of the world: the machine, the catalogues, the environment.
 
 use holdup_model::catalogue::Vocabulary;
-use holdup_model::{Machine, Problem};
+use holdup_model::{Machine, Problem, Profile};
 use holdup_plan::{Inputs, Overrides};
 use std::path::Path;
 
@@ -16,6 +16,14 @@ impl World {
     /// This host.
     pub(crate) fn here(host: &holdup_host::Host) -> Self {
         World { vocabulary: holdup_target::vocabulary(), machine: holdup_host::machine(host) }
+    }
+
+    /// Checks the text of a profile.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(crate) fn profile(&self, file: &str, text: &str) -> Result<Profile, Problem> {
+        Ok(holdup_plan::check_profile(file, text, self.machine, &self.vocabulary)?)
     }
 
     /// Calls a function of `holdup-plan` with what it needs.
@@ -35,12 +43,23 @@ impl World {
 /// # Errors
 /// When it cannot be read or is not UTF-8.
 pub(crate) fn read_plan(path: &Path) -> Result<String, Problem> {
-    let what = format!("cannot read the plan {}", path.display());
-    let bytes = std::fs::read(path).map_err(|e| {
+    read_text(path, "plan", || {
         let known: Vec<&str> = holdup_workloads::workloads::ALL.iter().map(|w| w.meta().id).collect();
-        Problem::usage(&what, e.to_string())
-            .hint(format!("give a plan file, or one of the workloads: {}", known.join(", ")))
-    })?;
+        format!("give a plan file, or one of the workloads: {}", known.join(", "))
+    })
+}
+
+/// Reads a profile as text.
+///
+/// # Errors
+/// When it cannot be read or is not UTF-8.
+pub(crate) fn read_profile(path: &Path) -> Result<String, Problem> {
+    read_text(path, "profile", || "give the file of a profile: PROFILE.toml".to_owned())
+}
+
+fn read_text(path: &Path, what: &str, hint: impl Fn() -> String) -> Result<String, Problem> {
+    let what = format!("cannot read the {what} {}", path.display());
+    let bytes = std::fs::read(path).map_err(|e| Problem::usage(&what, e.to_string()).hint(hint()))?;
     String::from_utf8(bytes)
         .map_err(|e| Problem::usage(what, format!("byte {} is not UTF-8", e.utf8_error().valid_up_to())))
 }

@@ -5,17 +5,20 @@
 //! do it after a kill -9. What someone else changed meanwhile is left alone and reported.
 
 mod outcome;
+mod profile;
 mod record;
 mod recovery;
 
 pub use outcome::{Applied, Done, Left, Pending, Restored};
-pub use recovery::{forget, pending, recover};
+pub use profile::{ProfileJournal, refusal, survey, verify};
+pub use record::AppliedProfile;
+pub use recovery::{Reach, forget, forget_profiles, pending, recover, restore_profiles};
 
 use crate::{Knob, KnobContext, Standing};
 use holdup_host::Host;
 use holdup_model::{Problem, Value};
 use outcome::Outcome;
-use record::{Entry, Owner, Server};
+use record::{Book, Entry, Owner, Server};
 
 /// The journal of one run.
 pub struct Journal {
@@ -28,6 +31,8 @@ pub struct Journal {
     others: Vec<Entry>,
     /// What this process changed, oldest first.
     entries: Vec<Entry>,
+    /// The profiles that `entries` come from; none for a run.
+    applied: Vec<AppliedProfile>,
     /// Whether the file may differ from what is held here.
     is_behind: bool,
 }
@@ -43,9 +48,10 @@ impl Journal {
         let owner = Owner::this_process(&host);
         let boot_id = record::boot_id(&host);
         let loaded = record::load(&host, path)?;
-        let (entries, others) = loaded.into_iter().partition(|e| e.owner == owner && e.boot_id == boot_id);
+        let (entries, others) = loaded.entries.into_iter().partition(|e| e.owner == owner && e.boot_id == boot_id);
         let path = path.to_owned();
-        Ok(Journal { host, path, owner, boot_id, opened_unix_ns: now_unix_ns, others, entries, is_behind: false })
+        let (opened_unix_ns, applied) = (now_unix_ns, Vec::new());
+        Ok(Journal { host, path, owner, boot_id, opened_unix_ns, others, entries, applied, is_behind: false })
     }
 
     /// What this run has changed and not yet put back, oldest first.
@@ -60,12 +66,21 @@ impl Journal {
     /// written, or someone else changed the factor since holdup set it. Whatever the error, the factor then is
     /// as it was before the run, or the error says that it is not, and the journal still knows.
     pub fn apply(&mut self, context: &KnobContext<'_>, factor: &str, value: &Value) -> Result<Applied, Problem> {
+        match self.change(context, factor, value) {
+            Ok(change) => Ok(change.applied),
+            Err(Failed::Untouched(problem)) => Err(problem),
+            Err(Failed::Written { changed, problem }) => Err(self.put_back(&changed, context, problem)),
+        }
+    }
+
+    /// Does what [`Journal::apply`] does, but puts nothing back when the write fails.
+    fn change(&mut self, context: &KnobContext<'_>, factor: &str, value: &Value) -> Result<Change, Failed> {
         let (knob, instance) = crate::find(factor)
             .ok_or_else(|| Problem::usage(format!("factor {factor}"), "there is no knob of that name"))?;
         knob.check_here(context, instance, value)?;
         let found = knob.read(context, instance)?;
         if knob.same_here(context, instance, value, &found) {
-            return Ok(Applied::Unchanged { value: found });
+            return Ok(Change { applied: Applied::Unchanged { value: found }, changed: Vec::new() });
         }
         let server = if knob.is_of_server() { Server::of(context, false) } else { None };
         self.refuse_what_others_left(factor, server.as_ref())?;
@@ -75,15 +90,16 @@ impl Journal {
         let saved = knob.save(context, instance, &already)?;
         let changed =
             self.note(touched, value, saved.map(|saved| self.entry(knob, factor, instance, context, &found, saved)))?;
-        let done = knob.write(context, instance, value).and_then(|()| verify(knob, context, instance, factor, value));
+        let done =
+            knob.write(context, instance, value).and_then(|()| read_back(knob, context, instance, factor, value));
         match done {
             Ok(now) => {
-                for index in changed {
-                    self.entries[index].written = vec![value.clone()];
+                for index in &changed {
+                    self.entries[*index].written = vec![value.clone()];
                 }
-                Ok(Applied::Changed { from: found, to: now })
+                Ok(Change { applied: Applied::Changed { from: found, to: now }, changed })
             }
-            Err(problem) => Err(self.put_back(&changed, context, problem)),
+            Err(problem) => Err(Failed::Written { changed, problem }),
         }
     }
 
@@ -157,7 +173,11 @@ impl Journal {
                     format!("factor {}", entry.factor),
                     format!("someone else changed it{wrote}: {found} is in force"),
                 )
-                .hint("two that set the same knob cannot both measure; end the other one"));
+                .hint(if self.applied.is_empty() {
+                    "two that set the same knob cannot both measure; end the other one"
+                } else {
+                    "`holdup restore` puts the rest back and tells what is left; `holdup restore --forget` then lets go of it"
+                }));
             }
             touched.push(index);
         }
@@ -241,15 +261,40 @@ impl Journal {
 
     fn sync(&mut self) -> Result<(), Problem> {
         self.is_behind = true;
-        let all = self.others.iter().chain(&self.entries).cloned().collect();
-        record::store(&self.host, &self.path, all)?;
+        let entries = self.others.iter().chain(&self.entries).cloned().collect();
+        record::store(&self.host, &self.path, Book { entries, applied: self.applied.clone() })?;
         self.is_behind = false;
         Ok(())
     }
 }
 
+/// A change that was made.
+struct Change {
+    applied: Applied,
+    /// The entries that it is about.
+    changed: Vec<usize>,
+}
+
+/// A change that was not made, or not wholly.
+enum Failed {
+    /// Nothing was written.
+    Untouched(Problem),
+    /// The host may be as the value says, wholly or in part.
+    Written {
+        /// The entries that it is about.
+        changed: Vec<usize>,
+        problem: Problem,
+    },
+}
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Self {
+        Failed::Untouched(problem)
+    }
+}
+
 /// Reads back what was written; the value as it is now.
-fn verify(
+fn read_back(
     knob: &dyn Knob,
     context: &KnobContext<'_>,
     instance: &str,

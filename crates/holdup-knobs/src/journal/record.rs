@@ -3,7 +3,7 @@
 use crate::connection::without_password;
 use crate::{KnobContext, Past};
 use holdup_host::{Host, process};
-use holdup_model::{Problem, ProblemKind, Value};
+use holdup_model::{Problem, ProblemKind, Profile, Value};
 use serde::{Deserialize, Serialize};
 
 /// The form of the file; a file of another form is not touched.
@@ -86,6 +86,19 @@ impl Entry {
         Past { saved: &self.saved, written: &self.written, ever: &self.ever }
     }
 
+    /// Whether the boot since has put it back. Where a boot id is not known the boot counts as the same: looking at
+    /// what is in force then decides.
+    pub(super) fn went_with_boot(&self, boot_id: Option<&str>) -> bool {
+        !self.is_of_boot(boot_id) && crate::find(&self.factor).is_some_and(|(knob, _)| !knob.outlives_boot())
+    }
+
+    pub(super) fn is_of_boot(&self, boot_id: Option<&str>) -> bool {
+        match (self.boot_id.as_deref(), boot_id) {
+            (Some(then), Some(now)) => then == now,
+            _ => true,
+        }
+    }
+
     /// Whether it is about the same factor of the same server.
     pub(super) fn is_about(&self, factor: &str, server: Option<&Server>) -> bool {
         self.factor == factor
@@ -93,9 +106,31 @@ impl Entry {
     }
 }
 
+/// A profile that was put in force on purpose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AppliedProfile {
+    /// The profile.
+    pub profile: Profile,
+    /// When it was applied, ns since 1970.
+    pub applied_unix_ns: i64,
+    /// The boot in which it was applied, where the host tells.
+    pub boot_id: Option<String>,
+}
+
+/// What a journal holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Book {
+    /// Changes, oldest first.
+    pub(super) entries: Vec<Entry>,
+    /// The profiles that these come from, oldest first; none in the journal of runs.
+    pub(super) applied: Vec<AppliedProfile>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct File {
     schema: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    applied: Vec<AppliedProfile>,
     entries: Vec<Entry>,
 }
 
@@ -104,31 +139,31 @@ pub(super) fn boot_id(host: &Host) -> Option<String> {
     host.read_value("/proc/sys/kernel/random/boot_id").ok().filter(|id| !id.is_empty())
 }
 
-/// The entries on disk, oldest first; none when there is no file.
-pub(super) fn load(host: &Host, path: &str) -> Result<Vec<Entry>, Problem> {
+/// What is on disk; nothing when there is no file.
+pub(super) fn load(host: &Host, path: &str) -> Result<Book, Problem> {
     let bytes = match host.read(path) {
         Ok(bytes) => bytes,
-        Err(e) if e.kind == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if e.kind == std::io::ErrorKind::NotFound => return Ok(Book::default()),
         Err(e) => return Err(Problem::from(e).of_kind(ProblemKind::NotRestored)),
     };
     let broken = |why: String| {
         Problem::new(ProblemKind::NotRestored, format!("undo journal {path}"), why)
-            .hint("see in it what an earlier run changed and put that back by hand, then run `holdup restore --forget`")
+            .hint("see in it what holdup changed and put that back by hand, then run `holdup restore --forget`")
     };
     let file: File = serde_json::from_slice(&bytes).map_err(|e| broken(format!("it cannot be understood: {e}")))?;
     if file.schema == SCHEMA {
-        Ok(file.entries)
+        Ok(Book { entries: file.entries, applied: file.applied })
     } else {
         Err(broken(format!("its form is `{}`, this holdup knows `{SCHEMA}`", file.schema)))
     }
 }
 
-/// Puts these entries on disk in place of what is there; no file when there are none.
-pub(super) fn store(host: &Host, path: &str, entries: Vec<Entry>) -> Result<(), Problem> {
-    if entries.is_empty() {
+/// Puts this on disk in place of what is there; no file when there is nothing.
+pub(super) fn store(host: &Host, path: &str, book: Book) -> Result<(), Problem> {
+    if book == Book::default() {
         return Ok(host.remove_synced(path)?);
     }
-    let file = File { schema: SCHEMA.to_owned(), entries };
+    let file = File { schema: SCHEMA.to_owned(), applied: book.applied, entries: book.entries };
     let bytes = serde_json::to_vec_pretty(&file)
         .map_err(|e| Problem::internal(format!("undo journal {path}"), e.to_string()))?;
     Ok(host.replace_synced(path, &bytes)?)

@@ -1,7 +1,7 @@
 //! What a run that was killed has left changed.
 
 use super::outcome::{self, Outcome, Pending, Reached, Restored};
-use super::record::{self, Entry, Server};
+use super::record::{self, Book, Entry, Server};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::Problem;
@@ -14,27 +14,43 @@ use holdup_model::Problem;
 ///
 /// # Errors
 /// When the file cannot be read or understood, or cannot be brought up to date.
-pub fn recover(
-    host: &Host,
-    path: &str,
-    reach: &dyn Fn(&str) -> Option<Box<dyn PostgresControl>>,
-) -> Result<Restored, Problem> {
-    let mut entries = record::load(host, path)?;
+pub fn recover(host: &Host, path: &str, reach: &Reach<'_>) -> Result<Restored, Problem> {
+    put_back(host, path, reach, true)
+}
+
+/// Puts back what the journal of profiles at `path` lists, the last change first; otherwise as [`recover`]. Its
+/// changes belong to no process, and no profile counts as applied afterwards, also when something is left.
+///
+/// # Errors
+/// As those of [`recover`].
+pub fn restore_profiles(host: &Host, path: &str, reach: &Reach<'_>) -> Result<Restored, Problem> {
+    put_back(host, path, reach, false)
+}
+
+/// Makes a connection to a server from a string without a password.
+pub type Reach<'a> = dyn Fn(&str) -> Option<Box<dyn PostgresControl>> + 'a;
+
+fn put_back(host: &Host, path: &str, reach: &Reach<'_>, has_owners: bool) -> Result<Restored, Problem> {
+    let Book { mut entries, applied } = record::load(host, path)?;
+    let keep = |entries: &[Entry]| record::store(host, path, Book { entries: entries.to_vec(), applied: Vec::new() });
+    if !applied.is_empty() {
+        keep(&entries)?;
+    }
     let boot_id = record::boot_id(host);
     let mut restored = Restored::default();
     for index in (0..entries.len()).rev() {
         let entry = &entries[index];
-        let is_of_this_boot = is_same_boot(entry, boot_id.as_deref());
-        if is_of_this_boot && entry.owner.runs(host) {
+        let is_of_this_boot = entry.is_of_boot(boot_id.as_deref());
+        if has_owners && is_of_this_boot && entry.owner.runs(host) {
             let (factor, pid) = (&entry.factor, entry.owner.pid);
             restored.notes.push(format!("{factor} is not touched: pid {pid}, which changed it, still runs"));
             continue;
         }
-        let outcome = if is_of_this_boot || outlives_boot(entry) {
+        let outcome = if entry.went_with_boot(boot_id.as_deref()) {
+            Outcome::Dropped(format!("{} went back by itself: the host was booted since", entry.factor))
+        } else {
             let reached = |server: &Server| reach(&server.connection).map(Reached::Owned);
             outcome::undo_anywhere(host, entry, &reached)
-        } else {
-            Outcome::Dropped(format!("{} went back by itself: the host was booted since", entry.factor))
         };
         match &outcome {
             Outcome::Restored => restored.notes.push(format!("{} is {} again", entry.factor, entry.old)),
@@ -43,7 +59,7 @@ pub fn recover(
         }
         if restored.take(entry, outcome) {
             entries.remove(index);
-            record::store(host, path, entries.clone())?;
+            keep(&entries)?;
         }
     }
     Ok(restored)
@@ -55,14 +71,26 @@ pub fn recover(
 /// # Errors
 /// When the file cannot be removed or brought up to date.
 pub fn forget(host: &Host, path: &str) -> Result<Vec<String>, Problem> {
-    let Ok(entries) = record::load(host, path) else {
+    strike_out(host, path, true)
+}
+
+/// The same for the journal of profiles, whose changes no process owns. No profile counts as applied afterwards.
+///
+/// # Errors
+/// As those of [`forget`].
+pub fn forget_profiles(host: &Host, path: &str) -> Result<Vec<String>, Problem> {
+    strike_out(host, path, false)
+}
+
+fn strike_out(host: &Host, path: &str, has_owners: bool) -> Result<Vec<String>, Problem> {
+    let Ok(Book { entries, .. }) = record::load(host, path) else {
         host.remove_synced(path)?;
         return Ok(vec![format!("the undo journal {path}, which cannot be understood")]);
     };
     let boot_id = record::boot_id(host);
     let (kept, gone): (Vec<Entry>, Vec<Entry>) =
-        entries.into_iter().partition(|e| is_same_boot(e, boot_id.as_deref()) && e.owner.runs(host));
-    record::store(host, path, kept)?;
+        entries.into_iter().partition(|e| has_owners && e.is_of_boot(boot_id.as_deref()) && e.owner.runs(host));
+    record::store(host, path, Book { entries: kept, applied: Vec::new() })?;
     Ok(gone.iter().map(|entry| Pending::from(entry).to_string()).collect())
 }
 
@@ -71,17 +99,5 @@ pub fn forget(host: &Host, path: &str) -> Result<Vec<String>, Problem> {
 /// # Errors
 /// When the file cannot be read or understood.
 pub fn pending(host: &Host, path: &str) -> Result<Vec<Pending>, Problem> {
-    Ok(record::load(host, path)?.iter().map(Pending::from).collect())
-}
-
-/// Where a boot id is not known the boot counts as the same: looking at what is in force then decides.
-fn is_same_boot(entry: &Entry, boot_id: Option<&str>) -> bool {
-    match (entry.boot_id.as_deref(), boot_id) {
-        (Some(then), Some(now)) => then == now,
-        _ => true,
-    }
-}
-
-fn outlives_boot(entry: &Entry) -> bool {
-    crate::find(&entry.factor).is_none_or(|(knob, _)| knob.outlives_boot())
+    Ok(record::load(host, path)?.entries.iter().map(Pending::from).collect())
 }

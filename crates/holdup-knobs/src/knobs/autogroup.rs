@@ -3,6 +3,7 @@
 use crate::refused::{garbled, write_refused, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::cgroup;
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
 
@@ -85,6 +86,12 @@ impl Knob for Autogroup {
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
         format!("sysctl kernel.sched_autogroup_enabled={}", u8::from(is_on(saved).unwrap_or(true)))
+    }
+
+    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+        let sysctl =
+            |on| Place::Sysctl { key: "kernel.sched_autogroup_enabled".to_owned(), value: u8::from(on).to_string() };
+        is_on(value).map(sysctl).into_iter().collect()
     }
 }
 

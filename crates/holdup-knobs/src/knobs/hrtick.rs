@@ -3,6 +3,7 @@
 use crate::features;
 use crate::refused::wrong;
 use crate::{Knob, KnobContext};
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `hrtick`.
@@ -68,6 +69,10 @@ impl Knob for Hrtick {
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
         features::by_hand(FEATURE, is_on(saved).unwrap_or(false))
+    }
+
+    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+        is_on(value).map(|is_on| features::place(FEATURE, is_on)).into_iter().collect()
     }
 }
 

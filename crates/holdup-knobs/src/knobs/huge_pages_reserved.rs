@@ -3,6 +3,7 @@
 use crate::refused::{garbled, write_refused, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::Host;
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
 
@@ -94,6 +95,11 @@ impl Knob for HugePagesReserved {
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
         format!("sysctl vm.nr_hugepages={saved}")
+    }
+
+    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+        let sysctl = |pages: i64| Place::Sysctl { key: "vm.nr_hugepages".to_owned(), value: pages.to_string() };
+        pages(value).map(sysctl).into_iter().collect()
     }
 }
 

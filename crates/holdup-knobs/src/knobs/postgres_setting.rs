@@ -4,6 +4,7 @@ use crate::guc::{self, Kind};
 use crate::refused::wrong;
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -102,7 +103,15 @@ impl Knob for PostgresSetting {
     }
 
     fn write(&self, context: &KnobContext<'_>, instance: &str, value: &Value) -> Result<(), Problem> {
-        server(context)?.alter(instance, Some(&value.to_string()))
+        let (server, text) = (server(context)?, value.to_string());
+        let is_there = setting(context, instance)?.altered.as_deref() == Some(&text);
+        server.alter(instance, Some(&text))?;
+        // A line that stood there before may never have been loaded: a process that is killed between the two leaves it.
+        if is_there && !self.same_here(context, instance, value, &self.read(context, instance)?) {
+            server.query("SELECT pg_reload_conf()")?;
+            until_heard(|| Ok(self.same_here(context, instance, value, &self.read(context, instance)?)))?;
+        }
+        Ok(())
     }
 
     fn same(&self, a: &Value, b: &Value) -> bool {
@@ -152,14 +161,7 @@ impl Knob for PostgresSetting {
             return server.alter(instance, saved.altered.as_deref());
         }
         server.query("SELECT pg_reload_conf()")?;
-        // The postmaster takes its time to hear the signal.
-        for _ in 0..20 {
-            if !matches!(self.standing(context, instance, past)?, Standing::Ours(_)) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
+        until_heard(|| Ok(!matches!(self.standing(context, instance, past)?, Standing::Ours(_))))
     }
 
     fn by_hand(&self, instance: &str, saved: &Value) -> String {
@@ -171,6 +173,10 @@ impl Knob for PostgresSetting {
             }
             None => format!("ALTER SYSTEM RESET {name}; SELECT pg_reload_conf();"),
         }
+    }
+
+    fn places(&self, instance: &str, value: &Value) -> Vec<Place> {
+        vec![Place::Postgres { name: instance.to_owned(), value: value.to_string() }]
     }
 
     fn outlives_boot(&self) -> bool {
@@ -187,6 +193,17 @@ impl PostgresSetting {
         let written = written.to_string();
         written == found || guc::same(&written, found, &kind(context, instance))
     }
+}
+
+/// Waits a second for what a reload brings: the postmaster takes its time to hear the signal.
+fn until_heard(mut holds: impl FnMut() -> Result<bool, Problem>) -> Result<(), Problem> {
+    for _ in 0..20 {
+        if holds()? {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
 }
 
 fn server<'a>(context: &'a KnobContext<'_>) -> Result<&'a dyn PostgresControl, Problem> {

@@ -4,6 +4,7 @@ use crate::kernel_file::KernelFile;
 use crate::refused::{garbled, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `preempt`.
@@ -109,6 +110,10 @@ impl Knob for Preempt {
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
         FILE.by_hand(&saved.to_string())
+    }
+
+    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+        vec![FILE.place(&value.to_string())]
     }
 }
 

@@ -4,6 +4,7 @@ use super::hrtick;
 use crate::features;
 use crate::refused::wrong;
 use crate::{Knob, KnobContext};
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `sched-feature.NAME`.
@@ -67,6 +68,10 @@ impl Knob for SchedFeature {
 
     fn by_hand(&self, instance: &str, saved: &Value) -> String {
         features::by_hand(instance, is_on(instance, saved).unwrap_or(true))
+    }
+
+    fn places(&self, instance: &str, value: &Value) -> Vec<Place> {
+        is_on(instance, value).map(|is_on| features::place(instance, is_on)).into_iter().collect()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::refused::wrong;
 use crate::tasks::{self, Privilege, SavedTask};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, Scheduling};
+use holdup_model::profile::Place;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `sched-policy`.
@@ -172,6 +173,17 @@ impl Knob for SchedPolicy {
             }
         }
         commands.join("; ")
+    }
+
+    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+        let line = |directive: &str, value: String| Place::Service { directive: directive.to_owned(), value };
+        let policy = |name: &str| line("CPUSchedulingPolicy", name.to_owned());
+        match level(value) {
+            Ok(Level::Nice(nice)) => vec![policy("other"), line("Nice", nice.to_string())],
+            Ok(Level::Batch) => vec![policy("batch"), line("Nice", "0".to_owned())],
+            Ok(Level::Idle) => vec![policy("idle")],
+            Err(_) => Vec::new(),
+        }
     }
 }
 

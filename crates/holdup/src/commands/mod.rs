@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod apply;
 mod check;
 mod compare;
 mod export;
@@ -23,6 +24,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("report", m)) => report::run(m),
         Some(("list", m)) => list::run(m),
         Some(("export", m)) => export::run(m),
+        Some(("apply", m)) => apply::run(m),
         Some(("verify", m)) => verify::run(m),
         Some(("restore", m)) => restore::run(m),
         _ => anyhow::bail!("clap let an unknown command through"),

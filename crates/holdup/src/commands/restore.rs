@@ -1,33 +1,27 @@
-//! `holdup restore`: what a run that was killed left changed.
+//! `holdup restore`: what a run that was killed left changed, and what a profile has set.
 
 use crate::output;
 use clap::ArgMatches;
-use holdup_host::lock::HostLock;
-use holdup_host::{Host, state};
-use holdup_knobs::journal;
-use std::time::Duration;
+use holdup_host::Host;
+use holdup_target::profiles;
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    // A run under way restores by itself at its end; taking its knobs away now would spoil it.
-    let _lock = HostLock::take(Duration::ZERO, &|| false)?;
     let host = Host::real();
-    let path = state::journal_path();
     if matches.get_flag("forget") {
-        let forgotten = journal::forget(&host, &path)?;
-        for line in forgotten {
+        for line in profiles::forget(&host)? {
             output::say(&format!("forgotten: {line}"));
         }
         return Ok(0);
     }
-    let recovered = journal::recover(&host, &path, &|server| holdup_target::reach(&host, server))?;
-    for note in &recovered.notes {
+    let restored = profiles::restore(&host, matches.get_one::<String>("pg").map(String::as_str))?;
+    for note in &restored.notes {
         output::say(note);
     }
-    if recovered.left.is_empty() {
-        output::data(if recovered.restored.is_empty() { "nothing to restore" } else { "restored" })?;
+    if restored.left.is_empty() {
+        output::data(if restored.restored.is_empty() { "nothing to restore" } else { "restored" })?;
         return Ok(0);
     }
-    for left in &recovered.left {
+    for left in &restored.left {
         output::error(&left.to_string());
     }
     Ok(5)
