@@ -12,6 +12,7 @@ mod fs;
 pub mod lock;
 mod machine;
 pub mod postgres;
+pub mod probe;
 pub mod process;
 pub mod state;
 mod system;

@@ -1,0 +1,174 @@
+//! System calls that stay in the kernel for long without a place where they would give way.
+//!
+//! Two unlike ones, so that a `cond_resched()` that some kernel has in one of them shows as a disagreement.
+//!
+//! - A read of one byte far into `/proc/kallsyms`: the kernel makes all the text before it again, record by record
+//!   (fs/seq_file.c:traverse, v6.18). The offset sets the length.
+//! - poll(2) of very many descriptors that are never ready (fs/select.c:do_poll, v6.18).
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// The calls, made ready.
+#[derive(Debug)]
+pub(super) struct Calls {
+    walked: Result<Walked, String>,
+    event: Result<OwnedFd, String>,
+    entries: usize,
+}
+
+#[derive(Debug)]
+struct Walked {
+    file: OwnedFd,
+    offset: u64,
+}
+
+/// The soft limit of open files, raised as far as it goes for as long as this value lives: poll(2) refuses
+/// arrays that are longer than the limit.
+#[derive(Debug)]
+pub(super) struct OpenFiles {
+    before: Option<Rlimit>,
+    /// How many there may be now.
+    most: u64,
+}
+
+impl OpenFiles {
+    pub(super) fn raise() -> Self {
+        let now = getrlimit(Resource::Nofile);
+        let soft = now.current.unwrap_or(MOST_ENTRIES);
+        let hard = now.maximum.unwrap_or(MOST_ENTRIES).min(MOST_ENTRIES);
+        if hard > soft && setrlimit(Resource::Nofile, Rlimit { current: Some(hard), maximum: now.maximum }).is_ok() {
+            return OpenFiles { before: Some(now), most: hard };
+        }
+        OpenFiles { before: None, most: soft.min(MOST_ENTRIES) }
+    }
+}
+
+impl Drop for OpenFiles {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take() {
+            // Lowering one's own soft limit is always allowed.
+            let _put_back = setrlimit(Resource::Nofile, before);
+        }
+    }
+}
+
+/// Longer arrays gain nothing: the walk is the long call.
+const MOST_ENTRIES: u64 = 1 << 17;
+
+impl Calls {
+    /// Opens what is needed and finds the offset at which a walk takes about `wanted`.
+    pub(super) fn prepare(wanted: Duration, files: &OpenFiles) -> Self {
+        let event = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| format!("eventfd: {e}"));
+        Calls { walked: prepare_walk(wanted), event, entries: usize::try_from(files.most).unwrap_or(0) }
+    }
+
+    /// Whether the walk can be made, or why not.
+    pub(super) fn can_walk(&self) -> Result<(), String> {
+        self.walked.as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    /// Whether the poll can be made, or why not.
+    pub(super) fn can_poll(&self) -> Result<(), String> {
+        self.event.as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    pub(super) fn walk(&self) {
+        if let Ok(walked) = &self.walked {
+            let _read = read_at(&walked.file, walked.offset);
+        }
+    }
+
+    pub(super) fn poll_set(&self) -> Vec<PollFd<'_>> {
+        let Ok(event) = &self.event else { return Vec::new() };
+        (0..self.entries).map(|_| PollFd::new(event, PollFlags::IN)).collect()
+    }
+
+    pub(super) fn poll(&self, set: &mut [PollFd<'_>]) {
+        let zero = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let _ready = poll(set, Some(&zero));
+    }
+}
+
+/// Reads one byte; `false` at the end of the file.
+fn read_at(file: &OwnedFd, offset: u64) -> rustix::io::Result<bool> {
+    // The kernel walks again only when the position is not where the last read ended.
+    let mut byte = [0_u8; 1];
+    Ok(rustix::io::pread(file, &mut byte, offset)? > 0)
+}
+
+fn prepare_walk(wanted: Duration) -> Result<Walked, String> {
+    const PATH: &str = "/proc/kallsyms";
+    let why = |e: rustix::io::Errno| format!("{PATH}: {e}");
+    let file = rustix::fs::open(PATH, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(why)?;
+    let mut offset = 64 << 10;
+    let mut reached = None;
+    loop {
+        let begun = own_cpu_ns();
+        let more = read_at(&file, offset).map_err(why)?;
+        let took = Duration::from_nanos(own_cpu_ns().saturating_sub(begun));
+        if more {
+            reached = Some(offset);
+        }
+        if !more || took >= wanted {
+            break;
+        }
+        // The time is linear in the offset. The least step keeps noise from making endless ones.
+        let factor = (wanted.as_secs_f64() / took.as_secs_f64().max(1e-6)).clamp(1.1, 2.0);
+        offset = (offset as f64 * factor) as u64 + 1;
+    }
+    reached.map(|offset| Walked { file, offset }).ok_or_else(|| format!("{PATH} has less than 64 KiB"))
+}
+
+/// The CPU time of the calling thread in nanoseconds.
+pub(super) fn own_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Memory that is touched, given back and touched again.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    memory: Option<Mapping>,
+}
+
+#[derive(Debug)]
+struct Mapping(*mut libc::c_void);
+
+/// Few enough that giving them back is a short call.
+const PAGES: usize = 64;
+const PAGE: usize = 4096;
+
+impl Faults {
+    /// One round of faults; nothing when there is no memory.
+    pub(super) fn touch(&mut self) {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        if self.memory.is_none() {
+            let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+            // SAFETY: a new private mapping at an address of the kernel's choice aliases nothing.
+            self.memory = unsafe { mmap_anonymous(std::ptr::null_mut(), PAGES * PAGE, prot, flags) }.map(Mapping).ok();
+        }
+        let Some(Mapping(start)) = self.memory else {
+            std::thread::sleep(Duration::from_micros(100));
+            return;
+        };
+        for page in 0..PAGES {
+            // SAFETY: the mapping has `PAGES` pages, is writable and known to this thread only.
+            unsafe { start.cast::<u8>().add(page * PAGE).write_volatile(1) };
+        }
+        // SAFETY: the mapping is this thread's own, and nothing in it is read again.
+        let _given = unsafe { madvise(start, PAGES * PAGE, Advice::LinuxDontNeed) };
+    }
+}
+
+impl Drop for Faults {
+    fn drop(&mut self) {
+        if let Some(Mapping(start)) = self.memory.take() {
+            // SAFETY: made by `touch` with this length, and no reference to it is left.
+            let _gone = unsafe { rustix::mm::munmap(start, PAGES * PAGE) };
+        }
+    }
+}

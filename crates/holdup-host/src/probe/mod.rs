@@ -1,0 +1,151 @@
+//! Which preemption model is active, measured: how long a runnable task waits for a CPU on which another
+//! task computes in user mode, takes page faults, or is in a long system call.
+//!
+//! No name, log or configuration file is asked, and no right is needed. The task in the way (the hog) has the idle
+//! policy, so that one of the ordinary policy preempts it whenever the model lets it. The other (the peer) comes to
+//! the hog's CPU by changing its own affinity: that puts it on the other run queue from afar and marks the
+//! hog for preemption, whichever caches the two CPUs share (kernel/sched/core.c:move_queued_task, v6.18). A wake-up
+//! from afar would not do: between CPUs without a common cache it goes through an interrupt of the
+//! target (kernel/sched/core.c:ttwu_queue_cond, v6.18), after which every model reschedules at once.
+
+mod calls;
+mod hog;
+mod peer;
+
+use calls::{Calls, OpenFiles};
+use holdup_model::Problem;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How the peer came to the hog's CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// From another CPU, by its affinity.
+    FromAfar,
+    /// Woken by a timer of the same CPU, the only one that may be used. A timer is an interrupt, and every model
+    /// reschedules when an interrupt returns to user mode, so waits over a user-mode hog tell nothing.
+    ByTimer,
+}
+
+/// Quantiles of times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quantiles {
+    /// A twentieth is at most this.
+    pub p05: u64,
+    /// A quarter is at most this.
+    pub p25: u64,
+    /// Half is at most this.
+    pub p50: u64,
+    /// Three quarters are at most this.
+    pub p75: u64,
+    /// Nineteen of twenty are at most this.
+    pub p95: u64,
+}
+
+impl Quantiles {
+    /// The quantiles of samples; all zero when there are none.
+    fn of(mut samples: Vec<u64>) -> Self {
+        samples.sort_unstable();
+        let at = |share: usize| {
+            let last = samples.len().saturating_sub(1);
+            samples.get((last * share + 50) / 100).copied().unwrap_or(0)
+        };
+        Quantiles { p05: at(5), p25: at(25), p50: at(50), p75: at(75), p95: at(95) }
+    }
+}
+
+/// What the peer met over one kind of hog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    /// How many arrivals.
+    pub samples: usize,
+    /// In how many of them the hog's call had not returned when the peer ran; 0 where there is no call.
+    pub inside: usize,
+    /// How much CPU time the hog still used after the peer had set out. Other tasks do not count here.
+    pub kept: Quantiles,
+    /// How long the peer was under way by the clock, with all that stood in its way.
+    pub waited: Quantiles,
+    /// The median CPU time of a call; 0 where there is none.
+    pub call_ns: u64,
+}
+
+/// The measurement: for each kind of hog the waits, or the reason why there are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measured {
+    /// The period of the scheduler's tick, 1/HZ.
+    pub tick_ns: u64,
+    /// How the peer came to the CPU.
+    pub arrival: Arrival,
+    /// Over user mode.
+    pub user: Result<Waits, String>,
+    /// Over page faults.
+    pub faults: Result<Waits, String>,
+    /// Over calls of several ticks.
+    pub walk: Result<Waits, String>,
+    /// Over shorter calls of another kind.
+    pub poll: Result<Waits, String>,
+}
+
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The tick from the resolution of the coarse clock, which is its period (kernel/time/posix-timers.c:
+/// posix_get_coarse_res, v6.12).
+fn tick() -> Result<Duration, Problem> {
+    let period = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    let period = Duration::new(u64::try_from(period.tv_sec).unwrap_or(0), u32::try_from(period.tv_nsec).unwrap_or(0));
+    if !(Duration::from_micros(500)..=Duration::from_millis(20)).contains(&period) {
+        return Err(Problem::host(
+            "the scheduler's tick",
+            format!("the resolution of CLOCK_MONOTONIC_COARSE is {period:?}, which is no tick of a Linux kernel"),
+        ));
+    }
+    Ok(period)
+}
+
+/// Measures for about `budget`.
+///
+/// Two threads are started and end with it, at the latest two seconds after the budget; the soft limit of open
+/// files is raised meanwhile. The calling thread's affinity and policy stay as they are.
+///
+/// # Errors
+/// When threads, policies or affinities are refused, or the threads got no CPU time to end in.
+pub fn measure(budget: Duration) -> Result<Measured, Problem> {
+    let tick = tick()?;
+    let allowed = sched_getaffinity(None).map_err(|e| Problem::host("the CPUs that may be used", e.to_string()))?;
+    let files = OpenFiles::raise();
+    let calls = Arc::new(Calls::prepare(tick * peer::WALK_TICKS, &files));
+    let (tell, told) = channel();
+    let (tell_tid, told_tid) = channel();
+    let peer = std::thread::Builder::new()
+        .name("holdup-probe-peer".to_owned())
+        .spawn(move || {
+            let _heard = tell_tid.send(rustix::thread::gettid());
+            let _heard = tell.send(peer::measure(tick, &allowed, &calls, Instant::now() + budget));
+        })
+        .map_err(|e| Problem::host("the probe", format!("no thread could be started: {e}")))?;
+    let late = Duration::from_secs(1);
+    let measured = match told.recv_timeout(budget + late) {
+        Err(RecvTimeoutError::Timeout) => {
+            // A real-time task may hold the CPU that the peer waits for; anywhere else it can come to its end.
+            if let Ok(tid) = told_tid.try_recv() {
+                let _moved = rustix::thread::sched_setaffinity(Some(tid), &allowed);
+            }
+            told.recv_timeout(late).map_err(|_| ())
+        }
+        other => other.map_err(|_| ()),
+    };
+    let Ok(measured) = measured else {
+        return Err(Problem::host("the probe", "its thread got no CPU time to end in; the host is too busy"));
+    };
+    let _ended = peer.join();
+    measured.map_err(|why| Problem::host("the probe", why))
+}
+
+/// The CPUs of a set, in order.
+fn cpus_of(set: &CpuSet) -> Vec<usize> {
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
