@@ -11,9 +11,8 @@ fn waits(of: &Result<Waits, String>) -> String {
     match of {
         Err(why) => format!("{why:?}"),
         Ok(w) => format!(
-            "{{\"samples\":{},\"inside\":{},\"call_ns\":{},\"kept_ns\":{},\"waited_ns\":{}}}",
+            "{{\"samples\":{},\"call_ns\":{},\"kept_ns\":{},\"waited_ns\":{}}}",
             w.samples,
-            w.inside,
             w.call_ns,
             quantiles(&w.kept),
             quantiles(&w.waited)

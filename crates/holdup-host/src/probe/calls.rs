@@ -6,24 +6,34 @@
 //!   (fs/seq_file.c:traverse, v6.18). The offset sets the length.
 //! - poll(2) of very many descriptors that are never ready (fs/select.c:do_poll, v6.18).
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use super::own_cpu_ns;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// The calls, made ready.
 #[derive(Debug)]
 pub(super) struct Calls {
     walked: Result<Walked, String>,
-    event: Result<OwnedFd, String>,
-    entries: usize,
+    polled: Result<Polled, String>,
 }
 
 #[derive(Debug)]
 struct Walked {
     file: OwnedFd,
     offset: u64,
+    takes_ns: u64,
+}
+
+#[derive(Debug)]
+struct Polled {
+    event: OwnedFd,
+    /// The array for the kernel; the same descriptor in each entry.
+    entries: Mutex<Vec<libc::pollfd>>,
+    takes_ns: u64,
 }
 
 /// The soft limit of open files, raised as far as it goes for as long as this value lives: poll(2) refuses
@@ -60,20 +70,19 @@ impl Drop for OpenFiles {
 const MOST_ENTRIES: u64 = 1 << 17;
 
 impl Calls {
-    /// Opens what is needed and finds the offset at which a walk takes about `wanted`.
+    /// Opens what is needed, finds the offset at which a walk takes about `wanted`, and times both.
     pub(super) fn prepare(wanted: Duration, files: &OpenFiles) -> Self {
-        let event = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| format!("eventfd: {e}"));
-        Calls { walked: prepare_walk(wanted), event, entries: usize::try_from(files.most).unwrap_or(0) }
+        Calls { walked: prepare_walk(wanted), polled: prepare_poll(files) }
     }
 
-    /// Whether the walk can be made, or why not.
-    pub(super) fn can_walk(&self) -> Result<(), String> {
-        self.walked.as_ref().map(|_| ()).map_err(Clone::clone)
+    /// How much CPU time a walk takes, or why there is none.
+    pub(super) fn walk_ns(&self) -> Result<u64, String> {
+        self.walked.as_ref().map(|walked| walked.takes_ns).map_err(Clone::clone)
     }
 
-    /// Whether the poll can be made, or why not.
-    pub(super) fn can_poll(&self) -> Result<(), String> {
-        self.event.as_ref().map(|_| ()).map_err(Clone::clone)
+    /// How much CPU time a poll takes, or why there is none.
+    pub(super) fn poll_ns(&self) -> Result<u64, String> {
+        self.polled.as_ref().map(|polled| polled.takes_ns).map_err(Clone::clone)
     }
 
     pub(super) fn walk(&self) {
@@ -82,15 +91,42 @@ impl Calls {
         }
     }
 
-    pub(super) fn poll_set(&self) -> Vec<PollFd<'_>> {
-        let Ok(event) = &self.event else { return Vec::new() };
-        (0..self.entries).map(|_| PollFd::new(event, PollFlags::IN)).collect()
+    pub(super) fn poll(&self) {
+        if let Ok(polled) = &self.polled {
+            polled.poll();
+        }
     }
+}
 
-    pub(super) fn poll(&self, set: &mut [PollFd<'_>]) {
-        let zero = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let _ready = poll(set, Some(&zero));
+impl Polled {
+    fn poll(&self) {
+        debug_assert!(self.event.as_raw_fd() >= 0);
+        // Only one hog polls at a time; another would have to wait, and its arrival would be void.
+        let Ok(mut entries) = self.entries.try_lock() else { return };
+        let count = entries.len() as libc::nfds_t;
+        // SAFETY: the array has `count` entries and is locked until the call returns.
+        unsafe { libc::poll(entries.as_mut_ptr(), count, 0) };
     }
+}
+
+/// The median CPU time of three calls.
+fn timed(call: impl Fn()) -> u64 {
+    let mut took = [0; 3].map(|_: u64| {
+        let begun = own_cpu_ns();
+        call();
+        own_cpu_ns().saturating_sub(begun)
+    });
+    took.sort_unstable();
+    took[1]
+}
+
+fn prepare_poll(files: &OpenFiles) -> Result<Polled, String> {
+    let event = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| format!("eventfd: {e}"))?;
+    let entry = libc::pollfd { fd: event.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let entries = vec![entry; usize::try_from(files.most).unwrap_or(0)];
+    let mut polled = Polled { event, entries: Mutex::new(entries), takes_ns: 0 };
+    polled.takes_ns = timed(|| polled.poll());
+    Ok(polled)
 }
 
 /// Reads one byte; `false` at the end of the file.
@@ -120,13 +156,11 @@ fn prepare_walk(wanted: Duration) -> Result<Walked, String> {
         let factor = (wanted.as_secs_f64() / took.as_secs_f64().max(1e-6)).clamp(1.1, 2.0);
         offset = (offset as f64 * factor) as u64 + 1;
     }
-    reached.map(|offset| Walked { file, offset }).ok_or_else(|| format!("{PATH} has less than 64 KiB"))
-}
-
-/// The CPU time of the calling thread in nanoseconds.
-pub(super) fn own_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    let offset = reached.ok_or_else(|| format!("{PATH} has less than 64 KiB"))?;
+    let takes_ns = timed(|| {
+        let _read = read_at(&file, offset);
+    });
+    Ok(Walked { file, offset, takes_ns })
 }
 
 /// Memory that is touched, given back and touched again.

@@ -61,13 +61,12 @@ impl Quantiles {
 pub struct Waits {
     /// How many arrivals.
     pub samples: usize,
-    /// In how many of them the hog's call had not returned when the peer ran; 0 where there is no call.
-    pub inside: usize,
-    /// How much CPU time the hog still used after the peer had set out. Other tasks do not count here.
+    /// How long the hog went on after the peer had set out, in CPU time of the two: other tasks that ran meanwhile
+    /// do not count. By the clock where the peer came [`Arrival::ByTimer`].
     pub kept: Quantiles,
     /// How long the peer was under way by the clock, with all that stood in its way.
     pub waited: Quantiles,
-    /// The median CPU time of a call; 0 where there is none.
+    /// The CPU time of a call that nothing disturbs; 0 where there is none.
     pub call_ns: u64,
 }
 
@@ -88,7 +87,13 @@ pub struct Measured {
     pub poll: Result<Waits, String>,
 }
 
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
+/// The CPU time of the calling thread in nanoseconds.
+fn own_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -117,14 +122,16 @@ pub fn measure(budget: Duration) -> Result<Measured, Problem> {
     let tick = tick()?;
     let allowed = sched_getaffinity(None).map_err(|e| Problem::host("the CPUs that may be used", e.to_string()))?;
     let files = OpenFiles::raise();
-    let calls = Arc::new(Calls::prepare(tick * peer::WALK_TICKS, &files));
     let (tell, told) = channel();
     let (tell_tid, told_tid) = channel();
+    let its_cpus = allowed.clone();
     let peer = std::thread::Builder::new()
         .name("holdup-probe-peer".to_owned())
         .spawn(move || {
             let _heard = tell_tid.send(rustix::thread::gettid());
-            let _heard = tell.send(peer::measure(tick, &allowed, &calls, Instant::now() + budget));
+            let deadline = Instant::now() + budget;
+            let calls = Arc::new(Calls::prepare(tick * peer::WALK_TICKS, &files));
+            let _heard = tell.send(peer::measure(tick, &its_cpus, &calls, deadline));
         })
         .map_err(|e| Problem::host("the probe", format!("no thread could be started: {e}")))?;
     let late = Duration::from_secs(1);

@@ -1,9 +1,9 @@
 //! The task that waits: it comes to the hog's CPU again and again and asks how long the hog went on.
 
 use super::calls::Calls;
-use super::hog::{Doing, Hog};
-use super::{Arrival, Measured, Quantiles, Waits, cpus_of, nanoseconds};
-use rustix::thread::{CpuSet, Pid, sched_setaffinity};
+use super::hog::{Begun, Doing, Hog};
+use super::{Arrival, Measured, Quantiles, Waits, cpus_of, nanoseconds, own_cpu_ns};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,19 +20,20 @@ const SHARES: [(Doing, f64); 4] =
 
 #[derive(Debug)]
 struct Peer {
-    hog: Hog,
+    calls: Arc<Calls>,
     tick: Duration,
     /// The hog's CPU, and the one that the peer comes from.
     there: CpuSet,
     away: Option<CpuSet>,
     arrivals: u32,
+    /// How long a hog takes from its start to its beginning; only for a peer that comes by timer.
+    head_start: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     kept_ns: u64,
     waited_ns: u64,
-    is_inside: bool,
 }
 
 pub(super) fn measure(
@@ -41,11 +42,11 @@ pub(super) fn measure(
     calls: &Arc<Calls>,
     deadline: Instant,
 ) -> Result<Measured, String> {
-    let hog = Hog::start(Arc::clone(calls), deadline + Duration::from_millis(500))?;
     let _precise = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let (there, away) = choose(&hog, tick, &cpus_of(allowed))?;
+    let (there, away) = choose(calls, tick, &cpus_of(allowed), deadline)?;
     let arrival = if away.is_some() { Arrival::FromAfar } else { Arrival::ByTimer };
-    let mut peer = Peer { hog, tick, there, away, arrivals: 0 };
+    let head_start = Duration::from_micros(300);
+    let mut peer = Peer { calls: Arc::clone(calls), tick, there, away, arrivals: 0, head_start };
     let begun = Instant::now();
     let time = deadline.saturating_duration_since(begun);
     let none = || Err("not measured".to_owned());
@@ -56,15 +57,15 @@ pub(super) fn measure(
         share_done += share;
         let until = begun + time.mul_f64(share_done);
         let (slot, can) = match doing {
-            Doing::Walk => (&mut measured.walk, calls.can_walk()),
-            Doing::Poll => (&mut measured.poll, calls.can_poll()),
+            Doing::Walk => (&mut measured.walk, calls.walk_ns()),
+            Doing::Poll => (&mut measured.poll, calls.poll_ns()),
             Doing::User if arrival == Arrival::ByTimer => {
                 (&mut measured.user, Err("there is one CPU, and the timer on it interrupts user mode".to_owned()))
             }
-            Doing::User => (&mut measured.user, Ok(())),
-            Doing::Faults | Doing::Nothing => (&mut measured.faults, Ok(())),
+            Doing::User => (&mut measured.user, Ok(0)),
+            Doing::Faults => (&mut measured.faults, Ok(0)),
         };
-        *slot = can.and_then(|()| peer.waits(doing, until));
+        *slot = can.and_then(|call_ns| peer.waits(doing, call_ns, until));
     }
     Ok(measured)
 }
@@ -76,78 +77,52 @@ fn set_of(cpu: usize) -> CpuSet {
 }
 
 /// The hog's CPU and the other one: of those that may be used the two on which an idle task gets most, best first.
-fn choose(hog: &Hog, tick: Duration, cpus: &[usize]) -> Result<(CpuSet, Option<CpuSet>), String> {
+fn choose(
+    calls: &Arc<Calls>,
+    tick: Duration,
+    cpus: &[usize],
+    deadline: Instant,
+) -> Result<(CpuSet, Option<CpuSet>), String> {
     const MOST_TRIED: usize = 8;
-    let tid = Pid::from_raw(hog.tid());
-    let mut tried: Vec<(u64, usize)> = Vec::new();
-    hog.order(Doing::User);
+    let mut hogs = Vec::new();
     for cpu in cpus.iter().copied().take(MOST_TRIED) {
-        if sched_setaffinity(tid, &set_of(cpu)).is_err() {
-            continue;
-        }
-        let before = hog.cpu_ns().ok_or("the CPU time of a thread cannot be read")?;
-        std::thread::sleep(tick * 3);
-        let after = hog.cpu_ns().ok_or("the CPU time of a thread cannot be read")?;
-        tried.push((after.saturating_sub(before), cpu));
+        hogs.push((cpu, Hog::start(Doing::User, calls, &set_of(cpu), deadline)?));
     }
-    hog.order(Doing::Nothing);
-    tried.sort_by_key(|(got, cpu)| (std::cmp::Reverse(*got), *cpu));
+    std::thread::sleep(tick * 5);
+    let mut tried = Vec::new();
+    for (cpu, hog) in hogs {
+        let got = hog.begun()?.and_then(|hog| Some(hog.cpu_ns_now()?.saturating_sub(hog.cpu_ns)));
+        tried.push((std::cmp::Reverse(got), cpu));
+    }
+    tried.sort_unstable();
     let mut best = tried.iter().map(|(_, cpu)| set_of(*cpu));
-    let there = best.next().ok_or("the affinity of a thread cannot be set on any allowed CPU")?;
-    sched_setaffinity(tid, &there).map_err(|e| format!("the affinity of a thread: {e}"))?;
+    let there = best.next().ok_or("no CPU may be used")?;
     Ok((there, best.next()))
 }
 
 impl Peer {
     /// Arrives until there are enough samples or the time is over.
-    fn waits(&mut self, doing: Doing, until: Instant) -> Result<Waits, String> {
+    fn waits(&mut self, doing: Doing, call_ns: u64, until: Instant) -> Result<Waits, String> {
         let mut samples = Vec::with_capacity(MOST);
-        let mut calls = Vec::with_capacity(MOST);
-        if let Some(away) = &self.away {
-            sched_setaffinity(None, away).map_err(|e| format!("the affinity of a thread: {e}"))?;
-        }
-        self.hog.order(doing);
-        let has_calls = matches!(doing, Doing::Walk | Doing::Poll);
-        let call_ns = if has_calls { self.calibrate(until).unwrap_or(0) } else { 0 };
+        let home = self.away.as_ref().unwrap_or(&self.there);
+        sched_setaffinity(None, home).map_err(refused)?;
         while samples.len() < MOST && Instant::now() < until {
-            let sample = if self.away.is_some() {
-                self.from_afar(has_calls.then_some(call_ns), until)?
-            } else {
-                self.by_timer(doing, call_ns)?
+            let hog = Hog::start(doing, &self.calls, &self.there, until + self.tick * 50)?;
+            let sample = match self.away.clone() {
+                Some(away) => self.from_afar(&hog, &away, call_ns, until)?,
+                None => self.by_timer(&hog, call_ns)?,
             };
             samples.extend(sample);
-            if has_calls {
-                calls.push(self.hog.phase().took_ns);
-            }
         }
-        self.hog.order(Doing::Nothing);
         if samples.is_empty() {
-            return Err("the hog got no CPU time in which the peer could arrive".to_owned());
+            return Err("no hog was found at work when the peer set out".to_owned());
         }
         Ok(Waits {
             samples: samples.len(),
-            inside: samples.iter().filter(|s| s.is_inside).count(),
             kept: Quantiles::of(samples.iter().map(|s| s.kept_ns).collect()),
             waited: Quantiles::of(samples.iter().map(|s| s.waited_ns).collect()),
-            call_ns: Quantiles::of(calls).p50,
+            call_ns,
         })
-    }
-
-    /// How long a call takes that nothing disturbs: the median of three.
-    fn calibrate(&self, until: Instant) -> Option<u64> {
-        let mut took = Vec::new();
-        let mut last = self.hog.phase().number;
-        while took.len() < 4 && Instant::now() < until {
-            std::thread::sleep(self.tick / 8);
-            let phase = self.hog.phase();
-            if phase.number >= last + 2 {
-                last = phase.number;
-                took.push(phase.took_ns);
-            }
-        }
-        // The first one may have been another kind's, or one that began before the order.
-        let took = took.split_off(took.len().min(1));
-        (!took.is_empty()).then(|| Quantiles::of(took).p50)
     }
 
     /// A number from 0 to 1, spread evenly over the samples: multiples of the golden ratio.
@@ -156,91 +131,86 @@ impl Peer {
         (f64::from(self.arrivals) * 0.618_033_988_749_895).fract()
     }
 
-    fn hog_cpu(&self) -> Result<u64, String> {
-        self.hog.cpu_ns().ok_or_else(|| "the CPU time of a thread cannot be read".to_owned())
+    /// Goes to the hog's CPU from the other one, and back. `None` when the hog is not met at work.
+    fn from_afar(&mut self, hog: &Hog, away: &CpuSet, call_ns: u64, until: Instant) -> Result<Option<Sample>, String> {
+        let spread = self.spread();
+        let Some(begun) = self.meet(hog, call_ns, spread, until)? else { return Ok(None) };
+        // Where a reschedule is due, the kernel skips the next update of the run queue's clock (kernel/sched/core.c:
+        // wakeup_preempt, rq_clock_skip_update, v6.18). What the hog used between the last tick and its leaving is then
+        // charged to whoever comes next, which is the peer: the two sums together have it.
+        let Some(before) = begun.cpu_ns_now() else { return Ok(None) };
+        let together = before + own_cpu_ns();
+        let set_out = Instant::now();
+        sched_setaffinity(None, &self.there).map_err(refused)?;
+        let waited_ns = nanoseconds(set_out.elapsed());
+        let after = begun.cpu_ns_now().map(|its| (its + own_cpu_ns()).saturating_sub(together));
+        sched_setaffinity(None, away).map_err(refused)?;
+        Ok(after.map(|kept_ns| Sample { kept_ns, waited_ns }))
     }
 
-    /// Goes to the hog's CPU from the other one, and back. `None` when the time is over before the hog runs.
-    fn from_afar(&mut self, call_ns: Option<u64>, until: Instant) -> Result<Option<Sample>, String> {
-        let Some(away) = self.away.clone() else { return Ok(None) };
-        let spread = self.spread();
-        let is_met = match call_ns {
-            Some(call_ns) => self.meet_call(call_ns, spread, until)?,
-            None => {
-                std::thread::sleep(self.tick.mul_f64(spread));
-                self.meet_running(until)?
+    /// Waits until the hog is at work and has been for a little. `None` when it was not met in time.
+    fn meet(&self, hog: &Hog, call_ns: u64, spread: f64, until: Instant) -> Result<Option<Begun>, String> {
+        let begun = loop {
+            match hog.begun()? {
+                Some(begun) => break begun,
+                None if Instant::now() >= until => return Ok(None),
+                // Short sleeps rather than turns: they keep the peer's claim to its own CPU, should that one be busy.
+                None => std::thread::sleep(Duration::from_micros(30)),
             }
         };
-        let Some(met) = is_met else { return Ok(None) };
-        let kept = self.hog_cpu()?;
-        let begun = Instant::now();
-        sched_setaffinity(None, &self.there).map_err(|e| format!("the affinity of a thread: {e}"))?;
-        let waited_ns = nanoseconds(begun.elapsed());
-        let kept_ns = self.hog_cpu()?.saturating_sub(kept);
-        let is_inside = call_ns.is_some() && self.hog.phase().number == met;
-        sched_setaffinity(None, &away).map_err(|e| format!("the affinity of a thread: {e}"))?;
-        Ok(Some(Sample { kept_ns, waited_ns, is_inside }))
-    }
-
-    /// Waits until the hog is well on its CPU. Returns its phase.
-    fn meet_running(&self, until: Instant) -> Result<Option<u64>, String> {
-        loop {
-            let (begun, before) = (Instant::now(), self.hog_cpu()?);
-            while begun.elapsed() < Duration::from_micros(30) {
-                std::hint::spin_loop();
-            }
-            let ran = self.hog_cpu()?.saturating_sub(before);
-            if u128::from(ran) * 2 > begun.elapsed().as_nanos() {
-                return Ok(Some(self.hog.phase().number));
-            }
-            if Instant::now() >= until {
+        // At least a fifth of a call is spent, or up to a tick of other work, so that arrivals lie evenly between ticks.
+        let is_call = call_ns > 0;
+        let span = if is_call { call_ns } else { nanoseconds(self.tick) };
+        let earliest = (span as f64 * if is_call { 0.05 + 0.2 * spread } else { spread }) as u64;
+        let latest = if is_call { call_ns / 10 * 4 } else { u64::MAX };
+        let mut last = (begun.at, begun.cpu_ns);
+        let patience = Duration::from_nanos(span) * 10;
+        while begun.at.elapsed() < patience {
+            let Some(cpu_ns) = begun.cpu_ns_now() else { return Ok(None) };
+            let now = Instant::now();
+            let used = cpu_ns.saturating_sub(begun.cpu_ns);
+            if used > latest {
                 return Ok(None);
             }
-            std::thread::sleep(self.tick / 4);
-        }
-    }
-
-    /// Waits until the hog is in a call that it began a little ago, and runs. Returns its phase.
-    fn meet_call(&self, call_ns: u64, spread: f64, until: Instant) -> Result<Option<u64>, String> {
-        let earliest = (call_ns as f64 * (0.05 + 0.2 * spread)) as u64;
-        let latest = call_ns / 10 * 4;
-        let mut before = self.hog_cpu()?;
-        while Instant::now() < until {
-            let phase = self.hog.phase();
-            let now = self.hog_cpu()?;
-            let own = now.saturating_sub(phase.begun_ns);
-            let is_running = now > before;
-            before = now;
-            if phase.number % 2 == 1 && is_running && (earliest..latest).contains(&own) {
-                return Ok(Some(phase.number));
+            let ran = cpu_ns.saturating_sub(last.1);
+            let is_running = u128::from(ran) * 2 > now.saturating_duration_since(last.0).as_nanos();
+            if used >= earliest && is_running {
+                return Ok(Some(begun));
             }
-            std::hint::spin_loop();
+            last = (now, cpu_ns);
+            let left = Duration::from_nanos(earliest.saturating_sub(used));
+            if left > Duration::from_micros(200) {
+                std::thread::sleep(left - Duration::from_micros(100));
+            } else {
+                std::hint::spin_loop();
+            }
         }
         Ok(None)
     }
 
     /// Sleeps on the hog's CPU until a timer ends within what the hog does.
-    fn by_timer(&mut self, doing: Doing, call_ns: u64) -> Result<Option<Sample>, String> {
-        let has_calls = call_ns > 0;
-        // A call that the last arrival interrupted comes to its end first.
-        self.hog.order(Doing::Nothing);
-        let begun = Instant::now();
-        while self.hog.phase().number % 2 == 1 && begun.elapsed() < self.tick * 8 * WALK_TICKS {
-            std::thread::sleep(self.tick / 8);
-        }
-        std::thread::sleep(Duration::from_micros(300));
-        let before = self.hog.phase().number;
-        let lead = if has_calls { call_ns as f64 * 1e-9 } else { self.tick.as_secs_f64() };
-        // The hog sleeps for 100 us at a time while it has nothing to do.
-        let ends = Instant::now() + Duration::from_micros(200) + Duration::from_secs_f64(lead * (0.05 + 0.2 * self.spread()));
-        self.hog.order(doing);
+    fn by_timer(&mut self, hog: &Hog, call_ns: u64) -> Result<Option<Sample>, String> {
+        let is_call = call_ns > 0;
+        let span = if is_call { Duration::from_nanos(call_ns) } else { self.tick };
+        let ends = Instant::now() + self.head_start + span.mul_f64(0.05 + 0.2 * self.spread());
         std::thread::sleep(ends.saturating_duration_since(Instant::now()));
         let waited_ns = nanoseconds(ends.elapsed());
-        let phase = self.hog.phase();
-        let was_in_call = phase.number > before && phase.number <= before + 2 && phase.begun_at < ends;
-        if has_calls && !was_in_call {
+        let Some(begun) = hog.begun()? else {
+            self.head_start = (self.head_start * 3 / 2).min(self.tick * 20);
+            return Ok(None);
+        };
+        if begun.at > ends {
+            self.head_start = (self.head_start * 3 / 2).min(self.tick * 20);
             return Ok(None);
         }
-        Ok(Some(Sample { kept_ns: waited_ns, waited_ns, is_inside: has_calls && phase.number == before + 1 }))
+        if is_call && ends - begun.at > span.mul_f64(0.4) {
+            self.head_start = self.head_start * 4 / 5;
+            return Ok(None);
+        }
+        Ok(Some(Sample { kept_ns: waited_ns, waited_ns }))
     }
+}
+
+fn refused(error: rustix::io::Errno) -> String {
+    format!("the affinity of a thread: {error}")
 }
