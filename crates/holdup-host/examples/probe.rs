@@ -1,10 +1,10 @@
 //! One line of JSON for each measurement of the preemption model: `probe [TIMES [SECONDS]]`.
 
-use holdup_host::probe::{Measured, Quantiles, Waits, measure};
+use holdup_host::probe::{Probe, Quantiles, Waits, probe};
 use std::time::Duration;
 
 fn quantiles(of: &Quantiles) -> String {
-    format!("[{},{},{},{},{}]", of.p05, of.p25, of.p50, of.p75, of.p95)
+    format!("[{},{},{},{},{}]", of.p10, of.p25, of.p50, of.p75, of.p90)
 }
 
 fn waits(of: &Result<Waits, String>) -> String {
@@ -20,9 +20,12 @@ fn waits(of: &Result<Waits, String>) -> String {
     }
 }
 
-fn line(of: &Measured) -> String {
+fn line(probe: &Probe) -> String {
+    let of = &probe.measured;
     format!(
-        "{{\"tick_ns\":{},\"arrival\":\"{:?}\",\"user\":{},\"faults\":{},\"walk\":{},\"poll\":{}}}",
+        "{{\"model\":\"{:?}\",\"why\":{:?},\"tick_ns\":{},\"arrival\":\"{:?}\",\"user\":{},\"faults\":{},\"walk\":{},\"poll\":{}}}",
+        probe.verdict.model,
+        probe.verdict.why,
         of.tick_ns,
         of.arrival,
         waits(&of.user),
@@ -38,8 +41,8 @@ fn main() {
     let times: u32 = words.next().and_then(|w| w.parse().ok()).unwrap_or(1);
     let seconds: f64 = words.next().and_then(|w| w.parse().ok()).unwrap_or(2.0);
     for _ in 0..times {
-        match measure(Duration::from_secs_f64(seconds)) {
-            Ok(measured) => println!("{}", line(&measured)),
+        match probe(Duration::from_secs_f64(seconds)) {
+            Ok(probe) => println!("{}", line(&probe)),
             Err(problem) => println!("{{\"problem\":{:?}}}", problem.to_string()),
         }
     }

@@ -71,11 +71,17 @@ impl Begun {
 }
 
 impl Hog {
-    /// Starts it for one arrival on one CPU.
+    /// Starts it for one arrival on one CPU; it computes for `warm_up` before it begins.
     ///
     /// # Errors
     /// In words, when there is no thread for it.
-    pub(super) fn start(doing: Doing, calls: &Arc<Calls>, cpu: &CpuSet, deadline: Instant) -> Result<Self, String> {
+    pub(super) fn start(
+        doing: Doing,
+        calls: &Arc<Calls>,
+        cpu: &CpuSet,
+        warm_up: Duration,
+        deadline: Instant,
+    ) -> Result<Self, String> {
         let shared = Arc::new(Shared::default());
         let since = Instant::now();
         let (its, calls, cpu) = (Arc::clone(&shared), Arc::clone(calls), cpu.clone());
@@ -86,6 +92,10 @@ impl Hog {
                 if sched_setaffinity(None, &cpu).is_err() || !become_idle() {
                     its.refused.store(true, Ordering::Release);
                     return;
+                }
+                let idle_since = Instant::now();
+                while idle_since.elapsed() < warm_up {
+                    std::hint::spin_loop();
                 }
                 its.begun_ns.store(super::own_cpu_ns(), Ordering::Relaxed);
                 its.begun_after_ns.store(super::nanoseconds(since.elapsed()), Ordering::Relaxed);

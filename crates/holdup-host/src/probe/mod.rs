@@ -9,8 +9,11 @@
 //! target (kernel/sched/core.c:ttwu_queue_cond, v6.18), after which every model reschedules at once.
 
 mod calls;
+mod classify;
 mod hog;
 mod peer;
+
+pub use classify::{Model, Verdict, classify};
 
 use calls::{Calls, OpenFiles};
 use holdup_model::Problem;
@@ -32,16 +35,16 @@ pub enum Arrival {
 /// Quantiles of times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quantiles {
-    /// A twentieth is at most this.
-    pub p05: u64,
+    /// A tenth is at most this.
+    pub p10: u64,
     /// A quarter is at most this.
     pub p25: u64,
     /// Half is at most this.
     pub p50: u64,
     /// Three quarters are at most this.
     pub p75: u64,
-    /// Nineteen of twenty are at most this.
-    pub p95: u64,
+    /// Nine of ten are at most this.
+    pub p90: u64,
 }
 
 impl Quantiles {
@@ -52,7 +55,7 @@ impl Quantiles {
             let last = samples.len().saturating_sub(1);
             samples.get((last * share + 50) / 100).copied().unwrap_or(0)
         };
-        Quantiles { p05: at(5), p25: at(25), p50: at(50), p75: at(75), p95: at(95) }
+        Quantiles { p10: at(10), p25: at(25), p50: at(50), p75: at(75), p90: at(90) }
     }
 }
 
@@ -109,6 +112,24 @@ fn tick() -> Result<Duration, Problem> {
         ));
     }
     Ok(period)
+}
+
+/// A measurement and what it tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// What was measured.
+    pub measured: Measured,
+    /// What it tells.
+    pub verdict: Verdict,
+}
+
+/// Measures for about `budget` and tells the model. Two seconds are a good budget; one is enough on a quiet host.
+///
+/// # Errors
+/// As [`measure`].
+pub fn probe(budget: Duration) -> Result<Probe, Problem> {
+    let measured = measure(budget)?;
+    Ok(Probe { verdict: classify(&measured), measured })
 }
 
 /// Measures for about `budget`.

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 /// How many ticks the longest calls last: more than one tick must be left when the peer comes, or the end of the
 /// call and the tick could not be told apart.
-pub(super) const WALK_TICKS: u32 = 4;
+pub(super) const WALK_TICKS: u32 = 5;
 
 /// More samples of one kind gain nothing.
 const MOST: usize = 200;
 
 /// What each kind gets of the time.
 const SHARES: [(Doing, f64); 4] =
-    [(Doing::Walk, 0.50), (Doing::User, 0.25), (Doing::Poll, 0.13), (Doing::Faults, 0.12)];
+    [(Doing::Faults, 0.17), (Doing::Walk, 0.48), (Doing::User, 0.20), (Doing::Poll, 0.15)];
 
 #[derive(Debug)]
 struct Peer {
@@ -45,7 +45,7 @@ pub(super) fn measure(
     let _precise = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let (there, away) = choose(calls, tick, &cpus_of(allowed), deadline)?;
     let arrival = if away.is_some() { Arrival::FromAfar } else { Arrival::ByTimer };
-    let head_start = Duration::from_micros(300);
+    let head_start = warm_up(arrival, tick) + Duration::from_micros(500);
     let mut peer = Peer { calls: Arc::clone(calls), tick, there, away, arrivals: 0, head_start };
     let begun = Instant::now();
     let time = deadline.saturating_duration_since(begun);
@@ -86,7 +86,7 @@ fn choose(
     const MOST_TRIED: usize = 8;
     let mut hogs = Vec::new();
     for cpu in cpus.iter().copied().take(MOST_TRIED) {
-        hogs.push((cpu, Hog::start(Doing::User, calls, &set_of(cpu), deadline)?));
+        hogs.push((cpu, Hog::start(Doing::User, calls, &set_of(cpu), Duration::ZERO, deadline)?));
     }
     std::thread::sleep(tick * 5);
     let mut tried = Vec::new();
@@ -106,10 +106,12 @@ impl Peer {
         let mut samples = Vec::with_capacity(MOST);
         let home = self.away.as_ref().unwrap_or(&self.there);
         sched_setaffinity(None, home).map_err(refused)?;
+        let arrival = if self.away.is_some() { Arrival::FromAfar } else { Arrival::ByTimer };
+        let warm_up = warm_up(arrival, self.tick);
         while samples.len() < MOST && Instant::now() < until {
-            let hog = Hog::start(doing, &self.calls, &self.there, until + self.tick * 50)?;
+            let hog = Hog::start(doing, &self.calls, &self.there, warm_up, until + self.tick * 50)?;
             let sample = match self.away.clone() {
-                Some(away) => self.from_afar(&hog, &away, call_ns, until)?,
+                Some(away) => self.from_afar(&hog, &away, doing, call_ns, until)?,
                 None => self.by_timer(&hog, call_ns)?,
             };
             samples.extend(sample);
@@ -132,9 +134,16 @@ impl Peer {
     }
 
     /// Goes to the hog's CPU from the other one, and back. `None` when the hog is not met at work.
-    fn from_afar(&mut self, hog: &Hog, away: &CpuSet, call_ns: u64, until: Instant) -> Result<Option<Sample>, String> {
+    fn from_afar(
+        &mut self,
+        hog: &Hog,
+        away: &CpuSet,
+        doing: Doing,
+        call_ns: u64,
+        until: Instant,
+    ) -> Result<Option<Sample>, String> {
         let spread = self.spread();
-        let Some(begun) = self.meet(hog, call_ns, spread, until)? else { return Ok(None) };
+        let Some(begun) = self.meet(hog, doing, call_ns, spread, until)? else { return Ok(None) };
         // Where a reschedule is due, the kernel skips the next update of the run queue's clock (kernel/sched/core.c:
         // wakeup_preempt, rq_clock_skip_update, v6.18). What the hog used between the last tick and its leaving is then
         // charged to whoever comes next, which is the peer: the two sums together have it.
@@ -149,7 +158,14 @@ impl Peer {
     }
 
     /// Waits until the hog is at work and has been for a little. `None` when it was not met in time.
-    fn meet(&self, hog: &Hog, call_ns: u64, spread: f64, until: Instant) -> Result<Option<Begun>, String> {
+    fn meet(
+        &self,
+        hog: &Hog,
+        doing: Doing,
+        call_ns: u64,
+        spread: f64,
+        until: Instant,
+    ) -> Result<Option<Begun>, String> {
         let begun = loop {
             match hog.begun()? {
                 Some(begun) => break begun,
@@ -158,11 +174,14 @@ impl Peer {
                 None => std::thread::sleep(Duration::from_micros(30)),
             }
         };
-        // At least a fifth of a call is spent, or up to a tick of other work, so that arrivals lie evenly between ticks.
-        let is_call = call_ns > 0;
-        let span = if is_call { call_ns } else { nanoseconds(self.tick) };
-        let earliest = (span as f64 * if is_call { 0.05 + 0.2 * spread } else { spread }) as u64;
-        let latest = if is_call { call_ns / 10 * 4 } else { u64::MAX };
+        // Well within a call, and evenly between two ticks of user mode, where the tick is what ends a lazy wait.
+        let tick_ns = nanoseconds(self.tick);
+        let (span, begins, latest) = match doing {
+            Doing::Walk | Doing::Poll => (call_ns, 0.05 + 0.2 * spread, call_ns / 10 * 4),
+            Doing::User => (tick_ns, spread, u64::MAX),
+            Doing::Faults => (tick_ns, 0.1 * spread, u64::MAX),
+        };
+        let earliest = (span as f64 * begins) as u64;
         let mut last = (begun.at, begun.cpu_ns);
         let patience = Duration::from_nanos(span) * 10;
         while begun.at.elapsed() < patience {
@@ -208,6 +227,18 @@ impl Peer {
             return Ok(None);
         }
         Ok(Some(Sample { kept_ns: waited_ns, waited_ns }))
+    }
+}
+
+/// How long a hog computes before it begins.
+///
+/// Where both live on one CPU, the lags of the two go with them: a task of the ordinary policy that is not
+/// eligible is not picked over one of the idle policy (kernel/sched/fair.c:pick_eevdf, v6.18), and the peer owes what
+/// it ran since the hog was made. While the peer sleeps, this lets the debt go.
+fn warm_up(arrival: Arrival, tick: Duration) -> Duration {
+    match arrival {
+        Arrival::FromAfar => Duration::ZERO,
+        Arrival::ByTimer => tick * 3 / 2,
     }
 }
 
