@@ -138,9 +138,10 @@ fn read_at(file: &OwnedFd, offset: u64) -> rustix::io::Result<bool> {
 
 fn prepare_walk(wanted: Duration) -> Result<Walked, String> {
     const PATH: &str = "/proc/kallsyms";
+    const FIRST: u64 = 16 << 10;
     let why = |e: rustix::io::Errno| format!("{PATH}: {e}");
     let file = rustix::fs::open(PATH, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(why)?;
-    let mut offset = 64 << 10;
+    let mut offset = FIRST;
     let mut reached = None;
     loop {
         let begun = own_cpu_ns();
@@ -156,7 +157,7 @@ fn prepare_walk(wanted: Duration) -> Result<Walked, String> {
         let factor = (wanted.as_secs_f64() / took.as_secs_f64().max(1e-6)).clamp(1.1, 2.0);
         offset = (offset as f64 * factor) as u64 + 1;
     }
-    let offset = reached.ok_or_else(|| format!("{PATH} has less than 64 KiB"))?;
+    let offset = reached.ok_or_else(|| format!("{PATH} has less than 16 KiB"))?;
     let takes_ns = timed(|| {
         let _read = read_at(&file, offset);
     });

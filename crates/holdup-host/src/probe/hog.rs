@@ -84,7 +84,7 @@ impl Hog {
     ) -> Result<Self, String> {
         let shared = Arc::new(Shared::default());
         let since = Instant::now();
-        let (its, calls, cpu) = (Arc::clone(&shared), Arc::clone(calls), cpu.clone());
+        let (its, calls, cpu) = (Arc::clone(&shared), Arc::clone(calls), *cpu);
         std::thread::Builder::new()
             .name("holdup-probe-hog".to_owned())
             .stack_size(64 << 10)

@@ -145,7 +145,7 @@ pub fn measure(budget: Duration) -> Result<Measured, Problem> {
     let files = OpenFiles::raise();
     let (tell, told) = channel();
     let (tell_tid, told_tid) = channel();
-    let its_cpus = allowed.clone();
+    let its_cpus = allowed;
     let peer = std::thread::Builder::new()
         .name("holdup-probe-peer".to_owned())
         .spawn(move || {
@@ -176,4 +176,35 @@ pub fn measure(budget: Duration) -> Result<Measured, Problem> {
 /// The CPUs of a set, in order.
 fn cpus_of(set: &CpuSet) -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_samples() {
+        let of = Quantiles::of((1..=101).rev().collect());
+        assert_eq!((of.p10, of.p25, of.p50, of.p75, of.p90), (11, 26, 51, 76, 91));
+        assert_eq!(Quantiles::of(vec![7]).p90, 7);
+        assert_eq!(Quantiles::of(Vec::new()), Quantiles::default());
+    }
+
+    #[test]
+    fn a_probe_leaves_its_caller_as_it_was() {
+        let state = || {
+            let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            (cpus_of(&sched_getaffinity(None).expect("it may be asked")), files)
+        };
+        let before = state();
+        match probe(Duration::from_millis(200)) {
+            Ok(probe) => {
+                assert!(probe.measured.tick_ns > 0);
+                assert!(!probe.verdict.why.is_empty());
+            }
+            // On a host that is too busy for the threads to end in time.
+            Err(problem) => assert!(problem.why.contains("busy"), "{problem}"),
+        }
+        assert_eq!(state(), before);
+    }
 }

@@ -110,9 +110,9 @@ impl Peer {
         let warm_up = warm_up(arrival, self.tick);
         while samples.len() < MOST && Instant::now() < until {
             let hog = Hog::start(doing, &self.calls, &self.there, warm_up, until + self.tick * 50)?;
-            let sample = match self.away.clone() {
-                Some(away) => self.from_afar(&hog, &away, doing, call_ns, until)?,
-                None => self.by_timer(&hog, call_ns)?,
+            let sample = match self.away {
+                Some(away) => self.arrive_from_afar(&hog, &away, doing, call_ns, until)?,
+                None => self.arrive_by_timer(&hog, call_ns)?,
             };
             samples.extend(sample);
         }
@@ -134,7 +134,7 @@ impl Peer {
     }
 
     /// Goes to the hog's CPU from the other one, and back. `None` when the hog is not met at work.
-    fn from_afar(
+    fn arrive_from_afar(
         &mut self,
         hog: &Hog,
         away: &CpuSet,
@@ -152,7 +152,8 @@ impl Peer {
         let set_out = Instant::now();
         sched_setaffinity(None, &self.there).map_err(refused)?;
         let waited_ns = nanoseconds(set_out.elapsed());
-        let after = begun.cpu_ns_now().map(|its| (its + own_cpu_ns()).saturating_sub(together));
+        // The peer may also be charged for what was before it set out.
+        let after = begun.cpu_ns_now().map(|its| (its + own_cpu_ns()).saturating_sub(together).min(waited_ns));
         sched_setaffinity(None, away).map_err(refused)?;
         Ok(after.map(|kept_ns| Sample { kept_ns, waited_ns }))
     }
@@ -208,7 +209,7 @@ impl Peer {
     }
 
     /// Sleeps on the hog's CPU until a timer ends within what the hog does.
-    fn by_timer(&mut self, hog: &Hog, call_ns: u64) -> Result<Option<Sample>, String> {
+    fn arrive_by_timer(&mut self, hog: &Hog, call_ns: u64) -> Result<Option<Sample>, String> {
         let is_call = call_ns > 0;
         let span = if is_call { Duration::from_nanos(call_ns) } else { self.tick };
         let ends = Instant::now() + self.head_start + span.mul_f64(0.05 + 0.2 * self.spread());
