@@ -13,6 +13,7 @@ mod kernel_config;
 pub mod lock;
 mod machine;
 pub mod postgres;
+pub mod probe;
 pub mod process;
 pub mod state;
 pub mod survey;

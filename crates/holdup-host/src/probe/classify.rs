@@ -1,0 +1,286 @@
+//! What a measurement tells about the model; pure, over numbers.
+//!
+//! | hog is in | none, voluntary | lazy | full |
+//! |---|---|---|---|
+//! | a call of many ticks | leaves at its end | leaves at the next tick | leaves at once |
+//! | a shorter call | leaves at its end | leaves at its end or the tick | leaves at once |
+//! | user mode | leaves at once | leaves at the next interrupt | leaves at once |
+//! | page faults | leaves at once | leaves at once | leaves at once |
+//!
+//! All times are judged against the tick and against the faults, which are the same in every model and so
+//! show what an arrival costs on this host at this time.
+
+use super::{Measured, Waits};
+
+/// A preemption model, as far as waits tell one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    /// None or voluntary: these differ only where the kernel has `might_resched()`.
+    NoneOrVoluntary,
+    /// Lazy.
+    Lazy,
+    /// Full. A PREEMPT_RT kernel whose model is full looks the same.
+    Full,
+    /// The measurement does not tell.
+    Unknown,
+}
+
+/// What the measurement tells, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The model.
+    pub model: Model,
+    /// The reason in words, with the numbers.
+    pub why: String,
+}
+
+/// When the hog left its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    AtOnce,
+    AtTick,
+    AtEnd,
+    Unclear,
+}
+
+impl Leaves {
+    fn words(self) -> &'static str {
+        match self {
+            Leaves::AtOnce => "at once",
+            Leaves::AtTick => "at the next tick",
+            Leaves::AtEnd => "at its end",
+            Leaves::Unclear => "at no clear time",
+        }
+    }
+}
+
+/// Fewer arrivals than this tell nothing.
+const FEWEST: usize = 5;
+
+/// Fewer than this tell nothing about a quarter of them.
+const FEWEST_FOR_QUARTERS: usize = 12;
+
+/// The model that fits the measurement.
+pub fn classify(measured: &Measured) -> Verdict {
+    let tick = measured.tick_ns as f64;
+    let enough = |waits: &Result<Waits, String>, of: &str| match waits {
+        Err(why) => Err(format!("no waits behind {of}: {why}")),
+        Ok(waits) if waits.samples < FEWEST => {
+            Err(format!("only {} waits behind {of}: the CPUs are busy with other tasks", waits.samples))
+        }
+        Ok(waits) => Ok(*waits),
+    };
+    let unknown = |why: String| Verdict { model: Model::Unknown, why };
+    let faults = match enough(&measured.faults, "page faults") {
+        Ok(faults) => faults,
+        Err(why) => return unknown(why),
+    };
+    let arrival = faults.kept.p50 as f64;
+    // A lazy wait is half a tick on average: with an arrival that costs a good part of that, lazy and full look alike.
+    if arrival > tick * 0.1 || faults.kept.p75 as f64 > tick * 0.25 {
+        return unknown(format!(
+            "an arrival over page faults took {:.2} ticks, in a quarter of the cases at least {:.2}, which no model \
+             explains: the host or its hypervisor is busy, or wake-up preemption is off",
+            arrival / tick,
+            faults.kept.p75 as f64 / tick
+        ));
+    }
+    let walk = enough(&measured.walk, "long calls").map(|walk| long_call(&walk, tick, arrival));
+    let poll = enough(&measured.poll, "shorter calls").map_or(Leaves::Unclear, |poll| short_call(&poll, arrival));
+    let user = enough(&measured.user, "user mode").map_or(Leaves::Unclear, |user| over_user(&user, tick, arrival));
+    together(walk, poll, user)
+}
+
+/// One kind alone may be wrong: where two contradict each other there is no verdict.
+fn together(walk: Result<Leaves, String>, poll: Leaves, user: Leaves) -> Verdict {
+    let model = match (&walk, poll, user) {
+        (Ok(Leaves::AtEnd), Leaves::AtEnd | Leaves::Unclear, Leaves::AtOnce | Leaves::Unclear) => {
+            Model::NoneOrVoluntary
+        }
+        // An interrupt on its CPU (high-resolution preemption sends one) makes also a lazy hog leave user mode at once.
+        (Ok(Leaves::AtTick), Leaves::AtEnd | Leaves::Unclear, _) => Model::Lazy,
+        // Full is what a call that gives way by itself would feign, so both calls have to say it.
+        (Ok(Leaves::AtOnce), Leaves::AtOnce, Leaves::AtOnce | Leaves::Unclear) => Model::Full,
+        (Err(_), Leaves::AtOnce, Leaves::AtOnce) => Model::Full,
+        (Err(_), Leaves::AtEnd, Leaves::AtTick) => Model::Lazy,
+        _ => Model::Unknown,
+    };
+    let walk = match walk {
+        Ok(leaves) => format!("a task in a long call left {}", leaves.words()),
+        Err(why) => why,
+    };
+    let why = format!("{walk}, in a shorter call {}, in user mode {}", poll.words(), user.words());
+    Verdict { model, why }
+}
+
+/// When the hog left a call of several ticks.
+///
+/// Disturbances make waits longer, hardly ever shorter. So the short ones of the waits decide.
+fn long_call(walk: &Waits, tick: f64, arrival: f64) -> Leaves {
+    let call = walk.call_ns as f64;
+    let [p10, p25, p50, p90] = [walk.kept.p10, walk.kept.p25, walk.kept.p50, walk.kept.p90].map(|ns| ns as f64);
+    // The peer sets out before two fifths of the call are over.
+    if p10 >= call * 0.45 && p10 >= tick * 1.4 {
+        return Leaves::AtEnd;
+    }
+    if walk.samples < FEWEST_FOR_QUARTERS {
+        return Leaves::Unclear;
+    }
+    // Evenly between 0 and 1 tick, plus the arrival itself.
+    if p50 <= arrival * 1.5 + tick * 0.05 {
+        return Leaves::AtOnce;
+    }
+    let is_spread = p25 >= tick * 0.12 && p50 >= tick * 0.3 && p50 >= arrival * 2.0;
+    if call >= tick * 2.5 && is_spread && p50 <= tick + arrival && p90 <= tick * 1.4 + arrival {
+        return Leaves::AtTick;
+    }
+    Leaves::Unclear
+}
+
+/// When the hog left a call of less than a tick, where it is long enough to be told from an arrival.
+fn short_call(poll: &Waits, arrival: f64) -> Leaves {
+    let call = poll.call_ns as f64;
+    if call < arrival * 5.0 {
+        return Leaves::Unclear;
+    }
+    match poll.kept.p50 as f64 / call {
+        share if share >= 0.5 => Leaves::AtEnd,
+        share if share <= 0.3 => Leaves::AtOnce,
+        _ => Leaves::Unclear,
+    }
+}
+
+/// When the hog left user mode.
+fn over_user(user: &Waits, tick: f64, arrival: f64) -> Leaves {
+    if user.samples < FEWEST_FOR_QUARTERS {
+        return Leaves::Unclear;
+    }
+    let [p25, p50] = [user.kept.p25, user.kept.p50].map(|ns| ns as f64);
+    if p50 <= arrival * 1.5 + tick * 0.05 {
+        return Leaves::AtOnce;
+    }
+    if p25 >= tick * 0.12 && p50 >= tick * 0.3 && p50 >= arrival * 2.0 {
+        return Leaves::AtTick;
+    }
+    Leaves::Unclear
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Arrival, Quantiles};
+    use super::*;
+
+    /// Measurements on real kernels. A row: the model that the kernel had (by its debugfs or log), the verdict, the
+    /// kernel, the tick, the arrival, then behind faults, walk, poll and user mode each `samples,call,p10,p25,p50,p75,p90`
+    /// in nanoseconds, or `-`.
+    const RECORDED: &str = include_str!("recorded.txt");
+
+    fn waits(text: &str) -> Result<Waits, String> {
+        if text == "-" {
+            return Err("not recorded".to_owned());
+        }
+        let n: Vec<u64> = text.split(',').map(|n| n.parse().expect("a number")).collect();
+        let kept = Quantiles { p10: n[2], p25: n[3], p50: n[4], p75: n[5], p90: n[6] };
+        Ok(Waits { samples: usize::try_from(n[0]).expect("it is small"), kept, waited: kept, call_ns: n[1] })
+    }
+
+    fn measured(row: &[&str]) -> Measured {
+        let arrival = if row[4] == "ByTimer" { Arrival::ByTimer } else { Arrival::FromAfar };
+        let tick_ns = row[3].parse().expect("a number");
+        let [faults, walk, poll, user] = [5, 6, 7, 8].map(|column| waits(row[column]));
+        Measured { tick_ns, arrival, user, faults, walk, poll }
+    }
+
+    fn rows() -> Vec<Vec<&'static str>> {
+        let rows = RECORDED.lines().filter(|line| !line.starts_with('#'));
+        rows.map(|line| line.split_ascii_whitespace().collect()).collect()
+    }
+
+    #[test]
+    fn recorded_measurements_are_told_rightly_or_not_at_all() {
+        for row in rows() {
+            let verdict = classify(&measured(&row));
+            let name = format!("{:?}", verdict.model);
+            assert_eq!(name, row[1], "{row:?}: {}", verdict.why);
+            let truth = if matches!(row[0], "none" | "voluntary") { "NoneOrVoluntary" } else { row[0] };
+            assert!(name == "Unknown" || name.eq_ignore_ascii_case(truth), "{row:?}: {}", verdict.why);
+        }
+    }
+
+    #[test]
+    fn the_records_have_verdicts_and_refusals() {
+        for model in ["NoneOrVoluntary", "Unknown"] {
+            assert!(rows().iter().any(|row| row[1] == model), "{model}");
+        }
+    }
+
+    /// A quiet host with a tick of 4 ms; times in microseconds.
+    fn quiet(walk: [u64; 5], poll: u64, user: [u64; 5]) -> Measured {
+        let waits = |call_us: u64, us: [u64; 5]| {
+            let [p10, p25, p50, p75, p90] = us.map(|us| us * 1000);
+            let kept = Quantiles { p10, p25, p50, p75, p90 };
+            Ok(Waits { samples: 100, kept, waited: kept, call_ns: call_us * 1000 })
+        };
+        Measured {
+            tick_ns: 4_000_000,
+            arrival: Arrival::FromAfar,
+            user: waits(0, user),
+            faults: waits(0, [10, 11, 12, 14, 20]),
+            walk: waits(20_000, walk),
+            poll: waits(800, [poll; 5]),
+        }
+    }
+
+    const END: [u64; 5] = [15_000, 16_000, 17_000, 18_000, 19_000];
+    const TICK: [u64; 5] = [400, 1000, 2000, 3000, 3600];
+    const ONCE: [u64; 5] = [10, 11, 12, 15, 20];
+
+    #[test]
+    fn the_models_have_their_patterns() {
+        let check = |measured: Measured, expect: Model| {
+            let verdict = classify(&measured);
+            assert_eq!(verdict.model, expect, "{measured:?}: {}", verdict.why);
+        };
+        check(quiet(END, 600, ONCE), Model::NoneOrVoluntary);
+        check(quiet(TICK, 600, TICK), Model::Lazy);
+        check(quiet(TICK, 600, ONCE), Model::Lazy);
+        check(quiet(ONCE, 12, ONCE), Model::Full);
+        // Each contradiction takes the verdict away.
+        check(quiet(END, 12, ONCE), Model::Unknown);
+        check(quiet(END, 600, TICK), Model::Unknown);
+        check(quiet(TICK, 12, TICK), Model::Unknown);
+        check(quiet(ONCE, 600, ONCE), Model::Unknown);
+        check(quiet(ONCE, 12, TICK), Model::Unknown);
+    }
+
+    #[test]
+    fn without_the_long_call_user_mode_decides_where_it_can() {
+        let without = |poll, user| {
+            let refused = Err("/proc/kallsyms: Permission denied".to_owned());
+            classify(&Measured { walk: refused, ..quiet(END, poll, user) })
+        };
+        assert_eq!(without(600, TICK).model, Model::Lazy);
+        assert_eq!(without(12, ONCE).model, Model::Full);
+        let either = without(600, ONCE);
+        assert_eq!(either.model, Model::Unknown);
+        assert!(either.why.contains("Permission denied"), "{}", either.why);
+    }
+
+    #[test]
+    fn a_busy_host_is_named() {
+        let slow = |faults_us: u64| {
+            let mut measured = quiet(TICK, 600, TICK);
+            if let Ok(faults) = &mut measured.faults {
+                faults.kept.p50 = faults_us * 1000;
+            }
+            classify(&measured)
+        };
+        assert_eq!(slow(12).model, Model::Lazy);
+        assert!(slow(2000).why.contains("busy"));
+        let mut few = quiet(END, 600, ONCE);
+        if let Ok(walk) = &mut few.walk {
+            walk.samples = 4;
+        }
+        assert_eq!(classify(&few).model, Model::Unknown);
+    }
+}
