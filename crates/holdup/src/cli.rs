@@ -51,6 +51,13 @@ fn check() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Look at a captured tree instead of this host"),
         )
+        .arg(
+            Arg::new("probe")
+                .long("probe")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("root")
+                .help("Also measure how the kernel preempts, which takes 2 s of two CPUs"),
+        )
         .arg(json())
 }
 

@@ -9,6 +9,10 @@ use holdup_model::Problem;
 use holdup_model::survey::Exposure;
 use holdup_report::{Checked, TerminalOptions};
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long the probe measures.
+const PROBE: Duration = Duration::from_secs(2);
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let root = matches.get_one::<PathBuf>("root");
@@ -22,7 +26,10 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         None => Host::real(),
     };
     let (asked, control) = server(matches.get_one::<String>("pg"), &host, root.is_some())?;
-    let survey = holdup_host::survey::survey(&host, asked.as_ref(), control.as_deref());
+    let mut survey = holdup_host::survey::survey(&host, asked.as_ref(), control.as_deref());
+    if matches.get_flag("probe") {
+        survey.probe = Some(holdup_host::survey::probed(PROBE));
+    }
     let findings = holdup_analysis::check(&survey);
     let overall = holdup_analysis::overall(&findings);
     let impossible = holdup_analysis::impossible(&survey);
