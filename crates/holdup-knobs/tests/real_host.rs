@@ -185,3 +185,31 @@ fn what_a_killed_process_left_is_put_back() {
     assert_eq!((recovered.restored.len(), recovered.left.len(), policy()), (1, 0, Scheduling::OTHER));
     assert!(!std::path::Path::new(&path).exists());
 }
+
+#[test]
+fn transparent_huge_pages_are_switched_and_put_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "transparent-huge-pages") {
+        return;
+    }
+    let (knob, _) = find("transparent-huge-pages").unwrap();
+    let now = knob.read(&context, "").unwrap();
+    for mode in ["always", "madvise", "never"].map(|mode| Value::Text(mode.to_owned())) {
+        if mode != now {
+            there_and_back(&context, "transparent-huge-pages", &mode);
+        }
+    }
+}
+
+#[test]
+fn numa_balancing_is_switched_and_put_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "numa-balancing") {
+        return;
+    }
+    let (knob, _) = find("numa-balancing").unwrap();
+    let other = i64::from(knob.read(&context, "").unwrap() == Value::Integer(0));
+    there_and_back(&context, "numa-balancing", &Value::Integer(other));
+}

@@ -3,8 +3,10 @@
 mod autogroup;
 mod huge_pages_reserved;
 mod migration_cost;
+mod numa_balancing;
 mod postgres_setting;
 mod sched_policy;
+mod transparent_huge_pages;
 
 use crate::Knob;
 
@@ -15,4 +17,6 @@ pub const ALL: &[&dyn Knob] = &[
     &autogroup::Autogroup,
     &migration_cost::MigrationCost,
     &huge_pages_reserved::HugePagesReserved,
+    &transparent_huge_pages::TransparentHugePages,
+    &numa_balancing::NumaBalancing,
 ];

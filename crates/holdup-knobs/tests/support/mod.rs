@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "test code")]
 
+mod machine;
+
 use holdup_host::fake::MemoryFs;
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_host::{Host, Scheduling};
@@ -21,14 +23,21 @@ pub const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 /// The factors of the sweeps, each with two levels.
 pub fn factors() -> Vec<(&'static str, [Value; 2])> {
     let text = |t: &str| Value::Text(t.to_owned());
-    vec![
+    let mut all = machine::factors();
+    all.extend([
         ("autogroup", [Value::Bool(false), Value::Bool(false)]),
         ("migration-cost", [Value::Integer(5_000_000), Value::Integer(0)]),
         ("huge-pages-reserved", [Value::Integer(6), Value::Integer(3)]),
         ("sched-policy", [text("batch"), text("nice:5")]),
         ("postgres.work_mem", [text("64MB"), text("8192kB")]),
         ("postgres.shared_buffers", [text("16384"), text("1GB")]),
-    ]
+    ]);
+    all
+}
+
+/// Whether a factor is swept in pairs with others: one for each kind of mechanism, because pairs grow with the square.
+pub fn is_paired(factor: &str) -> bool {
+    !machine::ALONE.contains(&factor)
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -210,6 +219,7 @@ impl World {
         // A second thread with a policy of its own.
         fs.put("/proc/10/task/15/stat", fs.get("/proc/10/stat").unwrap().replacen("10 (", "15 (", 1));
         fs.put_task(15, Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(1) });
+        machine::put(&fs);
         let server = MemoryServer::new(&fs);
         World { host: fs.host(), server, fs }
     }
@@ -230,6 +240,9 @@ impl World {
     /// Everything that a factor acts on, as it is.
     pub fn state(&self, factor: &str) -> String {
         let file = |path: &str| self.fs.get(path).unwrap_or_default().trim().to_owned();
+        if let Some(state) = machine::state(&self.fs, factor) {
+            return state;
+        }
         match factor {
             "autogroup" => file(AUTOGROUP),
             "migration-cost" => file(MIGRATION_COST),
@@ -244,6 +257,9 @@ impl World {
 
     /// What someone else does to a factor; gives the value as a report should name it.
     pub fn foreign(&self, factor: &str) -> &'static str {
+        if let Some(named) = machine::foreign(&self.fs, factor) {
+            return named;
+        }
         match factor {
             "autogroup" => "",
             "migration-cost" => {

@@ -1,0 +1,66 @@
+//! The parts of the host in memory that belong to the machine as a whole: memory, CPUs, interrupts.
+
+use holdup_host::fake::MemoryFs;
+use holdup_model::Value;
+use std::io;
+
+const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const NUMA: &str = "/proc/sys/kernel/numa_balancing";
+
+/// Factors whose mechanism another one has already: they are not swept in pairs.
+pub(super) const ALONE: &[&str] = &["transparent-huge-pages", "numa-balancing"];
+
+pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
+    let text = |t: &str| Value::Text(t.to_owned());
+    vec![
+        ("transparent-huge-pages", [text("always"), text("never")]),
+        ("numa-balancing", [Value::Integer(1), Value::Integer(2)]),
+    ]
+}
+
+/// What the kernel lists after a word was written: all of them, the chosen one in brackets.
+fn bracketed(words: &'static [&'static str]) -> impl Fn(&[u8]) -> io::Result<Vec<u8>> + Send {
+    move |bytes| {
+        let asked = String::from_utf8_lossy(bytes).trim().to_owned();
+        if !words.contains(&asked.as_str()) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let shown: Vec<String> =
+            words.iter().map(|word| if *word == asked { format!("[{word}]") } else { (*word).to_owned() }).collect();
+        Ok(format!("{}\n", shown.join(" ")).into_bytes())
+    }
+}
+
+/// Puts the files there.
+pub(super) fn put(fs: &MemoryFs) {
+    for (path, content) in
+        [(THP, "always [madvise] never\n"), (NUMA, "0\n"), ("/sys/devices/system/node/online", "0-1\n")]
+    {
+        fs.put(path, content);
+    }
+    fs.on_write(THP, bracketed(&["always", "madvise", "never"]));
+}
+
+/// Everything that a factor acts on, as it is; `None` for a factor of another kind.
+pub(super) fn state(fs: &MemoryFs, factor: &str) -> Option<String> {
+    let file = |path: &str| fs.get(path).unwrap_or_default().trim().to_owned();
+    Some(match factor {
+        "transparent-huge-pages" => file(THP),
+        "numa-balancing" => file(NUMA),
+        _ => return None,
+    })
+}
+
+/// What someone else does to a factor; gives the value as a report should name it.
+pub(super) fn foreign(fs: &MemoryFs, factor: &str) -> Option<&'static str> {
+    let put = |path: &str, content: &str, named: &'static str| {
+        fs.put(path, content);
+        Some(named)
+    };
+    match factor {
+        // There is no third mode beside the old one and the two levels.
+        "transparent-huge-pages" => Some(""),
+        "numa-balancing" => put(NUMA, "4\n", "4"),
+        _ => None,
+    }
+}
