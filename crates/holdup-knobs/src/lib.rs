@@ -8,6 +8,7 @@ pub mod connection;
 mod guc;
 pub mod journal;
 pub mod knobs;
+mod pieces;
 mod refused;
 mod tasks;
 mod undo;

@@ -1,6 +1,7 @@
 //! The catalogue of knobs: one file each, and this list.
 
 mod autogroup;
+mod cpu_governor;
 mod huge_pages_reserved;
 mod migration_cost;
 mod numa_balancing;
@@ -19,4 +20,5 @@ pub const ALL: &[&dyn Knob] = &[
     &huge_pages_reserved::HugePagesReserved,
     &transparent_huge_pages::TransparentHugePages,
     &numa_balancing::NumaBalancing,
+    &cpu_governor::CpuGovernor,
 ];

@@ -6,6 +6,10 @@ use std::io;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const NUMA: &str = "/proc/sys/kernel/numa_balancing";
+const POLICIES: [&str; 2] = ["/sys/devices/system/cpu/cpufreq/policy0", "/sys/devices/system/cpu/cpufreq/policy2"];
+
+/// Factors that act on several things at once, so that a report names more than the one that someone else changed.
+pub(super) const OF_PARTS: &[&str] = &["cpu-governor"];
 
 /// Factors whose mechanism another one has already: they are not swept in pairs.
 pub(super) const ALONE: &[&str] = &["transparent-huge-pages", "numa-balancing"];
@@ -15,6 +19,7 @@ pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
     vec![
         ("transparent-huge-pages", [text("always"), text("never")]),
         ("numa-balancing", [Value::Integer(1), Value::Integer(2)]),
+        ("cpu-governor", [text("performance"), text("schedutil")]),
     ]
 }
 
@@ -38,6 +43,10 @@ pub(super) fn put(fs: &MemoryFs) {
     {
         fs.put(path, content);
     }
+    for (policy, governor) in POLICIES.iter().zip(["powersave", "ondemand"]) {
+        fs.put(&format!("{policy}/scaling_governor"), format!("{governor}\n"));
+        fs.put(&format!("{policy}/scaling_available_governors"), "performance powersave ondemand schedutil \n");
+    }
     fs.on_write(THP, bracketed(&["always", "madvise", "never"]));
 }
 
@@ -47,6 +56,7 @@ pub(super) fn state(fs: &MemoryFs, factor: &str) -> Option<String> {
     Some(match factor {
         "transparent-huge-pages" => file(THP),
         "numa-balancing" => file(NUMA),
+        "cpu-governor" => format!("{:?}", POLICIES.map(|policy| file(&format!("{policy}/scaling_governor")))),
         _ => return None,
     })
 }
@@ -61,6 +71,7 @@ pub(super) fn foreign(fs: &MemoryFs, factor: &str) -> Option<&'static str> {
         // There is no third mode beside the old one and the two levels.
         "transparent-huge-pages" => Some(""),
         "numa-balancing" => put(NUMA, "4\n", "4"),
+        "cpu-governor" => put(&format!("{}/scaling_governor", POLICIES[1]), "conservative\n", "conservative"),
         _ => None,
     }
 }

@@ -40,6 +40,11 @@ pub fn is_paired(factor: &str) -> bool {
     !machine::ALONE.contains(&factor)
 }
 
+/// Whether a factor acts on several things at once, so that a report names more than the one that was changed.
+pub fn has_parts(factor: &str) -> bool {
+    factor == "sched-policy" || machine::OF_PARTS.contains(&factor)
+}
+
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Conf {
     /// postgresql.conf and defaults.
