@@ -1,6 +1,6 @@
 //! Control groups, as far as they bear on scheduling.
 
-use crate::Host;
+use crate::{Host, HostError};
 
 /// The folder of a line of /proc/PID/cgroup when that line is about the cpu controller, and whether it is of
 /// version 2. Paths are those under the usual mounts below /sys/fs/cgroup.
@@ -26,6 +26,31 @@ pub(crate) fn upwards(folder: &str) -> Vec<String> {
     levels
 }
 
+/// The control group by which a process gets CPU time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CpuGroup {
+    /// Its folder below the usual mounts in /sys/fs/cgroup.
+    pub folder: String,
+    /// Its path as /proc/PID/cgroup gives it: from the root of the hierarchy, or of the cgroup namespace.
+    pub path: String,
+    /// Whether it is of version 2.
+    pub is_v2: bool,
+}
+
+/// The control group of a process whose cpu controller it is under: that of version 1 where the controller is mounted
+/// so, else that of version 2. `None` where the kernel has no control groups.
+///
+/// # Errors
+/// When the process has ended, or its groups cannot be read.
+pub fn cpu_group(host: &Host, pid: u32) -> Result<Option<CpuGroup>, HostError> {
+    let text = host.read_text(&format!("/proc/{pid}/cgroup"))?;
+    let groups = text.lines().filter_map(|line| {
+        let (folder, is_v2) = cpu_folder(line)?;
+        Some(CpuGroup { folder, path: line.splitn(3, ':').nth(2)?.to_owned(), is_v2 })
+    });
+    Ok(groups.min_by_key(|group| group.is_v2))
+}
+
 /// Whether a process is scheduled in the root task group, the only one in which autogroup acts
 /// (`kernel/sched/autogroup.c:task_wants_autogroup`, v6.18). `None` when it cannot be told.
 ///
@@ -47,6 +72,20 @@ pub fn in_root_task_group(host: &Host, pid: u32) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::fake::MemoryFs;
+
+    #[test]
+    fn version_1_goes_before_version_2() {
+        let check = |lines: &str, expect: Option<(&str, &str, bool)>| {
+            let found = cpu_group(&MemoryFs::of(&[("/proc/7/cgroup", lines)]).host(), 7).expect("it runs");
+            let found = found.as_ref().map(|g| (g.folder.as_str(), g.path.as_str(), g.is_v2));
+            assert_eq!(found, expect, "{lines:?}");
+        };
+        check("0::/a\n3:cpu,cpuacct:/x:y\n", Some(("/sys/fs/cgroup/cpu,cpuacct/x:y", "/x:y", false)));
+        check("4:cpuset:/b\n0::/a\n", Some(("/sys/fs/cgroup/a", "/a", true)));
+        check("4:cpuset:/b\n", None);
+        check("garbage", None);
+        assert!(cpu_group(&MemoryFs::new().host(), 7).expect_err("no such process").is_gone());
+    }
 
     #[test]
     fn the_root_task_group_is_told_in_both_versions() {

@@ -5,6 +5,7 @@
 //! and sync, write the new one, read it back, compare.
 
 pub mod connection;
+mod cpu_group;
 mod guc;
 pub mod journal;
 pub mod knobs;

@@ -213,3 +213,79 @@ fn numa_balancing_is_switched_and_put_back() {
     let other = i64::from(knob.read(&context, "").unwrap() == Value::Integer(0));
     there_and_back(&context, "numa-balancing", &Value::Integer(other));
 }
+
+/// A control group of the test's own, with a sleeper in it.
+struct Group {
+    folder: String,
+    sleeper: Sleeper,
+}
+
+impl Group {
+    /// Below the group that the tests run in, wherever the cpu controller is; `None` where that is not permitted.
+    fn make(host: &Host, name: &str) -> Option<Group> {
+        let parent = holdup_host::cgroup::cpu_group(host, std::process::id()).ok()??.folder;
+        let folder = format!("{}/holdup-test-{name}-{}", parent.trim_end_matches('/'), std::process::id());
+        std::fs::create_dir(&folder).ok()?;
+        let sleeper = Sleeper::start();
+        match std::fs::write(format!("{folder}/cgroup.procs"), sleeper.0.id().to_string()) {
+            Ok(()) => Some(Group { folder, sleeper }),
+            Err(_) => {
+                let _removed = std::fs::remove_dir(&folder);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ended = self.sleeper.0.kill().and_then(|()| self.sleeper.0.wait());
+        let _removed = std::fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn weight_and_limit_of_a_control_group_are_set_and_put_back() {
+    let host = Host::real();
+    let Some(group) = Group::make(&host, "share") else {
+        println!("ignored, because no control group can be made here");
+        return;
+    };
+    let context = KnobContext { host: &host, postgres: None, pids: vec![group.sleeper.0.id()] };
+    let levels = [
+        ("cgroup-cpu-weight", Value::Integer(250)),
+        ("cgroup-cpu-weight", Value::Integer(1)),
+        ("cgroup-cpu-max", Value::Text("0.5".to_owned())),
+    ];
+    for (factor, level) in levels {
+        if !unavailable(&context, factor) {
+            there_and_back(&context, factor, &level);
+        }
+    }
+}
+
+#[test]
+fn a_control_group_that_was_removed_needs_nothing_put_back() {
+    let host = Host::real();
+    let Some(group) = Group::make(&host, "gone") else {
+        println!("ignored, because no control group can be made here");
+        return;
+    };
+    let context = KnobContext { host: &host, postgres: None, pids: vec![group.sleeper.0.id()] };
+    if unavailable(&context, "cgroup-cpu-weight") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.json").to_string_lossy().into_owned();
+    let mut journal = Journal::open(host.clone(), &path, 0).unwrap();
+    journal.apply(&context, "cgroup-cpu-weight", &Value::Integer(250)).unwrap();
+    // What is kept is enough for the shell.
+    let command = journal.pending()[0].command.clone();
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success(), "{command}");
+    assert_eq!(find("cgroup-cpu-weight").unwrap().0.read(&context, "").unwrap(), Value::Integer(100), "{command}");
+    let gone = group.folder.clone();
+    drop(group);
+    assert!(!std::path::Path::new(&gone).exists());
+    let restored = journal.restore_all(&context);
+    assert_eq!((restored.left.len(), restored.restored.len(), restored.dropped.len()), (0, 0, 1));
+}

@@ -1,6 +1,8 @@
 //! The catalogue of knobs: one file each, and this list.
 
 mod autogroup;
+mod cgroup_cpu_max;
+mod cgroup_cpu_weight;
 mod cpu_governor;
 mod huge_pages_reserved;
 mod migration_cost;
@@ -21,4 +23,6 @@ pub const ALL: &[&dyn Knob] = &[
     &transparent_huge_pages::TransparentHugePages,
     &numa_balancing::NumaBalancing,
     &cpu_governor::CpuGovernor,
+    &cgroup_cpu_weight::CgroupCpuWeight,
+    &cgroup_cpu_max::CgroupCpuMax,
 ];

@@ -6,19 +6,22 @@ use std::io;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const NUMA: &str = "/proc/sys/kernel/numa_balancing";
+const GROUP: &str = "/sys/fs/cgroup/system.slice/pg.service";
 const POLICIES: [&str; 2] = ["/sys/devices/system/cpu/cpufreq/policy0", "/sys/devices/system/cpu/cpufreq/policy2"];
 
 /// Factors that act on several things at once, so that a report names more than the one that someone else changed.
-pub(super) const OF_PARTS: &[&str] = &["cpu-governor"];
+pub(super) const OF_PARTS: &[&str] = &["cpu-governor", "cgroup-cpu-max"];
 
 /// Factors whose mechanism another one has already: they are not swept in pairs.
-pub(super) const ALONE: &[&str] = &["transparent-huge-pages", "numa-balancing"];
+pub(super) const ALONE: &[&str] = &["transparent-huge-pages", "numa-balancing", "cpu-governor", "cgroup-cpu-weight"];
 
 pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
     let text = |t: &str| Value::Text(t.to_owned());
     vec![
         ("transparent-huge-pages", [text("always"), text("never")]),
         ("numa-balancing", [Value::Integer(1), Value::Integer(2)]),
+        ("cgroup-cpu-weight", [Value::Integer(200), Value::Integer(1)]),
+        ("cgroup-cpu-max", [text("1.5"), text("0.25")]),
         ("cpu-governor", [text("performance"), text("schedutil")]),
     ]
 }
@@ -47,6 +50,16 @@ pub(super) fn put(fs: &MemoryFs) {
         fs.put(&format!("{policy}/scaling_governor"), format!("{governor}\n"));
         fs.put(&format!("{policy}/scaling_available_governors"), "performance powersave ondemand schedutil \n");
     }
+    for pid in [10, 11] {
+        fs.put(&format!("/proc/{pid}/cgroup"), "0::/system.slice/pg.service\n");
+    }
+    fs.put(&format!("{GROUP}/cgroup.procs"), "10\n11\n");
+    fs.put(&format!("{GROUP}/cpu.weight"), "100\n");
+    fs.put(&format!("{GROUP}/cpu.max"), "max 50000\n");
+    fs.on_write(&format!("{GROUP}/cpu.max"), |bytes| {
+        // A bare `max` keeps the period; the tests have one period beside that which holdup writes.
+        Ok(if bytes == b"max" { b"max 100000\n".to_vec() } else { bytes.to_vec() })
+    });
     fs.on_write(THP, bracketed(&["always", "madvise", "never"]));
 }
 
@@ -56,6 +69,8 @@ pub(super) fn state(fs: &MemoryFs, factor: &str) -> Option<String> {
     Some(match factor {
         "transparent-huge-pages" => file(THP),
         "numa-balancing" => file(NUMA),
+        "cgroup-cpu-weight" => file(&format!("{GROUP}/cpu.weight")),
+        "cgroup-cpu-max" => file(&format!("{GROUP}/cpu.max")),
         "cpu-governor" => format!("{:?}", POLICIES.map(|policy| file(&format!("{policy}/scaling_governor")))),
         _ => return None,
     })
@@ -71,6 +86,8 @@ pub(super) fn foreign(fs: &MemoryFs, factor: &str) -> Option<&'static str> {
         // There is no third mode beside the old one and the two levels.
         "transparent-huge-pages" => Some(""),
         "numa-balancing" => put(NUMA, "4\n", "4"),
+        "cgroup-cpu-weight" => put(&format!("{GROUP}/cpu.weight"), "77\n", "77"),
+        "cgroup-cpu-max" => put(&format!("{GROUP}/cpu.max"), "77 1000\n", "0.077 in periods of 1000us"),
         "cpu-governor" => put(&format!("{}/scaling_governor", POLICIES[1]), "conservative\n", "conservative"),
         _ => None,
     }
