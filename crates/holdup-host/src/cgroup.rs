@@ -51,6 +51,21 @@ pub fn cpu_group(host: &Host, pid: u32) -> Result<Option<CpuGroup>, HostError> {
     Ok(groups.min_by_key(|group| group.is_v2))
 }
 
+/// The CPUs that the cpuset of a process has, as the kernel lists them (`0-3,8`); `None` when it cannot be told.
+///
+/// In version 2 a group without a cpuset of its own has that of the nearest group above it.
+pub fn cpuset(host: &Host, pid: u32) -> Option<String> {
+    let text = host.read_text(&format!("/proc/{pid}/cgroup")).ok()?;
+    let groups = || text.lines().filter_map(|line| line.splitn(3, ':').skip(1).collect::<Vec<_>>().try_into().ok());
+    let v1 = groups().find(|[controllers, _]: &[&str; 2]| controllers.split(',').any(|c| c == "cpuset"));
+    if let Some([controllers, path]) = v1 {
+        return host.read_value(&format!("/sys/fs/cgroup/{controllers}{path}/cpuset.effective_cpus")).ok();
+    }
+    let [_, path] = groups().find(|[controllers, _]| controllers.is_empty())?;
+    let levels = upwards(&format!("/sys/fs/cgroup{path}"));
+    levels.iter().find_map(|level| host.read_value(&format!("{level}/cpuset.cpus.effective")).ok())
+}
+
 /// Whether a process is scheduled in the root task group, the only one in which autogroup acts
 /// (`kernel/sched/autogroup.c:task_wants_autogroup`, v6.18). `None` when it cannot be told.
 ///
@@ -85,6 +100,20 @@ mod tests {
         check("4:cpuset:/b\n", None);
         check("garbage", None);
         assert!(cpu_group(&MemoryFs::new().host(), 7).expect_err("no such process").is_gone());
+    }
+
+    #[test]
+    fn the_cpuset_is_found_in_both_versions() {
+        let check = |files: &[(&str, &str)], expect: Option<&str>| {
+            assert_eq!(cpuset(&MemoryFs::of(files).host(), 7).as_deref(), expect, "{files:?}");
+        };
+        let v1 = ("/sys/fs/cgroup/cpuset/a/cpuset.effective_cpus", "1-3\n");
+        let v2 = ("/sys/fs/cgroup/a/cpuset.cpus.effective", "0-2\n");
+        check(&[("/proc/7/cgroup", "4:cpuset:/a\n0::/a/b\n"), v1, v2], Some("1-3"));
+        check(&[("/proc/7/cgroup", "0::/a/b\n"), v1, v2], Some("0-2"));
+        check(&[("/proc/7/cgroup", "0::/c\n"), v1, v2], None);
+        check(&[("/proc/7/cgroup", "garbage"), v1, v2], None);
+        check(&[], None);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// `read`, `write`, `list`, `exists`, `may_write`, `replace`, `remove`, `scheduling`, `set_scheduling`,
-    /// `kernel_log`, or a name given to [`MemoryFs::step`].
+    /// `affinity`, `set_affinity`, `kernel_log`, or a name given to [`MemoryFs::step`].
     pub name: String,
     /// What it was about: a path, or `task N`.
     pub about: String,
@@ -42,6 +42,7 @@ struct Tree {
     refused: BTreeMap<(String, String), i32>,
     hooks: BTreeMap<String, Box<OnWrite>>,
     tasks: BTreeMap<u32, Scheduling>,
+    affinity: BTreeMap<u32, Vec<u32>>,
     kernel_log: Option<Vec<u8>>,
     fault: Option<Fault>,
     log: Vec<Operation>,
@@ -99,18 +100,34 @@ impl MemoryFs {
         self.lock().hooks.insert(path.to_owned(), Box::new(hook));
     }
 
-    /// Puts a process with one thread there: its `stat`, its `task` folder and its scheduling.
+    /// Puts a process with one thread there: its `stat`, its `task` folder and its scheduling. As a child it may run
+    /// where its parent may.
     pub fn put_process(&self, pid: u32, ppid: u32, start_time: u64, scheduling: Scheduling) {
         let stat = format!("{pid} (p {pid})) S {ppid} {pid} 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start_time} 0 0\n");
         self.put(&format!("/proc/{pid}/stat"), &stat);
         self.put(&format!("/proc/{pid}/task/{pid}/stat"), &stat);
-        self.lock().tasks.insert(pid, scheduling);
+        let mut tree = self.lock();
+        tree.tasks.insert(pid, scheduling);
+        let cpus = tree.affinity.get(&ppid).cloned().unwrap_or_else(|| vec![0]);
+        tree.affinity.insert(pid, cpus);
+    }
+
+    /// The CPUs that a task may run on, past faults and log.
+    pub fn task_affinity(&self, tid: u32) -> Option<Vec<u32>> {
+        self.lock().affinity.get(&tid).cloned()
+    }
+
+    /// Sets the CPUs that a task may run on, past faults and log.
+    pub fn put_affinity(&self, tid: u32, cpus: &[u32]) {
+        self.lock().affinity.insert(tid, cpus.to_vec());
     }
 
     /// Ends a process.
     pub fn end_process(&self, pid: u32) {
         self.take_away(&format!("/proc/{pid}"));
-        self.lock().tasks.remove(&pid);
+        let mut tree = self.lock();
+        tree.tasks.remove(&pid);
+        tree.affinity.remove(&pid);
     }
 
     /// The scheduling of a task, past faults and log.
@@ -259,6 +276,23 @@ impl HostFs for MemoryFs {
         self.run("set_scheduling", Path::new(&format!("task {tid}")), |tree, _| match tree.tasks.get_mut(&tid) {
             Some(task) => {
                 *task = wanted;
+                Ok(())
+            }
+            None => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        })
+    }
+
+    fn affinity(&self, tid: u32) -> io::Result<Vec<u32>> {
+        self.run("affinity", Path::new(&format!("task {tid}")), |tree, _| {
+            tree.affinity.get(&tid).cloned().ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+        })
+    }
+
+    fn set_affinity(&self, tid: u32, cpus: &[u32]) -> io::Result<()> {
+        self.run("set_affinity", Path::new(&format!("task {tid}")), |tree, _| match tree.affinity.get_mut(&tid) {
+            Some(_) if cpus.is_empty() => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+            Some(known) => {
+                *known = cpus.to_vec();
                 Ok(())
             }
             None => Err(io::Error::from_raw_os_error(libc::ESRCH)),

@@ -40,6 +40,14 @@ pub trait HostFs: Send + Sync {
     fn set_scheduling(&self, _tid: u32, _wanted: Scheduling) -> io::Result<()> {
         Err(not_live())
     }
+    /// The CPUs that a task may run on, sorted.
+    fn affinity(&self, _tid: u32) -> io::Result<Vec<u32>> {
+        Err(not_live())
+    }
+    /// Sets the CPUs that a task may run on.
+    fn set_affinity(&self, _tid: u32, _cpus: &[u32]) -> io::Result<()> {
+        Err(not_live())
+    }
     /// The kernel's log.
     fn kernel_log(&self) -> io::Result<Vec<u8>> {
         Err(not_live())
@@ -153,6 +161,14 @@ impl HostFs for RealFs {
 
     fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> io::Result<()> {
         if self.is_live() { system::set_scheduling(tid, wanted) } else { Err(not_live()) }
+    }
+
+    fn affinity(&self, tid: u32) -> io::Result<Vec<u32>> {
+        if self.is_live() { system::affinity(tid) } else { Err(not_live()) }
+    }
+
+    fn set_affinity(&self, tid: u32, cpus: &[u32]) -> io::Result<()> {
+        if self.is_live() { system::set_affinity(tid, cpus) } else { Err(not_live()) }
     }
 
     fn kernel_log(&self) -> io::Result<Vec<u8>> {

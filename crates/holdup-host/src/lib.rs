@@ -19,7 +19,7 @@ mod system;
 pub use error::HostError;
 pub use facts::{Preempt, facts, moved, preempt};
 pub use fs::{HostFs, RealFs};
-pub use machine::{cpu_list, machine};
+pub use machine::{cpu_list, cpu_ranges, machine};
 pub use system::Scheduling;
 
 use std::path::Path;
@@ -152,6 +152,24 @@ impl Host {
     pub fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> Result<(), HostError> {
         let what = || format!("the scheduling of task {tid}");
         self.fs.set_scheduling(tid, wanted).map_err(|e| HostError::new("set", &what(), &e))
+    }
+
+    /// The CPUs that a task (a thread) may run on, sorted: its own mask within its cpuset, and of those online.
+    ///
+    /// # Errors
+    /// When there is no such task, or the host is a captured tree.
+    pub fn affinity(&self, tid: u32) -> Result<Vec<u32>, HostError> {
+        self.fs.affinity(tid).map_err(|e| HostError::new("read", &format!("the affinity of task {tid}"), &e))
+    }
+
+    /// Sets the CPUs that a task (a thread) may run on (sched_setaffinity(2)). The kernel leaves out what the task's
+    /// cpuset does not have.
+    ///
+    /// # Errors
+    /// When none is left so, the kernel does not permit it, there is no such task, or the host is a captured tree.
+    pub fn set_affinity(&self, tid: u32, cpus: &[u32]) -> Result<(), HostError> {
+        let what = || format!("the affinity of task {tid}");
+        self.fs.set_affinity(tid, cpus).map_err(|e| HostError::new("set", &what(), &e))
     }
 
     /// The kernel's log as far as its ring buffer reaches; bytes that are not UTF-8 are replaced.

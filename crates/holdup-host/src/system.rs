@@ -96,6 +96,32 @@ pub(crate) fn set_scheduling(tid: u32, wanted: Scheduling) -> io::Result<()> {
     Ok(())
 }
 
+/// One bit for each CPU that a kernel can be built for (`CONFIG_NR_CPUS` is 8192 at most), in words of the kernel.
+const MASK_WORDS: usize = 8192 / libc::c_ulong::BITS as usize;
+
+/// The CPUs that a task may run on, of those that are online.
+pub(crate) fn affinity(tid: u32) -> io::Result<Vec<u32>> {
+    let tid = task_id(tid)?;
+    let mut mask = [0 as libc::c_ulong; MASK_WORDS];
+    let size = size_of_val(&mask);
+    // SAFETY: the kernel writes at most `size` bytes to `mask`, which is as long and lives until the call returns.
+    checked(unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, size, mask.as_mut_ptr()) })?;
+    let is_set = |cpu: &u32| mask[(cpu / libc::c_ulong::BITS) as usize] >> (cpu % libc::c_ulong::BITS) & 1 == 1;
+    Ok((0..8192).filter(is_set).collect())
+}
+
+/// Sets the CPUs that a task may run on. The kernel leaves out those that its cpuset does not have.
+pub(crate) fn set_affinity(tid: u32, cpus: &[u32]) -> io::Result<()> {
+    let tid = task_id(tid)?;
+    let mut mask = [0 as libc::c_ulong; MASK_WORDS];
+    for cpu in cpus {
+        let word = mask.get_mut((cpu / libc::c_ulong::BITS) as usize).ok_or(io::ErrorKind::InvalidInput)?;
+        *word |= 1 << (cpu % libc::c_ulong::BITS);
+    }
+    // SAFETY: the kernel reads as many bytes from `mask` as it is long; it lives until the call returns.
+    checked(unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(&mask), mask.as_ptr()) }).map(|_| ())
+}
+
 /// The kernel's log as far as the ring buffer holds it; needs CAP_SYSLOG where `kernel.dmesg_restrict` is 1.
 pub(crate) fn kernel_log() -> io::Result<Vec<u8>> {
     const READ_ALL: libc::c_int = 3;
@@ -140,5 +166,19 @@ mod tests {
         let gone = scheduling(child.id()).expect_err("it has ended");
         assert_eq!(gone.raw_os_error(), Some(libc::ESRCH));
         assert!(scheduling(0).is_err() && scheduling(u32::MAX).is_err());
+    }
+    #[test]
+    fn the_cpus_of_a_child_are_set_and_put_back() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep is there");
+        let before = affinity(child.id()).expect("it runs");
+        let one = [*before.last().expect("it may run somewhere")];
+        set_affinity(child.id(), &one).expect("it is ours");
+        assert_eq!(affinity(child.id()).expect("it runs"), one);
+        set_affinity(child.id(), &before).expect("it is ours");
+        assert_eq!(affinity(child.id()).expect("it runs"), before);
+        assert!(set_affinity(child.id(), &[]).is_err() && set_affinity(child.id(), &[8192]).is_err());
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        assert_eq!(affinity(child.id()).expect_err("it has ended").raw_os_error(), Some(libc::ESRCH));
     }
 }

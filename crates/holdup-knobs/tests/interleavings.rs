@@ -97,10 +97,12 @@ impl Model {
                 }
             }
         }
-        // What was born while its parent had another policy has its parent's own again.
-        let is_left = left.iter().any(|l| l.factor == "sched-policy");
-        for pid in (1..=self.born).map(|n| 100 + n).filter(|_| !is_left) {
-            prop_assert_eq!(self.world.fs.task(pid), Some(Scheduling::other(0)), "{}: process {}", at, pid);
+        // What was born while its parent had another policy, or other CPUs, has its parent's own again.
+        let is_left = |factor: &str| left.iter().any(|l| l.factor == factor);
+        for pid in (1..=self.born).map(|n| 100 + n) {
+            let (policy, cpus) = (self.world.fs.task(pid), self.world.fs.task_affinity(pid));
+            prop_assert!(is_left("sched-policy") || policy == Some(Scheduling::other(0)), "{at}: {pid} has {policy:?}");
+            prop_assert!(is_left("affinity") || cpus == Some(vec![0, 1, 2, 3]), "{at}: {pid} has {cpus:?}");
         }
         Ok(())
     }

@@ -214,6 +214,27 @@ fn numa_balancing_is_switched_and_put_back() {
     there_and_back(&context, "numa-balancing", &Value::Integer(other));
 }
 
+#[test]
+fn the_cpus_of_a_child_are_set_and_put_back() {
+    let host = Host::real();
+    let sleeper = Sleeper::start();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![sleeper.0.id()] };
+    if unavailable(&context, "affinity") {
+        return;
+    }
+    let cpus = host.affinity(sleeper.0.id()).unwrap();
+    let [.., last] = cpus[..] else { panic!("it may run somewhere") };
+    if cpus.len() == 1 {
+        println!("ignored, because there is one CPU and nothing to choose");
+        return;
+    }
+    there_and_back(&context, "affinity", &Value::Text(last.to_string()));
+    let (knob, _) = find("affinity").unwrap();
+    let beyond = knob.write(&context, "", &Value::Text("0-65000".to_owned())).unwrap_err();
+    assert!(beyond.why.contains("offline CPUs"), "{beyond}");
+    assert_eq!(host.affinity(sleeper.0.id()).unwrap(), cpus);
+}
+
 /// A control group of the test's own, with a sleeper in it.
 struct Group {
     folder: String,

@@ -1,5 +1,6 @@
 //! The catalogue of knobs: one file each, and this list.
 
+mod affinity;
 mod autogroup;
 mod cgroup_cpu_max;
 mod cgroup_cpu_weight;
@@ -25,4 +26,5 @@ pub const ALL: &[&dyn Knob] = &[
     &cpu_governor::CpuGovernor,
     &cgroup_cpu_weight::CgroupCpuWeight,
     &cgroup_cpu_max::CgroupCpuMax,
+    &affinity::Affinity,
 ];

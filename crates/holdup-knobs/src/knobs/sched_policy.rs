@@ -1,7 +1,7 @@
 //! The scheduling policy and nice value of the processes under test.
 
 use crate::refused::wrong;
-use crate::tasks::{self, Privilege, SavedTask};
+use crate::tasks::{self, Privilege, SavedScheduling, SavedTask};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, Scheduling};
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
@@ -111,14 +111,11 @@ impl Knob for SchedPolicy {
     }
 
     fn save(&self, context: &KnobContext<'_>, _instance: &str, already: &[&Value]) -> Result<Option<Value>, Problem> {
-        let known: Vec<Vec<SavedTask>> = already.iter().map(|saved| tasks::decode(saved)).collect::<Result<_, _>>()?;
-        let fresh = tasks::uncovered(context.host, &context.pids, &known)?;
-        if fresh.is_empty() { Ok(None) } else { tasks::encode(&tasks::snapshot(context.host, &fresh)?).map(Some) }
+        tasks::save::<SavedScheduling>(context.host, &context.pids, already)
     }
 
     fn overlaps(&self, context: &KnobContext<'_>, saved: &Value) -> Result<bool, Problem> {
-        let saved = tasks::decode(saved)?;
-        tasks::uncovered(context.host, &context.pids, &[saved]).map(|rest| rest.len() < context.pids.len())
+        tasks::overlaps::<SavedScheduling>(context.host, &context.pids, saved)
     }
 
     fn standing(&self, context: &KnobContext<'_>, _instance: &str, past: &Past<'_>) -> Result<Standing, Problem> {
@@ -152,14 +149,17 @@ impl Knob for SchedPolicy {
     }
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
-        let Ok(saved) = tasks::decode(saved) else { return "chrt and renice for each process".to_owned() };
+        let Ok(saved) = tasks::decode::<SavedScheduling>(saved) else {
+            return "chrt and renice for each process".to_owned();
+        };
         let mut commands: Vec<String> = Vec::new();
-        let listed: Vec<&SavedTask> = saved.iter().filter(|task| task.is_listed && task.tid == task.pid).collect();
+        let listed: Vec<&SavedTask<SavedScheduling>> =
+            saved.iter().filter(|task| task.is_listed && task.tid == task.pid).collect();
         // One command line for each state, however many processes.
         for task in &listed {
-            let state = task.scheduling();
+            let state = Scheduling::from(task.state);
             let pids: Vec<String> =
-                listed.iter().filter(|t| t.scheduling() == state).map(|t| t.pid.to_string()).collect();
+                listed.iter().filter(|t| t.state == task.state).map(|t| t.pid.to_string()).collect();
             let command = format!(
                 "for p in {}; do chrt -a {} -p {} $p; renice -n {} -p $(ls /proc/$p/task); done",
                 pids.join(" "),
@@ -278,7 +278,8 @@ struct Compared {
 fn compare(host: &Host, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
     let levels: Vec<Level> = past.ever.iter().filter_map(|value| level(value).ok()).collect();
     let mut found = Vec::new();
-    for (tid, before) in tasks::now(host, &tasks::decode(past.saved)?)? {
+    for (tid, before) in tasks::now(host, &tasks::decode::<SavedScheduling>(past.saved)?)? {
+        let before = Scheduling::from(before);
         let Some(now) = tasks::scheduling(host, tid)? else { continue };
         // Policy and nice value are set one after the other: a task in between has one of both.
         let is_ours = now != before

@@ -6,14 +6,17 @@ use std::io;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const NUMA: &str = "/proc/sys/kernel/numa_balancing";
+/// Tasks with the CPUs that they may run on at first.
+const TASKS: [(u32, &[u32]); 4] = [(10, &[0, 1, 2, 3]), (15, &[2]), (11, &[0, 1]), (12, &[3])];
 const GROUP: &str = "/sys/fs/cgroup/system.slice/pg.service";
 const POLICIES: [&str; 2] = ["/sys/devices/system/cpu/cpufreq/policy0", "/sys/devices/system/cpu/cpufreq/policy2"];
 
 /// Factors that act on several things at once, so that a report names more than the one that someone else changed.
-pub(super) const OF_PARTS: &[&str] = &["cpu-governor", "cgroup-cpu-max"];
+pub(super) const OF_PARTS: &[&str] = &["cpu-governor", "cgroup-cpu-max", "affinity"];
 
 /// Factors whose mechanism another one has already: they are not swept in pairs.
-pub(super) const ALONE: &[&str] = &["transparent-huge-pages", "numa-balancing", "cpu-governor", "cgroup-cpu-weight"];
+pub(super) const ALONE: &[&str] =
+    &["transparent-huge-pages", "numa-balancing", "cpu-governor", "cgroup-cpu-weight", "affinity"];
 
 pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
     let text = |t: &str| Value::Text(t.to_owned());
@@ -22,6 +25,7 @@ pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
         ("numa-balancing", [Value::Integer(1), Value::Integer(2)]),
         ("cgroup-cpu-weight", [Value::Integer(200), Value::Integer(1)]),
         ("cgroup-cpu-max", [text("1.5"), text("0.25")]),
+        ("affinity", [text("1-2"), text("3,0")]),
         ("cpu-governor", [text("performance"), text("schedutil")]),
     ]
 }
@@ -50,6 +54,10 @@ pub(super) fn put(fs: &MemoryFs) {
         fs.put(&format!("{policy}/scaling_governor"), format!("{governor}\n"));
         fs.put(&format!("{policy}/scaling_available_governors"), "performance powersave ondemand schedutil \n");
     }
+    fs.put("/sys/devices/system/cpu/online", "0-3\n");
+    for (tid, cpus) in TASKS {
+        fs.put_affinity(tid, cpus);
+    }
     for pid in [10, 11] {
         fs.put(&format!("/proc/{pid}/cgroup"), "0::/system.slice/pg.service\n");
     }
@@ -71,6 +79,7 @@ pub(super) fn state(fs: &MemoryFs, factor: &str) -> Option<String> {
         "numa-balancing" => file(NUMA),
         "cgroup-cpu-weight" => file(&format!("{GROUP}/cpu.weight")),
         "cgroup-cpu-max" => file(&format!("{GROUP}/cpu.max")),
+        "affinity" => format!("{:?}", TASKS.map(|(tid, _)| fs.task_affinity(tid))),
         "cpu-governor" => format!("{:?}", POLICIES.map(|policy| file(&format!("{policy}/scaling_governor")))),
         _ => return None,
     })
@@ -88,6 +97,10 @@ pub(super) fn foreign(fs: &MemoryFs, factor: &str) -> Option<&'static str> {
         "numa-balancing" => put(NUMA, "4\n", "4"),
         "cgroup-cpu-weight" => put(&format!("{GROUP}/cpu.weight"), "77\n", "77"),
         "cgroup-cpu-max" => put(&format!("{GROUP}/cpu.max"), "77 1000\n", "0.077 in periods of 1000us"),
+        "affinity" => {
+            fs.put_affinity(11, &[1, 3]);
+            Some("1,3")
+        }
         "cpu-governor" => put(&format!("{}/scaling_governor", POLICIES[1]), "conservative\n", "conservative"),
         _ => None,
     }

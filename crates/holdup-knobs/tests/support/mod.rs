@@ -37,7 +37,7 @@ pub fn factors() -> Vec<(&'static str, [Value; 2])> {
 
 /// Whether a factor is swept in pairs with others: one for each kind of mechanism, because pairs grow with the square.
 pub fn is_paired(factor: &str) -> bool {
-    !machine::ALONE.contains(&factor)
+    factor != "migration-cost" && !machine::ALONE.contains(&factor)
 }
 
 /// Whether a factor acts on several things at once, so that a report names more than the one that was changed.
