@@ -40,6 +40,14 @@ pub trait HostFs: Send + Sync {
     fn set_scheduling(&self, _tid: u32, _wanted: Scheduling) -> io::Result<()> {
         Err(not_live())
     }
+    /// The slice of a task in ns, where the kernel tells.
+    fn slice(&self, _tid: u32) -> io::Result<Option<u64>> {
+        Err(not_live())
+    }
+    /// Gives a task a slice of its own, in ns, or the default one.
+    fn set_slice(&self, _tid: u32, _own_ns: Option<u64>) -> io::Result<()> {
+        Err(not_live())
+    }
     /// The CPUs that a task may run on, sorted.
     fn affinity(&self, _tid: u32) -> io::Result<Vec<u32>> {
         Err(not_live())
@@ -161,6 +169,14 @@ impl HostFs for RealFs {
 
     fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> io::Result<()> {
         if self.is_live() { system::set_scheduling(tid, wanted) } else { Err(not_live()) }
+    }
+
+    fn slice(&self, tid: u32) -> io::Result<Option<u64>> {
+        if self.is_live() { system::slice(tid) } else { Err(not_live()) }
+    }
+
+    fn set_slice(&self, tid: u32, own_ns: Option<u64>) -> io::Result<()> {
+        if self.is_live() { system::set_slice(tid, own_ns) } else { Err(not_live()) }
     }
 
     fn affinity(&self, tid: u32) -> io::Result<Vec<u32>> {

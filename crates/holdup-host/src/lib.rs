@@ -154,6 +154,27 @@ impl Host {
         self.fs.set_scheduling(tid, wanted).map_err(|e| HostError::new("set", &what(), &e))
     }
 
+    /// How long a task (a thread) runs before another one of its kind has its turn, in ns (`sched_attr.sched_runtime`).
+    /// It is the task's own slice or the default one; the kernel does not say which. `None` where it does not tell at
+    /// all: before 6.12, and for real-time tasks.
+    ///
+    /// # Errors
+    /// When there is no such task, or the host is a captured tree.
+    pub fn slice(&self, tid: u32) -> Result<Option<u64>, HostError> {
+        self.fs.slice(tid).map_err(|e| HostError::new("read", &format!("the slice of task {tid}"), &e))
+    }
+
+    /// Gives a task (a thread) under SCHED_OTHER or SCHED_BATCH a slice of its own in ns, 0.1 to 100 ms, or the
+    /// default one with `None`. A kernel before 6.12 takes it and does nothing.
+    ///
+    /// # Errors
+    /// When the task is under another policy, the kernel does not permit it, there is no such task, or the host is a
+    /// captured tree.
+    pub fn set_slice(&self, tid: u32, own_ns: Option<u64>) -> Result<(), HostError> {
+        let what = || format!("the slice of task {tid}");
+        self.fs.set_slice(tid, own_ns).map_err(|e| HostError::new("set", &what(), &e))
+    }
+
     /// The CPUs that a task (a thread) may run on, sorted: its own mask within its cpuset, and of those online.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ pub mod journal;
 pub mod knobs;
 mod pieces;
 mod refused;
+mod sched_level;
 mod tasks;
 mod undo;
 

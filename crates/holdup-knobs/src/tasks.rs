@@ -8,37 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a knob sets on each task.
 pub(crate) trait TaskState: Clone + Serialize + DeserializeOwned {
+    /// What must be known of the host to understand any task; asked once for all.
+    type Around;
+
+    fn around(host: &Host) -> Result<Self::Around, HostError>;
+
     /// What the task has now.
-    fn of(host: &Host, tid: u32) -> Result<Self, HostError>;
-}
-
-/// Policy and nice value as they are saved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SavedScheduling {
-    policy: u32,
-    reset_on_fork: bool,
-    nice: i32,
-    priority: i32,
-}
-
-impl From<Scheduling> for SavedScheduling {
-    fn from(s: Scheduling) -> Self {
-        let Scheduling { policy, reset_on_fork, nice, priority } = s;
-        SavedScheduling { policy, reset_on_fork, nice, priority }
-    }
-}
-
-impl From<SavedScheduling> for Scheduling {
-    fn from(s: SavedScheduling) -> Self {
-        let SavedScheduling { policy, reset_on_fork, nice, priority } = s;
-        Scheduling { policy, reset_on_fork, nice, priority }
-    }
-}
-
-impl TaskState for SavedScheduling {
-    fn of(host: &Host, tid: u32) -> Result<Self, HostError> {
-        host.scheduling(tid).map(Self::from)
-    }
+    fn of(host: &Host, tid: u32, around: &Self::Around) -> Result<Self, HostError>;
 }
 
 /// A task as it was.
@@ -93,16 +69,6 @@ pub(crate) fn of(host: &Host, pid: u32) -> Result<Vec<u32>, Problem> {
     Ok(unless_ended(process::tasks(host, pid))?.unwrap_or_default())
 }
 
-/// The scheduling of a task; `None` when it has ended.
-pub(crate) fn scheduling(host: &Host, tid: u32) -> Result<Option<Scheduling>, Problem> {
-    unless_ended(host.scheduling(tid))
-}
-
-/// Sets the scheduling of a task; one that has ended needs none.
-pub(crate) fn set(host: &Host, tid: u32, wanted: Scheduling) -> Result<(), Problem> {
-    unless_ended(host.set_scheduling(tid, wanted)).map(|_| ())
-}
-
 fn is<S>(saved: &SavedTask<S>, stat: &process::Stat) -> bool {
     saved.pid == stat.pid && saved.pid_start == stat.start_time
 }
@@ -147,11 +113,12 @@ fn snapshot<S: TaskState>(host: &Host, pids: &[u32]) -> Result<Vec<SavedTask<S>>
     let mut order: Vec<(u32, bool)> = pids.iter().map(|pid| (*pid, true)).collect();
     let born = process::descendants(&all, pids);
     order.extend(born.into_iter().map(|pid| (pid, false)));
+    let around = S::around(host)?;
     let mut saved = Vec::new();
     for (pid, is_listed) in order {
         let Some(pid_start) = begin.get(&pid).copied() else { continue };
         for tid in of(host, pid)? {
-            let Some(state) = unless_ended(S::of(host, tid))? else { continue };
+            let Some(state) = unless_ended(S::of(host, tid, &around))? else { continue };
             let Some(stat) = unless_ended(process::task_stat(host, pid, tid))? else { continue };
             saved.push(SavedTask { pid, pid_start, tid, tid_start: stat.start_time, is_listed, state });
         }
@@ -252,6 +219,23 @@ mod tests {
     use super::*;
     use holdup_host::fake::MemoryFs;
 
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Nice {
+        nice: i32,
+    }
+
+    impl TaskState for Nice {
+        type Around = ();
+
+        fn around(_host: &Host) -> Result<(), HostError> {
+            Ok(())
+        }
+
+        fn of(host: &Host, tid: u32, (): &()) -> Result<Self, HostError> {
+            host.scheduling(tid).map(|s| Nice { nice: s.nice })
+        }
+    }
+
     #[test]
     fn what_an_ordinary_user_may_do_is_what_the_kernel_lets_through() {
         let batch = |nice| Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(nice) };
@@ -279,7 +263,7 @@ mod tests {
         fs.put_process(10, 1, 100, Scheduling::other(0));
         fs.put_process(11, 10, 101, Scheduling::other(3));
         let host = fs.host();
-        let saved = snapshot::<SavedScheduling>(&host, &[10]).expect("they run");
+        let saved = snapshot::<Nice>(&host, &[10]).expect("they run");
         fs.put_process(12, 11, 102, Scheduling::other(3));
         fs.put_process(13, 10, 103, Scheduling::other(0));
         fs.put_process(20, 1, 104, Scheduling::other(0));
@@ -288,7 +272,7 @@ mod tests {
         // 11 ran already and was not listed: its own state, and that of its children, must be saved before it is set.
         assert_eq!(uncovered(&host, &[11], &known).expect("they run"), [11]);
         let found = now(&host, &saved).expect("they run");
-        assert_eq!(found, [(10, Scheduling::other(0).into()), (13, Scheduling::other(0).into())]);
+        assert_eq!(found, [(10, Nice { nice: 0 }), (13, Nice { nice: 0 })]);
         // The pid is used again by another process.
         fs.end_process(10);
         fs.put_process(10, 1, 999, Scheduling::other(0));

@@ -107,6 +107,8 @@ fn the_policy_of_a_child_is_set_and_put_back() {
     if is_privileged {
         there_and_back(&context, "sched-policy", &Value::Text("idle".to_owned()));
         there_and_back(&context, "sched-policy", &Value::Text("nice:-5".to_owned()));
+        there_and_back(&context, "sched-policy", &Value::Text("batch nice:5".to_owned()));
+        there_and_back(&context, "sched-policy", &Value::Text("fifo:1".to_owned()));
         return;
     }
     println!("ignored, because idle and nice cannot be undone without CAP_SYS_NICE: what is tested is the refusal");
@@ -116,6 +118,28 @@ fn the_policy_of_a_child_is_set_and_put_back() {
         assert!(refused.why.contains("could not be put back"), "{level}: {refused}");
     }
     assert_eq!(host.scheduling(sleeper.0.id()).unwrap(), before);
+}
+
+#[test]
+fn the_slice_of_a_child_is_set_and_the_default_one_put_back() {
+    let host = Host::real();
+    let sleeper = Sleeper::start();
+    let pid = sleeper.0.id();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![pid] };
+    if unavailable(&context, "sched-policy") {
+        return;
+    }
+    let Some(default) = host.slice(pid).unwrap() else {
+        println!("ignored, because this kernel has no slices of single tasks: what is tested is the refusal");
+        let (knob, _) = find("sched-policy").unwrap();
+        let refused = knob.write(&context, "", &Value::Text("other slice:7ms".to_owned())).unwrap_err();
+        assert!(refused.hint.is_some_and(|hint| hint.contains("6.12")));
+        return;
+    };
+    for level in ["other slice:7ms", "batch slice:100us"] {
+        there_and_back(&context, "sched-policy", &Value::Text(level.to_owned()));
+        assert_eq!(host.slice(pid).unwrap(), Some(default), "{level}");
+    }
 }
 
 #[test]

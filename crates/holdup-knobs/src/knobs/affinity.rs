@@ -39,7 +39,13 @@ struct Cpus {
 }
 
 impl TaskState for Cpus {
-    fn of(host: &Host, tid: u32) -> Result<Self, HostError> {
+    type Around = ();
+
+    fn around(_host: &Host) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn of(host: &Host, tid: u32, (): &()) -> Result<Self, HostError> {
         host.affinity(tid).map(|cpus| Cpus { cpus: cpu_ranges(&cpus) })
     }
 }
@@ -75,7 +81,7 @@ impl Knob for Affinity {
         let mut found = Vec::new();
         for pid in &context.pids {
             for tid in tasks::of(context.host, *pid)? {
-                found.extend(tasks::unless_ended(Cpus::of(context.host, tid))?.map(|now| now.cpus));
+                found.extend(tasks::unless_ended(Cpus::of(context.host, tid, &()))?.map(|now| now.cpus));
             }
         }
         if found.is_empty() {
@@ -199,7 +205,7 @@ fn compare(host: &Host, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
     let levels: Vec<String> = past.ever.iter().filter_map(|v| wanted(v).ok()).map(|cpus| cpu_ranges(&cpus)).collect();
     let mut found = Vec::new();
     for (tid, before) in tasks::now(host, &tasks::decode::<Cpus>(past.saved)?)? {
-        let Some(Cpus { cpus: now }) = tasks::unless_ended(Cpus::of(host, tid))? else { continue };
+        let Some(Cpus { cpus: now }) = tasks::unless_ended(Cpus::of(host, tid, &()))? else { continue };
         let is_ours = now != before.cpus && levels.contains(&now);
         found.push(Compared { tid, now, before: before.cpus, is_ours });
     }

@@ -58,6 +58,9 @@ pub(super) fn put(fs: &MemoryFs) {
     for (tid, cpus) in TASKS {
         fs.put_affinity(tid, cpus);
     }
+    // The kernel's default for four CPUs; one task has a slice of its own.
+    fs.put_default_slice(2_100_000);
+    fs.put_own_slice(15, 5_000_000);
     for pid in [10, 11] {
         fs.put(&format!("/proc/{pid}/cgroup"), "0::/system.slice/pg.service\n");
     }

@@ -28,7 +28,7 @@ pub fn factors() -> Vec<(&'static str, [Value; 2])> {
         ("autogroup", [Value::Bool(false), Value::Bool(false)]),
         ("migration-cost", [Value::Integer(5_000_000), Value::Integer(0)]),
         ("huge-pages-reserved", [Value::Integer(6), Value::Integer(3)]),
-        ("sched-policy", [text("batch"), text("nice:5")]),
+        ("sched-policy", [text("batch slice:3ms"), text("nice:5")]),
         ("postgres.work_mem", [text("64MB"), text("8192kB")]),
         ("postgres.shared_buffers", [text("16384"), text("1GB")]),
     ]);
@@ -37,7 +37,7 @@ pub fn factors() -> Vec<(&'static str, [Value; 2])> {
 
 /// Whether a factor is swept in pairs with others: one for each kind of mechanism, because pairs grow with the square.
 pub fn is_paired(factor: &str) -> bool {
-    factor != "migration-cost" && !machine::ALONE.contains(&factor)
+    !["migration-cost", "huge-pages-reserved"].contains(&factor) && !machine::ALONE.contains(&factor)
 }
 
 /// Whether a factor acts on several things at once, so that a report names more than the one that was changed.
@@ -252,7 +252,9 @@ impl World {
             "autogroup" => file(AUTOGROUP),
             "migration-cost" => file(MIGRATION_COST),
             "huge-pages-reserved" => file(HUGE_PAGES),
-            "sched-policy" => format!("{:?}", [10, 15, 11, 12].map(|tid| self.fs.task(tid))),
+            "sched-policy" => {
+                format!("{:?}", [10, 15, 11, 12].map(|tid| (self.fs.task(tid), self.fs.task_slice(tid))))
+            }
             _ => {
                 let name = factor.strip_prefix("postgres.").unwrap();
                 format!("{:?} {:?}", self.server.altered(name), self.server.shown(name))
