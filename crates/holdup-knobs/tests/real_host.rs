@@ -6,6 +6,7 @@ use holdup_host::{Host, Scheduling};
 use holdup_knobs::journal::{self, Applied, Journal};
 use holdup_knobs::{KnobContext, find};
 use holdup_model::{Availability, Value};
+use std::collections::BTreeMap;
 use std::process::{Child, Command};
 
 struct Sleeper(Child);
@@ -257,6 +258,29 @@ fn the_cpus_of_a_child_are_set_and_put_back() {
     let beyond = knob.write(&context, "", &Value::Text("0-65000".to_owned())).unwrap_err();
     assert!(beyond.why.contains("offline CPUs"), "{beyond}");
     assert_eq!(host.affinity(sleeper.0.id()).unwrap(), cpus);
+}
+
+#[test]
+fn interrupts_are_moved_and_put_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "irq-affinity") {
+        return;
+    }
+    let online = holdup_host::cpu_list(&host.read_value("/sys/devices/system/cpu/online").unwrap()).unwrap();
+    let lists: BTreeMap<String, String> = interrupts(&host);
+    match online[..] {
+        [.., last] if online.len() > 1 => there_and_back(&context, "irq-affinity", &Value::Text(last.to_string())),
+        _ => println!("ignored, because there is one CPU and nothing to choose"),
+    }
+    assert_eq!(interrupts(&host), lists);
+}
+
+/// The CPUs of each interrupt.
+fn interrupts(host: &Host) -> BTreeMap<String, String> {
+    let numbers = host.list("/proc/irq").unwrap().into_iter().filter(|name| name.parse::<u32>().is_ok());
+    let lists = numbers.map(|irq| (host.read_value(&format!("/proc/irq/{irq}/smp_affinity_list")).unwrap(), irq));
+    lists.map(|(list, irq)| (irq, list)).collect()
 }
 
 /// A control group of the test's own, with a sleeper in it.

@@ -6,6 +6,7 @@ mod cgroup_cpu_max;
 mod cgroup_cpu_weight;
 mod cpu_governor;
 mod huge_pages_reserved;
+mod irq_affinity;
 mod migration_cost;
 mod numa_balancing;
 mod postgres_setting;
@@ -27,4 +28,5 @@ pub const ALL: &[&dyn Knob] = &[
     &cgroup_cpu_weight::CgroupCpuWeight,
     &cgroup_cpu_max::CgroupCpuMax,
     &affinity::Affinity,
+    &irq_affinity::IrqAffinity,
 ];

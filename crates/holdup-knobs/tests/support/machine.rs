@@ -8,15 +8,17 @@ const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const NUMA: &str = "/proc/sys/kernel/numa_balancing";
 /// Tasks with the CPUs that they may run on at first.
 const TASKS: [(u32, &[u32]); 4] = [(10, &[0, 1, 2, 3]), (15, &[2]), (11, &[0, 1]), (12, &[3])];
+/// The last of them is bound by the kernel.
+const IRQS: [u32; 3] = [1, 8, 24];
 const GROUP: &str = "/sys/fs/cgroup/system.slice/pg.service";
 const POLICIES: [&str; 2] = ["/sys/devices/system/cpu/cpufreq/policy0", "/sys/devices/system/cpu/cpufreq/policy2"];
 
 /// Factors that act on several things at once, so that a report names more than the one that someone else changed.
-pub(super) const OF_PARTS: &[&str] = &["cpu-governor", "cgroup-cpu-max", "affinity"];
+pub(super) const OF_PARTS: &[&str] = &["cpu-governor", "cgroup-cpu-max", "affinity", "irq-affinity"];
 
 /// Factors whose mechanism another one has already: they are not swept in pairs.
 pub(super) const ALONE: &[&str] =
-    &["transparent-huge-pages", "numa-balancing", "cpu-governor", "cgroup-cpu-weight", "affinity"];
+    &["transparent-huge-pages", "numa-balancing", "cpu-governor", "cgroup-cpu-weight", "affinity", "irq-affinity"];
 
 pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
     let text = |t: &str| Value::Text(t.to_owned());
@@ -26,8 +28,13 @@ pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
         ("cgroup-cpu-weight", [Value::Integer(200), Value::Integer(1)]),
         ("cgroup-cpu-max", [text("1.5"), text("0.25")]),
         ("affinity", [text("1-2"), text("3,0")]),
+        ("irq-affinity", [text("0"), text("1-2")]),
         ("cpu-governor", [text("performance"), text("schedutil")]),
     ]
+}
+
+fn irq_file(irq: u32) -> String {
+    format!("/proc/irq/{irq}/smp_affinity_list")
 }
 
 /// What the kernel lists after a word was written: all of them, the chosen one in brackets.
@@ -55,6 +62,15 @@ pub(super) fn put(fs: &MemoryFs) {
         fs.put(&format!("{policy}/scaling_available_governors"), "performance powersave ondemand schedutil \n");
     }
     fs.put("/sys/devices/system/cpu/online", "0-3\n");
+    for irq in IRQS {
+        fs.put(&irq_file(irq), "0-3\n");
+        fs.on_write(&irq_file(irq), |bytes| {
+            // The kernel reads a list only of an interrupt that it does not bind.
+            let is_list = holdup_host::cpu_list(&String::from_utf8_lossy(bytes)).is_some();
+            if is_list { Ok(bytes.to_vec()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+        });
+    }
+    fs.refuse("write", &irq_file(IRQS[2]), libc::EPERM);
     for (tid, cpus) in TASKS {
         fs.put_affinity(tid, cpus);
     }
@@ -83,6 +99,7 @@ pub(super) fn state(fs: &MemoryFs, factor: &str) -> Option<String> {
         "cgroup-cpu-weight" => file(&format!("{GROUP}/cpu.weight")),
         "cgroup-cpu-max" => file(&format!("{GROUP}/cpu.max")),
         "affinity" => format!("{:?}", TASKS.map(|(tid, _)| fs.task_affinity(tid))),
+        "irq-affinity" => format!("{:?}", IRQS.map(|irq| file(&irq_file(irq)))),
         "cpu-governor" => format!("{:?}", POLICIES.map(|policy| file(&format!("{policy}/scaling_governor")))),
         _ => return None,
     })
@@ -104,6 +121,7 @@ pub(super) fn foreign(fs: &MemoryFs, factor: &str) -> Option<&'static str> {
             fs.put_affinity(11, &[1, 3]);
             Some("1,3")
         }
+        "irq-affinity" => put(&irq_file(IRQS[1]), "1,3\n", "1,3"),
         "cpu-governor" => put(&format!("{}/scaling_governor", POLICIES[1]), "conservative\n", "conservative"),
         _ => None,
     }
