@@ -25,7 +25,7 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// `read`, `write`, `list`, `exists`, `may_write`, `replace`, `remove`, `scheduling`, `set_scheduling`,
-    /// `slice`, `set_slice`, `affinity`, `set_affinity`, `kernel_log`, or a name given to [`MemoryFs::step`].
+    /// `hold`, `release`, `holds`, `slice`, `set_slice`, `affinity`, `set_affinity`, `kernel_log`, or a name given to [`MemoryFs::step`].
     pub name: String,
     /// What it was about: a path, or `task N`.
     pub about: String,
@@ -46,6 +46,8 @@ struct Tree {
     /// The slice of each task and whether it is its own.
     slices: BTreeMap<u32, (u64, bool)>,
     default_slice: Option<u64>,
+    /// What the process holds open, and what is read of it meanwhile.
+    held: BTreeMap<String, Vec<u8>>,
     kernel_log: Option<Vec<u8>>,
     fault: Option<Fault>,
     log: Vec<Operation>,
@@ -116,6 +118,16 @@ impl MemoryFs {
         if let Some(slice) = tree.slices.get(&ppid).copied() {
             tree.slices.insert(pid, slice);
         }
+    }
+
+    /// Closes all that is held, as the end of the process does.
+    pub fn end_holding(&self) {
+        self.lock().held.clear();
+    }
+
+    /// What is held of a device, past faults and log.
+    pub fn held(&self, path: &str) -> Option<Vec<u8>> {
+        self.lock().held.get(path).cloned()
     }
 
     /// Gives the kernel slices, with this default in ns; without it the kernel is one that has none.
@@ -236,7 +248,10 @@ impl Tree {
 
 impl HostFs for MemoryFs {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.run("read", path, |tree, path| tree.file(path).cloned())
+        self.run("read", path, |tree, path| match tree.held.get(path) {
+            Some(held) => Ok(held.clone()),
+            None => tree.file(path).cloned(),
+        })
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -307,6 +322,25 @@ impl HostFs for MemoryFs {
             }
             None => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         })
+    }
+
+    fn hold(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.run("hold", path, |tree, path| {
+            tree.file(path)?;
+            tree.held.insert(path.to_owned(), bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    fn release(&self, path: &Path) -> io::Result<()> {
+        self.run("release", path, |tree, path| {
+            tree.held.remove(path);
+            Ok(())
+        })
+    }
+
+    fn holds(&self, path: &Path) -> io::Result<bool> {
+        self.run("holds", path, |tree, path| Ok(tree.held.contains_key(path)))
     }
 
     fn slice(&self, tid: u32) -> io::Result<Option<u64>> {

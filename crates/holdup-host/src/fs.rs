@@ -1,9 +1,11 @@
 //! The file operations that a host is made of, and the real ones.
 
 use crate::system::{self, Scheduling};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a [`crate::Host`] needs of a file system. Paths are absolute, as the host sees them.
 pub trait HostFs: Send + Sync {
@@ -39,6 +41,18 @@ pub trait HostFs: Send + Sync {
     /// Sets how a task is scheduled.
     fn set_scheduling(&self, _tid: u32, _wanted: Scheduling) -> io::Result<()> {
         Err(not_live())
+    }
+    /// Writes a device that keeps what is written for as long as it is open, and keeps it open in this process.
+    fn hold(&self, _path: &Path, _bytes: &[u8]) -> io::Result<()> {
+        Err(not_live())
+    }
+    /// Closes what [`HostFs::hold`] keeps open; nothing to close is no error.
+    fn release(&self, _path: &Path) -> io::Result<()> {
+        Err(not_live())
+    }
+    /// Whether this process holds it.
+    fn holds(&self, _path: &Path) -> io::Result<bool> {
+        Ok(false)
     }
     /// The slice of a task in ns, where the kernel tells.
     fn slice(&self, _tid: u32) -> io::Result<Option<u64>> {
@@ -87,6 +101,13 @@ impl RealFs {
         }
         whole
     }
+}
+
+/// What this process holds open, by whole path. It belongs to the process and not to a [`RealFs`], of which there may be
+/// several: the kernel forgets it with the process.
+fn held() -> MutexGuard<'static, BTreeMap<PathBuf, File>> {
+    static HELD: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Files under /proc can be endless; nothing that holdup reads is longer.
@@ -169,6 +190,24 @@ impl HostFs for RealFs {
 
     fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> io::Result<()> {
         if self.is_live() { system::set_scheduling(tid, wanted) } else { Err(not_live()) }
+    }
+
+    fn hold(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let (path, mut held) = (self.below(path), held());
+        // The new one is open before the old one is closed, so that there is no moment without.
+        let mut file = OpenOptions::new().write(true).open(&path)?;
+        file.write_all(bytes)?;
+        held.insert(path, file);
+        Ok(())
+    }
+
+    fn release(&self, path: &Path) -> io::Result<()> {
+        held().remove(&self.below(path));
+        Ok(())
+    }
+
+    fn holds(&self, path: &Path) -> io::Result<bool> {
+        Ok(held().contains_key(&self.below(path)))
     }
 
     fn slice(&self, tid: u32) -> io::Result<Option<u64>> {

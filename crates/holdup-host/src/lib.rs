@@ -154,6 +154,31 @@ impl Host {
         self.fs.set_scheduling(tid, wanted).map_err(|e| HostError::new("set", &what(), &e))
     }
 
+    /// Writes a device that keeps what is written for as long as it is open (`/dev/cpu_dma_latency`), and keeps it open
+    /// in this process until [`Host::release`]. What this process held of it before is closed after that.
+    ///
+    /// # Errors
+    /// When it cannot be opened or the kernel refuses the value.
+    pub fn hold(&self, path: &str, bytes: &[u8]) -> Result<(), HostError> {
+        self.fs.hold(Path::new(path), bytes).map_err(|e| HostError::new("hold", path, &e))
+    }
+
+    /// Closes what [`Host::hold`] keeps open. Nothing to close is no error.
+    ///
+    /// # Errors
+    /// Never on a real host.
+    pub fn release(&self, path: &str) -> Result<(), HostError> {
+        self.fs.release(Path::new(path)).map_err(|e| HostError::new("release", path, &e))
+    }
+
+    /// Whether this process holds a device open by [`Host::hold`].
+    ///
+    /// # Errors
+    /// Never on a real host.
+    pub fn holds(&self, path: &str) -> Result<bool, HostError> {
+        self.fs.holds(Path::new(path)).map_err(|e| HostError::new("ask about", path, &e))
+    }
+
     /// How long a task (a thread) runs before another one of its kind has its turn, in ns (`sched_attr.sched_runtime`).
     /// It is the task's own slice or the default one; the kernel does not say which. `None` where it does not tell at
     /// all: before 6.12, and for real-time tasks.

@@ -49,7 +49,8 @@ fn asking_never_writes() {
         let found = knob.probe(&world.context(), instance);
         assert_eq!(found != Availability::Ready, knob.meta().id == "autogroup", "{}: {found:?}", knob.meta().id);
         assert!(found.is_usable(), "{}: {found:?}", knob.meta().id);
-        let reads = ["read", "list", "exists", "may_write", "scheduling", "slice", "affinity", "setting", "query"];
+        let reads =
+            ["read", "list", "exists", "may_write", "holds", "scheduling", "slice", "affinity", "setting", "query"];
         let log = world.fs.log();
         assert!(log.iter().all(|o| reads.contains(&o.name.as_str())), "{}: {log:?}", knob.meta().id);
         let nothing = KnobContext { host: &empty.host(), postgres: None, pids: vec![4] };

@@ -261,6 +261,22 @@ fn the_cpus_of_a_child_are_set_and_put_back() {
 }
 
 #[test]
+fn a_wakeup_latency_is_held_and_let_go() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "cpu-dma-latency") {
+        return;
+    }
+    let (knob, _) = find("cpu-dma-latency").unwrap();
+    let Value::Integer(now) = knob.read(&context, "").unwrap() else { panic!("it is a time") };
+    if now == 0 {
+        println!("ignored, because another process holds 0 already: nothing shorter can be held");
+        return;
+    }
+    there_and_back(&context, "cpu-dma-latency", &Value::Integer((now / 2).min(40_000) / 1000 * 1000));
+}
+
+#[test]
 fn interrupts_are_moved_and_put_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };

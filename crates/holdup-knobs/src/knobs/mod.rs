@@ -4,6 +4,7 @@ mod affinity;
 mod autogroup;
 mod cgroup_cpu_max;
 mod cgroup_cpu_weight;
+mod cpu_dma_latency;
 mod cpu_governor;
 mod huge_pages_reserved;
 mod irq_affinity;
@@ -29,4 +30,5 @@ pub const ALL: &[&dyn Knob] = &[
     &cgroup_cpu_max::CgroupCpuMax,
     &affinity::Affinity,
     &irq_affinity::IrqAffinity,
+    &cpu_dma_latency::CpuDmaLatency,
 ];

@@ -10,6 +10,7 @@ const NUMA: &str = "/proc/sys/kernel/numa_balancing";
 const TASKS: [(u32, &[u32]); 4] = [(10, &[0, 1, 2, 3]), (15, &[2]), (11, &[0, 1]), (12, &[3])];
 /// The last of them is bound by the kernel.
 const IRQS: [u32; 3] = [1, 8, 24];
+const LATENCY: &str = "/dev/cpu_dma_latency";
 const GROUP: &str = "/sys/fs/cgroup/system.slice/pg.service";
 const POLICIES: [&str; 2] = ["/sys/devices/system/cpu/cpufreq/policy0", "/sys/devices/system/cpu/cpufreq/policy2"];
 
@@ -29,6 +30,7 @@ pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
         ("cgroup-cpu-max", [text("1.5"), text("0.25")]),
         ("affinity", [text("1-2"), text("3,0")]),
         ("irq-affinity", [text("0"), text("1-2")]),
+        ("cpu-dma-latency", [Value::Integer(0), Value::Integer(20_000)]),
         ("cpu-governor", [text("performance"), text("schedutil")]),
     ]
 }
@@ -62,6 +64,7 @@ pub(super) fn put(fs: &MemoryFs) {
         fs.put(&format!("{policy}/scaling_available_governors"), "performance powersave ondemand schedutil \n");
     }
     fs.put("/sys/devices/system/cpu/online", "0-3\n");
+    fs.put(LATENCY, 2_000_000_000_i32.to_ne_bytes());
     for irq in IRQS {
         fs.put(&irq_file(irq), "0-3\n");
         fs.on_write(&irq_file(irq), |bytes| {
@@ -100,6 +103,7 @@ pub(super) fn state(fs: &MemoryFs, factor: &str) -> Option<String> {
         "cgroup-cpu-max" => file(&format!("{GROUP}/cpu.max")),
         "affinity" => format!("{:?}", TASKS.map(|(tid, _)| fs.task_affinity(tid))),
         "irq-affinity" => format!("{:?}", IRQS.map(|irq| file(&irq_file(irq)))),
+        "cpu-dma-latency" => format!("{:?}", fs.held(LATENCY)),
         "cpu-governor" => format!("{:?}", POLICIES.map(|policy| file(&format!("{policy}/scaling_governor")))),
         _ => return None,
     })
@@ -112,8 +116,8 @@ pub(super) fn foreign(fs: &MemoryFs, factor: &str) -> Option<&'static str> {
         Some(named)
     };
     match factor {
-        // There is no third mode beside the old one and the two levels.
-        "transparent-huge-pages" => Some(""),
+        // There is no third mode beside the old one and the two levels, and what others hold is beside what holdup holds.
+        "transparent-huge-pages" | "cpu-dma-latency" => Some(""),
         "numa-balancing" => put(NUMA, "4\n", "4"),
         "cgroup-cpu-weight" => put(&format!("{GROUP}/cpu.weight"), "77\n", "77"),
         "cgroup-cpu-max" => put(&format!("{GROUP}/cpu.max"), "77 1000\n", "0.077 in periods of 1000us"),

@@ -238,7 +238,9 @@ impl World {
         Journal::open(self.host.clone(), JOURNAL, 1_700_000_000_000_000_000)
     }
 
+    /// A new process puts things back: what the old one held open was closed when it ended.
     pub fn recover(&self) -> Result<Restored, Problem> {
+        self.fs.end_holding();
         journal::recover(&self.host, JOURNAL, &|_| Some(Box::new(self.server.clone())))
     }
 
