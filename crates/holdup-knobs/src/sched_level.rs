@@ -43,7 +43,7 @@ impl Level {
         for word in words.by_ref() {
             match word.split_once(':') {
                 Some(("nice", n)) if nice.is_none() && slice_ns.is_none() => {
-                    nice = Some(nice_value(n).ok_or_else(refused)?)
+                    nice = Some(nice_value(n).ok_or_else(refused)?);
                 }
                 Some(("slice", d)) if slice_ns.is_none() => slice_ns = Some(slice_value(d).ok_or_else(refused)?),
                 _ => return Err(refused()),
@@ -121,8 +121,8 @@ fn slice_value(text: &str) -> Option<u64> {
 
 fn slice_word(ns: u64) -> String {
     match ns {
-        _ if ns % 1_000_000 == 0 => format!("slice:{}ms", ns / 1_000_000),
-        _ if ns % 1000 == 0 => format!("slice:{}us", ns / 1000),
+        _ if ns.is_multiple_of(1_000_000) => format!("slice:{}ms", ns / 1_000_000),
+        _ if ns.is_multiple_of(1000) => format!("slice:{}us", ns / 1000),
         _ => format!("slice:{ns}ns"),
     }
 }

@@ -8,6 +8,7 @@ use holdup_knobs::{KnobContext, find};
 use holdup_model::{Availability, Value};
 use std::collections::BTreeMap;
 use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
 
 struct Sleeper(Child);
 
@@ -170,29 +171,35 @@ fn a_child_that_is_born_under_a_level_gets_its_parents_own_back() {
     assert_eq!((restored.left.len(), policies), (0, (Scheduling::OTHER, Scheduling::OTHER)));
 }
 
-/// Not a test of its own: the process that `what_a_killed_process_left_is_put_back` kills.
+/// Not a test of its own: the process that `killed_after` kills.
 #[test]
-#[ignore = "started by what_a_killed_process_left_is_put_back"]
-fn sets_a_policy_and_waits_to_be_killed() {
-    let (Ok(path), Ok(pid)) = (std::env::var("HOLDUP_TEST_JOURNAL"), std::env::var("HOLDUP_TEST_PID")) else { return };
+#[ignore = "started and killed by other tests of this file"]
+fn sets_a_factor_and_waits_to_be_killed() {
+    let variable = |name: &str| std::env::var(format!("HOLDUP_TEST_{name}"));
+    let (Ok(path), Ok(pid), Ok(factor), Ok(value)) =
+        (variable("JOURNAL"), variable("PID"), variable("FACTOR"), variable("VALUE"))
+    else {
+        return;
+    };
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: vec![pid.parse().unwrap()] };
     let mut journal = Journal::open(host.clone(), &path, 0).unwrap();
-    journal.apply(&context, "sched-policy", &Value::Text("batch".to_owned())).unwrap();
+    let value = value.parse().map_or(Value::Text(value), Value::Integer);
+    journal.apply(&context, &factor, &value).unwrap();
     std::fs::write(format!("{path}.ready"), "").unwrap();
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-#[test]
-fn what_a_killed_process_left_is_put_back() {
+/// Lets another process set a factor, kills it, and puts things back from its journal. `look` sees the state: while the
+/// process runs, and after.
+fn killed_after(pid: u32, factor: &str, value: &str, look: &dyn Fn() -> String) -> [String; 2] {
     let host = Host::real();
-    let sleeper = Sleeper::start();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.json").to_string_lossy().into_owned();
-    let policy = || host.scheduling(sleeper.0.id()).unwrap().policy;
     let mut doomed = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "sets_a_policy_and_waits_to_be_killed"])
-        .envs([("HOLDUP_TEST_JOURNAL", path.clone()), ("HOLDUP_TEST_PID", sleeper.0.id().to_string())])
+        .args(["--ignored", "--exact", "sets_a_factor_and_waits_to_be_killed"])
+        .envs([("HOLDUP_TEST_JOURNAL", path.as_str()), ("HOLDUP_TEST_PID", &pid.to_string())])
+        .envs([("HOLDUP_TEST_FACTOR", factor), ("HOLDUP_TEST_VALUE", value)])
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
@@ -200,16 +207,65 @@ fn what_a_killed_process_left_is_put_back() {
         assert_eq!(doomed.try_wait().unwrap(), None, "it ended before it was killed");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
-    assert_eq!(policy(), Scheduling::BATCH);
+    let under = look();
     let early = journal::recover(&host, &path, &|_| None).unwrap();
     assert!(early.notes[0].contains("still runs"), "{early:?}");
-    assert_eq!(policy(), Scheduling::BATCH);
+    assert_eq!(look(), under);
     doomed.kill().unwrap();
     doomed.wait().unwrap();
     let recovered = journal::recover(&host, &path, &|_| None).unwrap();
-    assert_eq!((recovered.restored.len(), recovered.left.len(), policy()), (1, 0, Scheduling::OTHER));
+    assert_eq!((recovered.restored.len(), recovered.left.len()), (1, 0), "{recovered:?}");
     assert!(!std::path::Path::new(&path).exists());
+    [under, look()]
 }
+
+#[test]
+fn what_a_killed_process_left_is_put_back() {
+    let host = Host::real();
+    let sleeper = Sleeper::start();
+    let pid = sleeper.0.id();
+    let policy = || host.scheduling(pid).unwrap().policy.to_string();
+    let both = [Scheduling::BATCH, Scheduling::OTHER].map(|policy| policy.to_string());
+    assert_eq!(killed_after(pid, "sched-policy", "batch", &policy), both);
+}
+
+#[test]
+fn what_a_killed_process_left_in_a_control_group_is_put_back() {
+    let host = Host::real();
+    let Some(group) = Group::make(&host, "killed") else {
+        println!("ignored, because no control group can be made here");
+        return;
+    };
+    let pid = group.sleeper.0.id();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![pid] };
+    if unavailable(&context, "cgroup-cpu-max") {
+        return;
+    }
+    let (knob, _) = find("cgroup-cpu-max").unwrap();
+    let limit = || knob.read(&context, "").unwrap().to_string();
+    assert_eq!(killed_after(pid, "cgroup-cpu-max", "0.75", &limit), ["0.75", "max"]);
+}
+
+#[test]
+fn what_a_killed_process_held_is_gone_with_it() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "cpu-dma-latency") {
+        return;
+    }
+    let _alone = LATENCY.lock().unwrap_or_else(PoisonError::into_inner);
+    let (knob, _) = find("cpu-dma-latency").unwrap();
+    let latency = || knob.read(&context, "").unwrap().to_string();
+    let before = latency();
+    if before.parse::<i64>().unwrap() < 77_000 {
+        println!("ignored, because another process holds {before} ns: nothing longer can be held");
+        return;
+    }
+    assert_eq!(killed_after(std::process::id(), "cpu-dma-latency", "77000", &latency), ["77000".to_owned(), before]);
+}
+
+/// The shortest of all requests is in force, so tests of it take turns.
+static LATENCY: Mutex<()> = Mutex::new(());
 
 #[test]
 fn transparent_huge_pages_are_switched_and_put_back() {
@@ -267,6 +323,7 @@ fn a_wakeup_latency_is_held_and_let_go() {
     if unavailable(&context, "cpu-dma-latency") {
         return;
     }
+    let _alone = LATENCY.lock().unwrap_or_else(PoisonError::into_inner);
     let (knob, _) = find("cpu-dma-latency").unwrap();
     let Value::Integer(now) = knob.read(&context, "").unwrap() else { panic!("it is a time") };
     if now == 0 {

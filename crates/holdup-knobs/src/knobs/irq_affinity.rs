@@ -53,7 +53,7 @@ impl Knob for IrqAffinity {
         };
         // Newer kernels take the right to write away from those that are bound, so one that may be written is enough.
         let asked: Vec<_> = paths.iter().map(|path| host.may_write(path)).collect();
-        match asked.into_iter().reduce(|found, next| found.or(next)) {
+        match asked.into_iter().reduce(Result::or) {
             Some(Err(e)) => write_refused(host, &e),
             _ => Availability::Ready,
         }
