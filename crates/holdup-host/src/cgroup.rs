@@ -1,6 +1,6 @@
 //! Control groups, as far as they bear on scheduling.
 
-use crate::Host;
+use crate::{Host, HostError};
 
 /// The folder of a line of /proc/PID/cgroup when that line is about the cpu controller, and whether it is of
 /// version 2. Paths are those under the usual mounts below /sys/fs/cgroup.
@@ -26,6 +26,46 @@ pub(crate) fn upwards(folder: &str) -> Vec<String> {
     levels
 }
 
+/// The control group by which a process gets CPU time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CpuGroup {
+    /// Its folder below the usual mounts in /sys/fs/cgroup.
+    pub folder: String,
+    /// Its path as /proc/PID/cgroup gives it: from the root of the hierarchy, or of the cgroup namespace.
+    pub path: String,
+    /// Whether it is of version 2.
+    pub is_v2: bool,
+}
+
+/// The control group of a process whose cpu controller it is under: that of version 1 where the controller is mounted
+/// so, else that of version 2. `None` where the kernel has no control groups.
+///
+/// # Errors
+/// When the process has ended, or its groups cannot be read.
+pub fn cpu_group(host: &Host, pid: u32) -> Result<Option<CpuGroup>, HostError> {
+    let text = host.read_text(&format!("/proc/{pid}/cgroup"))?;
+    let groups = text.lines().filter_map(|line| {
+        let (folder, is_v2) = cpu_folder(line)?;
+        Some(CpuGroup { folder, path: line.splitn(3, ':').nth(2)?.to_owned(), is_v2 })
+    });
+    Ok(groups.min_by_key(|group| group.is_v2))
+}
+
+/// The CPUs that the cpuset of a process has, as the kernel lists them (`0-3,8`); `None` when it cannot be told.
+///
+/// In version 2 a group without a cpuset of its own has that of the nearest group above it.
+pub fn cpuset(host: &Host, pid: u32) -> Option<String> {
+    let text = host.read_text(&format!("/proc/{pid}/cgroup")).ok()?;
+    let groups = || text.lines().filter_map(|line| line.splitn(3, ':').skip(1).collect::<Vec<_>>().try_into().ok());
+    let v1 = groups().find(|[controllers, _]: &[&str; 2]| controllers.split(',').any(|c| c == "cpuset"));
+    if let Some([controllers, path]) = v1 {
+        return host.read_value(&format!("/sys/fs/cgroup/{controllers}{path}/cpuset.effective_cpus")).ok();
+    }
+    let [_, path] = groups().find(|[controllers, _]| controllers.is_empty())?;
+    let levels = upwards(&format!("/sys/fs/cgroup{path}"));
+    levels.iter().find_map(|level| host.read_value(&format!("{level}/cpuset.cpus.effective")).ok())
+}
+
 /// Whether a process is scheduled in the root task group, the only one in which autogroup acts
 /// (`kernel/sched/autogroup.c:task_wants_autogroup`, v6.18). `None` when it cannot be told.
 ///
@@ -47,6 +87,34 @@ pub fn in_root_task_group(host: &Host, pid: u32) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::fake::MemoryFs;
+
+    #[test]
+    fn version_1_goes_before_version_2() {
+        let check = |lines: &str, expect: Option<(&str, &str, bool)>| {
+            let found = cpu_group(&MemoryFs::of(&[("/proc/7/cgroup", lines)]).host(), 7).expect("it runs");
+            let found = found.as_ref().map(|g| (g.folder.as_str(), g.path.as_str(), g.is_v2));
+            assert_eq!(found, expect, "{lines:?}");
+        };
+        check("0::/a\n3:cpu,cpuacct:/x:y\n", Some(("/sys/fs/cgroup/cpu,cpuacct/x:y", "/x:y", false)));
+        check("4:cpuset:/b\n0::/a\n", Some(("/sys/fs/cgroup/a", "/a", true)));
+        check("4:cpuset:/b\n", None);
+        check("garbage", None);
+        assert!(cpu_group(&MemoryFs::new().host(), 7).expect_err("no such process").is_gone());
+    }
+
+    #[test]
+    fn the_cpuset_is_found_in_both_versions() {
+        let check = |files: &[(&str, &str)], expect: Option<&str>| {
+            assert_eq!(cpuset(&MemoryFs::of(files).host(), 7).as_deref(), expect, "{files:?}");
+        };
+        let v1 = ("/sys/fs/cgroup/cpuset/a/cpuset.effective_cpus", "1-3\n");
+        let v2 = ("/sys/fs/cgroup/a/cpuset.cpus.effective", "0-2\n");
+        check(&[("/proc/7/cgroup", "4:cpuset:/a\n0::/a/b\n"), v1, v2], Some("1-3"));
+        check(&[("/proc/7/cgroup", "0::/a/b\n"), v1, v2], Some("0-2"));
+        check(&[("/proc/7/cgroup", "0::/c\n"), v1, v2], None);
+        check(&[("/proc/7/cgroup", "garbage"), v1, v2], None);
+        check(&[], None);
+    }
 
     #[test]
     fn the_root_task_group_is_told_in_both_versions() {

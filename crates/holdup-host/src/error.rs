@@ -7,7 +7,7 @@ use std::io;
 /// Something on the host that could not be read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostError {
-    /// `read`, `write`, `list`, `remove`, `set`.
+    /// `read`, `write`, `list`, `remove`, `set`, `hold`, `release`, `ask about`.
     pub operation: &'static str,
     /// The path, as seen from the host's root.
     pub path: String,

@@ -25,7 +25,7 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// `read`, `write`, `list`, `exists`, `may_write`, `replace`, `remove`, `scheduling`, `set_scheduling`,
-    /// `kernel_log`, or a name given to [`MemoryFs::step`].
+    /// `hold`, `release`, `holds`, `slice`, `set_slice`, `affinity`, `set_affinity`, `kernel_log`, or a name given to [`MemoryFs::step`].
     pub name: String,
     /// What it was about: a path, or `task N`.
     pub about: String,
@@ -42,6 +42,12 @@ struct Tree {
     refused: BTreeMap<(String, String), i32>,
     hooks: BTreeMap<String, Box<OnWrite>>,
     tasks: BTreeMap<u32, Scheduling>,
+    affinity: BTreeMap<u32, Vec<u32>>,
+    /// The slice of each task and whether it is its own.
+    slices: BTreeMap<u32, (u64, bool)>,
+    default_slice: Option<u64>,
+    /// What the process holds open, and what is read of it meanwhile.
+    held: BTreeMap<String, Vec<u8>>,
     kernel_log: Option<Vec<u8>>,
     fault: Option<Fault>,
     log: Vec<Operation>,
@@ -99,18 +105,68 @@ impl MemoryFs {
         self.lock().hooks.insert(path.to_owned(), Box::new(hook));
     }
 
-    /// Puts a process with one thread there: its `stat`, its `task` folder and its scheduling.
+    /// Puts a process with one thread there: its `stat`, its `task` folder and its scheduling. As a child it may run
+    /// where its parent may, and has its parent's slice.
     pub fn put_process(&self, pid: u32, ppid: u32, start_time: u64, scheduling: Scheduling) {
         let stat = format!("{pid} (p {pid})) S {ppid} {pid} 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start_time} 0 0\n");
         self.put(&format!("/proc/{pid}/stat"), &stat);
         self.put(&format!("/proc/{pid}/task/{pid}/stat"), &stat);
-        self.lock().tasks.insert(pid, scheduling);
+        let mut tree = self.lock();
+        tree.tasks.insert(pid, scheduling);
+        let cpus = tree.affinity.get(&ppid).cloned().unwrap_or_else(|| vec![0]);
+        tree.affinity.insert(pid, cpus);
+        if let Some(slice) = tree.slices.get(&ppid).copied() {
+            tree.slices.insert(pid, slice);
+        }
+    }
+
+    /// Closes all that is held, as the end of the process does.
+    pub fn end_holding(&self) {
+        self.lock().held.clear();
+    }
+
+    /// What is held of a device, past faults and log.
+    pub fn held(&self, path: &str) -> Option<Vec<u8>> {
+        self.lock().held.get(path).cloned()
+    }
+
+    /// Gives the kernel slices, with this default in ns; without it the kernel is one that has none.
+    pub fn put_default_slice(&self, default_ns: u64) {
+        let mut tree = self.lock();
+        tree.default_slice = Some(default_ns);
+        let tids: Vec<u32> = tree.tasks.keys().copied().collect();
+        for tid in tids {
+            tree.slices.entry(tid).or_insert((default_ns, false));
+        }
+    }
+
+    /// The slice of a task in ns and whether it is the task's own, past faults and log.
+    pub fn task_slice(&self, tid: u32) -> Option<(u64, bool)> {
+        self.lock().slices.get(&tid).copied()
+    }
+
+    /// Gives a task a slice of its own, past faults and log.
+    pub fn put_own_slice(&self, tid: u32, own_ns: u64) {
+        self.lock().slices.insert(tid, (own_ns, true));
+    }
+
+    /// The CPUs that a task may run on, past faults and log.
+    pub fn task_affinity(&self, tid: u32) -> Option<Vec<u32>> {
+        self.lock().affinity.get(&tid).cloned()
+    }
+
+    /// Sets the CPUs that a task may run on, past faults and log.
+    pub fn put_affinity(&self, tid: u32, cpus: &[u32]) {
+        self.lock().affinity.insert(tid, cpus.to_vec());
     }
 
     /// Ends a process.
     pub fn end_process(&self, pid: u32) {
         self.take_away(&format!("/proc/{pid}"));
-        self.lock().tasks.remove(&pid);
+        let mut tree = self.lock();
+        tree.tasks.remove(&pid);
+        tree.affinity.remove(&pid);
+        tree.slices.remove(&pid);
     }
 
     /// The scheduling of a task, past faults and log.
@@ -192,7 +248,10 @@ impl Tree {
 
 impl HostFs for MemoryFs {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.run("read", path, |tree, path| tree.file(path).cloned())
+        self.run("read", path, |tree, path| match tree.held.get(path) {
+            Some(held) => Ok(held.clone()),
+            None => tree.file(path).cloned(),
+        })
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -259,6 +318,63 @@ impl HostFs for MemoryFs {
         self.run("set_scheduling", Path::new(&format!("task {tid}")), |tree, _| match tree.tasks.get_mut(&tid) {
             Some(task) => {
                 *task = wanted;
+                Ok(())
+            }
+            None => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        })
+    }
+
+    fn hold(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.run("hold", path, |tree, path| {
+            tree.file(path)?;
+            tree.held.insert(path.to_owned(), bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    fn release(&self, path: &Path) -> io::Result<()> {
+        self.run("release", path, |tree, path| {
+            tree.held.remove(path);
+            Ok(())
+        })
+    }
+
+    fn holds(&self, path: &Path) -> io::Result<bool> {
+        self.run("holds", path, |tree, path| Ok(tree.held.contains_key(path)))
+    }
+
+    fn slice(&self, tid: u32) -> io::Result<Option<u64>> {
+        self.run("slice", Path::new(&format!("task {tid}")), |tree, _| {
+            let task = tree.tasks.get(&tid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+            let is_realtime = matches!(task.policy, Scheduling::FIFO | Scheduling::RR | Scheduling::DEADLINE);
+            Ok(tree.slices.get(&tid).map(|(slice, _)| *slice).filter(|_| !is_realtime))
+        })
+    }
+
+    fn set_slice(&self, tid: u32, own_ns: Option<u64>) -> io::Result<()> {
+        self.run("set_slice", Path::new(&format!("task {tid}")), |tree, _| {
+            let task = tree.tasks.get(&tid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+            if !matches!(task.policy, Scheduling::OTHER | Scheduling::BATCH) {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            if let Some(default_ns) = tree.default_slice {
+                tree.slices.insert(tid, (own_ns.unwrap_or(default_ns), own_ns.is_some()));
+            }
+            Ok(())
+        })
+    }
+
+    fn affinity(&self, tid: u32) -> io::Result<Vec<u32>> {
+        self.run("affinity", Path::new(&format!("task {tid}")), |tree, _| {
+            tree.affinity.get(&tid).cloned().ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+        })
+    }
+
+    fn set_affinity(&self, tid: u32, cpus: &[u32]) -> io::Result<()> {
+        self.run("set_affinity", Path::new(&format!("task {tid}")), |tree, _| match tree.affinity.get_mut(&tid) {
+            Some(_) if cpus.is_empty() => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+            Some(known) => {
+                *known = cpus.to_vec();
                 Ok(())
             }
             None => Err(io::Error::from_raw_os_error(libc::ESRCH)),

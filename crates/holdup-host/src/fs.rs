@@ -1,9 +1,11 @@
 //! The file operations that a host is made of, and the real ones.
 
 use crate::system::{self, Scheduling};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a [`crate::Host`] needs of a file system. Paths are absolute, as the host sees them.
 pub trait HostFs: Send + Sync {
@@ -38,6 +40,34 @@ pub trait HostFs: Send + Sync {
     }
     /// Sets how a task is scheduled.
     fn set_scheduling(&self, _tid: u32, _wanted: Scheduling) -> io::Result<()> {
+        Err(not_live())
+    }
+    /// Writes a device that keeps what is written for as long as it is open, and keeps it open in this process.
+    fn hold(&self, _path: &Path, _bytes: &[u8]) -> io::Result<()> {
+        Err(not_live())
+    }
+    /// Closes what [`HostFs::hold`] keeps open; nothing to close is no error.
+    fn release(&self, _path: &Path) -> io::Result<()> {
+        Err(not_live())
+    }
+    /// Whether this process holds it.
+    fn holds(&self, _path: &Path) -> io::Result<bool> {
+        Ok(false)
+    }
+    /// The slice of a task in ns, where the kernel tells.
+    fn slice(&self, _tid: u32) -> io::Result<Option<u64>> {
+        Err(not_live())
+    }
+    /// Gives a task a slice of its own, in ns, or the default one.
+    fn set_slice(&self, _tid: u32, _own_ns: Option<u64>) -> io::Result<()> {
+        Err(not_live())
+    }
+    /// The CPUs that a task may run on, sorted.
+    fn affinity(&self, _tid: u32) -> io::Result<Vec<u32>> {
+        Err(not_live())
+    }
+    /// Sets the CPUs that a task may run on.
+    fn set_affinity(&self, _tid: u32, _cpus: &[u32]) -> io::Result<()> {
         Err(not_live())
     }
     /// The kernel's log.
@@ -95,6 +125,13 @@ impl RealFs {
 
 /// Where a captured tree keeps the kernel's log.
 pub(crate) const CAPTURED_LOG: &str = "/kernel-log";
+
+/// What this process holds open, by whole path. It belongs to the process and not to a [`RealFs`], of which there may be
+/// several: the kernel forgets it with the process.
+fn held() -> MutexGuard<'static, BTreeMap<PathBuf, File>> {
+    static HELD: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Files under /proc can be endless; nothing that holdup reads is longer.
 const LONGEST_FILE: u64 = 64 * 1024 * 1024;
@@ -176,6 +213,40 @@ impl HostFs for RealFs {
 
     fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> io::Result<()> {
         if self.is_live() { system::set_scheduling(tid, wanted) } else { Err(not_live()) }
+    }
+
+    fn hold(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let (path, mut held) = (self.below(path), held());
+        // The new one is open before the old one is closed, so that there is no moment without.
+        let mut file = OpenOptions::new().write(true).open(&path)?;
+        file.write_all(bytes)?;
+        held.insert(path, file);
+        Ok(())
+    }
+
+    fn release(&self, path: &Path) -> io::Result<()> {
+        held().remove(&self.below(path));
+        Ok(())
+    }
+
+    fn holds(&self, path: &Path) -> io::Result<bool> {
+        Ok(held().contains_key(&self.below(path)))
+    }
+
+    fn slice(&self, tid: u32) -> io::Result<Option<u64>> {
+        if self.is_live() { system::slice(tid) } else { Err(not_live()) }
+    }
+
+    fn set_slice(&self, tid: u32, own_ns: Option<u64>) -> io::Result<()> {
+        if self.is_live() { system::set_slice(tid, own_ns) } else { Err(not_live()) }
+    }
+
+    fn affinity(&self, tid: u32) -> io::Result<Vec<u32>> {
+        if self.is_live() { system::affinity(tid) } else { Err(not_live()) }
+    }
+
+    fn set_affinity(&self, tid: u32, cpus: &[u32]) -> io::Result<()> {
+        if self.is_live() { system::set_affinity(tid, cpus) } else { Err(not_live()) }
     }
 
     fn kernel_log(&self) -> io::Result<Vec<u8>> {

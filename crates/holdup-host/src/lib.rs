@@ -23,7 +23,7 @@ pub use error::HostError;
 pub use facts::{facts, moved};
 pub use fs::{HostFs, RealFs};
 pub use kernel_config::{KernelConfig, KernelOption};
-pub use machine::{cpu_list, machine};
+pub use machine::{cpu_list, cpu_ranges, machine};
 pub use system::Scheduling;
 
 use std::path::Path;
@@ -163,6 +163,70 @@ impl Host {
     pub fn set_scheduling(&self, tid: u32, wanted: Scheduling) -> Result<(), HostError> {
         let what = || format!("the scheduling of task {tid}");
         self.fs.set_scheduling(tid, wanted).map_err(|e| HostError::new("set", &what(), &e))
+    }
+
+    /// Writes a device that keeps what is written for as long as it is open (`/dev/cpu_dma_latency`), and keeps it open
+    /// in this process until [`Host::release`]. What this process held of it before is closed after that.
+    ///
+    /// # Errors
+    /// When it cannot be opened or the kernel refuses the value.
+    pub fn hold(&self, path: &str, bytes: &[u8]) -> Result<(), HostError> {
+        self.fs.hold(Path::new(path), bytes).map_err(|e| HostError::new("hold", path, &e))
+    }
+
+    /// Closes what [`Host::hold`] keeps open. Nothing to close is no error.
+    ///
+    /// # Errors
+    /// Never on a real host.
+    pub fn release(&self, path: &str) -> Result<(), HostError> {
+        self.fs.release(Path::new(path)).map_err(|e| HostError::new("release", path, &e))
+    }
+
+    /// Whether this process holds a device open by [`Host::hold`].
+    ///
+    /// # Errors
+    /// Never on a real host.
+    pub fn holds(&self, path: &str) -> Result<bool, HostError> {
+        self.fs.holds(Path::new(path)).map_err(|e| HostError::new("ask about", path, &e))
+    }
+
+    /// How long a task (a thread) runs before another one of its kind has its turn, in ns (`sched_attr.sched_runtime`).
+    /// It is the task's own slice or the default one; the kernel does not say which. `None` where it does not tell at
+    /// all: before 6.12, and for real-time tasks.
+    ///
+    /// # Errors
+    /// When there is no such task, or the host is a captured tree.
+    pub fn slice(&self, tid: u32) -> Result<Option<u64>, HostError> {
+        self.fs.slice(tid).map_err(|e| HostError::new("read", &format!("the slice of task {tid}"), &e))
+    }
+
+    /// Gives a task (a thread) under SCHED_OTHER or SCHED_BATCH a slice of its own in ns, 0.1 to 100 ms, or the
+    /// default one with `None`. A kernel before 6.12 takes it and does nothing.
+    ///
+    /// # Errors
+    /// When the task is under another policy, the kernel does not permit it, there is no such task, or the host is a
+    /// captured tree.
+    pub fn set_slice(&self, tid: u32, own_ns: Option<u64>) -> Result<(), HostError> {
+        let what = || format!("the slice of task {tid}");
+        self.fs.set_slice(tid, own_ns).map_err(|e| HostError::new("set", &what(), &e))
+    }
+
+    /// The CPUs that a task (a thread) may run on, sorted: its own mask within its cpuset, and of those online.
+    ///
+    /// # Errors
+    /// When there is no such task, or the host is a captured tree.
+    pub fn affinity(&self, tid: u32) -> Result<Vec<u32>, HostError> {
+        self.fs.affinity(tid).map_err(|e| HostError::new("read", &format!("the affinity of task {tid}"), &e))
+    }
+
+    /// Sets the CPUs that a task (a thread) may run on (sched_setaffinity(2)). The kernel leaves out what the task's
+    /// cpuset does not have.
+    ///
+    /// # Errors
+    /// When none is left so, the kernel does not permit it, there is no such task, or the host is a captured tree.
+    pub fn set_affinity(&self, tid: u32, cpus: &[u32]) -> Result<(), HostError> {
+        let what = || format!("the affinity of task {tid}");
+        self.fs.set_affinity(tid, cpus).map_err(|e| HostError::new("set", &what(), &e))
     }
 
     /// The kernel's log as far as its ring buffer reaches; bytes that are not UTF-8 are replaced.

@@ -55,6 +55,19 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
+/// CPUs as the kernel writes them: `0-3,8`. They must be sorted; [`cpu_list`] reads them again.
+pub fn cpu_ranges(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*cpu) => *last = *cpu,
+            _ => ranges.push((*cpu, *cpu)),
+        }
+    }
+    let word = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.iter().map(word).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +82,14 @@ mod tests {
         for broken in ["3-1", "a", "0-", "-1", "0-4294967295", "1;2", "\u{fffd}"] {
             check(broken, None);
         }
+    }
+
+    #[test]
+    fn cpus_are_written_as_the_kernel_writes_them() {
+        for list in ["", "0", "0-1", "0,2-4,9", "7,9"] {
+            assert_eq!(cpu_ranges(&cpu_list(list).expect("a list")), list);
+        }
+        assert_eq!(cpu_ranges(&[u32::MAX]), u32::MAX.to_string());
     }
 
     #[test]

@@ -96,6 +96,81 @@ pub(crate) fn set_scheduling(tid: u32, wanted: Scheduling) -> io::Result<()> {
     Ok(())
 }
 
+/// The first form of the kernel's `struct sched_attr` (include/uapi/linux/sched/types.h, SCHED_ATTR_SIZE_VER0).
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+const ATTR_SIZE: u32 = 48;
+const FLAG_RESET_ON_FORK: u64 = 1;
+
+fn sched_attr(tid: u32) -> io::Result<SchedAttr> {
+    let (id, mut attr) = (task_id(tid)?, SchedAttr::default());
+    let flags: libc::c_uint = 0;
+    // SAFETY: the kernel writes at most ATTR_SIZE bytes to `attr`, which is as long and lives until the call returns.
+    checked(unsafe { libc::syscall(libc::SYS_sched_getattr, id, &raw mut attr, ATTR_SIZE, flags) })?;
+    Ok(attr)
+}
+
+/// The slice of a task in ns, its own or the default one.
+///
+/// Kernels before 6.12 give 0, and so do all for real-time tasks (`kernel/sched/syscalls.c:get_params`, v6.18).
+pub(crate) fn slice(tid: u32) -> io::Result<Option<u64>> {
+    let attr = sched_attr(tid)?;
+    Ok(Some(attr.runtime).filter(|runtime| *runtime > 0 && attr.policy != Scheduling::DEADLINE))
+}
+
+/// Gives a task a slice of its own, or the default one, which a runtime of 0 stands for
+/// (`kernel/sched/fair.c:__setparam_fair`, v6.18). Under SCHED_IDLE the kernel would ignore it.
+pub(crate) fn set_slice(tid: u32, own_ns: Option<u64>) -> io::Result<()> {
+    let SchedAttr { policy, flags, nice, .. } = sched_attr(tid)?;
+    if !matches!(policy, Scheduling::OTHER | Scheduling::BATCH) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "only tasks under other and batch have a slice"));
+    }
+    let flags = flags & FLAG_RESET_ON_FORK;
+    let runtime = own_ns.unwrap_or(0);
+    let attr = SchedAttr { size: ATTR_SIZE, policy, flags, nice, runtime, ..SchedAttr::default() };
+    let no_flags: libc::c_uint = 0;
+    // SAFETY: the kernel reads as many bytes from `attr` as its `size` says, which is its length; it lives until the
+    // call returns.
+    checked(unsafe { libc::syscall(libc::SYS_sched_setattr, task_id(tid)?, &raw const attr, no_flags) }).map(|_| ())
+}
+
+/// One bit for each CPU that a kernel can be built for (`CONFIG_NR_CPUS` is 8192 at most), in words of the kernel.
+const MASK_WORDS: usize = 8192 / libc::c_ulong::BITS as usize;
+
+/// The CPUs that a task may run on, of those that are online.
+pub(crate) fn affinity(tid: u32) -> io::Result<Vec<u32>> {
+    let tid = task_id(tid)?;
+    let mut mask = [0 as libc::c_ulong; MASK_WORDS];
+    let size = size_of_val(&mask);
+    // SAFETY: the kernel writes at most `size` bytes to `mask`, which is as long and lives until the call returns.
+    checked(unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, size, mask.as_mut_ptr()) })?;
+    let is_set = |cpu: &u32| mask[(cpu / libc::c_ulong::BITS) as usize] >> (cpu % libc::c_ulong::BITS) & 1 == 1;
+    Ok((0..8192).filter(is_set).collect())
+}
+
+/// Sets the CPUs that a task may run on. The kernel leaves out those that its cpuset does not have.
+pub(crate) fn set_affinity(tid: u32, cpus: &[u32]) -> io::Result<()> {
+    let tid = task_id(tid)?;
+    let mut mask = [0 as libc::c_ulong; MASK_WORDS];
+    for cpu in cpus {
+        let word = mask.get_mut((cpu / libc::c_ulong::BITS) as usize).ok_or(io::ErrorKind::InvalidInput)?;
+        *word |= 1 << (cpu % libc::c_ulong::BITS);
+    }
+    // SAFETY: the kernel reads as many bytes from `mask` as it is long; it lives until the call returns.
+    checked(unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(&mask), mask.as_ptr()) }).map(|_| ())
+}
+
 /// The kernel's log as far as the ring buffer holds it; needs CAP_SYSLOG where `kernel.dmesg_restrict` is 1.
 pub(crate) fn kernel_log() -> io::Result<Vec<u8>> {
     const READ_ALL: libc::c_int = 3;
@@ -140,5 +215,35 @@ mod tests {
         let gone = scheduling(child.id()).expect_err("it has ended");
         assert_eq!(gone.raw_os_error(), Some(libc::ESRCH));
         assert!(scheduling(0).is_err() && scheduling(u32::MAX).is_err());
+    }
+    #[test]
+    fn a_child_gets_a_slice_of_its_own_and_the_default_one_back() {
+        assert_eq!(size_of::<SchedAttr>(), ATTR_SIZE as usize);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep is there");
+        let before = slice(child.id()).expect("it runs");
+        set_slice(child.id(), Some(7_000_000)).expect("it is ours");
+        let own = slice(child.id()).expect("it runs");
+        set_slice(child.id(), None).expect("it is ours");
+        let after = slice(child.id()).expect("it runs");
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        // A kernel before 6.12 tells nothing, before and after.
+        assert_eq!((own, after), (before.map(|_| 7_000_000), before));
+        assert_eq!(slice(child.id()).expect_err("it has ended").raw_os_error(), Some(libc::ESRCH));
+    }
+
+    #[test]
+    fn the_cpus_of_a_child_are_set_and_put_back() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep is there");
+        let before = affinity(child.id()).expect("it runs");
+        let one = [*before.last().expect("it may run somewhere")];
+        set_affinity(child.id(), &one).expect("it is ours");
+        assert_eq!(affinity(child.id()).expect("it runs"), one);
+        set_affinity(child.id(), &before).expect("it is ours");
+        assert_eq!(affinity(child.id()).expect("it runs"), before);
+        assert!(set_affinity(child.id(), &[]).is_err() && set_affinity(child.id(), &[8192]).is_err());
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        assert_eq!(affinity(child.id()).expect_err("it has ended").raw_os_error(), Some(libc::ESRCH));
     }
 }

@@ -5,12 +5,15 @@
 //! and sync, write the new one, read it back, compare.
 
 pub mod connection;
+mod cpu_group;
 mod features;
 mod guc;
 pub mod journal;
 mod kernel_file;
 pub mod knobs;
+mod pieces;
 mod refused;
+mod sched_level;
 mod tasks;
 mod undo;
 
@@ -136,6 +139,11 @@ pub trait Knob: Sync {
     /// kernels that keep it in different places, the newer ones count. Only for values that [`Knob::check`] passes.
     fn places(&self, _instance: &str, _value: &Value) -> Vec<Place> {
         Vec::new()
+    }
+
+    /// Whether a change is still there after the process that made it has ended.
+    fn outlives_process(&self) -> bool {
+        true
     }
 
     /// Whether a change is still there after the host was booted again.

@@ -43,3 +43,15 @@ pub(crate) fn wrong(factor: &str, value: &Value, expected: &str) -> Problem {
 pub(crate) fn garbled(path: &str, text: &str) -> Problem {
     Problem::host(format!("cannot read {path}"), format!("`{text}` is not what the kernel writes there"))
 }
+
+/// Whether a file of the kernel can be set; `missing` says why it may not be there.
+pub(crate) fn probe_file(host: &Host, path: &str, missing: impl FnOnce() -> Availability) -> Availability {
+    match host.read_value(path) {
+        Err(e) if e.kind == ErrorKind::NotFound => missing(),
+        Err(e) => write_refused(host, &e),
+        Ok(_) => match host.may_write(path) {
+            Ok(()) => Availability::Ready,
+            Err(e) => write_refused(host, &e),
+        },
+    }
+}

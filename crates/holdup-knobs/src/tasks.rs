@@ -1,13 +1,25 @@
-//! Tasks and their scheduling as the knob of policies saves and finds them.
+//! Tasks and what belongs to each, as the knobs of policies and of CPUs save and find it.
 
 use holdup_host::{Host, HostError, Scheduling, process};
 use holdup_model::{Problem, Value};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What a knob sets on each task.
+pub(crate) trait TaskState: Clone + Serialize + DeserializeOwned {
+    /// What must be known of the host to understand any task; asked once for all.
+    type Around;
+
+    fn around(host: &Host) -> Result<Self::Around, HostError>;
+
+    /// What the task has now.
+    fn of(host: &Host, tid: u32, around: &Self::Around) -> Result<Self, HostError>;
+}
+
 /// A task as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SavedTask {
+pub(crate) struct SavedTask<S> {
     pub(crate) pid: u32,
     /// When the process began, in ticks since boot: its pid may be used again.
     pub(crate) pid_start: u64,
@@ -15,31 +27,36 @@ pub(crate) struct SavedTask {
     pub(crate) tid_start: u64,
     /// Whether it was set; descendants of such are only remembered.
     pub(crate) is_listed: bool,
-    pub(crate) policy: u32,
-    pub(crate) reset_on_fork: bool,
-    pub(crate) nice: i32,
-    pub(crate) priority: i32,
+    #[serde(flatten)]
+    pub(crate) state: S,
 }
 
-impl SavedTask {
-    pub(crate) fn scheduling(&self) -> Scheduling {
-        Scheduling { policy: self.policy, reset_on_fork: self.reset_on_fork, nice: self.nice, priority: self.priority }
-    }
+pub(crate) fn encode<S: TaskState>(tasks: &[SavedTask<S>]) -> Result<Value, Problem> {
+    serde_json::to_string(tasks).map(Value::Text).map_err(|e| Problem::internal("saved tasks", e.to_string()))
 }
 
-pub(crate) fn encode(tasks: &[SavedTask]) -> Result<Value, Problem> {
-    serde_json::to_string(tasks).map(Value::Text).map_err(|e| Problem::internal("saved scheduling", e.to_string()))
-}
-
-pub(crate) fn decode(saved: &Value) -> Result<Vec<SavedTask>, Problem> {
+pub(crate) fn decode<S: TaskState>(saved: &Value) -> Result<Vec<SavedTask<S>>, Problem> {
     let Value::Text(text) = saved else {
-        return Err(Problem::internal("saved scheduling", format!("`{saved}` is not a list of tasks")));
+        return Err(Problem::internal("saved tasks", format!("`{saved}` is not a list of tasks")));
     };
-    serde_json::from_str(text).map_err(|e| Problem::internal("saved scheduling", e.to_string()))
+    serde_json::from_str(text).map_err(|e| Problem::internal("saved tasks", e.to_string()))
+}
+
+/// What [`crate::Knob::save`] gives for a knob of tasks: the state of the processes that nothing saved yet covers.
+pub(crate) fn save<S: TaskState>(host: &Host, pids: &[u32], already: &[&Value]) -> Result<Option<Value>, Problem> {
+    let known: Vec<Vec<SavedTask<S>>> = already.iter().map(|saved| decode(saved)).collect::<Result<_, _>>()?;
+    let fresh = uncovered(host, pids, &known)?;
+    if fresh.is_empty() { Ok(None) } else { encode::<S>(&snapshot(host, &fresh)?).map(Some) }
+}
+
+/// What [`crate::Knob::overlaps`] gives for a knob of tasks.
+pub(crate) fn overlaps<S: TaskState>(host: &Host, pids: &[u32], saved: &Value) -> Result<bool, Problem> {
+    let saved = decode::<S>(saved)?;
+    uncovered(host, pids, &[saved]).map(|rest| rest.len() < pids.len())
 }
 
 /// `None` for an error that says that the task has ended meanwhile: ENOENT from files, ESRCH from system calls.
-fn unless_ended<T>(result: Result<T, HostError>) -> Result<Option<T>, Problem> {
+pub(crate) fn unless_ended<T>(result: Result<T, HostError>) -> Result<Option<T>, Problem> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(e) if e.is_gone() => Ok(None),
@@ -52,26 +69,16 @@ pub(crate) fn of(host: &Host, pid: u32) -> Result<Vec<u32>, Problem> {
     Ok(unless_ended(process::tasks(host, pid))?.unwrap_or_default())
 }
 
-/// The scheduling of a task; `None` when it has ended.
-pub(crate) fn scheduling(host: &Host, tid: u32) -> Result<Option<Scheduling>, Problem> {
-    unless_ended(host.scheduling(tid))
-}
-
-/// Sets the scheduling of a task; one that has ended needs none.
-pub(crate) fn set(host: &Host, tid: u32, wanted: Scheduling) -> Result<(), Problem> {
-    unless_ended(host.set_scheduling(tid, wanted)).map(|_| ())
-}
-
-fn is(saved: &SavedTask, stat: &process::Stat) -> bool {
+fn is<S>(saved: &SavedTask<S>, stat: &process::Stat) -> bool {
     saved.pid == stat.pid && saved.pid_start == stat.start_time
 }
 
 /// The processes of `pids` whose state no earlier snapshot holds. A process that was born of a known one after its
 /// snapshot is held by that: what it has now it was born with.
-pub(crate) fn uncovered(host: &Host, pids: &[u32], known: &[Vec<SavedTask>]) -> Result<Vec<u32>, Problem> {
+fn uncovered<S>(host: &Host, pids: &[u32], known: &[Vec<SavedTask<S>>]) -> Result<Vec<u32>, Problem> {
     let all = process::all(host)?;
     let by_pid: BTreeMap<u32, &process::Stat> = all.iter().map(|s| (s.pid, s)).collect();
-    let is_covered = |pid: u32, snapshot: &[SavedTask]| {
+    let is_covered = |pid: u32, snapshot: &[SavedTask<S>]| {
         let Some(stat) = by_pid.get(&pid) else { return true };
         match snapshot.iter().find(|t| is(t, stat)) {
             Some(task) => task.is_listed,
@@ -82,7 +89,11 @@ pub(crate) fn uncovered(host: &Host, pids: &[u32], known: &[Vec<SavedTask>]) -> 
 }
 
 /// The nearest ancestor in a snapshot.
-fn ancestor<'a>(by_pid: &BTreeMap<u32, &process::Stat>, snapshot: &'a [SavedTask], pid: u32) -> Option<&'a SavedTask> {
+fn ancestor<'a, S>(
+    by_pid: &BTreeMap<u32, &process::Stat>,
+    snapshot: &'a [SavedTask<S>],
+    pid: u32,
+) -> Option<&'a SavedTask<S>> {
     let mut seen = BTreeSet::new();
     let mut at = by_pid.get(&pid)?.ppid;
     while seen.insert(at) {
@@ -96,33 +107,32 @@ fn ancestor<'a>(by_pid: &BTreeMap<u32, &process::Stat>, snapshot: &'a [SavedTask
 }
 
 /// The state of every thread of some processes, and of their descendants, which are marked as not listed.
-pub(crate) fn snapshot(host: &Host, pids: &[u32]) -> Result<Vec<SavedTask>, Problem> {
+fn snapshot<S: TaskState>(host: &Host, pids: &[u32]) -> Result<Vec<SavedTask<S>>, Problem> {
     let all = process::all(host)?;
     let begin: BTreeMap<u32, u64> = all.iter().map(|s| (s.pid, s.start_time)).collect();
     let mut order: Vec<(u32, bool)> = pids.iter().map(|pid| (*pid, true)).collect();
     let born = process::descendants(&all, pids);
     order.extend(born.into_iter().map(|pid| (pid, false)));
+    let around = S::around(host)?;
     let mut saved = Vec::new();
     for (pid, is_listed) in order {
         let Some(pid_start) = begin.get(&pid).copied() else { continue };
         for tid in of(host, pid)? {
-            let Some(now) = scheduling(host, tid)? else { continue };
+            let Some(state) = unless_ended(S::of(host, tid, &around))? else { continue };
             let Some(stat) = unless_ended(process::task_stat(host, pid, tid))? else { continue };
-            let Scheduling { policy, reset_on_fork, nice, priority } = now;
-            let tid_start = stat.start_time;
-            saved.push(SavedTask { pid, pid_start, tid, tid_start, is_listed, policy, reset_on_fork, nice, priority });
+            saved.push(SavedTask { pid, pid_start, tid, tid_start: stat.start_time, is_listed, state });
         }
     }
     Ok(saved)
 }
 
 /// The tasks that run now and were set, or were born of such since, each with what it shall have again.
-pub(crate) fn now(host: &Host, saved: &[SavedTask]) -> Result<Vec<(u32, Scheduling)>, Problem> {
+pub(crate) fn now<S: TaskState>(host: &Host, saved: &[SavedTask<S>]) -> Result<Vec<(u32, S)>, Problem> {
     let all = process::all(host)?;
     let by_pid: BTreeMap<u32, &process::Stat> = all.iter().map(|s| (s.pid, s)).collect();
     let mut found = Vec::new();
     for stat in &all {
-        let own: Vec<&SavedTask> = saved.iter().filter(|t| is(t, stat)).collect();
+        let own: Vec<&SavedTask<S>> = saved.iter().filter(|t| is(t, stat)).collect();
         let main = own.iter().find(|t| t.tid == t.pid).or(own.first()).copied();
         let nearest = main.or_else(|| ancestor(&by_pid, saved, stat.pid));
         let Some(nearest) = nearest.filter(|task| task.is_listed) else { continue };
@@ -130,7 +140,7 @@ pub(crate) fn now(host: &Host, saved: &[SavedTask]) -> Result<Vec<(u32, Scheduli
             let began = unless_ended(process::task_stat(host, stat.pid, tid))?.map(|s| s.start_time);
             let Some(began) = began else { continue };
             let known = own.iter().find(|t| t.tid == tid && t.tid_start == began);
-            found.push((tid, known.copied().unwrap_or(nearest).scheduling()));
+            found.push((tid, known.copied().unwrap_or(nearest).state.clone()));
         }
     }
     Ok(found)
@@ -179,6 +189,11 @@ impl Privilege {
         Privilege { may_all: has_capability && is_first, floor }
     }
 
+    /// Whether the tasks of every user may be set.
+    pub(crate) fn may_all(self) -> bool {
+        self.may_all
+    }
+
     /// Whether every change and its way back is open.
     pub(crate) fn is_full(self) -> bool {
         self.may_all || self.floor <= -20
@@ -203,6 +218,23 @@ impl Privilege {
 mod tests {
     use super::*;
     use holdup_host::fake::MemoryFs;
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Nice {
+        nice: i32,
+    }
+
+    impl TaskState for Nice {
+        type Around = ();
+
+        fn around(_host: &Host) -> Result<(), HostError> {
+            Ok(())
+        }
+
+        fn of(host: &Host, tid: u32, (): &()) -> Result<Self, HostError> {
+            host.scheduling(tid).map(|s| Nice { nice: s.nice })
+        }
+    }
 
     #[test]
     fn what_an_ordinary_user_may_do_is_what_the_kernel_lets_through() {
@@ -231,7 +263,7 @@ mod tests {
         fs.put_process(10, 1, 100, Scheduling::other(0));
         fs.put_process(11, 10, 101, Scheduling::other(3));
         let host = fs.host();
-        let saved = snapshot(&host, &[10]).expect("they run");
+        let saved = snapshot::<Nice>(&host, &[10]).expect("they run");
         fs.put_process(12, 11, 102, Scheduling::other(3));
         fs.put_process(13, 10, 103, Scheduling::other(0));
         fs.put_process(20, 1, 104, Scheduling::other(0));
@@ -240,7 +272,7 @@ mod tests {
         // 11 ran already and was not listed: its own state, and that of its children, must be saved before it is set.
         assert_eq!(uncovered(&host, &[11], &known).expect("they run"), [11]);
         let found = now(&host, &saved).expect("they run");
-        assert_eq!(found, [(10, Scheduling::other(0)), (13, Scheduling::other(0))]);
+        assert_eq!(found, [(10, Nice { nice: 0 }), (13, Nice { nice: 0 })]);
         // The pid is used again by another process.
         fs.end_process(10);
         fs.put_process(10, 1, 999, Scheduling::other(0));

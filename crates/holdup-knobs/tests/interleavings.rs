@@ -10,7 +10,7 @@ use holdup_host::fake::Fault;
 use holdup_knobs::journal::{self, Journal};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{JOURNAL, World, factors};
+use support::{JOURNAL, World, factors, has_parts};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -93,14 +93,18 @@ impl Model {
                     let named = self.meddled.get(factor);
                     let found = told.found.as_ref().map(ToString::to_string).unwrap_or_default();
                     prop_assert!(named.is_some_and(|n| found.contains(n)), "{at}: {factor} is {now}, told as {told}");
-                    prop_assert!(now.contains(found.trim()) || *factor == "sched-policy", "{at}: {now} told as {told}");
+                    prop_assert!(now.contains(found.trim()) || has_parts(factor), "{at}: {now} told as {told}");
                 }
             }
         }
-        // What was born while its parent had another policy has its parent's own again.
-        let is_left = left.iter().any(|l| l.factor == "sched-policy");
-        for pid in (1..=self.born).map(|n| 100 + n).filter(|_| !is_left) {
-            prop_assert_eq!(self.world.fs.task(pid), Some(Scheduling::other(0)), "{}: process {}", at, pid);
+        // What was born while its parent had another policy, or other CPUs, has its parent's own again.
+        let is_left = |factor: &str| left.iter().any(|l| l.factor == factor);
+        for pid in (1..=self.born).map(|n| 100 + n) {
+            let (policy, cpus) = (self.world.fs.task(pid), self.world.fs.task_affinity(pid));
+            let policy = (policy, self.world.fs.task_slice(pid));
+            let is_back = policy == (Some(Scheduling::other(0)), Some((2_100_000, false)));
+            prop_assert!(is_left("sched-policy") || is_back, "{at}: {pid} has {policy:?}");
+            prop_assert!(is_left("affinity") || cpus == Some(vec![0, 1, 2, 3]), "{at}: {pid} has {cpus:?}");
         }
         Ok(())
     }

@@ -6,7 +6,9 @@ use holdup_host::{Host, Scheduling};
 use holdup_knobs::journal::{self, Applied, Journal};
 use holdup_knobs::{KnobContext, find};
 use holdup_model::{Availability, Value};
+use std::collections::BTreeMap;
 use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
 
 struct Sleeper(Child);
 
@@ -125,6 +127,8 @@ fn the_policy_of_a_child_is_set_and_put_back() {
     if is_privileged {
         there_and_back(&context, "sched-policy", &Value::Text("idle".to_owned()));
         there_and_back(&context, "sched-policy", &Value::Text("nice:-5".to_owned()));
+        there_and_back(&context, "sched-policy", &Value::Text("batch nice:5".to_owned()));
+        there_and_back(&context, "sched-policy", &Value::Text("fifo:1".to_owned()));
         return;
     }
     println!("ignored, because idle and nice cannot be undone without CAP_SYS_NICE: what is tested is the refusal");
@@ -134,6 +138,28 @@ fn the_policy_of_a_child_is_set_and_put_back() {
         assert!(refused.why.contains("could not be put back"), "{level}: {refused}");
     }
     assert_eq!(host.scheduling(sleeper.0.id()).unwrap(), before);
+}
+
+#[test]
+fn the_slice_of_a_child_is_set_and_the_default_one_put_back() {
+    let host = Host::real();
+    let sleeper = Sleeper::start();
+    let pid = sleeper.0.id();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![pid] };
+    if unavailable(&context, "sched-policy") {
+        return;
+    }
+    let Some(default) = host.slice(pid).unwrap() else {
+        println!("ignored, because this kernel has no slices of single tasks: what is tested is the refusal");
+        let (knob, _) = find("sched-policy").unwrap();
+        let refused = knob.write(&context, "", &Value::Text("other slice:7ms".to_owned())).unwrap_err();
+        assert!(refused.hint.is_some_and(|hint| hint.contains("6.12")));
+        return;
+    };
+    for level in ["other slice:7ms", "batch slice:100us"] {
+        there_and_back(&context, "sched-policy", &Value::Text(level.to_owned()));
+        assert_eq!(host.slice(pid).unwrap(), Some(default), "{level}");
+    }
 }
 
 #[test]
@@ -163,29 +189,35 @@ fn a_child_that_is_born_under_a_level_gets_its_parents_own_back() {
     assert_eq!((restored.left.len(), policies), (0, (Scheduling::OTHER, Scheduling::OTHER)));
 }
 
-/// Not a test of its own: the process that `what_a_killed_process_left_is_put_back` kills.
+/// Not a test of its own: the process that `killed_after` kills.
 #[test]
-#[ignore = "started by what_a_killed_process_left_is_put_back"]
-fn sets_a_policy_and_waits_to_be_killed() {
-    let (Ok(path), Ok(pid)) = (std::env::var("HOLDUP_TEST_JOURNAL"), std::env::var("HOLDUP_TEST_PID")) else { return };
+#[ignore = "started and killed by other tests of this file"]
+fn sets_a_factor_and_waits_to_be_killed() {
+    let variable = |name: &str| std::env::var(format!("HOLDUP_TEST_{name}"));
+    let (Ok(path), Ok(pid), Ok(factor), Ok(value)) =
+        (variable("JOURNAL"), variable("PID"), variable("FACTOR"), variable("VALUE"))
+    else {
+        return;
+    };
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: vec![pid.parse().unwrap()] };
     let mut journal = Journal::open(host.clone(), &path, 0).unwrap();
-    journal.apply(&context, "sched-policy", &Value::Text("batch".to_owned())).unwrap();
+    let value = value.parse().map_or(Value::Text(value), Value::Integer);
+    journal.apply(&context, &factor, &value).unwrap();
     std::fs::write(format!("{path}.ready"), "").unwrap();
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-#[test]
-fn what_a_killed_process_left_is_put_back() {
+/// Lets another process set a factor, kills it, and puts things back from its journal. `look` sees the state: while the
+/// process runs, and after.
+fn killed_after(pid: u32, factor: &str, value: &str, look: &dyn Fn() -> String) -> [String; 2] {
     let host = Host::real();
-    let sleeper = Sleeper::start();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.json").to_string_lossy().into_owned();
-    let policy = || host.scheduling(sleeper.0.id()).unwrap().policy;
     let mut doomed = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "sets_a_policy_and_waits_to_be_killed"])
-        .envs([("HOLDUP_TEST_JOURNAL", path.clone()), ("HOLDUP_TEST_PID", sleeper.0.id().to_string())])
+        .args(["--ignored", "--exact", "sets_a_factor_and_waits_to_be_killed"])
+        .envs([("HOLDUP_TEST_JOURNAL", path.as_str()), ("HOLDUP_TEST_PID", &pid.to_string())])
+        .envs([("HOLDUP_TEST_FACTOR", factor), ("HOLDUP_TEST_VALUE", value)])
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
@@ -193,13 +225,227 @@ fn what_a_killed_process_left_is_put_back() {
         assert_eq!(doomed.try_wait().unwrap(), None, "it ended before it was killed");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
-    assert_eq!(policy(), Scheduling::BATCH);
+    let under = look();
     let early = journal::recover(&host, &path, &|_| None).unwrap();
     assert!(early.notes[0].contains("still runs"), "{early:?}");
-    assert_eq!(policy(), Scheduling::BATCH);
+    assert_eq!(look(), under);
     doomed.kill().unwrap();
     doomed.wait().unwrap();
     let recovered = journal::recover(&host, &path, &|_| None).unwrap();
-    assert_eq!((recovered.restored.len(), recovered.left.len(), policy()), (1, 0, Scheduling::OTHER));
+    assert_eq!((recovered.restored.len(), recovered.left.len()), (1, 0), "{recovered:?}");
     assert!(!std::path::Path::new(&path).exists());
+    [under, look()]
+}
+
+#[test]
+fn what_a_killed_process_left_is_put_back() {
+    let host = Host::real();
+    let sleeper = Sleeper::start();
+    let pid = sleeper.0.id();
+    let policy = || host.scheduling(pid).unwrap().policy.to_string();
+    let both = [Scheduling::BATCH, Scheduling::OTHER].map(|policy| policy.to_string());
+    assert_eq!(killed_after(pid, "sched-policy", "batch", &policy), both);
+}
+
+#[test]
+fn what_a_killed_process_left_in_a_control_group_is_put_back() {
+    let host = Host::real();
+    let Some(group) = Group::make(&host, "killed") else {
+        println!("ignored, because no control group can be made here");
+        return;
+    };
+    let pid = group.sleeper.0.id();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![pid] };
+    if unavailable(&context, "cgroup-cpu-max") {
+        return;
+    }
+    let (knob, _) = find("cgroup-cpu-max").unwrap();
+    let limit = || knob.read(&context, "").unwrap().to_string();
+    assert_eq!(killed_after(pid, "cgroup-cpu-max", "0.75", &limit), ["0.75", "max"]);
+}
+
+#[test]
+fn what_a_killed_process_held_is_gone_with_it() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "cpu-dma-latency") {
+        return;
+    }
+    let _alone = LATENCY.lock().unwrap_or_else(PoisonError::into_inner);
+    let (knob, _) = find("cpu-dma-latency").unwrap();
+    let latency = || knob.read(&context, "").unwrap().to_string();
+    let before = latency();
+    if before.parse::<i64>().unwrap() < 77_000 {
+        println!("ignored, because another process holds {before} ns: nothing longer can be held");
+        return;
+    }
+    assert_eq!(killed_after(std::process::id(), "cpu-dma-latency", "77000", &latency), ["77000".to_owned(), before]);
+}
+
+/// The shortest of all requests is in force, so tests of it take turns.
+static LATENCY: Mutex<()> = Mutex::new(());
+
+#[test]
+fn transparent_huge_pages_are_switched_and_put_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "transparent-huge-pages") {
+        return;
+    }
+    let (knob, _) = find("transparent-huge-pages").unwrap();
+    let now = knob.read(&context, "").unwrap();
+    for mode in ["always", "madvise", "never"].map(|mode| Value::Text(mode.to_owned())) {
+        if mode != now {
+            there_and_back(&context, "transparent-huge-pages", &mode);
+        }
+    }
+}
+
+#[test]
+fn numa_balancing_is_switched_and_put_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "numa-balancing") {
+        return;
+    }
+    let (knob, _) = find("numa-balancing").unwrap();
+    let other = i64::from(knob.read(&context, "").unwrap() == Value::Integer(0));
+    there_and_back(&context, "numa-balancing", &Value::Integer(other));
+}
+
+#[test]
+fn the_cpus_of_a_child_are_set_and_put_back() {
+    let host = Host::real();
+    let sleeper = Sleeper::start();
+    let context = KnobContext { host: &host, postgres: None, pids: vec![sleeper.0.id()] };
+    if unavailable(&context, "affinity") {
+        return;
+    }
+    let cpus = host.affinity(sleeper.0.id()).unwrap();
+    let [.., last] = cpus[..] else { panic!("it may run somewhere") };
+    if cpus.len() == 1 {
+        println!("ignored, because there is one CPU and nothing to choose");
+        return;
+    }
+    there_and_back(&context, "affinity", &Value::Text(last.to_string()));
+    let (knob, _) = find("affinity").unwrap();
+    let beyond = knob.write(&context, "", &Value::Text("0-65000".to_owned())).unwrap_err();
+    assert!(beyond.why.contains("offline CPUs"), "{beyond}");
+    assert_eq!(host.affinity(sleeper.0.id()).unwrap(), cpus);
+}
+
+#[test]
+fn a_wakeup_latency_is_held_and_let_go() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "cpu-dma-latency") {
+        return;
+    }
+    let _alone = LATENCY.lock().unwrap_or_else(PoisonError::into_inner);
+    let (knob, _) = find("cpu-dma-latency").unwrap();
+    let Value::Integer(now) = knob.read(&context, "").unwrap() else { panic!("it is a time") };
+    if now == 0 {
+        println!("ignored, because another process holds 0 already: nothing shorter can be held");
+        return;
+    }
+    there_and_back(&context, "cpu-dma-latency", &Value::Integer((now / 2).min(40_000) / 1000 * 1000));
+}
+
+#[test]
+fn interrupts_are_moved_and_put_back() {
+    let host = Host::real();
+    let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+    if unavailable(&context, "irq-affinity") {
+        return;
+    }
+    let online = holdup_host::cpu_list(&host.read_value("/sys/devices/system/cpu/online").unwrap()).unwrap();
+    let lists: BTreeMap<String, String> = interrupts(&host);
+    match online[..] {
+        [.., last] if online.len() > 1 => there_and_back(&context, "irq-affinity", &Value::Text(last.to_string())),
+        _ => println!("ignored, because there is one CPU and nothing to choose"),
+    }
+    assert_eq!(interrupts(&host), lists);
+}
+
+/// The CPUs of each interrupt.
+fn interrupts(host: &Host) -> BTreeMap<String, String> {
+    let numbers = host.list("/proc/irq").unwrap().into_iter().filter(|name| name.parse::<u32>().is_ok());
+    let lists = numbers.map(|irq| (host.read_value(&format!("/proc/irq/{irq}/smp_affinity_list")).unwrap(), irq));
+    lists.map(|(list, irq)| (irq, list)).collect()
+}
+
+/// A control group of the test's own, with a sleeper in it.
+struct Group {
+    folder: String,
+    sleeper: Sleeper,
+}
+
+impl Group {
+    /// Below the group that the tests run in, wherever the cpu controller is; `None` where that is not permitted.
+    fn make(host: &Host, name: &str) -> Option<Group> {
+        let parent = holdup_host::cgroup::cpu_group(host, std::process::id()).ok()??.folder;
+        let folder = format!("{}/holdup-test-{name}-{}", parent.trim_end_matches('/'), std::process::id());
+        std::fs::create_dir(&folder).ok()?;
+        let sleeper = Sleeper::start();
+        match std::fs::write(format!("{folder}/cgroup.procs"), sleeper.0.id().to_string()) {
+            Ok(()) => Some(Group { folder, sleeper }),
+            Err(_) => {
+                let _removed = std::fs::remove_dir(&folder);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ended = self.sleeper.0.kill().and_then(|()| self.sleeper.0.wait());
+        let _removed = std::fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn weight_and_limit_of_a_control_group_are_set_and_put_back() {
+    let host = Host::real();
+    let Some(group) = Group::make(&host, "share") else {
+        println!("ignored, because no control group can be made here");
+        return;
+    };
+    let context = KnobContext { host: &host, postgres: None, pids: vec![group.sleeper.0.id()] };
+    let levels = [
+        ("cgroup-cpu-weight", Value::Integer(250)),
+        ("cgroup-cpu-weight", Value::Integer(1)),
+        ("cgroup-cpu-max", Value::Text("0.5".to_owned())),
+    ];
+    for (factor, level) in levels {
+        if !unavailable(&context, factor) {
+            there_and_back(&context, factor, &level);
+        }
+    }
+}
+
+#[test]
+fn a_control_group_that_was_removed_needs_nothing_put_back() {
+    let host = Host::real();
+    let Some(group) = Group::make(&host, "gone") else {
+        println!("ignored, because no control group can be made here");
+        return;
+    };
+    let context = KnobContext { host: &host, postgres: None, pids: vec![group.sleeper.0.id()] };
+    if unavailable(&context, "cgroup-cpu-weight") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.json").to_string_lossy().into_owned();
+    let mut journal = Journal::open(host.clone(), &path, 0).unwrap();
+    journal.apply(&context, "cgroup-cpu-weight", &Value::Integer(250)).unwrap();
+    // What is kept is enough for the shell.
+    let command = journal.pending()[0].command.clone();
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success(), "{command}");
+    assert_eq!(find("cgroup-cpu-weight").unwrap().0.read(&context, "").unwrap(), Value::Integer(100), "{command}");
+    let gone = group.folder.clone();
+    drop(group);
+    assert!(!std::path::Path::new(&gone).exists());
+    let restored = journal.restore_all(&context);
+    assert_eq!((restored.left.len(), restored.restored.len(), restored.dropped.len()), (0, 0, 1));
 }

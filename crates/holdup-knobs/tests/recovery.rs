@@ -127,10 +127,11 @@ fn what_someone_else_changed_is_left_alone_and_told_with_the_command() {
     check(
         "sched-policy",
         text("batch"),
-        "sched-policy is mixed: batch at nice 1 on 1 tasks, nice:9 on 1 tasks, other on 1 tasks and was mixed: batch \
-         at nice 1 on 1 tasks, nice:3 on 1 tasks, other on 1 tasks: someone else changed it; to put it back: for p in \
-         10; do chrt -a --other -p 0 $p; renice -n 0 -p $(ls /proc/$p/task); done; for p in 11; do chrt -a --other -p \
-         0 $p; renice -n 3 -p $(ls /proc/$p/task); done",
+        "sched-policy is mixed: batch nice:1 slice:5ms on 1 tasks, nice:9 on 1 tasks, other on 1 tasks and was mixed: \
+         batch nice:1 slice:5ms on 1 tasks, nice:3 on 1 tasks, other on 1 tasks: someone else changed it; to put it \
+         back: for p in 10; do chrt -a --other -T 0 -p 0 $p; renice -n 0 -p $(ls /proc/$p/task); done; for p in 11; do \
+         chrt -a --other -T 0 -p 0 $p; renice -n 3 -p $(ls /proc/$p/task); done   # a slice takes chrt of util-linux \
+         2.41 or later",
     );
 }
 

@@ -268,6 +268,13 @@ pub fn survey(context: &KnobContext<'_>, profile: &Profile) -> Result<Vec<Profil
         .map(|setting| {
             let (knob, instance) = knob_of(setting)?;
             let mut line = line(knob, instance, setting);
+            if let Err(problem) = knob.check_here(context, instance, &setting.level.value)
+                && probe(knob, context, instance, setting).is_usable()
+            {
+                (line.reason, line.remedy) = (Some(problem.why), problem.hint);
+                line.state = unavailable(setting);
+                return Ok(line);
+            }
             let reading = match probe(knob, context, instance, setting) {
                 Availability::Unavailable { reason, remedy } => {
                     (line.reason, line.remedy) = (Some(reason), remedy);
@@ -385,6 +392,12 @@ fn probe(knob: &dyn Knob, context: &KnobContext<'_>, instance: &str, setting: &S
         return Availability::unavailable_but(
             "it is about processes, and none were given",
             "give --pid PID, or --pg URL for those of a server on this host",
+        );
+    }
+    if !knob.outlives_process() {
+        return Availability::unavailable_but(
+            "it lasts only as long as the process that sets it, which ends with `holdup apply`",
+            "export the profile for TuneD, which stays and holds it",
         );
     }
     knob.probe(context, instance)

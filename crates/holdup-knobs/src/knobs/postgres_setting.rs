@@ -139,11 +139,14 @@ impl Knob for PostgresSetting {
     fn standing(&self, context: &KnobContext<'_>, instance: &str, past: &Past<'_>) -> Result<Standing, Problem> {
         let saved = decode(past.saved)?;
         let now = setting(context, instance)?;
-        let is_written = |text: &str| past.written.iter().any(|w| self.same_here_text(context, instance, w, text));
+        // Without the unit, 16384 blocks and the 128MB that are shown for them look like two values: what holdup wrote
+        // would be taken for what had been there.
+        let kind = asked_kind(context, instance)?;
+        let is_written =
+            |text: &str| past.written.iter().map(Value::to_string).any(|w| w == text || guc::same(&w, text, &kind));
         let shown = Value::Text(now.shown.clone());
         if now.altered == saved.altered {
             // The line is back but a reload may be missing: then what holdup wrote is in force still.
-            let kind = kind(context, instance);
             let is_behind = !guc::same(&now.shown, &saved.shown, &kind) && is_written(&now.shown);
             return Ok(if is_behind { Standing::Ours(shown) } else { Standing::Restored });
         }
@@ -188,13 +191,6 @@ impl Knob for PostgresSetting {
     }
 }
 
-impl PostgresSetting {
-    fn same_here_text(&self, context: &KnobContext<'_>, instance: &str, written: &Value, found: &str) -> bool {
-        let written = written.to_string();
-        written == found || guc::same(&written, found, &kind(context, instance))
-    }
-}
-
 /// Waits a second for what a reload brings: the postmaster takes its time to hear the signal.
 fn until_heard(mut holds: impl FnMut() -> Result<bool, Problem>) -> Result<(), Problem> {
     for _ in 0..20 {
@@ -217,15 +213,17 @@ fn setting(context: &KnobContext<'_>, instance: &str) -> Result<Setting, Problem
 
 /// What the server says about the type; nothing when it does not say.
 fn kind(context: &KnobContext<'_>, instance: &str) -> Kind {
+    asked_kind(context, instance).unwrap_or_default()
+}
+
+/// The same, with the error of a server that does not answer.
+fn asked_kind(context: &KnobContext<'_>, instance: &str) -> Result<Kind, Problem> {
+    // The name goes into the query as it is, so only one that can be a name may.
+    check_name(instance)?;
     let sql = format!("SELECT vartype, unit FROM pg_settings WHERE lower(name) = lower('{instance}')");
-    let rows = match context.postgres {
-        // The name goes into the query as it is, so only one that can be a name may.
-        Some(server) if check_name(instance).is_ok() => server.query(&sql).unwrap_or_default(),
-        _ => Vec::new(),
-    };
-    let Some(row) = rows.into_iter().next() else { return Kind::default() };
+    let Some(row) = server(context)?.query(&sql)?.into_iter().next() else { return Ok(Kind::default()) };
     let mut columns = row.into_iter();
-    Kind { vartype: columns.next().flatten().unwrap_or_default(), unit: columns.next().flatten() }
+    Ok(Kind { vartype: columns.next().flatten().unwrap_or_default(), unit: columns.next().flatten() })
 }
 
 fn decode(saved: &Value) -> Result<Saved, Problem> {

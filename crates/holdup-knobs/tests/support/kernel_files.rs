@@ -49,7 +49,7 @@ fn table() -> Vec<InFile> {
         number("migration-cost", MIGRATION_COST, "500000\n", [5_000_000, 0]),
         // Fewer than the memory holds, because putting them back asks whether they fit.
         InFile { foreign: Some(("99\n", "99")), ..number("huge-pages-reserved", HUGE_PAGES, "1\n", [6, 3]) },
-        number("base-slice", BASE_SLICE, "2800000\n", [3_000_000, 100_000]),
+        number("base-slice", BASE_SLICE, "2100000\n", [4_000_000, 100_000]),
         number("nr-migrate", "/sys/kernel/debug/sched/nr_migrate", "32\n", [128, 8]),
         number("rseq-slice-length", "/sys/kernel/debug/rseq/slice_ext_nsec", "5000\n", [50_000, 20_000]),
         InFile {

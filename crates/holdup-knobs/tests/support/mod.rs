@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 pub mod kernel_files;
+mod machine;
 
 use holdup_host::fake::MemoryFs;
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
@@ -21,25 +22,43 @@ pub const MIGRATION_COST: &str = "/sys/kernel/debug/sched/migration_cost_ns";
 pub const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
 /// Factors of which each pair is swept: one for each way to change something. The others differ in path and text only.
-const PAIRED: &[&str] =
-    &["migration-cost", "huge-pages-reserved", "sched-policy", "postgres.work_mem", "postgres.shared_buffers"];
+const PAIRED: &[&str] = &[
+    "migration-cost",
+    "huge-pages-reserved",
+    "sched-policy",
+    "cgroup-cpu-max",
+    "cpu-dma-latency",
+    "postgres.work_mem",
+    "postgres.shared_buffers",
+];
+
+/// Whether a factor stands for its way to change something.
+pub fn is_paired(factor: &str) -> bool {
+    PAIRED.contains(&factor)
+}
 
 /// Whether a sweep goes over this pair: those of `PAIRED`, and any two that share a file.
 pub fn is_swept_pair(one: &str, other: &str) -> bool {
-    let is_paired = PAIRED.contains(&one) && PAIRED.contains(&other);
+    let is_paired = is_paired(one) && is_paired(other);
     one != other && (is_paired || kernel_files::share_a_file(one, other))
 }
 
 /// The factors of the sweeps, each with two levels.
 pub fn factors() -> Vec<(&'static str, [Value; 2])> {
     let text = |t: &str| Value::Text(t.to_owned());
-    let mut all: Vec<_> = kernel_files::in_files().iter().map(|f| (f.factor, f.levels.clone())).collect();
+    let mut all = machine::factors();
+    all.extend(kernel_files::in_files().iter().map(|f| (f.factor, f.levels.clone())));
     all.extend([
-        ("sched-policy", [text("batch"), text("nice:5")]),
+        ("sched-policy", [text("batch slice:3ms"), text("nice:5")]),
         ("postgres.work_mem", [text("64MB"), text("8192kB")]),
         ("postgres.shared_buffers", [text("16384"), text("1GB")]),
     ]);
     all
+}
+
+/// Whether a factor acts on several things at once, so that a report names more than the one that was changed.
+pub fn has_parts(factor: &str) -> bool {
+    factor == "sched-policy" || machine::OF_PARTS.contains(&factor)
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -219,6 +238,7 @@ impl World {
         // A second thread with a policy of its own.
         fs.put("/proc/10/task/15/stat", fs.get("/proc/10/stat").unwrap().replacen("10 (", "15 (", 1));
         fs.put_task(15, Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(1) });
+        machine::put(&fs);
         let server = MemoryServer::new(&fs);
         World { host: fs.host(), server, fs }
     }
@@ -232,17 +252,22 @@ impl World {
         Journal::open(self.host.clone(), JOURNAL, 1_700_000_000_000_000_000)
     }
 
+    /// A new process puts things back: what the old one held open was closed when it ended.
     pub fn recover(&self) -> Result<Restored, Problem> {
+        self.fs.end_holding();
         journal::recover(&self.host, JOURNAL, &|_| Some(Box::new(self.server.clone())))
     }
 
     /// Everything that a factor acts on, as it is.
     pub fn state(&self, factor: &str) -> String {
-        if let Some(state) = kernel_files::state(&self.fs, factor) {
+        let of_parts = kernel_files::state(&self.fs, factor).or_else(|| machine::state(&self.fs, factor));
+        if let Some(state) = of_parts {
             return state;
         }
         match factor {
-            "sched-policy" => format!("{:?}", [10, 15, 11, 12].map(|tid| self.fs.task(tid))),
+            "sched-policy" => {
+                format!("{:?}", [10, 15, 11, 12].map(|tid| (self.fs.task(tid), self.fs.task_slice(tid))))
+            }
             _ => {
                 let name = factor.strip_prefix("postgres.").unwrap();
                 format!("{:?} {:?}", self.server.altered(name), self.server.shown(name))
@@ -252,7 +277,8 @@ impl World {
 
     /// What someone else does to a factor; gives the value as a report should name it.
     pub fn foreign(&self, factor: &str) -> &'static str {
-        if let Some(named) = kernel_files::foreign(&self.fs, factor) {
+        let named = kernel_files::foreign(&self.fs, factor).or_else(|| machine::foreign(&self.fs, factor));
+        if let Some(named) = named {
             return named;
         }
         match factor {

@@ -1,0 +1,242 @@
+//! The CPUs to which interrupts are delivered.
+
+use crate::pieces::{self, Files, Pieces};
+use crate::refused::{write_refused, wrong};
+use crate::{Knob, KnobContext, Past, Standing};
+use holdup_host::{Host, cpu_list, cpu_ranges};
+use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
+
+/// `irq-affinity`.
+pub(crate) struct IrqAffinity;
+
+const FOLDER: &str = "/proc/irq";
+const FILE: &str = "smp_affinity_list";
+/// What stands between the CPUs and the interrupts that are bound.
+const BOUND: &str = "; bound by the kernel: IRQ ";
+
+static META: Meta = Meta {
+    id: "irq-affinity",
+    summary: "CPUs that interrupts go to, such as 0-1",
+    docs: "A list of CPUs, written to smp_affinity_list of every interrupt that accepts it. An interrupt stops whatever \
+           runs on its CPU, so CPUs that get none are quieter; on the CPUs that get all, tasks are held up more.\n\n\
+           Interrupts that the kernel binds itself (per-CPU ones, and the managed queues of disks and network cards) \
+           refuse it; they are left as they are, and the value that is read back names them. What each single \
+           interrupt had before is kept and put back. An interrupt that appears later has the default of the host \
+           (default_smp_affinity), which is not changed.\n\n\
+           irqbalance moves interrupts by itself every ten seconds; holdup then reports that someone else changed \
+           them. Stop it first.",
+    references: &[
+        "Documentation/core-api/irq/irq-affinity.rst (v6.18)",
+        "kernel/irq/proc.c:write_irq_affinity; kernel/irq/manage.c:irq_can_set_affinity_usr (v6.18)",
+    ],
+};
+
+impl Knob for IrqAffinity {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn values(&self) -> ParameterKind {
+        ParameterKind::Text
+    }
+
+    fn touches(&self, _instance: &str) -> String {
+        format!("{FOLDER}/*/{FILE} of every interrupt that accepts it, for the whole host")
+    }
+
+    fn probe(&self, context: &KnobContext<'_>, _instance: &str) -> Availability {
+        let host = context.host;
+        let paths = match interrupts(host) {
+            Ok(paths) if !paths.is_empty() => paths,
+            Ok(_) => return Availability::unavailable(format!("{FOLDER} has no interrupt whose CPUs could be set")),
+            Err(problem) => return Availability::unavailable(format!("{}: {}", problem.what, problem.why)),
+        };
+        // Newer kernels take the right to write away from those that are bound, so one that may be written is enough.
+        let asked: Vec<_> = paths.iter().map(|path| host.may_write(path)).collect();
+        match asked.into_iter().reduce(Result::or) {
+            Some(Err(e)) => write_refused(host, &e),
+            _ => Availability::Ready,
+        }
+    }
+
+    fn read(&self, context: &KnobContext<'_>, _instance: &str) -> Result<Value, Problem> {
+        let host = context.host;
+        let files = pieces::read(host, &interrupts(host)?)?;
+        let (bound, open): (Files, Files) = files.into_iter().partition(|(path, _)| is_bound(host, path));
+        if open.is_empty() {
+            return Err(Problem::host(format!("factor {}", META.id), "there is no interrupt whose CPUs could be set"));
+        }
+        let found = in_force(&open);
+        let mut numbers: Vec<u32> = bound.keys().filter_map(|path| number(path)).collect();
+        numbers.sort_unstable();
+        let note = if numbers.is_empty() { String::new() } else { format!("{BOUND}{}", cpu_ranges(&numbers)) };
+        Ok(Value::Text(format!("{found}{note}")))
+    }
+
+    fn check(&self, _instance: &str, value: &Value) -> Result<(), Problem> {
+        wanted(value).map(|_| ())
+    }
+
+    fn write(&self, context: &KnobContext<'_>, _instance: &str, value: &Value) -> Result<(), Problem> {
+        let (host, cpus) = (context.host, wanted(value)?);
+        let online = host.read_value("/sys/devices/system/cpu/online").ok().and_then(|list| cpu_list(&list));
+        if let Some(online) = online {
+            let offline: Vec<u32> = cpus.iter().copied().filter(|cpu| !online.contains(cpu)).collect();
+            if !offline.is_empty() {
+                return Err(Problem::host(
+                    format!("factor {} = {value}", META.id),
+                    format!("offline CPUs: {}", cpu_ranges(&offline)),
+                )
+                .hint(format!("it can be of {}", cpu_ranges(&online))));
+            }
+        }
+        let list = cpu_ranges(&cpus);
+        for path in interrupts(host)?.iter().filter(|path| !is_bound(host, path)) {
+            match host.write(path, &list) {
+                Err(e) if e.is_gone() => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    fn same(&self, a: &Value, b: &Value) -> bool {
+        match (wanted(a), wanted(b)) {
+            (Ok(a), Ok(b)) => a == b,
+            _ => a == b,
+        }
+    }
+
+    fn save(&self, context: &KnobContext<'_>, _instance: &str, already: &[&Value]) -> Result<Option<Value>, Problem> {
+        pieces::save(context.host, &interrupts(context.host)?, already)
+    }
+
+    fn overlaps(&self, context: &KnobContext<'_>, saved: &Value) -> Result<bool, Problem> {
+        pieces::overlaps(&interrupts(context.host)?, saved)
+    }
+
+    fn standing(&self, context: &KnobContext<'_>, _instance: &str, past: &Past<'_>) -> Result<Standing, Problem> {
+        pieces_of(context.host).standing(past)
+    }
+
+    fn restore(&self, context: &KnobContext<'_>, _instance: &str, past: &Past<'_>) -> Result<(), Problem> {
+        pieces_of(context.host).restore(past)
+    }
+
+    fn by_hand(&self, _instance: &str, saved: &Value) -> String {
+        let line = pieces::by_hand(saved).unwrap_or_else(|| format!("echo LIST > {FOLDER}/N/{FILE}"));
+        format!("{line}   # those that the kernel binds refuse it and need none")
+    }
+}
+
+fn pieces_of(host: &Host) -> Pieces<'_> {
+    Pieces {
+        host,
+        has: &|_, now, level| wanted(level).is_ok_and(|cpus| cpu_list(now).is_some_and(|now| now == cpus)),
+        summary: &in_force,
+        gone: "the interrupts went",
+    }
+}
+
+fn in_force(files: &Files) -> Value {
+    pieces::summary(files.values(), "interrupts")
+}
+
+/// The CPUs of a level, or of a value that was read back, without the note on interrupts that are bound.
+fn wanted(value: &Value) -> Result<Vec<u32>, Problem> {
+    let refused = || wrong(META.id, value, "a list of CPUs such as 0-3,7");
+    let Value::Text(text) = value else { return Err(refused()) };
+    let list = text.split_once(BOUND).map_or(text.as_str(), |(list, _)| list);
+    let mut cpus = cpu_list(list).filter(|cpus| !cpus.is_empty()).ok_or_else(refused)?;
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+/// The file of each interrupt.
+fn interrupts(host: &Host) -> Result<Vec<String>, Problem> {
+    let names = host.list(FOLDER)?;
+    let numbers = names.iter().filter(|name| name.parse::<u32>().is_ok());
+    Ok(numbers.map(|name| format!("{FOLDER}/{name}/{FILE}")).collect())
+}
+
+fn number(path: &str) -> Option<u32> {
+    path.strip_prefix(FOLDER)?.strip_prefix('/')?.split('/').next()?.parse().ok()
+}
+
+/// Whether the kernel binds an interrupt itself.
+///
+/// Nothing tells it but a write, so one is made that changes nothing: of a list that is none. The kernel refuses it with
+/// EPERM (EIO in older ones) where it would refuse every list, and else, when it comes to read it, with EINVAL
+/// (`write_irq_affinity`).
+fn is_bound(host: &Host, path: &str) -> bool {
+    let refused = host.write(path, "-").err();
+    refused.is_some_and(|e| ["operation not permitted", "input/output error"].contains(&e.message.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_host::fake::MemoryFs;
+    use std::io;
+
+    fn file(irq: u32) -> String {
+        format!("{FOLDER}/{irq}/{FILE}")
+    }
+
+    /// Two that accept a list, one that an old kernel binds and one that a new kernel binds.
+    fn four() -> MemoryFs {
+        let fs =
+            MemoryFs::of(&[("/sys/devices/system/cpu/online", "0-3\n"), ("/proc/irq/default_smp_affinity", "f\n")]);
+        for irq in [1, 8, 9, 24] {
+            fs.put(&file(irq), "0-3\n");
+            fs.on_write(&file(irq), |bytes| {
+                let is_list = cpu_list(&String::from_utf8_lossy(bytes)).is_some();
+                if is_list { Ok(bytes.to_vec()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+            });
+        }
+        fs.refuse("write", &file(9), libc::EIO);
+        fs.refuse("write", &file(24), libc::EPERM);
+        fs
+    }
+
+    #[test]
+    fn interrupts_that_are_bound_are_left_out_and_named() {
+        let fs = four();
+        let host = fs.host();
+        let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+        let text = |t: &str| Value::Text(t.to_owned());
+        let read = || IrqAffinity.read(&context, "").expect("they are there");
+        assert_eq!(
+            (read(), IrqAffinity.probe(&context, "")),
+            (text("0-3; bound by the kernel: IRQ 9,24"), Availability::Ready)
+        );
+        let saved = IrqAffinity.save(&context, "", &[]).expect("there").expect("fresh");
+        IrqAffinity.write(&context, "", &text("2")).expect("two take it");
+        assert!(IrqAffinity.same(&text("2"), &read()), "{}", read());
+        assert_eq!(
+            [1, 8, 9, 24].map(|irq| fs.get(&file(irq)).expect("there").trim().to_owned()),
+            ["2", "2", "0-3", "0-3"]
+        );
+        let ever = [text("2")];
+        let past = Past { saved: &saved, written: &ever, ever: &ever };
+        IrqAffinity.restore(&context, "", &past).expect("they take it");
+        assert_eq!(IrqAffinity.standing(&context, "", &past), Ok(Standing::Restored));
+        let offline = IrqAffinity.write(&context, "", &text("3-5")).expect_err("offline");
+        assert!(offline.why.contains("4-5"), "{offline}");
+        for wrong in ["", "all", "-", "0-3 on 2"] {
+            assert!(IrqAffinity.check("", &text(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn without_the_right_to_write_it_is_not_there() {
+        let fs = four();
+        for irq in [1, 8, 9, 24] {
+            fs.refuse("write", &file(irq), libc::EACCES);
+        }
+        let host = fs.host();
+        let found = IrqAffinity.probe(&KnobContext { host: &host, postgres: None, pids: Vec::new() }, "");
+        assert!(format!("{found:?}").contains("run holdup as root"), "{found:?}");
+    }
+}
