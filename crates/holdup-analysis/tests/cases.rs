@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 
+use Exposure::{Exposed, NotExposed, Undecided};
 use holdup_analysis::{check, impossible, overall};
 use holdup_model::survey::*;
 
@@ -137,121 +138,116 @@ fn a_host_with_every_cause_is_told_of_every_case_with_advice() {
 /// What one change of the host makes of a case, and the sentence that says so.
 type Change = (&'static str, fn(&mut Survey), Exposure, &'static str);
 
+const CHANGES: &[Change] = &[
+    ("lazy-cold-pool", |h| h.preempt.model = known(Model::None), NotExposed, "keeps its CPU through a page fault"),
+    ("lazy-cold-pool", |h| h.preempt.model = known(Model::Voluntary), NotExposed, "voluntary"),
+    ("lazy-cold-pool", |h| h.preempt.model = known(Model::Full), Undecided, "no measurement"),
+    ("lazy-cold-pool", |h| h.preempt.model = unknown(), Undecided, "model is not known"),
+    ("lazy-cold-pool", |h| with(|s| s.major_version = known(18), h), Exposed, ""),
+    ("lazy-cold-pool", |h| with(|s| s.major_version = known(19), h), NotExposed, "has no freelist"),
+    ("lazy-cold-pool", |h| with(|s| s.major_version = unknown(), h), Undecided, "version of PostgreSQL is not known"),
+    ("lazy-cold-pool", |h| with(|s| s.huge_pages_in_effect = known(true), h), NotExposed, "lies on huge pages"),
+    // `try` without a single huge page is the same as off, whoever may look at the server's memory.
+    ("lazy-cold-pool", |h| with(|s| s.huge_pages_in_effect = unknown(), h), Exposed, ""),
+    (
+        "lazy-cold-pool",
+        |h| {
+            h.memory.huge_pages_total = known(70_000);
+            with(|s| s.huge_pages_in_effect = unknown(), h);
+        },
+        Undecided,
+        "lies on huge pages is not known",
+    ),
+    (
+        "lazy-cold-pool",
+        |h| {
+            with(
+                |s| {
+                    s.huge_pages_in_effect = unknown();
+                    s.huge_pages_asked = known(HugePagesAsked::On);
+                },
+                h,
+            );
+        },
+        NotExposed,
+        "huge_pages = on",
+    ),
+    (
+        "lazy-cold-pool",
+        |h| with(|s| s.pool = known(Pool { unused_buffers: 0, buffers: 1000 }), h),
+        NotExposed,
+        "pool is full",
+    ),
+    ("lazy-cold-pool", |h| with(|s| s.pool = unknown(), h), Undecided, "still fills is not known"),
+    ("lazy-cold-pool", |h| with(|s| s.clients = known(96), h), NotExposed, "no more than the 96 CPUs"),
+    ("lazy-cold-pool", |h| with(|s| s.clients = unknown(), h), Undecided, "number of its clients"),
+    ("spin-oversubscription", |h| with(|s| s.active_clients = known(20), h), NotExposed, "no more than"),
+    (
+        "spin-oversubscription",
+        |h| {
+            with(
+                |s| {
+                    s.active_clients = known(20);
+                    s.cpu_limit = known(Some(4.0));
+                },
+                h,
+            );
+        },
+        Exposed,
+        "",
+    ),
+    (
+        "spin-oversubscription",
+        |h| with(|s| s.spin_waits = known(SpinWaits { waiting: 0, looks: 60 }), h),
+        NotExposed,
+        "At none of 60 looks",
+    ),
+    (
+        "spin-oversubscription",
+        |h| with(|s| s.spin_waits = known(SpinWaits { waiting: 0, looks: 3 }), h),
+        Undecided,
+        "at 3 looks only",
+    ),
+    ("spin-oversubscription", |h| with(|s| s.spin_waits = unknown(), h), Undecided, "wait for spinlocks is not"),
+    ("autogroup-sessions", |h| h.settings[0].value = known("0".to_owned()), NotExposed, "Autogroup is off"),
+    ("autogroup-sessions", |h| h.settings[0].value = unknown(), Undecided, "autogroup is on is not known"),
+    ("autogroup-sessions", |h| with(|s| s.is_in_root_task_group = known(false), h), NotExposed, "does not act"),
+    ("autogroup-sessions", |h| with(|s| s.is_in_root_task_group = unknown(), h), Undecided, "control group is not"),
+    (
+        "migration-cost-folklore",
+        |h| h.settings[1].value = known("500000".to_owned()),
+        NotExposed,
+        "the kernel's default",
+    ),
+    ("migration-cost-folklore", |h| h.settings[1].value = unknown(), Undecided, "migration cost is not known"),
+    ("migration-cost-folklore", |h| h.settings[1].default = None, Undecided, "default of this kernel is not known"),
+    ("kworker-hog", |h| h.preempt.model = known(Model::Full), NotExposed, "was not seen"),
+    ("kworker-hog", |h| h.machine.virtual_switch = known(Vec::new()), NotExposed, "No virtual switch"),
+    ("kworker-hog", |h| h.machine.virtual_switch = unknown(), Undecided, "virtual switch or guests"),
+    ("kworker-hog", |h| h.kernel.version = known(KernelVersion::new(7, 2)), Undecided, "directly"),
+    ("kworker-hog", |h| h.kernel.architecture = known("x86_64".to_owned()), Undecided, "On x86_64"),
+    ("hrtick-confounder", |h| h.settings[2].value = known("off".to_owned()), NotExposed, "HRTICK is off"),
+    ("hrtick-confounder", |h| h.settings[2].value = unknown(), Exposed, ""),
+    (
+        "hrtick-confounder",
+        |h| {
+            h.settings[2].value = unknown();
+            h.settings[2].default = None;
+        },
+        Undecided,
+        "HRTICK is on is not known",
+    ),
+    ("advice-without-effect", |h| h.preempt.refused = None, NotExposed, "is taken"),
+    ("advice-without-effect", |h| h.preempt.asked = None, NotExposed, "No preempt="),
+];
+
 fn with(change: fn(&mut Server), survey: &mut Survey) {
     survey.servers.value.as_mut().unwrap().iter_mut().for_each(change);
 }
 
 #[test]
 fn taking_one_condition_away_clears_a_case_and_withholding_it_leaves_it_open() {
-    use Exposure::{Exposed, NotExposed, Undecided};
-    let changes: &[Change] = &[
-        ("lazy-cold-pool", |h| h.preempt.model = known(Model::None), NotExposed, "keeps its CPU through a page fault"),
-        ("lazy-cold-pool", |h| h.preempt.model = known(Model::Voluntary), NotExposed, "voluntary"),
-        ("lazy-cold-pool", |h| h.preempt.model = known(Model::Full), Undecided, "no measurement"),
-        ("lazy-cold-pool", |h| h.preempt.model = unknown(), Undecided, "model is not known"),
-        ("lazy-cold-pool", |h| with(|s| s.major_version = known(18), h), Exposed, ""),
-        ("lazy-cold-pool", |h| with(|s| s.major_version = known(19), h), NotExposed, "has no freelist"),
-        (
-            "lazy-cold-pool",
-            |h| with(|s| s.major_version = unknown(), h),
-            Undecided,
-            "version of PostgreSQL is not known",
-        ),
-        ("lazy-cold-pool", |h| with(|s| s.huge_pages_in_effect = known(true), h), NotExposed, "lies on huge pages"),
-        // `try` without a single huge page is the same as off, whoever may look at the server's memory.
-        ("lazy-cold-pool", |h| with(|s| s.huge_pages_in_effect = unknown(), h), Exposed, ""),
-        (
-            "lazy-cold-pool",
-            |h| {
-                h.memory.huge_pages_total = known(70_000);
-                with(|s| s.huge_pages_in_effect = unknown(), h);
-            },
-            Undecided,
-            "lies on huge pages is not known",
-        ),
-        (
-            "lazy-cold-pool",
-            |h| {
-                with(
-                    |s| {
-                        s.huge_pages_in_effect = unknown();
-                        s.huge_pages_asked = known(HugePagesAsked::On);
-                    },
-                    h,
-                );
-            },
-            NotExposed,
-            "huge_pages = on",
-        ),
-        (
-            "lazy-cold-pool",
-            |h| with(|s| s.pool = known(Pool { unused_buffers: 0, buffers: 1000 }), h),
-            NotExposed,
-            "pool is full",
-        ),
-        ("lazy-cold-pool", |h| with(|s| s.pool = unknown(), h), Undecided, "still fills is not known"),
-        ("lazy-cold-pool", |h| with(|s| s.clients = known(96), h), NotExposed, "no more than the 96 CPUs"),
-        ("lazy-cold-pool", |h| with(|s| s.clients = unknown(), h), Undecided, "number of its clients"),
-        ("spin-oversubscription", |h| with(|s| s.active_clients = known(20), h), NotExposed, "no more than"),
-        (
-            "spin-oversubscription",
-            |h| {
-                with(
-                    |s| {
-                        s.active_clients = known(20);
-                        s.cpu_limit = known(Some(4.0));
-                    },
-                    h,
-                );
-            },
-            Exposed,
-            "",
-        ),
-        (
-            "spin-oversubscription",
-            |h| with(|s| s.spin_waits = known(SpinWaits { waiting: 0, looks: 60 }), h),
-            NotExposed,
-            "At none of 60 looks",
-        ),
-        (
-            "spin-oversubscription",
-            |h| with(|s| s.spin_waits = known(SpinWaits { waiting: 0, looks: 3 }), h),
-            Undecided,
-            "at 3 looks only",
-        ),
-        ("spin-oversubscription", |h| with(|s| s.spin_waits = unknown(), h), Undecided, "wait for spinlocks is not"),
-        ("autogroup-sessions", |h| h.settings[0].value = known("0".to_owned()), NotExposed, "Autogroup is off"),
-        ("autogroup-sessions", |h| h.settings[0].value = unknown(), Undecided, "autogroup is on is not known"),
-        ("autogroup-sessions", |h| with(|s| s.is_in_root_task_group = known(false), h), NotExposed, "does not act"),
-        ("autogroup-sessions", |h| with(|s| s.is_in_root_task_group = unknown(), h), Undecided, "control group is not"),
-        (
-            "migration-cost-folklore",
-            |h| h.settings[1].value = known("500000".to_owned()),
-            NotExposed,
-            "the kernel's default",
-        ),
-        ("migration-cost-folklore", |h| h.settings[1].value = unknown(), Undecided, "migration cost is not known"),
-        ("migration-cost-folklore", |h| h.settings[1].default = None, Undecided, "default of this kernel is not known"),
-        ("kworker-hog", |h| h.preempt.model = known(Model::Full), NotExposed, "was not seen"),
-        ("kworker-hog", |h| h.machine.virtual_switch = known(Vec::new()), NotExposed, "No virtual switch"),
-        ("kworker-hog", |h| h.machine.virtual_switch = unknown(), Undecided, "virtual switch or guests"),
-        ("kworker-hog", |h| h.kernel.version = known(KernelVersion::new(7, 2)), Undecided, "directly"),
-        ("kworker-hog", |h| h.kernel.architecture = known("x86_64".to_owned()), Undecided, "On x86_64"),
-        ("hrtick-confounder", |h| h.settings[2].value = known("off".to_owned()), NotExposed, "HRTICK is off"),
-        ("hrtick-confounder", |h| h.settings[2].value = unknown(), Exposed, ""),
-        (
-            "hrtick-confounder",
-            |h| {
-                h.settings[2].value = unknown();
-                h.settings[2].default = None;
-            },
-            Undecided,
-            "HRTICK is on is not known",
-        ),
-        ("advice-without-effect", |h| h.preempt.refused = None, NotExposed, "is taken"),
-        ("advice-without-effect", |h| h.preempt.asked = None, NotExposed, "No preempt="),
-    ];
-    for (case, change, expect, sentence) in changes {
+    for (case, change, expect, sentence) in CHANGES {
         let mut host = host();
         change(&mut host);
         let found = finding(&host, case);
@@ -260,8 +256,8 @@ fn taking_one_condition_away_clears_a_case_and_withholding_it_leaves_it_open() {
         assert_eq!(found.advice.is_empty(), *expect != Exposed, "advice is for those who are hit: {found:#?}");
     }
     for case in ALL {
-        assert!(changes.iter().any(|(c, _, e, _)| c == case && *e == NotExposed), "{case} is never cleared");
-        let is_open = changes.iter().any(|(c, _, e, _)| c == case && *e == Undecided);
+        assert!(CHANGES.iter().any(|(c, _, e, _)| c == case && *e == NotExposed), "{case} is never cleared");
+        let is_open = CHANGES.iter().any(|(c, _, e, _)| c == case && *e == Undecided);
         assert!(is_open || *case == "advice-without-effect", "{case} is never left open");
     }
 }
