@@ -28,6 +28,8 @@ pub trait HostFs: Send + Sync {
         bytes.truncate(longest);
         Ok(bytes)
     }
+    /// What a symbolic link points to, as it stands in the link.
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
     /// Whether this is the running system itself, so that system calls speak of the host of these files.
     fn is_live(&self) -> bool {
         false
@@ -97,6 +99,10 @@ impl HostFs for RealFs {
         let mut bytes = Vec::new();
         File::open(self.below(path))?.take(longest as u64).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(self.below(path))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {

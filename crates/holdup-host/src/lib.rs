@@ -9,11 +9,13 @@ mod error;
 mod facts;
 pub mod fake;
 mod fs;
+pub mod guc;
 pub mod lock;
 mod machine;
 pub mod postgres;
 pub mod process;
 pub mod state;
+pub mod survey;
 mod system;
 
 pub use error::HostError;
@@ -91,6 +93,15 @@ impl Host {
     /// When it cannot be listed.
     pub fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
         self.fs.list(Path::new(path)).map_err(|e| HostError::new("list", path, &e))
+    }
+
+    /// What a symbolic link points to, as it stands in the link.
+    ///
+    /// # Errors
+    /// When it is none or may not be read.
+    pub fn read_link(&self, path: &str) -> Result<String, HostError> {
+        let target = self.fs.read_link(Path::new(path)).map_err(|e| HostError::new("read the link", path, &e))?;
+        Ok(target.to_string_lossy().into_owned())
     }
 
     /// Whether something is there. `false` also when it may not be asked.

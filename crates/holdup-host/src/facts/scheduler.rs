@@ -79,43 +79,13 @@ fn own_cgroup(host: &Host) -> Fact {
 /// The tightest CPU quota on the way from holdup's own control group to the root.
 fn quota(host: &Host, cgroup: Option<&str>) -> Fact {
     const KEY: &str = "cgroup.cpu_quota";
-    const NONE: &str = "none";
     let Some(cgroup) = cgroup else { return Fact::absent(KEY, "/proc/self/cgroup", "the control group is not known") };
-    let mut tightest: Option<(f64, String, String)> = None;
-    let mut seen = 0;
-    for (folder, is_v2) in cgroup.split(' ').filter_map(cgroup::cpu_folder) {
-        for level in cgroup::upwards(&folder) {
-            let path = format!("{level}/{}", if is_v2 { "cpu.max" } else { "cpu.cfs_quota_us" });
-            let Ok(text) = host.read_value(&path) else { continue };
-            let period = if is_v2 { None } else { host.read_value(&format!("{level}/cpu.cfs_period_us")).ok() };
-            let Some(limit) = limit_of(&text, period.as_deref()) else {
-                return Fact::absent(KEY, path, format!("`{text}` is no quota"));
-            };
-            seen += 1;
-            let Some((share, words)) = limit else { continue };
-            if tightest.as_ref().is_none_or(|(least, ..)| share < *least) {
-                tightest = Some((share, words, path));
-            }
-        }
+    let limit = cgroup::cpu_limit(host, cgroup);
+    match limit.value {
+        Some(Some(tightest)) => Fact::read(KEY, tightest.words, limit.source),
+        Some(None) => Fact::read(KEY, "none", limit.source),
+        None => Fact::absent(KEY, limit.source, limit.why_unknown.unwrap_or_default()),
     }
-    match tightest {
-        Some((_, words, path)) => Fact::read(KEY, words, path),
-        None if seen > 0 => Fact::read(KEY, NONE, "cpu.max or cpu.cfs_quota_us, up to the root"),
-        None => Fact::absent(KEY, "/sys/fs/cgroup", "no file cpu.max or cpu.cfs_quota_us on the way to the root"),
-    }
-}
-
-/// A quota as a number of CPUs and in words; the inner `None` when there is no limit (`max`, -1),
-/// the outer one when the text is no quota.
-fn limit_of(text: &str, period: Option<&str>) -> Option<Option<(f64, String)>> {
-    let mut words = text.split_ascii_whitespace().chain(period);
-    let quota = words.next()?;
-    if quota == "max" || quota == "-1" {
-        return Some(None);
-    }
-    let quota: f64 = quota.parse().ok().filter(|q| *q > 0.0)?;
-    let period: f64 = words.next()?.parse().ok().filter(|p| *p > 0.0)?;
-    Some(Some((quota / period, format!("{quota} of {period} us: {:.2} CPUs", quota / period))))
 }
 
 #[cfg(test)]

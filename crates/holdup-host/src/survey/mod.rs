@@ -1,0 +1,3 @@
+//! What `holdup check` finds, read only.
+
+pub mod postgres;
