@@ -126,16 +126,9 @@ impl<'a> Settings<'a> {
             return Known::found(bytes, "pg_settings (shared_buffers)");
         }
         let set = self.shared_buffers_set();
-        match (set.get(), shared_bytes) {
-            (Some(bytes), Some(whole)) if *bytes > whole => {
-                let why = format!(
-                    "{} has {bytes} bytes, but all shared memory of the server has {whole}: it was set after the start, \
-                     and a restart is pending",
-                    set.source
-                );
-                Known::unknown(set.source, why).but(BY_SQL)
-            }
-            _ => set,
+        match set.get().and_then(|bytes| misfit(*bytes, shared_bytes?)) {
+            Some(why) => Known::unknown(set.source.as_str(), format!("{} has {why}", set.source)).but(BY_SQL),
+            None => set,
         }
     }
 
@@ -168,7 +161,7 @@ impl<'a> Settings<'a> {
     pub(super) fn notes(&self, shared_bytes: Option<u64>) -> Vec<String> {
         let mut notes: Vec<String> = WATCHED.iter().filter_map(|name| self.stands_twice(name)).collect();
         notes.extend(WATCHED.iter().filter_map(|name| self.is_pending(name)));
-        notes.extend(self.too_large(shared_bytes));
+        notes.extend(self.does_not_fit(shared_bytes));
         notes.extend(
             self.files
                 .errors
@@ -221,17 +214,30 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// Without SQL only a pool that does not fit the shared memory can be told.
-    fn too_large(&self, shared_bytes: Option<u64>) -> Option<String> {
+    /// Without SQL the size of the shared memory is the only thing that can speak against the files.
+    fn does_not_fit(&self, shared_bytes: Option<u64>) -> Option<String> {
         let whole = shared_bytes.filter(|_| self.session.is_none())?;
         let set = self.shared_buffers_set();
-        let bytes = set.value.filter(|bytes| *bytes > whole)?;
-        Some(format!(
-            "shared_buffers has {bytes} bytes in {}, but all shared memory of the server has {whole} bytes: a restart is \
-             pending.",
-            set.source
-        ))
+        let why = misfit(set.value?, whole)?;
+        Some(format!("shared_buffers in {} has {why}.", set.source))
     }
+}
+
+/// Why a pool of this size cannot be what is in a shared memory of that size. Beside the pool it holds what belongs to
+/// each buffer, some 3 %, and what grows with connections and locks, which is rarely more than 1 GB.
+fn misfit(bytes: u64, whole: u64) -> Option<String> {
+    if bytes > whole {
+        return Some(format!(
+            "{bytes} bytes, but all shared memory of the server has {whole}: it was set after the start, and a restart is \
+             pending"
+        ));
+    }
+    (whole > bytes.saturating_mul(2).saturating_add(1 << 30)).then(|| {
+        format!(
+            "{bytes} bytes, but the shared memory of the server has {whole}: it seems to have been set after the start, and \
+             then a restart is pending"
+        )
+    })
 }
 
 fn at(setting: &Setting) -> String {
