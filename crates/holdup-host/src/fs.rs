@@ -80,7 +80,8 @@ const LONGEST_FILE: u64 = 64 * 1024 * 1024;
 
 impl HostFs for RealFs {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
+        // Nearly all files of /proc and /sys are shorter: without room they are read in many small pieces.
+        let mut bytes = Vec::with_capacity(4096);
         File::open(self.below(path))?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
         Ok(bytes)
     }

@@ -75,8 +75,8 @@ pub(super) fn look(host: &Host, postmaster: u32, children: &[u32], updates_title
     let (clients, active_clients) = clients(host, &sample, updates_titles, &of, &scale);
     let own = page_tables(host, postmaster);
     let (mut sum, mut largest, mut failed) = (0_u64, 0_u64, None);
-    for pid in &sample {
-        match page_tables(host, *pid) {
+    for read in in_parallel(&sample, |pid| page_tables(host, pid)) {
+        match read {
             Ok(Some(bytes)) => {
                 sum = sum.saturating_add(bytes);
                 largest = largest.max(bytes);
@@ -118,9 +118,8 @@ fn clients(
 ) -> (Known<u32>, Known<u32>) {
     let source = format!("the titles of the server's processes (/proc/PID/cmdline){of}");
     let (mut clients, mut active, mut silent) = (0, 0, 0);
-    for pid in sample {
-        let path = format!("/proc/{pid}/cmdline");
-        let title = match host.read(&path) {
+    for title in in_parallel(sample, |pid| host.read(&format!("/proc/{pid}/cmdline"))) {
+        let title = match title {
             Ok(title) => title,
             Err(e) if e.is_gone() => continue,
             Err(e) => {
@@ -148,6 +147,28 @@ fn clients(
         count(active + silent)
     };
     (count(clients), active)
+}
+
+/// Reads something of each process, in their order. Opening files of /proc takes most of the time of a look at a server
+/// with many processes, so two threads share it.
+fn in_parallel<T: Send>(pids: &[u32], read: impl Fn(u32) -> T + Sync) -> Vec<T> {
+    const FEW: usize = 64;
+    let all = |pids: &[u32]| pids.iter().map(|pid| read(*pid)).collect::<Vec<T>>();
+    if pids.len() <= FEW {
+        return all(pids);
+    }
+    let (first, second) = pids.split_at(pids.len() / 2);
+    std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, || all(second));
+        let mut found = all(first);
+        match other.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(rest)) => found.extend(rest),
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // No thread is to be had.
+            Err(_) => found.extend(all(second)),
+        }
+        found
+    })
 }
 
 /// The page tables of a process, in bytes; `None` when it has ended or is ending.

@@ -106,13 +106,13 @@ mod tests {
             Some("/da ta"),
             &[("config_file", "/etc/a=b.conf")],
         );
-        check("postgres\0-B\0512\0-N20\0", None, &[("shared_buffers", "512"), ("max_connections", "20")]);
+        check("postgres\0-B\x00512\0-N20\0", None, &[("shared_buffers", "512"), ("max_connections", "20")]);
         check(
             "postgres\0--Shared-Buffers=1GB\0--huge_pages=off\0",
             None,
             &[("shared_buffers", "1GB"), ("huge_pages", "off")],
         );
-        check("postgres\0-iFB64\0-p\05433\0", None, &[("shared_buffers", "64")]);
+        check("postgres\0-iFB64\0-p\x005433\0", None, &[("shared_buffers", "64")]);
         check("postgres\0-cmax_connections=7\0\0\0", None, &[("max_connections", "7")]);
         check("postgres\0-h\0\0-D\0/d\0", Some("/d"), &[]);
         check("postgres\0-D\0", Some(""), &[]);

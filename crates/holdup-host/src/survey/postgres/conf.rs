@@ -165,7 +165,7 @@ impl Reading<'_> {
                     self.found.errors.push(format!("{path}:{line} has a syntax error near `{near}`"));
                 }
                 Line::Set { name, value, line } => {
-                    self.line(path, Setting { name, value, file: path.to_owned(), line }, depth)
+                    self.line(path, Setting { name, value, file: path.to_owned(), line }, depth);
                 }
             }
         }

@@ -6,6 +6,7 @@ use super::{AS_OWNER, Asked};
 use crate::process::{self, Stat};
 use crate::{Host, HostError};
 use holdup_model::survey::Known;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 
 /// Names of the server's program, as /proc/PID/stat has them.
@@ -17,8 +18,10 @@ pub(super) const TITLE: &str = "postgres: ";
 
 /// The processes that can be seen.
 pub(super) struct Seen {
-    /// Sorted by pid.
+    /// Sorted by pid, but for those in `listed`.
     pub(super) all: Vec<Stat>,
+    /// Children that a server's own list names; they are not looked at one by one.
+    listed: BTreeMap<u32, BTreeSet<u32>>,
     /// Why there may be others.
     pub(super) hidden: Option<String>,
 }
@@ -36,13 +39,29 @@ pub(super) struct Place {
     pub(super) prefix: String,
 }
 
-/// Looks at all processes.
+/// Looks at all processes. The many children of a server are taken from the list that it has where the kernel keeps one
+/// (CONFIG_PROC_CHILDREN); those that the list leaves out because one of them ended meanwhile are met one by one.
 pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
-    let names = host.list("/proc")?;
+    let mut pids: Vec<u32> = host.list("/proc")?.iter().filter_map(|name| name.parse().ok()).collect();
+    pids.sort_unstable();
     let (mut all, mut denied) = (Vec::new(), 0);
-    for pid in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
+    let mut listed: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    let mut known: BTreeSet<u32> = BTreeSet::new();
+    for pid in pids {
+        if known.contains(&pid) {
+            continue;
+        }
         match process::stat(host, pid) {
-            Ok(stat) => all.push(stat),
+            Ok(stat) => {
+                if PROGRAMS.contains(&stat.comm.as_str()) {
+                    let list = host.read_text(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+                    let children: BTreeSet<u32> =
+                        list.split_ascii_whitespace().filter_map(|c| c.parse().ok()).collect();
+                    known.extend(&children);
+                    listed.insert(pid, children);
+                }
+                all.push(stat);
+            }
             Err(e) if e.kind == ErrorKind::PermissionDenied => denied += 1,
             // It has ended, or its line is broken: neither is a server that could be judged.
             Err(_) => {}
@@ -54,7 +73,7 @@ pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
     } else {
         hides_others(host, &all).then(|| "/proc is mounted with hidepid and hides processes of other users".to_owned())
     };
-    Ok(Seen { all, hidden })
+    Ok(Seen { all, listed, hidden })
 }
 
 fn hides_others(host: &Host, all: &[Stat]) -> bool {
@@ -93,9 +112,11 @@ impl Seen {
             .collect()
     }
 
-    /// The children of a process, sorted.
+    /// The children of a server, sorted.
     pub(super) fn children(&self, pid: u32) -> Vec<u32> {
-        self.all.iter().filter(|stat| stat.ppid == pid).map(|stat| stat.pid).collect()
+        let mut children = self.listed.get(&pid).cloned().unwrap_or_default();
+        children.extend(self.all.iter().filter(|stat| stat.ppid == pid).map(|stat| stat.pid));
+        children.into_iter().collect()
     }
 }
 
@@ -128,8 +149,10 @@ fn all(host: &Host, pids: &[u32]) -> Vec<Place> {
 /// The server of a pid, which may also be one of its backends.
 fn by_pid(host: &Host, seen: &Seen, pid: u32) -> Known<Vec<Place>> {
     let source = format!("/proc/{pid}/stat");
-    let Some(stat) = seen.of(pid) else {
-        return Known::unknown(source, format!("there is no process {pid} to be seen"));
+    let stat = match process::stat(host, pid) {
+        Ok(stat) => stat,
+        Err(e) if e.is_gone() => return Known::unknown(source, format!("there is no process {pid} to be seen")),
+        Err(e) => return Known::unknown(source, e.to_string()),
     };
     let postmasters = seen.postmasters(host);
     match [pid, stat.ppid].into_iter().find(|pid| postmasters.contains(pid)) {
