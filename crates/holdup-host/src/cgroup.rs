@@ -1,6 +1,7 @@
 //! Control groups, as far as they bear on scheduling.
 
 use crate::{Host, HostError};
+use holdup_model::survey::Known;
 
 /// The folder of a line of /proc/PID/cgroup when that line is about the cpu controller, and whether it is of
 /// version 2. Paths are those under the usual mounts below /sys/fs/cgroup.
@@ -81,6 +82,56 @@ pub fn in_root_task_group(host: &Host, pid: u32) -> Option<bool> {
     }
     let (folder, _) = folders.first()?;
     Some(!upwards(folder).iter().any(|level| level != "/sys/fs/cgroup" && host.exists(&format!("{level}/cpu.weight"))))
+}
+
+/// A limit of CPU time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuLimit {
+    /// In CPUs.
+    pub cpus: f64,
+    /// As it is written: `50000 of 100000 us: 0.50 CPUs`.
+    pub words: String,
+}
+
+/// The tightest CPU limit (`cpu.max`, `cpu.cfs_quota_us`) on the way from the control groups in `memberships` up to the
+/// root; `None` inside: there is none. `memberships` is the text of a /proc/PID/cgroup, its lines parted by white space
+/// of any kind.
+pub fn cpu_limit(host: &Host, memberships: &str) -> Known<Option<CpuLimit>> {
+    let mut tightest: Option<(CpuLimit, String)> = None;
+    let mut seen = 0;
+    for (folder, is_v2) in memberships.split([' ', '\n']).filter_map(cpu_folder) {
+        for level in upwards(&folder) {
+            let path = format!("{level}/{}", if is_v2 { "cpu.max" } else { "cpu.cfs_quota_us" });
+            let Ok(text) = host.read_value(&path) else { continue };
+            let period = if is_v2 { None } else { host.read_value(&format!("{level}/cpu.cfs_period_us")).ok() };
+            let Some(limit) = limit_of(&text, period.as_deref()) else {
+                return Known::unknown(path, format!("`{text}` is no quota"));
+            };
+            seen += 1;
+            let Some(limit) = limit else { continue };
+            if tightest.as_ref().is_none_or(|(least, _)| limit.cpus < least.cpus) {
+                tightest = Some((limit, path));
+            }
+        }
+    }
+    match tightest {
+        Some((limit, path)) => Known::found(Some(limit), path),
+        None if seen > 0 => Known::found(None, "cpu.max or cpu.cfs_quota_us, up to the root"),
+        None => Known::unknown("/sys/fs/cgroup", "no file cpu.max or cpu.cfs_quota_us on the way to the root"),
+    }
+}
+
+/// A quota; the inner `None` when there is no limit (`max`, -1), the outer one when the text is no quota.
+fn limit_of(text: &str, period: Option<&str>) -> Option<Option<CpuLimit>> {
+    let mut words = text.split_ascii_whitespace().chain(period);
+    let quota = words.next()?;
+    if quota == "max" || quota == "-1" {
+        return Some(None);
+    }
+    let quota: f64 = quota.parse().ok().filter(|q| *q > 0.0)?;
+    let period: f64 = words.next()?.parse().ok().filter(|p| *p > 0.0)?;
+    let cpus = quota / period;
+    Some(Some(CpuLimit { cpus, words: format!("{quota} of {period} us: {cpus:.2} CPUs") }))
 }
 
 #[cfg(test)]

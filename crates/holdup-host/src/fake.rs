@@ -7,7 +7,7 @@ use crate::fs::HostFs;
 use crate::system::Scheduling;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Which operations fail. They are counted from 1, over all that the fake is asked.
@@ -24,8 +24,9 @@ pub enum Fault {
 /// One operation that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// `read`, `write`, `list`, `exists`, `may_write`, `replace`, `remove`, `scheduling`, `set_scheduling`,
-    /// `hold`, `release`, `holds`, `slice`, `set_slice`, `affinity`, `set_affinity`, `kernel_log`, or a name given to [`MemoryFs::step`].
+    /// `read`, `read_link`, `write`, `list`, `exists`, `may_write`, `replace`, `remove`, `scheduling`, `set_scheduling`,
+    /// `hold`, `release`, `holds`, `slice`, `set_slice`, `affinity`, `set_affinity`, `kernel_log`, or a name given to
+    /// [`MemoryFs::step`].
     pub name: String,
     /// What it was about: a path, or `task N`.
     pub about: String,
@@ -39,6 +40,7 @@ pub type OnWrite = dyn Fn(&[u8]) -> io::Result<Vec<u8>> + Send;
 #[derive(Default)]
 struct Tree {
     files: BTreeMap<String, Vec<u8>>,
+    links: BTreeMap<String, String>,
     refused: BTreeMap<(String, String), i32>,
     hooks: BTreeMap<String, Box<OnWrite>>,
     tasks: BTreeMap<u32, Scheduling>,
@@ -84,6 +86,11 @@ impl MemoryFs {
         self.lock().files.insert(path.to_owned(), content.as_ref().to_vec());
     }
 
+    /// Puts a symbolic link there, past faults and log. It is not followed; only its target can be read.
+    pub fn put_link(&self, path: &str, target: &str) {
+        self.lock().links.insert(path.to_owned(), target.to_owned());
+    }
+
     /// What a file holds, past faults and log.
     pub fn get(&self, path: &str) -> Option<String> {
         self.lock().files.get(path).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
@@ -92,7 +99,9 @@ impl MemoryFs {
     /// Takes a file, or a folder with all below it, away.
     pub fn take_away(&self, path: &str) {
         let below = format!("{}/", path.trim_end_matches('/'));
-        self.lock().files.retain(|name, _| name != path && !name.starts_with(&below));
+        let mut tree = self.lock();
+        tree.files.retain(|name, _| name != path && !name.starts_with(&below));
+        tree.links.retain(|name, _| name != path && !name.starts_with(&below));
     }
 
     /// Makes one operation (`read`, `write` …) on a path fail with this errno for ever.
@@ -278,6 +287,12 @@ impl HostFs for MemoryFs {
             names.sort_unstable();
             names.dedup();
             Ok(names)
+        })
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        self.run("read_link", path, |tree, path| {
+            tree.links.get(path).map(PathBuf::from).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
         })
     }
 

@@ -30,6 +30,8 @@ pub trait HostFs: Send + Sync {
         bytes.truncate(longest);
         Ok(bytes)
     }
+    /// What a symbolic link points to, as it stands in the link.
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
     /// Whether this is the running system itself, so that system calls speak of the host of these files.
     fn is_live(&self) -> bool {
         false
@@ -138,7 +140,8 @@ const LONGEST_FILE: u64 = 64 * 1024 * 1024;
 
 impl HostFs for RealFs {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
+        // Nearly all files of /proc and /sys are shorter: without room they are read in many small pieces.
+        let mut bytes = Vec::with_capacity(4096);
         self.open(path)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
@@ -157,6 +160,10 @@ impl HostFs for RealFs {
         let mut bytes = Vec::new();
         self.open(path)?.take(longest as u64).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(self.below(path))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {

@@ -9,6 +9,7 @@ mod error;
 mod facts;
 pub mod fake;
 mod fs;
+pub mod guc;
 mod kernel_config;
 pub mod lock;
 mod machine;
@@ -95,6 +96,15 @@ impl Host {
     /// When it cannot be listed.
     pub fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
         self.fs.list(Path::new(path)).map_err(|e| HostError::new("list", path, &e))
+    }
+
+    /// What a symbolic link points to, as it stands in the link.
+    ///
+    /// # Errors
+    /// When it is none or may not be read.
+    pub fn read_link(&self, path: &str) -> Result<String, HostError> {
+        let target = self.fs.read_link(Path::new(path)).map_err(|e| HostError::new("read the link", path, &e))?;
+        Ok(target.to_string_lossy().into_owned())
     }
 
     /// Whether something is there. `false` also when it may not be asked.

@@ -1,5 +1,7 @@
 //! When two values of a PostgreSQL setting are the same (`128MB`, `131072kB`, `16384` blocks of 8 kB).
 
+use holdup_host::guc::{boolean, integer, quantity, real, unit};
+
 /// What PostgreSQL says about the type of a setting (`pg_settings.vartype` and `unit`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Kind {
@@ -7,15 +9,6 @@ pub(crate) struct Kind {
     pub(crate) vartype: String,
     /// The unit of a bare number: `8kB`, `kB`, `ms`, `s` …
     pub(crate) unit: Option<String>,
-}
-
-/// What a unit measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Measure {
-    /// In bytes.
-    Memory,
-    /// In microseconds.
-    Time,
 }
 
 /// Whether two values have the same effect. Without a [`Kind`] a bare number equals only a bare number.
@@ -41,63 +34,19 @@ pub(crate) fn same(a: &str, b: &str, kind: &Kind) -> bool {
     }
 }
 
-fn boolean(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
-        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
-        _ => None,
-    }
-}
-
 fn same_number(a: &str, b: &str, kind: &Kind) -> bool {
     let base = kind.unit.as_deref().and_then(unit);
-    let (Some((x, of_x)), Some((y, of_y))) = (number(a, base), number(b, base)) else { return false };
-    if of_x != of_y {
-        return false;
-    }
-    // An integer setting is rounded to its own unit (src/backend/utils/misc/guc.c:parse_int).
-    let grain = base.map_or(1.0, |(size, _)| size);
     if kind.vartype == "integer" {
-        return (x / grain).round() == (y / grain).round();
+        return integer(a, base).is_ok_and(|a| integer(b, base) == Ok(a));
     }
-    (x - y).abs() <= 1e-9 * x.abs().max(y.abs())
-}
-
-/// A number in bytes or microseconds, with what it measures; a bare one counts in the base unit.
-fn number(text: &str, base: Option<(f64, Measure)>) -> Option<(f64, Option<Measure>)> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic() && c != 'e' && c != 'E').unwrap_or(text.len());
-    let (digits, suffix) = (text[..end].trim(), text[end..].trim());
-    let value: f64 = digits.parse().ok()?;
-    if suffix.is_empty() {
-        // A bare number counts in the unit of the setting.
-        return match base {
-            Some((size, measure)) => Some((value * size, Some(measure))),
-            None => Some((value, None)),
-        };
+    let is_near = |x: f64, y: f64| (x - y).abs() <= 1e-9 * x.abs().max(y.abs());
+    if kind.vartype == "real" || base.is_some() {
+        return real(a, base).is_ok_and(|a| real(b, base).is_ok_and(|b| is_near(a, b)));
     }
-    let (size, measure) = unit(suffix)?;
-    Some((value * size, Some(measure)))
-}
-
-/// The size of a unit of PostgreSQL in bytes or microseconds; also such as `8kB`.
-fn unit(name: &str) -> Option<(f64, Measure)> {
-    let at = name.find(|c: char| !c.is_ascii_digit())?;
-    let count: f64 = if at == 0 { 1.0 } else { name[..at].parse().ok()? };
-    let (size, measure) = match &name[at..] {
-        "B" => (1.0, Measure::Memory),
-        "kB" => (1024.0, Measure::Memory),
-        "MB" => (1024.0 * 1024.0, Measure::Memory),
-        "GB" => (1024.0 * 1024.0 * 1024.0, Measure::Memory),
-        "TB" => (1024.0 * 1024.0 * 1024.0 * 1024.0, Measure::Memory),
-        "us" => (1.0, Measure::Time),
-        "ms" => (1e3, Measure::Time),
-        "s" => (1e6, Measure::Time),
-        "min" => (60e6, Measure::Time),
-        "h" => (3600e6, Measure::Time),
-        "d" => (86400e6, Measure::Time),
-        _ => return None,
-    };
-    Some((count * size, measure))
+    match (quantity(a), quantity(b)) {
+        (Some((x, of_x)), Some((y, of_y))) => of_x == of_y && is_near(x, y),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -118,7 +67,10 @@ mod tests {
         check("1GB", "1024MB", "", "", true);
         check("1GB", "1024", "", "", false);
         check("1.5GB", "1536MB", "integer", "8kB", true);
-        check("4kB", "0", "integer", "8kB", false);
+        check("5kB", "0", "integer", "8kB", false);
+        // Half a block is rounded to the even number, which is none.
+        check("4kB", "0", "integer", "8kB", true);
+        check("0x4000", "128MB", "integer", "8kB", true);
         check("90s", "1.5min", "integer", "s", true);
         check("5min", "300", "integer", "s", true);
         check("2ms", "2", "real", "ms", true);

@@ -9,7 +9,6 @@ mod memory;
 mod scheduler;
 
 pub(crate) use cpu::governor;
-pub(crate) use scheduler::tightest_limit;
 
 use crate::{Host, HostError};
 use holdup_model::Fact;

@@ -3,8 +3,6 @@
 use super::{from_file, why};
 use crate::{Host, cgroup};
 use holdup_model::Fact;
-use holdup_model::survey::Known;
-use std::fmt;
 
 pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
     sysctls(host, all);
@@ -82,74 +80,12 @@ fn own_cgroup(host: &Host) -> Fact {
 fn quota(host: &Host, cgroup: Option<&str>) -> Fact {
     const KEY: &str = "cgroup.cpu_quota";
     let Some(cgroup) = cgroup else { return Fact::absent(KEY, "/proc/self/cgroup", "the control group is not known") };
-    let found = quota_of(host, cgroup.split(' '));
-    match found.value {
-        Some(Some(quota)) => Fact::read(KEY, quota.to_string(), found.source),
-        Some(None) => Fact::read(KEY, "none", found.source),
-        None => Fact::absent(KEY, found.source, found.why_unknown.unwrap_or_default()),
+    let limit = cgroup::cpu_limit(host, cgroup);
+    match limit.value {
+        Some(Some(tightest)) => Fact::read(KEY, tightest.words, limit.source),
+        Some(None) => Fact::read(KEY, "none", limit.source),
+        None => Fact::absent(KEY, limit.source, limit.why_unknown.unwrap_or_default()),
     }
-}
-
-/// The tightest CPU limit, in CPUs, on the way from the control group that a text of /proc/PID/cgroup names to the
-/// root; `None` inside: there is no limit.
-pub(crate) fn tightest_limit(host: &Host, cgroup: &str) -> Known<Option<f64>> {
-    quota_of(host, cgroup.lines()).map(|quota| quota.map(Quota::cpus))
-}
-
-fn quota_of<'a>(host: &Host, lines: impl Iterator<Item = &'a str>) -> Known<Option<Quota>> {
-    let mut tightest: Option<(Quota, String)> = None;
-    let mut seen = 0;
-    for (folder, is_v2) in lines.filter_map(cgroup::cpu_folder) {
-        for level in cgroup::upwards(&folder) {
-            let path = format!("{level}/{}", if is_v2 { "cpu.max" } else { "cpu.cfs_quota_us" });
-            let Ok(text) = host.read_value(&path) else { continue };
-            let period = if is_v2 { None } else { host.read_value(&format!("{level}/cpu.cfs_period_us")).ok() };
-            let Some(limit) = limit_of(&text, period.as_deref()) else {
-                return Known::unknown(path, format!("`{text}` is no quota"));
-            };
-            seen += 1;
-            let Some(quota) = limit else { continue };
-            if tightest.as_ref().is_none_or(|(least, _)| quota.cpus() < least.cpus()) {
-                tightest = Some((quota, path));
-            }
-        }
-    }
-    match tightest {
-        Some((quota, path)) => Known::found(Some(quota), path),
-        None if seen > 0 => Known::found(None, "cpu.max or cpu.cfs_quota_us, up to the root"),
-        None => Known::unknown("/sys/fs/cgroup", "no file cpu.max or cpu.cfs_quota_us on the way to the root"),
-    }
-}
-
-/// A limit of CPU time.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Quota {
-    quota_us: f64,
-    period_us: f64,
-}
-
-impl Quota {
-    fn cpus(self) -> f64 {
-        self.quota_us / self.period_us
-    }
-}
-
-impl fmt::Display for Quota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} us: {:.2} CPUs", self.quota_us, self.period_us, self.cpus())
-    }
-}
-
-/// A quota; the inner `None` when there is no limit (`max`, -1), the outer one when the text is no quota.
-fn limit_of(text: &str, period: Option<&str>) -> Option<Option<Quota>> {
-    let mut words = text.split_ascii_whitespace().chain(period);
-    let quota = words.next()?;
-    if quota == "max" || quota == "-1" {
-        return Some(None);
-    }
-    let quota_us: f64 = quota.parse().ok().filter(|q| *q > 0.0)?;
-    let period_us: f64 = words.next()?.parse().ok().filter(|p| *p > 0.0)?;
-    Some(Some(Quota { quota_us, period_us }))
 }
 
 #[cfg(test)]

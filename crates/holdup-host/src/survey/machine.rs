@@ -107,7 +107,7 @@ fn hypervisor(host: &Host) -> Known<String> {
 fn cpu_limit(host: &Host, group: &str) -> Known<Option<f64>> {
     match host.read_text(group) {
         Err(e) => Known::unknown(group, e.message),
-        Ok(text) => facts::tightest_limit(host, &text),
+        Ok(text) => cgroup::cpu_limit(host, &text).map(|limit| limit.map(|limit| limit.cpus)),
     }
 }
 

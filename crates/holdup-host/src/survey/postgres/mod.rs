@@ -1,18 +1,286 @@
-//! PostgreSQL servers of a host.
+//! PostgreSQL servers of a host, from /proc, their files, and a connection where the user gave one.
+//!
+//! Nothing is written, and nothing needs root: what only the server's user may read is unknown then, with its reason.
 
-use crate::Host;
+mod backends;
+mod command_line;
+pub mod conf;
+mod find;
+mod memory;
+mod settings;
+mod sql;
+
 use crate::postgres::PostgresControl;
+use crate::{Host, cgroup};
+use backends::Backends;
+use find::{Place, Seen};
 use holdup_model::survey::{Known, Server};
+use settings::Settings;
+use sql::Session;
 
-/// A server that the user named.
+/// What makes known what only the server's user may read.
+const AS_OWNER: &str = "run holdup as the server's user or as root, or give --pg URL";
+/// What makes known what only the server itself can say.
+const BY_SQL: &str = "give --pg URL";
+
+/// One server among those of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
-    /// A process of it.
+    /// The one with this postmaster, or with this backend.
     Pid(u32),
-    /// Its data directory.
+    /// The one with this data directory, which need not run.
     DataDirectory(String),
 }
 
-/// Every server that was found.
-pub fn servers(_host: &Host, _asked: Option<&Asked>, _control: Option<&dyn PostgresControl>) -> Known<Vec<Server>> {
-    Known::unknown("/proc", "this version does not look for servers")
+/// The PostgreSQL servers of a host, sorted by pid; only the one that is asked for, if any.
+///
+/// `control` is a connection to one of them, which then comes first, if none is asked for. When its server is no process
+/// of this host it is a server by itself, of which only what SQL tells is known.
+///
+/// Reads /proc/PID/stat of all processes, /proc/PID/smaps of postmasters only, and title and page tables of at most 1000
+/// processes of each server. Over `control` it makes at most three connections, and looks at wait events for 40 ms.
+///
+/// Unknown when /proc cannot be listed, hides processes of other users and shows no server, or does not have what is
+/// asked for.
+pub fn servers(host: &Host, asked: Option<&Asked>, control: Option<&dyn PostgresControl>) -> Known<Vec<Server>> {
+    let seen = match find::seen(host) {
+        Ok(seen) => seen,
+        Err(e) => return Known::unknown("/proc", e.to_string()),
+    };
+    let connected = control.and_then(PostgresControl::postmaster_pid);
+    let places = find::places(host, &seen, asked, connected);
+    let alone = control.filter(|_| asked.is_none() && connected.is_none());
+    let Some(found) = places.value else {
+        return Known { value: alone.map(|control| vec![by_sql(control)]), ..without_value(places) };
+    };
+    let mut servers: Vec<Server> = alone.map(by_sql).into_iter().collect();
+    servers.extend(found.iter().map(|place| {
+        let is_connected = place.pid.value().is_some() && place.pid.value() == connected;
+        server(host, &seen, place, control.filter(|_| is_connected))
+    }));
+    Known::found(servers, places.source)
+}
+
+/// The same without its value, for one of another type.
+fn without_value<T, U>(known: Known<T>) -> Known<U> {
+    known.and_then(|_| Err(String::new()))
+}
+
+/// A server of this host.
+fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn PostgresControl>) -> Server {
+    let asked = control.map(|control| (control, Session::ask(control)));
+    let session = asked.as_ref().and_then(|(_, session)| session.as_ref().ok());
+    let pid = place.pid.value();
+    let smaps = shared_memory(host, place);
+    let shared_bytes = smaps.get().map(|shared| shared.mapping.size_bytes);
+    let settings = Settings::read(host, place, session);
+    let mut notes = settings.notes(shared_bytes);
+    if let Some((_, Err(problem))) = &asked {
+        notes.push(format!("The connection of --pg does not answer: {}.", problem.why));
+    }
+    notes.extend(transparent_note(smaps.get()));
+    let backends = look(host, seen, pid, &settings, session);
+    let by_session = || asked.as_ref().and_then(|(control, session)| Some((*control, session.as_ref().ok()?)));
+    let (pool, spin_waits) = match by_session() {
+        Some((control, session)) => (session.pool(control), session.spin_waits(control)),
+        None => (
+            Known::unknown("pg_buffercache", ONLY_SQL).but(BUFFERCACHE),
+            Known::unknown("pg_stat_activity", ONLY_SQL).but(BY_SQL),
+        ),
+    };
+    let name = match (pid, place.data_directory.get()) {
+        (Some(pid), _) => format!("postmaster {pid}"),
+        (None, Some(folder)) => folder.clone(),
+        (None, None) => "a server".to_owned(),
+    };
+    Server {
+        name,
+        pid: place.pid.clone(),
+        data_directory: place.data_directory.clone(),
+        major_version: major_version(host, place, session),
+        version: session.map_or_else(
+            || Known::unknown("server_version", "only the server itself tells its minor version").but(BY_SQL),
+            |session| Known::found(session.version(), "server_version_num"),
+        ),
+        shared_buffers_bytes: settings.shared_buffers(shared_bytes),
+        huge_pages_asked: settings.huge_pages(),
+        huge_pages_in_effect: session
+            .and_then(Session::huge_pages_in_effect)
+            .unwrap_or_else(|| smaps.map(|shared| shared.is_huge)),
+        max_connections: settings.max_connections(),
+        clients: backends.clients,
+        active_clients: backends.active_clients,
+        page_tables_bytes: backends.page_tables_bytes,
+        page_tables_largest_bytes: backends.page_tables_largest_bytes,
+        pool,
+        spin_waits,
+        is_in_root_task_group: in_root_task_group(host, &place.pid),
+        cpu_limit: cpu_limit(host, &place.pid),
+        notes,
+    }
+}
+
+const ONLY_SQL: &str = "only the server itself can tell";
+const BUFFERCACHE: &str = "give --pg URL of a database with CREATE EXTENSION pg_buffercache";
+
+/// A server that is only known over its connection: on another host, or not to be seen here.
+fn by_sql(control: &dyn PostgresControl) -> Server {
+    const WHY: &str = "the server is no process that can be seen on this host";
+    let answer = Session::ask(control);
+    let (session, mut notes) = match &answer {
+        Ok(session) => (Some(session), Vec::new()),
+        Err(problem) => (None, vec![format!("The connection of --pg does not answer: {}.", problem.why)]),
+    };
+    notes.push(
+        "No process of this server can be seen on this host: what is said of this host need not be about it."
+            .to_owned(),
+    );
+    let place = Place {
+        pid: Known::unknown("pg_backend_pid()", WHY).but("run holdup on the server's host"),
+        data_directory: session.and_then(|session| session.setting("data_directory")).map_or_else(
+            || {
+                Known::unknown("data_directory", "this user may not see it")
+                    .but("GRANT pg_read_all_settings to the user of --pg")
+            },
+            |folder| Known::found(folder.to_owned(), "pg_settings (data_directory)"),
+        ),
+        command_line: Known::unknown("/proc/PID/cmdline", WHY),
+        prefix: String::new(),
+    };
+    let settings = Settings::without_files(&place, session);
+    notes.extend(settings.notes(None));
+    let backends = look_by_sql(session, &place.pid);
+    let pool = session.map_or_else(|| Known::unknown("pg_buffercache", WHY), |session| session.pool(control));
+    let spin_waits =
+        session.map_or_else(|| Known::unknown("pg_stat_activity", WHY), |session| session.spin_waits(control));
+    Server {
+        name: session.map_or_else(|| "the server of --pg".to_owned(), Session::name),
+        major_version: Known::found(control.version_num() / 10_000, "server_version_num"),
+        version: Known::found(sql::version(control.version_num()), "server_version_num"),
+        shared_buffers_bytes: settings.shared_buffers(None),
+        huge_pages_asked: settings.huge_pages(),
+        huge_pages_in_effect: session
+            .and_then(Session::huge_pages_in_effect)
+            .unwrap_or_else(|| without_value(place.pid.clone())),
+        max_connections: settings.max_connections(),
+        clients: backends.clients,
+        active_clients: backends.active_clients,
+        page_tables_bytes: backends.page_tables_bytes,
+        page_tables_largest_bytes: backends.page_tables_largest_bytes,
+        pool,
+        spin_waits,
+        is_in_root_task_group: without_value(place.pid.clone()),
+        cpu_limit: without_value(place.pid.clone()),
+        notes,
+        data_directory: place.data_directory.clone(),
+        pid: place.pid.clone(),
+    }
+}
+
+/// The major version: of the connection, of the data directory, or in the path of the program.
+fn major_version(host: &Host, place: &Place, session: Option<&Session>) -> Known<u32> {
+    if let Some(session) = session {
+        return Known::found(session.major_version(), "server_version_num");
+    }
+    let path = place.data_directory.get().map(|folder| format!("{}{folder}/PG_VERSION", place.prefix));
+    let read = path.as_ref().map(|path| host.read_value(path));
+    if let (Some(path), Some(Ok(text))) = (&path, &read) {
+        return match text.parse::<u32>() {
+            Ok(major) => Known::found(major, path.as_str()),
+            // Before 10 two numbers made a major version; none of those is known here.
+            Err(_) => Known::unknown(
+                path.as_str(),
+                format!("`{}` is no major version", text.chars().take(20).collect::<String>()),
+            ),
+        };
+    }
+    let program = place.command_line.get().map(|line| line.program.as_str()).unwrap_or_default();
+    if let Some(major) = version_in(program) {
+        return Known::found(major, format!("the path {program} of the program"));
+    }
+    match (path, read) {
+        (Some(path), Some(Err(e))) => Known::unknown(path, e.to_string()).but(AS_OWNER),
+        _ => without_value(place.data_directory.clone()),
+    }
+}
+
+/// The version in `/usr/lib/postgresql/15/bin/postgres` or `/usr/pgsql-15/bin/postgres`.
+fn version_in(program: &str) -> Option<u32> {
+    let folder = program.strip_suffix("/bin/postgres").or_else(|| program.strip_suffix("/bin/postmaster"))?;
+    let name = folder.rsplit('/').next()?;
+    name.strip_prefix("pgsql-").unwrap_or(name).parse().ok().filter(|major| (10..100).contains(major))
+}
+
+/// The shared memory as the postmaster maps it.
+fn shared_memory(host: &Host, place: &Place) -> Known<memory::Shared> {
+    let Some(pid) = place.pid.get() else { return without_value(place.pid.clone()) };
+    let source = format!("/proc/{pid}/smaps");
+    match host.read_text(&source) {
+        Err(e) => Known::unknown(source, e.to_string()).but(AS_OWNER),
+        Ok(text) => match memory::shared(&text) {
+            Some(shared) => Known::found(shared, source),
+            None => Known::unknown(source, "there is no shared mapping in it that can hold the buffer pool"),
+        },
+    }
+}
+
+fn transparent_note(shared: Option<&memory::Shared>) -> Option<String> {
+    let shared = shared.filter(|shared| shared.mapping.transparent_bytes > 0)?;
+    Some(format!(
+        "Transparent huge pages hold {} of the {} bytes of shared memory that the postmaster maps (ShmemPmdMapped).",
+        shared.mapping.transparent_bytes, shared.mapping.size_bytes
+    ))
+}
+
+fn look(host: &Host, seen: &Seen, pid: Option<u32>, settings: &Settings, session: Option<&Session>) -> Backends {
+    let Some(pid) = pid else {
+        return look_by_sql(session, &Known::unknown("postmaster.pid", "the server does not run"));
+    };
+    let mut backends = backends::look(host, pid, &seen.children(pid), settings.updates_titles());
+    if let Some((clients, active)) = session.and_then(Session::clients) {
+        backends.clients = Known::found(clients, "pg_stat_activity");
+        if let Some(active) = active {
+            backends.active_clients = Known::found(active, "pg_stat_activity");
+        }
+    }
+    backends
+}
+
+fn look_by_sql(session: Option<&Session>, pid: &Known<u32>) -> Backends {
+    let counts = session.and_then(Session::clients);
+    let count = |count: Option<u32>, why: &str| match count {
+        Some(count) => Known::found(count, "pg_stat_activity"),
+        None => Known::unknown("pg_stat_activity", why).but("GRANT pg_monitor to the user of --pg"),
+    };
+    let hidden = "this user may not see other users' connections";
+    Backends {
+        clients: match session {
+            Some(_) => count(counts.map(|(clients, _)| clients), hidden),
+            None => without_value(pid.clone()),
+        },
+        active_clients: match session {
+            Some(_) => count(counts.and_then(|(_, active)| active), hidden),
+            None => without_value(pid.clone()),
+        },
+        page_tables_bytes: without_value(pid.clone()),
+        page_tables_largest_bytes: without_value(pid.clone()),
+    }
+}
+
+fn in_root_task_group(host: &Host, pid: &Known<u32>) -> Known<bool> {
+    let Some(pid) = pid.get() else { return without_value(pid.clone()) };
+    let source = format!("/proc/{pid}/cgroup");
+    match cgroup::in_root_task_group(host, *pid) {
+        Some(is_in) => Known::found(is_in, source),
+        None => Known::unknown(source, "the control group of the scheduler is not told"),
+    }
+}
+
+fn cpu_limit(host: &Host, pid: &Known<u32>) -> Known<Option<f64>> {
+    let Some(pid) = pid.get() else { return without_value(pid.clone()) };
+    let source = format!("/proc/{pid}/cgroup");
+    match host.read_text(&source) {
+        Ok(text) => cgroup::cpu_limit(host, &text).map(|limit| limit.map(|limit| limit.cpus)),
+        Err(e) => Known::unknown(source, e.to_string()),
+    }
 }
