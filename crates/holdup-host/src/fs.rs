@@ -100,7 +100,7 @@ impl RealFs {
         if error.kind() != io::ErrorKind::NotFound || self.is_live() {
             return error;
         }
-        let listed = fs::read_to_string(self.root.join("unreadable")).unwrap_or_default();
+        let listed = fs::read_to_string(self.root.join(CAPTURED_UNREADABLE)).unwrap_or_default();
         let reason = listed.lines().filter_map(|line| line.split_once('\t')).find(|(name, _)| Path::new(name) == path);
         match reason.map(|(_, reason)| reason.to_ascii_lowercase()).as_deref() {
             None => error,
@@ -127,6 +127,9 @@ impl RealFs {
 
 /// Where a captured tree keeps the kernel's log.
 pub(crate) const CAPTURED_LOG: &str = "/kernel-log";
+
+/// Where it lists the files that were there and could not be read.
+pub(crate) const CAPTURED_UNREADABLE: &str = "unreadable";
 
 /// What this process holds open, by whole path. It belongs to the process and not to a [`RealFs`], of which there may be
 /// several: the kernel forgets it with the process.

@@ -3,6 +3,7 @@
 //! Everything goes through a [`Host`], which has a root: `/` for the real one,
 //! a captured tree for `--root DIR` and tests. Errors carry the path.
 
+mod capture;
 pub mod cgroup;
 pub mod environment;
 mod error;
@@ -51,6 +52,17 @@ impl Host {
     /// A captured tree: `/proc/version` is read from `root/proc/version`.
     pub fn at(root: impl AsRef<Path>) -> Self {
         Host { fs: Arc::new(RealFs::new(root.as_ref())) }
+    }
+
+    /// The running system, of which every file that is read is copied below `into`, a folder that is made: a tree for
+    /// [`Host::at`]. Nothing can be written through it.
+    ///
+    /// # Errors
+    /// When the folder exists or cannot be made.
+    pub fn capturing(into: &Path) -> Result<Self, HostError> {
+        let fs =
+            capture::CapturingFs::new(into).map_err(|e| HostError::new("make", &into.display().to_string(), &e))?;
+        Ok(Host { fs: Arc::new(fs) })
     }
 
     /// A host over any file system, for tests that make it fail.

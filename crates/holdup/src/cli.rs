@@ -52,6 +52,14 @@ fn check() -> Command {
                 .help("Look at a captured tree instead of this host"),
         )
         .arg(
+            Arg::new("capture")
+                .long("capture")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .conflicts_with("root")
+                .help("Also copy every file that is read below this new folder, for --root elsewhere"),
+        )
+        .arg(
             Arg::new("probe")
                 .long("probe")
                 .action(ArgAction::SetTrue)

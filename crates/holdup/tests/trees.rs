@@ -90,3 +90,28 @@ fn defaults_are_those_of_real_kernels() {
     }
     assert!(seen > 100, "only {seen} settings were read");
 }
+
+/// A capture of this very host comes to the same findings as the host itself.
+#[test]
+fn a_captured_host_is_judged_as_the_host_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = folder.path().join("tree");
+    let live = Command::new(env!("CARGO_BIN_EXE_holdup")).args(["check", "--json", "--capture"]).arg(&tree).output();
+    let live: Value = serde_json::from_slice(&live.unwrap().stdout).unwrap();
+    let (_, captured) = check(&tree);
+    let exposures = |document: &Value| -> Vec<(Value, Value)> {
+        let all = document["findings"].as_array().unwrap().iter();
+        all.map(|f| (f["case"].clone(), f["exposure"].clone())).collect()
+    };
+    assert_eq!(exposures(&live), exposures(&captured), "{live:#} {captured:#}");
+    for key in ["kernel", "settings", "slice_extension"] {
+        let (was, is) = (&live["survey"][key], &captured["survey"][key]);
+        let values = |v: &Value| v.to_string().replace("uname(2)", "/proc/sys/kernel/arch");
+        assert_eq!(values(was), values(is), "{key}");
+    }
+    assert_eq!(live["survey"]["preempt"], captured["survey"]["preempt"]);
+    // A second capture does not go over the first.
+    let again = Command::new(env!("CARGO_BIN_EXE_holdup")).args(["check", "--capture"]).arg(&tree).output().unwrap();
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("hint: name a new folder"), "{again:?}");
+}

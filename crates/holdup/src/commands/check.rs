@@ -23,7 +23,12 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
                 .into());
         }
         Some(root) => Host::at(root),
-        None => Host::real(),
+        None => match matches.get_one::<PathBuf>("capture") {
+            Some(folder) => Host::capturing(folder).map_err(|e| {
+                Problem::usage(e.to_string(), "a capture goes into a folder of its own").hint("name a new folder")
+            })?,
+            None => Host::real(),
+        },
     };
     let (asked, control) = server(matches.get_one::<String>("pg"), &host, root.is_some())?;
     let mut survey = holdup_host::survey::survey(&host, asked.as_ref(), control.as_deref());
@@ -41,6 +46,10 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         holdup_report::check_terminal(&checked, &options)
     };
     output::data(&text)?;
+    if let Some(folder) = matches.get_one::<PathBuf>("capture") {
+        let folder = folder.display();
+        output::say(&format!("captured into {folder}: look for secrets (postgresql.conf) before you pass it on"));
+    }
     Ok(match overall {
         Exposure::NotExposed => 0,
         Exposure::Exposed => 1,
