@@ -118,6 +118,7 @@ fn server(server: &Server) -> Group {
         HugePagesAsked::Off => "off".to_owned(),
     };
     let lines = vec![
+        line("major version", &server.major_version, u32::to_string),
         line("version", &server.version, String::clone),
         line("data directory", &server.data_directory, String::clone),
         line("shared_buffers", &server.shared_buffers_bytes, |b| size(*b)),
