@@ -25,19 +25,22 @@ fn every_line_of_the_readme_is_accepted() {
     }
     std::fs::create_dir(place.path("plans")).expect("a folder");
     place.write("plans/demo.toml", include_str!("../../../plans/demo.toml"));
+    std::fs::create_dir(place.path("profiles")).expect("a folder");
+    place.write("profiles/database.toml", include_str!("../../../profiles/database.toml"));
     let lines: Vec<&str> =
         README.lines().filter_map(|l| l.strip_prefix("    ")).filter(|l| l.starts_with("holdup ")).collect();
     assert!(lines.len() >= 8, "the README shows how to use it: {lines:?}");
     for line in lines {
         let mut args = words(line);
-        if args[0] == "run" && !args.contains(&"--dry-run") {
+        if ["run", "apply"].contains(&args[0]) && !args.contains(&"--dry-run") {
             args.insert(1, "--dry-run");
         }
         let output = place.output(&args);
         let (out, err) = texts(&output);
-        // 3: this host cannot run it (no PostgreSQL, not root), which is an answer; 1: compare found a difference.
+        // 3: this host cannot run it (no PostgreSQL, not root), which is an answer; 1: compare found a difference, check a case.
         let code = output.status.code();
-        let accepted = code == Some(0) || code == Some(3) || (args[0] == "compare" && code == Some(1));
+        let accepted =
+            code == Some(0) || code == Some(3) || (["check", "compare"].contains(&args[0]) && code == Some(1));
         assert!(accepted, "{line}\n{code:?}\n{out}\n{err}");
     }
 }
