@@ -1,7 +1,8 @@
 //! From conditions to a verdict.
 
 use crate::cases::{self, Case};
-use holdup_model::survey::{Advice, CaseFinding, Exposure, Known, Model, Survey};
+use crate::words::number;
+use holdup_model::survey::{Advice, CaseFinding, Exposure, Known, Model, Server, Survey};
 
 /// One thing that must hold for a case to hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,11 +114,25 @@ pub fn overall(findings: &[CaseFinding]) -> Exposure {
 /// When no source names one; what the probe leaves over is told.
 pub(crate) fn model(survey: &Survey) -> Result<(Model, String), Condition> {
     let known = &survey.preempt.model;
-    if let Some(model) = known.get() {
-        return Ok((*model, format!("{} ({})", model.word(), known.source)));
-    }
     let probed = survey.probe.as_ref().and_then(|p| p.models.get());
+    if let Some(model) = known.get() {
+        return match probed.filter(|measured| !measured.contains(model)) {
+            None => Ok((*model, format!("{} ({})", model.word(), known.source))),
+            Some(measured) => {
+                let words: Vec<&str> = measured.iter().map(|m| m.word()).collect();
+                let (says, fits) = (model.word(), words.join(" or "));
+                let found = format!(
+                    "The preemption model is not certain: {} says {says}, but what was measured fits \
+                                     {fits}.",
+                    known.source
+                );
+                Err(Condition::new(None, found, "probe again on a quieter host"))
+            }
+        };
+    }
     match probed.map(Vec::as_slice) {
+        // The two differ in what the kernel itself does under its locks, and not in any case here.
+        Some([Model::Full, Model::Rt]) => Ok((Model::Full, "full or rt (measured)".to_owned())),
         Some([model]) => Ok((*model, format!("{} (measured)", model.word()))),
         Some(several) if !several.is_empty() && several.iter().all(|m| !m.preempts_kernel_code()) => {
             Ok((several[0], "none or voluntary (measured)".to_owned()))
@@ -129,10 +144,35 @@ pub(crate) fn model(survey: &Survey) -> Result<(Model, String), Condition> {
     }
 }
 
-/// CPUs that the server may use: those online, or fewer by the limit of its group.
-pub(crate) fn cpus(survey: &Survey, limit: &Known<Option<f64>>) -> Option<f64> {
-    let online = f64::from(*survey.machine.cpus_online.get()?);
-    Some(limit.get().copied().flatten().map_or(online, |limit| limit.min(online)))
+/// Whether so many clients are more than the CPUs that the server may use: those online, or fewer by the limit of its
+/// group. `who` begins the sentence (`It has 12 clients`); the two changes are those of more and of no more.
+pub(crate) fn more_than_cpus(
+    survey: &Survey,
+    server: &Server,
+    clients: u32,
+    who: &str,
+    changes: (&str, &str),
+) -> Condition {
+    let online = &survey.machine.cpus_online;
+    let limit = &server.cpu_limit;
+    let known = [online.get().map(|cpus| f64::from(*cpus)), limit.get().copied().flatten()];
+    let Some(least) = known.into_iter().flatten().reduce(f64::min) else {
+        return Condition::unknown("The number of CPUs", online);
+    };
+    if f64::from(clients) > least {
+        // The smaller of the two counts, so one of them is enough to settle this.
+        let found = format!("{who}, more than the {} CPUs that it may use.", number(least));
+        return Condition::new(Some(true), found, changes.0);
+    }
+    let open = match (online.get(), limit.get()) {
+        (None, _) => Condition::unknown("how many CPUs are online", online),
+        (_, None) => Condition::unknown("whether a limit leaves it fewer", limit),
+        _ => {
+            let found = format!("{who}, no more than the {} CPUs that it may use.", number(least));
+            return Condition::new(Some(false), found, changes.1);
+        }
+    };
+    Condition::new(None, format!("{who}, no more than {} CPUs; {}", number(least), open.found), open.change)
 }
 
 #[cfg(test)]

@@ -164,7 +164,7 @@ const CHANGES: &[Change] = &[
             with(
                 |s| {
                     s.huge_pages_in_effect = unknown();
-                    s.huge_pages_asked = known(HugePagesAsked::On);
+                    s.huge_pages_asked = Known::found(HugePagesAsked::On, "pg_settings (huge_pages)");
                 },
                 h,
             );
@@ -172,6 +172,22 @@ const CHANGES: &[Change] = &[
         NotExposed,
         "huge_pages = on",
     ),
+    // A file does not tell what the server was started with.
+    (
+        "lazy-cold-pool",
+        |h| {
+            with(
+                |s| {
+                    s.huge_pages_in_effect = unknown();
+                    s.huge_pages_asked = known(HugePagesAsked::On);
+                },
+                h,
+            );
+        },
+        Undecided,
+        "whether the server was started with it is not known",
+    ),
+    ("kworker-hog", |h| h.kernel.has_backports = true, Undecided, "On s390x"),
     (
         "lazy-cold-pool",
         |h| with(|s| s.pool = known(Pool { unused_buffers: 0, buffers: 1000 }), h),
@@ -180,6 +196,43 @@ const CHANGES: &[Change] = &[
     ),
     ("lazy-cold-pool", |h| with(|s| s.pool = unknown(), h), Undecided, "still fills is not known"),
     ("lazy-cold-pool", |h| with(|s| s.clients = known(96), h), NotExposed, "no more than the 96 CPUs"),
+    // A limit that cannot be read may leave the server fewer CPUs than are online, and never more.
+    (
+        "lazy-cold-pool",
+        |h| {
+            with(
+                |s| {
+                    s.clients = known(12);
+                    s.cpu_limit = unknown();
+                },
+                h,
+            );
+        },
+        Undecided,
+        "It has 12 clients, no more than 96 CPUs; whether a limit leaves it fewer is not known",
+    ),
+    ("lazy-cold-pool", |h| with(|s| s.cpu_limit = unknown(), h), Exposed, ""),
+    (
+        "lazy-cold-pool",
+        |h| {
+            h.machine.cpus_online = unknown();
+            with(|s| s.cpu_limit = known(Some(4.0)), h);
+        },
+        Exposed,
+        "",
+    ),
+    ("lazy-cold-pool", |h| h.machine.cpus_online = unknown(), Undecided, "number of CPUs is not known"),
+    ("lazy-cold-pool", |h| h.probe = measured(&[Model::None, Model::Voluntary]), Undecided, "is not certain"),
+    ("lazy-cold-pool", |h| h.probe = measured(&[Model::Lazy]), Exposed, ""),
+    (
+        "kworker-hog",
+        |h| {
+            h.preempt.model = unknown();
+            h.probe = measured(&[Model::Full, Model::Rt]);
+        },
+        NotExposed,
+        "full or rt (measured)",
+    ),
     ("lazy-cold-pool", |h| with(|s| s.clients = unknown(), h), Undecided, "number of its clients"),
     ("spin-oversubscription", |h| with(|s| s.active_clients = known(20), h), NotExposed, "no more than"),
     (
@@ -240,6 +293,10 @@ const CHANGES: &[Change] = &[
     ("advice-without-effect", |h| h.preempt.refused = None, NotExposed, "is taken"),
     ("advice-without-effect", |h| h.preempt.asked = None, NotExposed, "No preempt="),
 ];
+
+fn measured(models: &[Model]) -> Option<Probed> {
+    Some(Probed { models: known(models.to_vec()), measured: Vec::new(), duration_ns: 1 })
+}
 
 fn with(change: fn(&mut Server), survey: &mut Survey) {
     survey.servers.value.as_mut().unwrap().iter_mut().for_each(change);

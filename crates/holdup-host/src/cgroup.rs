@@ -99,10 +99,18 @@ pub struct CpuLimit {
 pub fn cpu_limit(host: &Host, memberships: &str) -> Known<Option<CpuLimit>> {
     let mut tightest: Option<(CpuLimit, String)> = None;
     let mut seen = 0;
-    for (folder, is_v2) in memberships.split([' ', '\n']).filter_map(cpu_folder) {
+    let folders = || memberships.split([' ', '\n']).filter_map(cpu_folder);
+    let is_v2_alone = folders().all(|(_, is_v2)| is_v2);
+    for (folder, is_v2) in folders() {
+        // Where the group itself can be seen, files that are missing mean that its controller is off: there is no limit.
+        seen += usize::from(is_v2_alone && host.exists(&format!("{folder}/cgroup.procs").replace("//", "/")));
         for level in upwards(&folder) {
             let path = format!("{level}/{}", if is_v2 { "cpu.max" } else { "cpu.cfs_quota_us" });
-            let Ok(text) = host.read_value(&path) else { continue };
+            let text = match host.read_value(&path) {
+                Ok(text) => text,
+                Err(e) if e.kind == std::io::ErrorKind::NotFound => continue,
+                Err(e) => return Known::unknown(path, e.message),
+            };
             let period = if is_v2 { None } else { host.read_value(&format!("{level}/cpu.cfs_period_us")).ok() };
             let Some(limit) = limit_of(&text, period.as_deref()) else {
                 return Known::unknown(path, format!("`{text}` is no quota"));
@@ -138,6 +146,19 @@ fn limit_of(text: &str, period: Option<&str>) -> Option<Option<CpuLimit>> {
 mod tests {
     use super::*;
     use crate::fake::MemoryFs;
+
+    #[test]
+    fn a_group_without_the_controller_has_no_limit_and_one_that_cannot_be_seen_may_have() {
+        let root = ("/sys/fs/cgroup/cgroup.procs", "7\n");
+        let own = ("/sys/fs/cgroup/a/cgroup.procs", "7\n");
+        let limit = |files: &[(&str, &str)], line: &str| cpu_limit(&MemoryFs::of(files).host(), line).value();
+        assert_eq!(limit(&[root], "0::/\n"), Some(None));
+        assert_eq!(limit(&[root, own], "0::/a\n"), Some(None));
+        assert_eq!(limit(&[root], "0::/a\n"), None);
+        let fs = MemoryFs::of(&[own, ("/sys/fs/cgroup/a/cpu.max", "max 100000\n")]);
+        fs.refuse("read", "/sys/fs/cgroup/a/cpu.max", libc::EACCES);
+        assert_eq!(cpu_limit(&fs.host(), "0::/a\n").value(), None);
+    }
 
     #[test]
     fn version_1_goes_before_version_2() {

@@ -63,7 +63,8 @@ impl Case for AdviceWithoutEffect {
             survey.preempt.choices.get().into_iter().flatten().map(|model: &Model| model.word()).collect();
         vec![Advice {
             action: match choices.as_slice() {
-                [] | [_] => "take preempt= off the command line; this kernel has one model".to_owned(),
+                [] => "take preempt= off the command line".to_owned(),
+                [_] => "take preempt= off the command line; this kernel has one model".to_owned(),
                 several => format!("take preempt= off the command line, or ask for one of {}", several.join(", ")),
             },
             evidence: "read in kernel/sched/core.c:sched_dynamic_mode".to_owned(),
@@ -96,12 +97,18 @@ pub fn impossible(survey: &Survey) -> Vec<String> {
         let why = extension.reasons.iter().find_map(|r| r.strip_prefix("shut: ")).unwrap_or_default();
         all.push(format!("The time slice extension of rseq: {why}."));
     }
+    let version = survey.kernel.version.value();
     let is_debugfs = survey.kernel.version.value().is_some_and(|v| v >= KernelVersion::new(5, 13));
     if is_debugfs && !survey.kernel.has_backports {
         all.push(
-            "sysctl kernel.sched_migration_cost_ns and kernel.sched_min_granularity_ns: from 5.13 on they are files in \
-             debugfs (sched/)."
-                .to_owned(),
+            if version.is_some_and(|v| v >= KernelVersion::new(6, 6)) {
+                "sysctl kernel.sched_migration_cost_ns and kernel.sched_min_granularity_ns: from 5.13 on the first is a \
+                 file in debugfs (sched/), and the second is gone since 6.6."
+            } else {
+                "sysctl kernel.sched_migration_cost_ns and kernel.sched_min_granularity_ns: from 5.13 on they are files \
+                 in debugfs (sched/)."
+            }
+            .to_owned(),
         );
     }
     all

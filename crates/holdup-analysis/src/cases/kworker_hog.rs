@@ -90,11 +90,13 @@ fn way_through_workers(survey: &Survey) -> Condition {
     const MEASURE: &str = "measure the run-queue latency of kworker threads under load";
     let kernel = &survey.kernel;
     match (kernel.architecture.get().map(String::as_str), kernel.version.value()) {
-        (Some("s390x"), Some(version)) if version < KernelVersion::new(7, 2) => Condition::new(
-            Some(true),
-            format!("Kernel {version} of s390 sends guests' interrupts through per-CPU workers."),
-            "kernel 7.2 or later",
-        ),
+        (Some("s390x"), Some(version)) if !kernel.has_backports && version < KernelVersion::new(7, 2) => {
+            Condition::new(
+                Some(true),
+                format!("Kernel {version} of s390 sends guests' interrupts through per-CPU workers."),
+                "kernel 7.2 or later",
+            )
+        }
         (Some(architecture), _) => Condition::new(
             None,
             format!(

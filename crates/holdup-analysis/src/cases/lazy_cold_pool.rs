@@ -126,6 +126,13 @@ fn small_pages(survey: &Survey, server: &Server) -> Condition {
             ),
             CHANGE,
         ),
+        // A file may have been changed since the server was started; the server itself tells what it was started with.
+        (None, Some(HugePagesAsked::On)) if !server.huge_pages_asked.source.starts_with("pg_settings") => {
+            Condition::unknown(
+                "huge_pages = on is set; whether the server was started with it",
+                &server.huge_pages_in_effect,
+            )
+        }
         (None, Some(HugePagesAsked::On)) => Condition::new(
             Some(false),
             format!(
@@ -163,20 +170,16 @@ fn cold(server: &Server) -> Condition {
 }
 
 fn clients(survey: &Survey, server: &Server) -> Condition {
-    let (Some(clients), Some(cpus)) = (server.clients.get(), weigh::cpus(survey, &server.cpu_limit)) else {
-        return if server.clients.get().is_none() {
-            Condition::unknown("The number of its clients", &server.clients)
-        } else {
-            Condition::unknown("The number of CPUs", &survey.machine.cpus_online)
-        };
-    };
-    let more = f64::from(*clients) > cpus;
-    let relation = if more { "more" } else { "no more" };
-    Condition::new(
-        Some(more),
-        format!("It has {clients} clients, {relation} than the {} CPUs that it may use.", number(cpus)),
-        if more { "fewer clients than CPUs, by a connection pool" } else { "more clients than CPUs" },
-    )
+    match server.clients.get() {
+        None => Condition::unknown("The number of its clients", &server.clients),
+        Some(clients) => weigh::more_than_cpus(
+            survey,
+            server,
+            *clients,
+            &format!("It has {clients} clients"),
+            ("fewer clients than CPUs, by a connection pool", "more clients than CPUs"),
+        ),
+    }
 }
 
 fn huge_pages(survey: &Survey, server: &Server) -> Advice {
@@ -198,7 +201,10 @@ fn huge_pages(survey: &Survey, server: &Server) -> Advice {
                    each backend has some 500 times fewer first touches under the lock; nobody has published the two \
                    causes apart"
             .to_owned(),
-        undo: "set huge_pages back, restart, `sysctl vm.nr_hugepages=0`".to_owned(),
+        undo: format!(
+            "set huge_pages back, restart, `sysctl vm.nr_hugepages={}`",
+            survey.memory.huge_pages_total.get().map_or_else(|| "N, the former number".to_owned(), u64::to_string)
+        ),
     }
 }
 

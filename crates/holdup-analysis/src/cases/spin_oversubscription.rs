@@ -2,7 +2,7 @@
 
 use super::Case;
 use crate::weigh::{self, Condition};
-use crate::words::{number, percent};
+use crate::words::percent;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, Server, Survey};
 
@@ -55,19 +55,16 @@ impl Case for SpinOversubscription {
 }
 
 fn oversubscribed(survey: &Survey, server: &Server) -> Condition {
-    let Some(active) = server.active_clients.get() else {
-        return Condition::unknown("The number of its running clients", &server.active_clients);
-    };
-    let Some(cpus) = weigh::cpus(survey, &server.cpu_limit) else {
-        return Condition::unknown("The number of CPUs", &survey.machine.cpus_online);
-    };
-    let more = f64::from(*active) > cpus;
-    let relation = if more { "more" } else { "no more" };
-    Condition::new(
-        Some(more),
-        format!("{active} of its clients run now, {relation} than the {} CPUs that it may use.", number(cpus)),
-        if more { "fewer running clients than CPUs" } else { "more running clients than CPUs: look again under load" },
-    )
+    match server.active_clients.get() {
+        None => Condition::unknown("The number of its running clients", &server.active_clients),
+        Some(active) => weigh::more_than_cpus(
+            survey,
+            server,
+            *active,
+            &format!("{active} of its clients run now"),
+            ("fewer running clients than CPUs", "more running clients than CPUs: look again under load"),
+        ),
+    }
 }
 
 fn waits(server: &Server) -> Condition {

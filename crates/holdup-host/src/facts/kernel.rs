@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn what_did_not_tell_the_model_says_why() {
-        let fs = MemoryFs::of(&[("/sys/kernel/debug/sched/preempt", "x")]);
+        let fs = MemoryFs::of(&[("/sys/kernel/debug/sched/preempt", "x"), ("/proc/cmdline", "quiet\n")]);
         fs.refuse("read", "/sys/kernel/debug/sched/preempt", libc::EPERM);
         let absent = preempt(survey::preemption(&fs.host())).absent.expect("nothing tells");
         for part in

@@ -8,6 +8,8 @@ use holdup_model::survey::{Kernel, KernelVersion, Known};
 pub(crate) struct Ground {
     pub(crate) release: Known<String>,
     pub(crate) version: Known<KernelVersion>,
+    /// Whether its vendor puts newer parts into older versions, so that a version alone settles nothing.
+    pub(crate) has_backports: bool,
     pub(crate) architecture: Known<String>,
     pub(crate) command_line: Known<String>,
     pub(crate) config: Result<KernelConfig, String>,
@@ -24,8 +26,9 @@ impl Ground {
         });
         let architecture = architecture(host, &release, config.as_ref().ok());
         Ground {
-            command_line: super::one_line(host, "/proc/cmdline"),
+            command_line: command_line(host),
             lockdown: lockdown(host),
+            has_backports: release.get().is_some_and(|r| has_backports(r)),
             release,
             version,
             architecture,
@@ -49,12 +52,21 @@ pub(crate) fn kernel(host: &Host, ground: &Ground) -> Kernel {
     Kernel {
         release: ground.release.clone(),
         version: ground.version.clone(),
-        has_backports: ground.release.get().is_some_and(|r| has_backports(r)),
+        has_backports: ground.has_backports,
         architecture: ground.architecture.clone(),
         command_line: ground.command_line.clone(),
         lockdown: ground.lockdown.clone(),
         hz: hz(ground),
         distribution: distribution(host),
+    }
+}
+
+/// A kernel that was started without a word shows a line without a word; a file without a line is a masked one.
+fn command_line(host: &Host) -> Known<String> {
+    const PATH: &str = "/proc/cmdline";
+    match host.read_head_bytes(PATH, 2) {
+        Ok(bytes) if bytes == b"\n" => Known::found(String::new(), PATH),
+        _ => super::one_line(host, PATH),
     }
 }
 
@@ -149,11 +161,16 @@ fn distribution(host: &Host) -> Known<String> {
     }
 }
 
-/// The last `key=value` of a kernel command line; what follows ` -- ` is for init.
-pub(crate) fn asked_for<'a>(command_line: &'a str, key: &str) -> Option<&'a str> {
+/// Every value of `key=value` on a kernel command line, in its order; what follows ` -- ` is for init.
+pub(crate) fn all_asked_for<'a>(command_line: &'a str, key: &str) -> Vec<&'a str> {
     let own = command_line.split(" -- ").next().unwrap_or_default();
     let value = |word: &'a str| word.trim_matches('"').strip_prefix(key)?.strip_prefix('=');
-    own.split_ascii_whitespace().rev().find_map(value).map(|v| v.trim_matches('"'))
+    own.split_ascii_whitespace().filter_map(value).map(|v| v.trim_matches('"')).collect()
+}
+
+/// The last of them.
+pub(crate) fn asked_for<'a>(command_line: &'a str, key: &str) -> Option<&'a str> {
+    all_asked_for(command_line, key).pop()
 }
 
 #[cfg(test)]

@@ -9,14 +9,15 @@ const CPU: &str = "/sys/devices/system/cpu";
 /// `pid`: the process whose control group counts; holdup's own without one.
 pub(crate) fn machine(host: &Host, pid: Option<u32>) -> MachineSurvey {
     let group = pid.map_or_else(|| "/proc/self/cgroup".to_owned(), |pid| format!("/proc/{pid}/cgroup"));
+    let cpu_limit = cpu_limit(host, &group);
     MachineSurvey {
         cpus_online: count(host, &format!("{CPU}/online")),
         numa_nodes: count(host, "/sys/devices/system/node/online"),
         steal_share: steal(host),
         hypervisor: hypervisor(host),
         governor: facts::governor(host),
-        cpu_limit: cpu_limit(host, &group),
-        throttled_periods: throttled(host, &group),
+        throttled_periods: throttled(host, &group, &cpu_limit),
+        cpu_limit,
         virtual_switch: virtual_switch(host),
         cpu_pressure_share: pressure(host, "cpu"),
     }
@@ -111,14 +112,22 @@ fn cpu_limit(host: &Host, group: &str) -> Known<Option<f64>> {
     }
 }
 
-fn throttled(host: &Host, group: &str) -> Known<u64> {
+/// The group whose limit is in force is the one that is throttled: `limit` names its file.
+fn throttled(host: &Host, group: &str, limit: &Known<Option<f64>>) -> Known<u64> {
     let text = match host.read_text(group) {
         Ok(text) => text,
         Err(e) => return Known::unknown(group, e.message),
     };
-    let folders: Vec<String> = text.lines().filter_map(cgroup::cpu_folder).map(|(folder, _)| folder).collect();
+    let limited = limit.get().copied().flatten().and_then(|_| limit.source.rsplit_once('/')).map(|(folder, _)| folder);
+    let folders: Vec<String> = match limited {
+        Some(folder) => vec![folder.to_owned()],
+        None => {
+            let own = text.lines().filter_map(cgroup::cpu_folder);
+            own.flat_map(|(folder, _)| cgroup::upwards(&folder)).collect()
+        }
+    };
     let mut tried = group.to_owned();
-    for folder in folders.iter().flat_map(|folder| cgroup::upwards(folder)) {
+    for folder in folders {
         let path = format!("{folder}/cpu.stat");
         if let Ok(stat) = host.read_text(&path)
             && let Some(periods) = stat.lines().find_map(|l| l.strip_prefix("nr_throttled ")?.trim().parse().ok())
@@ -130,21 +139,40 @@ fn throttled(host: &Host, group: &str) -> Known<u64> {
     Known::unknown(tried, "no `nr_throttled` in it: no limit was ever set here, or the file cannot be read")
 }
 
-/// Modules that move packets or run guests inside the kernel; each is told with its users where it has any.
+/// Modules that move packets or run guests inside the kernel now. A guest holds the module of its processor
+/// (`virt/kvm/kvm_main.c:kvm_create_vm`), which in turn holds `kvm` whether there are guests or not.
 fn virtual_switch(host: &Host) -> Known<Vec<String>> {
     const FOLDER: &str = "/sys/module";
+    // Where this is missing, KVM has found no processor that can run guests.
+    const GUESTS: &str = "/sys/class/misc/kvm";
     let names = match host.list(FOLDER) {
         Ok(names) => names,
         Err(e) => return Known::unknown(FOLDER, e.message),
     };
-    let of_interest = ["openvswitch", "vhost_net", "kvm"];
-    let seen = of_interest.iter().filter(|module| names.iter().any(|name| name == *module)).filter(|module| {
-        // A module without users moves nothing. What is built in has no count and is passed by.
-        let users = host.read_value(&format!("{FOLDER}/{module}/refcnt")).ok().and_then(|n| n.parse::<u64>().ok());
-        let is_base_of_another = **module == "kvm";
-        users.is_some_and(|n| n > u64::from(is_base_of_another))
-    });
-    Known::found(seen.map(|m| (*m).to_owned()).collect(), FOLDER)
+    let of_interest = ["openvswitch", "vhost_net", "kvm", "kvm_intel", "kvm_amd"];
+    let (mut seen, mut not_counted) = (Vec::new(), None);
+    for module in of_interest.into_iter().filter(|module| names.iter().any(|name| name == module)) {
+        let path = format!("{FOLDER}/{module}/refcnt");
+        // The modules that need this one count among its users and move nothing by themselves.
+        let holders = host.list(&format!("{FOLDER}/{module}/holders")).map_or(0, |all| all.len() as u64);
+        match host.read_value(&path).map(|text| text.parse::<u64>()) {
+            Ok(Ok(users)) if users > holders => seen.push(module.to_owned()),
+            Ok(Ok(_)) => {}
+            // What is built in has no count.
+            Err(e) if e.kind == std::io::ErrorKind::NotFound => {
+                if !module.starts_with("kvm") || host.exists(GUESTS) {
+                    not_counted =
+                        Some(Known::unknown(path, format!("{module} is built in, so nobody counts its users")));
+                }
+            }
+            Err(e) => not_counted = Some(Known::unknown(path, e.message)),
+            Ok(Err(_)) => not_counted = Some(Known::unknown(path, "it holds no number")),
+        }
+    }
+    match not_counted {
+        Some(unknown) if seen.is_empty() => unknown.but("look for guests and virtual switches by hand"),
+        _ => Known::found(seen, FOLDER),
+    }
 }
 
 /// `some avg300` of a file of /proc/pressure.
@@ -159,5 +187,53 @@ fn pressure(host: &Host, what: &str) -> Known<f64> {
     match word.and_then(|w| w.parse::<f64>().ok()).filter(|percent| (0.0..=100.0).contains(percent)) {
         Some(percent) => Known::found(percent / 100.0, path),
         None => Known::unknown(path, "no `some … avg300=` in it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::MemoryFs;
+
+    #[test]
+    fn guests_hold_the_module_of_the_processor() {
+        let check = |files: &[(&str, &str)], expect: Option<&[&str]>| {
+            let found = virtual_switch(&MemoryFs::of(files).host());
+            let words = found.get().map(|all| all.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(words.as_deref(), expect, "{files:?}: {found:?}");
+        };
+        let loaded = ("/sys/module/kvm/refcnt", "1\n");
+        let held = ("/sys/module/kvm/holders/kvm_intel/refcnt", "");
+        let amd = ("/sys/module/kvm/holders/kvm_amd/refcnt", "");
+        check(&[loaded, held, ("/sys/module/kvm_intel/refcnt", "0\n")], Some(&[]));
+        check(&[loaded, held, ("/sys/module/kvm_intel/refcnt", "2\n")], Some(&["kvm_intel"]));
+        check(&[loaded, amd, ("/sys/module/kvm_amd/refcnt", "1\n")], Some(&["kvm_amd"]));
+        // On s390 there is one module, and one guest is one user.
+        check(&[loaded], Some(&["kvm"]));
+        check(&[("/sys/module/vhost_net/refcnt", "0\n")], Some(&[]));
+        check(&[("/sys/module/openvswitch/refcnt", "4\n")], Some(&["openvswitch"]));
+        // Built in, as on arm64: without the device there are no guests, with it nobody counts them.
+        check(&[("/sys/module/kvm/parameters/halt_poll_ns", "1")], Some(&[]));
+        check(&[("/sys/module/kvm/parameters/halt_poll_ns", "1"), ("/sys/class/misc/kvm/dev", "10:232")], None);
+        check(&[("/sys/module/openvswitch/version", "1")], None);
+        check(&[("/sys/module/vhost_net/refcnt", "many\n")], None);
+        check(&[], None);
+    }
+
+    #[test]
+    fn the_group_with_the_limit_is_the_one_that_is_throttled() {
+        let fs = MemoryFs::of(&[
+            ("/proc/7/cgroup", "0::/above/own\n"),
+            ("/sys/fs/cgroup/above/cpu.max", "100000 100000\n"),
+            ("/sys/fs/cgroup/above/cpu.stat", "nr_throttled 12\n"),
+            ("/sys/fs/cgroup/above/own/cpu.max", "max 100000\n"),
+            ("/sys/fs/cgroup/above/own/cpu.stat", "nr_throttled 0\n"),
+        ]);
+        let found = machine(&fs.host(), Some(7));
+        assert_eq!(
+            (found.cpu_limit.value(), found.throttled_periods.value()),
+            (Some(Some(1.0)), Some(12)),
+            "{found:?}"
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! __sched_dynamic_update, preempt_model_str` (v5.12 to v7.3), `kernel/Kconfig.preempt`, `init/Makefile` (the flag in
 //! the version string).
 
-use super::kernel::{Ground, asked_for};
+use super::kernel::{Ground, all_asked_for};
 use crate::Host;
 use holdup_model::survey::{KernelVersion, Known, Model, Preemption, Witness};
 
@@ -23,17 +23,21 @@ const SINCE_7_0: &[Model] = &[Model::Full, Model::Lazy];
 
 /// The model in force, with all that was asked.
 pub(crate) fn preemption(host: &Host, ground: &Ground) -> Preemption {
-    let asked = ground.command_line.get().and_then(|line| asked_for(line, "preempt")).map(str::to_owned);
+    let words = ground.command_line.get().map_or_else(Vec::new, |line| all_asked_for(line, "preempt"));
     let path = if host.exists(DEBUGFS_5_12) { DEBUGFS_5_12 } else { DEBUGFS };
     let debugfs = super::one_line(host, path);
     let choices = choices(ground, &debugfs);
+    let refusal = |word: &str| why_refused(word, &choices, ground, &debugfs);
+    // The kernel sets the model at each word that it takes and passes the others by, so the last one taken holds.
+    let taken = words.iter().copied().rfind(|word| refusal(word).is_none());
+    let refused = words.last().and_then(|word| refusal(word));
     let mut witnesses = vec![in_debugfs(&debugfs), in_log(host)];
     if let Some(realtime) = realtime(host) {
         witnesses.insert(0, realtime);
     }
-    let refused = asked.as_deref().and_then(|word| why_refused(word, &choices, ground));
-    witnesses.push(as_booted(asked.as_deref(), refused.as_deref(), &choices));
-    witnesses.push(as_built(ground, &choices));
+    let asked = words.last().map(|word| super::shown(word));
+    witnesses.push(as_booted(ground, asked.as_deref(), taken, refused.as_deref(), &choices));
+    witnesses.push(as_built(ground, taken, &choices));
     witnesses.push(in_version(host, ground));
     let model = decide(&witnesses, ground);
     let disagreement = model.get().and_then(|model| disagreement(*model, best(&witnesses)?, &witnesses));
@@ -57,10 +61,15 @@ fn decide(witnesses: &[Witness], ground: &Ground) -> Known<Model> {
 }
 
 /// A real-time kernel can be switched between full and lazy as well, so whoever says that it is one comes first.
+/// Nobody counts behind one who names a model that is not known here: it is another than the default.
 fn best(witnesses: &[Witness]) -> Option<&Witness> {
     let realtime = witnesses.iter().find(|w| w.says == [Model::Rt]);
-    realtime.or_else(|| witnesses.iter().find(|w| w.says.len() == 1))
+    let names_another = |w: &Witness| w.note.starts_with(NO_KNOWN_MODEL);
+    realtime.or_else(|| witnesses.iter().find(|w| w.says.len() == 1 || names_another(w)).filter(|w| !names_another(w)))
 }
+
+/// How the note of a witness begins who names a model that is not known here.
+const NO_KNOWN_MODEL: &str = "a model that is not known to this holdup: ";
 
 /// The sources that exclude what the best one names.
 fn disagreement(model: Model, best: &Witness, witnesses: &[Witness]) -> Option<String> {
@@ -93,8 +102,9 @@ fn realtime(host: &Host) -> Option<Witness> {
 fn in_debugfs(text: &Known<String>) -> Witness {
     match text.get() {
         None => witness(&text.source, &[], text.why_unknown.clone().unwrap_or_default()),
-        Some(words) => match crate::facts::chosen(words, '(', ')').and_then(Model::of_word) {
-            Some(model) => witness(&text.source, &[model], super::shown(words)),
+        Some(words) => match crate::facts::chosen(words, '(', ')').map(Model::of_word) {
+            Some(Some(model)) => witness(&text.source, &[model], super::shown(words)),
+            Some(None) => witness(&text.source, &[], format!("{NO_KNOWN_MODEL}{}", super::shown(words))),
             None => witness(&text.source, &[], format!("no model of `{}` is in parentheses", super::shown(words))),
         },
     }
@@ -105,17 +115,24 @@ fn in_log(host: &Host) -> Witness {
     match host.kernel_log() {
         Err(e) => witness(LOG, &[], e.message),
         Ok(log) => match log.lines().rev().find_map(|line| logged(line).map(|model| (model, line))) {
-            Some((model, line)) => witness(LOG, &[model], super::shown(line.trim())),
+            Some((Some(model), line)) => witness(LOG, &[model], super::shown(line.trim())),
+            Some((None, line)) => witness(LOG, &[], format!("{NO_KNOWN_MODEL}{}", super::shown(line.trim()))),
             None => witness(LOG, &[], "no line `Dynamic Preempt: …` and no stack dump in it (any more)"),
         },
     }
 }
 
-/// The model that a line of the log names. `unsupported mode: none` names one that was not set.
-fn logged(line: &str) -> Option<Model> {
+/// The model that a line of the log names, `None` inside for one that is not known here. `unsupported mode: none` names
+/// one that was not set.
+fn logged(line: &str) -> Option<Option<Model>> {
     if let Some((_, rest)) = line.split_once("Dynamic Preempt: ") {
-        return Model::of_word(rest.trim());
+        return (!rest.starts_with("unsupported mode")).then(|| Model::of_word(rest.trim()));
     }
+    in_dump(line).map(Some)
+}
+
+/// The model that the head of a stack dump names.
+fn in_dump(line: &str) -> Option<Model> {
     // The head of a stack dump, behind the number of the build (`preempt_model_str`, 6.15 and later).
     let (_, head) = line.split_once(" PID: ")?;
     let word = head.split_ascii_whitespace().skip_while(|word| !is_build_number(word)).nth(1)?;
@@ -134,26 +151,42 @@ fn is_build_number(word: &str) -> bool {
     word.strip_prefix('#').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What was asked for on the command line, if this kernel heeds it.
-fn as_booted(asked: Option<&str>, refused: Option<&str>, choices: &Known<Vec<Model>>) -> Witness {
-    match (asked, refused) {
-        (None, _) => witness(COMMAND_LINE, &[], "no preempt= on it"),
-        (Some(word), Some(why)) => witness(COMMAND_LINE, &[], format!("preempt={word} has no effect: {why}")),
-        (Some(word), None) => match (Model::of_word(word), choices.get()) {
-            (Some(model), Some(_)) => witness(COMMAND_LINE, &[model], format!("preempt={word}")),
-            _ => witness(
-                COMMAND_LINE,
-                &[],
-                format!("preempt={word} is asked for; whether this kernel heeds it is not known"),
-            ),
-        },
+/// What was asked for on the command line, if this kernel heeds it: `asked` is the last word, `taken` the last that
+/// is not known to be refused, `refused` why the last one is.
+fn as_booted(
+    ground: &Ground,
+    asked: Option<&str>,
+    taken: Option<&str>,
+    refused: Option<&str>,
+    choices: &Known<Vec<Model>>,
+) -> Witness {
+    let Some(asked) = asked else {
+        let note = ground.command_line.why_unknown.as_deref().unwrap_or("no preempt= on it");
+        return witness(COMMAND_LINE, &[], note);
+    };
+    let in_vain = refused.map(|why| format!("preempt={asked} has no effect: {why}"));
+    let Some(taken) = taken else {
+        return witness(COMMAND_LINE, &[], in_vain.unwrap_or_default());
+    };
+    let behind = in_vain.map_or_else(String::new, |why| format!("; the later {why}"));
+    let taken_word = super::shown(taken);
+    match (Model::of_word(taken), choices.get()) {
+        (Some(model), Some(_)) => witness(COMMAND_LINE, &[model], format!("preempt={taken_word}{behind}")),
+        _ => witness(
+            COMMAND_LINE,
+            &[],
+            format!("preempt={taken_word} is asked for; whether this kernel heeds it is not known{behind}"),
+        ),
     }
 }
 
 /// Why a word of the command line had no effect; `None` when it had, or when that is not known.
-fn why_refused(word: &str, choices: &Known<Vec<Model>>, ground: &Ground) -> Option<String> {
+fn why_refused(word: &str, choices: &Known<Vec<Model>>, ground: &Ground, debugfs: &Known<String>) -> Option<String> {
     let Some(model) = Model::of_word(word) else {
-        return Some(format!("`{}` is no model", super::shown(word)));
+        // A kernel that nobody has read, or one with patches, may have models of its own.
+        let is_offered = debugfs.get().is_some_and(|text| words_of(text).any(|offered| offered == word));
+        let is_read = ground.version.value().is_some_and(KernelVersion::is_read);
+        return (is_read && !is_offered).then(|| format!("`{}` is no model", super::shown(word)));
     };
     let choices = choices.get()?;
     if choices.contains(&model) && choices.len() > 1 {
@@ -163,19 +196,25 @@ fn why_refused(word: &str, choices: &Known<Vec<Model>>, ground: &Ground) -> Opti
         return Some("this kernel was built without PREEMPT_DYNAMIC, so its model is fixed".to_owned());
     }
     let words: Vec<&str> = choices.iter().map(|m| m.word()).collect();
+    let is_realtime = ground.option("CONFIG_PREEMPT_RT").value() == Some(true);
     let since = match ground.version.get() {
-        Some(version) if *version >= KernelVersion::new(7, 0) => " since 7.0",
+        Some(version) if *version >= KernelVersion::new(7, 0) && !is_realtime => " since 7.0",
         _ => "",
     };
     Some(format!("this kernel offers {} only{since}", words.join(" and ")))
 }
 
+/// The words of the file in debugfs without the parentheses around the active one.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split_ascii_whitespace().map(|word| word.trim_matches(['(', ')']))
+}
+
 /// The models that can be set at boot or run time; one where it is fixed.
 fn choices(ground: &Ground, debugfs: &Known<String>) -> Known<Vec<Model>> {
     if let Some(text) = debugfs.get() {
-        let words = text.split_ascii_whitespace().map(|w| w.trim_matches(['(', ')']));
-        let models: Vec<Model> = words.filter_map(Model::of_word).collect();
-        if !models.is_empty() {
+        let models: Vec<Model> = words_of(text).filter_map(Model::of_word).collect();
+        // The file is there only where there is a choice: a single model among its words is not all of them.
+        if models.len() > 1 {
             return Known::found(models, debugfs.source.clone());
         }
     }
@@ -207,6 +246,15 @@ fn offered(ground: &Ground) -> Result<&'static [Model], String> {
         Ok(config) => config.is_on("CONFIG_ARCH_HAS_PREEMPT_LAZY")?,
         Err(why) => return Err(why.clone()),
     };
+    if let Ok(config) = &ground.config
+        && config.is_on("CONFIG_PREEMPT_RT")?
+    {
+        // `sched_dynamic_mode` leaves none and voluntary out of a real-time kernel of any version.
+        return if has_lazy { Ok(SINCE_7_0) } else { Err("what a real-time kernel offers is not known".to_owned()) };
+    }
+    if has_lazy && ground.has_backports && version < KernelVersion::new(7, 0) {
+        return Err("whether its vendor took over the restriction of 7.0 is not known".to_owned());
+    }
     Ok(match (has_lazy, version >= KernelVersion::new(7, 0)) {
         (false, _) => BEFORE_LAZY,
         (true, false) => WITH_LAZY,
@@ -244,36 +292,38 @@ fn built(ground: &Ground) -> Result<Model, String> {
 }
 
 /// The default of the build, which is in force unless another was asked for with effect.
-fn as_built(ground: &Ground, choices: &Known<Vec<Model>>) -> Witness {
+fn as_built(ground: &Ground, taken: Option<&str>, choices: &Known<Vec<Model>>) -> Witness {
     let source = match &ground.config {
         Ok(config) => config.source.as_str(),
         Err(why) => return witness("the kernel's configuration", &[], why.as_str()),
     };
-    let asked = ground.command_line.get().and_then(|line| asked_for(line, "preempt"));
-    match built(ground) {
-        Err(why) => witness(source, &[], why),
-        Ok(Model::Rt) => witness(source, &[Model::Rt], "CONFIG_PREEMPT_RT=y"),
-        Ok(model) => match choices.get() {
-            Some(choices) if choices.len() == 1 => {
-                witness(source, &[model], format!("{}, the only model of this kernel", model.word()))
-            }
-            Some(choices) => match asked.and_then(Model::of_word).filter(|asked| choices.contains(asked)) {
-                Some(asked) => witness(
-                    source,
-                    &[],
-                    format!("{} by default, but preempt={} was asked for", model.word(), asked.word()),
-                ),
-                None => witness(source, &[model], format!("{}, the default of this kernel at boot", model.word())),
-            },
-            None if asked.is_some() => witness(
-                source,
-                &[],
-                format!("{} by default; whether preempt= on the command line is heeded is not known", model.word()),
-            ),
-            None => witness(source, &[model], format!("{}, the default of this kernel", model.word())),
-        },
+    let model = match built(ground) {
+        Err(why) => return witness(source, &[], why),
+        Ok(Model::Rt) => return witness(source, &[Model::Rt], "CONFIG_PREEMPT_RT=y"),
+        Ok(model) => model,
+    };
+    let word = model.word();
+    let is_fixed = choices.get().is_some_and(|choices| choices.len() == 1);
+    match (taken, choices.get(), &ground.command_line.value) {
+        _ if is_fixed => witness(source, &[model], format!("{word}, the only model of this kernel")),
+        (_, _, None) => {
+            witness(source, &[], format!("{word} by default; what preempt= asked for cannot be read ({COMMAND_LINE})"))
+        }
+        (Some(asked), Some(_), _) => {
+            let asked = super::shown(asked);
+            witness(source, &[], format!("{word} by default, but preempt={asked} was asked for"))
+        }
+        (Some(_), None, _) => witness(
+            source,
+            &[],
+            format!("{word} by default; whether preempt= on the command line is heeded is not known"),
+        ),
+        (None, ..) => witness(source, &[model], format!("{word}, the default of this kernel at boot")),
     }
 }
+
+/// The first version that writes PREEMPT_DYNAMIC into its version string.
+const NAMES_DYNAMIC: KernelVersion = KernelVersion::new(5, 18);
 
 /// The flag in the version string, which tells little: with PREEMPT_DYNAMIC nothing at all.
 fn in_version(host: &Host, ground: &Ground) -> Witness {
@@ -291,7 +341,14 @@ fn in_version(host: &Host, ground: &Ground) -> Witness {
     if has("PREEMPT_DYNAMIC") {
         return witness(VERSION, &[], "PREEMPT_DYNAMIC, which leaves the model open");
     }
-    let is_older_than_lazy = ground.version.get().is_some_and(|v| *v < KernelVersion::new(6, 13));
+    // From 5.12 on the model may be open, and only 5.18 and later say so here (`scripts/mkcompile_h`).
+    let may_be_silent = ground.version.get().is_none_or(|v| (KernelVersion::new(5, 12)..NAMES_DYNAMIC).contains(v));
+    let is_open = ground.config.as_ref().ok().and_then(|config| config.is_on("CONFIG_PREEMPT_DYNAMIC").ok());
+    if is_open.unwrap_or(may_be_silent) {
+        return witness(VERSION, &[], "a kernel from 5.12 to 5.17 does not say here whether its model can be switched");
+    }
+    let is_older_than_lazy =
+        !ground.has_backports && ground.version.get().is_some_and(|v| *v < KernelVersion::new(6, 13));
     match (has("PREEMPT"), is_older_than_lazy) {
         (true, true) => witness(VERSION, &[Model::Full], "PREEMPT, and no lazy model in this version"),
         (true, false) => witness(VERSION, &[Model::Full, Model::Lazy], "PREEMPT: full or lazy"),
@@ -312,8 +369,10 @@ mod tests {
     const CONFIG7: (&str, &str) = ("/boot/config-7.0.13+deb13-amd64", DYNAMIC);
     const ASKED_NONE: (&str, &str) = ("/proc/cmdline", "quiet preempt=none\n");
 
+    /// Started with `quiet` alone, where `files` do not say otherwise.
     fn found(files: &[(&str, &str)], log: Option<&str>) -> Preemption {
-        let fs = MemoryFs::of(files);
+        let fs = MemoryFs::of(&[("/proc/cmdline", "quiet\n")]);
+        files.iter().for_each(|(path, text)| fs.put(path, text));
         if let Some(log) = log {
             fs.put_kernel_log(log);
         }
@@ -375,10 +434,53 @@ mod tests {
         check(&[(VERSION, "Linux version 6.18.1 (x) #1 SMP Debian 6.18.1-1")]);
         check(&[V7, (CONFIG7.0, "CONFIG_PREEMPT_LAZY=y\nCONFIG_PREEMPT_NONE=y\n")]);
         check(&[V7, (CONFIG7.0, "CONFIG_PREEMPT_LAZY=y\n# CONFIG_PREEMPT_LAZY is not set\n")]);
+        // What was asked for cannot be read, so the default is not known to hold.
+        check(&[V618, CONFIG, ("/proc/cmdline", "")]);
+        // The active model is another than those that are known, so the default does not hold.
+        check(&[(DEBUGFS, "full (laziest)"), V618, CONFIG]);
+        // 5.15 writes PREEMPT for a model that can be switched as well.
+        check(&[(RELEASE, "5.15.0"), (VERSION, "Linux version 5.15.0 (x) #1 SMP PREEMPT Sat")]);
+        check(&[(RELEASE, "6.12.0-55.el10"), (VERSION, "Linux version 6.12.0-55.el10 (x) #1 SMP PREEMPT Sat")]);
         // Cut off before it says whether the model can be chosen at boot, and another one was asked for.
         check(&[V618, ("/boot/config-6.18.1", "CONFIG_PREEMPT_LAZY=y\nCONFIG_PREE"), ASKED_NONE]);
         // What a kernel that nobody has read offers is not known.
         check(&[(RELEASE, "99.1.0\n"), ("/boot/config-99.1.0", DYNAMIC), ASKED_NONE]);
+    }
+
+    #[test]
+    fn the_last_word_that_the_kernel_takes_holds() {
+        let check = |files: &[(&str, &str)], line: &str, model: Option<&str>, asked: &str, is_refused: bool| {
+            let mut files = files.to_vec();
+            files.push(("/proc/cmdline", line));
+            let found = found(&files, None);
+            assert_eq!(found.model.get().map(|m| m.word()), model, "{line}: {found:#?}");
+            assert_eq!((found.asked.as_deref(), found.refused.is_some()), (Some(asked), is_refused), "{line}");
+        };
+        check(&[V7, CONFIG7], "preempt=full preempt=none\n", Some("full"), "none", true);
+        check(&[V7, CONFIG7], "preempt=none preempt=full\n", Some("full"), "full", false);
+        check(&[V7, CONFIG7], "preempt=none preempt=voluntary\n", Some("lazy"), "voluntary", true);
+        check(&[V618, CONFIG], "preempt=none preempt=lots\n", Some("none"), "lots", true);
+        let realtime =
+            ("/boot/config-6.18.1", "CONFIG_PREEMPT_RT=y\nCONFIG_PREEMPT_DYNAMIC=y\nCONFIG_ARCH_HAS_PREEMPT_LAZY=y\n");
+        check(&[V618, realtime], "preempt=none\n", Some("rt"), "none", true);
+        // A vendor's kernel may have taken over what later versions refuse.
+        let el10 = [(RELEASE, "6.12.0-55.el10"), ("/boot/config-6.12.0-55.el10", DYNAMIC)];
+        check(&el10, "preempt=none\n", None, "none", false);
+        let patched = [(DEBUGFS, "full (lazy) laziest"), V618];
+        check(&patched, "preempt=laziest\n", Some("lazy"), "laziest", false);
+    }
+
+    #[test]
+    fn a_kernel_that_was_started_without_a_word_has_its_default() {
+        assert_eq!(found(&[V618, CONFIG, ("/proc/cmdline", "\n")], None).model.get(), Some(&Model::Lazy));
+    }
+
+    #[test]
+    fn a_model_that_is_not_known_here_is_not_passed_by_in_the_log() {
+        let log = "<6>[0.3] Dynamic Preempt: full\n<6>[9.0] Dynamic Preempt: eager\n";
+        let found = found(&[V618, CONFIG], Some(log));
+        assert_eq!(found.model.get(), None, "{found:#?}");
+        assert!(found.witnesses[1].note.contains("eager"), "{found:#?}");
     }
 
     #[test]

@@ -46,6 +46,9 @@ const PLACES: &[Place] = &[
         from: EEVDF,
         before: FOR_EVER,
         default: |ground, cpus| {
+            if ground.has_backports {
+                return None;
+            }
             scaled(if ground.version.value()? >= KernelVersion::new(6, 12) { 700_000 } else { 750_000 }, cpus)
         },
         folklore: |ns| {
@@ -210,8 +213,8 @@ fn autogroup(host: &Host, ground: &Ground) -> Setting {
         (Some(false), _) => Some("0".to_owned()),
         (Some(true), Some(v)) if is_of_debian && v <= KernelVersion::new(6, 1) => Some("0".to_owned()),
         (Some(true), Some(v)) if is_of_debian && v < KernelVersion::new(6, 12) => None,
-        (Some(true), _) => Some("1".to_owned()),
-        (None, _) => None,
+        (Some(true), Some(v)) if v.is_read() && !ground.has_backports => Some("1".to_owned()),
+        (Some(true), _) | (None, _) => None,
     };
     let folklore = (value.get().is_some_and(|v| v == "0") && default.as_deref() == Some("1")).then(|| {
         "off is the advice of 2013 for database servers (PostgreSQL, 900 clients: 17k to 85k tps, together with \
@@ -240,8 +243,11 @@ fn hrtick(ground: &Ground, features: &Known<String>) -> Setting {
     });
     // Since 7.1 it is on where HRTIMER_REARM_DEFERRED is (kernel/sched/features.h, v7.1).
     let default = match ground.version.value().filter(|v| v.is_read()) {
-        Some(version) if version < KernelVersion::new(7, 1) => Some(false),
-        Some(_) => ground.option("CONFIG_HRTIMER_REARM_DEFERRED").value(),
+        Some(version) if version < KernelVersion::new(7, 1) && !ground.has_backports => Some(false),
+        Some(_) => {
+            // A vendor that has the option may have put it into any version; without it HRTICK is off in all.
+            ground.option("CONFIG_HRTIMER_REARM_DEFERRED").value().filter(|on| !(*on && ground.has_backports))
+        }
         None => None,
     };
     let word = |on: bool| if on { "on" } else { "off" };
@@ -277,4 +283,30 @@ fn numa_balancing(host: &Host, ground: &Ground) -> Setting {
     };
     let value = super::one_line(host, PATH);
     Setting { name: "numa-balancing".to_owned(), unit: None, value, default, folklore: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::MemoryFs;
+
+    #[test]
+    fn a_version_tells_no_default_where_parts_are_newer_or_nobody_has_read_it() {
+        let defaults = |release: &str| {
+            let config = format!("/boot/config-{release}");
+            let fs = MemoryFs::of(&[
+                ("/proc/sys/kernel/osrelease", release),
+                (config.as_str(), "CONFIG_SCHED_AUTOGROUP=y\nCONFIG_HRTIMER_REARM_DEFERRED=y\n"),
+                ("/sys/devices/system/cpu/online", "0-1\n"),
+                ("/sys/kernel/debug/sched/base_slice_ns", "1400000\n"),
+            ]);
+            let all = settings(&fs.host(), &Ground::of(&fs.host()));
+            let default = |name: &str| all.iter().find(|s| s.name == name).and_then(|s| s.default.clone());
+            ["base-slice", "autogroup", "hrtick"].map(default)
+        };
+        let told = |words: [&str; 3]| words.map(|word| Some(word.to_owned()));
+        assert_eq!(defaults("6.18.15"), told(["1400000", "1", "off"]));
+        assert_eq!(defaults("6.12.0-55.el10"), [None, None, None]);
+        assert_eq!(defaults("99.1.0"), [None, None, None]);
+    }
 }

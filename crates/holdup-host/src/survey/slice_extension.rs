@@ -11,7 +11,7 @@ const LENGTH: &str = "/sys/kernel/debug/rseq/slice_ext_nsec";
 const AUXV: &str = "/proc/self/auxv";
 /// AT_RSEQ_FEATURE_SIZE (include/uapi/linux/auxvec.h).
 const FEATURE_SIZE: u64 = 27;
-/// The field that asks for an extension ends here, so a registration must be longer than 32.
+/// The kernel gives the extension to registrations longer than 32 bytes only (`rseq_register`, 7.0.10 and later).
 const NEEDED_BYTES: u64 = 33;
 
 /// Whether a step on the way is open, and in words.
@@ -30,7 +30,7 @@ pub(crate) fn slice_extension(host: &Host, ground: &Ground) -> SliceExtension {
         option(ground),
         boot_option(ground),
         offered(&feature_size_bytes),
-        registered(&libc),
+        registered(&libc, ground),
     ];
     let source = "the steps below";
     let shut = steps.iter().find_map(|s| if let Step::Shut(why) = s { Some(why) } else { None });
@@ -51,6 +51,9 @@ pub(crate) fn slice_extension(host: &Host, ground: &Ground) -> SliceExtension {
 fn version(ground: &Ground) -> Step {
     match ground.version.value() {
         None => Step::Unknown("the kernel's version is not known".to_owned()),
+        Some(v) if v < KernelVersion::new(7, 0) && ground.has_backports => {
+            Step::Unknown(format!("it came with 7.0, and whether its vendor put it into this {v} is not known"))
+        }
         Some(v) if v < KernelVersion::new(7, 0) => Step::Shut(format!("kernel {v} does not have it; it came with 7.0")),
         Some(v) if !v.is_read() => Step::Unknown(format!("kernel {v} is newer than this holdup knows")),
         Some(v) => Step::Open(format!("kernel {v} has it (7.0 and later)")),
@@ -58,14 +61,16 @@ fn version(ground: &Ground) -> Step {
 }
 
 fn architecture(ground: &Ground) -> Step {
+    // What later versions offer where is not known; the configuration of the kernel tells.
+    let is_read = ground.version.value().is_some_and(KernelVersion::is_read);
     match ground.architecture.get().map(String::as_str) {
         None => Step::Unknown("the architecture is not known".to_owned()),
         Some(a @ ("x86_64" | "i686" | "s390x" | "riscv64" | "riscv32" | "loongarch64")) => {
             Step::Open(format!("{a} has the generic entry code that it needs"))
         }
-        Some(a @ ("aarch64" | "ppc64le" | "ppc64" | "armv7l")) => {
-            Step::Shut(format!("on {a} it is not offered (no generic entry code, 7.0 to 7.3)"))
-        }
+        Some(a @ ("aarch64" | "ppc64le" | "ppc64" | "armv7l")) if is_read => Step::Shut(format!(
+            "on {a} it is not offered (7.0 to 7.3: GENERIC_ENTRY or HAVE_GENERIC_TIF_BITS is missing)"
+        )),
         Some(a) => Step::Unknown(format!("whether {a} has it is not known")),
     }
 }
@@ -106,7 +111,16 @@ fn offered(size: &Known<u64>) -> Step {
     }
 }
 
-fn registered(libc: &Known<String>) -> Step {
+/// Whether this is a 7.0 that may be from before 7.0.10, which took to refusing registrations of 32 bytes.
+fn may_take_32_bytes(ground: &Ground) -> bool {
+    let patch = ground.release.get().and_then(|release| {
+        let rest = release.splitn(3, '.').nth(2)?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok()
+    });
+    ground.version.value() == Some(KernelVersion::new(7, 0)) && patch.is_none_or(|patch| patch < 10)
+}
+
+fn registered(libc: &Known<String>, ground: &Ground) -> Step {
     let Some(text) = libc.get() else {
         return Step::Unknown(format!("the C library: {}", libc.why_unknown.clone().unwrap_or_default()));
     };
@@ -115,6 +129,9 @@ fn registered(libc: &Known<String>) -> Step {
         Some(v) if v >= KernelVersion::new(2, 41) => {
             Step::Open(format!("{text} registers all that the kernel offers (2.41 and later)"))
         }
+        Some(_) if may_take_32_bytes(ground) => Step::Unknown(format!(
+            "{text} registers 32 bytes only, which kernels from 7.0.10 on refuse for it; whether this one does is not told"
+        )),
         Some(_) => Step::Shut(format!(
             "{text} registers 32 bytes only (up to 2.40), so a program must run with \
              GLIBC_TUNABLES=glibc.pthread.rseq=0 and register its own"
@@ -177,4 +194,31 @@ fn length(host: &Host, ground: &Ground) -> Known<u64> {
     super::one_line(host, LENGTH)
         .and_then(|text| text.parse().map_err(|_| format!("`{}` is no number", super::shown(&text))))
         .but("run holdup as root, with debugfs mounted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::MemoryFs;
+
+    #[test]
+    fn a_step_is_shut_only_where_that_is_known() {
+        let check = |release: &str, architecture: &str, expect: &str| {
+            let fs = MemoryFs::of(&[
+                ("/proc/sys/kernel/osrelease", release),
+                ("/proc/sys/kernel/arch", architecture),
+                ("/lib64/libc.so.6", "GNU C Library (x) stable release version 2.36."),
+            ]);
+            let reasons = slice_extension(&fs.host(), &Ground::of(&fs.host())).reasons;
+            assert!(reasons.iter().any(|reason| reason.contains(expect)), "{release} {architecture}: {reasons:#?}");
+        };
+        check("6.1.0", "x86_64", "shut: kernel 6.1 does not have it");
+        check("6.12.0-55.el10.x86_64", "x86_64", "not known: it came with 7.0");
+        check("7.2.12", "aarch64", "shut: on aarch64");
+        check("7.2.12", "ppc64le", "HAVE_GENERIC_TIF_BITS");
+        check("7.4.1", "aarch64", "not known: whether aarch64 has it");
+        check("7.0.4", "x86_64", "not known: glibc 2.36 registers 32 bytes only");
+        check("7.0.13+deb13-amd64", "x86_64", "shut: glibc 2.36 registers 32 bytes only");
+        check("7.1.2", "x86_64", "shut: glibc 2.36 registers 32 bytes only");
+    }
 }
