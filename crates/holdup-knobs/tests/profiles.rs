@@ -181,6 +181,19 @@ fn what_was_put_back_by_hand_counts_as_the_old_value() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_written_does_not_keep_a_profile_in_force() {
+    let world = World::new();
+    let before = state(&world);
+    apply(&world, &two().0).unwrap();
+    for operation in ["replace", "remove"] {
+        world.fs.refuse(operation, PROFILE, libc::ENOSPC);
+    }
+    let restored = restore(&world).unwrap();
+    assert_eq!((state(&world), restored.left), (before, vec![]));
+    assert!(restored.notes.last().unwrap().starts_with("the undo journal still lists"), "{:?}", restored.notes);
+}
+
+#[test]
 fn everything_is_asked_before_anything_is_touched() {
     let world = World::new();
     let before = state(&world);

@@ -111,7 +111,7 @@ pub fn together(applied: &[AppliedProfile]) -> Option<Profile> {
 /// used for its server in place of the stored one, which has no password.
 ///
 /// # Errors
-/// When another holdup is at work, or a journal cannot be read or brought up to date.
+/// When another holdup is at work, or a journal cannot be read.
 pub fn restore(host: &Host, url: Option<&str>) -> Result<Restored, Problem> {
     let _lock = HostLock::take(Duration::ZERO, &|| false)?;
     let given = url.map(|url| (without_password(url), url));
