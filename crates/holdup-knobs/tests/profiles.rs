@@ -225,7 +225,7 @@ fn everything_is_asked_before_anything_is_touched() {
     assert_eq!(wrong.kind, ProblemKind::Usage);
     // Where there is no server and no process, what is missing is said.
     let alone = holdup_knobs::KnobContext { host: &world.host, postgres: None, pids: Vec::new() };
-    let some = profile("w", &[("sched-policy", text("batch")), ("postgres.work_mem", text("64MB"))]);
+    let some = profile("w", &[("sched-policy", text("slice:3ms")), ("postgres.work_mem", text("64MB"))]);
     let lines = journal::survey(&alone, &some).unwrap();
     let remedies: Vec<String> = lines.into_iter().filter_map(|l| l.remedy).collect();
     assert!(remedies[0].contains("--pid") && remedies[1].contains("--pg"), "{remedies:?}");

@@ -48,6 +48,18 @@ impl Subjects {
     }
 }
 
+/// The lock of the host, or the refusal at once.
+fn lock() -> Result<HostLock, Problem> {
+    HostLock::take(Duration::ZERO, &|| false).map_err(without_queue)
+}
+
+/// The lock's hint speaks of `--wait`, which only `holdup run` has.
+fn without_queue(refused: Problem) -> Problem {
+    let hint =
+        refused.hint.map(|_| "wait for it to end, or end it with Ctrl-C: it then puts back what it set".to_owned());
+    Problem { hint, ..refused }
+}
+
 /// Puts a profile in force. Gives a line for each value, and what is to be told beside.
 ///
 /// # Errors
@@ -55,7 +67,7 @@ impl Subjects {
 /// [`ProfileJournal::apply`].
 pub fn apply(host: &Host, subjects: &Subjects, profile: &Profile) -> Result<(Vec<ProfileLine>, Vec<String>), Problem> {
     // A run under way would measure the change, and put it back without knowing of it.
-    let _lock = HostLock::take(Duration::ZERO, &|| false)?;
+    let _lock = lock()?;
     let notes = local::recover(host)?;
     let mut journal = ProfileJournal::open(host.clone(), &state::profile_journal_path(), unix_ns())?;
     let lines = journal.apply(&subjects.context(host)?, profile)?;
@@ -113,7 +125,7 @@ pub fn together(applied: &[AppliedProfile]) -> Option<Profile> {
 /// # Errors
 /// When another holdup is at work, or a journal cannot be read.
 pub fn restore(host: &Host, url: Option<&str>) -> Result<Restored, Problem> {
-    let _lock = HostLock::take(Duration::ZERO, &|| false)?;
+    let _lock = lock()?;
     let given = url.map(|url| (without_password(url), url));
     let reach = |stored: &str| match &given {
         Some((without, url)) if without == stored => local::reach(host, url),
@@ -134,7 +146,7 @@ pub fn restore(host: &Host, url: Option<&str>) -> Result<Restored, Problem> {
 /// # Errors
 /// When another holdup is at work, or a journal cannot be removed or brought up to date.
 pub fn forget(host: &Host) -> Result<Vec<String>, Problem> {
-    let _lock = HostLock::take(Duration::ZERO, &|| false)?;
+    let _lock = lock()?;
     let mut gone = journal::forget(host, &state::journal_path())?;
     gone.extend(journal::forget_profiles(host, &state::profile_journal_path())?);
     Ok(gone)
@@ -155,4 +167,16 @@ pub fn places(profile: &Profile) -> Result<Vec<Vec<Place>>, Problem> {
             Ok(knob.places(instance, &setting.level.value))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_option_is_named_that_the_command_does_not_have() {
+        let refused = without_queue(Problem::host("this host", "another holdup run is under way").hint("give --wait"));
+        assert!(refused.hint.is_some_and(|hint| !hint.contains("--wait") && hint.contains("wait for it to end")));
+        assert_eq!(without_queue(Problem::host("the lock", "EACCES")).hint, None);
+    }
 }

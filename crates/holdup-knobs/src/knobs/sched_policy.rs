@@ -272,6 +272,10 @@ impl Knob for SchedPolicy {
         format!("{}{note}", commands.join("; "))
     }
 
+    fn is_of_processes(&self) -> bool {
+        true
+    }
+
     fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
         let line = |directive: &str, value: String| Place::Service { directive: directive.to_owned(), value };
         let policy = |name: &str| line("CPUSchedulingPolicy", name.to_owned());
