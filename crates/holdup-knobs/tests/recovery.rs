@@ -151,6 +151,17 @@ fn a_journal_that_cannot_be_written_does_not_keep_the_values_from_coming_back() 
 }
 
 #[test]
+fn a_slice_of_a_level_that_is_the_default_one_too_is_not_reported_as_left() {
+    let world = killed(&[("base-slice", Value::Integer(3_000_000)), ("sched-policy", text("batch slice:3ms"))]);
+    // The tasks ran under the new default meanwhile, and show it until they run again.
+    for tid in [10, 11, 12] {
+        world.fs.put_own_slice(tid, 3_000_000);
+    }
+    let recovered = world.recover().unwrap();
+    assert_eq!((recovered.left, world.state("base-slice").as_str()), (vec![], "2100000"));
+}
+
+#[test]
 fn a_line_of_auto_conf_comes_back_exactly() {
     let world = World::new();
     let before = (world.server.altered("shared_buffers"), world.server.altered("work_mem"));
