@@ -58,7 +58,7 @@ impl KernelFile {
         let newest = self.newest;
         match elsewhere.as_slice() {
             [] => format!("echo {text} > {newest}"),
-            _ => format!("echo {text} > {newest}   ({})", elsewhere.join("; ")),
+            _ => format!("echo {text} > {newest}   # {}", elsewhere.join("; ")),
         }
     }
 

@@ -155,6 +155,11 @@ pub trait Knob: Sync {
     fn is_of_server(&self) -> bool {
         false
     }
+
+    /// Whether a change is one of the processes under test and not of the whole host.
+    fn is_of_processes(&self) -> bool {
+        false
+    }
 }
 
 /// The knob for a factor's name, with its instance (`postgres.huge_pages` → postgres-setting, `huge_pages`).

@@ -18,6 +18,8 @@ pub struct Past<'a> {
 pub enum Standing {
     /// As they were before the change.
     Restored,
+    /// As they were or as holdup left them: the host does not tell which. Putting back then does no harm and settles it.
+    Alike(Value),
     /// As holdup left them, wholly or in part; what is in force.
     Ours(Value),
     /// Neither: someone else changed it meanwhile; what is in force.

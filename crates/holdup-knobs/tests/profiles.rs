@@ -181,6 +181,19 @@ fn what_was_put_back_by_hand_counts_as_the_old_value() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_written_does_not_keep_a_profile_in_force() {
+    let world = World::new();
+    let before = state(&world);
+    apply(&world, &two().0).unwrap();
+    for operation in ["replace", "remove"] {
+        world.fs.refuse(operation, PROFILE, libc::ENOSPC);
+    }
+    let restored = restore(&world).unwrap();
+    assert_eq!((state(&world), restored.left), (before, vec![]));
+    assert!(restored.notes.last().unwrap().starts_with("the undo journal still lists"), "{:?}", restored.notes);
+}
+
+#[test]
 fn everything_is_asked_before_anything_is_touched() {
     let world = World::new();
     let before = state(&world);
@@ -212,7 +225,7 @@ fn everything_is_asked_before_anything_is_touched() {
     assert_eq!(wrong.kind, ProblemKind::Usage);
     // Where there is no server and no process, what is missing is said.
     let alone = holdup_knobs::KnobContext { host: &world.host, postgres: None, pids: Vec::new() };
-    let some = profile("w", &[("sched-policy", text("batch")), ("postgres.work_mem", text("64MB"))]);
+    let some = profile("w", &[("sched-policy", text("slice:3ms")), ("postgres.work_mem", text("64MB"))]);
     let lines = journal::survey(&alone, &some).unwrap();
     let remedies: Vec<String> = lines.into_iter().filter_map(|l| l.remedy).collect();
     assert!(remedies[0].contains("--pid") && remedies[1].contains("--pg"), "{remedies:?}");

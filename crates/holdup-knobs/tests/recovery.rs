@@ -90,21 +90,21 @@ fn what_someone_else_changed_is_left_alone_and_told_with_the_command() {
         "migration-cost",
         Value::Integer(5_000_000),
         "migration-cost is 777 and was 500000: someone else changed it after holdup had set 5000000; to put it back: \
-         echo 500000 > /sys/kernel/debug/sched/migration_cost_ns   (up to Linux 5.12: \
-         /proc/sys/kernel/sched_migration_cost_ns)",
+         echo 500000 > /sys/kernel/debug/sched/migration_cost_ns   # up to Linux 5.12: \
+         /proc/sys/kernel/sched_migration_cost_ns",
     );
     check(
         "base-slice",
         Value::Integer(3_000_000),
-        "base-slice is 777 and was 2800000: someone else changed it after holdup had set 3000000; to put it back: echo \
-         2800000 > /sys/kernel/debug/sched/base_slice_ns   (up to Linux 5.12: \
-         /proc/sys/kernel/sched_min_granularity_ns; Linux 5.13 to 6.5: /sys/kernel/debug/sched/min_granularity_ns)",
+        "base-slice is 777 and was 2100000: someone else changed it after holdup had set 3000000; to put it back: echo \
+         2100000 > /sys/kernel/debug/sched/base_slice_ns   # up to Linux 5.12: \
+         /proc/sys/kernel/sched_min_granularity_ns; Linux 5.13 to 6.5: /sys/kernel/debug/sched/min_granularity_ns",
     );
     check(
         "preempt",
         text("none"),
         "preempt is voluntary and was lazy: someone else changed it after holdup had set none; to put it back: echo \
-         lazy > /sys/kernel/debug/sched/preempt   (Linux 5.12: /sys/kernel/debug/sched_preempt)",
+         lazy > /sys/kernel/debug/sched/preempt   # Linux 5.12: /sys/kernel/debug/sched_preempt",
     );
     check(
         "huge-pages-reserved",
@@ -133,6 +133,32 @@ fn what_someone_else_changed_is_left_alone_and_told_with_the_command() {
          chrt -a --other -T 0 -p 0 $p; renice -n 3 -p $(ls /proc/$p/task); done   # a slice takes chrt of util-linux \
          2.41 or later",
     );
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_does_not_keep_the_values_from_coming_back() {
+    for errno in [libc::ENOSPC, libc::EROFS] {
+        let world = killed(&[("autogroup", Value::Bool(false)), ("huge-pages-reserved", Value::Integer(6))]);
+        for operation in ["replace", "remove"] {
+            world.fs.refuse(operation, JOURNAL, errno);
+        }
+        let recovered = world.recover().unwrap();
+        assert_eq!((world.state("autogroup").as_str(), world.state("huge-pages-reserved").as_str()), ("1", "1"));
+        assert_eq!((recovered.restored.len(), recovered.left.len()), (2, 0));
+        let note = recovered.notes.last().unwrap();
+        assert!(note.starts_with("the undo journal still lists what was put back") && note.contains(JOURNAL), "{note}");
+    }
+}
+
+#[test]
+fn a_slice_of_a_level_that_is_the_default_one_too_is_not_reported_as_left() {
+    let world = killed(&[("base-slice", Value::Integer(3_000_000)), ("sched-policy", text("batch slice:3ms"))]);
+    // The tasks ran under the new default meanwhile, and show it until they run again.
+    for tid in [10, 11, 12] {
+        world.fs.put_own_slice(tid, 3_000_000);
+    }
+    let recovered = world.recover().unwrap();
+    assert_eq!((recovered.left, world.state("base-slice").as_str()), (vec![], "2100000"));
 }
 
 #[test]

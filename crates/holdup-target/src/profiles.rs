@@ -48,6 +48,18 @@ impl Subjects {
     }
 }
 
+/// The lock of the host, or the refusal at once.
+fn lock() -> Result<HostLock, Problem> {
+    HostLock::take(Duration::ZERO, &|| false).map_err(without_queue)
+}
+
+/// The lock's hint speaks of `--wait`, which only `holdup run` has.
+fn without_queue(refused: Problem) -> Problem {
+    let hint =
+        refused.hint.map(|_| "wait for it to end, or end it with Ctrl-C: it then puts back what it set".to_owned());
+    Problem { hint, ..refused }
+}
+
 /// Puts a profile in force. Gives a line for each value, and what is to be told beside.
 ///
 /// # Errors
@@ -55,7 +67,7 @@ impl Subjects {
 /// [`ProfileJournal::apply`].
 pub fn apply(host: &Host, subjects: &Subjects, profile: &Profile) -> Result<(Vec<ProfileLine>, Vec<String>), Problem> {
     // A run under way would measure the change, and put it back without knowing of it.
-    let _lock = HostLock::take(Duration::ZERO, &|| false)?;
+    let _lock = lock()?;
     let notes = local::recover(host)?;
     let mut journal = ProfileJournal::open(host.clone(), &state::profile_journal_path(), unix_ns())?;
     let lines = journal.apply(&subjects.context(host)?, profile)?;
@@ -108,25 +120,37 @@ pub fn together(applied: &[AppliedProfile]) -> Option<Profile> {
 }
 
 /// Puts back what a run that was killed has left, then what profiles have set, each the last change first. `url` is
-/// used for its server in place of the stored one, which has no password.
+/// used for its server in place of the stored one, which has no password. A journal that cannot be read keeps nothing
+/// of the other one from being put back; its problem is given beside.
 ///
 /// # Errors
-/// When another holdup is at work, or a journal cannot be read or brought up to date.
-pub fn restore(host: &Host, url: Option<&str>) -> Result<Restored, Problem> {
-    let _lock = HostLock::take(Duration::ZERO, &|| false)?;
+/// When another holdup is at work.
+pub fn restore(host: &Host, url: Option<&str>) -> Result<(Restored, Vec<Problem>), Problem> {
+    let _lock = lock()?;
+    Ok(restore_at(host, &[state::journal_path(), state::profile_journal_path()], url))
+}
+
+/// The same with the journals of runs and of profiles at these paths.
+fn restore_at(host: &Host, [runs, profiles]: &[String; 2], url: Option<&str>) -> (Restored, Vec<Problem>) {
     let given = url.map(|url| (without_password(url), url));
     let reach = |stored: &str| match &given {
         Some((without, url)) if without == stored => local::reach(host, url),
         _ => local::reach(host, stored),
     };
-    let mut all = journal::recover(host, &state::journal_path(), &reach)?;
-    let Restored { restored, left, notes, dropped } =
-        journal::restore_profiles(host, &state::profile_journal_path(), &reach)?;
-    all.restored.extend(restored);
-    all.left.extend(left);
-    all.notes.extend(notes);
-    all.dropped.extend(dropped);
-    Ok(all)
+    let (mut all, mut broken) = (Restored::default(), Vec::new());
+    // The hint of a broken journal is `holdup restore --forget`, which lets go of both.
+    for outcome in [journal::recover(host, runs, &reach), journal::restore_profiles(host, profiles, &reach)] {
+        match outcome {
+            Ok(Restored { restored, left, notes, dropped }) => {
+                all.restored.extend(restored);
+                all.left.extend(left);
+                all.notes.extend(notes);
+                all.dropped.extend(dropped);
+            }
+            Err(problem) => broken.push(problem),
+        }
+    }
+    (all, broken)
 }
 
 /// Lets go of everything that either journal lists, but what a running process owns; gives what that was.
@@ -134,7 +158,7 @@ pub fn restore(host: &Host, url: Option<&str>) -> Result<Restored, Problem> {
 /// # Errors
 /// When another holdup is at work, or a journal cannot be removed or brought up to date.
 pub fn forget(host: &Host) -> Result<Vec<String>, Problem> {
-    let _lock = HostLock::take(Duration::ZERO, &|| false)?;
+    let _lock = lock()?;
     let mut gone = journal::forget(host, &state::journal_path())?;
     gone.extend(journal::forget_profiles(host, &state::profile_journal_path())?);
     Ok(gone)
@@ -155,4 +179,40 @@ pub fn places(profile: &Profile) -> Result<Vec<Vec<Place>>, Problem> {
             Ok(knob.places(instance, &setting.level.value))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_host::fake::MemoryFs;
+    use holdup_model::ProblemKind;
+    use holdup_model::plan::Level;
+
+    #[test]
+    fn no_option_is_named_that_the_command_does_not_have() {
+        let refused = without_queue(Problem::host("this host", "another holdup run is under way").hint("give --wait"));
+        assert!(refused.hint.is_some_and(|hint| !hint.contains("--wait") && hint.contains("wait for it to end")));
+        assert_eq!(without_queue(Problem::host("the lock", "EACCES")).hint, None);
+    }
+
+    #[test]
+    fn a_broken_journal_does_not_keep_the_other_one_from_being_put_back() {
+        const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+        let (runs, profiles) = ("/state/journal.json", "/state/profile.json");
+        for broken in ["", "{\"schema\":", "{\"schema\": \"holdup.journal/9\", \"entries\": []}"] {
+            let fs = MemoryFs::of(&[(AUTOGROUP, "1\n"), (runs, broken)]);
+            let host = fs.host();
+            let off = Setting { knob: "autogroup".to_owned(), level: Level::plain(false), optional: false };
+            let profile = Profile { name: "off".to_owned(), summary: String::new(), settings: vec![off] };
+            let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+            ProfileJournal::open(host.clone(), profiles, 0).expect("new").apply(&context, &profile).expect("it takes");
+            assert_eq!(fs.get(AUTOGROUP).as_deref(), Some("0"));
+            let (restored, problems) = restore_at(&host, &[runs.to_owned(), profiles.to_owned()], None);
+            assert_eq!((restored.restored.len(), fs.get(AUTOGROUP).as_deref(), fs.get(profiles)), (1, Some("1"), None));
+            assert_eq!(
+                (problems.len(), problems[0].kind, fs.get(runs).as_deref()),
+                (1, ProblemKind::NotRestored, Some(broken))
+            );
+        }
+    }
 }

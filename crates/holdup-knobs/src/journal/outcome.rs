@@ -227,12 +227,12 @@ pub(super) fn undo(entry: &Entry, context: &KnobContext<'_>) -> Outcome {
             let wrote = entry.written.last().map_or_else(String::new, |w| format!(" after holdup had set {w}"));
             left(entry, Some(found), format!("someone else changed it{wrote}"))
         }
-        Ok(Standing::Ours(before)) => {
+        Ok(Standing::Ours(before) | Standing::Alike(before)) => {
             let tried = knob.restore(context, instance, &entry.past());
             match (knob.standing(context, instance, &entry.past()), tried) {
-                (Ok(Standing::Restored), _) => Outcome::Restored,
+                (Ok(Standing::Restored), _) | (Ok(Standing::Alike(_)), Ok(())) => Outcome::Restored,
                 (Ok(Standing::Gone(why)), _) => Outcome::Dropped(format!("{}: {why}", entry.factor)),
-                (Ok(Standing::Ours(now) | Standing::Foreign(now)), Err(problem)) => {
+                (Ok(Standing::Alike(now) | Standing::Ours(now) | Standing::Foreign(now)), Err(problem)) => {
                     left(entry, Some(now), told(problem))
                 }
                 (Ok(Standing::Foreign(now)), Ok(())) => left(entry, Some(now), "someone else changed it"),

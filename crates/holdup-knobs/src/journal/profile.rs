@@ -9,7 +9,7 @@ use super::record::{self, AppliedProfile, Book, Entry, Owner};
 use super::{Applied, Change, Failed, Journal, Pending, read_back};
 use crate::{Knob, KnobContext, Standing};
 use holdup_host::Host;
-use holdup_model::profile::{Place, ProfileLine, ProfileState, Setting};
+use holdup_model::profile::{ProfileLine, ProfileState, Setting};
 use holdup_model::{Availability, ParameterKind, Problem, ProblemKind, Profile, Value};
 
 /// The journal of the profiles of a host.
@@ -269,13 +269,13 @@ pub fn survey(context: &KnobContext<'_>, profile: &Profile) -> Result<Vec<Profil
             let (knob, instance) = knob_of(setting)?;
             let mut line = line(knob, instance, setting);
             if let Err(problem) = knob.check_here(context, instance, &setting.level.value)
-                && probe(knob, context, instance, setting).is_usable()
+                && probe(knob, context, instance).is_usable()
             {
                 (line.reason, line.remedy) = (Some(problem.why), problem.hint);
                 line.state = unavailable(setting);
                 return Ok(line);
             }
-            let reading = match probe(knob, context, instance, setting) {
+            let reading = match probe(knob, context, instance) {
                 Availability::Unavailable { reason, remedy } => {
                     (line.reason, line.remedy) = (Some(reason), remedy);
                     line.state = unavailable(setting);
@@ -340,7 +340,7 @@ pub fn verify(context: &KnobContext<'_>, settings: &[Setting]) -> Result<Vec<Pro
                 }
                 Err(problem) => {
                     line.state = unavailable(setting);
-                    (line.reason, line.remedy) = match probe(knob, context, instance, setting) {
+                    (line.reason, line.remedy) = match probe(knob, context, instance) {
                         // The probe knows more often than the failed reading what would help.
                         Availability::Unavailable { reason, remedy } => (Some(reason), remedy),
                         _ => (Some(format!("{}: {}", problem.what, problem.why)), problem.hint),
@@ -382,13 +382,11 @@ fn unavailable(setting: &Setting) -> ProfileState {
 }
 
 /// The probe of a knob; where what it acts on was not given it says how to give it.
-fn probe(knob: &dyn Knob, context: &KnobContext<'_>, instance: &str, setting: &Setting) -> Availability {
+fn probe(knob: &dyn Knob, context: &KnobContext<'_>, instance: &str) -> Availability {
     if knob.is_of_server() && context.postgres.is_none() {
         return Availability::unavailable_but("it is a setting of a server, and none was given", "give --pg URL");
     }
-    let is_of_processes =
-        knob.places(instance, &setting.level.value).iter().any(|place| matches!(place, Place::Service { .. }));
-    if is_of_processes && context.pids.is_empty() {
+    if knob.is_of_processes() && context.pids.is_empty() {
         return Availability::unavailable_but(
             "it is about processes, and none were given",
             "give --pid PID, or --pg URL for those of a server on this host",

@@ -2,7 +2,7 @@
 
 use crate::connection::without_password;
 use crate::{KnobContext, Past};
-use holdup_host::{Host, process};
+use holdup_host::{Host, HostError, process};
 use holdup_model::{Problem, ProblemKind, Profile, Value};
 use serde::{Deserialize, Serialize};
 
@@ -160,11 +160,12 @@ pub(super) fn load(host: &Host, path: &str) -> Result<Book, Problem> {
 
 /// Puts this on disk in place of what is there; no file when there is nothing.
 pub(super) fn store(host: &Host, path: &str, book: Book) -> Result<(), Problem> {
+    let unwritable = |e: HostError| Problem::from(e).hint("free space on its disk, or make its folder writable");
     if book == Book::default() {
-        return Ok(host.remove_synced(path)?);
+        return host.remove_synced(path).map_err(unwritable);
     }
     let file = File { schema: SCHEMA.to_owned(), applied: book.applied, entries: book.entries };
     let bytes = serde_json::to_vec_pretty(&file)
         .map_err(|e| Problem::internal(format!("undo journal {path}"), e.to_string()))?;
-    Ok(host.replace_synced(path, &bytes)?)
+    host.replace_synced(path, &bytes).map_err(unwritable)
 }

@@ -10,10 +10,10 @@ use holdup_model::Problem;
 ///
 /// `reach` makes a connection to a server from the string that the journal keeps, which has no password in it.
 /// The changes of a process that still runs are not touched. After a boot, what the kernel forgot is struck out.
-/// What is left stays in the journal.
+/// What is left stays in the journal. When the file cannot be brought up to date, a note says so.
 ///
 /// # Errors
-/// When the file cannot be read or understood, or cannot be brought up to date.
+/// When the file cannot be read or understood.
 pub fn recover(host: &Host, path: &str, reach: &Reach<'_>) -> Result<Restored, Problem> {
     put_back(host, path, reach, true)
 }
@@ -33,9 +33,9 @@ pub type Reach<'a> = dyn Fn(&str) -> Option<Box<dyn PostgresControl>> + 'a;
 fn put_back(host: &Host, path: &str, reach: &Reach<'_>, has_owners: bool) -> Result<Restored, Problem> {
     let Book { mut entries, applied } = record::load(host, path)?;
     let keep = |entries: &[Entry]| record::store(host, path, Book { entries: entries.to_vec(), applied: Vec::new() });
-    if !applied.is_empty() {
-        keep(&entries)?;
-    }
+    // A disk that is full or read-only is no reason to leave the host as it is: an entry too many is harmless, because
+    // what it speaks of is found to be as it was.
+    let mut behind = if applied.is_empty() { None } else { keep(&entries).err() };
     let boot_id = record::boot_id(host);
     let mut restored = Restored::default();
     for index in (0..entries.len()).rev() {
@@ -59,8 +59,17 @@ fn put_back(host: &Host, path: &str, reach: &Reach<'_>, has_owners: bool) -> Res
         }
         if restored.take(entry, outcome) {
             entries.remove(index);
-            keep(&entries)?;
+            behind = keep(&entries).err();
         }
+    }
+    if behind.is_some()
+        && let Err(problem) = keep(&entries)
+    {
+        restored.notes.push(format!(
+            "the undo journal still lists what was put back, so run `holdup restore` again when it can be written: \
+             {}: {}",
+            problem.what, problem.why
+        ));
     }
     Ok(restored)
 }

@@ -168,6 +168,10 @@ impl Knob for Affinity {
         commands.collect::<Vec<_>>().join("; ")
     }
 
+    fn is_of_processes(&self) -> bool {
+        true
+    }
+
     fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
         vec![Place::Service { directive: "CPUAffinity".to_owned(), value: value.to_string() }]
     }

@@ -110,6 +110,10 @@ impl Knob for CgroupCpuMax {
         pieces::by_hand(saved).unwrap_or_else(|| "echo max > /sys/fs/cgroup/GROUP/cpu.max".to_owned())
     }
 
+    fn is_of_processes(&self) -> bool {
+        true
+    }
+
     fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
         // systemd counts in percent of one CPU, and an empty value takes the limit away.
         let value = match value.to_string().parse::<f64>() {

@@ -95,6 +95,10 @@ impl Knob for CgroupCpuWeight {
         pieces::by_hand(saved).unwrap_or_else(|| "echo 100 > /sys/fs/cgroup/GROUP/cpu.weight".to_owned())
     }
 
+    fn is_of_processes(&self) -> bool {
+        true
+    }
+
     fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
         vec![Place::Service { directive: "CPUWeight".to_owned(), value: value.to_string() }]
     }

@@ -261,7 +261,7 @@ mod tests {
         assert!(Preempt.write(&context, "", &text("a; b")).is_err());
         assert_eq!(
             Preempt.by_hand("", &saved),
-            format!("echo laziest > {PATH}   (Linux 5.12: /sys/kernel/debug/sched_preempt)")
+            format!("echo laziest > {PATH}   # Linux 5.12: /sys/kernel/debug/sched_preempt")
         );
     }
 }

@@ -224,6 +224,8 @@ impl Knob for SchedPolicy {
             Standing::Restored
         } else if found.iter().any(|task| task.is_ours) {
             Standing::Ours(summary(&all))
+        } else if found.iter().all(|task| task.is_back || task.is_alike) {
+            Standing::Alike(summary(&all))
         } else {
             Standing::Foreign(summary(&all))
         })
@@ -234,7 +236,10 @@ impl Knob for SchedPolicy {
         let mut first = Ok(());
         // A parent is put back before its children are looked at again, so that none is born with the old level after.
         for _ in 0..2 {
-            for Compared { tid, now, before, .. } in compare(context.host, past)?.into_iter().filter(|t| t.is_ours) {
+            let found = compare(context.host, past)?;
+            for Compared { tid, mut now, before, is_alike, .. } in found.into_iter().filter(|t| t.is_ours || t.is_alike)
+            {
+                now.has_own_slice |= is_alike;
                 let slice = match before.slice_ns {
                     Some(own) if before.has_own_slice => Slice::Own(own),
                     _ => Slice::Default,
@@ -270,6 +275,10 @@ impl Knob for SchedPolicy {
         let has_slices = listed.iter().any(|task| task.state.slice_ns.is_some());
         let note = if has_slices { "   # a slice takes chrt of util-linux 2.41 or later" } else { "" };
         format!("{}{note}", commands.join("; "))
+    }
+
+    fn is_of_processes(&self) -> bool {
+        true
     }
 
     fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
@@ -352,6 +361,8 @@ struct Compared {
     now: State,
     before: State,
     is_back: bool,
+    /// Whether its slice is one that holdup wrote and the default one now, so that it may be its own or not.
+    is_alike: bool,
     /// Whether it differs from what was, and is what holdup wrote.
     is_ours: bool,
 }
@@ -372,8 +383,11 @@ fn compare(host: &Host, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
         });
         let slice = SliceNow::of(&now, &before, &slices);
         let is_back = is == was && slice == SliceNow::Back;
-        let is_ours = !is_back && (is == was || is_written) && slice != SliceNow::Foreign;
-        found.push(Compared { tid, now, before, is_back, is_ours });
+        let is_of_holdup = is == was || is_written;
+        let is_alike = is_of_holdup && slice == SliceNow::Alike;
+        let is_settled = is == was && matches!(slice, SliceNow::Back | SliceNow::Alike);
+        let is_ours = is_of_holdup && !is_settled && slice != SliceNow::Foreign;
+        found.push(Compared { tid, now, before, is_back, is_alike, is_ours });
     }
     Ok(found)
 }
@@ -381,6 +395,7 @@ fn compare(host: &Host, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
 #[derive(PartialEq)]
 enum SliceNow {
     Back,
+    Alike,
     Ours,
     Foreign,
 }
@@ -390,7 +405,11 @@ impl SliceNow {
         match (now.slice_ns, before.slice_ns) {
             (None, _) | (_, None) => SliceNow::Back,
             (Some(now), Some(before)) if now == before => SliceNow::Back,
-            (Some(now), _) if written.contains(&now) => SliceNow::Ours,
+            // Also where the default was set to what a level said.
+            (Some(slice), _) if written.contains(&slice) && !now.has_own_slice && !before.has_own_slice => {
+                SliceNow::Alike
+            }
+            (Some(slice), _) if written.contains(&slice) => SliceNow::Ours,
             // A level without a slice has put the default one in place of the task's own.
             _ if before.has_own_slice && !now.has_own_slice => SliceNow::Ours,
             // Without its own slice before, a third value is the default one, which changes for the whole host.
@@ -477,5 +496,29 @@ mod tests {
         let command = SchedPolicy.by_hand("", &saved);
         assert!(command.contains("--other -T 0 -p 0 $p") && command.contains("--other -T 9000000 -p"), "{command}");
         assert!(command.contains("--idle -p 0 $p"), "{command}");
+    }
+    #[test]
+    fn a_slice_that_is_the_default_one_by_now_is_settled_and_no_complaint() {
+        const BASE_SLICE: &str = "/sys/kernel/debug/sched/base_slice_ns";
+        let fs = MemoryFs::of(&[("/sys/devices/system/cpu/online", "0-1\n"), (BASE_SLICE, "1400000\n")]);
+        fs.put_process(10, 1, 100, Scheduling::other(0));
+        fs.put_process(11, 1, 100, Scheduling::other(0));
+        fs.put_default_slice(1_400_000);
+        let host = fs.host();
+        let context = KnobContext { host: &host, postgres: None, pids: vec![10, 11] };
+        let saved = SchedPolicy.save(&context, "", &[]).expect("they run").expect("fresh");
+        let ever = [text("batch slice:3ms"), text("slice:3ms")];
+        let past = Past { saved: &saved, written: &ever[1..], ever: &ever };
+        SchedPolicy.write(&context, "", &ever[1]).expect("it takes");
+        fs.put_task(11, Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(0) });
+        // The level of another knob makes the slice that the tasks have of their own the default one.
+        fs.put(BASE_SLICE, "3000000\n");
+        assert!(matches!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Ours(_))), "one is batch");
+        SchedPolicy.restore(&context, "", &past).expect("it takes");
+        assert_eq!([10, 11].map(|tid| fs.task_slice(tid)), [Some((1_400_000, false)); 2]);
+        assert_eq!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Restored));
+        // Where the default is theirs, no restoring tells it from a slice of their own.
+        fs.put_own_slice(10, 3_000_000);
+        assert_eq!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Alike(text("other"))));
     }
 }

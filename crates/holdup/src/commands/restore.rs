@@ -13,16 +13,29 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         }
         return Ok(0);
     }
-    let restored = profiles::restore(&host, matches.get_one::<String>("pg").map(String::as_str))?;
+    let (restored, broken) = profiles::restore(&host, matches.get_one::<String>("pg").map(String::as_str))?;
     for note in &restored.notes {
         output::say(note);
-    }
-    if restored.left.is_empty() {
-        output::data(if restored.restored.is_empty() { "nothing to restore" } else { "restored" })?;
-        return Ok(0);
     }
     for left in &restored.left {
         output::error(&left.to_string());
     }
-    Ok(5)
+    if !restored.left.is_empty() {
+        output::say(
+            "hint: put back by hand what you want back, then `holdup restore` again; --forget lets go of the rest",
+        );
+    }
+    let mut broken = broken.into_iter();
+    match (broken.next(), broken.next()) {
+        (Some(first), second) => {
+            if let Some(second) = second {
+                output::error(&format!("{}: {}", second.what, second.why));
+            }
+            return Err(first.into());
+        }
+        (None, _) if !restored.left.is_empty() => return Ok(5),
+        (None, _) => {}
+    }
+    output::data(if restored.restored.is_empty() { "nothing to restore" } else { "restored" })?;
+    Ok(0)
 }
