@@ -1,6 +1,6 @@
 //! From conditions to a verdict.
 
-use crate::cases::{self, Case};
+use crate::cases::{self, About, Case};
 use crate::words::number;
 use holdup_model::survey::{Advice, CaseFinding, Exposure, Known, Model, Server, Survey};
 
@@ -50,15 +50,7 @@ fn weigh(conditions: &[Condition]) -> (Exposure, Vec<String>, Vec<String>) {
 
 /// Every case on this host: those that hit first, then those that are open.
 pub fn check(survey: &Survey) -> Vec<CaseFinding> {
-    let servers = survey.servers.get().map_or(0, Vec::len);
-    let mut findings: Vec<CaseFinding> = Vec::new();
-    for case in cases::ALL {
-        if case.is_per_server() && servers > 0 {
-            findings.extend((0..servers).map(|server| judge(*case, survey, server)));
-        } else {
-            findings.push(judge(*case, survey, 0));
-        }
-    }
+    let mut findings: Vec<CaseFinding> = cases::ALL.iter().flat_map(|case| judge(case, survey)).collect();
     findings.sort_by_key(|f| (rank(f.exposure), !f.harms));
     findings
 }
@@ -71,28 +63,45 @@ fn rank(exposure: Exposure) -> u8 {
     }
 }
 
-fn judge(case: &dyn Case, survey: &Survey, server: usize) -> CaseFinding {
-    let conditions = match (case.is_per_server(), survey.servers.get()) {
-        (true, Some(servers)) if servers.is_empty() => vec![Condition::new(
+/// What a case comes to: one finding for the host, or one for each server.
+fn judge(case: &Case, survey: &Survey) -> Vec<CaseFinding> {
+    let (conditions, advice) = match &case.about {
+        About::Host { conditions, advice } => {
+            return vec![finding(case, None, &conditions(survey), || advice(survey))];
+        }
+        About::Server { conditions, advice } => (conditions, advice),
+    };
+    let without = |condition: Condition| vec![finding(case, None, &[condition], Vec::new)];
+    match survey.servers.get().map(Vec::as_slice) {
+        None => without(Condition::unknown("Whether a PostgreSQL server runs here", &survey.servers)),
+        Some([]) => without(Condition::new(
             Some(false),
             "No PostgreSQL server was found on this host.",
             "a server that runs here; `--pg` names one that was not found",
-        )],
-        (true, None) => vec![Condition::unknown("Whether a PostgreSQL server runs here", &survey.servers)],
-        _ => case.conditions(survey, server),
-    };
-    let (exposure, reasons, would_change) = weigh(&conditions);
-    let advice: Vec<Advice> = if exposure == Exposure::Exposed { case.advice(survey, server) } else { Vec::new() };
-    let named = survey.servers.get().and_then(|all| all.get(server)).filter(|_| case.is_per_server());
+        )),
+        Some(servers) => servers
+            .iter()
+            .map(|server| finding(case, Some(server), &conditions(survey, server), || advice(survey, server)))
+            .collect(),
+    }
+}
+
+fn finding(
+    case: &Case,
+    server: Option<&Server>,
+    conditions: &[Condition],
+    advice: impl FnOnce() -> Vec<Advice>,
+) -> CaseFinding {
+    let (exposure, reasons, would_change) = weigh(conditions);
     CaseFinding {
-        case: case.meta().id.to_owned(),
-        summary: case.meta().summary.to_owned(),
+        case: case.meta.id.to_owned(),
+        summary: case.meta.summary.to_owned(),
         exposure,
-        harms: case.harms(),
-        server: named.map(|s| s.name.clone()),
+        harms: case.harms,
+        server: server.map(|s| s.name.clone()),
         reasons,
         would_change,
-        advice,
+        advice: if exposure == Exposure::Exposed { advice() } else { Vec::new() },
     }
 }
 

@@ -1,12 +1,9 @@
 //! Advice that was followed and has no effect on this kernel.
 
-use super::Case;
+use super::{About, Case};
 use crate::weigh::Condition;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, KernelVersion, Model, Survey};
-
-/// See [`META`].
-pub struct AdviceWithoutEffect;
 
 static META: Meta = Meta {
     id: "advice-without-effect",
@@ -23,54 +20,47 @@ static META: Meta = Meta {
     ],
 };
 
-impl Case for AdviceWithoutEffect {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
+/// The case.
+pub static CASE: Case = Case { meta: &META, harms: false, about: About::Host { conditions, advice } };
 
-    fn harms(&self) -> bool {
-        false
-    }
+fn conditions(survey: &Survey) -> Vec<Condition> {
+    let preempt = &survey.preempt;
+    vec![match (&preempt.asked, &preempt.refused) {
+        (Some(word), Some(why)) => Condition::new(
+            Some(true),
+            format!("preempt={word} on the kernel's command line has no effect: {why}."),
+            "a kernel that takes it",
+        ),
+        (Some(word), None) if preempt.choices.get().is_none() => {
+            let why = preempt.choices.why_unknown.as_deref().unwrap_or("nothing tells");
+            Condition::new(
+                None,
+                format!("Whether preempt={word} on the kernel's command line has an effect is not known: {why}."),
+                preempt.choices.remedy.clone().unwrap_or_default(),
+            )
+        }
+        (Some(word), None) => {
+            Condition::new(Some(false), format!("preempt={word} on the kernel's command line is taken."), "")
+        }
+        (None, _) if survey.kernel.command_line.get().is_none() => {
+            Condition::unknown("The kernel's command line", &survey.kernel.command_line)
+        }
+        (None, _) => Condition::new(Some(false), "No preempt= is on the kernel's command line.", ""),
+    }]
+}
 
-    fn conditions(&self, survey: &Survey, _server: usize) -> Vec<Condition> {
-        let preempt = &survey.preempt;
-        vec![match (&preempt.asked, &preempt.refused) {
-            (Some(word), Some(why)) => Condition::new(
-                Some(true),
-                format!("preempt={word} on the kernel's command line has no effect: {why}."),
-                "a kernel that takes it",
-            ),
-            (Some(word), None) if preempt.choices.get().is_none() => {
-                let why = preempt.choices.why_unknown.as_deref().unwrap_or("nothing tells");
-                Condition::new(
-                    None,
-                    format!("Whether preempt={word} on the kernel's command line has an effect is not known: {why}."),
-                    preempt.choices.remedy.clone().unwrap_or_default(),
-                )
-            }
-            (Some(word), None) => {
-                Condition::new(Some(false), format!("preempt={word} on the kernel's command line is taken."), "")
-            }
-            (None, _) if survey.kernel.command_line.get().is_none() => {
-                Condition::unknown("The kernel's command line", &survey.kernel.command_line)
-            }
-            (None, _) => Condition::new(Some(false), "No preempt= is on the kernel's command line.", ""),
-        }]
-    }
-
-    fn advice(&self, survey: &Survey, _server: usize) -> Vec<Advice> {
-        let choices: Vec<&str> =
-            survey.preempt.choices.get().into_iter().flatten().map(|model: &Model| model.word()).collect();
-        vec![Advice {
-            action: match choices.as_slice() {
-                [] => "take preempt= off the command line".to_owned(),
-                [_] => "take preempt= off the command line; this kernel has one model".to_owned(),
-                several => format!("take preempt= off the command line, or ask for one of {}", several.join(", ")),
-            },
-            evidence: "read in kernel/sched/core.c:sched_dynamic_mode".to_owned(),
-            undo: "put it back".to_owned(),
-        }]
-    }
+fn advice(survey: &Survey) -> Vec<Advice> {
+    let choices: Vec<&str> =
+        survey.preempt.choices.get().into_iter().flatten().map(|model: &Model| model.word()).collect();
+    vec![Advice {
+        action: match choices.as_slice() {
+            [] => "take preempt= off the command line".to_owned(),
+            [_] => "take preempt= off the command line; this kernel has one model".to_owned(),
+            several => format!("take preempt= off the command line, or ask for one of {}", several.join(", ")),
+        },
+        evidence: "read in kernel/sched/core.c:sched_dynamic_mode".to_owned(),
+        undo: "put it back".to_owned(),
+    }]
 }
 
 /// Advice that is given elsewhere and cannot work on this kernel, one sentence each with the reason.

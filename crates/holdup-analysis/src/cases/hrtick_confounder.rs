@@ -1,12 +1,9 @@
 //! HRTICK when kernels are compared.
 
-use super::Case;
+use super::{About, Case};
 use crate::weigh::Condition;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, KernelVersion, Survey};
-
-/// See [`META`].
-pub struct HrtickConfounder;
 
 static META: Meta = Meta {
     id: "hrtick-confounder",
@@ -17,45 +14,36 @@ static META: Meta = Meta {
     references: &["kernel/sched/features.h (v7.1), commits 9213aa4784cf, 5d88e424ec1b, d360053c95"],
 };
 
-impl Case for HrtickConfounder {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
+/// The case.
+pub static CASE: Case = Case { meta: &META, harms: false, about: About::Host { conditions, advice } };
 
-    fn harms(&self) -> bool {
-        false
-    }
+fn conditions(survey: &Survey) -> Vec<Condition> {
+    let Some(setting) = survey.settings.iter().find(|s| s.name == "hrtick") else {
+        return vec![Condition::new(None, "Whether HRTICK is on is not known.", "run holdup as root")];
+    };
+    let (word, source) = match (setting.value.get(), &setting.default) {
+        (Some(word), _) => (word.as_str(), setting.value.source.clone()),
+        (None, Some(word)) => (word.as_str(), "by default; the setting itself cannot be read".to_owned()),
+        (None, None) => return vec![Condition::unknown("Whether HRTICK is on", &setting.value)],
+    };
+    let since = match survey.kernel.version.value() {
+        Some(version) if version >= KernelVersion::new(7, 1) => ", as from 7.1 on where the timers allow it",
+        _ => "",
+    };
+    vec![if word == "on" {
+        Condition::new(Some(true), format!("HRTICK is on ({source}){since}."), "NO_HRTICK")
+    } else {
+        Condition::new(Some(false), format!("HRTICK is off ({source})."), "HRTICK switched on")
+    }]
+}
 
-    fn conditions(&self, survey: &Survey, _server: usize) -> Vec<Condition> {
-        let Some(setting) = survey.settings.iter().find(|s| s.name == "hrtick") else {
-            return vec![Condition::new(None, "Whether HRTICK is on is not known.", "run holdup as root")];
-        };
-        let (word, source) = match (setting.value.get(), &setting.default) {
-            (Some(word), _) => (word.as_str(), setting.value.source.clone()),
-            (None, Some(word)) => (word.as_str(), "by default; the setting itself cannot be read".to_owned()),
-            (None, None) => return vec![Condition::unknown("Whether HRTICK is on", &setting.value)],
-        };
-        let since = match survey.kernel.version.value() {
-            Some(version) if version >= KernelVersion::new(7, 1) => ", as from 7.1 on where the timers allow it",
-            _ => "",
-        };
-        vec![if word == "on" {
-            Condition::new(Some(true), format!("HRTICK is on ({source}){since}."), "NO_HRTICK")
-        } else {
-            Condition::new(Some(false), format!("HRTICK is off ({source})."), "HRTICK switched on")
-        }]
-    }
-
-    fn advice(&self, _survey: &Survey, _server: usize) -> Vec<Advice> {
-        vec![Advice {
-            action:
-                "when this kernel is compared with 7.0 or older, `echo NO_HRTICK > /sys/kernel/debug/sched/features` \
-                     as root, or set hrtick = \"off\" in the plan"
-                    .to_owned(),
-            evidence:
-                "read in kernel/sched/features.h of 7.0 and 7.1; no measurement of its effect on PostgreSQL is known"
-                    .to_owned(),
-            undo: "`echo HRTICK > /sys/kernel/debug/sched/features`".to_owned(),
-        }]
-    }
+fn advice(_survey: &Survey) -> Vec<Advice> {
+    vec![Advice {
+        action: "when this kernel is compared with 7.0 or older, `echo NO_HRTICK > /sys/kernel/debug/sched/features` \
+                 as root, or set hrtick = \"off\" in the plan"
+            .to_owned(),
+        evidence: "read in kernel/sched/features.h of 7.0 and 7.1; no measurement of its effect on PostgreSQL is known"
+            .to_owned(),
+        undo: "`echo HRTICK > /sys/kernel/debug/sched/features`".to_owned(),
+    }]
 }

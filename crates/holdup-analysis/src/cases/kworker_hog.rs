@@ -1,12 +1,9 @@
 //! Per-CPU kernel workers behind a task that stays in the kernel: the virtual switch.
 
-use super::Case;
+use super::{About, Case};
 use crate::weigh::{self, Condition};
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, KernelVersion, Model, Survey};
-
-/// See [`META`].
-pub struct KworkerHog;
 
 static META: Meta = Meta {
     id: "kworker-hog",
@@ -23,34 +20,31 @@ static META: Meta = Meta {
     ],
 };
 
-impl Case for KworkerHog {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
+/// The case.
+pub static CASE: Case = Case { meta: &META, harms: true, about: About::Host { conditions, advice } };
 
-    fn conditions(&self, survey: &Survey, _server: usize) -> Vec<Condition> {
-        vec![model(survey), switch(survey), way_through_workers(survey)]
-    }
+fn conditions(survey: &Survey) -> Vec<Condition> {
+    vec![model(survey), switch(survey), way_through_workers(survey)]
+}
 
-    fn advice(&self, survey: &Survey, _server: usize) -> Vec<Advice> {
-        let mut all = Vec::new();
-        if survey.preempt.choices.get().is_some_and(|c| c.contains(&Model::Full) && c.len() > 1) {
-            all.push(Advice {
-                action: "`echo full > /sys/kernel/debug/sched/preempt` as root, or boot with preempt=full".to_owned(),
-                evidence: "50 Gb/s under full against 13 Gb/s under lazy (s390, two guests, 50 streams, June 2026)"
-                    .to_owned(),
-                undo: "write lazy, or take preempt= away".to_owned(),
-            });
-        }
+fn advice(survey: &Survey) -> Vec<Advice> {
+    let mut all = Vec::new();
+    if survey.preempt.choices.get().is_some_and(|c| c.contains(&Model::Full) && c.len() > 1) {
         all.push(Advice {
-            action: "use kernel 7.2 or later, or mrg_rxbuf=off on the guests' network devices".to_owned(),
-            evidence: "with 7.2's change the difference went away; mrg_rxbuf=off gave 60 Gb/s instead of 40 (s390, \
-                       February 2026)"
+            action: "`echo full > /sys/kernel/debug/sched/preempt` as root, or boot with preempt=full".to_owned(),
+            evidence: "50 Gb/s under full against 13 Gb/s under lazy (s390, two guests, 50 streams, June 2026)"
                 .to_owned(),
-            undo: "boot the former kernel, or mrg_rxbuf=on".to_owned(),
+            undo: "write lazy, or take preempt= away".to_owned(),
         });
-        all
     }
+    all.push(Advice {
+        action: "use kernel 7.2 or later, or mrg_rxbuf=off on the guests' network devices".to_owned(),
+        evidence: "with 7.2's change the difference went away; mrg_rxbuf=off gave 60 Gb/s instead of 40 (s390, \
+                   February 2026)"
+            .to_owned(),
+        undo: "boot the former kernel, or mrg_rxbuf=on".to_owned(),
+    });
+    all
 }
 
 fn model(survey: &Survey) -> Condition {

@@ -1,14 +1,11 @@
 //! The report of 2026: page faults under a spinlock while the buffer pool fills.
 
-use super::Case;
+use super::{About, Case};
 use crate::weigh::{self, Condition};
 use crate::words::number;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, HugePagesAsked, Model, Server, Survey};
 use holdup_model::text::size;
-
-/// See [`META`].
-pub struct LazyColdPool;
 
 static META: Meta = Meta {
     id: "lazy-cold-pool",
@@ -33,26 +30,17 @@ static META: Meta = Meta {
 /// The last major version with a freelist.
 const LAST_WITH_FREELIST: u32 = 18;
 
-impl Case for LazyColdPool {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
+/// The case.
+pub static CASE: Case = Case { meta: &META, harms: true, about: About::Server { conditions, advice } };
 
-    fn is_per_server(&self) -> bool {
-        true
-    }
+fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {
+    vec![model(survey), freelist(server), small_pages(survey, server), cold(server), clients(survey, server)]
+}
 
-    fn conditions(&self, survey: &Survey, server: usize) -> Vec<Condition> {
-        let Some(server) = survey.servers.get().and_then(|all| all.get(server)) else { return Vec::new() };
-        vec![model(survey), freelist(server), small_pages(survey, server), cold(server), clients(survey, server)]
-    }
-
-    fn advice(&self, survey: &Survey, server: usize) -> Vec<Advice> {
-        let Some(server) = survey.servers.get().and_then(|all| all.get(server)) else { return Vec::new() };
-        let mut all = vec![huge_pages(survey, server), prewarm()];
-        all.extend(other_model(survey));
-        all
-    }
+fn advice(survey: &Survey, server: &Server) -> Vec<Advice> {
+    let mut all = vec![huge_pages(survey, server), prewarm()];
+    all.extend(other_model(survey));
+    all
 }
 
 fn model(survey: &Survey) -> Condition {

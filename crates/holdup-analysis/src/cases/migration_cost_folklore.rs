@@ -1,12 +1,9 @@
 //! A migration cost that somebody set.
 
-use super::Case;
+use super::{About, Case};
 use crate::weigh::Condition;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, Survey};
-
-/// See [`META`].
-pub struct MigrationCostFolklore;
 
 static META: Meta = Meta {
     id: "migration-cost-folklore",
@@ -22,51 +19,47 @@ static META: Meta = Meta {
     ],
 };
 
-impl Case for MigrationCostFolklore {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
+/// The case.
+pub static CASE: Case = Case { meta: &META, harms: true, about: About::Host { conditions, advice } };
 
-    fn conditions(&self, survey: &Survey, _server: usize) -> Vec<Condition> {
-        let Some(setting) = survey.settings.iter().find(|s| s.name == "migration-cost") else {
-            return vec![Condition::new(None, "The migration cost is not known.", "run holdup as root")];
-        };
-        let known = &setting.value;
-        vec![match (known.get(), &setting.default, setting.is_default()) {
-            (None, ..) => Condition::unknown("The migration cost", known),
-            (Some(ns), _, Some(true)) => Condition::new(
-                Some(false),
-                format!("The migration cost is {ns} ns, the kernel's default ({}).", known.source),
-                "another value",
-            ),
-            (Some(ns), Some(default), _) => Condition::new(
-                Some(true),
-                format!("The migration cost is {ns} ns instead of the kernel's {default} ns ({}).", known.source),
-                "the kernel's default",
-            ),
-            (Some(ns), None, _) => Condition::new(
-                None,
-                format!("The migration cost is {ns} ns ({}); the default of this kernel is not known.", known.source),
-                "compare with the default of this kernel's source",
-            ),
-        }]
-    }
+fn conditions(survey: &Survey) -> Vec<Condition> {
+    let Some(setting) = survey.settings.iter().find(|s| s.name == "migration-cost") else {
+        return vec![Condition::new(None, "The migration cost is not known.", "run holdup as root")];
+    };
+    let known = &setting.value;
+    vec![match (known.get(), &setting.default, setting.is_default()) {
+        (None, ..) => Condition::unknown("The migration cost", known),
+        (Some(ns), _, Some(true)) => Condition::new(
+            Some(false),
+            format!("The migration cost is {ns} ns, the kernel's default ({}).", known.source),
+            "another value",
+        ),
+        (Some(ns), Some(default), _) => Condition::new(
+            Some(true),
+            format!("The migration cost is {ns} ns instead of the kernel's {default} ns ({}).", known.source),
+            "the kernel's default",
+        ),
+        (Some(ns), None, _) => Condition::new(
+            None,
+            format!("The migration cost is {ns} ns ({}); the default of this kernel is not known.", known.source),
+            "compare with the default of this kernel's source",
+        ),
+    }]
+}
 
-    fn advice(&self, survey: &Survey, _server: usize) -> Vec<Advice> {
-        let setting = survey.settings.iter().find(|s| s.name == "migration-cost");
-        let (value, default) = setting
-            .and_then(|s| Some((s.value.get()?.as_str(), s.default.as_deref()?)))
-            .unwrap_or(("5000000", "500000"));
-        let path = setting.map_or("/sys/kernel/debug/sched/migration_cost_ns", |s| s.value.source.as_str());
-        vec![Advice {
-            action: format!(
-                "measure whether it pays here: holdup run pgbench --clients 8,64,256 --vary \
-                 migration-cost={default}ns,{value}ns; if not, `echo {default} > {path}`"
-            ),
-            evidence: "+21 % at 256 clients and -15 % at 144 from the same change (PostgreSQL, select-only, 128 CPUs, \
-                       2021)"
-                .to_owned(),
-            undo: format!("`echo {value} > {path}`"),
-        }]
-    }
+fn advice(survey: &Survey) -> Vec<Advice> {
+    let setting = survey.settings.iter().find(|s| s.name == "migration-cost");
+    let (value, default) =
+        setting.and_then(|s| Some((s.value.get()?.as_str(), s.default.as_deref()?))).unwrap_or(("5000000", "500000"));
+    let path = setting.map_or("/sys/kernel/debug/sched/migration_cost_ns", |s| s.value.source.as_str());
+    vec![Advice {
+        action: format!(
+            "measure whether it pays here: holdup run pgbench --clients 8,64,256 --vary \
+             migration-cost={default}ns,{value}ns; if not, `echo {default} > {path}`"
+        ),
+        evidence: "+21 % at 256 clients and -15 % at 144 from the same change (PostgreSQL, select-only, 128 CPUs, \
+                   2021)"
+            .to_owned(),
+        undo: format!("`echo {value} > {path}`"),
+    }]
 }

@@ -5,7 +5,7 @@
 
 use crate::weigh::Condition;
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, Survey};
+use holdup_model::survey::{Advice, Server, Survey};
 
 pub mod advice_without_effect;
 pub mod autogroup_sessions;
@@ -16,34 +16,40 @@ pub mod migration_cost_folklore;
 pub mod spin_oversubscription;
 
 /// Every case, in the order in which they are told.
-pub static ALL: &[&dyn Case] = &[
-    &lazy_cold_pool::LazyColdPool,
-    &spin_oversubscription::SpinOversubscription,
-    &autogroup_sessions::AutogroupSessions,
-    &migration_cost_folklore::MigrationCostFolklore,
-    &kworker_hog::KworkerHog,
-    &hrtick_confounder::HrtickConfounder,
-    &advice_without_effect::AdviceWithoutEffect,
+pub static ALL: &[&Case] = &[
+    &lazy_cold_pool::CASE,
+    &spin_oversubscription::CASE,
+    &autogroup_sessions::CASE,
+    &migration_cost_folklore::CASE,
+    &kworker_hog::CASE,
+    &hrtick_confounder::CASE,
+    &advice_without_effect::CASE,
 ];
 
 /// One case.
-pub trait Case: Sync {
+pub struct Case {
     /// What it says about itself.
-    fn meta(&self) -> &'static Meta;
-
+    pub meta: &'static Meta,
     /// Whether it harms by itself. One that does not only matters to whoever compares kernels or follows advice.
-    fn harms(&self) -> bool {
-        true
-    }
+    pub harms: bool,
+    /// What it looks at.
+    pub about: About,
+}
 
-    /// Whether it is about the server at this place of the survey, or about the host when there is none.
-    fn is_per_server(&self) -> bool {
-        false
-    }
-
-    /// What must hold for it to hit: for the server at this place, if it is about servers.
-    fn conditions(&self, survey: &Survey, server: usize) -> Vec<Condition>;
-
-    /// What to do where it hits.
-    fn advice(&self, survey: &Survey, server: usize) -> Vec<Advice>;
+/// What must hold for a case to hit, and what to do where it does.
+pub enum About {
+    /// It is about the host.
+    Host {
+        /// What must hold.
+        conditions: fn(&Survey) -> Vec<Condition>,
+        /// What to do.
+        advice: fn(&Survey) -> Vec<Advice>,
+    },
+    /// It is about each server.
+    Server {
+        /// What must hold.
+        conditions: fn(&Survey, &Server) -> Vec<Condition>,
+        /// What to do.
+        advice: fn(&Survey, &Server) -> Vec<Advice>,
+    },
 }

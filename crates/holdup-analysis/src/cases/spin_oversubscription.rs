@@ -1,13 +1,10 @@
 //! Spinning for locks while more clients run than there are CPUs.
 
-use super::Case;
+use super::{About, Case};
 use crate::weigh::{self, Condition};
 use crate::words::percent;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, Server, Survey};
-
-/// See [`META`].
-pub struct SpinOversubscription;
 
 static META: Meta = Meta {
     id: "spin-oversubscription",
@@ -27,31 +24,22 @@ static META: Meta = Meta {
 /// Fewer looks than this at running clients say nothing about a wait that takes a few per cent of the time.
 const ENOUGH_LOOKS: u64 = 50;
 
-impl Case for SpinOversubscription {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
+/// The case.
+pub static CASE: Case = Case { meta: &META, harms: true, about: About::Server { conditions, advice } };
 
-    fn is_per_server(&self) -> bool {
-        true
-    }
+fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {
+    vec![oversubscribed(survey, server), waits(server)]
+}
 
-    fn conditions(&self, survey: &Survey, server: usize) -> Vec<Condition> {
-        let Some(server) = survey.servers.get().and_then(|all| all.get(server)) else { return Vec::new() };
-        vec![oversubscribed(survey, server), waits(server)]
-    }
-
-    fn advice(&self, _survey: &Survey, _server: usize) -> Vec<Advice> {
-        vec![Advice {
-            action: "let a connection pool in transaction mode keep the running clients near the number of CPUs"
-                .to_owned(),
-            evidence: "with 1500 connections on 80 threads, queries of 6.5 ms took 670 ms and s_lock 9 % of the CPU \
-                       time (PostgreSQL 9.3, 2018, cured by smaller shared_buffers without huge pages); from the \
-                       source, a waiter behind a holder without a CPU loses at least 1 ms"
-                .to_owned(),
-            undo: "connect to the server itself again".to_owned(),
-        }]
-    }
+fn advice(_survey: &Survey, _server: &Server) -> Vec<Advice> {
+    vec![Advice {
+        action: "let a connection pool in transaction mode keep the running clients near the number of CPUs".to_owned(),
+        evidence: "with 1500 connections on 80 threads, queries of 6.5 ms took 670 ms and s_lock 9 % of the CPU \
+                   time (PostgreSQL 9.3, 2018, cured by smaller shared_buffers without huge pages); from the \
+                   source, a waiter behind a holder without a CPU loses at least 1 ms"
+            .to_owned(),
+        undo: "connect to the server itself again".to_owned(),
+    }]
 }
 
 fn oversubscribed(survey: &Survey, server: &Server) -> Condition {

@@ -74,7 +74,7 @@ fn rows(kind: &str) -> Option<Vec<Row>> {
         "collectors" => collectors(&host),
         "knobs" => knobs(&host),
         "analyses" => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta(), None)).collect(),
-        "cases" => holdup_analysis::cases::ALL.iter().map(|c| Row::of(c.meta(), None)).collect(),
+        "cases" => holdup_analysis::cases::ALL.iter().map(|c| Row::of(c.meta, None)).collect(),
         "targets" => holdup_target::targets::ALL.iter().map(|t| Row::of(t.meta(), Some(t.probe(&host)))).collect(),
         _ => return None,
     })
