@@ -153,6 +153,16 @@ pub(crate) fn model(survey: &Survey) -> Result<(Model, String), Condition> {
     }
 }
 
+/// How this kernel is switched to a model that it offers: lockdown closes debugfs and leaves the boot option.
+pub(crate) fn how_to_switch(survey: &Survey, word: &str) -> String {
+    match survey.kernel.lockdown.get().map(String::as_str) {
+        None | Some("none") => {
+            format!("`echo {word} > /sys/kernel/debug/sched/preempt` as root, or boot with preempt={word}")
+        }
+        Some(_) => format!("boot with preempt={word}"),
+    }
+}
+
 /// Whether so many clients are more than the CPUs that the server may use: those online, or fewer by the limit of its
 /// group. `who` begins the sentence (`It has 12 clients`); the two changes are those of more and of no more.
 pub(crate) fn more_than_cpus(
@@ -163,7 +173,7 @@ pub(crate) fn more_than_cpus(
     changes: (&str, &str),
 ) -> Condition {
     let online = &survey.machine.cpus_online;
-    let limit = &server.cpu_limit;
+    let limit = &server.cpu_limit_cpus;
     let known = [online.get().map(|cpus| f64::from(*cpus)), limit.get().copied().flatten()];
     let Some(least) = known.into_iter().flatten().reduce(f64::min) else {
         return Condition::unknown("The number of CPUs", online);

@@ -43,7 +43,7 @@ fn server() -> Server {
         pool: known(Pool { unused_buffers: 10, buffers: 1000 }),
         spin_waits: known(SpinWaits { waiting: 40, looks: 100 }),
         is_in_root_task_group: known(true),
-        cpu_limit: known(None),
+        cpu_limit_cpus: known(None),
         notes: Vec::new(),
     }
 }
@@ -87,7 +87,7 @@ fn host() -> Survey {
             steal_share: known(0.0),
             hypervisor: known("none".to_owned()),
             governor: known("performance".to_owned()),
-            cpu_limit: known(None),
+            cpu_limit_cpus: known(None),
             throttled_periods: known(0),
             virtual_switch: known(vec!["openvswitch".to_owned()]),
             cpu_pressure_share: known(0.0),
@@ -97,6 +97,7 @@ fn host() -> Survey {
             available_bytes: known(300 << 30),
             page_tables_bytes: known(1 << 30),
             huge_pages_total: known(0),
+            huge_pages_all_bytes: known(0),
             huge_pages_free: known(0),
             huge_page_bytes: known(2 << 20),
             transparent_huge_pages: known("madvise".to_owned()),
@@ -152,7 +153,7 @@ const CHANGES: &[Change] = &[
     (
         "lazy-cold-pool",
         |h| {
-            h.memory.huge_pages_total = known(70_000);
+            h.memory.huge_pages_all_bytes = known(70_000 << 21);
             with(|s| s.huge_pages_in_effect = unknown(), h);
         },
         Undecided,
@@ -161,6 +162,7 @@ const CHANGES: &[Change] = &[
     (
         "lazy-cold-pool",
         |h| {
+            h.memory.huge_pages_all_bytes = known(1 << 30);
             with(
                 |s| {
                     s.huge_pages_in_effect = unknown();
@@ -176,6 +178,7 @@ const CHANGES: &[Change] = &[
     (
         "lazy-cold-pool",
         |h| {
+            h.memory.huge_pages_all_bytes = known(1 << 30);
             with(
                 |s| {
                     s.huge_pages_in_effect = unknown();
@@ -203,7 +206,7 @@ const CHANGES: &[Change] = &[
             with(
                 |s| {
                     s.clients = known(12);
-                    s.cpu_limit = unknown();
+                    s.cpu_limit_cpus = unknown();
                 },
                 h,
             );
@@ -211,12 +214,12 @@ const CHANGES: &[Change] = &[
         Undecided,
         "It has 12 clients, no more than 96 CPUs; whether a limit leaves it fewer is not known",
     ),
-    ("lazy-cold-pool", |h| with(|s| s.cpu_limit = unknown(), h), Exposed, ""),
+    ("lazy-cold-pool", |h| with(|s| s.cpu_limit_cpus = unknown(), h), Exposed, ""),
     (
         "lazy-cold-pool",
         |h| {
             h.machine.cpus_online = unknown();
-            with(|s| s.cpu_limit = known(Some(4.0)), h);
+            with(|s| s.cpu_limit_cpus = known(Some(4.0)), h);
         },
         Exposed,
         "",
@@ -241,7 +244,7 @@ const CHANGES: &[Change] = &[
             with(
                 |s| {
                     s.active_clients = known(20);
-                    s.cpu_limit = known(Some(4.0));
+                    s.cpu_limit_cpus = known(Some(4.0));
                 },
                 h,
             );
@@ -280,7 +283,7 @@ const CHANGES: &[Change] = &[
     ("kworker-hog", |h| h.kernel.version = known(KernelVersion::new(7, 2)), Undecided, "directly"),
     ("kworker-hog", |h| h.kernel.architecture = known("x86_64".to_owned()), Undecided, "On x86_64"),
     ("hrtick-confounder", |h| h.settings[2].value = known("off".to_owned()), NotExposed, "HRTICK is off"),
-    ("hrtick-confounder", |h| h.settings[2].value = unknown(), Exposed, ""),
+    ("hrtick-confounder", |h| h.settings[2].value = unknown(), Undecided, "By default it is on"),
     (
         "hrtick-confounder",
         |h| {

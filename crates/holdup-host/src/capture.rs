@@ -56,6 +56,8 @@ impl CapturingFs {
             }
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
+                    // That it exists may have been asked before; what is listed needs no empty stand-in.
+                    let _was_there = fs::remove_file(self.place(path));
                     self.note_unreadable(path, &error)?;
                 }
                 Err(error)

@@ -1,9 +1,11 @@
 //! The file operations that a host is made of, and the real ones.
 
 use crate::system::{self, Scheduling};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -110,8 +112,19 @@ impl RealFs {
         }
     }
 
+    /// Opens for reading. A captured tree is foreign: its links are followed below its root only, absolute ones too,
+    /// and a pipe in it is not waited for.
     fn open(&self, path: &Path) -> io::Result<File> {
-        File::open(self.below(path)).map_err(|error| self.as_captured(path, error))
+        if self.is_live() {
+            return File::open(path);
+        }
+        self.open_in_tree(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(|error| self.as_captured(path, error))
+    }
+
+    fn open_in_tree(&self, path: &Path, flags: OFlags) -> io::Result<File> {
+        let root = File::open(&self.root)?;
+        let file = rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)?;
+        Ok(File::from(file))
     }
 
     fn below(&self, path: &Path) -> PathBuf {
@@ -171,7 +184,13 @@ impl HostFs for RealFs {
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(self.below(path))? {
+        let folder =
+            if self.is_live() { None } else { Some(self.open_in_tree(path, OFlags::RDONLY | OFlags::DIRECTORY)?) };
+        let place = match &folder {
+            None => path.to_owned(),
+            Some(open) => PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())),
+        };
+        for entry in fs::read_dir(place)? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         names.sort_unstable();
@@ -179,7 +198,13 @@ impl HostFs for RealFs {
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.below(path).exists()
+        if self.is_live() {
+            return path.exists();
+        }
+        match self.open_in_tree(path, OFlags::PATH) {
+            Ok(_) => true,
+            Err(error) => self.as_captured(path, error).kind() != io::ErrorKind::NotFound,
+        }
     }
 
     fn may_write(&self, path: &Path) -> io::Result<()> {

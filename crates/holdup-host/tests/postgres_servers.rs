@@ -80,7 +80,7 @@ fn a_server_is_found_with_its_settings_and_its_processes() {
     assert_eq!(server.page_tables_bytes.value(), Some(5 * 100 * 1024));
     assert_eq!(server.page_tables_largest_bytes.value(), Some(100 * 1024));
     assert_eq!(server.is_in_root_task_group.value(), Some(false));
-    assert_eq!(server.cpu_limit.value(), Some(Some(1.5)));
+    assert_eq!(server.cpu_limit_cpus.value(), Some(Some(1.5)));
     assert!(server.pool.remedy.unwrap().contains("pg_buffercache"));
     assert!(why(&server.spin_waits).contains("only the server itself"));
     assert_eq!(server.notes, [""; 0]);

@@ -268,7 +268,7 @@ pub struct MachineSurvey {
     /// The governor of the CPU frequency.
     pub governor: Known<String>,
     /// The tightest CPU limit on the way from the processes looked at to the root group, in CPUs; `None` inside: no limit.
-    pub cpu_limit: Known<Option<f64>>,
+    pub cpu_limit_cpus: Known<Option<f64>>,
     /// Periods of that limit in which the group was throttled, since it was made.
     pub throttled_periods: Known<u64>,
     /// What has a virtual switch or guests run in this kernel: modules and threads that were seen.
@@ -288,6 +288,8 @@ pub struct MemorySurvey {
     pub page_tables_bytes: Known<u64>,
     /// Huge pages of the default size in the pool.
     pub huge_pages_total: Known<u64>,
+    /// Memory in huge pages of every size (Hugetlb), in bytes.
+    pub huge_pages_all_bytes: Known<u64>,
     /// Those that nobody has taken or reserved.
     pub huge_pages_free: Known<u64>,
     /// The default size of a huge page, in bytes.
@@ -362,7 +364,7 @@ pub struct Server {
     /// Whether it is scheduled in the root task group, the only one in which autogroup acts.
     pub is_in_root_task_group: Known<bool>,
     /// The tightest CPU limit on the way from its control group to the root, in CPUs; `None` inside: no limit.
-    pub cpu_limit: Known<Option<f64>>,
+    pub cpu_limit_cpus: Known<Option<f64>>,
     /// Settings whose file has another value than the one in force, or that stand twice: one sentence each.
     pub notes: Vec<String>,
 }

@@ -66,7 +66,7 @@ fn the_whole_host_is_understood() {
     let (survey, findings, _) = everything(&MemoryFs::of(FILES));
     assert_eq!(survey.preempt.model.get().map(|m| m.word()), Some("full"));
     assert_eq!(survey.preempt.disagreement, None, "{survey:#?}");
-    assert_eq!(survey.machine.cpu_limit.value(), Some(Some(2.0)));
+    assert_eq!(survey.machine.cpu_limit_cpus.value(), Some(Some(2.0)));
     assert_eq!(survey.machine.cpu_pressure_share.value(), Some(0.015));
     assert_eq!(overall(&findings), Exposure::NotExposed, "{findings:#?}");
 }

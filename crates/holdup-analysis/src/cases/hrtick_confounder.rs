@@ -21,11 +21,13 @@ fn conditions(survey: &Survey) -> Vec<Condition> {
     let Some(setting) = survey.settings.iter().find(|s| s.name == "hrtick") else {
         return vec![Condition::new(None, "Whether HRTICK is on is not known.", "run holdup as root")];
     };
-    let (word, source) = match (setting.value.get(), &setting.default) {
-        (Some(word), _) => (word.as_str(), setting.value.source.clone()),
-        (None, Some(word)) => (word.as_str(), "by default; the setting itself cannot be read".to_owned()),
-        (None, None) => return vec![Condition::unknown("Whether HRTICK is on", &setting.value)],
+    let Some(word) = setting.value.get() else {
+        let unknown = Condition::unknown("Whether HRTICK is on", &setting.value);
+        let by_default = setting.default.as_ref().map(|word| format!(" By default it is {word} in this kernel."));
+        let found = format!("{}{}", unknown.found, by_default.unwrap_or_default());
+        return vec![Condition { found, ..unknown }];
     };
+    let source = &setting.value.source;
     let since = match survey.kernel.version.value() {
         Some(version) if version >= KernelVersion::new(7, 1) => ", as from 7.1 on where the timers allow it",
         _ => "",

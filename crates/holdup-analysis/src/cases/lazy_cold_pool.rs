@@ -49,7 +49,10 @@ fn model(survey: &Survey) -> Condition {
         Ok((Model::Lazy, told)) => Condition::new(
             Some(true),
             format!("The preemption model is {told}: a backend can lose its CPU inside a page fault."),
-            "another preemption model",
+            match other_word(survey) {
+                Some(word) => format!("the {word} model, which this kernel still offers"),
+                None => String::new(),
+            },
         ),
         Ok((Model::None | Model::Voluntary, told)) => Condition::new(
             Some(false),
@@ -85,7 +88,8 @@ fn freelist(server: &Server) -> Condition {
 
 fn small_pages(survey: &Survey, server: &Server) -> Condition {
     const CHANGE: &str = "shared memory on huge pages (huge_pages = on)";
-    let none_reserved = survey.memory.huge_pages_total.get() == Some(&0);
+    // Of any size: a server may have asked for others than the default.
+    let has_none = survey.memory.huge_pages_all_bytes.get() == Some(&0);
     match (server.huge_pages_in_effect.get(), server.huge_pages_asked.get()) {
         (Some(true), _) => Condition::new(
             Some(false),
@@ -99,18 +103,13 @@ fn small_pages(survey: &Survey, server: &Server) -> Condition {
                 _ => "",
             };
             let source = &server.huge_pages_in_effect.source;
-            Condition::new(Some(true), format!("Its shared memory lies on 4 KiB pages ({source}){asked}."), CHANGE)
+            Condition::new(Some(true), format!("Its shared memory lies on small pages ({source}){asked}."), CHANGE)
         }
-        (None, Some(HugePagesAsked::Off)) => Condition::new(
-            Some(true),
-            format!("huge_pages = off, so its shared memory lies on 4 KiB pages ({}).", server.huge_pages_asked.source),
-            CHANGE,
-        ),
-        (None, Some(HugePagesAsked::Try)) if none_reserved => Condition::new(
+        (None, _) if has_none => Condition::new(
             Some(true),
             format!(
-                "huge_pages = try and no huge page is reserved ({}), so its shared memory lies on 4 KiB pages.",
-                survey.memory.huge_pages_total.source
+                "This host has no huge page of any size (Hugetlb in {}), so its shared memory lies on small pages.",
+                survey.memory.huge_pages_all_bytes.source
             ),
             CHANGE,
         ),
@@ -207,15 +206,18 @@ fn prewarm() -> Advice {
     }
 }
 
-/// The other models that this very kernel can be switched to.
-fn other_model(survey: &Survey) -> Option<Advice> {
+/// A model that leaves kernel code alone, if this very kernel can be switched to one.
+fn other_word(survey: &Survey) -> Option<&'static str> {
     let choices = survey.preempt.choices.get()?;
     let model = [Model::None, Model::Voluntary].into_iter().find(|m| choices.contains(m) && choices.len() > 1)?;
+    Some(model.word())
+}
+
+/// How to get there.
+fn other_model(survey: &Survey) -> Option<Advice> {
+    let word = other_word(survey)?;
     Some(Advice {
-        action: format!(
-            "`echo {0} > /sys/kernel/debug/sched/preempt` as root, or boot with preempt={0}; this kernel still offers it",
-            model.word()
-        ),
+        action: format!("{}; this kernel still offers it", weigh::how_to_switch(survey, word)),
         evidence: "98,565 tps with PREEMPT_NONE against 50,751 tps with lazy (96 CPUs of arm64, PostgreSQL 17, 1024 \
                    clients); kernels from 7.0 on do not offer it any more"
             .to_owned(),

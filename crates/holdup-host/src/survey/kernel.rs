@@ -70,11 +70,14 @@ fn command_line(host: &Host) -> Known<String> {
     }
 }
 
-/// Red Hat's kernels and those made of them carry much of later versions under an old number.
+/// The kernels of Red Hat and SUSE, and those made of them, carry much of later versions under an old number.
 fn has_backports(release: &str) -> bool {
-    release.split(['.', '-', '_']).any(|part| {
-        part == "el7uek" || part.strip_prefix("el").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
-    })
+    // 5.14.21-150500.55.19-default
+    let is_of_suse = release.ends_with("-default") && release.contains("-15");
+    is_of_suse
+        || release.split(['.', '-', '_']).any(|part| {
+            part == "el7uek" || part.strip_prefix("el").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+        })
 }
 
 /// The machine's word as `uname -m` prints it. The running system is asked; a captured tree tells it in
@@ -190,7 +193,12 @@ mod tests {
 
     #[test]
     fn vendors_that_put_new_parts_into_old_versions_are_known() {
-        for release in ["5.14.0-503.el9.x86_64", "4.18.0-553.el8_10.x86_64", "5.15.0-3.60.5.1.el9uek.x86_64"] {
+        for release in [
+            "5.14.0-503.el9.x86_64",
+            "4.18.0-553.el8_10.x86_64",
+            "5.15.0-3.60.5.1.el9uek.x86_64",
+            "5.14.21-150500.55.19-default",
+        ] {
             assert!(has_backports(release), "{release}");
         }
         for release in ["6.18.15+deb13-amd64", "6.1.141-155.222.amzn2023.aarch64", "6.8.0-45-generic", "6.1.0-elf"] {

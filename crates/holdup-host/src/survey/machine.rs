@@ -17,7 +17,7 @@ pub(crate) fn machine(host: &Host, pid: Option<u32>) -> MachineSurvey {
         hypervisor: hypervisor(host),
         governor: facts::governor(host),
         throttled_periods: throttled(host, &group, &cpu_limit),
-        cpu_limit,
+        cpu_limit_cpus: cpu_limit,
         virtual_switch: virtual_switch(host),
         cpu_pressure_share: pressure(host, "cpu"),
     }
@@ -43,6 +43,7 @@ pub(crate) fn memory(host: &Host) -> MemorySurvey {
         available_bytes: line("MemAvailable"),
         page_tables_bytes: line("PageTables"),
         huge_pages_total: line("HugePages_Total"),
+        huge_pages_all_bytes: line("Hugetlb"),
         huge_pages_free: free_huge_pages(&line("HugePages_Free"), &line("HugePages_Rsvd")),
         huge_page_bytes: line("Hugepagesize"),
         transparent_huge_pages: transparent,
@@ -231,7 +232,7 @@ mod tests {
         ]);
         let found = machine(&fs.host(), Some(7));
         assert_eq!(
-            (found.cpu_limit.value(), found.throttled_periods.value()),
+            (found.cpu_limit_cpus.value(), found.throttled_periods.value()),
             (Some(Some(1.0)), Some(12)),
             "{found:?}"
         );

@@ -12,7 +12,7 @@ use crate::Host;
 use crate::postgres::PostgresControl;
 use holdup_model::survey::{Known, Preemption, Survey};
 use kernel::Ground;
-pub use probed::probed;
+pub use probed::probe_into;
 
 /// Everything. `asked` is a server that the user named, `control` a connection to one.
 pub fn survey(host: &Host, asked: Option<&postgres::Asked>, control: Option<&dyn PostgresControl>) -> Survey {

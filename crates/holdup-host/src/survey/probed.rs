@@ -1,14 +1,28 @@
 //! The behavioural probe as a part of the survey.
 
 use crate::probe::{self, Measured, Waits};
-use holdup_model::survey::{Known, Model, Probed};
+use holdup_model::survey::{Known, Model, Probed, Survey};
 use std::time::{Duration, Instant};
 
 /// What the measurement is called among the sources.
 const SOURCE: &str = "the probe";
 
-/// Measures for about `budget` how the kernel preempts.
-pub fn probed(budget: Duration) -> Probed {
+/// Measures for about `budget` how the kernel preempts, and puts it into the survey; where it does not fit what the
+/// sources say, that is said there.
+pub fn probe_into(survey: &mut Survey, budget: Duration) {
+    let probed = probed(budget);
+    if let (Some(model), Some(measured)) = (survey.preempt.model.get(), probed.models.get())
+        && !measured.contains(model)
+    {
+        let words: Vec<&str> = measured.iter().map(|m| m.word()).collect();
+        let said = format!("what was measured fits {}, not {}", words.join(" or "), model.word());
+        let before = survey.preempt.disagreement.take().map_or_else(String::new, |text| format!("{text}; "));
+        survey.preempt.disagreement = Some(format!("{before}{said}"));
+    }
+    survey.probe = Some(probed);
+}
+
+fn probed(budget: Duration) -> Probed {
     let begun = Instant::now();
     let (models, measured) = match probe::probe(budget) {
         Err(problem) => (Known::unknown(SOURCE, format!("{}: {}", problem.what, problem.why)), Vec::new()),

@@ -134,7 +134,7 @@ fn server(server: &Server) -> Group {
             format!("at {} of {} looks", whole(&w.waiting), whole(&w.looks))
         }),
         line("in the root task group", &server.is_in_root_task_group, yes_no),
-        line("CPU limit", &server.cpu_limit, limit),
+        line("CPU limit", &server.cpu_limit_cpus, limit),
     ];
     Group { title: format!("PostgreSQL: {}", clean(&server.name)), lines }
 }
@@ -148,7 +148,7 @@ fn machine(survey: &Survey) -> Group {
         line("hypervisor", &machine.hypervisor, String::clone),
         line("stolen since boot", &machine.steal_share, share),
         line("frequency governor", &machine.governor, String::clone),
-        line("CPU limit", &machine.cpu_limit, limit),
+        line("CPU limit", &machine.cpu_limit_cpus, limit),
         line("throttled periods", &machine.throttled_periods, whole),
         line("waiting for CPU", &machine.cpu_pressure_share, |s| format!("{} of the last 5 min", percent(*s))),
         line("virtual switch", &machine.virtual_switch, |all| {
@@ -166,6 +166,7 @@ fn memory(survey: &Survey) -> Group {
         line("available", &memory.available_bytes, bytes),
         line("page tables", &memory.page_tables_bytes, bytes),
         line("huge pages", &memory.huge_pages_total, whole),
+        line("in huge pages", &memory.huge_pages_all_bytes, bytes),
         line("huge pages free", &memory.huge_pages_free, whole),
         line("huge page size", &memory.huge_page_bytes, bytes),
         line("transparent huge pages", &memory.transparent_huge_pages, String::clone),

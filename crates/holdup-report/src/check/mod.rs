@@ -163,14 +163,6 @@ fn witnesses(survey: &Survey, options: &TerminalOptions) -> String {
         };
         out.push_str(&wrap(&format!("the probe: {says}. {}", probe.measured.join(" ")), width, "  · ", "    "));
     }
-    let probed = survey.probe.as_ref().and_then(|p| p.models.get());
-    if let (Some(model), Some(measured)) = (survey.preempt.model.get(), probed)
-        && !measured.contains(model)
-    {
-        let words: Vec<&str> = measured.iter().map(|m| m.word()).collect();
-        let text = format!("They disagree: what was measured fits {}, not {}.", words.join(" or "), model.word());
-        out.push_str(&wrap(&text, width, "  ", "  "));
-    }
     if let Some(disagreement) = &survey.preempt.disagreement {
         out.push_str(&wrap(&format!("They disagree: {disagreement}."), width, "  ", "  "));
     }

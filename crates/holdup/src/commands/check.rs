@@ -33,7 +33,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let (asked, control) = server(matches.get_one::<String>("pg"), &host, root.is_some())?;
     let mut survey = holdup_host::survey::survey(&host, asked.as_ref(), control.as_deref());
     if matches.get_flag("probe") {
-        survey.probe = Some(holdup_host::survey::probed(PROBE));
+        holdup_host::survey::probe_into(&mut survey, PROBE);
     }
     let findings = holdup_analysis::check(&survey);
     let overall = holdup_analysis::overall(&findings);

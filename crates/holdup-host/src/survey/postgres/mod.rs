@@ -115,7 +115,7 @@ fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn Postgres
         pool,
         spin_waits,
         is_in_root_task_group: in_root_task_group(host, &place.pid),
-        cpu_limit: cpu_limit(host, &place.pid),
+        cpu_limit_cpus: cpu_limit(host, &place.pid),
         notes,
     }
 }
@@ -170,7 +170,7 @@ fn by_sql(control: &dyn PostgresControl) -> Server {
         pool,
         spin_waits,
         is_in_root_task_group: without_value(place.pid.clone()),
-        cpu_limit: without_value(place.pid.clone()),
+        cpu_limit_cpus: without_value(place.pid.clone()),
         notes,
         data_directory: place.data_directory.clone(),
         pid: place.pid.clone(),
@@ -279,8 +279,22 @@ fn in_root_task_group(host: &Host, pid: &Known<u32>) -> Known<bool> {
 fn cpu_limit(host: &Host, pid: &Known<u32>) -> Known<Option<f64>> {
     let Some(pid) = pid.get() else { return without_value(pid.clone()) };
     let source = format!("/proc/{pid}/cgroup");
-    match host.read_text(&source) {
+    let quota = match host.read_text(&source) {
         Ok(text) => cgroup::cpu_limit(host, &text).map(|limit| limit.map(|limit| limit.cpus)),
         Err(e) => Known::unknown(source, e.to_string()),
+    };
+    // A server that is bound to some CPUs may use no more than those, whatever the quota of its group.
+    let status = format!("/proc/{pid}/status");
+    let bound = host.read_text(&status).ok().and_then(|text| {
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        crate::cpu_list(list).map(|cpus| cpus.len() as f64).filter(|cpus| *cpus > 0.0)
+    });
+    let online = host.read_value("/sys/devices/system/cpu/online").ok().and_then(|list| crate::cpu_list(&list));
+    match (bound, online) {
+        (Some(bound), Some(online)) if bound < online.len() as f64 => match quota.get() {
+            Some(Some(quota_cpus)) if *quota_cpus <= bound => quota,
+            _ => Known::found(Some(bound), format!("Cpus_allowed_list in {status}")),
+        },
+        _ => quota,
     }
 }
