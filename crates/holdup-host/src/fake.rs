@@ -25,7 +25,7 @@ pub enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// `read`, `read_link`, `write`, `list`, `exists`, `may_write`, `replace`, `remove`, `scheduling`, `set_scheduling`,
-    /// `hold`, `release`, `holds`, `slice`, `set_slice`, `affinity`, `set_affinity`, `kernel_log`, or a name given to
+    /// `hold`, `release`, `holds`, `slice`, `set_slice`, `affinity`, `set_affinity`, `kernel_log`, `mode`, or a name given to
     /// [`MemoryFs::step`].
     pub name: String,
     /// What it was about: a path, or `task N`.
@@ -299,6 +299,15 @@ impl HostFs for MemoryFs {
     fn exists(&self, path: &Path) -> bool {
         let asked = self.run("exists", path, |tree, path| Ok(tree.files.contains_key(path) || tree.is_folder(path)));
         asked.unwrap_or(false)
+    }
+
+    /// What refuses writes with EPERM has no right to write for anybody, as the kernel shows it.
+    fn mode(&self, path: &Path) -> io::Result<u32> {
+        self.run("mode", path, |tree, path| {
+            tree.file(path)?;
+            let refused = tree.refused.get(&("write".to_owned(), path.to_owned()));
+            Ok(if refused == Some(&libc::EPERM) { 0o444 } else { 0o644 })
+        })
     }
 
     fn may_write(&self, path: &Path) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -34,6 +35,10 @@ pub trait HostFs: Send + Sync {
     }
     /// What a symbolic link points to, as it stands in the link.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
+    /// The permission bits of a file.
+    fn mode(&self, _path: &Path) -> io::Result<u32> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "these files have no permission bits"))
+    }
     /// Whether this is the running system itself, so that system calls speak of the host of these files.
     fn is_live(&self) -> bool {
         false
@@ -180,6 +185,10 @@ impl HostFs for RealFs {
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         fs::read_link(self.below(path))
+    }
+
+    fn mode(&self, path: &Path) -> io::Result<u32> {
+        fs::metadata(self.below(path)).map(|metadata| metadata.mode() & 0o7777)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {

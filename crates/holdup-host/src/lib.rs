@@ -124,6 +124,14 @@ impl Host {
         self.fs.exists(Path::new(path))
     }
 
+    /// The permission bits of a file.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn mode(&self, path: &str) -> Result<u32, HostError> {
+        self.fs.mode(Path::new(path)).map_err(|e| HostError::new("read", path, &e))
+    }
+
     /// Whether a write would be let through, asked without writing.
     ///
     /// # Errors

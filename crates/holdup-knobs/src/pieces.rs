@@ -72,6 +72,8 @@ pub(crate) struct Pieces<'a> {
     pub(crate) host: &'a Host,
     /// Whether a file that holds this text has what a level means for it.
     pub(crate) has: &'a dyn Fn(&str, &str, &Value) -> bool,
+    /// The folder that all its files are in. A journal that someone else wrote must not name others.
+    pub(crate) below: &'a str,
     /// What is in force, from what the files hold.
     pub(crate) summary: &'a dyn Fn(&Files) -> Value,
     /// Why none of the files may be there any more.
@@ -82,6 +84,13 @@ impl Pieces<'_> {
     fn compare(&self, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
         let mut found = Vec::new();
         for (path, before) in decode(past.saved)? {
+            let is_inside = path.strip_prefix(self.below).is_some_and(|rest| rest.starts_with('/'));
+            if !is_inside || path.split('/').any(|part| part == "..") {
+                return Err(Problem::host(
+                    format!("saved file {path}"),
+                    format!("it is not in {}, where this knob has its files", self.below),
+                ));
+            }
             let Some(now) = unless_gone(self.host.read_value(&path))? else { continue };
             let is_ours = now != before && past.ever.iter().any(|level| (self.has)(&path, &now, level));
             found.push(Compared { path, now, before, is_ours });
@@ -169,11 +178,19 @@ mod tests {
         let pieces = Pieces {
             host: &host,
             has: &|_, now, level| *level == Value::Text(now.to_owned()),
+            below: "",
             summary: &|files| summary(files.values(), "files"),
             gone: "they went",
         };
         let ever = [Value::Text("9".to_owned())];
         let past = Past { saved: &saved, written: &ever, ever: &ever };
+        // A journal that names files of others is not followed.
+        for (below, path) in [("/sys", "/a"), ("/sys", "/sysx/a"), ("/sys", "/sys/../a")] {
+            let named = encode(&Files::from([(path.to_owned(), "1".to_owned())])).expect("a list");
+            let past = Past { saved: &named, written: &ever, ever: &ever };
+            let elsewhere = Pieces { below, ..pieces };
+            assert!(elsewhere.standing(&past).is_err() && elsewhere.restore(&past).is_err(), "{path}");
+        }
         assert_eq!(pieces.standing(&past).expect("there"), Standing::Restored);
         fs.put("/a", "9\n");
         fs.put("/b", "5\n");

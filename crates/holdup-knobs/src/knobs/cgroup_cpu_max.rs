@@ -128,6 +128,7 @@ fn pieces_of(host: &Host) -> Pieces<'_> {
     Pieces {
         host,
         has: &|path, now, level| wanted(level).is_ok_and(|limit| Limit::in_file(path, now) == Some(limit)),
+        below: "/sys/fs/cgroup",
         summary: &in_force,
         gone: "the control group was removed",
     }

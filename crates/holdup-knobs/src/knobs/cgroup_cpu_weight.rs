@@ -108,6 +108,7 @@ fn pieces_of(host: &Host) -> Pieces<'_> {
     Pieces {
         host,
         has: &|path, now, level| matches!(level, Value::Integer(wanted) if weight(path, now) == Some(*wanted)),
+        below: "/sys/fs/cgroup",
         summary: &in_force,
         gone: "the control group was removed",
     }

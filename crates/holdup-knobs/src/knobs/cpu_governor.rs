@@ -124,6 +124,7 @@ fn pieces_of(host: &Host) -> Pieces<'_> {
     Pieces {
         host,
         has: &|_, now, level| governor(level).is_ok_and(|name| name == now),
+        below: "/sys/devices/system/cpu",
         summary: &in_force,
         gone: "the CPUs went offline",
     }

@@ -3,8 +3,9 @@
 use crate::pieces::{self, Files, Pieces};
 use crate::refused::{write_refused, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
-use holdup_host::{Host, cpu_list, cpu_ranges};
+use holdup_host::{Host, HostError, cpu_list, cpu_ranges};
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
+use std::collections::BTreeSet;
 
 /// `irq-affinity`.
 pub(crate) struct IrqAffinity;
@@ -61,8 +62,10 @@ impl Knob for IrqAffinity {
 
     fn read(&self, context: &KnobContext<'_>, _instance: &str) -> Result<Value, Problem> {
         let host = context.host;
-        let files = pieces::read(host, &interrupts(host)?)?;
-        let (bound, open): (Files, Files) = files.into_iter().partition(|(path, _)| is_bound(host, path));
+        let paths = interrupts(host)?;
+        let refusing = bound(host, &paths);
+        let files = pieces::read(host, &paths)?;
+        let (bound, open): (Files, Files) = files.into_iter().partition(|(path, _)| refusing.contains(path));
         if open.is_empty() {
             return Err(Problem::host(format!("factor {}", META.id), "there is no interrupt whose CPUs could be set"));
         }
@@ -91,7 +94,9 @@ impl Knob for IrqAffinity {
             }
         }
         let list = cpu_ranges(&cpus);
-        for path in interrupts(host)?.iter().filter(|path| !is_bound(host, path)) {
+        let paths = interrupts(host)?;
+        let bound = bound(host, &paths);
+        for path in paths.iter().filter(|path| !bound.contains(*path)) {
             match host.write(path, &list) {
                 Err(e) if e.is_gone() => {}
                 done => done?,
@@ -133,6 +138,7 @@ fn pieces_of(host: &Host) -> Pieces<'_> {
     Pieces {
         host,
         has: &|_, now, level| wanted(level).is_ok_and(|cpus| cpu_list(now).is_some_and(|now| now == cpus)),
+        below: FOLDER,
         summary: &in_force,
         gone: "the interrupts went",
     }
@@ -164,14 +170,23 @@ fn number(path: &str) -> Option<u32> {
     path.strip_prefix(FOLDER)?.strip_prefix('/')?.split('/').next()?.parse().ok()
 }
 
-/// Whether the kernel binds an interrupt itself.
+/// The interrupts that the kernel binds itself.
 ///
-/// Nothing tells it but a write, so one is made that changes nothing: of a list that is none. The kernel refuses it with
-/// EPERM (EIO in older ones) where it would refuse every list, and else, when it comes to read it, with EINVAL
-/// (`write_irq_affinity`).
-fn is_bound(host: &Host, path: &str) -> bool {
-    let refused = host.write(path, "-").err();
-    refused.is_some_and(|e| ["operation not permitted", "input/output error"].contains(&e.message.as_str()))
+/// Newer kernels take the right to write away from their files (seen in v6.18). Where no file is without it, the kernel
+/// may be an older one, which nothing but a write tells: so one is made that changes nothing, of a list that is none. It
+/// is refused with EPERM (EIO in older ones) where every list would be, and else, when the kernel comes to read it, with
+/// EINVAL (`kernel/irq/proc.c:write_irq_affinity`).
+fn bound(host: &Host, paths: &[String]) -> BTreeSet<String> {
+    let is_closed = |path: &&String| host.mode(path).is_ok_and(|mode| mode & 0o222 == 0);
+    let closed: BTreeSet<String> = paths.iter().filter(is_closed).cloned().collect();
+    if !closed.is_empty() {
+        return closed;
+    }
+    paths.iter().filter(|path| host.write(path, "-").is_err_and(|e| is_refusal(&e))).cloned().collect()
+}
+
+fn is_refusal(error: &HostError) -> bool {
+    ["operation not permitted", "input/output error"].contains(&error.message.as_str())
 }
 
 #[cfg(test)]
@@ -184,8 +199,8 @@ mod tests {
         format!("{FOLDER}/{irq}/{FILE}")
     }
 
-    /// Two that accept a list, one that an old kernel binds and one that a new kernel binds.
-    fn four() -> MemoryFs {
+    /// Three that accept a list, and one that the kernel binds; a new kernel says so with EPERM and closes the file.
+    fn four(errno: i32) -> MemoryFs {
         let fs =
             MemoryFs::of(&[("/sys/devices/system/cpu/online", "0-3\n"), ("/proc/irq/default_smp_affinity", "f\n")]);
         for irq in [1, 8, 9, 24] {
@@ -195,43 +210,44 @@ mod tests {
                 if is_list { Ok(bytes.to_vec()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
             });
         }
-        fs.refuse("write", &file(9), libc::EIO);
-        fs.refuse("write", &file(24), libc::EPERM);
+        fs.refuse("write", &file(24), errno);
         fs
     }
 
     #[test]
     fn interrupts_that_are_bound_are_left_out_and_named() {
-        let fs = four();
-        let host = fs.host();
-        let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-        let text = |t: &str| Value::Text(t.to_owned());
-        let read = || IrqAffinity.read(&context, "").expect("they are there");
-        assert_eq!(
-            (read(), IrqAffinity.probe(&context, "")),
-            (text("0-3; bound by the kernel: IRQ 9,24"), Availability::Ready)
-        );
-        let saved = IrqAffinity.save(&context, "", &[]).expect("there").expect("fresh");
-        IrqAffinity.write(&context, "", &text("2")).expect("two take it");
-        assert!(IrqAffinity.same(&text("2"), &read()), "{}", read());
-        assert_eq!(
-            [1, 8, 9, 24].map(|irq| fs.get(&file(irq)).expect("there").trim().to_owned()),
-            ["2", "2", "0-3", "0-3"]
-        );
-        let ever = [text("2")];
-        let past = Past { saved: &saved, written: &ever, ever: &ever };
-        IrqAffinity.restore(&context, "", &past).expect("they take it");
-        assert_eq!(IrqAffinity.standing(&context, "", &past), Ok(Standing::Restored));
-        let offline = IrqAffinity.write(&context, "", &text("3-5")).expect_err("offline");
-        assert!(offline.why.contains("4-5"), "{offline}");
-        for wrong in ["", "all", "-", "0-3 on 2"] {
-            assert!(IrqAffinity.check("", &text(wrong)).is_err(), "{wrong}");
+        for errno in [libc::EPERM, libc::EIO] {
+            let fs = four(errno);
+            let host = fs.host();
+            let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
+            let text = |t: &str| Value::Text(t.to_owned());
+            let read = || IrqAffinity.read(&context, "").expect("they are there");
+            assert_eq!(
+                (read(), IrqAffinity.probe(&context, "")),
+                (text("0-3; bound by the kernel: IRQ 24"), Availability::Ready)
+            );
+            let wrote = fs.log().iter().any(|o| o.name == "write");
+            assert_eq!(wrote, errno == libc::EIO, "only an older kernel has to be asked by a write");
+            let saved = IrqAffinity.save(&context, "", &[]).expect("there").expect("fresh");
+            IrqAffinity.write(&context, "", &text("2")).expect("three take it");
+            assert!(IrqAffinity.same(&text("2"), &read()), "{}", read());
+            let held = [1, 8, 9, 24].map(|irq| fs.get(&file(irq)).expect("there").trim().to_owned());
+            assert_eq!(held, ["2", "2", "2", "0-3"]);
+            let ever = [text("2")];
+            let past = Past { saved: &saved, written: &ever, ever: &ever };
+            IrqAffinity.restore(&context, "", &past).expect("they take it");
+            assert_eq!(IrqAffinity.standing(&context, "", &past), Ok(Standing::Restored));
+            let offline = IrqAffinity.write(&context, "", &text("3-5")).expect_err("offline");
+            assert!(offline.why.contains("4-5"), "{offline}");
+            for wrong in ["", "all", "-", "0-3 on 2"] {
+                assert!(IrqAffinity.check("", &text(wrong)).is_err(), "{wrong}");
+            }
         }
     }
 
     #[test]
     fn without_the_right_to_write_it_is_not_there() {
-        let fs = four();
+        let fs = four(libc::EPERM);
         for irq in [1, 8, 9, 24] {
             fs.refuse("write", &file(irq), libc::EACCES);
         }
