@@ -318,5 +318,5 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
         cancel: Cancel::default(),
     };
     let Err(refused) = target.ready(&request) else { panic!("this kernel has no none") };
-    assert_eq!((refused.kind.exit_code(), refused.what.as_str()), (2, "factor preempt = none"));
+    assert_eq!((refused.kind.exit_code(), refused.what.as_str()), (3, "factor preempt = none"));
 }
