@@ -1,6 +1,6 @@
 //! `holdup check` and a profile on a real PostgreSQL, through the command line.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code, which says what it cannot test here")]
 
 mod common;
 

@@ -71,8 +71,8 @@ pub fn impossible(survey: &Survey) -> Vec<String> {
         && !choices.contains(&Model::None)
     {
         let words: Vec<&str> = choices.iter().map(|m| m.word()).collect();
-        let offers = if words.len() == 1 { "has one model" } else { "can be switched between" };
-        all.push(format!("Booting with preempt=none: this kernel {offers}, {}.", words.join(" and ")));
+        let offers = if words.len() == 1 { "has one model," } else { "can be switched between" };
+        all.push(format!("Booting with preempt=none: this kernel {offers} {}.", words.join(" and ")));
     }
     let has_lazy = choices.is_some_and(|c| c.contains(&Model::Lazy));
     if survey.kernel.version.value().is_some_and(|v| v >= KernelVersion::new(7, 0) && v.is_read()) && has_lazy {
