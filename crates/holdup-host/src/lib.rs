@@ -25,7 +25,7 @@ pub use error::HostError;
 pub use facts::{facts, moved};
 pub use fs::{HostFs, RealFs};
 pub use kernel_config::{KernelConfig, KernelOption};
-pub use machine::{cpu_list, cpu_ranges, machine};
+pub use machine::{cpu_list, cpu_ranges, machine, online_cpus};
 pub use system::Scheduling;
 
 use std::path::Path;

@@ -11,13 +11,12 @@ use holdup_model::Machine;
 /// neither /proc/meminfo nor the system tells.
 pub fn machine(host: &Host) -> Machine {
     let allowed = if host.is_live() { system::allowed_cpus().ok() } else { None };
-    let online = || host.read_value("/sys/devices/system/cpu/online").ok().and_then(|list| cpu_list(&list));
     let listed = || {
         let stat = host.read_text("/proc/stat").ok()?;
         let rows = stat.lines().filter(|l| l.starts_with("cpu") && !l.starts_with("cpu ")).count();
         u32::try_from(rows).ok()
     };
-    let cpus = allowed.or_else(|| online().and_then(|cpus| u32::try_from(cpus.len()).ok())).or_else(listed);
+    let cpus = allowed.or_else(|| online_cpus(host).and_then(|cpus| u32::try_from(cpus.len()).ok())).or_else(listed);
     let measured = host.read_text("/proc/meminfo").ok().and_then(|text| meminfo(&text, "MemTotal"));
     let memory_bytes = match measured {
         Some(bytes) => bytes,
@@ -37,6 +36,11 @@ pub(crate) fn meminfo(text: &str, name: &str) -> Option<u64> {
         None => Some(number),
         Some(_) => None,
     }
+}
+
+/// The CPUs that are online, in order; `None` when the host does not tell.
+pub fn online_cpus(host: &Host) -> Option<Vec<u32>> {
+    cpu_list(&host.read_value("/sys/devices/system/cpu/online").ok()?)
 }
 
 /// The CPUs of a list such as `0-3,8,10-11`; `None` when it is not one. An empty list is empty.

@@ -4,7 +4,7 @@
 //! `kernel/sched/features.h` (v5.10, 6.1, 6.12, 6.18 to 7.3), `kernel/sysctl.c` (v5.10).
 
 use super::kernel::Ground;
-use crate::{Host, cpu_list};
+use crate::{Host, cpu_list, online_cpus};
 use holdup_model::survey::{KernelVersion, Known, Setting};
 
 const DEBUG: &str = "/sys/kernel/debug/sched";
@@ -130,8 +130,7 @@ fn scaled(ns: u64, cpus: Option<u32>) -> Option<u64> {
 
 /// Every setting that this kernel has, or may have.
 pub(crate) fn settings(host: &Host, ground: &Ground) -> Vec<Setting> {
-    let online = host.read_value("/sys/devices/system/cpu/online").ok().and_then(|list| cpu_list(&list));
-    let cpus = online.and_then(|list| u32::try_from(list.len()).ok()).filter(|n| *n > 0);
+    let cpus = online_cpus(host).and_then(|list| u32::try_from(list.len()).ok()).filter(|n| *n > 0);
     let version = ground.version.value();
     let mut all = vec![autogroup(host, ground)];
     for place in PLACES {

@@ -3,7 +3,7 @@
 use crate::pieces::{self, Files, Pieces};
 use crate::refused::{write_refused, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
-use holdup_host::{Host, HostError, cpu_list, cpu_ranges};
+use holdup_host::{Host, HostError, cpu_list, cpu_ranges, online_cpus};
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::collections::BTreeSet;
 
@@ -82,8 +82,7 @@ impl Knob for IrqAffinity {
 
     fn write(&self, context: &KnobContext<'_>, _instance: &str, value: &Value) -> Result<(), Problem> {
         let (host, cpus) = (context.host, wanted(value)?);
-        let online = host.read_value("/sys/devices/system/cpu/online").ok().and_then(|list| cpu_list(&list));
-        if let Some(online) = online {
+        if let Some(online) = online_cpus(host) {
             let offline: Vec<u32> = cpus.iter().copied().filter(|cpu| !online.contains(cpu)).collect();
             if !offline.is_empty() {
                 return Err(Problem::host(

@@ -289,8 +289,7 @@ fn cpu_limit(host: &Host, pid: &Known<u32>) -> Known<Option<f64>> {
         let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
         crate::cpu_list(list).map(|cpus| cpus.len() as f64).filter(|cpus| *cpus > 0.0)
     });
-    let online = host.read_value("/sys/devices/system/cpu/online").ok().and_then(|list| crate::cpu_list(&list));
-    match (bound, online) {
+    match (bound, crate::online_cpus(host)) {
         (Some(bound), Some(online)) if bound < online.len() as f64 => match quota.get() {
             Some(Some(quota_cpus)) if *quota_cpus <= bound => quota,
             _ => Known::found(Some(bound), format!("Cpus_allowed_list in {status}")),
