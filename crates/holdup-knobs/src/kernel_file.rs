@@ -1,6 +1,6 @@
 //! Files of the kernel that hold a setting: where one is, why it cannot be used, and the knob that is one number.
 
-use crate::refused::{garbled, is_locked_down, write_refused, wrong};
+use crate::refused::{ask_file, garbled, is_locked_down, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
 use holdup_model::profile::Place;
@@ -39,12 +39,7 @@ impl KernelFile {
     /// # Errors
     /// What stands in the way, with what would help.
     pub(crate) fn ask(&self, host: &Host) -> Result<String, Availability> {
-        let path = self.path(host);
-        match host.read_value(path) {
-            Ok(text) => host.may_write(path).map(|()| text).map_err(|e| write_refused(host, &e)),
-            Err(e) if e.kind == ErrorKind::NotFound => Err(self.missing(host)),
-            Err(e) => Err(write_refused(host, &e)),
-        }
+        ask_file(host, self.path(host), || self.missing(host))
     }
 
     /// Whether it is known not to be there. A file that may not be looked at is not known.

@@ -46,12 +46,18 @@ pub(crate) fn garbled(path: &str, text: &str) -> Problem {
 
 /// Whether a file of the kernel can be set; `missing` says why it may not be there.
 pub(crate) fn probe_file(host: &Host, path: &str, missing: impl FnOnce() -> Availability) -> Availability {
+    ask_file(host, path, missing).map_or_else(|hindrance| hindrance, |_| Availability::Ready)
+}
+
+/// The text of a file that can be read and written; else what stands in the way.
+pub(crate) fn ask_file(
+    host: &Host,
+    path: &str,
+    missing: impl FnOnce() -> Availability,
+) -> Result<String, Availability> {
     match host.read_value(path) {
-        Err(e) if e.kind == ErrorKind::NotFound => missing(),
-        Err(e) => write_refused(host, &e),
-        Ok(_) => match host.may_write(path) {
-            Ok(()) => Availability::Ready,
-            Err(e) => write_refused(host, &e),
-        },
+        Ok(text) => host.may_write(path).map(|()| text).map_err(|e| write_refused(host, &e)),
+        Err(e) if e.kind == ErrorKind::NotFound => Err(missing()),
+        Err(e) => Err(write_refused(host, &e)),
     }
 }

@@ -268,26 +268,21 @@ pub fn survey(context: &KnobContext<'_>, profile: &Profile) -> Result<Vec<Profil
         .map(|setting| {
             let (knob, instance) = knob_of(setting)?;
             let mut line = line(knob, instance, setting);
-            if let Err(problem) = knob.check_here(context, instance, &setting.level.value)
-                && probe(knob, context, instance).is_usable()
-            {
-                (line.reason, line.remedy) = (Some(problem.why), problem.hint);
-                line.state = unavailable(setting);
-                return Ok(line);
-            }
-            let reading = match probe(knob, context, instance) {
+            match probe(knob, context, instance) {
                 Availability::Unavailable { reason, remedy } => {
                     (line.reason, line.remedy) = (Some(reason), remedy);
                     line.state = unavailable(setting);
                     return Ok(line);
                 }
-                Availability::Degraded { reason } => {
-                    line.reason = Some(reason);
-                    knob.read(context, instance)
-                }
-                Availability::Ready => knob.read(context, instance),
-            };
-            match reading {
+                Availability::Degraded { reason } => line.reason = Some(reason),
+                Availability::Ready => {}
+            }
+            if let Err(problem) = knob.check_here(context, instance, &setting.level.value) {
+                (line.reason, line.remedy) = (Some(problem.why), problem.hint);
+                line.state = unavailable(setting);
+                return Ok(line);
+            }
+            match knob.read(context, instance) {
                 Err(problem) => {
                     line.reason = Some(format!("{}: {}", problem.what, problem.why));
                     line.remedy = problem.hint;
