@@ -38,6 +38,10 @@ pub struct TrialSpec {
     pub seq: u32,
     /// Its session, from 0.
     pub session: u32,
+    /// Its boot, from 0, counted over all sessions; where nothing is chosen at boot, one for each session. Neighbours
+    /// with the same number run in the same guest.
+    #[serde(default)]
+    pub boot: u32,
     /// Its block, from 0, counted over all sessions.
     pub block: u32,
     /// Its place in the block, from 0.

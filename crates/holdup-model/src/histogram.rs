@@ -1,7 +1,9 @@
 //! Full latency histograms: HDR, three significant digits, values in ns.
 
 use crate::problem::Problem;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 /// The largest value that is told apart: one hour. Larger ones are counted
 /// there, and `clipped` tells how many.
@@ -114,7 +116,7 @@ impl Histogram {
     /// When the bytes are not a histogram of this shape.
     pub fn from_bytes(bytes: &[u8], clipped: u64) -> Result<Self, Problem> {
         let mut cursor = bytes;
-        let read: hdrhistogram::Histogram<u64> = Deserializer::new()
+        let read: hdrhistogram::Histogram<u64> = hdrhistogram::serialization::Deserializer::new()
             .deserialize(&mut cursor)
             .map_err(|e| Problem::host("histogram", format!("not in HDR V2 form ({e:?})")))?;
         let mut whole = Self::new();
@@ -124,6 +126,20 @@ impl Histogram {
             .map_err(|e| Problem::host("histogram", format!("values beyond one hour or other bounds ({e:?})")))?;
         whole.clipped = clipped;
         Ok(whole)
+    }
+}
+
+/// Sent between agent and host as its HDR V2 bytes and the number of clipped values.
+impl Serialize for Histogram {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (ByteBuf::from(self.to_bytes()), self.clipped).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (bytes, clipped): (ByteBuf, u64) = Deserialize::deserialize(deserializer)?;
+        Histogram::from_bytes(&bytes, clipped).map_err(|p| serde::de::Error::custom(p.why))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A checked plan: what `holdup-plan` makes of a TOML file, and what a bundle keeps.
 
+use crate::guest::Guest;
 use crate::metric::Direction;
 use crate::value::{Parameters, Value};
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,21 @@ pub struct Plan {
     pub metrics: Vec<MetricChoice>,
     /// The ids of the collectors to run.
     pub collectors: Vec<String>,
-    /// The target: `local`, later `qemu`, `ssh:HOST`, `sim`.
+    /// The target: `local`, `qemu`, later `ssh:HOST`, `sim`.
     pub target: String,
+    /// The machine of each boot; only for targets that boot one.
+    #[serde(default)]
+    pub guest: Option<Guest>,
+    /// Combinations of levels that are not run.
+    #[serde(default)]
+    pub exclude: Vec<Exclusion>,
+}
+
+/// Arms that are not run: those in which each factor named here has one of its levels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exclusion {
+    /// Factors or axes with their levels.
+    pub levels: Vec<(String, Vec<Level>)>,
 }
 
 /// A workload as the plan uses it.

@@ -1,9 +1,11 @@
 //! Errors that reach a user: what, why, and what to do.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What kind of trouble it is; it decides the exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
     /// The command line or the plan is wrong: exit code 2.
     Usage,
@@ -36,7 +38,7 @@ impl ProblemKind {
 ///
 /// Printed as `what: why`, then, when a way out is known, a line
 /// `hint: what to do`. Lower case, no full stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// What kind of trouble it is.
     pub kind: ProblemKind,

@@ -31,7 +31,7 @@ pub struct Window {
 }
 
 /// A histogram of a trial with its name.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedHistogram {
     /// Its name: `latency`, `schedule_lag`, `acquire`.
     pub name: String,
@@ -40,7 +40,7 @@ pub struct NamedHistogram {
 }
 
 /// One trial as it was run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Its place in the order in which trials really ran, repeats included, from 0.
     pub seq: u32,

@@ -59,6 +59,8 @@ impl<'a> Checker<'a> {
             metrics,
             collectors,
             target,
+            guest: None,
+            exclude: Vec::new(),
         };
         plan.question = question.unwrap_or_else(|| generated_question(&plan));
         if self.complaints.is_empty() {

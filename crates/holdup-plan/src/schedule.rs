@@ -20,7 +20,7 @@ pub fn schedule(plan: &Plan) -> Result<Schedule, Problem> {
         for _ in 0..plan.design.blocks {
             for (position, arm) in (0..).zip(order::of_block(plan.design.seed, session, block, many)) {
                 let seq = u32::try_from(trials.len()).unwrap_or(u32::MAX);
-                trials.push(TrialSpec { seq, session, block, position, arm });
+                trials.push(TrialSpec { seq, session, boot: session, block, position, arm });
             }
             block += 1;
         }

@@ -46,6 +46,8 @@ prop_compose! {
             metrics: Vec::new(),
             collectors: Vec::new(),
             target: "local".to_owned(),
+            guest: None,
+            exclude: Vec::new(),
         }
     }
 }

@@ -88,7 +88,7 @@ fn a_dry_run_of_very_many_arms_stays_short() {
     let first = bundle.schedule.arms[0].clone();
     bundle.schedule.arms = (0..100_000).map(|id| Arm { id, label: format!("arm {id}"), ..first.clone() }).collect();
     bundle.schedule.trials =
-        (0..100_000).map(|arm| TrialSpec { seq: arm, session: 0, block: 0, position: arm, arm }).collect();
+        (0..100_000).map(|arm| TrialSpec { seq: arm, session: 0, boot: 0, block: 0, position: arm, arm }).collect();
     let text = dry_run(&bundle.plan, &bundle.schedule, 1, &[]);
     assert!(text.lines().count() < 80, "{} lines", text.lines().count());
     assert!(text.contains("100000 arms") && text.contains("99960 further arms"), "{text}");

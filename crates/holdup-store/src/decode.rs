@@ -215,13 +215,9 @@ pub(crate) fn arms(part: &Loaded) -> Decoded<Vec<Arm>> {
 
 pub(crate) fn schedule(part: &Loaded, arms: Vec<Arm>) -> Decoded<Schedule> {
     let trials = list(part, 0, |c| {
-        let spec = TrialSpec {
-            seq: c.integer()?,
-            session: c.integer()?,
-            block: c.integer()?,
-            position: c.integer()?,
-            arm: c.integer()?,
-        };
+        let (seq, session) = (c.integer()?, c.integer()?);
+        let (block, position, arm) = (c.integer()?, c.integer()?, c.integer()?);
+        let spec = TrialSpec { seq, session, boot: session, block, position, arm };
         known_arm(spec.arm, arms.len()).map(|()| spec)
     })?;
     Ok(Schedule { arms, trials })

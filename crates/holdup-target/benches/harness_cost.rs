@@ -120,6 +120,8 @@ fn plan() -> Plan {
         metrics: Vec::new(),
         collectors: holdup_target::vocabulary().default_collectors.iter().map(|id| (*id).to_owned()).collect(),
         target: "local".to_owned(),
+        guest: None,
+        exclude: Vec::new(),
     }
 }
 
@@ -135,7 +137,7 @@ fn arm(id: u32, replica: Option<Replica>) -> Arm {
 }
 
 fn in_harness(session: &mut dyn Session, arm: &Arm, block: u32) -> f64 {
-    let spec = TrialSpec { seq: block, session: 0, block, position: 0, arm: arm.id };
+    let spec = TrialSpec { seq: block, session: 0, boot: 0, block, position: 0, arm: arm.id };
     let draft = session.trial(arm, &spec, u64::from(block));
     assert!(draft.problem.is_none(), "{:?}", draft.problem);
     draft.trial.metric("pgbench_tps").unwrap()

@@ -65,6 +65,8 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
         metrics: vec![metric],
         collectors: Vec::new(),
         target: "local".to_owned(),
+        guest: None,
+        exclude: Vec::new(),
     };
     let arms: Vec<Arm> = (0_u32..)
         .zip(&axis.levels)
@@ -81,7 +83,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
     for block in 0..plan.design.blocks {
         for arm in &arms {
             let seq = u32::try_from(trials.len()).expect("few");
-            trials.push(TrialSpec { seq, session: 0, block, position: arm.id, arm: arm.id });
+            trials.push(TrialSpec { seq, session: 0, boot: 0, block, position: arm.id, arm: arm.id });
         }
     }
     (plan, Schedule { arms, trials })
@@ -199,7 +201,7 @@ fn the_budget_ends_a_run_at_a_blocks_end() {
     let (mut plan, mut schedule) = plan(&["sleep 0.2; echo x=1"]);
     plan.design.budget_ns = Some(1);
     for block in 2..50 {
-        schedule.trials.push(TrialSpec { seq: block, session: 0, block, position: 0, arm: 0 });
+        schedule.trials.push(TrialSpec { seq: block, session: 0, boot: 0, block, position: 0, arm: 0 });
     }
     let place = Place::new();
     let (outcome, trials) = place.run(&plan, &schedule, &mut holdup_model::progress::Silent);

@@ -129,6 +129,8 @@ impl Maker {
             }],
             collectors: vec!["cpu-split".into()],
             target: "local".into(),
+            guest: None,
+            exclude: Vec::new(),
         }
     }
 
@@ -174,7 +176,7 @@ impl Maker {
             }
             for (position, arm) in (0_u32..).zip(order) {
                 let session = block / self.blocks;
-                planned.push(TrialSpec { seq: planned.len() as u32, session, block, position, arm });
+                planned.push(TrialSpec { seq: planned.len() as u32, session, boot: session, block, position, arm });
             }
         }
         let total = planned.len();

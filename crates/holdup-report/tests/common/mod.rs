@@ -119,6 +119,8 @@ fn plan(seed: u64) -> Plan {
         }],
         collectors: evidence::IDS.map(str::to_owned).into(),
         target: "local".into(),
+        guest: None,
+        exclude: Vec::new(),
     }
 }
 
@@ -177,7 +179,7 @@ fn schedule(noise: &mut Noise) -> Schedule {
             order.swap(i, (noise.uniform() * (i + 1) as f64) as usize);
         }
         for (position, arm) in (0_u32..).zip(order) {
-            trials.push(TrialSpec { seq: trials.len() as u32, session: 0, block, position, arm });
+            trials.push(TrialSpec { seq: trials.len() as u32, session: 0, boot: 0, block, position, arm });
         }
     }
     Schedule { arms, trials }

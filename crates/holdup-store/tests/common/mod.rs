@@ -119,6 +119,8 @@ fn plan(blocks: u32) -> Plan {
         }],
         collectors: vec!["cpu-split".into()],
         target: "local".into(),
+        guest: None,
+        exclude: Vec::new(),
     }
 }
 
@@ -142,7 +144,7 @@ fn schedule(blocks: u32) -> Schedule {
     };
     let arms = vec![arm(0, "autogroup=on", true, None), arm(1, "autogroup=on (same)", true, Some(Replica::Same))];
     let trials = (0..blocks * 2)
-        .map(|seq| TrialSpec { seq, session: 0, block: seq / 2, position: seq % 2, arm: (seq + seq / 2) % 2 })
+        .map(|seq| TrialSpec { seq, session: 0, boot: 0, block: seq / 2, position: seq % 2, arm: (seq + seq / 2) % 2 })
         .collect();
     Schedule { arms, trials }
 }

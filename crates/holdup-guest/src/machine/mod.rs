@@ -1,0 +1,1 @@
+//! The virtual machine: QEMU's command line, its life and its end.

@@ -1,0 +1,1 @@
+//! Frames: how the agent and the host tell messages from noise on a serial line.

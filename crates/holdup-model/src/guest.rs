@@ -1,0 +1,68 @@
+//! Guests: virtual machines that trials run in, as a plan describes them.
+
+use serde::{Deserialize, Serialize};
+
+/// How the guest's CPUs are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accelerator {
+    /// KVM where it works, else emulation, with the reason.
+    #[default]
+    Auto,
+    /// The host's CPUs, by KVM; an error where that does not work.
+    Kvm,
+    /// Emulation by QEMU (TCG).
+    Tcg,
+}
+
+/// What the console, the channel and the disk are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Devices {
+    /// virtio where the kernel or its modules have it, else emulated.
+    #[default]
+    Auto,
+    /// virtio; an error where the kernel has none.
+    Virtio,
+    /// Emulated hardware: serial ports.
+    Emulated,
+}
+
+/// The machine that each boot of a run gets: `[guest]` of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Guest {
+    /// CPUs.
+    pub cpus: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// NUMA nodes, which share CPUs and memory evenly; 1 for none.
+    pub numa_nodes: u32,
+    /// Pages of the default huge size reserved at boot (`hugepages=`); `None` leaves it to the kernel.
+    pub hugepages: Option<u32>,
+    /// What is added to the kernel's command line.
+    pub append: String,
+    /// How its CPUs are made.
+    pub accel: Accelerator,
+    /// The host's CPUs that its CPUs are pinned to, in turn; empty for none.
+    pub pin: Vec<u32>,
+    /// virtio or emulated devices.
+    pub devices: Devices,
+    /// The longest that a boot may take until its first message, ns.
+    pub boot_timeout_ns: u64,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Guest {
+            cpus: 4,
+            memory_bytes: 3 << 30,
+            numa_nodes: 1,
+            hugepages: None,
+            append: String::new(),
+            accel: Accelerator::Auto,
+            pin: Vec::new(),
+            devices: Devices::Auto,
+            boot_timeout_ns: 180_000_000_000,
+        }
+    }
+}
