@@ -4,6 +4,7 @@
 //! sessions and runs single trials. Both tell what happens through an
 //! [`Observer`](holdup_model::Observer) and never print.
 
+pub mod agent;
 mod budget;
 mod local;
 pub mod profiles;

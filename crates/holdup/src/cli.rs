@@ -31,7 +31,7 @@ pub(crate) fn command() -> Command {
                 .global(true)
                 .help("Log more to stderr; twice for more still"),
         )
-        .subcommands([check(), run(), compare(), report(), list(), export(), apply(), verify(), restore()])
+        .subcommands([check(), run(), compare(), report(), list(), export(), apply(), verify(), restore(), agent()])
 }
 
 fn check() -> Command {
@@ -371,4 +371,12 @@ fn restore() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Drop what is left from the journals without putting it back"),
         )
+}
+
+/// Not for people: the other end of a line.
+fn agent() -> Command {
+    Command::new("agent").about("Serve another holdup on the standard streams").long_about(
+        "Serve another holdup on the standard streams.\n\nNot for people: in a guest or on another host it takes \
+             orders in framed messages and answers them. It ends when its input does.",
+    )
 }
