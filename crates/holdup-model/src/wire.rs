@@ -106,6 +106,9 @@ pub struct Checked {
     pub touches: Vec<(String, String)>,
     /// What is worth saying before the run starts.
     pub notes: Vec<String>,
+    /// The preemption models that the kernel offers, the one in force in brackets, as `sched/preempt` in debugfs has
+    /// them; `None` where there is no such file.
+    pub preempt: Option<String>,
 }
 
 /// A trial that was run.

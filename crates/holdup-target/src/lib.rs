@@ -8,6 +8,7 @@ pub mod agent;
 mod budget;
 mod local;
 pub mod profiles;
+mod qemu;
 mod run;
 mod session;
 pub mod targets;
@@ -16,7 +17,7 @@ mod window;
 
 pub use local::reach;
 pub use run::{RunOutcome, RunRequest, run};
-pub use session::{Readiness, Session, SessionRequest, Target, TrialDraft};
+pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 pub use vocabulary::vocabulary;
 
 /// The target with this id.

@@ -52,6 +52,7 @@ pub fn serve(
                             collectors: ready.collectors,
                             touches: ready.touches,
                             notes: ready.notes,
+                            preempt: request.host.read_value("/sys/kernel/debug/sched/preempt").ok(),
                         })
                     })
                 });
