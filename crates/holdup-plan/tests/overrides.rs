@@ -204,6 +204,7 @@ fn lines() -> Vec<Line<'static>> {
                 budget: Some("5m30s".to_owned()),
                 collect: Some(vec!["cpu".to_owned()]),
                 target: Some("local".to_owned()),
+                accel: None,
             },
         ),
         (

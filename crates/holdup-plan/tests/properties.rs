@@ -118,7 +118,7 @@ proptest! {
         let schedule = schedule(&plan).unwrap();
         let estimate = estimate_ns(&plan, &schedule, &Overhead::default());
         prop_assert!(estimate <= budget_ns);
-        let huge = Overhead { per_trial_ns: u64::MAX, per_session_ns: u64::MAX, per_restart_ns: u64::MAX };
+        let huge = Overhead { per_trial_ns: u64::MAX, per_session_ns: u64::MAX, per_restart_ns: u64::MAX, per_boot_ns: u64::MAX };
         prop_assert_eq!(estimate_ns(&plan, &schedule, &huge), budget_ns);
     }
 
@@ -388,7 +388,7 @@ fn the_estimate_counts_what_was_planned() {
     let plan = check(text).unwrap();
     let schedule = schedule(&plan).unwrap();
     let only = |per_trial_ns, per_session_ns, per_restart_ns| {
-        estimate_ns(&plan, &schedule, &Overhead { per_trial_ns, per_session_ns, per_restart_ns })
+        estimate_ns(&plan, &schedule, &Overhead { per_trial_ns, per_session_ns, per_restart_ns, per_boot_ns: 0 })
     };
     assert_eq!(only(0, 0, 0), 8 * 3_500_000_000);
     assert_eq!(only(1, 0, 0) - only(0, 0, 0), 8);

@@ -165,6 +165,9 @@ fn run_options() -> Vec<Arg> {
         option("budget", "D", "The longest that the run may take, such as 5m").help_heading(design),
         option("collect", "ID,…", "Collectors to run; `none` for none").help_heading(design),
         option("target", "TARGET", "Where trials run").help_heading(host),
+        option("accel", "KIND", "How a guest's CPUs are made (target qemu)")
+            .value_parser(["auto", "kvm", "tcg"])
+            .help_heading(host),
         option("pg-bin", "DIR", "The folder with postgres, initdb and pgbench")
             .value_parser(value_parser!(PathBuf))
             .help_heading(host),

@@ -21,7 +21,8 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     if let Some(path) = matches.get_one::<PathBuf>("save-plan") {
         save_plan(path, &source)?;
     }
-    let (plan, notes) = target(&plan)?.settle(&host, plan);
+    let (plan, mut notes) = target(&plan)?.settle(&host, plan);
+    notes.extend(holdup_plan::notes(&plan));
     let schedule = holdup_plan::schedule(&plan)?;
     if matches.get_flag("dry-run") {
         notes.iter().for_each(|note| output::say(note));
@@ -34,7 +35,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         plan: &plan,
         plan_source: &source,
         schedule: &schedule,
-        machine: world.machine,
+        machine: plan.guest.as_ref().map_or(world.machine, holdup_model::Guest::machine),
         out: &out,
         command: std::env::args().collect(),
         notes,
@@ -174,6 +175,7 @@ fn overrides(matches: &ArgMatches) -> Overrides {
             list => list.split(',').map(|id| id.trim().to_owned()).collect(),
         }),
         target: one("target"),
+        accel: one("accel"),
     }
 }
 
