@@ -6,6 +6,9 @@ use holdup_model::wire::Work;
 use holdup_model::{Arm, Plan, Problem, Schedule};
 use std::collections::BTreeSet;
 
+/// The level of `postgres-server` that means the programs of this host.
+const HOST_SERVER: &str = "host";
+
 /// What is chosen when a guest boots.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Choice {
@@ -30,7 +33,7 @@ impl Choice {
             .filter_map(|(name, level)| Some((name.strip_prefix(BOOT_PREFIX)?.to_owned(), level.value.to_string())))
             .filter(|(_, value)| value != BOOT_DEFAULT)
             .collect();
-        Ok(Choice { kernel, parameters, postgres: text(POSTGRES_SERVER) })
+        Ok(Choice { kernel, parameters, postgres: text(POSTGRES_SERVER).filter(|named| named != HOST_SERVER) })
     }
 
     /// For people: `debian:7.0 preempt=lazy`.

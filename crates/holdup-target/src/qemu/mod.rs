@@ -2,6 +2,7 @@
 
 mod boots;
 mod guest;
+mod packaged;
 mod prepare;
 
 use crate::session::{Readiness, SessionRequest};
