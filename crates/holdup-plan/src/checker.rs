@@ -110,7 +110,10 @@ impl<'a> Checker<'a> {
             parameters.chain(&draft.factors).max_by_key(levels)
         };
         let place = blame.map_or_else(|| self.begin(draft), |e| e.place.clone());
-        self.complain(&place, problem.what, Wrong { why: problem.why, hint: problem.hint });
+        let counted =
+            if draft.exclude.is_empty() || arms::most(plan).is_ok() { "" } else { "; what is excluded counts too" };
+        let hint = problem.hint.map(|hint| hint + counted);
+        self.complain(&place, problem.what, Wrong { why: problem.why, hint });
     }
 
     fn head_text(&mut self, draft: &Draft, key: &str, most: usize) -> Option<String> {

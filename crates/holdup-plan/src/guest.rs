@@ -64,6 +64,7 @@ impl Checker<'_> {
         };
         self.machine = guest.machine();
         self.kernel_is_named(draft);
+        self.same_parameters(draft);
         Some(guest)
     }
 
@@ -75,6 +76,20 @@ impl Checker<'_> {
         let place = find(&draft.head, "target").map_or_else(|| self.begin(draft), |e| e.node.place.clone());
         let wrong = Wrong::new("no kernel is named for its guests").hint("kernel = \"debian:7.0\" in [set]");
         self.complain(&place, "the plan", wrong);
+    }
+
+    /// The kernel takes `-` and `_` in the name of a parameter for the same (kernel/params.c:parameq, Linux 6.19), and
+    /// of two values the last.
+    fn same_parameters(&mut self, draft: &Draft) {
+        let of_boot = |e: &&Entry| e.key.starts_with(BOOT_PREFIX);
+        let all: Vec<&Entry> = draft.settings.iter().chain(&draft.factors).filter(of_boot).collect();
+        let plain = |entry: &Entry| entry.key.replace('-', "_");
+        for (at, entry) in all.iter().enumerate() {
+            if let Some(first) = all[..at].iter().find(|e| e.key != entry.key && plain(e) == plain(entry)) {
+                let wrong = Wrong::new(format!("it is the same parameter as `{}`", shown(&first.key))).hint("keep one");
+                self.complain(&entry.place, format!("`{}`", shown(&entry.key)), wrong);
+            }
+        }
     }
 
     /// What a text is that names something chosen at boot.

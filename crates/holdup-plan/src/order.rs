@@ -86,6 +86,16 @@ mod tests {
         check((u64::MAX, u32::MAX, u32::MAX, 5), &[2, 1, 0, 3, 4]);
         check((1, 0, 0, 1), &[0]);
         check((1, 0, 0, 0), &[]);
+        let check = |(seed, session, n), expect: &[u32]| {
+            assert_eq!(of_boots(seed, session, n), expect, "boots: {seed} {session} {n}");
+        };
+        check((1, 0, 6), &[2, 4, 3, 5, 0, 1]);
+        check((1, 1, 6), &[4, 5, 1, 0, 3, 2]);
+        check((1, 2, 6), &[2, 3, 1, 0, 5, 4]);
+        check((2026, 0, 12), &[9, 5, 8, 0, 2, 6, 7, 3, 11, 10, 4, 1]);
+        check((u64::MAX, u32::MAX, 5), &[0, 3, 2, 4, 1]);
+        check((1, 0, 1), &[0]);
+        check((1, 0, 0), &[]);
     }
 
     #[test]

@@ -66,10 +66,10 @@ pub fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
     let sessions = plan.design.sessions;
     if plan.varies_at_boot() && sessions < FEW_SESSIONS {
-        let many = if sessions == 1 { "1 session boots".to_owned() } else { format!("{sessions} sessions boot") };
+        let often = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };
         notes.push(format!(
-            "{many} each arm as often: two boots of the same kernel differ too, and only sessions show by how much; \
-             from {FEW_SESSIONS} on a difference can be told from that"
+            "what is chosen at boot varies, and each choice boots {often}: two boots of the same kernel differ too, and \
+             only several sessions tell that from a difference (sessions = {FEW_SESSIONS} or more in [design])"
         ));
     }
     notes

@@ -162,6 +162,11 @@ impl<'a> Checker<'a> {
         }
         let (kind, text) = self.kind_of(entry, &what, workloads)?;
         let (levels, names, optional) = self.factor_parts(entry, &what)?;
+        if let (true, Meaning::Boot(_)) = (optional, self.words.meaning(&entry.key)) {
+            let wrong = Wrong::new("what is chosen at boot cannot be optional")
+                .hint("take `optional` out; [[exclude]] names combinations that cannot be run");
+            self.complain(&entry.place, &what, wrong);
+        }
         let Data::List(nodes) = &levels.data else {
             if !levels.is_bad() {
                 let wrong = unexpected(levels, "a list of levels")
@@ -179,7 +184,8 @@ impl<'a> Checker<'a> {
         }
         let levels = self.levels(&what, nodes, &kind, text)?;
         if levels.len() < 2 {
-            let wrong = Wrong::new(format!("all its levels come to {} on this machine", levels[0].label))
+            let place = if self.boots == Some(true) { "in this guest" } else { "on this machine" };
+            let wrong = Wrong::new(format!("all its levels come to {} {place}", levels[0].label))
                 .hint("name a level that differs here");
             self.complain(levels_place, &what, wrong);
             return None;
