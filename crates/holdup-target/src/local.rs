@@ -455,6 +455,7 @@ fn blank(started_unix_ns: i64) -> Trial {
     Trial {
         seq: 0,
         session: 0,
+        boot: 0,
         block: 0,
         position: 0,
         arm: 0,

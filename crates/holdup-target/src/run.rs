@@ -124,6 +124,7 @@ fn so_far(request: &RunRequest<'_>, readiness: &Readiness, head: BundleHead) -> 
         environment: Vec::new(),
         trials: Vec::new(),
         log: Vec::new(),
+        boot_logs: Vec::new(),
         ending: None,
     })
 }
@@ -223,7 +224,7 @@ impl<'a> Walk<'a> {
         let mut next = 0;
         let mut reopenings = 0;
         while next < trials.len() {
-            let number = trials[next].session;
+            let (number, boot) = (trials[next].session, trials[next].boot);
             let mut session = match target.open(sessions, observer) {
                 Ok(session) => session,
                 Err(problem) if problem.kind == ProblemKind::Interrupted => return Ok(Ending::Interrupted),
@@ -232,7 +233,7 @@ impl<'a> Walk<'a> {
             let facts = session.environment();
             let turn = self
                 .writer
-                .add_environment(number, &facts)
+                .add_environment(number, boot, &facts)
                 .map_err(Halt::Unwritable)
                 .and_then(|()| self.blocks(session.as_mut(), number, &mut next, observer));
             let closed = self.close(session, observer);
@@ -354,6 +355,7 @@ impl<'a> Walk<'a> {
         let mut trial = draft.trial;
         trial.seq = self.seq;
         trial.session = spec.session;
+        trial.boot = spec.boot;
         trial.block = spec.block;
         trial.position = spec.position;
         trial.arm = spec.arm;
