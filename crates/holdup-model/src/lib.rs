@@ -28,7 +28,7 @@ pub mod wire;
 pub use arm::{Arm, Replica, Schedule, TrialSpec};
 pub use bundle::BundleData;
 pub use catalogue::{Availability, Meta, Parameter, ParameterKind};
-pub use environment::{Fact, Machine};
+pub use environment::{EnvironmentReading, Fact, Machine};
 pub use evidence::{Collected, Coverage, EvidenceItem, SelfCost};
 pub use guest::Guest;
 pub use histogram::Histogram;

@@ -454,6 +454,7 @@ pub(crate) fn blank(started_unix_ns: i64) -> Trial {
     Trial {
         seq: 0,
         session: 0,
+        boot: 0,
         block: 0,
         position: 0,
         arm: 0,

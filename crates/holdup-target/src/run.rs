@@ -127,6 +127,7 @@ fn so_far(request: &RunRequest<'_>, readiness: &Readiness, head: BundleHead) -> 
         environment: Vec::new(),
         trials: Vec::new(),
         log: Vec::new(),
+        boot_logs: Vec::new(),
         ending: None,
     })
 }
@@ -280,7 +281,7 @@ impl<'a> Walk<'a> {
             let facts = session.environment();
             let turn = self
                 .writer
-                .add_environment(at.session, &facts)
+                .add_environment(at.session, at.boot, &facts)
                 .map_err(Halt::Unwritable)
                 .and_then(|()| self.blocks(session.as_mut(), &at, &mut next, observer));
             let closed = self.close(session, &at, observer);
@@ -424,6 +425,7 @@ impl<'a> Walk<'a> {
         let mut trial = draft.trial;
         trial.seq = self.seq;
         trial.session = spec.session;
+        trial.boot = spec.boot;
         trial.block = spec.block;
         trial.position = spec.position;
         trial.arm = spec.arm;

@@ -239,7 +239,7 @@ fn trial_line(bundle: &BundleData, trial: &holdup_model::Trial) -> String {
 
 fn trial_json(trial: &holdup_model::Trial) -> Value {
     json!({
-        "seq": trial.seq, "session": trial.session, "block": trial.block, "position": trial.position,
+        "seq": trial.seq, "session": trial.session, "boot": trial.boot, "block": trial.block, "position": trial.position,
         "arm": trial.arm, "attempt": trial.attempt, "status": trial.status,
         "started_unix_ns": trial.started_unix_ns, "ended_unix_ns": trial.ended_unix_ns,
         "window": trial.window, "measurements": trial.measurements, "notes": trial.notes,
