@@ -273,7 +273,7 @@ fn pool(arms: &[Vec<BlockValue>]) -> Result<Vec<BlockValue>, NoEstimate> {
 /// The facts about the host that differ between the first sessions of two runs, as `fact: old → new`.
 pub(crate) fn changed_facts(a: &BundleData, b: &BundleData) -> Vec<String> {
     let facts = |bundle: &BundleData| -> BTreeMap<String, String> {
-        let first = bundle.environment.first().map(|(_, facts)| facts.as_slice()).unwrap_or_default();
+        let first = bundle.environment.first().map(|r| r.facts.as_slice()).unwrap_or_default();
         first.iter().filter_map(|f| Some((f.key.clone(), f.value.clone()?))).collect()
     };
     let (old, new) = (facts(a), facts(b));

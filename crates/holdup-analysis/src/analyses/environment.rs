@@ -3,7 +3,7 @@
 use super::{Analysis, Context, note};
 use crate::words;
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{Finding, Meta};
+use holdup_model::{EnvironmentReading, Finding, Meta};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See [`META`].
@@ -34,7 +34,7 @@ impl Analysis for Environment {
         findings.extend(between_sessions(context));
         findings.extend(unknown(context));
         if findings.is_empty() {
-            let known = context.bundle().environment.iter().any(|(_, facts)| !facts.is_empty());
+            let known = context.bundle().environment.iter().any(|r| !r.facts.is_empty());
             let (verdict, sentence) = if known {
                 (FindingVerdict::Refuted, "Nothing moved in the environment, and every fact asked for is known.")
             } else {
@@ -80,7 +80,7 @@ fn moved(context: &Context<'_>) -> Option<Finding> {
 /// Facts that differ from one session to another.
 fn between_sessions(context: &Context<'_>) -> Option<Finding> {
     let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (_, facts) in &context.bundle().environment {
+    for EnvironmentReading { facts, .. } in &context.bundle().environment {
         for fact in facts {
             if let Some(value) = &fact.value {
                 let seen = values.entry(&fact.key).or_default();
@@ -103,7 +103,7 @@ fn between_sessions(context: &Context<'_>) -> Option<Finding> {
 /// Facts that could not be read, with the reasons.
 fn unknown(context: &Context<'_>) -> Option<Finding> {
     let mut reasons: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let session = context.bundle().environment.iter().flat_map(|(_, facts)| facts);
+    let session = context.bundle().environment.iter().flat_map(|r| &r.facts);
     let trials = context.bundle().trials.iter().flat_map(|t| t.environment_before.iter().chain(&t.environment_moved));
     for fact in session.chain(trials).filter(|f| f.value.is_none()) {
         let why = fact.absent.as_deref().unwrap_or("no reason was given");

@@ -7,7 +7,7 @@ use holdup_model::{Arm, BundleData, Measured, TrialStatus};
 /// not measured is an empty field, and `absent` says why.
 pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
     let mut out = String::from(
-        "trial,session,block,position,attempt,state,void_reason,workload,arm,arm_label,replica,levels,\
+        "trial,session,boot,block,position,attempt,state,void_reason,workload,arm,arm_label,replica,levels,\
          begin_unix_ns,window_ns,metric,unit,value,absent\r\n",
     );
     for trial in &bundle.trials {
@@ -20,6 +20,7 @@ pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
         let begin = [
             trial.seq.to_string(),
             trial.session.to_string(),
+            trial.boot.to_string(),
             trial.block.to_string(),
             trial.position.to_string(),
             trial.attempt.to_string(),

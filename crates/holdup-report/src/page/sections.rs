@@ -109,7 +109,7 @@ pub(crate) fn missing(bundle: &BundleData, layouts: &[Layout<'_>]) -> Vec<(Strin
             all.push((format!("metric {} of {}, in {where_} arms", metric.id, layout.workload.name), why));
         }
     }
-    for fact in bundle.environment.iter().flat_map(|(_, facts)| facts).filter(|f| f.value.is_none()) {
+    for fact in bundle.environment.iter().flat_map(|r| &r.facts).filter(|f| f.value.is_none()) {
         all.push((format!("fact {}", fact.key), fact.absent.clone().unwrap_or("no reason was recorded".to_owned())));
     }
     let mut seen: Vec<(String, String)> = Vec::new();

@@ -70,7 +70,7 @@ fn rows(kind: &str) -> Option<Vec<Row>> {
     let host = Host::real();
     Some(match kind {
         "workloads" => workloads(&host),
-        "algorithms" => holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, None)).collect(),
+        "algorithms" => holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect(),
         "collectors" => collectors(&host),
         "knobs" => knobs(&host),
         "analyses" => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta(), None)).collect(),
@@ -239,7 +239,7 @@ fn trial_line(bundle: &BundleData, trial: &holdup_model::Trial) -> String {
 
 fn trial_json(trial: &holdup_model::Trial) -> Value {
     json!({
-        "seq": trial.seq, "session": trial.session, "block": trial.block, "position": trial.position,
+        "seq": trial.seq, "session": trial.session, "boot": trial.boot, "block": trial.block, "position": trial.position,
         "arm": trial.arm, "attempt": trial.attempt, "status": trial.status,
         "started_unix_ns": trial.started_unix_ns, "ended_unix_ns": trial.ended_unix_ns,
         "window": trial.window, "measurements": trial.measurements, "notes": trial.notes,
