@@ -12,10 +12,9 @@ pub struct Environment;
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "environment",
-    summary: "what moved in the environment, what is not known, emulation",
+    summary: "what moved in the environment, and what is not known",
     docs: "Facts about the host are read before and after each trial and at the begin of each session. A steady \
-           fact that moved makes its trial void; others are named here. Times from an emulated or simulated \
-           machine are named first: they are not times of hardware.",
+           fact that moved makes its trial void; others are named here.",
     references: &["docs/principles.md"],
 };
 
@@ -26,10 +25,6 @@ impl Analysis for Environment {
 
     fn run(&self, context: &Context<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if let Some(how) = &context.bundle().head.emulated {
-            let sentence = format!("These times are not those of hardware: they are {how}.");
-            findings.push(Finding { headline: true, ..note(&META, FindingVerdict::Supported, sentence) });
-        }
         findings.extend(moved(context));
         findings.extend(between_sessions(context));
         findings.extend(unknown(context));

@@ -22,7 +22,6 @@ pub mod void_trials;
 
 /// Every analysis, in the order of its findings.
 pub static ALL: &[&dyn Analysis] = &[
-    // First, because emulation stands above every verdict.
     &environment::Environment,
     &effect::Effect,
     &cliff::Cliff,
