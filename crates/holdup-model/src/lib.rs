@@ -23,6 +23,7 @@ pub mod survey;
 pub mod text;
 pub mod trial;
 pub mod value;
+pub mod wire;
 
 pub use arm::{Arm, Replica, Schedule, TrialSpec};
 pub use bundle::BundleData;

@@ -82,6 +82,39 @@ fn a_dry_run_shows_order_time_and_what_is_touched() {
     insta::assert_snapshot!("dry_run", dry_run(&bundle.plan, &bundle.schedule, 3_900_000_000_000, &touches));
 }
 
+/// A plan that boots tells what it boots, and how its boots are mixed.
+#[test]
+fn a_dry_run_shows_boots() {
+    let mut bundle = demo();
+    let kernels = ["debian:6.19", "debian:7.0"];
+    bundle.plan.target = "qemu".into();
+    bundle.plan.factors = vec![Factor {
+        name: "kernel".into(),
+        levels: kernels.map(Level::plain).into(),
+        workloads: Vec::new(),
+        optional: false,
+    }];
+    bundle.plan.guest = Some(Guest { numa_nodes: 2, hugepages: Some(64), pin: vec![0, 1], ..Guest::default() });
+    (bundle.plan.design.sessions, bundle.plan.design.blocks) = (2, 2);
+    let mut arms: Vec<Arm> = bundle.schedule.arms.drain(..2).collect();
+    for (arm, kernel) in arms.iter_mut().zip(kernels) {
+        arm.label = format!("select-only clients=2 kernel={kernel}");
+    }
+    let trial = |(seq, session, boot, block, arm)| TrialSpec { seq, session, boot, block, position: 0, arm };
+    let trials = [
+        (0, 0, 0, 0, 1),
+        (1, 0, 0, 1, 1),
+        (2, 0, 1, 0, 0),
+        (3, 0, 1, 1, 0),
+        (4, 1, 2, 2, 0),
+        (5, 1, 2, 3, 0),
+        (6, 1, 3, 2, 1),
+        (7, 1, 3, 3, 1),
+    ];
+    let schedule = Schedule { arms, trials: trials.map(trial).into() };
+    insta::assert_snapshot!("dry_run_of_boots", dry_run(&bundle.plan, &schedule, 90_000_000_000, &[]));
+}
+
 #[test]
 fn a_dry_run_of_very_many_arms_stays_short() {
     let mut bundle = demo();

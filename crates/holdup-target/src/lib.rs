@@ -4,9 +4,11 @@
 //! sessions and runs single trials. Both tell what happens through an
 //! [`Observer`](holdup_model::Observer) and never print.
 
+pub mod agent;
 mod budget;
 mod local;
 pub mod profiles;
+mod qemu;
 mod run;
 mod session;
 pub mod targets;
@@ -15,7 +17,7 @@ mod window;
 
 pub use local::reach;
 pub use run::{RunOutcome, RunRequest, run};
-pub use session::{Readiness, Session, SessionRequest, Target, TrialDraft};
+pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 pub use vocabulary::vocabulary;
 
 /// The target with this id.

@@ -1,7 +1,7 @@
 //! The run loop: walks the schedule, repeats void trials, keeps the budget, writes the bundle.
 
 use crate::budget::Pace;
-use crate::session::{Readiness, Session, SessionRequest, Target, TrialDraft};
+use crate::session::{GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 use crate::window::unix_ns;
 use holdup_host::Host;
 use holdup_host::lock::HostLock;
@@ -35,6 +35,8 @@ pub struct RunRequest<'a> {
     pub postgres: PostgresOptions,
     /// Where large temporary files go.
     pub workdir: PathBuf,
+    /// Where guests get their kernels and files from.
+    pub guests: GuestOptions,
     /// How long to wait for another run on this host to end; zero refuses at once.
     pub wait: Duration,
     /// Asks to end.
@@ -78,9 +80,10 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         schedule: request.schedule,
         postgres: &request.postgres,
         workdir: request.workdir.clone(),
+        guests: &request.guests,
         cancel: request.cancel.clone(),
     };
-    let readiness = target.ready(&sessions)?;
+    let readiness = target.ready(&sessions, observer)?;
     for note in &readiness.notes {
         observer.event(Event::Note(note));
     }
@@ -88,7 +91,7 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
     for note in crate::local::recover(request.host)? {
         observer.event(Event::Note(&note));
     }
-    let head = head(request);
+    let head = BundleHead { emulated: readiness.emulated.clone(), ..head(request) };
     let writer = create_bundle(request, &readiness, &head)?;
     let mut walk = Walk::new(request, writer, so_far(request, &readiness, head));
     for note in &request.notes {
@@ -184,8 +187,53 @@ enum Turn {
     Ends(Ending),
 }
 
-/// How often a session that broke is opened anew before the run gives up.
-const REOPENINGS: u32 = 3;
+/// How often sessions may break in a row, without a trial that went through, before the run gives up.
+const BREAKS_IN_A_ROW: u32 = 4;
+
+/// What to do after a session broke.
+#[derive(Debug, PartialEq, Eq)]
+enum After {
+    /// Open it anew and repeat the trial.
+    Repeat,
+    /// Open it anew and go on with the next trial.
+    LeaveOut,
+    /// End the run.
+    GiveUp,
+}
+
+/// Where sessions broke.
+#[derive(Debug, Default)]
+struct Broken {
+    /// The trial at which the last one broke.
+    at: Option<usize>,
+    /// How often at this trial.
+    here: u32,
+    /// How often since a trial went through.
+    in_a_row: u32,
+}
+
+impl Broken {
+    /// A session broke at the trial `next`. A trial that breaks one session after the other is left out after as many
+    /// repeats as a void trial gets.
+    fn at(&mut self, next: usize, retries: u32) -> After {
+        if self.at == Some(next) {
+            self.here += 1;
+            self.in_a_row += 1;
+        } else {
+            // Some trial went through since, unless the one before was left out.
+            let left_out = self.at.is_some_and(|at| at + 1 == next) && self.here > retries;
+            self.in_a_row = if left_out { self.in_a_row + 1 } else { 1 };
+            (self.at, self.here) = (Some(next), 1);
+        }
+        if self.in_a_row >= BREAKS_IN_A_ROW {
+            After::GiveUp
+        } else if self.here > retries {
+            After::LeaveOut
+        } else {
+            After::Repeat
+        }
+    }
+}
 
 impl<'a> Walk<'a> {
     fn new(request: &'a RunRequest<'a>, writer: Writer, so_far: Option<BundleData>) -> Self {
@@ -213,7 +261,7 @@ impl<'a> Walk<'a> {
         self.writer.log(unix_ns(), text)
     }
 
-    /// Runs every session. The error is a bundle that cannot be written; the host is restored then too.
+    /// Runs every session, boot by boot. The error is a bundle that cannot be written; the host is restored then too.
     fn sessions(
         &mut self,
         target: &dyn Target,
@@ -222,10 +270,10 @@ impl<'a> Walk<'a> {
     ) -> Result<Ending, Problem> {
         let trials = &self.request.schedule.trials;
         let mut next = 0;
-        let mut reopenings = 0;
+        let mut broken = Broken::default();
         while next < trials.len() {
-            let (number, boot) = (trials[next].session, trials[next].boot);
-            let mut session = match target.open(sessions, observer) {
+            let at = trials[next];
+            let mut session = match target.open(sessions, &at, observer) {
                 Ok(session) => session,
                 Err(problem) if problem.kind == ProblemKind::Interrupted => return Ok(Ending::Interrupted),
                 Err(problem) => return Ok(Ending::Failed { reason: problem.to_string() }),
@@ -233,22 +281,24 @@ impl<'a> Walk<'a> {
             let facts = session.environment();
             let turn = self
                 .writer
-                .add_environment(number, boot, &facts)
+                .add_environment(at.session, at.boot, &facts)
                 .map_err(Halt::Unwritable)
-                .and_then(|()| self.blocks(session.as_mut(), number, &mut next, observer));
-            let closed = self.close(session, observer);
+                .and_then(|()| self.blocks(session.as_mut(), &at, &mut next, observer));
+            let closed = self.close(session, &at, observer);
             match turn {
                 Ok(Turn::Through) => {}
                 Ok(Turn::Ends(ending)) => {
                     closed?;
                     return Ok(ending);
                 }
-                Err(Halt::Broken(broken)) if reopenings < REOPENINGS => {
-                    reopenings += 1;
-                    let text = format!("the session broke and is opened anew: {}: {}", broken.what, broken.why);
-                    self.log(&text, observer)?;
-                }
-                Err(Halt::Broken(broken)) => return Ok(Ending::Failed { reason: broken.to_string() }),
+                Err(Halt::Broken(problem)) => match broken.at(next, self.request.plan.design.retries) {
+                    After::GiveUp => return Ok(Ending::Failed { reason: problem.to_string() }),
+                    after => {
+                        let text = format!("the session broke and is opened anew: {}: {}", problem.what, problem.why);
+                        self.log(&text, observer)?;
+                        next += usize::from(after == After::LeaveOut);
+                    }
+                },
                 Err(Halt::Unwritable(problem)) => return Err(problem),
             }
             closed?;
@@ -256,38 +306,43 @@ impl<'a> Walk<'a> {
         Ok(Ending::Complete)
     }
 
-    fn close(&mut self, session: Box<dyn Session + '_>, observer: &mut dyn Observer) -> Result<(), Problem> {
-        match session.close() {
-            Ok(notes) => {
-                for note in notes {
-                    self.log(&note, observer)?;
-                }
-                Ok(())
-            }
-            Err(problem) => {
-                let text = problem.to_string();
-                self.left.push(text.clone());
-                self.log(&text, observer)
-            }
+    fn close(
+        &mut self,
+        session: Box<dyn Session + '_>,
+        at: &TrialSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Problem> {
+        let closed = session.close();
+        for note in closed.notes {
+            self.log(&note, observer)?;
         }
+        for (name, text) in closed.logs {
+            self.writer.add_boot_log(at.boot, &name, &text)?;
+        }
+        if let Some(problem) = closed.left {
+            let text = problem.to_string();
+            self.left.push(text.clone());
+            self.log(&text, observer)?;
+        }
+        Ok(())
     }
 
-    /// Runs the blocks of one session from `next` on.
+    /// Runs the blocks of one boot from `next` on.
     fn blocks(
         &mut self,
         session: &mut dyn Session,
-        number: u32,
+        at: &TrialSpec,
         next: &mut usize,
         observer: &mut dyn Observer,
     ) -> Result<Turn, Halt> {
         let trials = &self.request.schedule.trials;
-        while let Some(spec) = trials.get(*next).filter(|spec| spec.session == number) {
-            if spec.position == 0 {
+        while let Some(spec) = trials.get(*next).filter(|s| (s.session, s.boot) == (at.session, at.boot)) {
+            if self.begins_piece(spec) {
                 // Before the budget: a run that has its answer did not run out of time.
                 if self.is_decided() {
                     return Ok(Turn::Ends(Ending::Decided));
                 }
-                if !self.has_time_for_block(spec.block) {
+                if !self.has_time_for_piece(spec) {
                     return Ok(Turn::Ends(Ending::Budget));
                 }
             }
@@ -303,8 +358,23 @@ impl<'a> Walk<'a> {
         self.so_far.as_ref().is_some_and(|so_far| !so_far.trials.is_empty() && (self.request.is_decided)(so_far))
     }
 
-    fn has_time_for_block(&self, block: u32) -> bool {
-        let size = self.request.schedule.trials.iter().filter(|t| t.block == block).count();
+    /// Whether a trial is the first of what is only of use as a whole: a block, or a session whose arms boot in turn.
+    fn begins_piece(&self, spec: &TrialSpec) -> bool {
+        let first_of_block = spec.position == 0;
+        let before = spec.seq.checked_sub(1).and_then(|seq| self.request.schedule.trials.get(seq as usize));
+        first_of_block && (!self.boots_in_turn(spec.session) || before.is_none_or(|b| b.session != spec.session))
+    }
+
+    fn boots_in_turn(&self, session: u32) -> bool {
+        let mut boots = self.request.schedule.trials.iter().filter(|t| t.session == session).map(|t| t.boot);
+        let first = boots.next();
+        boots.any(|boot| Some(boot) != first)
+    }
+
+    fn has_time_for_piece(&self, spec: &TrialSpec) -> bool {
+        let in_turn = self.boots_in_turn(spec.session);
+        let same = |t: &&TrialSpec| if in_turn { t.session == spec.session } else { t.block == spec.block };
+        let size = self.request.schedule.trials.iter().filter(same).count();
         let spent_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // The first block is always begun: a budget that is too small must still give an answer, "undecided".
         self.seq == 0

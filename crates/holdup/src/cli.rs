@@ -31,7 +31,7 @@ pub(crate) fn command() -> Command {
                 .global(true)
                 .help("Log more to stderr; twice for more still"),
         )
-        .subcommands([check(), run(), compare(), report(), list(), export(), apply(), verify(), restore()])
+        .subcommands([check(), run(), compare(), report(), list(), export(), apply(), verify(), restore(), agent()])
 }
 
 fn check() -> Command {
@@ -129,6 +129,7 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
 fn run_options() -> Vec<Arg> {
     let design = "Design";
     let host = "Host";
+    let guests = "Guests (target qemu)";
     vec![
         Arg::new("set")
             .long("set")
@@ -165,6 +166,23 @@ fn run_options() -> Vec<Arg> {
         option("budget", "D", "The longest that the run may take, such as 5m").help_heading(design),
         option("collect", "ID,…", "Collectors to run; `none` for none").help_heading(design),
         option("target", "TARGET", "Where trials run").help_heading(host),
+        option("accel", "KIND", "How a guest's CPUs are made")
+            .value_parser(["auto", "kvm", "tcg"])
+            .help_heading(guests),
+        option("pg-deb", "MAJOR[,…]", "PostgreSQL in guests from Debian's packages, such as 17; several make a factor")
+            .conflicts_with_all(["pg-bin", "pg"])
+            .help_heading(guests),
+        option("mirror", "URL", "The archive to fetch from [default: the one of this machine's apt]")
+            .help_heading(guests),
+        Arg::new("offline")
+            .long("offline")
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help("Fetch nothing: only kernels and packages that are cached")
+            .help_heading(guests),
+        option("cache", "DIR", "Where kernels and packages are kept [default: $HOLDUP_CACHE or ~/.cache/holdup]")
+            .value_parser(value_parser!(PathBuf))
+            .help_heading(guests),
         option("pg-bin", "DIR", "The folder with postgres, initdb and pgbench")
             .value_parser(value_parser!(PathBuf))
             .help_heading(host),
@@ -371,4 +389,12 @@ fn restore() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Drop what is left from the journals without putting it back"),
         )
+}
+
+/// Not for people: the other end of a line.
+fn agent() -> Command {
+    Command::new("agent").about("Serve another holdup on the standard streams").long_about(
+        "Serve another holdup on the standard streams.\n\nNot for people: in a guest or on another host it takes \
+             orders in framed messages and answers them. It ends when its input does.",
+    )
 }

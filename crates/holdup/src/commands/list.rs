@@ -70,7 +70,7 @@ fn rows(kind: &str) -> Option<Vec<Row>> {
     let host = Host::real();
     Some(match kind {
         "workloads" => workloads(&host),
-        "algorithms" => holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, None)).collect(),
+        "algorithms" => holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect(),
         "collectors" => collectors(&host),
         "knobs" => knobs(&host),
         "analyses" => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta(), None)).collect(),
