@@ -257,7 +257,7 @@ fn csv_keeps_absent_values_empty_with_their_reason() {
     let mut b = demo();
     b.trials[0].measurements[0] = Measurement::absent("tps", "the server, it died");
     let text = csv(&b, &analyse(&b));
-    assert!(text.contains(",tps,1/s,,\"the server, it died\"\r\n"));
+    assert!(text.contains(",tps,1/s,,\"the server, it died\",\r\n"));
 }
 
 #[test]
