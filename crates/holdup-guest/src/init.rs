@@ -108,30 +108,33 @@ fn loopback_up() -> std::io::Result<()> {
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// The line to the host: the virtio port with the agent's name where there is one, else the second serial port.
+/// The line to the host, which the kernel's command line names ([`crate::machine::channel`]).
 ///
 /// # Errors
-/// When neither can be opened.
+/// When it is not named, or cannot be opened.
 pub fn open_line() -> Result<File, String> {
-    let path = virtio_port()
-        .unwrap_or_else(|| PathBuf::from(if cfg!(target_arch = "aarch64") { "/dev/ttyAMA1" } else { "/dev/ttyS1" }));
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .map_err(|e| format!("the line to the host, {}: {e}", path.display()))?;
-    make_raw(&file).map_err(|e| format!("the line to the host, {}: {e}", path.display()))?;
+    let line = std::fs::read_to_string("/proc/cmdline").map_err(|e| format!("/proc/cmdline: {e}"))?;
+    let named = line.split_whitespace().filter_map(|word| word.strip_prefix("holdup.channel=")).next_back();
+    let named = named.ok_or("the kernel's command line has no holdup.channel=")?;
+    let path = match named.strip_prefix("port:") {
+        Some(port) => virtio_port(port).ok_or_else(|| format!("there is no virtio port `{port}`"))?,
+        None => Path::new("/dev").join(named),
+    };
+    let failed = |e: std::io::Error| format!("the line to the host, {}: {e}", path.display());
+    let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
+    make_raw(&file).map_err(failed)?;
     Ok(file)
 }
 
-fn virtio_port() -> Option<PathBuf> {
+fn virtio_port(name: &str) -> Option<PathBuf> {
     // The host side shows after the driver has asked for it, some milliseconds after the module was loaded.
     for _ in 0..200 {
-        let entries = std::fs::read_dir("/sys/class/virtio-ports").ok()?;
-        let named = entries.flatten().find(|port| {
-            std::fs::read_to_string(port.path().join("name"))
-                .is_ok_and(|name| name.trim() == holdup_model::wire::PORT_NAME)
-        });
+        let entries = std::fs::read_dir("/sys/class/virtio-ports").ok();
+        let named = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .find(|port| std::fs::read_to_string(port.path().join("name")).is_ok_and(|n| n.trim() == name));
         if let Some(port) = named {
             return Some(Path::new("/dev").join(port.file_name()));
         }

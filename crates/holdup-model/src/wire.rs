@@ -18,9 +18,6 @@ use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
-/// How an agent knows from the environment or the kernel's command line where its line is.
-pub const PORT_NAME: &str = "holdup.agent";
-
 /// From the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Order {

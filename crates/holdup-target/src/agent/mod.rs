@@ -7,7 +7,7 @@
 mod line;
 
 use crate::local::{self, LocalSession};
-use crate::session::{Session, SessionRequest};
+use crate::session::{GuestOptions, Session, SessionRequest};
 use holdup_host::Host;
 use holdup_model::wire::{Answer, Checked, Hello, Order, Ran, Work};
 use holdup_model::{Event, Observer, Problem};
@@ -96,6 +96,7 @@ fn with_session_request<T>(
         schedule: &work.schedule,
         postgres: &postgres,
         workdir: request.workdir.clone(),
+        guests: &GuestOptions::default(),
         cancel: cancel.clone(),
     })
 }
@@ -117,7 +118,8 @@ fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -
                 line.say(&Answer::Note("an order came that is none for an open session".to_owned()))?;
             }
             Ok(Order::Close) => {
-                let result = session.close();
+                let closed = session.close();
+                let result = closed.left.map_or(Ok(closed.notes), Err);
                 let kernel_log = request.host.kernel_log().map_err(|e| e.to_string());
                 return line.say(&Answer::Closed { result, kernel_log });
             }

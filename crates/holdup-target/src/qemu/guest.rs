@@ -20,6 +20,9 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(1800);
 const TRIAL_GRACE: Duration = Duration::from_secs(300);
 /// The longest that closing may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest that a guest may be silent, whose agent speaks each second: under emulation on a busy host the agent
+/// waits for its turn twice.
+const SILENCE: Duration = Duration::from_secs(60);
 /// How many of the console's last lines go into a void trial.
 const TAIL_LINES: usize = 30;
 
@@ -73,6 +76,7 @@ impl Running {
                 arch: super::arch(),
                 virtio_console: with.virtio_console,
                 folder: &with.folder,
+                silence: SILENCE,
             },
             chosen,
         )?;
@@ -247,7 +251,7 @@ impl Session for QemuSession<'_> {
                 Err(no) => closed.notes.push(self.running.problem(no, "while the session was closed").to_string()),
             }
         }
-        closed.logs.push(("console".to_owned(), self.running.machine.console()));
+        closed.logs.push(("console".to_owned(), self.running.machine.console().bytes()));
         closed.logs.extend(kernel_log.map(|log| ("kernel".to_owned(), log.into_bytes())));
         self.running.end();
         closed

@@ -7,7 +7,8 @@ use holdup_kernels::{Cache, Kernel, Options, Spec};
 use holdup_model::guest::Devices;
 use holdup_model::{Observer, Plan, Problem};
 use holdup_workloads::Workload;
-use holdup_workloads::postgres::{Binaries, Need, Places};
+use holdup_workloads::postgres::Binaries;
+use holdup_workloads::postgres::find::{Need, Places};
 use std::path::{Path, PathBuf};
 
 /// The module of the virtio console, and what it sits on.
@@ -86,6 +87,7 @@ fn prepared(
                 .map(|dir| Modules { dir, wanted: VIRTIO_MODULES.iter().map(|m| (*m).to_owned()).collect() }),
             extra: Vec::new(),
             facts: Vec::new(),
+            template: None,
         },
         &root.join("images"),
         observer,

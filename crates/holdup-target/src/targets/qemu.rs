@@ -3,6 +3,7 @@
 use crate::qemu;
 use crate::session::{Readiness, Session, SessionRequest, Target};
 use holdup_host::Host;
+use holdup_model::guest::Accelerator;
 use holdup_model::{Availability, Meta, Observer, Plan, Problem, TrialSpec};
 
 /// Trials in guests.
@@ -30,7 +31,10 @@ impl Target for Qemu {
     }
 
     fn probe(&self, _host: &Host) -> Availability {
-        holdup_guest::machine::probe(std::env::consts::ARCH)
+        match holdup_guest::machine::probe(std::env::consts::ARCH, Accelerator::Tcg) {
+            Ok(_) => Availability::Ready,
+            Err(problem) => Availability::Unavailable { reason: problem.why, remedy: problem.hint },
+        }
     }
 
     /// An optional factor stays: only the guest could say whether it can be set, and it boots after the schedule is
