@@ -185,7 +185,20 @@ fn emulation_and_an_early_end_cannot_be_overlooked() {
             assert!(flat.contains("emulated by QEMU TCG"), "{id} hides the emulation");
             assert!(flat.contains(words), "{id} hides the end: {words}");
         }
-        assert!(texts["benchstat"].contains("emulated by QEMU TCG"));
+        let first = |id: &str| texts[id].lines().next().unwrap_or_default().to_owned();
+        assert!(first("terminal").starts_with("! Times here are emulated by QEMU TCG, not"), "{}", first("terminal"));
+        assert!(first("markdown").starts_with("**Times here are emulated by QEMU TCG, not"), "{}", first("markdown"));
+        assert!(first("benchstat").starts_with("holdup-emulated: Times here are emulated by QEMU TCG, not"));
+        assert!(texts["csv"].lines().skip(1).all(|row| row.ends_with(",emulated by QEMU TCG")));
+        let json: serde_json::Value = serde_json::from_str(&texts["json"]).expect("JSON");
+        assert!(json["caution"].as_str().expect("it is there").contains("absolute times may not"));
+        let body = texts["html"].split_once("<body>").expect("a body").1;
+        let text = body.split_once("</p>").expect("a paragraph").0;
+        assert!(text.contains("Times here are emulated by QEMU TCG, not"), "the page begins with {text}");
+        for id in ["terminal", "html", "markdown", "benchstat"] {
+            let flat = texts[id].split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(flat.matches("not those of hardware").count(), 1, "{id} says it once");
+        }
     }
 }
 
@@ -244,7 +257,7 @@ fn csv_keeps_absent_values_empty_with_their_reason() {
     let mut b = demo();
     b.trials[0].measurements[0] = Measurement::absent("tps", "the server, it died");
     let text = csv(&b, &analyse(&b));
-    assert!(text.contains(",tps,1/s,,\"the server, it died\"\r\n"));
+    assert!(text.contains(",tps,1/s,,\"the server, it died\",\r\n"));
 }
 
 #[test]

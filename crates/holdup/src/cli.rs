@@ -264,9 +264,16 @@ fn report() -> Command {
 fn list() -> Command {
     Command::new("list")
         .about("List what there is")
-        .after_help("Kinds: workloads, algorithms, collectors, knobs, cases, analyses, targets, formats, schemas; arms or trials of a bundle.")
+        .after_help("Kinds: workloads, algorithms, collectors, knobs, cases, analyses, targets, formats, schemas; arms, trials, boots or logs of a bundle.")
         .arg(Arg::new("kind").value_name("KIND").required(true).help("What to list"))
-        .arg(Arg::new("what").value_name("ID|FILE").help("One member, told in full; or the bundle whose arms or trials are listed"))
+        .arg(Arg::new("what").value_name("ID|FILE").help("One member, told in full; or the bundle whose arms, trials, boots or logs are listed"))
+        .arg(
+            Arg::new("boot")
+                .long("boot")
+                .value_name("N")
+                .value_parser(value_parser!(u32))
+                .help("With logs: only those of this boot, in full"),
+        )
         .arg(json())
 }
 

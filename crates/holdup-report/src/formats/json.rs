@@ -18,6 +18,7 @@ pub fn json(bundle: &BundleData, analysis: &Analysis) -> String {
 pub(crate) fn report(bundle: &BundleData, analysis: &Analysis) -> Value {
     json!({
         "schema": "holdup.report/1",
+        "caution": analysis.caution,
         "head": bundle.head,
         "plan": bundle.plan,
         "plan_source": bundle.plan_source,

@@ -2,6 +2,7 @@
 
 mod agent;
 mod apply;
+mod boots;
 mod check;
 mod compare;
 mod export;
