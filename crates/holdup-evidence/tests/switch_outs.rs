@@ -5,6 +5,7 @@
 use holdup_evidence::{CollectContext, Collector, Subject};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected};
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl Running {
     /// A shell's command on the first CPU that this process may use.
     fn on_one_cpu(command: &str) -> Self {
         let mut shell = Command::new("sh");
-        shell.args(["-c", command]).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let cpus = rustix::thread::sched_getaffinity(None).expect("its own");
         let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| cpus.is_set(*cpu)).expect("one at least");
         let pin = move || {
@@ -100,7 +101,8 @@ fn two_loops_on_one_cpu_are_switched_out_at_the_user_boundary() {
         eprintln!("{collected:?}");
         for role in ["one", "two"] {
             let [_, boundary, kernel] = counts(&collected, role);
-            assert!(boundary >= 10.0 && kernel <= boundary / 10.0, "{role}: {boundary} R, {kernel} R+");
+            // A slow emulator spends much of its time in the timer's interrupt, at whose end `full` preempts as well.
+            assert!(boundary >= 10.0 && kernel <= boundary / 2.0, "{role}: {boundary} R, {kernel} R+");
         }
         assert_eq!(collected.coverage.lost, 0, "{:?}", collected.coverage);
         // Both are called `sh`, so only their ids tell them apart.
@@ -109,14 +111,24 @@ fn two_loops_on_one_cpu_are_switched_out_at_the_user_boundary() {
     });
 }
 
+/// A reader of a pipe into which a line is written every 10 ms. (A shell that starts a `sleep` each time is preempted
+/// in the kernel where it makes the child, under full and lazy.)
 #[test]
-fn a_sleeper_is_blocked() {
+fn who_waits_for_lines_is_blocked() {
     where_tracefs_is(|| {
-        let sleeper = Running::on_one_cpu("while :; do sleep 0.01; done");
-        let collected = watch(&[("sleeper", &sleeper)]);
+        let mut reader = Running::on_one_cpu("while read -r line; do :; done");
+        let mut lines = reader.0.stdin.take().expect("piped");
+        let writer = std::thread::spawn(move || {
+            while lines.write_all(b"line\n").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let collected = watch(&[("reader", &reader)]);
         eprintln!("{collected:?}");
-        let [blocked, boundary, kernel] = counts(&collected, "sleeper");
+        let [blocked, boundary, kernel] = counts(&collected, "reader");
         assert!(blocked >= 10.0 && blocked > boundary + kernel, "{blocked} blocked, {boundary} R, {kernel} R+");
+        drop(reader);
+        writer.join().expect("it ends when nobody reads");
     });
 }
 
@@ -132,7 +144,7 @@ fn a_long_system_call_beside_a_loop_is_switched_out_in_the_kernel() {
         let [_, boundary, kernel] = counts(&collected, "reader");
         assert!(kernel >= 10.0 && boundary <= kernel / 5.0, "reader: {boundary} R, {kernel} R+");
         let [_, boundary, kernel] = counts(&collected, "other");
-        assert!(boundary >= 10.0 && kernel <= boundary / 10.0, "other: {boundary} R, {kernel} R+");
+        assert!(boundary >= 10.0 && kernel <= boundary / 2.0, "other: {boundary} R, {kernel} R+");
         // Nobody else here is called `dd`.
         assert!(collected.coverage.notes.iter().any(|n| n.starts_with("tasks of reader were told")));
     });

@@ -18,13 +18,15 @@ static META: Meta = Meta {
            in sched_yield); still runnable inside the kernel (R+: preempted there by an interrupt or at the end of a \
            section that held preemption off, or in cond_resched; rseq_slice_yield shows as R+ too). What a task did in \
            the kernel, a page fault or a system call, is not told. Under `none` and `voluntary` R+ comes from \
-           cond_resched and rseq_slice_yield only.\n\n\
+           cond_resched and rseq_slice_yield only. Calls of sched_yield are not counted, because the tracepoint of a \
+           system call slows down every system call of the host (measured: by a fifth for the shortest).\n\n\
            One perf counter for each CPU, role and place counts what its filter lets through; nothing is recorded. \
            Tasks are told by the names that the processes under test have at the begin of the window, so tasks that \
            begin later under such a name count as well. Where a process outside has the same name, or there are too \
            many names, tasks are told by their ids, and those that begin inside the window are missing, which is said. \
-           Every switch of the host becomes a little longer by the filters, also those of other tasks; a plan can \
-           measure that with `unobserved = true`. The counts of the CPUs begin and end some microseconds apart.\n\n\
+           Every switch of the host becomes longer by the filters, also those of other tasks: by about half a \
+           microsecond with one role on a virtual machine where a switch takes 3.5; a plan can measure that with \
+           `unobserved = true`. The counts of the CPUs begin and end some microseconds apart.\n\n\
            Needs tracefs, and root or CAP_PERFMON with access to tracefs.",
     references: &[
         "include/trace/events/sched.h:sched_switch, __trace_sched_switch_state (v6.18)",
@@ -190,11 +192,11 @@ fn range_condition((first, last): (u32, u32)) -> String {
     }
 }
 
-/// The tasks of each role, and the names of all processes outside of it.
-fn tasks_by_role(
-    reader: &mut Reader<'_>,
-    subjects: &[Subject],
-) -> Result<BTreeMap<String, (Vec<Named>, BTreeSet<String>)>, String> {
+/// The tasks of a role, and the names of all processes outside of it.
+type Tasks = (Vec<Named>, BTreeSet<String>);
+
+/// The tasks of each role.
+fn tasks_by_role(reader: &mut Reader<'_>, subjects: &[Subject]) -> Result<BTreeMap<String, Tasks>, String> {
     let all = tasks::of_host(reader)?;
     let mut by_role: BTreeMap<String, (Vec<Named>, BTreeSet<u32>)> = BTreeMap::new();
     for (role, process) in tasks::members(&all, subjects)? {
@@ -260,8 +262,11 @@ fn begin(context: &CollectContext) -> Result<Running, String> {
     Ok(Running { host: host.clone(), subjects: context.subjects.clone(), told, counters, meter })
 }
 
-/// The tracepoint, the value of R+ and the CPUs; or why not, and a remedy.
-fn ground(host: &Host) -> Result<(Tracepoint, u64, Vec<u32>), (String, Option<&'static str>)> {
+/// What all counters stand on: the tracepoint, the value of R+ and the CPUs.
+type Ground = (Tracepoint, u64, Vec<u32>);
+
+/// The ground, or why there is none, with a remedy.
+fn ground(host: &Host) -> Result<Ground, (String, Option<&'static str>)> {
     let tracepoint = Tracepoint::find(host, TRACEPOINT).map_err(|e| (e.to_string(), Some(without_tracefs(&e))))?;
     let preempted = preempted_value(&tracepoint.format).map_err(|why| (why, None))?;
     let cpus = online_cpus(host).filter(|cpus| !cpus.is_empty());
