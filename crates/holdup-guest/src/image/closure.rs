@@ -23,8 +23,7 @@ const LIBRARIES_MAX: usize = 4096;
 const SCRIPT_LINE_MAX: usize = 256;
 
 /// Where a file named in a `#!/usr/bin/env` line is looked for, and the PATH of the guest.
-pub const PROGRAM_FOLDERS: [&str; 6] =
-    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+pub const PROGRAM_FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// One loaded file.
 #[derive(Debug)]
@@ -125,7 +124,10 @@ impl Closure {
             let mut places = PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(wanted));
             let there = places.find(|place| matches!(self.roots.find(place), Ok(Some(found)) if !found.is_folder));
             let missing = || {
-                Problem::host(what(), format!("its interpreter `{wanted}` is in none of {}", PROGRAM_FOLDERS.join(", ")))
+                Problem::host(
+                    what(),
+                    format!("its interpreter `{wanted}` is in none of {}", PROGRAM_FOLDERS.join(", ")),
+                )
             };
             all.push(there.ok_or_else(missing)?);
         }
@@ -282,12 +284,7 @@ impl Closure {
         Ok(())
     }
 
-    fn check_versions(
-        &self,
-        what: &str,
-        object: &Object,
-        loaded: &BTreeMap<String, Rc<Elf>>,
-    ) -> Result<(), Problem> {
+    fn check_versions(&self, what: &str, object: &Object, loaded: &BTreeMap<String, Rc<Elf>>) -> Result<(), Problem> {
         for (file, version) in &object.elf.versions_needed {
             let Some(library) = loaded.get(file) else { continue };
             if !library.versions_defined.is_empty() && !library.versions_defined.contains(version) {
@@ -400,6 +397,8 @@ fn configured(roots: &Roots, path: &Path, depth: usize, all: &mut Vec<PathBuf>) 
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
-        Some((front, back)) => name.len() >= front.len() + back.len() && name.starts_with(front) && name.ends_with(back),
+        Some((front, back)) => {
+            name.len() >= front.len() + back.len() && name.starts_with(front) && name.ends_with(back)
+        }
     }
 }

@@ -80,8 +80,7 @@ impl<W: Write> Writer<W> {
         let too_large = |_| io::Error::new(io::ErrorKind::InvalidInput, "too large for a cpio archive");
         let size = u32::try_from(size).map_err(too_large)?;
         let name_size = u32::try_from(entry.path.len() + 1).map_err(too_large)?;
-        let fields =
-            [ino, mode, entry.uid, entry.gid, links, 0, size, 0, 0, device.0, device.1, name_size, 0];
+        let fields = [ino, mode, entry.uid, entry.gid, links, 0, size, 0, 0, device.0, device.1, name_size, 0];
         let mut head = String::with_capacity(110);
         head.push_str("070701");
         for field in fields {

@@ -119,9 +119,7 @@ impl Elf {
         segments: &[elf::ProgramHeader64<LE>],
         dynamic: &[elf::Dyn64<LE>],
     ) -> Result<(), String> {
-        let entries = || {
-            dynamic.iter().map(|d| (d.d_tag(LE), d.d_val(LE))).take_while(|(tag, _)| *tag != elf::DT_NULL)
-        };
+        let entries = || dynamic.iter().map(|d| (d.d_tag(LE), d.d_val(LE))).take_while(|(tag, _)| *tag != elf::DT_NULL);
         let value = |wanted| entries().find(|(tag, _)| *tag == wanted).map(|(_, value)| value);
         let (Some(address), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) else {
             let named = |tag| [elf::DT_NEEDED, elf::DT_RPATH, elf::DT_RUNPATH].contains(&tag);

@@ -171,8 +171,11 @@ fn add_agent(tree: &mut Tree, host: &Roots, agent: &Path) -> Result<elf::Machine
     let Some(found) = found else { return Err(Problem::host(what(), "it is not a file")) };
     let elf = closure::read_elf(&found.source.path).map_err(|why| Problem::host(what(), why))?;
     if let Some(interpreter) = elf.interpreter {
-        return Err(Problem::host(what(), format!("it needs {interpreter}, and a guest's first program must be static"))
-            .hint("use the static build of holdup (target x86_64-unknown-linux-musl)"));
+        return Err(Problem::host(
+            what(),
+            format!("it needs {interpreter}, and a guest's first program must be static"),
+        )
+        .hint("use the static build of holdup (target x86_64-unknown-linux-musl)"));
     }
     tree.put(Path::new("/init"), Kind::File(found.source), 0o755, 0)?;
     Ok(elf.machine)

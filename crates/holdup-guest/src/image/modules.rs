@@ -101,7 +101,8 @@ fn unpacked(path: &Path) -> Result<Vec<u8>, Problem> {
         "xz" => lzma_rust2::XzReader::new(packed.as_slice(), true).take(limit).read_to_end(&mut content),
         "gz" => flate2::read::GzDecoder::new(packed.as_slice()).take(limit).read_to_end(&mut content),
         "zst" => {
-            let decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice()).map_err(|e| failed(e.to_string()))?;
+            let decoder =
+                ruzstd::decoding::StreamingDecoder::new(packed.as_slice()).map_err(|e| failed(e.to_string()))?;
             decoder.take(limit).read_to_end(&mut content)
         }
         other => return Err(failed(format!("it is packed as `{other}`, which is not known here"))),

@@ -37,8 +37,7 @@ const OWN_LIBRARIES: [&str; 4] = ["dict_snowball", "euc2004_sjis2004", "libpqwal
 const NOT_SHARED: [&str; 5] = ["contrib", "doc", "extension", "locale", "man"];
 
 /// Time zones that are taken along. The guest's clock is UTC; the server asks for the others by name only.
-const TIME_ZONES: [&str; 8] =
-    ["Etc/GMT", "Etc/UCT", "Etc/UTC", "GMT", "UCT", "UTC", "Universal", "posixrules"];
+const TIME_ZONES: [&str; 8] = ["Etc/GMT", "Etc/UCT", "Etc/UTC", "GMT", "UCT", "UTC", "Universal", "posixrules"];
 
 /// Folders of time zones of the system.
 const SYSTEM_ZONES: &str = "/usr/share/zoneinfo";
@@ -82,8 +81,14 @@ impl Folders {
         let lib = place(roots, &exec, &built_in, &["lib/postgresql", "lib", "lib64/postgresql", "lib64"], &markers)?;
         let missing = |folder: &str, marker: &str| {
             let all: Vec<String> = built_in.iter().map(|p| p.display().to_string()).collect();
-            Problem::host(what(), format!("its folder of {folder} is not found: no folder that `postgres` names has {marker}; it names {}", all.join(", ")))
-                .hint("is the installation complete? Packages of the server have these files beside the programs")
+            Problem::host(
+                what(),
+                format!(
+                    "its folder of {folder} is not found: no folder that `postgres` names has {marker}; it names {}",
+                    all.join(", ")
+                ),
+            )
+            .hint("is the installation complete? Packages of the server have these files beside the programs")
         };
         Ok(Folders {
             bin: exec,

@@ -1,7 +1,7 @@
 //! The files of the guest before they are written: what is where, and what its content comes from.
 
 use super::cpio::{Entry, EntryKind, SIZE_MAX, entry_bytes};
-use super::roots::{MERGED, Found, Source, guest_path};
+use super::roots::{Found, MERGED, Source, guest_path};
 use holdup_model::Problem;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
