@@ -38,7 +38,7 @@ const SUPERUSER: &str = "holdup";
 const KEPT: usize = 4;
 
 /// Where the data folder is made, inside of the files that initdb runs in.
-const MADE_IN: &str = "/var/lib/holdup/new";
+const MADE_IN: &str = "/var/lib/postgresql/new";
 
 /// A data folder that initdb made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,10 +99,16 @@ pub fn template(files: &PostgresFiles, cache: &Path, observer: &mut dyn Observer
     std::fs::create_dir_all(cache).map_err(|e| failed(cache, &e))?;
     let (roots, bin) = files.places()?;
     let folders = Folders::find(&roots, &bin)?;
-    let key = key_of(&folders, &roots)?;
-    let folder = cache.join(format!("template-{key}"));
+    let inputs = folders.cluster_inputs(&roots)?;
+    let seen = seen_as(&inputs);
     let _lock = lock(cache, observer)?;
+    let folder = match folder_seen_as(cache, &seen) {
+        Some(folder) => folder,
+        None => cache.join(format!("template-{}", key_of(&inputs)?)),
+    };
     if let Ok(template) = Template::kept(&folder, true) {
+        // Spares the next one the reading of all inputs.
+        let _remembered = std::fs::write(folder.join("seen"), &seen);
         // The order of sweeping; a cache that may only be read still works.
         if let Ok(file) = std::fs::File::options().append(true).open(folder.join("version")) {
             let _marked = file.set_modified(SystemTime::now());
@@ -111,7 +117,7 @@ pub fn template(files: &PostgresFiles, cache: &Path, observer: &mut dyn Observer
     }
     observer.event(Event::Step("making a data folder of PostgreSQL in advance"));
     sweep(cache, KEPT - 1);
-    let making = Making(cache.join(format!("template-{key}.making")));
+    let making = Making(folder.with_extension("making"));
     remove(&folder)?;
     remove(&making.0)?;
     DirBuilder::new().mode(0o700).create(&making.0).map_err(|e| failed(&making.0, &e))?;
@@ -174,15 +180,33 @@ fn sweep(cache: &Path, keep: usize) {
     }
 }
 
-/// Of the content of all files that a cluster is made from.
-fn key_of(folders: &Folders, roots: &Roots) -> Result<String, Problem> {
+/// A hash of the content of all files that a cluster is made from.
+fn key_of(inputs: &[Source]) -> Result<String, Problem> {
     let mut hash = Sha256::new();
     hash.update("holdup template 1");
-    for source in folders.cluster_inputs(roots)? {
+    for source in inputs {
         hash.update(source.bytes.to_le_bytes());
         hash.update(std::fs::read(&source.path).map_err(|e| failed(&source.path, &e))?);
     }
     Ok(hex(&hash.finalize())[..32].to_owned())
+}
+
+/// A hash of what stat(2) says of all files that a cluster is made from.
+fn seen_as(inputs: &[Source]) -> String {
+    let mut hash = Sha256::new();
+    for Source { path, bytes, mtime_ns, inode, executable: _ } in inputs {
+        hash.update(format!("{} {bytes} {mtime_ns} {inode:?}\n", path.display()));
+    }
+    hex(&hash.finalize())
+}
+
+/// The template that was made from, or last compared with, files of which stat(2) said the same.
+fn folder_seen_as(cache: &Path, seen: &str) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(cache).ok()?.flatten().map(|entry| entry.path());
+    let mut fitting: Vec<PathBuf> =
+        folders.filter(|folder| std::fs::read_to_string(folder.join("seen")).is_ok_and(|text| text == seen)).collect();
+    fitting.sort();
+    fitting.pop()
 }
 
 /// Runs initdb as an ordinary user of this host.
