@@ -126,7 +126,9 @@ impl Fragment {
             let reason = match symbols.knows(name) {
                 false => "this source has no option of that name".to_owned(),
                 true => match symbols.depends(name, |option| word(&written, option)) {
-                    Some(depends) => format!("the configuration says {}; it depends on {depends}", word(&written, name)),
+                    Some(depends) => {
+                        format!("the configuration says {}; it depends on {depends}", word(&written, name))
+                    }
                     None => format!("the configuration says {}", word(&written, name)),
                 },
             };
@@ -228,7 +230,8 @@ mod tests {
     fn an_option_that_could_not_be_had_is_named_with_what_it_depends_on() {
         let mut fragment = Fragment::default();
         fragment.lay_over(&[option("RSEQ_SLICE_EXTENSION", "y")]);
-        let kconfig = "config RSEQ_SLICE_EXTENSION\n\tbool \"x\"\n\tdepends on RSEQ && GENERIC_ENTRY\n\tdepends on ALPHA\n";
+        let kconfig =
+            "config RSEQ_SLICE_EXTENSION\n\tbool \"x\"\n\tdepends on RSEQ && GENERIC_ENTRY\n\tdepends on ALPHA\n";
         let problem =
             fragment.verify("CONFIG_RSEQ=y\n# CONFIG_GENERIC_ENTRY is not set\n", || symbols(kconfig)).unwrap_err();
         assert_eq!(

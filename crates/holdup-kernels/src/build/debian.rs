@@ -18,7 +18,6 @@ pub(super) struct Package {
     /// The version of the kernel in it.
     pub(super) kernel: Version,
     path: PathBuf,
-    version: String,
     sha256: String,
 }
 
@@ -45,6 +44,32 @@ fn package_name(version: &str) -> Result<String, Problem> {
             .hint("such as debian:7.2 or debian:7.2.12")
     })?;
     Ok(format!("linux-source-{}.{}", parsed.major, parsed.minor))
+}
+
+/// The newest package whose version is `version` or begins with it.
+///
+/// # Errors
+/// When there is none to be had.
+pub(super) fn package(
+    version: &str,
+    cache: &Cache,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Package, Problem> {
+    let name = package_name(version)?;
+    let _ = (options, observer);
+    let mut found: Option<(String, PathBuf)> = None;
+    for entry in std::fs::read_dir(cache.root().join("packages")).into_iter().flatten().flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        if let Some(rest) = file.strip_prefix(&format!("{name}_")) {
+            found = Some((rest.replace("_all.deb", ""), entry.path()));
+        }
+    }
+    let (full, path) = found.ok_or_else(|| Problem::host(format!("package {name}"), "none"))?;
+    let upstream = full.split('-').next().unwrap_or(&full);
+    let kernel = Version::parse(upstream).ok_or_else(|| Problem::host(format!("package {name}"), "odd"))?;
+    let bytes = std::fs::read(&path).map_err(|e| Problem::host(&name, e.to_string()))?;
+    Ok(Package { name: format!("{name}_{full}"), kernel, path, sha256: super::key::hex_digest(&bytes) })
 }
 
 /// Unpacks the source to `tree`, unless it was unpacked there before.
@@ -108,7 +133,9 @@ fn unpack_tar(path: &Path, into: &Path, options: &Options) -> Result<(), Problem
                 }
                 entry.unpack(&target).map_err(damaged)?;
             }
-            tar::EntryType::Symlink => links.push((target, entry.link_name().map_err(damaged)?.map(|l| l.into_owned()))),
+            tar::EntryType::Symlink => {
+                links.push((target, entry.link_name().map_err(damaged)?.map(|l| l.into_owned())))
+            }
             // A pax header of the whole archive: git puts the commit there.
             _ => {}
         }
@@ -152,7 +179,8 @@ mod tests {
     fn a_source_archive_is_unpacked_without_its_first_folder_and_nowhere_else() {
         let folder = tempfile::tempdir().unwrap();
         let (tar, into) = (folder.path().join("s.tar"), folder.path().join("tree"));
-        std::fs::write(&tar, archive(&[("linux-source-7.2/kernel/a.c", "a"), ("./linux-source-7.2/Makefile", "m")])).unwrap();
+        std::fs::write(&tar, archive(&[("linux-source-7.2/kernel/a.c", "a"), ("./linux-source-7.2/Makefile", "m")]))
+            .unwrap();
         unpack_tar(&tar, &into, &Options::default()).unwrap();
         assert_eq!(std::fs::read_to_string(into.join("kernel/a.c")).unwrap(), "a");
         assert_eq!(std::fs::read_to_string(into.join("Makefile")).unwrap(), "m");

@@ -45,12 +45,7 @@ fn lock_file(cache: &Cache, name: &str) -> Result<File, Problem> {
 ///
 /// # Errors
 /// When it cannot be made, or `options.cancel` is set while it waits.
-pub(super) fn hold(
-    cache: &Cache,
-    name: &str,
-    options: &Options,
-    observer: &mut dyn Observer,
-) -> Result<Held, Problem> {
+pub(super) fn hold(cache: &Cache, name: &str, options: &Options, observer: &mut dyn Observer) -> Result<Held, Problem> {
     let lock = lock_file(cache, name)?;
     let mut told = false;
     while let Err(e) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {

@@ -196,7 +196,9 @@ mod tests {
     #[test]
     fn the_lines_of_make_are_counted_and_its_errors_kept() {
         let mut progress = Progress::default();
-        for line in ["  CC      mm/memory.o", "  AS      arch/x86/lib/x.o", "  LD      vmlinux", "Note: CC here is none", ""] {
+        for line in
+            ["  CC      mm/memory.o", "  AS      arch/x86/lib/x.o", "  LD      vmlinux", "Note: CC here is none", ""]
+        {
             progress.line(line);
         }
         assert_eq!((progress.compiled, progress.at.as_str()), (2, "vmlinux"));

@@ -195,7 +195,8 @@ impl Work<'_> {
     fn command(&self) -> Command {
         let mut command = Command::new("make");
         // What a shell happens to have set must not decide what is built.
-        for name in ["MAKEFLAGS", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "KCFLAGS", "KBUILD_OUTPUT", "LLVM", "CC", "LD"] {
+        for name in ["MAKEFLAGS", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "KCFLAGS", "KBUILD_OUTPUT", "LLVM", "CC", "LD"]
+        {
             command.env_remove(name);
         }
         command

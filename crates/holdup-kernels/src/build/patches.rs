@@ -50,7 +50,8 @@ impl Patch {
             let (first, last) = carried.kernels;
             let this = (version.major, version.minor);
             if this < first || this > last {
-                let why = format!("it is for {}.{} to {}.{}, not for {}", first.0, first.1, last.0, last.1, version.text);
+                let why =
+                    format!("it is for {}.{} to {}.{}, not for {}", first.0, first.1, last.0, last.1, version.text);
                 return Err(Problem::usage(format!("patch {name}"), why));
             }
             return Patch::read(name, carried.text.as_bytes().to_vec());
@@ -132,7 +133,8 @@ pub(super) mod tests {
 
     #[test]
     fn the_files_of_a_patch_are_known_and_those_outside_the_tree_refused() {
-        let text = "words\n--- a/kernel/a.c\t2026-01-01\n+++ b/kernel/a.c\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.c\n";
+        let text =
+            "words\n--- a/kernel/a.c\t2026-01-01\n+++ b/kernel/a.c\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.c\n";
         assert_eq!(touched(text).unwrap().into_iter().collect::<Vec<_>>(), ["kernel/a.c", "new.c"]);
         for bad in ["a/../../etc/passwd", "/etc/passwd/../x", "name", "a//"] {
             assert!(touched(&format!("--- {bad}\n+++ {bad}\n")).is_err(), "{bad}");

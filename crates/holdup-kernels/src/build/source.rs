@@ -26,7 +26,8 @@ impl Version {
     /// Reads the `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` lines of a kernel's Makefile.
     fn of_makefile(text: &str) -> Option<Version> {
         let line = |name: &str| {
-            let values = text.lines().take(40).filter_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='));
+            let values =
+                text.lines().take(40).filter_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='));
             values.map(str::trim).next()
         };
         let number = |name: &str| line(name)?.parse::<u32>().ok();
@@ -59,7 +60,9 @@ pub(super) fn tree(path: &str) -> Result<PathBuf, Problem> {
         Problem::usage(what(), e.to_string()).hint("a source is the path of a source tree, or debian:VERSION")
     })?;
     Version::of_tree(&tree)?;
-    if let Some(left) = [".config", "include/config", "arch/x86/include/generated"].iter().find(|left| tree.join(left).exists()) {
+    if let Some(left) =
+        [".config", "include/config", "arch/x86/include/generated"].iter().find(|left| tree.join(left).exists())
+    {
         return Err(Problem::usage(what(), format!("a kernel was configured or built in it ({left} is there)"))
             .hint(format!("make -C {} mrproper; keep its .config elsewhere first", tree.display())));
     }

@@ -44,7 +44,8 @@ impl Tools {
     /// Names everything that is missing and how to install it.
     pub(super) fn check(fragment: &Fragment, patches: bool) -> Result<(), Problem> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut missing: Vec<(&str, &str)> = PROGRAMS.iter().filter(|(name, _)| !is_there(&path, name)).copied().collect();
+        let mut missing: Vec<(&str, &str)> =
+            PROGRAMS.iter().filter(|(name, _)| !is_there(&path, name)).copied().collect();
         if patches && !is_there(&path, "patch") {
             missing.push(("patch", "patch"));
         }
@@ -104,7 +105,10 @@ fn version(program: &str, package: &str) -> Result<String, Problem> {
     let text = String::from_utf8_lossy(&output.stdout);
     match text.lines().next() {
         Some(line) if output.status.success() && !line.trim().is_empty() => Ok(line.trim().to_owned()),
-        _ => Err(Problem::host(format!("{program} --version"), format!("it ended with {} and no version", output.status))),
+        _ => Err(Problem::host(
+            format!("{program} --version"),
+            format!("it ended with {} and no version", output.status),
+        )),
     }
 }
 
