@@ -3,33 +3,63 @@
 //! The package holds one file of interest, `usr/src/linux-source-7.2.tar.xz`, whose paths begin with the name of the
 //! package; Debian's own patches are applied in it. Source: the packages 6.12 to 7.3.
 
+use super::key::hex;
 use super::source::Version;
-use crate::archive::{decompressed, unpack_deb};
+use crate::archive::{decompressed, read_deb, unpack_deb};
 use crate::{Cache, Options};
-use holdup_model::{Event, Observer, Problem};
+use holdup_model::{Event, Observer, Problem, ProblemKind};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
+/// How long it is believed that a package is the newest, ns; a kernel that is built already is there at once until then.
+const BELIEVED_NS: u64 = 24 * 3600 * 1_000_000_000;
+
 /// A source package that lies in the cache; apt has verified it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Package {
-    /// Name and version: `linux-source-7.2_7.2.12-1~bpo13+1`.
-    pub(super) name: String,
-    /// The version of the kernel in it.
-    pub(super) kernel: Version,
+    /// Its name: `linux-source-7.2`.
+    name: String,
+    /// Its version: `7.2.12-1~bpo13+1`.
+    version: String,
     path: PathBuf,
     sha256: String,
+    /// When the archive was asked for it, since 1970.
+    asked_unix_ns: u64,
 }
 
 impl Package {
-    /// What it is, for a build's key.
-    pub(super) fn state(&self) -> String {
-        format!("package {} sha256 {}", self.name, self.sha256)
+    /// Name and version as one word: `linux-source-7.2_7.2.12-1~bpo13+1`.
+    pub(super) fn word(&self) -> String {
+        format!("{}_{}", self.name, self.version)
     }
 
-    /// What it is, for people.
+    /// Name and version for people.
     pub(super) fn words(&self) -> String {
-        self.name.replacen('_', " ", 1)
+        format!("{} {}", self.name, self.version)
+    }
+
+    /// What it is, for a build's key.
+    pub(super) fn state(&self) -> String {
+        format!("package {} sha256 {}", self.words(), self.sha256)
+    }
+
+    /// The version of the kernel in it: what stands before Debian's own revision.
+    ///
+    /// # Errors
+    /// When the package's version is no kernel's.
+    pub(super) fn kernel(&self) -> Result<Version, Problem> {
+        let upstream = self.version.rsplit_once('-').map_or(self.version.as_str(), |(upstream, _)| upstream);
+        Version::parse(upstream)
+            .ok_or_else(|| Problem::host(format!("package {}", self.words()), "its version is no kernel's"))
+    }
+
+    /// Whether it holds the version that was asked for: `7.2` fits 7.2.12, `7.2.1` does not.
+    fn fits(&self, version: &str) -> bool {
+        let rest = self.kernel().ok().and_then(|kernel| kernel.text.strip_prefix(version).map(str::to_owned));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 }
 
@@ -48,6 +78,9 @@ fn package_name(version: &str) -> Result<String, Problem> {
 
 /// The newest package whose version is `version` or begins with it.
 ///
+/// The archive is asked once a day at most, and not at all for a version in full that is here; when it cannot be asked,
+/// what is here is used, and said.
+///
 /// # Errors
 /// When there is none to be had.
 pub(super) fn package(
@@ -57,19 +90,63 @@ pub(super) fn package(
     observer: &mut dyn Observer,
 ) -> Result<Package, Problem> {
     let name = package_name(version)?;
-    let _ = (options, observer);
-    let mut found: Option<(String, PathBuf)> = None;
-    for entry in std::fs::read_dir(cache.root().join("packages")).into_iter().flatten().flatten() {
-        let file = entry.file_name().to_string_lossy().into_owned();
-        if let Some(rest) = file.strip_prefix(&format!("{name}_")) {
-            found = Some((rest.replace("_all.deb", ""), entry.path()));
+    let note = cache.root().join("build").join(format!("{name}.newest"));
+    let known = read_note(&note).filter(|known| known.fits(version) && known.path.is_file());
+    if let Some(known) = &known {
+        let is_exact = known.kernel()?.text == version;
+        let age_ns = now_unix_ns().saturating_sub(known.asked_unix_ns);
+        if options.offline || is_exact || age_ns < BELIEVED_NS {
+            return Ok(known.clone());
         }
     }
-    let (full, path) = found.ok_or_else(|| Problem::host(format!("package {name}"), "none"))?;
-    let upstream = full.split('-').next().unwrap_or(&full);
-    let kernel = Version::parse(upstream).ok_or_else(|| Problem::host(format!("package {name}"), "odd"))?;
-    let bytes = std::fs::read(&path).map_err(|e| Problem::host(&name, e.to_string()))?;
-    Ok(Package { name: format!("{name}_{full}"), kernel, path, sha256: super::key::hex_digest(&bytes) })
+    let path = match (cache.package(&name, None, options, observer), known) {
+        (Ok(path), _) => path,
+        (Err(problem), Some(known)) if problem.kind != ProblemKind::Interrupted => {
+            let text = format!("{} is used; whether there is a newer one is unknown: {problem}", known.words());
+            observer.event(Event::Note(&text));
+            return Ok(known);
+        }
+        (Err(problem), _) => return Err(problem),
+    };
+    let facts = read_deb(&path)?;
+    let sha256 = file_digest(&path)?;
+    let found = Package { name, version: facts.version, path, sha256, asked_unix_ns: now_unix_ns() };
+    if !found.fits(version) {
+        let why = format!("the newest to be had is {}", found.words());
+        return Err(Problem::host(format!("kernel source `debian:{version}`"), why));
+    }
+    write_note(&note, &found)?;
+    Ok(found)
+}
+
+fn read_note(path: &Path) -> Option<Package> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+fn write_note(path: &Path, package: &Package) -> Result<(), Problem> {
+    let failed = |e: io::Error| Problem::host(format!("cache {}", path.display()), e.to_string());
+    let text = serde_json::to_vec(package).map_err(|e| failed(e.into()))?;
+    std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
+    // A name of its own, so that nobody reads half of it.
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).map_err(failed)
+}
+
+fn now_unix_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn file_digest(path: &Path) -> Result<String, Problem> {
+    let failed = |e: io::Error| Problem::host(format!("package {}", path.display()), e.to_string());
+    let mut file = File::open(path).map_err(failed)?;
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer).map_err(failed)? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
 }
 
 /// Unpacks the source to `tree`, unless it was unpacked there before.
@@ -151,6 +228,7 @@ fn unpack_tar(path: &Path, into: &Path, options: &Options) -> Result<(), Problem
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdup_model::progress::Silent;
 
     #[test]
     fn a_version_names_its_package() {
@@ -159,6 +237,39 @@ mod tests {
         for text in ["", "7", "trixie", "7.2/cloud", "7.2;x", "../7.2"] {
             assert!(package_name(text).is_err(), "{text}");
         }
+    }
+
+    fn known(version: &str) -> Package {
+        let name = "linux-source-7.2".to_owned();
+        let here = PathBuf::from("/dev/null");
+        Package { name, version: version.to_owned(), path: here, sha256: "s".to_owned(), asked_unix_ns: 1 }
+    }
+
+    #[test]
+    fn a_version_fits_as_a_whole_or_up_to_a_dot() {
+        let package = known("7.2.12-1~bpo13+1");
+        assert_eq!(package.kernel().unwrap().text, "7.2.12");
+        for (version, fits) in [("7.2", true), ("7.2.12", true), ("7.2.1", false), ("7", true), ("7.2.12.1", false)] {
+            assert_eq!(package.fits(version), fits, "{version}");
+        }
+        assert!(known("odd").kernel().is_err() && !known("odd").fits("7.2"));
+    }
+
+    #[test]
+    fn offline_what_is_known_is_used_and_what_is_not_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        let options = Options { offline: true, ..Options::default() };
+        assert!(package("7.2", &cache, &options, &mut Silent).is_err());
+        let file = folder.path().join("a.deb");
+        std::fs::write(&file, "").unwrap();
+        let here = Package { path: file, ..known("7.2.12-1") };
+        write_note(&folder.path().join("build/linux-source-7.2.newest"), &here).unwrap();
+        assert_eq!(package("7.2", &cache, &options, &mut Silent).unwrap(), here);
+        assert_eq!(package("7.2.12", &cache, &options, &mut Silent).unwrap(), here);
+        assert!(package("7.2.13", &cache, &options, &mut Silent).is_err());
+        std::fs::write(folder.path().join("build/linux-source-7.2.newest"), "{").unwrap();
+        assert!(package("7.2", &cache, &options, &mut Silent).is_err());
     }
 
     fn archive(files: &[(&str, &str)]) -> Vec<u8> {

@@ -41,6 +41,38 @@ const WHOLE_CONFIG: &str = "# Automatically generated file; DO NOT EDIT.";
 /// The least room that a build needs: source and objects of guest-small, measured with 7.2.12.
 const ROOM_BYTES: u64 = 3 << 30;
 
+/// Variables by which make or Kconfig would build something else. Source: `Documentation/kbuild/kbuild.rst`,
+/// `Documentation/kbuild/kconfig.rst` (v7.2).
+const SHELL_MUST_NOT_SAY: &[&str] = &[
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MFLAGS",
+    "ARCH",
+    "SUBARCH",
+    "CROSS_COMPILE",
+    "LLVM",
+    "LLVM_IAS",
+    "CC",
+    "HOSTCC",
+    "LD",
+    "KCPPFLAGS",
+    "KAFLAGS",
+    "KCFLAGS",
+    "HOSTCFLAGS",
+    "HOSTLDFLAGS",
+    "KBUILD_OUTPUT",
+    "KBUILD_EXTMOD",
+    "KBUILD_VERBOSE",
+    "KCONFIG_CONFIG",
+    "KCONFIG_ALLCONFIG",
+    "KCONFIG_OVERWRITECONFIG",
+    "LOCALVERSION",
+    "O",
+    "V",
+    "W",
+    "C",
+];
+
 /// A configuration as it is asked for.
 struct Wish {
     name: String,
@@ -79,7 +111,7 @@ pub fn build(
     };
     let (version, state) = match &origin {
         Origin::Tree(tree) => (Version::of_tree(tree)?, source::state(tree)?),
-        Origin::Package(package) => (package.kernel.clone(), package.state()),
+        Origin::Package(package) => (package.kernel()?, package.state()),
     };
     let patches = spec.patches.iter().map(|name| Patch::find(name, &version)).collect::<Result<Vec<Patch>, _>>()?;
     let tools = Tools::versions()?;
@@ -94,7 +126,7 @@ pub fn build(
     folder::check_room(cache, ROOM_BYTES)?;
     let name = match &origin {
         Origin::Tree(tree) => format!("tree-{}", &key::hex_digest(tree.as_os_str().as_encoded_bytes())[..16]),
-        Origin::Package(package) => package.name.replace(['/', ':'], "_"),
+        Origin::Package(package) => package.word().replace(['/', ':'], "_"),
     };
     let held = folder::hold(cache, &name, options, observer)?;
     // Whoever held it before may have built the same.
@@ -195,8 +227,7 @@ impl Work<'_> {
     fn command(&self) -> Command {
         let mut command = Command::new("make");
         // What a shell happens to have set must not decide what is built.
-        for name in ["MAKEFLAGS", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "KCFLAGS", "KBUILD_OUTPUT", "LLVM", "CC", "LD"]
-        {
+        for name in SHELL_MUST_NOT_SAY {
             command.env_remove(name);
         }
         command
@@ -207,6 +238,7 @@ impl Work<'_> {
             .arg(format!("LOCALVERSION=-holdup-{}", &self.key[..8]))
             .env("LC_ALL", "C")
             .env("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970")
+            .env("KBUILD_BUILD_VERSION", "1")
             .env("KBUILD_BUILD_USER", "holdup")
             .env("KBUILD_BUILD_HOST", "holdup");
         command
@@ -252,5 +284,122 @@ impl Work<'_> {
         let mut command = self.command();
         command.arg(format!("-j{jobs}")).arg("bzImage");
         make::run(command, &Call { what: &what, log: &self.held.log(), options: self.options }, observer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::progress::Silent;
+
+    fn spec(text: &str) -> BuildSpec {
+        match Spec::parse(&format!("build:{text}")).unwrap() {
+            Spec::Build(spec) => spec,
+            other => panic!("{other}"),
+        }
+    }
+
+    /// The scheduler of the configuration is that of Debian's kernel, so that a result holds for it as well.
+    #[test]
+    fn guest_small_has_the_scheduler_that_debian_ships() {
+        let fragment = Fragment::parse(DEFAULT_CONFIG, GUEST_SMALL).unwrap().text();
+        let ours = config::values(&fragment);
+        let debian =
+            include_str!("../../../holdup-host/tests/trees/debian-7.2-amd64/usr/lib/modules/7.2.12+deb13-amd64/config");
+        let debian = config::values(debian);
+        let is_ours_to_choose = |name: &str| {
+            // Not Debian's: an option that guests read their configuration by.
+            name.starts_with("IKCONFIG")
+        };
+        for (name, value) in &ours {
+            if let Some(theirs) = debian.get(name).filter(|_| !is_ours_to_choose(name)) {
+                assert_eq!(value, theirs, "{name}");
+            }
+        }
+        for name in [
+            "PREEMPT_DYNAMIC",
+            "PREEMPT_LAZY",
+            "HZ_250",
+            "NO_HZ_FULL",
+            "HIGH_RES_TIMERS",
+            "SCHED_HRTICK",
+            "SCHED_MC",
+            "SCHED_SMT",
+            "SCHED_CLUSTER",
+            "SCHED_CACHE",
+            "NUMA_BALANCING",
+            "FAIR_GROUP_SCHED",
+            "CFS_BANDWIDTH",
+            "SCHED_AUTOGROUP",
+            "UCLAMP_TASK",
+            "PSI",
+            "SCHEDSTATS",
+            "TRANSPARENT_HUGEPAGE",
+            "HUGETLBFS",
+            "KVM_GUEST",
+        ] {
+            assert_eq!((ours.get(name), debian.get(name)), (Some(&"y"), Some(&"y")), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_is_ours_a_fragment_or_a_whole_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c");
+        std::fs::write(&path, "CONFIG_A=y\n").unwrap();
+        let asked = |options: &str| wish(&spec(&format!("debian:7.2,config={}{options}", path.display())));
+        let fragment = asked(",B=n").unwrap();
+        assert_eq!((fragment.base, fragment.fragment.text().as_str()), (None, "CONFIG_A=y\nCONFIG_B=n\n"));
+        std::fs::write(&path, format!("#\n{WHOLE_CONFIG}\n# Linux/x86 7.2.12\n#\nCONFIG_A=y\n")).unwrap();
+        let whole = asked(",B=n").unwrap();
+        assert!(whole.base.unwrap().contains("CONFIG_A=y"));
+        assert_eq!(whole.fragment.text(), "CONFIG_B=n\n");
+        for bad in [b"A=y\n".as_slice(), b"\xff\xfe", b"CONFIG_A=y\n\0"] {
+            std::fs::write(&path, bad).unwrap();
+            assert!(asked("").is_err());
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(asked("").err().unwrap().hint.unwrap().contains(DEFAULT_CONFIG));
+        assert!(wish(&spec("debian:7.2")).unwrap().fragment.asks_for("PREEMPT_DYNAMIC"));
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_refused_before_anything_is_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        let refused = |text: &str, options: &Options| build(&spec(text), &cache, options, &mut Silent).unwrap_err();
+        let arm = Options { arch: "aarch64".to_owned(), ..Options::default() };
+        assert!(refused("debian:7.2", &arm).why.contains("aarch64"));
+        let here = Options { offline: true, arch: "x86_64".to_owned(), ..Options::default() };
+        assert!(refused("/no/such/tree", &here).to_string().contains("/no/such/tree"));
+        assert!(refused("debian:newest", &here).to_string().contains("no version"));
+        assert!(refused("debian:7.2", &here).to_string().contains("linux-source-7.2"));
+    }
+
+    #[test]
+    fn carried_patches_apply_to_the_sources_that_are_here() {
+        let cache = Cache::default_root().join("build");
+        let trees = std::fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut tried = 0;
+        for folder in trees {
+            let (tree, untouched) = (folder.join("tree"), folder.join("untouched"));
+            let Ok(version) = Version::of_tree(&tree) else { continue };
+            for carried in CARRIED {
+                let Ok(patch) = Patch::find(carried.name, &version) else { continue };
+                let scratch = tempfile::tempdir().unwrap();
+                let copy = Tree::of_our_own(scratch.path());
+                for file in &patch.touches {
+                    let kept = [untouched.join(file), tree.join(file)].into_iter().find(|path| path.is_file()).unwrap();
+                    let to = copy.path.join(file);
+                    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+                    std::fs::copy(kept, to).unwrap();
+                }
+                copy.bring_to("1", std::slice::from_ref(&patch)).unwrap();
+                tried += 1;
+            }
+        }
+        if tried == 0 {
+            eprintln!("ignored, because no source that a carried patch is for lies below {}", cache.display());
+        }
     }
 }

@@ -13,9 +13,18 @@ pub struct Carried {
     pub name: &'static str,
     /// What it does, in one line.
     pub about: &'static str,
-    /// The first and the last kernel that it is for, major and minor number.
-    pub kernels: ((u32, u32), (u32, u32)),
-    /// The patch.
+    /// Its texts, oldest kernel first: the code around a change differs between kernels.
+    pub texts: &'static [Text],
+}
+
+/// A patch for some kernels.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    /// The first kernel that it is for, major and minor number.
+    pub first: (u32, u32),
+    /// The last one.
+    pub last: (u32, u32),
+    /// The patch, with a header that says what was read and what was tested.
     pub text: &'static str,
 }
 
@@ -23,9 +32,21 @@ pub struct Carried {
 pub const CARRIED: &[Carried] = &[Carried {
     name: "restore-preempt-none",
     about: "offers the models none and voluntary again beside full and lazy",
-    kernels: ((7, 0), (7, 2)),
-    text: include_str!("../../patches/restore-preempt-none-7.x.patch"),
+    texts: &[
+        Text { first: (7, 0), last: (7, 1), text: include_str!("../../patches/restore-preempt-none-7.0.patch") },
+        Text { first: (7, 2), last: (7, 3), text: include_str!("../../patches/restore-preempt-none-7.2.patch") },
+    ],
 }];
+
+impl Carried {
+    /// The kernels that it is for, in words: `7.0 to 7.3`.
+    pub fn kernels(&self) -> String {
+        let name = |(major, minor): (u32, u32)| format!("{major}.{minor}");
+        let first = self.texts.first().map(|text| name(text.first)).unwrap_or_default();
+        let last = self.texts.last().map(|text| name(text.last)).unwrap_or_default();
+        format!("{first} to {last}")
+    }
+}
 
 /// A patch that is to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,20 +133,20 @@ pub(super) mod tests {
 
     #[test]
     fn every_carried_patch_can_be_read_and_says_what_was_tested() {
-        for carried in CARRIED {
-            let (first, _) = carried.kernels;
-            let patch = Patch::find(carried.name, &version(&format!("{}.{}.0", first.0, first.1))).unwrap();
+        for (carried, text) in CARRIED.iter().flat_map(|carried| carried.texts.iter().map(move |text| (carried, text)))
+        {
+            let patch = Patch::find(carried.name, &version(&format!("{}.{}.0", text.first.0, text.first.1))).unwrap();
             assert!(!patch.touches.is_empty(), "{}", carried.name);
-            let head = carried.text.split("\n--- ").next().unwrap();
+            let head = text.text.split("\n--- ").next().unwrap();
             assert!(head.contains("Read:") && head.contains("Tested:"), "{}", carried.name);
         }
     }
 
     #[test]
     fn a_carried_patch_is_refused_for_a_kernel_that_it_is_not_for() {
-        for kernel in ["6.19.14", "7.3.4"] {
+        for kernel in ["6.19.14", "7.4.0-rc1", "8.0.1"] {
             let problem = Patch::find("restore-preempt-none", &version(kernel)).unwrap_err();
-            assert_eq!(problem.why, format!("it is for 7.0 to 7.2, not for {kernel}"));
+            assert_eq!(problem.why, format!("it is for Linux 7.0 to 7.3, not for {kernel}"));
         }
         let problem = Patch::find("restore-preempt", &version("7.2.12")).unwrap_err();
         assert!(problem.hint.unwrap().contains("restore-preempt-none"));
