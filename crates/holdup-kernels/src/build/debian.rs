@@ -3,15 +3,14 @@
 //! The package holds one file of interest, `usr/src/linux-source-7.2.tar.xz`, whose paths begin with the name of the
 //! package; Debian's own patches are applied in it. Source: the packages 6.12 to 7.3.
 
-use super::key::hex;
 use super::source::Version;
 use crate::archive::{decompressed, read_deb, unpack_deb};
+use crate::files::{now_unix_ns, problem, sha256};
 use crate::{Cache, Options};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// How long it is believed that a package is the newest, ns; a kernel that is built already is there at once until then.
@@ -109,7 +108,7 @@ pub(super) fn package(
         (Err(problem), _) => return Err(problem),
     };
     let facts = read_deb(&path)?;
-    let sha256 = file_digest(&path)?;
+    let sha256 = sha256(&path).map_err(|e| problem("package", &path, &e))?;
     let found = Package { name, version: facts.version, path, sha256, asked_unix_ns: now_unix_ns() };
     if !found.fits(version) {
         let why = format!("the newest to be had is {}", found.words());
@@ -130,23 +129,6 @@ fn write_note(path: &Path, package: &Package) -> Result<(), Problem> {
     // A name of its own, so that nobody reads half of it.
     let new = path.with_extension(format!("{}.new", std::process::id()));
     std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).map_err(failed)
-}
-
-fn now_unix_ns() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn file_digest(path: &Path) -> Result<String, Problem> {
-    let failed = |e: io::Error| Problem::host(format!("package {}", path.display()), e.to_string());
-    let mut file = File::open(path).map_err(failed)?;
-    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
-    loop {
-        match file.read(&mut buffer).map_err(failed)? {
-            0 => return Ok(hex(&hash.finalize())),
-            read => hash.update(&buffer[..read]),
-        }
-    }
 }
 
 /// Unpacks the source to `tree`, unless it was unpacked there before.

@@ -2,7 +2,7 @@
 
 use crate::{Cache, Options};
 use holdup_model::{Event, Observer, Problem};
-use rustix::fs::{FlockOperation, flock, statvfs};
+use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,25 +62,6 @@ pub(super) fn hold(cache: &Cache, name: &str, options: &Options, observer: &mut 
     let path = all(cache).join(name);
     std::fs::create_dir_all(&path).map_err(|e| Problem::host(format!("folder {}", path.display()), e.to_string()))?;
     Ok(Held { path, _lock: lock })
-}
-
-/// Whether there is room for a build.
-///
-/// # Errors
-/// When there is less.
-pub(super) fn check_room(cache: &Cache, needed: u64) -> Result<(), Problem> {
-    let what = || format!("cache {}", cache.root().display());
-    let room = statvfs(cache.root()).map_err(|e| Problem::host(what(), e.to_string()))?;
-    let free = room.f_bavail.saturating_mul(room.f_frsize);
-    if free >= needed {
-        return Ok(());
-    }
-    let why = format!("a build needs {:.1} GB of room, and {:.1} GB are free", gigabytes(needed), gigabytes(free));
-    Err(Problem::host(what(), why))
-}
-
-fn gigabytes(bytes: u64) -> f64 {
-    bytes as f64 / 1e9
 }
 
 /// The folders in which kernels were built, by name.
@@ -161,13 +142,5 @@ mod tests {
         assert!(remove(&cache, "linux").unwrap());
         assert!(!remove(&cache, "linux").unwrap());
         assert!(remove(&cache, "../linux").is_err());
-    }
-
-    #[test]
-    fn too_little_room_is_told_before_anything_begins() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path()).unwrap();
-        check_room(&cache, 1).unwrap();
-        assert!(check_room(&cache, u64::MAX).unwrap_err().why.contains("GB are free"));
     }
 }

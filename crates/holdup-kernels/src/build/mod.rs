@@ -17,6 +17,7 @@ mod tree;
 pub use folder::{Folder, folders, remove};
 pub use patches::{CARRIED, Carried};
 
+use crate::files::check_room;
 use crate::{Addition, BuildSpec, Cache, Kernel, Options, Spec};
 use config::Fragment;
 use folder::Held;
@@ -123,7 +124,7 @@ pub fn build(
         return Ok(kernel);
     }
     Tools::check(&wish.fragment, !patches.is_empty())?;
-    folder::check_room(cache, ROOM_BYTES)?;
+    check_room(cache.root(), ROOM_BYTES, &format!("build:{spec}"))?;
     let name = match &origin {
         Origin::Tree(tree) => format!("tree-{}", &key::hex_digest(tree.as_os_str().as_encoded_bytes())[..16]),
         Origin::Package(package) => package.word().replace(['/', ':'], "_"),

@@ -68,14 +68,12 @@ impl Patch {
     /// When there is none, it is not for this kernel, or it is no patch of files below the tree.
     pub(super) fn find(name: &str, version: &Version) -> Result<Patch, Problem> {
         if let Some(carried) = CARRIED.iter().find(|carried| carried.name == name) {
-            let (first, last) = carried.kernels;
             let this = (version.major, version.minor);
-            if this < first || this > last {
-                let why =
-                    format!("it is for {}.{} to {}.{}, not for {}", first.0, first.1, last.0, last.1, version.text);
+            let Some(text) = carried.texts.iter().find(|text| (text.first..=text.last).contains(&this)) else {
+                let why = format!("it is for Linux {}, not for {}", carried.kernels(), version.text);
                 return Err(Problem::usage(format!("patch {name}"), why));
-            }
-            return Patch::read(name, carried.text.as_bytes().to_vec());
+            };
+            return Patch::read(name, text.text.as_bytes().to_vec());
         }
         let bytes = std::fs::read(name).map_err(|e| {
             let carried: Vec<&str> = CARRIED.iter().map(|carried| carried.name).collect();
