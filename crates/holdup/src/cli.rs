@@ -192,6 +192,9 @@ fn run_options() -> Vec<Arg> {
             .global(true)
             .help("Fetch nothing: only kernels and packages that are cached")
             .help_heading(guests),
+        option("parallel", "N", "So many guests at once; they take CPU time from each other [default: 1]")
+            .value_parser(value_parser!(u32).range(1..=64))
+            .help_heading(guests),
         option("cache", "DIR", "Where kernels and packages are kept [default: $HOLDUP_CACHE or ~/.cache/holdup]")
             .value_parser(value_parser!(PathBuf))
             .help_heading(guests),
