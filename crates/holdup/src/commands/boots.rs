@@ -26,12 +26,8 @@ impl<'a> Boot<'a> {
 }
 
 /// The columns that are facts: their head and key.
-const FACTS: [(&str, &str); 4] = [
-    ("kernel", "kernel.release"),
-    ("preempt", "kernel.preempt"),
-    ("accel", "guest.accel"),
-    ("boot s", "guest.boot_s"),
-];
+const FACTS: [(&str, &str); 4] =
+    [("kernel", "kernel.release"), ("preempt", "kernel.preempt"), ("accel", "guest.accel"), ("boot s", "guest.boot_s")];
 
 /// The boots in the order planned.
 fn boots(bundle: &BundleData) -> Vec<Boot<'_>> {
@@ -39,8 +35,7 @@ fn boots(bundle: &BundleData) -> Vec<Boot<'_>> {
     let read = bundle.environment.iter().map(|r| (r.session, r.boot));
     let all: BTreeSet<(u32, u32)> = planned.chain(read).collect();
     let boot = |(session, boot): (u32, u32)| {
-        let (done, void): (Vec<_>, Vec<_>) =
-            bundle.trials.iter().filter(|t| t.boot == boot).partition(|t| t.is_done());
+        let (done, void): (Vec<_>, Vec<_>) = bundle.trials.iter().filter(|t| t.boot == boot).partition(|t| t.is_done());
         let opened = bundle.environment.iter().filter(|r| r.boot == boot).count();
         Boot { session, boot, opened, done: done.len(), void: void.len(), bundle }
     };
