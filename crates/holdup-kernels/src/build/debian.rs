@@ -9,6 +9,7 @@ use crate::files::{now_unix_ns, problem, sha256};
 use crate::{Cache, Options};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -193,7 +194,8 @@ fn unpack_tar(path: &Path, into: &Path, options: &Options) -> Result<(), Problem
                 entry.unpack(&target).map_err(damaged)?;
             }
             tar::EntryType::Symlink => {
-                links.push((target, entry.link_name().map_err(damaged)?.map(|l| l.into_owned())))
+                let to = entry.link_name().map_err(damaged)?.map(Cow::into_owned);
+                links.push((target, to));
             }
             // A pax header of the whole archive: git puts the commit there.
             _ => {}
