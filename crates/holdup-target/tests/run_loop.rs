@@ -322,6 +322,8 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
         guests: GuestOptions::default(),
         cancel: Cancel::default(),
     };
-    let Err(refused) = target.ready(&request, &mut holdup_model::progress::Silent) else { panic!("this kernel has no none") };
+    let Err(refused) = target.ready(&request, &mut holdup_model::progress::Silent) else {
+        panic!("this kernel has no none")
+    };
     assert_eq!((refused.kind.exit_code(), refused.what.as_str()), (3, "factor preempt = none"));
 }

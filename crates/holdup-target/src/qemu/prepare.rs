@@ -79,14 +79,16 @@ fn prepared(
     let virtio_console = devices != Devices::Emulated && (built_in || modules.is_some());
     let agent = std::env::current_exe().map_err(|e| Problem::internal("the path of holdup itself", e.to_string()))?;
     let postgres = postgres(request, choice, &cache, &options, observer)?;
-    let template = postgres.as_ref().and_then(|files| match image::template(files, &root.join("templates"), observer) {
-        Ok(template) => Some(template),
-        Err(problem) => {
-            let text = format!("each guest runs initdb itself, which takes it a minute when it is emulated: {problem}");
-            observer.event(Event::Note(&text));
-            None
-        }
-    });
+    let template =
+        postgres.as_ref().and_then(|files| match image::template(files, &root.join("templates"), observer) {
+            Ok(template) => Some(template),
+            Err(problem) => {
+                let text =
+                    format!("each guest runs initdb itself, which takes it a minute when it is emulated: {problem}");
+                observer.event(Event::Note(&text));
+                None
+            }
+        });
     let image = image::assemble(
         &ImageRequest {
             agent,
