@@ -45,6 +45,7 @@ fn main() {
         schedule: &schedule,
         postgres: &postgres,
         workdir,
+        guests: &holdup_target::GuestOptions::default(),
         cancel: Cancel::default(),
     };
     let at = TrialSpec { seq: 0, session: 0, boot: 0, block: 0, position: 0, arm: 0 };
