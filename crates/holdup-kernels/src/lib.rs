@@ -1,1 +1,18 @@
 //! Kernels for guests: what a plan may name, where it comes from, and the cache that keeps it.
+//!
+//! A [`Spec`] is the text that a plan or a command line holds; [`Cache::get`] turns it into a [`Kernel`] that lies on
+//! disk. What comes from Debian's archive comes through apt, which verifies it; nothing here opens a connection.
+#![forbid(unsafe_code)]
+
+mod archive;
+pub mod build;
+mod cache;
+mod image;
+mod kernel;
+mod spec;
+
+pub use archive::{DebFacts, RpmFacts, Unpacked, read_deb, read_rpm, unpack_deb, unpack_rpm};
+pub use cache::{Addition, Cache, Entry};
+pub use image::{ImageFacts, check_arch, image_facts, read_image};
+pub use kernel::{Kernel, Options};
+pub use spec::{BuildSpec, DebianSpec, Spec, Wanted};

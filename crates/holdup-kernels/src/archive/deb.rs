@@ -1,0 +1,154 @@
+//! Debian's packages: an `ar` archive of a version, a control and a data tar.
+
+use super::unpack::{Unpacked, Unpacker};
+use super::{Counted, MOST_BYTES, damaged, decompressed, fill, in_words, skip, tar};
+use holdup_model::Problem;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// What a package says of itself.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct DebFacts {
+    /// Its name, such as `linux-binary-7.0.13+deb13-amd64`.
+    pub package: String,
+    /// Its version, such as `7.0.13-1~bpo13+1`.
+    pub version: String,
+    /// Debian's name of its architecture: `amd64`, `arm64`, `all`.
+    pub architecture: String,
+    /// The source package and its version where it is another, such as `linux-signed-amd64 (7.0.13+1~bpo13+1)`.
+    pub source: Option<String>,
+}
+
+/// What a package at `path` says of itself.
+///
+/// # Errors
+/// When the file cannot be read or is no whole package; the error has the offset.
+pub fn read_deb(path: &Path) -> Result<DebFacts, Problem> {
+    with_file(path, |from| read_from(from, None).map(|(facts, _)| facts))
+}
+
+/// Unpacks those members of a package whose paths (`usr/bin/x`, without a leading slash) are wanted, below a folder
+/// that must be empty and the caller's own.
+///
+/// Nothing is written outside it: a member whose path leaves it is an error, a link that would is left out and told.
+/// Owners, times, capabilities and maintainer scripts are not kept.
+///
+/// # Errors
+/// When the file cannot be read, is no whole package, unpacks to more than 8 GiB, or the folder cannot be written.
+pub fn unpack_deb(path: &Path, into: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<(DebFacts, Unpacked), Problem> {
+    with_file(path, |from| read_from(from, Some((into, wanted))))
+}
+
+fn with_file<T>(path: &Path, read: impl FnOnce(&mut Counted<File>) -> io::Result<T>) -> Result<T, Problem> {
+    let what = format!("package {}", path.display());
+    let file = File::open(path).map_err(|e| Problem::host(&what, e.to_string()))?;
+    let mut from = Counted::new(file);
+    let at = from.at();
+    read(&mut from).map_err(|e| Problem::host(what, format!("{} (at byte {})", in_words(&e), at.get())))
+}
+
+type Wanted<'a> = Option<(&'a Path, &'a dyn Fn(&str) -> bool)>;
+
+/// Reads a package from any stream.
+pub(crate) fn read_from(from: &mut dyn Read, wanted: Wanted<'_>) -> io::Result<(DebFacts, Unpacked)> {
+    let mut magic = [0; 8];
+    fill(from, &mut magic)?;
+    if &magic != b"!<arch>\n" {
+        return Err(damaged("this is no Debian package"));
+    }
+    let mut facts = None;
+    while let Some((name, bytes)) = next_member(from)? {
+        let mut content = from.take(bytes);
+        let mut is_last = false;
+        let mut unpacked = Unpacked::default();
+        match name.as_str() {
+            "debian-binary" => check_version(&mut content)?,
+            _ if name.starts_with("control.tar") => facts = Some(control(&mut content)?),
+            _ if name.starts_with("data.tar") => {
+                is_last = true;
+                if let Some((into, wanted)) = wanted {
+                    unpacked = data(&mut content, into, wanted)?;
+                }
+            }
+            _ => {}
+        }
+        let left = content.limit();
+        skip(from, left + bytes % 2)?;
+        if is_last {
+            let facts = facts.ok_or_else(|| damaged("it holds its data before its control"))?;
+            return Ok((facts, unpacked));
+        }
+    }
+    Err(damaged("it holds no data"))
+}
+
+/// The next member's name and length; `None` at the end.
+fn next_member(from: &mut dyn Read) -> io::Result<Option<(String, u64)>> {
+    let mut head = [0; 60];
+    let mut read = 0;
+    while read < head.len() {
+        match from.read(&mut head[read..])? {
+            0 if read == 0 => return Ok(None),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            more => read += more,
+        }
+    }
+    let text = std::str::from_utf8(&head).map_err(|_| damaged("the head of a member is not text"))?;
+    if !text.ends_with("`\n") {
+        return Err(damaged("a member has no head"));
+    }
+    let word = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default().trim_end();
+    let bytes = word(48..58);
+    let bytes = bytes.parse().map_err(|_| damaged(format!("a member is `{}` bytes long", bytes.escape_debug())))?;
+    if bytes > MOST_BYTES {
+        return Err(damaged(format!("a member is {bytes} bytes long")));
+    }
+    Ok(Some((word(0..16).trim_end_matches('/').to_owned(), bytes)))
+}
+
+fn check_version(content: &mut dyn Read) -> io::Result<()> {
+    let mut text = String::new();
+    content.take(64).read_to_string(&mut text)?;
+    match text.starts_with("2.") {
+        true => Ok(()),
+        false => Err(damaged(format!("it is of version `{}`, not 2", text.trim().escape_debug()))),
+    }
+}
+
+fn data(content: &mut dyn Read, into: &Path, wanted: &dyn Fn(&str) -> bool) -> io::Result<Unpacked> {
+    let mut unpacker = Unpacker::new(into, wanted);
+    tar::members(&mut decompressed(content)?, &mut |member, content| unpacker.take(member, content))?;
+    unpacker.end()
+}
+
+fn control(content: &mut dyn Read) -> io::Result<DebFacts> {
+    let mut facts = None;
+    tar::members(&mut decompressed(content)?, &mut |member, content| {
+        if member.path.trim_start_matches("./") == "control" {
+            let mut text = Vec::new();
+            content.take(1 << 20).read_to_end(&mut text)?;
+            facts = Some(fields(&String::from_utf8_lossy(&text)));
+        }
+        Ok(())
+    })?;
+    facts.filter(|facts| !facts.package.is_empty()).ok_or_else(|| damaged("its control names no package"))
+}
+
+fn fields(text: &str) -> DebFacts {
+    let mut facts = DebFacts::default();
+    for line in text.lines() {
+        match line.split_once(": ") {
+            Some(("Package", value)) => facts.package = value.trim().to_owned(),
+            Some(("Version", value)) => facts.version = value.trim().to_owned(),
+            Some(("Architecture", value)) => facts.architecture = value.trim().to_owned(),
+            Some(("Source", value)) => facts.source = Some(value.trim().to_owned()),
+            _ => {}
+        }
+    }
+    facts
+}
+
+#[cfg(test)]
+#[path = "deb_tests.rs"]
+mod tests;

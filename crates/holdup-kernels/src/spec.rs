@@ -1,0 +1,182 @@
+//! The text that names a kernel.
+
+use holdup_model::Problem;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A kernel as a plan or a command line names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Spec {
+    /// `debian:7.0`, `debian:6.19.14/cloud`, `debian:trixie`.
+    Debian(DebianSpec),
+    /// `file:PATH`: an image that lies there.
+    File(PathBuf),
+    /// `deb:PATH`: a package that holds an image.
+    Deb(PathBuf),
+    /// `rpm:PATH`: a package that holds an image.
+    Rpm(PathBuf),
+    /// `host`: the kernel that runs here.
+    Host,
+    /// `build:SOURCE,OPTION=y,…`: one that is built here.
+    Build(BuildSpec),
+}
+
+/// A kernel of Debian's.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DebianSpec {
+    /// Which one.
+    pub wanted: Wanted,
+    /// The flavour, `cloud` or `rt`; the architecture's normal one where unset.
+    pub flavour: Option<String>,
+}
+
+/// Which of Debian's kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Wanted {
+    /// The newest whose version is this or begins with it (`7.0` is 7.0.13, not 7.01); an ABI name such as
+    /// `6.1.0-50` fits as well.
+    Version(String),
+    /// The newest of a suite.
+    Suite(String),
+}
+
+/// What is to be built: `SOURCE[,OPTION=VALUE|,patch=NAME|,config=NAME]…`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BuildSpec {
+    /// A source tree's path, or `debian:VERSION` for Debian's source package.
+    pub source: String,
+    /// The named configuration or a path of one; the builder's own where unset.
+    pub config: Option<String>,
+    /// Options of the configuration in the order given, without `CONFIG_`: `("RSEQ_SLICE_EXTENSION", "y")`.
+    pub options: Vec<(String, String)>,
+    /// Patches in the order given: names of those that holdup carries, or paths.
+    pub patches: Vec<String>,
+}
+
+const FORMS: &str = "forms: debian:VERSION[/FLAVOUR], debian:SUITE[/FLAVOUR], file:PATH, deb:PATH, rpm:PATH, host, \
+                     build:SOURCE[,OPTION=VALUE][,patch=NAME][,config=NAME]";
+
+impl Spec {
+    /// Reads a spec.
+    ///
+    /// # Errors
+    /// A usage problem that names the text and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Spec, Problem> {
+        let wrong = |why: &str| Problem::usage(format!("kernel `{}`", text.escape_debug()), why).hint(FORMS);
+        if text == "host" {
+            return Ok(Spec::Host);
+        }
+        let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("it says not where the kernel comes from"))?;
+        if rest.is_empty() || rest.contains(['\0', '\n']) {
+            return Err(wrong("nothing that can be a name follows the colon"));
+        }
+        match kind {
+            "debian" => DebianSpec::parse(rest).map(Spec::Debian).map_err(|why| wrong(&why)),
+            "file" => Ok(Spec::File(PathBuf::from(rest))),
+            "deb" => Ok(Spec::Deb(PathBuf::from(rest))),
+            "rpm" => Ok(Spec::Rpm(PathBuf::from(rest))),
+            "build" => BuildSpec::parse(rest).map(Spec::Build).map_err(|why| wrong(&why)),
+            _ => Err(wrong(&format!("`{}` is no source of kernels", kind.escape_debug()))),
+        }
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Spec::Debian(debian) => write!(f, "debian:{debian}"),
+            Spec::File(path) => write!(f, "file:{}", path.display()),
+            Spec::Deb(path) => write!(f, "deb:{}", path.display()),
+            Spec::Rpm(path) => write!(f, "rpm:{}", path.display()),
+            Spec::Host => f.write_str("host"),
+            Spec::Build(build) => write!(f, "build:{build}"),
+        }
+    }
+}
+
+impl DebianSpec {
+    fn parse(text: &str) -> Result<DebianSpec, String> {
+        let (wanted, flavour) = match text.split_once('/') {
+            Some((wanted, flavour)) => (wanted, Some(flavour)),
+            None => (text, None),
+        };
+        if let Some(flavour) = flavour
+            && (flavour.is_empty() || !flavour.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()))
+        {
+            return Err(format!("`{}` cannot be a flavour", flavour.escape_debug()));
+        }
+        // These words reach apt's command line and its configuration.
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.+~".contains(c);
+        if !wanted.starts_with(|c: char| c.is_ascii_alphanumeric()) || !wanted.chars().all(fits) {
+            return Err(format!("`{}` can be neither a version nor a suite", wanted.escape_debug()));
+        }
+        let wanted = match wanted.starts_with(|c: char| c.is_ascii_digit()) {
+            true => Wanted::Version(wanted.to_owned()),
+            false => Wanted::Suite(wanted.to_owned()),
+        };
+        Ok(DebianSpec { wanted, flavour: flavour.map(str::to_owned) })
+    }
+}
+
+impl fmt::Display for DebianSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.wanted {
+            Wanted::Version(word) | Wanted::Suite(word) => f.write_str(word)?,
+        }
+        match &self.flavour {
+            Some(flavour) => write!(f, "/{flavour}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl BuildSpec {
+    fn parse(text: &str) -> Result<BuildSpec, String> {
+        let mut parts = text.split(',');
+        let source = parts.next().unwrap_or_default();
+        if source.is_empty() {
+            return Err("it names no source".to_owned());
+        }
+        let mut spec = BuildSpec { source: source.to_owned(), config: None, options: Vec::new(), patches: Vec::new() };
+        for part in parts {
+            let (name, value) = part
+                .split_once('=')
+                .filter(|(name, value)| !name.is_empty() && !value.is_empty())
+                .ok_or_else(|| format!("`{}` is not OPTION=VALUE, patch=NAME or config=NAME", part.escape_debug()))?;
+            match name {
+                "patch" => spec.patches.push(value.to_owned()),
+                "config" if spec.config.is_some() => return Err("it names two configurations".to_owned()),
+                "config" => spec.config = Some(value.to_owned()),
+                _ => spec.option(name.strip_prefix("CONFIG_").unwrap_or(name), value)?,
+            }
+        }
+        Ok(spec)
+    }
+
+    fn option(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return Err(format!("`{}` cannot be an option of the configuration", name.escape_debug()));
+        }
+        if self.options.iter().any(|(known, _)| known == name) {
+            return Err(format!("it sets the option {name} twice"));
+        }
+        self.options.push((name.to_owned(), value.to_owned()));
+        Ok(())
+    }
+}
+
+impl fmt::Display for BuildSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)?;
+        for (name, value) in &self.options {
+            write!(f, ",{name}={value}")?;
+        }
+        for patch in &self.patches {
+            write!(f, ",patch={patch}")?;
+        }
+        match &self.config {
+            Some(config) => write!(f, ",config={config}"),
+            None => Ok(()),
+        }
+    }
+}
