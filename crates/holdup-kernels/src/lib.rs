@@ -15,6 +15,7 @@ mod spec;
 
 pub use archive::{DebFacts, RpmFacts, Unpacked, read_deb, read_rpm, unpack_deb, unpack_rpm};
 pub use cache::{Addition, Cache, Entry};
+pub use cache::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use debian::Available;
 pub use image::{ImageFacts, check_arch, image_facts, read_image};
 pub use kernel::{Kernel, Options};

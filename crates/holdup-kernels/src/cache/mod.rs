@@ -1,12 +1,14 @@
 //! The folder in which kernels are kept.
 //!
-//! `kernels/RELEASE-SUM/` holds one kernel each with its manifest, `packages/SUITE/` packages, `apt/ARCHITECTURE/`
-//! the state of apt, `scratch/` what is under way. Entries appear whole, by a rename. Who writes holds `lock`.
+//! `kernels/RELEASE-SUM/` holds one kernel each with its manifest, `packages/SUITE/` packages, `postgres/` PostgreSQL
+//! with what it needs, `apt/ARCHITECTURE/` the state of apt, `scratch/` what is under way. Entries appear whole, by a
+//! rename. Who writes holds `lock`.
 
 mod fetch;
 mod lock;
 mod manifest;
 mod packages;
+mod postgres;
 mod resident;
 mod store;
 
@@ -17,6 +19,7 @@ use manifest::{Manifest, Package};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use postgres::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use store::Addition;
 
 /// A cache of kernels and of packages: a folder that several runs may use at once.
