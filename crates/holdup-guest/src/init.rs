@@ -50,7 +50,8 @@ const MOUNTS: &[Mount] = &[
 
 /// Whether this process is the first of a guest.
 pub fn is_first_process() -> bool {
-    std::process::id() == 1 && Path::new("/init").exists()
+    // A container's first process may be called anything, but the kernel calls a guest's by this path.
+    std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")
 }
 
 /// Mounts, loads modules, brings up the loopback device. Gives back what did not work.
@@ -72,8 +73,6 @@ pub fn set_up() -> Vec<String> {
         notes.push(format!("the loopback device is not up: {e}"));
     }
     let _named = rustix::system::sethostname(b"holdup-guest");
-    // The agent must outlive a load that takes all memory, to tell it.
-    let _protected = std::fs::write("/proc/self/oom_score_adj", "-1000");
     notes
 }
 
@@ -185,6 +184,8 @@ fn wait_for(child: i32) {
                         (None, None) => "in an unknown way".to_owned(),
                     };
                     let _nobody_to_tell = writeln!(std::io::stderr(), "{AGENT_DIED}: {how}");
+                    // The reset that follows would throw away what the serial port has not sent.
+                    let _no_terminal = rustix::termios::tcdrain(std::io::stderr());
                 }
                 return;
             }

@@ -34,7 +34,7 @@ pub enum Accelerator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Devices {
-    /// virtio where the kernel or its modules have it, else emulated.
+    /// virtio where the kernel has it built in, else emulated.
     #[default]
     Auto,
     /// virtio; an error where the kernel has none.

@@ -62,6 +62,8 @@ pub enum Answer {
     Note(String),
     /// Sent each second while it lives.
     Alive,
+    /// An order came damaged, or does not fit: it is not carried out.
+    Refused(String),
     /// To [`Order::Check`].
     Checked(Result<Box<Checked>, Problem>),
     /// To [`Order::Open`]: the environment at the begin of the session.

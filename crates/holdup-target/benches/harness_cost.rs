@@ -46,6 +46,7 @@ fn main() {
         postgres: &postgres,
         workdir,
         guests: &holdup_target::GuestOptions::default(),
+        kept: holdup_target::Kept::default(),
         cancel: Cancel::default(),
     };
     let at = TrialSpec { seq: 0, session: 0, boot: 0, block: 0, position: 0, arm: 0 };

@@ -17,6 +17,7 @@ mod vocabulary;
 mod window;
 
 pub use local::reach;
+pub use qemu::Kept;
 pub use run::{RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 pub use vocabulary::vocabulary;

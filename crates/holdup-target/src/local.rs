@@ -450,6 +450,14 @@ fn steady(trial: &Trial) -> Result<(), Problem> {
     Err(Problem::trial("the environment moved", moved.join(", ")))
 }
 
+/// The trial of a session that could not be opened.
+pub(crate) fn never_begun(problem: &Problem) -> Trial {
+    let mut trial = blank(unix_ns());
+    trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
+    trial.notes.extend(problem.hint.clone());
+    trial
+}
+
 pub(crate) fn blank(started_unix_ns: i64) -> Trial {
     Trial {
         seq: 0,

@@ -7,9 +7,9 @@
 use crate::run::{After, Broken, trial_seed};
 use crate::session::{Closed, SessionRequest, Target, TrialDraft};
 use holdup_model::{Event, Fact, Observer, Problem, ProblemKind, TrialSpec};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 
 /// What a worker tells.
 pub(crate) enum Told {
@@ -20,7 +20,7 @@ pub(crate) enum Told {
     /// The environment of a boot.
     Environment(TrialSpec, Vec<Fact>),
     /// A trial is over.
-    Draft(TrialSpec, u32, TrialDraft),
+    Draft(TrialSpec, TrialDraft),
     /// A session is closed.
     Closed(TrialSpec, Closed),
     /// The run cannot go on.
@@ -45,13 +45,18 @@ pub(crate) fn run(
     let pieces = boots(&request.schedule.trials);
     let next = Mutex::new(pieces.iter());
     let (tell, told): (Sender<Told>, Receiver<Told>) = channel();
+    // Set when no new boot is to begin: what runs is measured to its end.
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            let (tell, next) = (tell.clone(), &next);
+            let (tell, next, stop) = (tell.clone(), &next, &stop);
             scope.spawn(move || {
                 loop {
                     let piece = next.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
-                    let Some(piece) = piece.filter(|_| !request.cancel.is_cancelled()) else { return };
+                    let Some(piece) = piece.filter(|_| !request.cancel.is_cancelled() && !stop.load(Ordering::SeqCst))
+                    else {
+                        return;
+                    };
                     if let Err(problem) = walk(target, request, piece, &tell) {
                         // A receiver that is gone has ended the run already.
                         let _ended = tell.send(Told::Failed(problem));
@@ -61,23 +66,29 @@ pub(crate) fn run(
             });
         }
         drop(tell);
-        let mut result = Ok(());
+        let mut failed: Option<Problem> = None;
+        let mut unheard = false;
         for message in told {
             let go_on = match message {
-                _ if result.is_err() => continue,
-                Told::Failed(problem) => Err(problem),
+                // Trials of other boots that are on their way still count.
+                Told::Failed(problem) => {
+                    failed.get_or_insert(problem);
+                    Ok(false)
+                }
+                _ if unheard => Ok(false),
                 other => hear(other),
             };
             match go_on {
                 Ok(true) => {}
-                Ok(false) => request.cancel.cancel(),
+                Ok(false) => stop.store(true, Ordering::SeqCst),
                 Err(problem) => {
-                    request.cancel.cancel();
-                    result = Err(problem);
+                    stop.store(true, Ordering::SeqCst);
+                    unheard = true;
+                    failed = Some(problem);
                 }
             }
         }
-        result
+        failed.map_or(Ok(()), Err)
     })
 }
 
@@ -91,21 +102,36 @@ fn walk(
     let retries = request.plan.design.retries;
     let mut broken = Broken::default();
     let mut next = 0;
+    // Repeats, of all trials of this boot: each gets a seed of its own.
+    let mut made = 0_u32;
     while let Some(at) = piece.get(next) {
-        let mut session = target.open(request, at, &mut Relay(tell))?;
+        let mut session = match target.open(request, at, &mut Relay(tell)) {
+            Ok(session) => session,
+            Err(problem) if problem.kind == ProblemKind::Trial => {
+                let draft = TrialDraft { trial: crate::local::never_begun(&problem), problem: None };
+                let _ended = tell.send(Told::Draft(*at, draft));
+                match broken.at(next, retries) {
+                    After::GiveUp => return Err(problem),
+                    after => next += usize::from(after == After::LeaveOut),
+                }
+                continue;
+            }
+            Err(problem) => return Err(problem),
+        };
         // A receiver that is gone has ended the run; the session is closed below all the same.
         let _ended = tell.send(Told::Environment(*at, session.environment()));
         let mut breaks = None;
         'trials: while let Some(spec) = piece.get(next) {
-            for attempt in 0..=retries {
+            for _ in 0..=retries {
                 if request.cancel.is_cancelled() {
                     break 'trials;
                 }
                 let arm = &request.schedule.arms[spec.arm as usize];
-                let seed = trial_seed(request.plan.design.seed, spec.seq.wrapping_add(attempt << 24));
+                let seed = trial_seed(request.plan.design.seed, spec.seq.wrapping_add(made << 24));
+                made += 1;
                 let draft = session.trial(arm, spec, seed);
                 let problem = draft.problem.clone();
-                let _ended = tell.send(Told::Draft(*spec, attempt, draft));
+                let _ended = tell.send(Told::Draft(*spec, draft));
                 match problem {
                     None => break,
                     Some(p) if p.kind == ProblemKind::Trial => {}

@@ -2,6 +2,7 @@
 
 use crate::budget::Pace;
 use crate::parallel::Told;
+use crate::qemu::Kept;
 use crate::session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 use crate::window::unix_ns;
 use holdup_host::Host;
@@ -11,6 +12,7 @@ use holdup_model::plan::StopRule;
 use holdup_model::{Event, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus};
 use holdup_store::Writer;
 use holdup_workloads::{Cancel, PostgresOptions};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -82,13 +84,15 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         postgres: &request.postgres,
         workdir: request.workdir.clone(),
         guests: &request.guests,
+        kept: Kept::default(),
         cancel: request.cancel.clone(),
     };
+    // Before the target is asked: a guest that boots to be asked would disturb another run.
+    let _lock = HostLock::take(request.wait, &|| request.cancel.is_cancelled())?;
     let readiness = target.ready(&sessions, observer)?;
     for note in &readiness.notes {
         observer.event(Event::Note(note));
     }
-    let _lock = HostLock::take(request.wait, &|| request.cancel.is_cancelled())?;
     for note in crate::local::recover(request.host)? {
         observer.event(Event::Note(&note));
     }
@@ -170,6 +174,8 @@ struct Walk<'a> {
     done: u32,
     void: u32,
     left: Vec<String>,
+    /// How often each planned trial was attempted, over all sessions that broke.
+    attempts: BTreeMap<u32, u32>,
 }
 
 /// What stops a session half way.
@@ -178,6 +184,21 @@ enum Halt {
     Broken(Problem),
     /// The bundle cannot be written; there is no point in measuring more.
     Unwritable(Problem),
+}
+
+/// Hands events on and keeps the notes among them, for the bundle's log.
+struct Heard<'a> {
+    observer: &'a mut dyn Observer,
+    notes: Vec<String>,
+}
+
+impl Observer for Heard<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Note(note) = &event {
+            self.notes.push((*note).to_owned());
+        }
+        self.observer.event(event);
+    }
 }
 
 /// Why a walk through one session ended.
@@ -250,6 +271,7 @@ impl<'a> Walk<'a> {
             done: 0,
             void: 0,
             left: Vec::new(),
+            attempts: BTreeMap::new(),
         }
     }
 
@@ -277,9 +299,25 @@ impl<'a> Walk<'a> {
         let mut broken = Broken::default();
         while next < trials.len() {
             let at = trials[next];
-            let mut session = match target.open(sessions, &at, observer) {
+            let mut heard = Heard { observer, notes: Vec::new() };
+            let opened = target.open(sessions, &at, &mut heard);
+            for note in heard.notes {
+                self.writer.log(unix_ns(), &note)?;
+            }
+            let mut session = match opened {
                 Ok(session) => session,
                 Err(problem) if problem.kind == ProblemKind::Interrupted => return Ok(Ending::Interrupted),
+                Err(problem) if problem.kind == ProblemKind::Trial => {
+                    let draft = TrialDraft { trial: crate::local::never_begun(&problem), problem: None };
+                    if let Err(Halt::Unwritable(problem)) = self.keep(draft, &at, observer) {
+                        return Err(problem);
+                    }
+                    match broken.at(next, self.request.plan.design.retries) {
+                        After::GiveUp => return Ok(Ending::Failed { reason: problem.to_string() }),
+                        after => next += usize::from(after == After::LeaveOut),
+                    }
+                    continue;
+                }
                 Err(problem) => return Ok(Ending::Failed { reason: problem.to_string() }),
             };
             let facts = session.environment();
@@ -327,7 +365,8 @@ impl<'a> Walk<'a> {
                 unwritable = Some(problem.clone());
                 return Err(problem);
             }
-            out_of_time = budget_ns.is_some_and(|ns| self.begun.elapsed().as_nanos() > u128::from(ns));
+            let over = budget_ns.is_some_and(|ns| self.begun.elapsed().as_nanos() > u128::from(ns));
+            out_of_time |= over && !self.request.cancel.is_cancelled();
             Ok(!out_of_time)
         });
         match (unwritable, ended) {
@@ -347,7 +386,7 @@ impl<'a> Walk<'a> {
             Told::Step(text) => observer.event(Event::Step(&text)),
             Told::Note(text) => self.log(&text, observer)?,
             Told::Environment(at, facts) => self.writer.add_environment(at.session, at.boot, &facts)?,
-            Told::Draft(spec, attempt, draft) => match self.keep(draft, &spec, attempt, observer) {
+            Told::Draft(spec, draft) => match self.keep(draft, &spec, observer) {
                 Ok(_) => {}
                 Err(Halt::Unwritable(problem) | Halt::Broken(problem)) => return Err(problem),
             },
@@ -443,7 +482,7 @@ impl<'a> Walk<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Turn, Halt> {
         let arm = &self.request.schedule.arms[spec.arm as usize];
-        for attempt in 0..=self.request.plan.design.retries {
+        for _ in 0..=self.request.plan.design.retries {
             if self.request.cancel.is_cancelled() {
                 return Ok(Turn::Ends(Ending::Interrupted));
             }
@@ -456,7 +495,7 @@ impl<'a> Walk<'a> {
             });
             let began = Instant::now();
             let draft = session.trial(arm, spec, trial_seed(self.request.plan.design.seed, self.seq));
-            let problem = self.keep(draft, spec, attempt, observer)?;
+            let problem = self.keep(draft, spec, observer)?;
             self.pace.saw(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
             match problem {
                 None => return Ok(Turn::Through),
@@ -473,7 +512,6 @@ impl<'a> Walk<'a> {
         &mut self,
         draft: TrialDraft,
         spec: &TrialSpec,
-        attempt: u32,
         observer: &mut dyn Observer,
     ) -> Result<Option<Problem>, Halt> {
         let mut trial = draft.trial;
@@ -483,7 +521,9 @@ impl<'a> Walk<'a> {
         trial.block = spec.block;
         trial.position = spec.position;
         trial.arm = spec.arm;
-        trial.attempt = attempt;
+        let attempts = self.attempts.entry(spec.seq).or_default();
+        trial.attempt = *attempts;
+        *attempts += 1;
         self.seq += 1;
         match trial.status {
             TrialStatus::Done => self.done += 1,

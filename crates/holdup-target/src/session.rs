@@ -1,5 +1,6 @@
 //! What a target is: something that opens sessions and runs trials in them.
 
+use crate::qemu::Kept;
 use holdup_host::Host;
 use holdup_model::bundle::CollectorState;
 use holdup_model::{Arm, Availability, Fact, Meta, Metric, Observer, Plan, Problem, Schedule, Trial, TrialSpec};
@@ -20,6 +21,8 @@ pub struct SessionRequest<'a> {
     pub workdir: PathBuf,
     /// Where guests get their kernels and files from.
     pub guests: &'a GuestOptions,
+    /// What the boots of this run are made of; filled by `ready`.
+    pub kept: Kept,
     /// Asks to end.
     pub cancel: Cancel,
 }
@@ -88,7 +91,10 @@ pub trait Target: Sync {
     /// Opens the session of a trial: a fresh cluster, a boot.
     ///
     /// # Errors
-    /// When it cannot be opened; nothing is left behind.
+    /// When it cannot be opened; nothing is left behind. Of the kind [`ProblemKind::Trial`] when another attempt may do
+    /// better.
+    ///
+    /// [`ProblemKind::Trial`]: holdup_model::ProblemKind::Trial
     fn open<'a>(
         &self,
         request: &'a SessionRequest<'a>,

@@ -320,6 +320,7 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
         postgres: &postgres,
         workdir: place.folder.path().to_owned(),
         guests: &holdup_target::GuestOptions::default(),
+        kept: holdup_target::Kept::default(),
         cancel: Cancel::default(),
     };
     let Err(refused) = target.ready(&request, &mut holdup_model::progress::Silent) else {

@@ -165,6 +165,9 @@ fn verdict(line: &str) -> Option<Verdict> {
             Verdict::Panic(line_of())
         });
     }
+    if line.contains(crate::init::AGENT_DIED) {
+        return Some(Verdict::InitDied(line_of()));
+    }
     if killed_for_memory(line).is_some_and(|name| name == "init" || name.starts_with("holdup")) {
         return Some(Verdict::OutOfMemory(line_of()));
     }

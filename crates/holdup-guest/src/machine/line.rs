@@ -2,7 +2,7 @@
 //! the guest never waits for its reader.
 
 use super::console::Console;
-use holdup_model::frame::{Decoder, Received};
+use holdup_model::frame::{Damage, Decoder, Received};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
@@ -110,7 +110,11 @@ fn follow(ends: Ends, shared: &Shared) {
     state.console.end_line();
     note_verdict(&mut state);
     while let Some(received) = state.decoder.end() {
-        sort(&mut state, received);
+        match received {
+            // A message that the guest's end cut off is a consequence of that end, and must not hide its cause.
+            Received::Damaged { why: Damage::Ended, bytes } => state.noise_bytes += bytes.len() as u64,
+            other => sort(&mut state, other),
+        }
     }
     state.gone = true;
     drop(state);

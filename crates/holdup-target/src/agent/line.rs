@@ -89,7 +89,7 @@ pub(super) fn read_in_background(
                         }
                     }
                     Err(why) => {
-                        let _broken = line.say(&Answer::Note(why));
+                        let _broken = line.say(&Answer::Refused(why));
                     }
                 }
             }

@@ -7,6 +7,7 @@
 mod line;
 
 use crate::local::{self, LocalSession};
+use crate::qemu::Kept;
 use crate::session::{GuestOptions, Session, SessionRequest};
 use holdup_host::Host;
 use holdup_model::wire::{Answer, Checked, Hello, Order, Ran, Work};
@@ -59,10 +60,12 @@ pub fn serve(
                 line.say(&Answer::Checked(checked))?;
             }
             Ok(Order::Open(work)) => {
-                with_session_request(request, *work, &cancel, |sessions| session(sessions, &inbox, &line))?;
+                if !with_session_request(request, *work, &cancel, |sessions| session(sessions, &inbox, &line))? {
+                    return Ok(());
+                }
             }
             Ok(Order::Trial { .. } | Order::Close) => {
-                line.say(&Answer::Note("an order for a session came, and none is open".to_owned()))?;
+                line.say(&Answer::Refused("an order for a session came, and none is open".to_owned()))?;
             }
             Ok(Order::Off) | Err(_) => return Ok(()),
         }
@@ -97,15 +100,16 @@ fn with_session_request<T>(
         postgres: &postgres,
         workdir: request.workdir.clone(),
         guests: &GuestOptions::default(),
+        kept: Kept::default(),
         cancel: cancel.clone(),
     })
 }
 
-/// One session, until it is closed or the line ends.
-fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -> Result<(), Problem> {
+/// One session, until it is closed or the line ends. Says whether there may be another.
+fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -> Result<bool, Problem> {
     let mut session: Box<dyn Session + '_> = match LocalSession::open(request, &mut Relay { line }) {
         Ok(session) => Box::new(session),
-        Err(problem) => return line.say(&Answer::Opened(Err(problem))),
+        Err(problem) => return line.say(&Answer::Opened(Err(problem))).map(|()| true),
     };
     line.say(&Answer::Opened(Ok(session.environment())))?;
     loop {
@@ -115,19 +119,19 @@ fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -
                 line.say(&Answer::Ran(Box::new(Ran { trial: draft.trial, problem: draft.problem })))?;
             }
             Ok(Order::Check(_) | Order::Open(_)) => {
-                line.say(&Answer::Note("an order came that is none for an open session".to_owned()))?;
+                line.say(&Answer::Refused("an order came that is none for an open session".to_owned()))?;
             }
             Ok(Order::Close) => {
                 let closed = session.close();
                 let result = closed.left.map_or(Ok(closed.notes), Err);
                 let kernel_log = request.host.kernel_log().map_err(|e| e.to_string());
-                return line.say(&Answer::Closed { result, kernel_log });
+                return line.say(&Answer::Closed { result, kernel_log }).map(|()| true);
             }
             Ok(Order::Off) | Err(_) => {
                 // The host has gone or wants no more: what could not be put back ends with the guest, or stays in the
                 // undo journal.
                 let _nobody_to_tell = session.close();
-                return Ok(());
+                return Ok(false);
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::window::unix_ns;
 use holdup_guest::machine::{Chosen, Lost, Machine, MachineRequest};
 use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
-use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, TrialSpec, TrialStatus};
+use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, ProblemKind, TrialSpec, TrialStatus};
 use holdup_workloads::Cancel;
 use std::time::{Duration, Instant};
 
@@ -56,8 +56,6 @@ pub(super) struct Running {
     machine: Machine,
     label: String,
     booted: Instant,
-    /// From the start of QEMU to the agent's first message.
-    first_message_ns: Option<u64>,
     facts: Vec<Fact>,
 }
 
@@ -80,7 +78,7 @@ impl Running {
             chosen,
         )?;
         let facts = machine.facts();
-        Ok(Running { machine, label: choice.label(), booted, first_message_ns: None, facts })
+        Ok(Running { machine, label: choice.label(), booted, facts })
     }
 
     /// Waits for the agent's first message.
@@ -88,8 +86,6 @@ impl Running {
         match self.answer(timeout, cancel, &mut Silent)? {
             Answer::Hello(hello) if hello.version == env!("CARGO_PKG_VERSION") => {
                 let waited = self.booted.elapsed();
-                let first_message_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-                self.first_message_ns = Some(first_message_ns);
                 let seconds = format!("{:.2}", waited.as_secs_f64());
                 self.facts.push(Fact::read("guest.boot_s", seconds, "QEMU's start to the agent's first message"));
                 Ok(*hello)
@@ -127,6 +123,7 @@ impl Running {
             let Some(payload) = self.machine.receive(GLANCE)? else { continue };
             match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
                 Answer::Alive => {}
+                Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
                 Answer::Step(text) => observer.event(Event::Step(&text)),
                 Answer::Note(text) => observer.event(Event::Note(&text)),
                 answer => return Ok(answer),
@@ -139,7 +136,7 @@ impl Running {
         let what = format!("the guest with {}", self.label);
         let why = match no {
             NoAnswer::Cancelled => return Problem::interrupted(what),
-            NoAnswer::Lost(lost) => format!("{when}: {lost}"),
+            NoAnswer::Lost(lost) => format!("{when}: {}", lost.cause),
             NoAnswer::TooLong(limit) => format!("{when}: no answer within {:.0} s", limit.as_secs_f64()),
             NoAnswer::Unreadable(why) => format!("{when}: {why}"),
         };
@@ -183,6 +180,10 @@ impl<'a> QemuSession<'a> {
                 opened.map_err(|p| Problem { what: format!("{} in the guest with {}", p.what, running.label), ..p })?
             }
             Ok(other) => return Err(out_of_turn(&other)),
+            // Of the kind of a trial that failed: another boot may do better.
+            Err(no @ (NoAnswer::Lost(_) | NoAnswer::Unreadable(_))) => {
+                return Err(running.problem(no, "while the session was opened").of_kind(ProblemKind::Trial));
+            }
             Err(no) => return Err(running.problem(no, "while the session was opened")),
         };
         let environment = environment.into_iter().chain(running.facts.clone()).collect();
@@ -245,7 +246,9 @@ impl Session for QemuSession<'_> {
                 Err(no) => closed.notes.push(self.running.problem(no, "while the session was closed").to_string()),
             }
         }
-        closed.logs.push(("console".to_owned(), self.running.machine.console().bytes()));
+        let console = self.running.machine.console();
+        closed.notes.extend(console.notes().iter().map(|line| format!("the guest's console: {line}")));
+        closed.logs.push(("console".to_owned(), console.bytes()));
         closed.logs.extend(kernel_log.map(|log| ("kernel".to_owned(), log.into_bytes())));
         self.running.end();
         closed

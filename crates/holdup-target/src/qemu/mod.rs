@@ -12,6 +12,8 @@ use holdup_guest::machine::{self, Chosen};
 use holdup_model::wire::{Answer, Checked, Order};
 use holdup_model::{Event, Guest, Observer, Plan, Problem, TrialSpec};
 use prepare::Prepared;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub(crate) use guest::QemuSession;
@@ -31,14 +33,31 @@ fn arch() -> &'static str {
     std::env::consts::ARCH
 }
 
-/// How guests of this plan get their CPUs.
-fn chosen(plan: &Plan) -> Result<Chosen, Problem> {
-    machine::choose(&machine_of(plan), arch())
+/// What the boots of a run are made of. Decided once, by `ready`: a kernel that another run fetches meanwhile, or KVM
+/// that fails once, must not change what the arms of this run are.
+#[derive(Default)]
+pub struct Kept {
+    chosen: Mutex<Option<Chosen>>,
+    prepared: Mutex<BTreeMap<Choice, Arc<Prepared>>>,
+}
+
+impl Kept {
+    fn chosen(&self) -> Result<Chosen, Problem> {
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        chosen.ok_or_else(|| Problem::internal("the guest's CPUs", "nobody has chosen how they are made"))
+    }
+
+    fn prepared(&self, choice: &Choice) -> Result<Arc<Prepared>, Problem> {
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(choice).cloned();
+        prepared.ok_or_else(|| Problem::internal(format!("the guest with {}", choice.label()), "it was not prepared"))
+    }
 }
 
 /// Fetches what the boots need, boots each kind of guest once, and asks it whether it can do its part.
 pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -> Result<Readiness, Problem> {
-    let chosen = chosen(request.plan)?;
+    check_together(request)?;
+    let chosen = machine::choose(&machine_of(request.plan), arch())?;
+    *request.kept.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some(chosen.clone());
     let mut readiness = Readiness {
         metrics: Vec::new(),
         collectors: Vec::new(),
@@ -52,7 +71,8 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
     let choices = boots::choices(request.plan, request.schedule)?;
     let mut prepared = Vec::new();
     for choice in choices {
-        let with = prepare::fetched(request, &choice, observer)?;
+        let with = Arc::new(prepare::prepared(request, &choice, observer)?);
+        request.kept.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(choice.clone(), with.clone());
         prepared.push((choice, with));
     }
     for (choice, with) in prepared {
@@ -60,6 +80,18 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
         merge(&mut readiness, checked, &choice);
     }
     Ok(readiness)
+}
+
+/// What guests that run at the same time need together.
+fn check_together(request: &SessionRequest<'_>) -> Result<(), Problem> {
+    let guest = machine_of(request.plan);
+    let at_once = request.guests.parallel.max(1);
+    if at_once > 1 && !guest.pin.is_empty() {
+        return Err(Problem::usage("guest.pin with --parallel", "all guests would be pinned to the same CPUs")
+            .hint("leave one of the two out"));
+    }
+    let memory_bytes = guest.memory_bytes.saturating_mul(u64::from(at_once));
+    machine::check_memory(request.host, &Guest { memory_bytes, ..guest })
 }
 
 /// Boots one guest to ask it.
@@ -82,21 +114,24 @@ fn check(
         Err(lost) => return Err(running.problem(lost, "while it was asked what it can do")),
     };
     running.end();
-    took_preempt(choice, checked.preempt.as_deref())?;
+    took_preempt(choice, &machine_of(request.plan).append, checked.preempt.as_deref())?;
     Ok(*checked)
 }
 
 /// Whether the model that the command line asks for is in force. A kernel that does not have it says "unsupported
 /// mode" in its log and boots with its default (`setup_preempt_mode()`, kernel/sched/core.c).
-fn took_preempt(choice: &Choice, now: Option<&str>) -> Result<(), Problem> {
-    let Some((_, asked)) = choice.parameters.iter().find(|(name, _)| name == "preempt") else { return Ok(()) };
-    let what = format!("boot.preempt={asked} on kernel {}", choice.kernel);
+fn took_preempt(choice: &Choice, append: &str, now: Option<&str>) -> Result<(), Problem> {
+    // What is appended stands last on the line, and the last one counts.
+    let appended = append.split_whitespace().filter_map(|word| word.strip_prefix("preempt=")).next_back();
+    let of_factor = choice.parameters.iter().find(|(name, _)| name == "preempt").map(|(_, value)| value.as_str());
+    let Some(asked) = appended.or(of_factor) else { return Ok(()) };
+    let what = format!("preempt={asked} at the boot of kernel {}", choice.kernel);
     let Some(now) = now else {
         return Err(Problem::host(what, "the guest cannot tell its preemption model")
             .hint("the kernel needs CONFIG_PREEMPT_DYNAMIC and CONFIG_DEBUG_FS"));
     };
     let in_force = now.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-    if in_force == Some(asked.as_str()) {
+    if in_force == Some(asked) {
         return Ok(());
     }
     let offered: Vec<&str> = now.split_whitespace().map(|word| word.trim_matches(['(', ')'])).collect();
@@ -167,11 +202,11 @@ pub(crate) fn open<'a>(
     at: &TrialSpec,
     observer: &mut dyn Observer,
 ) -> Result<QemuSession<'a>, Problem> {
-    let chosen = chosen(request.plan)?;
+    let chosen = request.kept.chosen()?;
     let arms = boots::arms_of(request.schedule, at.boot);
     let first = arms.first().ok_or_else(|| Problem::internal(format!("boot {}", at.boot), "it has no arms"))?;
     let choice = Choice::of(request.plan, first)?;
-    let with = prepare::cached(request, &choice, observer)?;
+    let with = request.kept.prepared(&choice)?;
     let work = boots::work(request.plan, arms, with.postgres_bin());
     let running = booted(request, &chosen, &choice, &with, observer)?;
     QemuSession::open(request, running, work, observer)

@@ -21,7 +21,7 @@ pub(super) struct Prepared {
     pub(super) kernel: Kernel,
     pub(super) image: Image,
     pub(super) virtio_console: bool,
-    /// Where QEMU's own files go.
+    /// Where QEMU runs; it writes nothing there.
     pub(super) folder: PathBuf,
 }
 
@@ -33,42 +33,24 @@ impl Prepared {
 }
 
 /// What a boot needs, fetched and built where it is not cached.
-pub(super) fn fetched(
+pub(super) fn prepared(
     request: &SessionRequest<'_>,
     choice: &Choice,
-    observer: &mut dyn Observer,
-) -> Result<Prepared, Problem> {
-    prepared(request, choice, request.guests.offline, observer)
-}
-
-/// The same from the cache alone: nothing may change in the middle of a run.
-pub(super) fn cached(
-    request: &SessionRequest<'_>,
-    choice: &Choice,
-    observer: &mut dyn Observer,
-) -> Result<Prepared, Problem> {
-    prepared(request, choice, true, observer)
-}
-
-fn prepared(
-    request: &SessionRequest<'_>,
-    choice: &Choice,
-    offline: bool,
     observer: &mut dyn Observer,
 ) -> Result<Prepared, Problem> {
     let devices = super::machine_of(request.plan).devices;
-    let root = request.guests.cache.clone().unwrap_or_else(Cache::default_root);
-    let cache = Cache::open(&root)?;
+    let cache = Cache::open(&request.guests.cache.clone().unwrap_or_else(Cache::default_root))?;
+    let root = cache.root().to_owned();
     let options = Options {
         mirror: request.guests.mirror.clone(),
-        offline,
+        offline: request.guests.offline,
         arch: super::arch().to_owned(),
         modules: devices == Devices::Virtio,
         cancel: Some(request.cancel.flag()),
     };
     let kernel = cache.get(&Spec::parse(&choice.kernel)?, &options, observer)?;
     let built_in = has_built_in(kernel.config.as_deref(), "CONFIG_VIRTIO_CONSOLE");
-    let modules = kernel.modules.clone().filter(|_| !built_in && devices != Devices::Emulated);
+    let modules = kernel.modules.clone().filter(|_| !built_in && devices == Devices::Virtio);
     if devices == Devices::Virtio && !built_in && modules.is_none() {
         return Err(Problem::host(
             format!("guest.devices = virtio with kernel {}", choice.kernel),
@@ -103,7 +85,7 @@ fn prepared(
         &root.join("images"),
         observer,
     )?;
-    Ok(Prepared { kernel, image, virtio_console, folder: request.workdir.clone() })
+    Ok(Prepared { kernel, image, virtio_console, folder: PathBuf::from("/") })
 }
 
 /// Whether an option is built in. A kernel whose configuration is not known is taken to have none: the serial ports

@@ -104,6 +104,7 @@ fn dry_run(matches: &ArgMatches, host: &Host, plan: &Plan, schedule: &Schedule) 
         postgres: &postgres,
         workdir: workdir(matches),
         guests: &guests(matches),
+        kept: holdup_target::Kept::default(),
         cancel: signals::cancel_on_signals()?,
     };
     let estimate_ns = holdup_plan::estimate_ns(plan, schedule, &holdup_plan::Overhead::default());
