@@ -77,7 +77,10 @@ impl Running {
             },
             chosen,
         )?;
-        let facts = machine.facts();
+        let mut facts = machine.facts();
+        facts.push(Fact::read("guest.kernel_source", with.kernel.source.as_str(), "the cache of kernels"));
+        facts.push(Fact::read("guest.kernel_sha256", with.kernel.sha256.as_str(), "the cache of kernels"));
+        facts.push(Fact::read("guest.initramfs_sha256", with.image.sha256.as_str(), "the cache of images"));
         Ok(Running { machine, label: choice.label(), booted, facts })
     }
 
