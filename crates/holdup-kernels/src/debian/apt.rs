@@ -124,15 +124,8 @@ impl<'a> Apt<'a> {
              APT::Architectures {{ \"{architecture}\"; }};\nAcquire::Languages \"none\";\nAPT::Sandbox::User \"root\";\n\
              Acquire::Retries \"2\";\n"
         );
-        // How this machine reaches the network: proxies and the like.
         let dump = Command::new("apt-config").arg("dump").env_remove("APT_CONFIG").env("LC_ALL", "C").output();
-        let dump = dump.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        for line in dump.lines().filter(|line| !line.ends_with("\"\";")) {
-            if line.starts_with("Acquire::http::") || line.starts_with("Acquire::https::") {
-                text.push_str(line);
-                text.push('\n');
-            }
-        }
+        text.push_str(&dump.map(|output| inherited(&String::from_utf8_lossy(&output.stdout))).unwrap_or_default());
         Ok(text)
     }
 
@@ -367,6 +360,14 @@ fn no_apt(program: &str, error: &std::io::Error) -> Problem {
         .hint("run on Debian or a relative of it, or fetch a package elsewhere and say deb:PATH")
 }
 
+/// What is taken over from this machine's apt: how it reaches the network, and whether it takes an index that is older
+/// than it says it may become, as whoever set up a mirror that stands still has decided.
+fn inherited(dump: &str) -> String {
+    let taken = ["Acquire::http::", "Acquire::https::", "Acquire::Check-Valid-Until ", "Acquire::Check-Date "];
+    let lines = dump.lines().filter(|line| !line.ends_with("\"\";") && taken.iter().any(|name| line.starts_with(name)));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
 /// What a program said.
 struct Said {
     is_ok: bool,
@@ -414,6 +415,15 @@ fn place(line: &str) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_this_machine_has_set_for_its_archive_is_taken_over() {
+        let dump = "APT \"\";\nAcquire::Check-Valid-Until \"false\";\nAcquire::http::Proxy \"http://p.example:1\";\n\
+                    Acquire::https::Proxy \"\";\nDir::Etc \"/etc/apt\";\nAcquire::AllowInsecureRepositories \"1\";\n";
+        let is = inherited(dump);
+        assert_eq!(is, "Acquire::Check-Valid-Until \"false\";\nAcquire::http::Proxy \"http://p.example:1\";\n");
+        assert!(inherited("").is_empty());
+    }
 
     #[test]
     fn what_apt_says_is_read() {

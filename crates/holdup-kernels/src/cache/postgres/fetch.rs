@@ -99,7 +99,7 @@ impl Making<'_> {
             self.options.check("unpacking PostgreSQL")?;
             tree::add(file, &root, &self.scratch.join("one"))?;
         }
-        self.complain(&root)?;
+        self.check_programs(&root)?;
         let packages = solved.into_iter().map(|one| Package {
             name: one.package,
             version: one.version,
@@ -116,7 +116,7 @@ impl Making<'_> {
     }
 
     /// Packages may be divided otherwise one day: then this is where it shows.
-    fn complain(&self, root: &Path) -> Result<(), Problem> {
+    fn check_programs(&self, root: &Path) -> Result<(), Problem> {
         let bin = super::bin(root, self.major);
         let missing = PROGRAMS.iter().find(|program| !bin.join(program).is_file());
         let package = &self.server.package;

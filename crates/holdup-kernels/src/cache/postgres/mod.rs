@@ -60,6 +60,9 @@ struct Kept {
     manifest: Manifest,
 }
 
+/// The folder of an entry that is damaged, and why.
+type Damaged = (PathBuf, String);
+
 impl Kept {
     fn root(&self) -> PostgresRoot {
         let manifest = &self.manifest;
@@ -216,7 +219,7 @@ fn newest(
 }
 
 /// All entries by version, and those whose manifest cannot be read with the reason.
-fn entries(cache: &Cache) -> Result<(Vec<Kept>, Vec<(PathBuf, String)>), Problem> {
+fn entries(cache: &Cache) -> Result<(Vec<Kept>, Vec<Damaged>), Problem> {
     let folder = folder(cache);
     let (mut whole, mut damaged) = (Vec::new(), Vec::new());
     let all = match fs::read_dir(&folder) {

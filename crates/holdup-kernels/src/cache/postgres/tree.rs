@@ -16,7 +16,7 @@ pub(super) fn belongs(path: &str) -> bool {
     let path = path.strip_prefix("usr/").unwrap_or(path);
     if let Some(zone) = path.strip_prefix("share/zoneinfo/") {
         // initdb looks through all zones that there are for the one of the machine; the guest's clock is UTC.
-        return zone.starts_with("Etc/") || !zone.contains('/') && !zone.contains('.') && zone.len() < 12;
+        return zone.starts_with("Etc/") || ["GMT", "UCT", "UTC", "Universal", "Zulu"].contains(&zone);
     }
     if let Some(own) = path.strip_prefix("share/postgresql/") {
         return !own.contains("/man/");
@@ -127,6 +127,8 @@ mod tests {
             "usr/share/doc/libc6/copyright",
             "usr/share/zoneinfo/Europe/Berlin",
             "usr/share/zoneinfo/tzdata.zi",
+            "usr/share/zoneinfo/localtime",
+            "usr/share/zoneinfo/Cuba",
             "usr/share/postgresql/17/man/man1/psql.1.gz",
             "usr/share/locale/de/LC_MESSAGES/postgres-17.mo",
             "usr/lib/postgresql/17/lib/llvmjit.so",

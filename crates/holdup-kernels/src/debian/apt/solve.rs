@@ -71,7 +71,7 @@ impl<'a> Apt<'a> {
         let mut install = vec!["install", "-qq", "--yes", "--print-uris", "--no-install-recommends"];
         install.extend(request.packages.iter().map(String::as_str));
         let said = self.run("apt-get", &install, "", observer)?;
-        let names: Vec<String> = said.text.lines().filter_map(|line| name_in(line)).map(exactly).collect();
+        let names: Vec<String> = said.text.lines().filter_map(name_in).map(exactly).collect();
         if !said.is_ok || names.is_empty() {
             let what = format!("packages {}", request.packages.join(", "));
             return Err(Problem::host(what, said.reason("apt chose nothing")));
