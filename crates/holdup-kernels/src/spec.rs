@@ -180,3 +180,61 @@ impl fmt::Display for BuildSpec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_form_is_read_and_written() {
+        for text in [
+            "debian:7.0",
+            "debian:6.19.14/cloud",
+            "debian:trixie-backports/rt",
+            "debian:6.1.0-50",
+            "file:/boot/vmlinuz",
+            "deb:a,b.deb",
+            "rpm:./x.rpm",
+            "host",
+            "build:debian:7.2,RSEQ_SLICE_EXTENSION=y,HZ=1000,patch=restore-preempt-none,config=guest-small",
+            "build:/usr/src/linux",
+        ] {
+            assert_eq!(Spec::parse(text).unwrap().to_string(), text);
+        }
+        let Spec::Build(build) = Spec::parse("build:tree,patch=a,CONFIG_X=n,patch=b").unwrap() else { panic!() };
+        assert_eq!(build.patches, ["a", "b"]);
+        assert_eq!(build.options, [("X".to_owned(), "n".to_owned())]);
+    }
+
+    #[test]
+    fn wrong_forms_are_told() {
+        for (text, says) in [
+            ("7.0", "says not where"),
+            ("debian:", "nothing"),
+            ("debian:7.0/", "flavour"),
+            ("debian:7.0/../x", "flavour"),
+            ("debian:-o=x", "neither a version"),
+            ("debian:7.0 x", "neither a version"),
+            ("snap:x", "no source"),
+            ("build:,X=y", "names no source"),
+            ("build:t,X", "is not OPTION=VALUE"),
+            ("build:t,X=y,X=n", "twice"),
+            ("build:t,config=a,config=b", "two configurations"),
+            ("build:t,X Y=1", "cannot be an option"),
+        ] {
+            let problem = Spec::parse(text).unwrap_err();
+            assert!(problem.why.contains(says), "{problem}");
+            assert!(problem.hint.unwrap().contains("debian:VERSION"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_the_same(text in "(debian|file|deb|build|host|x):?[-a-z0-9.,=/+~ _A-Z]{0,30}") {
+            if let Ok(spec) = Spec::parse(&text) {
+                prop_assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
+            }
+        }
+    }
+}

@@ -41,13 +41,16 @@ pub fn schedule(plan: &Plan) -> Result<Schedule, Problem> {
     Ok(Schedule { arms, trials })
 }
 
+/// What boots: the values of what is chosen then, and whether it is for the A/A arms alone.
+type Choice<'a> = (Vec<(&'a str, String)>, bool);
+
 /// The boot of each arm among those of a session, numbered in the order of the arms, and how many there are.
 ///
 /// Arms for which the same is chosen at boot share one. Where that varies, the A/A arms have a boot of their own:
 /// what is compared then is boots, and two arms in one boot would show less noise than two boots have.
 fn boots(plan: &Plan, arms: &[Arm]) -> (Vec<u32>, u32) {
     let varies = plan.varies_at_boot();
-    let mut numbers: BTreeMap<(Vec<(&str, String)>, bool), u32> = BTreeMap::new();
+    let mut numbers: BTreeMap<Choice<'_>, u32> = BTreeMap::new();
     let mut boot_of = Vec::new();
     for arm in arms {
         let chosen =

@@ -7,6 +7,7 @@
 pub mod agent;
 mod budget;
 mod local;
+mod parallel;
 pub mod profiles;
 mod qemu;
 mod run;

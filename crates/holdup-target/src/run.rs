@@ -1,7 +1,8 @@
 //! The run loop: walks the schedule, repeats void trials, keeps the budget, writes the bundle.
 
 use crate::budget::Pace;
-use crate::session::{GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
+use crate::parallel::Told;
+use crate::session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 use crate::window::unix_ns;
 use holdup_host::Host;
 use holdup_host::lock::HostLock;
@@ -192,7 +193,7 @@ const BREAKS_IN_A_ROW: u32 = 4;
 
 /// What to do after a session broke.
 #[derive(Debug, PartialEq, Eq)]
-enum After {
+pub(crate) enum After {
     /// Open it anew and repeat the trial.
     Repeat,
     /// Open it anew and go on with the next trial.
@@ -203,7 +204,7 @@ enum After {
 
 /// Where sessions broke.
 #[derive(Debug, Default)]
-struct Broken {
+pub(crate) struct Broken {
     /// The trial at which the last one broke.
     at: Option<usize>,
     /// How often at this trial.
@@ -215,7 +216,7 @@ struct Broken {
 impl Broken {
     /// A session broke at the trial `next`. A trial that breaks one session after the other is left out after as many
     /// repeats as a void trial gets.
-    fn at(&mut self, next: usize, retries: u32) -> After {
+    pub(crate) fn at(&mut self, next: usize, retries: u32) -> After {
         if self.at == Some(next) {
             self.here += 1;
             self.in_a_row += 1;
@@ -268,6 +269,9 @@ impl<'a> Walk<'a> {
         sessions: &SessionRequest<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Ending, Problem> {
+        if sessions.guests.parallel > 1 {
+            return self.side_by_side(target, sessions, observer);
+        }
         let trials = &self.request.schedule.trials;
         let mut next = 0;
         let mut broken = Broken::default();
@@ -306,13 +310,63 @@ impl<'a> Walk<'a> {
         Ok(Ending::Complete)
     }
 
+    /// Runs every session with several boots at once. The stop rule is not looked at: blocks do not end in order.
+    fn side_by_side(
+        &mut self,
+        target: &dyn Target,
+        sessions: &SessionRequest<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Ending, Problem> {
+        let workers = sessions.guests.parallel;
+        self.log(&format!("up to {workers} guests ran at once: they took CPU time from each other"), observer)?;
+        let budget_ns = self.request.plan.design.budget_ns;
+        let mut unwritable = None;
+        let mut out_of_time = false;
+        let ended = crate::parallel::run(target, sessions, workers, &mut |told| {
+            if let Err(problem) = self.hear(told, observer) {
+                unwritable = Some(problem.clone());
+                return Err(problem);
+            }
+            out_of_time = budget_ns.is_some_and(|ns| self.begun.elapsed().as_nanos() > u128::from(ns));
+            Ok(!out_of_time)
+        });
+        match (unwritable, ended) {
+            (Some(problem), _) => Err(problem),
+            _ if out_of_time => Ok(Ending::Budget),
+            (None, Err(problem)) if problem.kind != ProblemKind::Interrupted => {
+                Ok(Ending::Failed { reason: problem.to_string() })
+            }
+            _ if self.request.cancel.is_cancelled() => Ok(Ending::Interrupted),
+            _ => Ok(Ending::Complete),
+        }
+    }
+
+    /// Keeps what one of several boots tells. The error is a bundle that cannot be written.
+    fn hear(&mut self, told: Told, observer: &mut dyn Observer) -> Result<(), Problem> {
+        match told {
+            Told::Step(text) => observer.event(Event::Step(&text)),
+            Told::Note(text) => self.log(&text, observer)?,
+            Told::Environment(at, facts) => self.writer.add_environment(at.session, at.boot, &facts)?,
+            Told::Draft(spec, attempt, draft) => match self.keep(draft, &spec, attempt, observer) {
+                Ok(_) => {}
+                Err(Halt::Unwritable(problem) | Halt::Broken(problem)) => return Err(problem),
+            },
+            Told::Closed(at, closed) => self.keep_closed(closed, &at, observer)?,
+            Told::Failed(problem) => self.log(&problem.to_string(), observer)?,
+        }
+        Ok(())
+    }
+
     fn close(
         &mut self,
         session: Box<dyn Session + '_>,
         at: &TrialSpec,
         observer: &mut dyn Observer,
     ) -> Result<(), Problem> {
-        let closed = session.close();
+        self.keep_closed(session.close(), at, observer)
+    }
+
+    fn keep_closed(&mut self, closed: Closed, at: &TrialSpec, observer: &mut dyn Observer) -> Result<(), Problem> {
         for note in closed.notes {
             self.log(&note, observer)?;
         }
@@ -445,9 +499,37 @@ impl<'a> Walk<'a> {
 }
 
 /// A seed for each trial, from the plan's seed and the trial's place: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-fn trial_seed(seed: u64, seq: u32) -> u64 {
+pub(crate) fn trial_seed(seed: u64, seq: u32) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(seq) + 1));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(breaks_at: &[usize], retries: u32) -> Vec<After> {
+        let mut broken = Broken::default();
+        breaks_at.iter().map(|next| broken.at(*next, retries)).collect()
+    }
+
+    #[test]
+    fn a_trial_that_breaks_its_session_is_repeated_then_left_out() {
+        assert_eq!(walk(&[7, 7, 7], 2), [After::Repeat, After::Repeat, After::LeaveOut]);
+        assert_eq!(walk(&[7], 0), [After::LeaveOut]);
+    }
+
+    #[test]
+    fn breaks_with_good_trials_between_never_end_the_run() {
+        let far_apart: Vec<usize> = (0..20).map(|n| n * 3).collect();
+        assert!(walk(&far_apart, 2).iter().all(|after| *after == After::Repeat));
+    }
+
+    #[test]
+    fn a_guest_that_never_works_ends_the_run() {
+        assert_eq!(walk(&[0, 0, 0, 1], 2).last(), Some(&After::GiveUp));
+        assert_eq!(walk(&[0, 1, 2, 3], 0).last(), Some(&After::GiveUp));
+    }
 }

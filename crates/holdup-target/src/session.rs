@@ -33,6 +33,8 @@ pub struct GuestOptions {
     pub mirror: Option<String>,
     /// Whether only what is cached may be used.
     pub offline: bool,
+    /// How many guests run at once; 0 and 1 are one after the other.
+    pub parallel: u32,
 }
 
 /// What was found before anything was touched.

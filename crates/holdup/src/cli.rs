@@ -31,7 +31,19 @@ pub(crate) fn command() -> Command {
                 .global(true)
                 .help("Log more to stderr; twice for more still"),
         )
-        .subcommands([check(), run(), compare(), report(), list(), export(), apply(), verify(), restore(), agent()])
+        .subcommands([
+            check(),
+            run(),
+            compare(),
+            report(),
+            list(),
+            export(),
+            kernels(),
+            apply(),
+            verify(),
+            restore(),
+            agent(),
+        ])
 }
 
 fn check() -> Command {
@@ -180,6 +192,9 @@ fn run_options() -> Vec<Arg> {
             .global(true)
             .help("Fetch nothing: only kernels and packages that are cached")
             .help_heading(guests),
+        option("parallel", "N", "So many guests at once; they take CPU time from each other [default: 1]")
+            .value_parser(value_parser!(u32).range(1..=64))
+            .help_heading(guests),
         option("cache", "DIR", "Where kernels and packages are kept [default: $HOLDUP_CACHE or ~/.cache/holdup]")
             .value_parser(value_parser!(PathBuf))
             .help_heading(guests),
@@ -307,6 +322,70 @@ fn export() -> Command {
                 .help("json: everything; csv: a row per trial and metric; benchstat: Go benchmark lines; plan: the plan as run"),
         )
         .arg(out_file())
+}
+
+fn kernels() -> Command {
+    let spec = |help| Arg::new("spec").value_name("SPEC").num_args(1..).required(true).help(help);
+    let quiet =
+        || Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress and no notes");
+    Command::new("kernels")
+        .about("Fetch, build, list and remove the kernels that guests boot")
+        .after_help(
+            "SPEC: debian:7.0 (the newest 7.0.x), debian:6.19.14/cloud (a flavour), debian:trixie (a suite's newest), \
+             file:PATH, deb:PATH, rpm:PATH, host (the running one), build:SOURCE,OPTION=y,…\n\
+             Debian's kernels come through apt, which verifies them, from the archive that this machine's apt uses; \
+             the system's apt is not changed.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .arg(
+            Arg::new("cache")
+                .long("cache")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .global(true)
+                .help("Where kernels are kept [default: $HOLDUP_CACHE, else holdup in $XDG_CACHE_HOME or ~/.cache]"),
+        )
+        .arg(
+            option("arch", "MACHINE", "The machine that they are for: x86_64 or aarch64 [default: this one's]")
+                .value_parser(["x86_64", "aarch64"]),
+        )
+        .arg(
+            Arg::new("modules")
+                .long("modules")
+                .action(ArgAction::SetTrue)
+                .global(true)
+                .help("With modules, which are 160 MB for the normal flavour; only those that can be verified"),
+        )
+        .subcommands([
+            Command::new("list")
+                .about("List the kernels in the cache, or those that can be fetched")
+                .arg(
+                    Arg::new("available")
+                        .long("available")
+                        .action(ArgAction::SetTrue)
+                        .help("List Debian's kernels that can be fetched, newest first"),
+                )
+                .args([mirror(), offline(), quiet(), json()]),
+            Command::new("fetch")
+                .about("Bring kernels into the cache; those that are there stay")
+                .arg(spec("The kernels"))
+                .args([mirror(), offline(), quiet(), json()]),
+            Command::new("build")
+                .about("Build a kernel and keep it")
+                .arg(spec("SOURCE[,OPTION=VALUE][,patch=NAME][,config=NAME], with or without build: before it"))
+                .args([mirror(), offline(), quiet(), json()]),
+            Command::new("rm").about("Remove kernels from the cache").arg(spec("The kernels")).arg(quiet()),
+            Command::new("which").about("Print where a kernel's image is; fetches nothing").arg(spec("The kernels")),
+        ])
+}
+
+fn mirror() -> Arg {
+    Arg::new("mirror").long("mirror").value_name("URL").help("The archive of Debian, as apt writes it")
+}
+
+fn offline() -> Arg {
+    Arg::new("offline").long("offline").action(ArgAction::SetTrue).help("Use only what is in the cache")
 }
 
 fn out_file() -> Arg {

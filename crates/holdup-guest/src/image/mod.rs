@@ -217,7 +217,7 @@ fn add_etc(tree: &mut Tree) -> Result<(), Problem> {
     let id = POSTGRES_ID;
     let passwd = format!(
         "root:x:0:0:root:/root:/bin/sh\n\
-         postgres:x:{id}:{id}:postgres:/var/lib/holdup:/bin/sh\n\
+         postgres:x:{id}:{id}:postgres:/var/lib/postgresql:/bin/sh\n\
          nobody:x:65534:65534:nobody:/:/bin/false\n"
     );
     tree.text(Path::new("/etc/passwd"), &passwd)?;

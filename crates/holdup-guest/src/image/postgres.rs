@@ -123,7 +123,7 @@ impl Folders {
                 }
             }
         }
-        for folder in ["/run/postgresql", "/var/lib/holdup"] {
+        for folder in ["/run/postgresql", "/var/lib/postgresql"] {
             tree.folder(Path::new(folder), 0o755, super::tree::POSTGRES_ID)?;
         }
         Ok(())

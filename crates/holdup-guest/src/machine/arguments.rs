@@ -158,3 +158,7 @@ fn check(guest: &Guest) -> Result<(), Problem> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "arguments_tests.rs"]
+mod tests;

@@ -1,11 +1,16 @@
 //! Which QEMU, and whether its CPUs are the host's (KVM) or emulated (TCG).
 
+use super::qmp::Qmp;
+use super::spawn;
 use holdup_host::Host;
 use holdup_model::guest::{Accelerator, Guest};
 use holdup_model::{Problem, ProblemKind};
+use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// What KVM is on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +131,7 @@ fn version_of(program: &Path) -> Result<String, Problem> {
 
 /// The version in `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)`.
 fn version(text: &str) -> Option<String> {
-    let word = text.split_once("version ")?.1.split_whitespace().next()?;
+    let word = text.strip_prefix("QEMU")?.split_once("version ")?.1.split_whitespace().next()?;
     word.starts_with(|c: char| c.is_ascii_digit()).then(|| word.trim_end_matches(',').to_owned())
 }
 
@@ -179,30 +184,40 @@ fn reason(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// Whether QEMU starts with an accelerator: a machine without anything, that is told to quit.
+/// Whether QEMU starts with an accelerator: a machine without CPUs and memory, that is told to quit.
 fn starts_with(program: &Path, accel: &str) -> Result<(), String> {
-    // `none` has neither CPUs nor memory, but the accelerator is set up. QMP on its standard streams ends it: at the
-    // latest when this process ends, it reads the end of its input.
-    let script = b"{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"quit\"}\n";
-    let mut child = Command::new(program)
-        .args(["-nodefaults", "-no-user-config", "-display", "none", "-M", "none", "-accel", accel, "-qmp", "stdio"])
-        .env("LC_ALL", "C")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| reason(&e))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // It may have ended already, which its status tells.
-        let _written = std::io::Write::write_all(&mut stdin, script);
-    }
-    let output = child.wait_with_output().map_err(|e| reason(&e))?;
-    if output.status.success() {
+    const LIMIT: Duration = Duration::from_secs(20);
+    let (ours, theirs) = UnixStream::pair().map_err(|e| reason(&e))?;
+    let monitor = format!("socket,id=monitor,fd={}", theirs.as_raw_fd());
+    let words = ["-nodefaults", "-no-user-config", "-display", "none", "-M", "none", "-accel", accel, "-chardev"];
+    let words = words.into_iter().chain([monitor.as_str(), "-mon", "chardev=monitor,mode=control"]);
+    let program = spawn::Program {
+        file: program.to_owned(),
+        arguments: words.map(Into::into).collect(),
+        folder: "/".into(),
+        inherited: vec![theirs.into()],
+    };
+    let mut child = spawn::Guarded::new(spawn::spawn(program).map_err(|e| reason(&e))?);
+    let asked = Qmp::connect(ours, LIMIT).and_then(|mut qmp| qmp.execute("quit", LIMIT));
+    let ended = child.wait(LIMIT).ok().flatten();
+    // One that hangs is ended, so that all it said can be read.
+    let _status = child.kill();
+    if asked.is_ok() && ended.is_some_and(|status| status.success()) {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let mut said = Vec::new();
+    if let Some(stderr) = child.take_stderr() {
+        // What can be read of it is enough.
+        let _read = stderr.take(64 << 10).read_to_end(&mut said);
+    }
+    let said = String::from_utf8_lossy(&said);
     let said: Vec<&str> = said.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    Err(if said.is_empty() { output.status.to_string() } else { said.join("; ") })
+    Err(match (said.is_empty(), ended, asked) {
+        (false, ..) => said.join("; "),
+        (true, Some(status), _) => status.to_string(),
+        (true, None, Err(e)) => reason(&e),
+        (true, None, Ok(_)) => "it does not end when it is told to".to_owned(),
+    })
 }
 
 /// What QEMU needs beside the guest's memory: its own, and the code that it translates (TCG keeps up to 1 GiB of
@@ -278,8 +293,9 @@ mod tests {
         assert_eq!(of(debian).as_deref(), Some("7.2.22"));
         assert_eq!(of("QEMU emulator version 10.0.0 (qemu-kvm-10.0.0-14.el10)").as_deref(), Some("10.0.0"));
         assert_eq!(of("QEMU emulator version 0.9.1, Copyright (c)").as_deref(), Some("0.9.1"));
-        assert_eq!(of("version"), None);
-        assert_eq!(of("error: version mismatch"), None);
+        assert_eq!(of("QEMU emulator version"), None);
+        assert_eq!(of("QEMU: version mismatch"), None);
+        assert_eq!(of("true (GNU coreutils) version 9.1"), None);
     }
 
     #[test]
@@ -296,8 +312,20 @@ mod tests {
     fn a_program_that_is_no_qemu_is_said_to_be_none() {
         let error = version_of(Path::new("/bin/true")).unwrap_err();
         assert_eq!(error.what, "/bin/true");
-        assert!(error.why.starts_with("--version gives no version") || error.why.is_empty(), "{error}");
+        assert!(error.why.starts_with("--version gives no version"), "{error}");
         assert!(starts_with(Path::new("/bin/false"), "tcg").is_err());
+    }
+
+    #[test]
+    #[allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
+    fn qemu_says_whether_it_starts_with_an_accelerator() {
+        let program = match probe("x86_64", Accelerator::Tcg) {
+            Ok(there) => there.program,
+            Err(why) => return eprintln!("ignored, because {why}"),
+        };
+        assert_eq!(starts_with(&program, "tcg"), Ok(()));
+        let why = starts_with(&program, "nothing").unwrap_err();
+        assert!(why.contains("nothing"), "{why}");
     }
 
     #[test]

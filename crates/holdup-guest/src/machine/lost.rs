@@ -3,8 +3,8 @@
 use holdup_model::Problem;
 use std::fmt;
 
-/// Console lines that go with a loss.
-pub(super) const TAIL_LINES: usize = 20;
+/// Console lines that go with a loss: a panic with its registers and calls.
+pub(super) const TAIL_LINES: usize = 40;
 
 /// A guest with which nothing more can be done, or (damage) of which a message is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 mod compressed;
 mod deb;
+#[cfg(test)]
+pub(crate) mod made;
 mod rpm;
 mod tar;
 mod unpack;

@@ -257,3 +257,53 @@ fn text(from: &mut dyn Read, bytes: u64) -> io::Result<String> {
     text.truncate(end);
     String::from_utf8(text).map_err(|_| damaged("a member's name is not UTF-8"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::made::rpm;
+    use std::fs;
+
+    fn unpacked(bytes: &[u8]) -> (io::Result<(RpmFacts, Unpacked)>, tempfile::TempDir) {
+        let outer = tempfile::tempdir().unwrap();
+        let into = outer.path().join("into");
+        fs::create_dir(&into).unwrap();
+        (read_from(&mut &*bytes, &into, &|_| true), outer)
+    }
+
+    #[test]
+    fn a_package_is_unpacked_and_its_digests_are_checked() {
+        let whole = rpm(&[
+            ("./lib/modules/7.0.1-1.x/vmlinuz", 0o100_755, b"image"),
+            ("./lib/modules/7.0.1-1.x/build", 0o120_777, b"/usr/src/kernels/7.0.1"),
+            ("./lib/modules/7.0.1-1.x/up", 0o120_777, b"../../../../x"),
+        ]);
+        let (read, outer) = unpacked(&whole);
+        let (facts, unpacked_files) = read.unwrap();
+        assert_eq!(
+            (facts.name.as_str(), facts.version.as_str(), facts.release.as_str()),
+            ("kernel-core", "7.0.1", "1.x")
+        );
+        assert_eq!(facts.architecture, "x86_64");
+        assert_eq!(unpacked_files.files.len(), 2);
+        assert!(unpacked_files.left_out[0].contains("leaves the package"), "{:?}", unpacked_files.left_out);
+        assert_eq!(fs::read(outer.path().join("into/lib/modules/7.0.1-1.x/vmlinuz")).unwrap(), b"image");
+        for cut in 0..whole.len() {
+            assert!(unpacked(&whole[..cut]).0.is_err(), "cut at {cut}");
+        }
+        let place = |what: &[u8]| whole.windows(what.len()).position(|w| w == what).unwrap();
+        for (what, says) in [(b"image".as_slice(), "payload"), (b"kernel-core", "header")] {
+            let mut wrong = whole.clone();
+            wrong[place(what)] ^= 1;
+            let error = unpacked(&wrong).0.unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_the_folder() {
+        let (read, outer) = unpacked(&rpm(&[("./a/../../evil", 0o100_644, b"x")]));
+        assert!(read.unwrap_err().to_string().contains("leaves the package"));
+        assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
+    }
+}

@@ -52,14 +52,7 @@ pub(super) struct Unpacker<'a> {
 
 impl<'a> Unpacker<'a> {
     pub(super) fn new(into: &'a Path, wanted: &'a dyn Fn(&str) -> bool) -> Self {
-        Unpacker {
-            into,
-            wanted,
-            members: 0,
-            links: Vec::new(),
-            hard_links: Vec::new(),
-            done: Unpacked::default(),
-        }
+        Unpacker { into, wanted, members: 0, links: Vec::new(), hard_links: Vec::new(), done: Unpacked::default() }
     }
 
     /// Takes one member; `content` gives its bytes.
@@ -138,7 +131,9 @@ impl<'a> Unpacker<'a> {
                     self.make_folder_of(&path)?;
                     links.push((path, target));
                 }
-                None => self.done.left_out.push(format!("{}: a link that leaves the package: {target}", path.display())),
+                None => {
+                    self.done.left_out.push(format!("{}: a link that leaves the package: {target}", path.display()))
+                }
             }
         }
         // All folders are there by now, so that no folder of one link is made through another.

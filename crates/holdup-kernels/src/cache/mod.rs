@@ -1,8 +1,26 @@
 //! The folder in which kernels are kept.
+//!
+//! `kernels/RELEASE-SUM/` holds one kernel each with its manifest, `packages/SUITE/` packages, `postgres/` PostgreSQL
+//! with what it needs, `apt/ARCHITECTURE/` the state of apt, `scratch/` what is under way. Entries appear whole, by a
+//! rename. Who writes holds `lock`.
 
-use crate::{Kernel, Options, Spec};
+mod fetch;
+mod lock;
+mod manifest;
+mod packages;
+mod postgres;
+mod resident;
+mod store;
+
+use crate::files::{bytes_below, problem};
+use crate::{DebianSpec, Kernel, Options, Spec};
 use holdup_model::{Observer, Problem};
+use manifest::{Manifest, Package};
+use std::fs;
 use std::path::{Path, PathBuf};
+
+pub use postgres::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
+pub use store::Addition;
 
 /// A cache of kernels and of packages: a folder that several runs may use at once.
 #[derive(Debug, Clone)]
@@ -13,9 +31,9 @@ pub struct Cache {
 /// A kernel in the cache.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The kernel; its `spec` is the one that fetched it first.
+    /// The kernel; its `spec` is the first of `specs`.
     pub kernel: Kernel,
-    /// All specs that were answered with it.
+    /// All specs that were answered with it, in alphabetical order.
     pub specs: Vec<String>,
     /// What it takes on disk.
     pub bytes: u64,
@@ -23,32 +41,32 @@ pub struct Entry {
     pub fetched_unix_ns: u64,
 }
 
-/// A kernel that is to be kept.
-#[derive(Debug, Clone)]
-pub struct Addition<'a> {
-    /// The spec that asks for it.
-    pub spec: &'a Spec,
-    /// A name for all that it was made from, by which [`Cache::made`] finds it again; any text.
-    pub key: Option<String>,
-    /// The image; it is copied.
-    pub image: &'a Path,
-    /// Its configuration; it is copied.
-    pub config: Option<&'a Path>,
-    /// Its modules, the folder `…/modules/RELEASE`; they are copied.
-    pub modules: Option<&'a Path>,
-    /// Where it comes from, for [`Kernel::source`].
-    pub source: String,
+/// An entry as it was found on disk.
+struct Found {
+    folder: PathBuf,
+    manifest: Manifest,
 }
 
 impl Cache {
     /// Opens a cache, which is made where there is none.
     ///
     /// # Errors
-    /// When the folder cannot be made or written.
+    /// When the folder cannot be made.
     pub fn open(root: &Path) -> Result<Cache, Problem> {
-        std::fs::create_dir_all(root.join("kernels"))
-            .map_err(|e| Problem::host(format!("cache {}", root.display()), e.to_string()))?;
-        Ok(Cache { root: root.to_owned() })
+        let made = fs::create_dir_all(root.join("kernels")).and_then(|()| root.canonicalize());
+        let root =
+            made.map_err(|e| problem("cache", root, &e).hint("--cache DIR or HOLDUP_CACHE chooses another place"))?;
+        Ok(Cache { root })
+    }
+
+    /// Where the cache is unless it is said: `$HOLDUP_CACHE`, else `$XDG_CACHE_HOME/holdup`, else `~/.cache/holdup`,
+    /// and `holdup` in the folder for temporary files where there is no home.
+    pub fn default_root() -> PathBuf {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        set("HOLDUP_CACHE")
+            .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("holdup")))
+            .or_else(|| set("HOME").map(|home| home.join(".cache/holdup")))
+            .unwrap_or_else(|| std::env::temp_dir().join("holdup"))
     }
 
     /// Where it is.
@@ -56,35 +74,195 @@ impl Cache {
         &self.root
     }
 
-    /// The kernel of a spec, from the cache or from where the spec says.
+    /// All kernels in it, by release. Damaged ones are left out; [`Cache::damaged`] tells them.
     ///
     /// # Errors
-    /// When it cannot be had.
-    pub fn get(&self, spec: &Spec, options: &Options, observer: &mut dyn Observer) -> Result<Kernel, Problem> {
-        match spec {
-            Spec::Build(build) => crate::build::build(build, self, options, observer),
-            other => Err(Problem::host(format!("kernel `{other}`"), "no cache holds it")),
+    /// When the folder cannot be read.
+    pub fn list(&self) -> Result<Vec<Entry>, Problem> {
+        let (whole, _) = self.entries()?;
+        let mut entries: Vec<Entry> = whole.iter().map(Found::entry).collect();
+        entries.sort_by(|a, b| {
+            crate::debian::version::compare(&a.kernel.release, &b.kernel.release)
+                .then_with(|| a.kernel.sha256.cmp(&b.kernel.sha256))
+        });
+        Ok(entries)
+    }
+
+    /// The entries whose manifest cannot be read, each with its folder and the reason.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn damaged(&self) -> Result<Vec<(PathBuf, String)>, Problem> {
+        self.entries().map(|(_, damaged)| damaged)
+    }
+
+    fn entries(&self) -> Result<(Vec<Found>, Vec<(PathBuf, String)>), Problem> {
+        let folder = self.root.join("kernels");
+        let (mut whole, mut damaged) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(&folder).map_err(|e| problem("cache", &folder, &e))? {
+            let entry = entry.map_err(|e| problem("cache", &folder, &e))?.path();
+            match Manifest::read(&entry) {
+                Ok(manifest) => whole.push(Found { folder: entry, manifest }),
+                // Another run may have removed it since.
+                Err(_) if !entry.exists() => {}
+                Err(why) => damaged.push((entry, why)),
+            }
+        }
+        Ok((whole, damaged))
+    }
+
+    /// The kernel of a spec as far as it can be had without the network, for the machine that holdup runs on: from the
+    /// cache, or where the spec says it lies. Its files are checked.
+    ///
+    /// # Errors
+    /// When an entry is damaged, which removes it, or what lies where the spec says is no kernel.
+    pub fn which(&self, spec: &Spec) -> Result<Option<Kernel>, Problem> {
+        self.which_for(spec, &Options::default())
+    }
+
+    /// [`Cache::which`] for any machine, and with modules where they are asked for.
+    ///
+    /// # Errors
+    /// As [`Cache::which`].
+    pub fn which_for(&self, spec: &Spec, options: &Options) -> Result<Option<Kernel>, Problem> {
+        let found = match spec {
+            Spec::File(path) => return resident::file(spec, path, options).map(Some),
+            Spec::Host => return resident::host(Path::new("/"), spec, options).map(Some),
+            Spec::Debian(debian) => self.newest(debian, options)?,
+            Spec::Deb(path) | Spec::Rpm(path) => self.of_package(path, options)?,
+            Spec::Build(_) => self.of_spec(&spec.to_string(), options)?,
+        };
+        found.map(|found| self.whole(found, spec)).transpose()
+    }
+
+    /// Checks an entry's files; a damaged entry is removed.
+    fn whole(&self, found: Found, spec: &Spec) -> Result<Kernel, Problem> {
+        match found.manifest.check(&found.folder) {
+            Ok(()) => Ok(found.manifest.kernel(&found.folder, spec.to_string())),
+            Err(why) => {
+                self.discard(&found.folder)?;
+                let what = format!("kernel {} in the cache {}", found.manifest.kernel.release, self.root.display());
+                Err(Problem::host(what, format!("it is damaged and was removed: {why}"))
+                    .hint(format!("holdup kernels fetch {spec}")))
+            }
         }
     }
 
-    /// Keeps a kernel that was made elsewhere; one with the same image becomes this one.
-    ///
-    /// # Errors
-    /// When the image is none, or the cache cannot be written.
-    pub fn add(
-        &self,
-        addition: &Addition<'_>,
-        _options: &Options,
-        _observer: &mut dyn Observer,
-    ) -> Result<Kernel, Problem> {
-        Err(Problem::host(format!("kernel `{}`", addition.spec), "the cache cannot be written"))
+    /// Removes an entry, at once for all who look.
+    fn discard(&self, folder: &Path) -> Result<(), Problem> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let aside = self.root.join(format!("removed-{}-{name}", std::process::id()));
+        match fs::rename(folder, &aside) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            other => other.map_err(|e| problem("cache", folder, &e))?,
+        }
+        fs::remove_dir_all(&aside).map_err(|e| problem("cache", &aside, &e))
     }
 
-    /// The kernel that was added under a key, where its files are still whole.
+    fn matching(&self, options: &Options, fits: impl Fn(&Manifest) -> bool) -> Result<Vec<Found>, Problem> {
+        let (mut whole, _) = self.entries()?;
+        whole.retain(|found| {
+            let manifest = &found.manifest;
+            let has_modules = !options.modules || manifest.modules_asked;
+            manifest.kernel.arch == options.arch && has_modules && fits(manifest)
+        });
+        Ok(whole)
+    }
+
+    /// The newest of Debian's kernels in the cache that fits.
+    fn newest(&self, spec: &DebianSpec, options: &Options) -> Result<Option<Found>, Problem> {
+        let fitting = self.matching(options, |manifest| manifest.fits(spec).is_some())?;
+        let version = |found: &Found| found.manifest.fits(spec).unwrap_or_default().to_owned();
+        Ok(fitting.into_iter().max_by(|a, b| crate::debian::version::compare(&version(a), &version(b))))
+    }
+
+    /// The kernel that came out of a package file, by what is in the file.
+    fn of_package(&self, path: &Path, options: &Options) -> Result<Option<Found>, Problem> {
+        let sum = crate::files::sha256(path).map_err(|e| problem("package", path, &e))?;
+        let package = Package::File { sha256: sum };
+        let any_machine = |manifest: &Manifest| manifest.package.as_ref() == Some(&package);
+        let (whole, _) = self.entries()?;
+        let mut found = whole.into_iter().filter(|found| any_machine(&found.manifest));
+        Ok(found.find(|found| !options.modules || found.manifest.modules_asked))
+    }
+
+    fn of_spec(&self, spec: &str, options: &Options) -> Result<Option<Found>, Problem> {
+        let fitting = self.matching(options, |manifest| manifest.asked_unix_ns.contains_key(spec))?;
+        Ok(fitting.into_iter().max_by_key(|found| found.manifest.fetched_unix_ns))
+    }
+
+    /// The kernel that was added under a key ([`Addition::key`]), where its files are still whole; a damaged one is
+    /// removed and not given.
     ///
     /// # Errors
-    /// When the cache cannot be read.
-    pub fn made(&self, _key: &str) -> Result<Option<Kernel>, Problem> {
-        Ok(None)
+    /// When the cache cannot be read, or a damaged entry not be removed.
+    pub fn made(&self, key: &str) -> Result<Option<Kernel>, Problem> {
+        let (whole, _) = self.entries()?;
+        let Some(found) = whole.into_iter().find(|found| found.manifest.key.as_deref() == Some(key)) else {
+            return Ok(None);
+        };
+        if found.manifest.check(&found.folder).is_err() {
+            self.discard(&found.folder)?;
+            return Ok(None);
+        }
+        Ok(Some(found.manifest.kernel(&found.folder, found.manifest.kernel.spec.clone())))
+    }
+
+    /// Removes the kernel of a spec; gives it, or `None` where there is none. What a `file:` or `host` spec names is
+    /// not in the cache.
+    ///
+    /// # Errors
+    /// When the cache cannot be written.
+    pub fn remove(
+        &self,
+        spec: &Spec,
+        options: &Options,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Entry>, Problem> {
+        let _held = lock::Held::take(&self.root, &format!("removing {spec}"), options, observer)?;
+        let found = match spec {
+            Spec::File(_) | Spec::Host => None,
+            Spec::Debian(debian) => self.newest(debian, options)?,
+            Spec::Deb(path) | Spec::Rpm(path) if path.exists() => self.of_package(path, options)?,
+            Spec::Deb(_) | Spec::Rpm(_) | Spec::Build(_) => self.of_spec(&spec.to_string(), options)?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        let entry = found.entry();
+        self.discard(&found.folder)?;
+        Ok(Some(entry))
+    }
+
+    /// The kernel of a spec: from the cache, else from where the spec says it comes from, which may be the network.
+    ///
+    /// An answer of the archive is believed for a day, so that `debian:7.0` is looked up once a day at most; one that
+    /// names a whole version is not looked up again.
+    ///
+    /// # Errors
+    /// When it cannot be had; where the version is not to be had, the error lists the nearest that are.
+    pub fn get(&self, spec: &Spec, options: &Options, observer: &mut dyn Observer) -> Result<Kernel, Problem> {
+        match spec {
+            Spec::Build(build) => crate::build::build(build, self, options, observer),
+            Spec::File(path) => resident::file(spec, path, options),
+            Spec::Host => resident::host(Path::new("/"), spec, options),
+            Spec::Deb(path) => self.from_file(spec, path, fetch::Form::Deb, options, observer),
+            Spec::Rpm(path) => self.from_file(spec, path, fetch::Form::Rpm, options, observer),
+            Spec::Debian(debian) => self.from_debian(spec, debian, options, observer),
+        }
     }
 }
+
+impl Found {
+    fn entry(&self) -> Entry {
+        let specs: Vec<String> = self.manifest.asked_unix_ns.keys().cloned().collect();
+        let first = specs.first().cloned().unwrap_or_else(|| self.manifest.kernel.spec.clone());
+        Entry {
+            kernel: self.manifest.kernel(&self.folder, first),
+            specs,
+            bytes: bytes_below(&self.folder),
+            fetched_unix_ns: self.manifest.fetched_unix_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -88,3 +88,76 @@ pub(super) fn arms_of(schedule: &Schedule, boot: u32) -> Vec<Arm> {
     let numbers: BTreeSet<u32> = schedule.trials.iter().filter(|t| t.boot == boot).map(|t| t.arm).collect();
     schedule.arms.iter().filter(|arm| numbers.contains(&arm.id)).cloned().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::catalogue::Vocabulary;
+
+    const PLAN: &str = r#"
+        target = "qemu"
+        [[workload]]
+        kind = "lock-contention"
+        threads = [2, 4]
+        [factors]
+        kernel = ["file:/a", "file:/b"]
+        preempt = ["lazy", "none"]
+        "boot.nosmt" = ["default", "force"]
+        [[exclude]]
+        kernel = "file:/b"
+        preempt = "none"
+        [set]
+        postgres-server = "host"
+    "#;
+
+    fn plan() -> (Plan, Schedule) {
+        let vocabulary: Vocabulary = crate::vocabulary();
+        let inputs = holdup_plan::Inputs {
+            machine: holdup_model::Machine { cpus: 2, memory_bytes: 8 << 30 },
+            vocabulary: &vocabulary,
+            environment: &|_| None,
+            read_include: &|path| Err(format!("{path} is not read")),
+            overrides: &holdup_plan::Overrides::default(),
+        };
+        let plan = holdup_plan::check("test.toml", PLAN, &inputs).expect("a plan");
+        let schedule = holdup_plan::schedule(&plan).expect("a schedule");
+        (plan, schedule)
+    }
+
+    fn words(work: &Work, factor: &str) -> Vec<String> {
+        let found = work.plan.factors.iter().find(|f| f.name == factor);
+        found.map(|f| f.levels.iter().map(|l| l.label.clone()).collect()).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_kind_of_guest_is_a_choice() {
+        let (plan, schedule) = plan();
+        let labels: Vec<String> = choices(&plan, &schedule).expect("choices").iter().map(Choice::label).collect();
+        assert_eq!(labels, ["file:/a", "file:/a nosmt=force", "file:/b", "file:/b nosmt=force"]);
+    }
+
+    #[test]
+    fn a_guest_is_asked_only_for_what_its_arms_do() {
+        let (plan, schedule) = plan();
+        for choice in choices(&plan, &schedule).expect("choices") {
+            let arms = arms_with(&plan, &schedule, &choice);
+            let work = work(&plan, arms, None);
+            let excluded = choice.kernel == "file:/b";
+            assert_eq!(words(&work, "preempt"), if excluded { vec!["lazy"] } else { vec!["lazy", "none"] });
+            assert_eq!(words(&work, KERNEL), Vec::<String>::new());
+            assert!(work.plan.settings.is_empty() && work.plan.exclude.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_boot_has_the_arms_of_its_trials_and_one_choice() {
+        let (plan, schedule) = plan();
+        for boot in schedule.trials.iter().map(|t| t.boot).collect::<BTreeSet<_>>() {
+            let arms = arms_of(&schedule, boot);
+            let kinds: BTreeSet<Choice> = arms.iter().map(|arm| Choice::of(&plan, arm).expect("a choice")).collect();
+            assert_eq!(kinds.len(), 1, "boot {boot}");
+            let replicas: BTreeSet<bool> = arms.iter().map(|arm| arm.replica.is_some()).collect();
+            assert_eq!(replicas.len(), 1, "the A/A arm of boot {boot} has a boot of its own");
+        }
+    }
+}

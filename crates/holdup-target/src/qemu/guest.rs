@@ -6,8 +6,8 @@ use crate::local::blank;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
 use crate::window::unix_ns;
 use holdup_guest::machine::{Chosen, Lost, Machine, MachineRequest};
-use holdup_model::wire::{self, Answer, Hello, Order, Work};
 use holdup_model::progress::Silent;
+use holdup_model::wire::{self, Answer, Hello, Order, Work};
 use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, TrialSpec, TrialStatus};
 use holdup_workloads::Cancel;
 use std::time::{Duration, Instant};
@@ -63,8 +63,7 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn start(guest: &Guest, chosen: &Chosen, choice: &Choice, with: &Prepared) -> Result<Self, Problem> {
-        let mut line: Vec<String> =
-            choice.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut line: Vec<String> = choice.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
         line.extend((!guest.append.is_empty()).then(|| guest.append.clone()));
         let booted = Instant::now();
         let machine = Machine::start(
@@ -116,12 +115,7 @@ impl Running {
         self.answer(timeout, cancel, observer)
     }
 
-    fn answer(
-        &mut self,
-        timeout: Duration,
-        cancel: &Cancel,
-        observer: &mut dyn Observer,
-    ) -> Result<Answer, NoAnswer> {
+    fn answer(&mut self, timeout: Duration, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Answer, NoAnswer> {
         let begun = Instant::now();
         loop {
             if cancel.is_cancelled() {

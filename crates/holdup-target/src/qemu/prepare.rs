@@ -5,7 +5,7 @@ use crate::session::SessionRequest;
 use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
 use holdup_kernels::{Cache, Kernel, Options, Spec};
 use holdup_model::guest::Devices;
-use holdup_model::{Observer, Plan, Problem};
+use holdup_model::{Event, Observer, Plan, Problem};
 use holdup_workloads::Workload;
 use holdup_workloads::postgres::Binaries;
 use holdup_workloads::postgres::find::{Need, Places};
@@ -78,16 +78,27 @@ fn prepared(
     }
     let virtio_console = devices != Devices::Emulated && (built_in || modules.is_some());
     let agent = std::env::current_exe().map_err(|e| Problem::internal("the path of holdup itself", e.to_string()))?;
+    let postgres = postgres(request, choice, &cache, &options, observer)?;
+    let template =
+        postgres.as_ref().and_then(|files| match image::template(files, &root.join("templates"), observer) {
+            Ok(template) => Some(template),
+            Err(problem) => {
+                let text =
+                    format!("each guest runs initdb itself, which takes it a minute when it is emulated: {problem}");
+                observer.event(Event::Note(&text));
+                None
+            }
+        });
     let image = image::assemble(
         &ImageRequest {
             agent,
-            postgres: postgres(request, choice, &cache, &options, observer)?,
+            postgres,
             programs: programs(request.plan),
             modules: modules
                 .map(|dir| Modules { dir, wanted: VIRTIO_MODULES.iter().map(|m| (*m).to_owned()).collect() }),
             extra: Vec::new(),
             facts: Vec::new(),
-            template: None,
+            template,
         },
         &root.join("images"),
         observer,

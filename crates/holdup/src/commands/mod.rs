@@ -6,6 +6,7 @@ mod boots;
 mod check;
 mod compare;
 mod export;
+mod kernels;
 mod list;
 mod report;
 mod restore;
@@ -26,6 +27,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("run", m)) => run::run(m),
         Some(("compare", m)) => compare::run(m),
         Some(("report", m)) => report::run(m),
+        Some(("kernels", m)) => kernels::run(m),
         Some(("list", m)) => list::run(m),
         Some(("export", m)) => export::run(m),
         Some(("apply", m)) => apply::run(m),

@@ -28,6 +28,9 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         notes.iter().for_each(|note| output::say(note));
         return dry_run(matches, &host, &plan, &schedule);
     }
+    if guests(matches).parallel > 1 && plan.guest.is_none() {
+        return Err(Problem::usage("--parallel", format!("target {} boots no guests", plan.target)).into());
+    }
     let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_else(|| bundles::free_name(&plan));
     let quiet = matches.get_flag("quiet");
     let request = RunRequest {
@@ -202,6 +205,7 @@ fn guests(matches: &ArgMatches) -> GuestOptions {
         cache: matches.get_one::<PathBuf>("cache").cloned(),
         mirror: matches.get_one::<String>("mirror").cloned(),
         offline: matches.get_flag("offline"),
+        parallel: matches.get_one("parallel").copied().unwrap_or(1),
     }
 }
 

@@ -1,0 +1,288 @@
+//! Debian's source packages of kernels, such as `linux-source-7.2`.
+//!
+//! The package holds one file of interest, `usr/src/linux-source-7.2.tar.xz`, whose paths begin with the name of the
+//! package; Debian's own patches are applied in it. Source: the packages 6.12 to 7.3.
+
+use super::source::Version;
+use crate::archive::{decompressed, read_deb, unpack_deb};
+use crate::files::{now_unix_ns, problem, sha256};
+use crate::{Cache, Options};
+use holdup_model::{Event, Observer, Problem, ProblemKind};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// How long it is believed that a package is the newest, ns; a kernel that is built already is there at once until then.
+const BELIEVED_NS: u64 = 24 * 3600 * 1_000_000_000;
+
+/// A source package that lies in the cache; apt has verified it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Package {
+    /// Its name: `linux-source-7.2`.
+    name: String,
+    /// Its version: `7.2.12-1~bpo13+1`.
+    version: String,
+    path: PathBuf,
+    sha256: String,
+    /// When the archive was asked for it, since 1970.
+    asked_unix_ns: u64,
+}
+
+impl Package {
+    /// Name and version as one word: `linux-source-7.2_7.2.12-1~bpo13+1`.
+    pub(super) fn word(&self) -> String {
+        format!("{}_{}", self.name, self.version)
+    }
+
+    /// Name and version for people.
+    pub(super) fn words(&self) -> String {
+        format!("{} {}", self.name, self.version)
+    }
+
+    /// What it is, for a build's key.
+    pub(super) fn state(&self) -> String {
+        format!("package {} sha256 {}", self.words(), self.sha256)
+    }
+
+    /// The version of the kernel in it: what stands before Debian's own revision.
+    ///
+    /// # Errors
+    /// When the package's version is no kernel's.
+    pub(super) fn kernel(&self) -> Result<Version, Problem> {
+        let upstream = self.version.rsplit_once('-').map_or(self.version.as_str(), |(upstream, _)| upstream);
+        Version::parse(upstream)
+            .ok_or_else(|| Problem::host(format!("package {}", self.words()), "its version is no kernel's"))
+    }
+
+    /// Whether it holds the version that was asked for: `7.2` fits 7.2.12, `7.2.1` does not.
+    fn fits(&self, version: &str) -> bool {
+        let rest = self.kernel().ok().and_then(|kernel| kernel.text.strip_prefix(version).map(str::to_owned));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+}
+
+/// The name of the package that may hold a version (`7.2` and `7.2.12` are in `linux-source-7.2`).
+///
+/// # Errors
+/// When the text is no version.
+fn package_name(version: &str) -> Result<String, Problem> {
+    let parsed = Version::parse(version).filter(|_| version.chars().all(|c| c.is_ascii_digit() || c == '.'));
+    let parsed = parsed.ok_or_else(|| {
+        Problem::usage(format!("kernel source `debian:{}`", version.escape_debug()), "it is no version of a kernel")
+            .hint("such as debian:7.2 or debian:7.2.12")
+    })?;
+    Ok(format!("linux-source-{}.{}", parsed.major, parsed.minor))
+}
+
+/// The newest package whose version is `version` or begins with it.
+///
+/// The archive is asked once a day at most, and not at all for a version in full that is here; when it cannot be asked,
+/// what is here is used, and said.
+///
+/// # Errors
+/// When there is none to be had.
+pub(super) fn package(
+    version: &str,
+    cache: &Cache,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Package, Problem> {
+    let name = package_name(version)?;
+    let note = cache.root().join("build").join(format!("{name}.newest"));
+    let known = read_note(&note).filter(|known| known.fits(version) && known.path.is_file());
+    if let Some(known) = &known {
+        let is_exact = known.kernel()?.text == version;
+        let age_ns = now_unix_ns().saturating_sub(known.asked_unix_ns);
+        if options.offline || is_exact || age_ns < BELIEVED_NS {
+            return Ok(known.clone());
+        }
+    }
+    let path = match (cache.package(&name, None, options, observer), known) {
+        (Ok(path), _) => path,
+        (Err(problem), Some(known)) if problem.kind != ProblemKind::Interrupted => {
+            let text = format!("{} is used; whether there is a newer one is unknown: {problem}", known.words());
+            observer.event(Event::Note(&text));
+            return Ok(known);
+        }
+        (Err(problem), _) => return Err(problem),
+    };
+    let facts = read_deb(&path)?;
+    let sha256 = sha256(&path).map_err(|e| problem("package", &path, &e))?;
+    let found = Package { name, version: facts.version, path, sha256, asked_unix_ns: now_unix_ns() };
+    if !found.fits(version) {
+        let why = format!("the newest to be had is {}", found.words());
+        return Err(Problem::host(format!("kernel source `debian:{version}`"), why));
+    }
+    write_note(&note, &found)?;
+    Ok(found)
+}
+
+fn read_note(path: &Path) -> Option<Package> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+fn write_note(path: &Path, package: &Package) -> Result<(), Problem> {
+    let failed = |e: io::Error| Problem::host(format!("cache {}", path.display()), e.to_string());
+    let text = serde_json::to_vec(package).map_err(|e| failed(e.into()))?;
+    std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
+    // A name of its own, so that nobody reads half of it.
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).map_err(failed)
+}
+
+/// Unpacks the source to `tree`, unless it was unpacked there before.
+///
+/// # Errors
+/// When the package is damaged or holds no source, or files cannot be written.
+pub(super) fn unpack(
+    package: &Package,
+    tree: &Path,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<(), Problem> {
+    if tree.is_dir() {
+        return Ok(());
+    }
+    observer.event(Event::Step(&format!("unpacking {}", package.words())));
+    let failed = |e: io::Error| Problem::host(format!("source {}", tree.display()), e.to_string());
+    // A name of its own until it is whole.
+    let new = tree.with_extension("new");
+    if new.exists() {
+        std::fs::remove_dir_all(&new).map_err(failed)?;
+    }
+    std::fs::create_dir_all(&new).map_err(failed)?;
+    let is_source = |path: &str| path.starts_with("usr/src/linux-source-") && path.contains(".tar");
+    let (_, unpacked) = unpack_deb(&package.path, &new, &is_source)?;
+    let [tar] = unpacked.files.as_slice() else {
+        let why = format!("it holds {} source archives below usr/src", unpacked.files.len());
+        return Err(Problem::host(format!("package {}", package.words()), why));
+    };
+    let tar = new.join(tar);
+    options.check("unpacking a kernel's source")?;
+    let sources = new.join("tree");
+    unpack_tar(&tar, &sources, options)?;
+    std::fs::remove_file(&tar).map_err(failed)?;
+    std::fs::rename(&sources, tree).map_err(failed)?;
+    std::fs::remove_dir_all(&new).map_err(failed)
+}
+
+/// Unpacks a compressed tar without the first part of its paths. The folder is new, and nothing else writes to it.
+fn unpack_tar(path: &Path, into: &Path, options: &Options) -> Result<(), Problem> {
+    let what = || format!("source archive {}", path.file_name().unwrap_or_default().to_string_lossy());
+    let damaged = |e: io::Error| Problem::host(what(), e.to_string());
+    let file = File::open(path).map_err(damaged)?;
+    let mut archive = tar::Archive::new(decompressed(file).map_err(damaged)?);
+    let mut links = Vec::new();
+    for entry in archive.entries().map_err(damaged)? {
+        options.check("unpacking a kernel's source")?;
+        let mut entry = entry.map_err(damaged)?;
+        let name = entry.path().map_err(damaged)?.into_owned();
+        let below: PathBuf = name.components().filter(|part| *part != Component::CurDir).skip(1).collect();
+        if !below.components().all(|part| matches!(part, Component::Normal(_))) {
+            let why = format!("`{}` is no path below the source", name.display());
+            return Err(Problem::host(what(), why));
+        }
+        let target = into.join(&below);
+        match entry.header().entry_type() {
+            tar::EntryType::Directory => std::fs::create_dir_all(&target).map_err(damaged)?,
+            tar::EntryType::Regular | tar::EntryType::Continuous => {
+                if let Some(folder) = target.parent() {
+                    std::fs::create_dir_all(folder).map_err(damaged)?;
+                }
+                entry.unpack(&target).map_err(damaged)?;
+            }
+            tar::EntryType::Symlink => {
+                let to = entry.link_name().map_err(damaged)?.map(Cow::into_owned);
+                links.push((target, to));
+            }
+            // A pax header of the whole archive: git puts the commit there.
+            _ => {}
+        }
+    }
+    // Links come last, so that no file is written through one.
+    for (target, to) in links {
+        let to = to.unwrap_or_default();
+        std::os::unix::fs::symlink(to, target).map_err(damaged)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::progress::Silent;
+
+    #[test]
+    fn a_version_names_its_package() {
+        assert_eq!(package_name("7.2").unwrap(), "linux-source-7.2");
+        assert_eq!(package_name("6.12.95").unwrap(), "linux-source-6.12");
+        for text in ["", "7", "trixie", "7.2/cloud", "7.2;x", "../7.2"] {
+            assert!(package_name(text).is_err(), "{text}");
+        }
+    }
+
+    fn known(version: &str) -> Package {
+        let name = "linux-source-7.2".to_owned();
+        let here = PathBuf::from("/dev/null");
+        Package { name, version: version.to_owned(), path: here, sha256: "s".to_owned(), asked_unix_ns: 1 }
+    }
+
+    #[test]
+    fn a_version_fits_as_a_whole_or_up_to_a_dot() {
+        let package = known("7.2.12-1~bpo13+1");
+        assert_eq!(package.kernel().unwrap().text, "7.2.12");
+        for (version, fits) in [("7.2", true), ("7.2.12", true), ("7.2.1", false), ("7", true), ("7.2.12.1", false)] {
+            assert_eq!(package.fits(version), fits, "{version}");
+        }
+        assert!(known("odd").kernel().is_err() && !known("odd").fits("7.2"));
+    }
+
+    #[test]
+    fn offline_what_is_known_is_used_and_what_is_not_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        let options = Options { offline: true, ..Options::default() };
+        assert!(package("7.2", &cache, &options, &mut Silent).is_err());
+        let file = folder.path().join("a.deb");
+        std::fs::write(&file, "").unwrap();
+        let here = Package { path: file, ..known("7.2.12-1") };
+        write_note(&folder.path().join("build/linux-source-7.2.newest"), &here).unwrap();
+        assert_eq!(package("7.2", &cache, &options, &mut Silent).unwrap(), here);
+        assert_eq!(package("7.2.12", &cache, &options, &mut Silent).unwrap(), here);
+        assert!(package("7.2.13", &cache, &options, &mut Silent).is_err());
+        std::fs::write(folder.path().join("build/linux-source-7.2.newest"), "{").unwrap();
+        assert!(package("7.2", &cache, &options, &mut Silent).is_err());
+    }
+
+    fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (path, text) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            // Written as bytes, because the crate refuses the paths that are of interest here.
+            header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+            header.set_cksum();
+            builder.append(&header, text.as_bytes()).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_source_archive_is_unpacked_without_its_first_folder_and_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tar, into) = (folder.path().join("s.tar"), folder.path().join("tree"));
+        std::fs::write(&tar, archive(&[("linux-source-7.2/kernel/a.c", "a"), ("./linux-source-7.2/Makefile", "m")]))
+            .unwrap();
+        unpack_tar(&tar, &into, &Options::default()).unwrap();
+        assert_eq!(std::fs::read_to_string(into.join("kernel/a.c")).unwrap(), "a");
+        assert_eq!(std::fs::read_to_string(into.join("Makefile")).unwrap(), "m");
+        std::fs::write(&tar, archive(&[("linux/../../escaped", "x")])).unwrap();
+        assert!(unpack_tar(&tar, &into, &Options::default()).is_err());
+        assert!(!folder.path().join("escaped").exists());
+        std::fs::write(&tar, &archive(&[("linux/a", "a")])[..300]).unwrap();
+        assert!(unpack_tar(&tar, &into, &Options::default()).is_err());
+    }
+}

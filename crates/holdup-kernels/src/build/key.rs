@@ -1,0 +1,94 @@
+//! The name of a build by all that goes into it.
+
+use super::patches::Patch;
+use sha2::{Digest, Sha256};
+
+/// What decides which kernel comes out of a build.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ingredients<'a> {
+    /// The source: a package's name and version, or a tree's state.
+    pub(super) source: &'a str,
+    /// The machine that the kernel is for, as `uname -m` says it.
+    pub(super) arch: &'a str,
+    /// The whole configuration that is asked for, options included.
+    pub(super) config: &'a str,
+    /// The patches in the order of their application.
+    pub(super) patches: &'a [Patch],
+    /// The compiler and the linker, as they call themselves.
+    pub(super) tools: &'a str,
+}
+
+impl Ingredients<'_> {
+    /// SHA-256 in hexadecimal. A part's length goes in before it, so that no two lists of parts look alike.
+    pub(super) fn key(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        // Another number where the build itself changes: its environment, its targets.
+        part(b"holdup build 1");
+        for text in [self.source, self.arch, self.config, self.tools] {
+            part(text.as_bytes());
+        }
+        for patch in self.patches {
+            part(patch.sha256.as_bytes());
+        }
+        hex(&hash.finalize())
+    }
+}
+
+/// SHA-256 of bytes, in hexadecimal.
+pub(super) fn hex_digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ingredient_changes_the_key_and_the_same_give_the_same() {
+        let patch = |sha256: &str| Patch {
+            name: String::new(),
+            bytes: Vec::new(),
+            sha256: sha256.to_owned(),
+            touches: std::collections::BTreeSet::new(),
+        };
+        let (one, two) = ([patch("1")], [patch("1"), patch("2")]);
+        let base = Ingredients { source: "s", arch: "x86_64", config: "C", patches: &one, tools: "gcc 12" };
+        let all = [
+            base,
+            Ingredients { source: "s2", ..base },
+            Ingredients { arch: "aarch64", ..base },
+            Ingredients { config: "Cx", ..base },
+            Ingredients { patches: &two, ..base },
+            Ingredients { patches: &[], ..base },
+            Ingredients { tools: "gcc 14", ..base },
+            // The same bytes, divided differently.
+            Ingredients { source: "sx", arch: "86_64", ..base },
+        ];
+        let mut keys: Vec<String> = all.iter().map(Ingredients::key).collect();
+        assert_eq!(keys[0], base.key());
+        assert!(keys.iter().all(|key| key.len() == 64));
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), all.len());
+    }
+
+    #[test]
+    fn the_order_of_patches_matters() {
+        let patch = |sha256: &str| Patch {
+            name: String::new(),
+            bytes: Vec::new(),
+            sha256: sha256.to_owned(),
+            touches: std::collections::BTreeSet::new(),
+        };
+        let key = |patches: &[Patch]| Ingredients { source: "", arch: "", config: "", patches, tools: "" }.key();
+        assert_ne!(key(&[patch("1"), patch("2")]), key(&[patch("2"), patch("1")]));
+    }
+}

@@ -1,0 +1,252 @@
+//! Runs make: its lines go into a log, its progress to the observer, and it ends when it is told to.
+
+use crate::Options;
+use holdup_model::{Event, Observer, Problem};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How often something is said about the progress at most.
+const SAY_EVERY: Duration = Duration::from_secs(5);
+/// How often it is asked whether to end.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// How long make has to end by itself before it is killed.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// One call of a program whose output is of interest only when it fails.
+pub(super) struct Call<'a> {
+    /// What is done, for messages: `building Linux 7.2.12`.
+    pub(super) what: &'a str,
+    /// Where all its lines are written; lines of earlier calls stay.
+    pub(super) log: &'a Path,
+    /// How it may be ended.
+    pub(super) options: &'a Options,
+}
+
+/// What make has done so far, by its own short lines.
+#[derive(Debug, Default)]
+struct Progress {
+    compiled: u64,
+    at: String,
+    tail: VecDeque<String>,
+    errors: Vec<String>,
+}
+
+impl Progress {
+    /// Takes in one line. Source of the form: `scripts/Kbuild.include` and `Makefile` (v7.2): two blanks, a word in
+    /// capitals such as `CC`, the target.
+    fn line(&mut self, line: &str) {
+        let mut words = line.split_ascii_whitespace();
+        if line.starts_with("  ")
+            && let (Some(verb), Some(target)) = (words.next(), words.next())
+            && verb.chars().all(|c| c.is_ascii_uppercase())
+        {
+            if matches!(verb, "CC" | "AS") {
+                self.compiled += 1;
+            }
+            self.at = target.to_owned();
+        }
+        let is_error = line.contains("error:") || line.contains("*** ") || line.contains("undefined reference");
+        if is_error && self.errors.len() < 4 {
+            self.errors.push(shortened(line));
+        }
+        if !line.trim().is_empty() {
+            if self.tail.len() == 4 {
+                self.tail.pop_front();
+            }
+            self.tail.push_back(shortened(line));
+        }
+    }
+
+    /// The lines that say why it failed: the first errors, else the last lines.
+    fn reason(&self) -> String {
+        match self.errors.is_empty() {
+            false => self.errors.join("; "),
+            true if self.tail.is_empty() => "it printed nothing".to_owned(),
+            true => self.tail.iter().cloned().collect::<Vec<_>>().join("; "),
+        }
+    }
+}
+
+fn shortened(line: &str) -> String {
+    line.trim().chars().filter(|c| !c.is_control()).take(240).collect()
+}
+
+/// Runs a program to its end. It gets a process group of its own, which is ended as one.
+///
+/// # Errors
+/// When it cannot be started, fails (with its error lines and the log's place), or is interrupted.
+pub(super) fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Observer) -> Result<(), Problem> {
+    let log_failed = |e: std::io::Error| Problem::host(format!("build log {}", call.log.display()), e.to_string());
+    let mut log = File::options().create(true).append(true).open(call.log).map_err(log_failed)?;
+    writeln!(log, "$ {command:?}").map_err(log_failed)?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let failed = |e: std::io::Error| Problem::host(call.what.to_owned(), format!("{program}: {e}"));
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    let errors = writer.try_clone().map_err(failed)?;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0).spawn().map_err(failed)?;
+    // The command holds the pipe's other end: while it lives, the reader never sees the last line.
+    drop(command);
+    let (sender, lines) = channel();
+    let reading = std::thread::spawn(move || {
+        for line in BufReader::new(reader).split(b'\n') {
+            let Ok(line) = line else { return };
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut progress = Progress::default();
+    let heard = listen(&mut child, &lines, &mut progress, &mut log, call, observer);
+    if heard.is_err() {
+        end(&mut child);
+    }
+    drop(lines);
+    let status = child.wait().map_err(failed)?;
+    heard?;
+    // Ends at once: the pipe is closed.
+    let _panicked = reading.join();
+    if status.success() {
+        return Ok(());
+    }
+    let why = format!("{}: {}", ending(&program, status), progress.reason());
+    Err(Problem::host(call.what.to_owned(), why).hint(format!("the whole log: {}", call.log.display())))
+}
+
+/// Reads lines until the program closes its output.
+fn listen(
+    child: &mut Child,
+    lines: &Receiver<String>,
+    progress: &mut Progress,
+    log: &mut File,
+    call: &Call<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(), Problem> {
+    let begun = Instant::now();
+    let mut said = begun;
+    loop {
+        call.options.check(call.what)?;
+        match lines.recv_timeout(ASK_EVERY) {
+            Ok(line) => {
+                progress.line(&line);
+                writeln!(log, "{line}")
+                    .map_err(|e| Problem::host(format!("build log {}", call.log.display()), e.to_string()))?;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            // A program that is gone while something it left behind holds the pipe open has nothing more to say.
+            Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if said.elapsed() >= SAY_EVERY && progress.compiled > 0 {
+            said = Instant::now();
+            let text = format!(
+                "{}: {} files compiled in {} s, at {}",
+                call.what,
+                progress.compiled,
+                begun.elapsed().as_secs(),
+                progress.at
+            );
+            observer.event(Event::Step(&text));
+        }
+    }
+}
+
+/// Ends the whole process group: asked first, killed after a grace.
+fn end(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    let Some(group) = group else { return };
+    // Each may find the group gone, which is what is wanted.
+    let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
+    let asked = Instant::now();
+    while asked.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+}
+
+fn ending(program: &str, status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("{program} ended with exit code {code}"),
+        (None, Some(signal)) => format!("{program} was ended by signal {signal}"),
+        (None, None) => format!("{program} ended"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::ProblemKind;
+    use holdup_model::progress::Silent;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn the_lines_of_make_are_counted_and_its_errors_kept() {
+        let mut progress = Progress::default();
+        for line in
+            ["  CC      mm/memory.o", "  AS      arch/x86/lib/x.o", "  LD      vmlinux", "Note: CC here is none", ""]
+        {
+            progress.line(line);
+        }
+        assert_eq!((progress.compiled, progress.at.as_str()), (2, "vmlinux"));
+        assert!(progress.reason().contains("vmlinux"));
+        progress.line("../mm/memory.c:7:1: error: expected ';'");
+        progress.line("make[3]: *** [../scripts/Makefile.build:7: mm/memory.o] Error 1");
+        progress.line("make: quiet");
+        assert!(progress.reason().starts_with("../mm/memory.c:7:1: error: expected ';'; make[3]: ***"));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_with_its_last_lines_and_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, options) = (folder.path().join("log"), Options::default());
+        let call = Call { what: "building a test", log: &log, options: &options };
+        run(shell("echo fine"), &call, &mut Silent).unwrap();
+        let problem = run(shell("echo out; echo 'x.c:1: error: bad' >&2; exit 3"), &call, &mut Silent).unwrap_err();
+        assert_eq!(problem.why, "sh ended with exit code 3: x.c:1: error: bad");
+        assert!(problem.hint.unwrap().contains("log"));
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert!(text.contains("fine\n") && text.contains("out\n"), "{text}");
+        let problem = run(Command::new("no-such-program-here"), &call, &mut Silent).unwrap_err();
+        assert!(problem.why.contains("no-such-program-here"), "{problem}");
+    }
+
+    #[test]
+    fn an_interrupted_build_ends_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let cancel = Arc::new(AtomicBool::new(false));
+        let options = Options { cancel: Some(Arc::clone(&cancel)), ..Options::default() };
+        let call = Call { what: "building a test", log: &log, options: &options };
+        let pids = folder.path().join("pids");
+        let script = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", pids.display());
+        let setter = std::thread::spawn(move || {
+            while !pids.exists() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            cancel.store(true, Ordering::Relaxed);
+            std::fs::read_to_string(pids).unwrap().trim().to_owned()
+        });
+        let problem = run(shell(&script), &call, &mut Silent).unwrap_err();
+        assert_eq!(problem.kind, ProblemKind::Interrupted);
+        let grandchild = setter.join().unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
+        // A killed orphan is gone once its new parent has heard of it.
+        while !(state().is_empty() || state().contains(") Z ")) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! One writer at a time.
+
+use crate::Options;
+use crate::files::problem;
+use holdup_model::{Event, Observer, Problem};
+use rustix::fs::{FlockOperation, flock};
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The cache's lock, held; it ends with the process at the latest (flock(2)).
+#[derive(Debug)]
+pub(super) struct Held {
+    _file: File,
+    root: PathBuf,
+    scratches: Cell<u32>,
+}
+
+impl Held {
+    /// Takes the lock of a cache for `what`; waits for another process, and tells for which and for what.
+    ///
+    /// # Errors
+    /// When the lock cannot be opened, or the wait is interrupted.
+    pub(super) fn take(
+        root: &Path,
+        what: &str,
+        options: &Options,
+        observer: &mut dyn Observer,
+    ) -> Result<Held, Problem> {
+        let path = root.join("lock");
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = file.map_err(|e| problem("lock", &path, &e))?;
+        let mut told = String::new();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(problem("lock", &path, &e.into())),
+            }
+            let holder = holder(&mut file);
+            if told != holder {
+                observer.event(Event::Step(&format!("waiting for {holder}, which uses the cache {}", root.display())));
+                told = holder;
+            }
+            options.check("waiting for the cache of kernels")?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let told = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "process {} ({what})", std::process::id()));
+        told.map_err(|e| problem("lock", &path, &e))?;
+        let held = Held { _file: file, root: root.to_owned(), scratches: Cell::new(0) };
+        held.clean_up();
+        Ok(held)
+    }
+
+    /// Removes what runs that were killed left behind; only the holder of the lock has a scratch folder.
+    fn clean_up(&self) {
+        let _was_absent = fs::remove_dir_all(self.root.join("scratch"));
+    }
+
+    /// A new folder in the cache, which is removed when it is dropped.
+    pub(super) fn scratch(&self) -> Result<Scratch, Problem> {
+        let number = self.scratches.get();
+        self.scratches.set(number + 1);
+        let path = self.root.join("scratch").join(number.to_string());
+        fs::create_dir_all(&path).map_err(|e| problem("folder", &path, &e))?;
+        Ok(Scratch(path))
+    }
+}
+
+/// Who holds the lock, in its own words.
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.take(256).read_to_string(&mut text));
+    match text.trim() {
+        "" => "another run".to_owned(),
+        _ if read.is_err() => "another run".to_owned(),
+        words => words.escape_debug().to_string(),
+    }
+}
+
+/// A folder for what is under way.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _left_for_the_next = fs::remove_dir_all(&self.0);
+    }
+}

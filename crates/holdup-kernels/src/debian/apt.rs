@@ -1,0 +1,435 @@
+//! apt with a configuration and a state of its own: the system's are neither changed nor used, but for where its
+//! archive is and how it is reached.
+
+mod solve;
+
+pub(crate) use solve::Request;
+
+use crate::files::{check_room, now_unix_ns, problem, sha256, size_in_words};
+use crate::{Options, debian};
+use holdup_model::{Event, Observer, Problem};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The suites that are looked through when none is named.
+const SUITES: &[&str] = &["bookworm", "bookworm-backports", "trixie", "trixie-backports"];
+
+/// Where the package debian-archive-keyring has the keys of the archive, newest place first.
+const KEYRINGS: &[&str] =
+    &["/usr/share/keyrings/debian-archive-keyring.pgp", "/usr/share/keyrings/debian-archive-keyring.gpg"];
+
+/// Where apt has the program that fetches one file.
+const HELPER: &str = "/usr/lib/apt/apt-helper";
+
+/// An index that is younger is not fetched again.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
+
+/// One version of a package in one suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) package: String,
+    pub(crate) version: String,
+    pub(crate) suite: String,
+}
+
+/// Where a package lies in the archive, and what the signed index says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    uri: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// apt for one architecture.
+pub(crate) struct Apt<'a> {
+    /// The folder with configuration and state.
+    folder: PathBuf,
+    architecture: &'static str,
+    options: &'a Options,
+    scratch: &'a Path,
+}
+
+impl<'a> Apt<'a> {
+    /// Writes the configuration. `scratch` is a folder that the caller removes; the cache's lock must be held.
+    ///
+    /// # Errors
+    /// When apt or the archive's keys are not there, or no archive is known.
+    pub(crate) fn prepare(
+        root: &Path,
+        options: &'a Options,
+        scratch: &'a Path,
+        suite: Option<&str>,
+    ) -> Result<Self, Problem> {
+        let architecture = debian::architecture(&options.arch).ok_or_else(|| {
+            Problem::usage(format!("machine `{}`", options.arch), "Debian's kernels are for x86_64 and aarch64 here")
+        })?;
+        let folder = root.join("apt").join(architecture);
+        let apt = Apt { folder, architecture, options, scratch };
+        let more = suite.filter(|suite| !SUITES.contains(suite));
+        let suites: Vec<&str> = SUITES.iter().copied().chain(more).collect();
+        apt.write(&suites)?;
+        Ok(apt)
+    }
+
+    fn write(&self, suites: &[&str]) -> Result<(), Problem> {
+        let folder = &self.folder;
+        for part in [
+            "etc/apt.conf.d",
+            "etc/preferences.d",
+            "etc/sources.list.d",
+            "etc/trusted.gpg.d",
+            "state/lists/partial",
+            "cache/archives/partial",
+        ] {
+            fs::create_dir_all(folder.join(part)).map_err(|e| problem("folder", &folder.join(part), &e))?;
+        }
+        let keyring = KEYRINGS.iter().find(|path| Path::new(path).exists()).ok_or_else(|| {
+            Problem::host("Debian's packages", "the keys of Debian's archive are not on this machine")
+                .hint("install debian-archive-keyring")
+        })?;
+        let mirror = match &self.options.mirror {
+            Some(mirror) => mirror.clone(),
+            None => self.system_mirror()?,
+        };
+        if mirror.is_empty() || mirror.contains(|c: char| c.is_whitespace() || c.is_control() || "[]\"".contains(c)) {
+            return Err(Problem::usage(format!("mirror `{}`", mirror.escape_debug()), "this is no address"));
+        }
+        let mut sources = String::new();
+        for suite in suites {
+            let _infallible = writeln!(sources, "deb [signed-by={keyring}] {mirror} {suite} main");
+        }
+        let list = folder.join("etc/sources.list");
+        if fs::read_to_string(&list).ok().as_deref() != Some(sources.as_str()) {
+            // What was fetched for other sources says nothing about these.
+            let _was_absent = fs::remove_file(self.stamp());
+            fs::write(&list, sources).map_err(|e| problem("file", &list, &e))?;
+        }
+        let status = folder.join("state/status");
+        fs::write(&status, "").map_err(|e| problem("file", &status, &e))?;
+        let file = folder.join("apt.conf");
+        fs::write(&file, self.configuration()?).map_err(|e| problem("file", &file, &e))
+    }
+
+    fn configuration(&self) -> Result<String, Problem> {
+        let folder = self.folder.to_str().filter(|path| !path.contains(['"', '\n', '\\'])).ok_or_else(|| {
+            Problem::host(format!("cache {}", self.folder.display()), "apt cannot work in a folder of this name")
+        })?;
+        let architecture = self.architecture;
+        let mut text = format!(
+            "Dir::Etc \"{folder}/etc\";\nDir::State \"{folder}/state\";\nDir::State::status \"{folder}/state/status\";\n\
+             Dir::Cache \"{folder}/cache\";\nDir::Log \"{folder}/state\";\nAPT::Architecture \"{architecture}\";\n\
+             APT::Architectures {{ \"{architecture}\"; }};\nAcquire::Languages \"none\";\nAPT::Sandbox::User \"root\";\n\
+             Acquire::Retries \"2\";\n"
+        );
+        // How this machine reaches the network: proxies and the like.
+        let dump = Command::new("apt-config").arg("dump").env_remove("APT_CONFIG").env("LC_ALL", "C").output();
+        let dump = dump.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        for line in dump.lines().filter(|line| !line.ends_with("\"\";")) {
+            if line.starts_with("Acquire::http::") || line.starts_with("Acquire::https::") {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        Ok(text)
+    }
+
+    /// The archive of Debian that this machine's own apt uses.
+    fn system_mirror(&self) -> Result<String, Problem> {
+        let format = ["--format", "$(REPO_URI) $(ORIGIN) $(COMPONENT)"];
+        let output = Command::new("apt-get")
+            .arg("indextargets")
+            .args(format)
+            .arg("Created-By: Packages")
+            .env_remove("APT_CONFIG")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| no_apt("apt-get", &e))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines()
+            .filter_map(|line| {
+                let mut words = line.split(' ');
+                match (words.next(), words.next(), words.next()) {
+                    (Some(uri), Some("Debian"), Some("main")) => Some(uri.trim_end_matches('/').to_owned()),
+                    _ => None,
+                }
+            })
+            .find(|uri| !uri.contains("security") && !uri.starts_with("cdrom:"))
+            .ok_or_else(|| {
+                Problem::host("Debian's packages", "this machine's apt is configured for no archive of Debian")
+                    .hint("give one with --mirror, as apt writes it, or run `apt-get update` where it is configured")
+            })
+    }
+
+    fn stamp(&self) -> PathBuf {
+        self.folder.join("updated")
+    }
+
+    /// How old the index is; `None` where there is none.
+    fn age(&self) -> Option<Duration> {
+        let text = fs::read_to_string(self.stamp()).ok()?;
+        let at: u64 = text.trim().parse().ok()?;
+        Some(Duration::from_nanos(now_unix_ns().saturating_sub(at)))
+    }
+
+    /// Fetches the index where it is older than a day, or always when asked to.
+    ///
+    /// A suite that is not to be had is a note; that none is, or not the one that is asked for, an error.
+    ///
+    /// # Errors
+    /// With apt's own words.
+    pub(crate) fn update(&self, suite: Option<&str>, force: bool, observer: &mut dyn Observer) -> Result<(), Problem> {
+        if !force && self.age().is_some_and(|age| age < FRESH) {
+            return Ok(());
+        }
+        observer.event(Event::Step("fetching the index of Debian's archive"));
+        let mut said = self.run("apt-get", &["update", "-q"], "the index", observer)?;
+        if !said.is_ok && said.text.contains("is expired") {
+            // A mirror that is not kept up to date, or an archive that is closed: the signature is right all the same.
+            said = self.run(
+                "apt-get",
+                &["update", "-q", "-o", "Acquire::Check-Valid-Until=false"],
+                "the index",
+                observer,
+            )?;
+            observer.event(Event::Note("a suite of this archive is older than it says it may become; it was used"));
+        }
+        let there =
+            self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", "Created-By: Packages"], "", observer)?;
+        let has = |suite: &str| there.text.lines().any(|line| line == suite);
+        let wanted_is_there = suite.map_or(there.text.lines().next().is_some(), has);
+        if !wanted_is_there {
+            let _was_absent = fs::remove_file(self.stamp());
+            let what = suite.map_or("Debian's archive".to_owned(), |suite| format!("suite `{suite}`"));
+            return Err(Problem::host(what, said.reason("there is no index of it")));
+        }
+        if !said.is_ok {
+            observer.event(Event::Note(&format!("a part of the index could not be had: {}", said.reason("no reason"))));
+        }
+        let stamp = self.stamp();
+        fs::write(&stamp, now_unix_ns().to_string()).map_err(|e| problem("file", &stamp, &e))
+    }
+
+    /// Whether the index was fetched within the last minute, so that another try would find the same.
+    pub(crate) fn is_just_updated(&self) -> bool {
+        self.age().is_some_and(|age| age < Duration::from_secs(60))
+    }
+
+    /// The names of packages that begin so.
+    pub(crate) fn names(&self, begin: &str, observer: &mut dyn Observer) -> Result<Vec<String>, Problem> {
+        let said = self.run("apt-cache", &["pkgnames", begin], "", observer)?;
+        Ok(said.text.lines().map(str::to_owned).collect())
+    }
+
+    /// All versions of packages; those that are not there are not in the answer.
+    pub(crate) fn versions(&self, names: &[String], observer: &mut dyn Observer) -> Result<Vec<Found>, Problem> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut arguments = vec!["madison"];
+        arguments.extend(names.iter().map(String::as_str));
+        let said = self.run("apt-cache", &arguments, "", observer)?;
+        Ok(said.text.lines().filter_map(found).collect())
+    }
+
+    fn place(&self, found: &Found, observer: &mut dyn Observer) -> Result<Place, Problem> {
+        let name = self.full_name(found);
+        let said = self.run("apt-get", &["download", "--print-uris", &name], "", observer)?;
+        said.text
+            .lines()
+            .find_map(place)
+            .ok_or_else(|| Problem::host(format!("package {name}"), said.reason("the index has no place of it")))
+    }
+
+    fn full_name(&self, found: &Found) -> String {
+        format!("{}:{}={}", found.package, self.architecture, found.version)
+    }
+
+    /// Downloads a package that is in the index, into the scratch folder; its checksum is in the signed index.
+    ///
+    /// # Errors
+    /// When it is not to be had, does not fit its checksum, or there is no room for it.
+    pub(crate) fn download(&self, found: &Found, observer: &mut dyn Observer) -> Result<PathBuf, Problem> {
+        let place = self.place(found, observer)?;
+        check_room(self.scratch, place.bytes.saturating_mul(3), &found.package)?;
+        let name = self.full_name(found);
+        let size = size_in_words(place.bytes);
+        observer.event(Event::Step(&format!("fetching {} {} ({size})", found.package, found.version)));
+        let folder = self.scratch.join(&found.package);
+        fs::create_dir_all(&folder).map_err(|e| problem("folder", &folder, &e))?;
+        let said = self.run_in(&folder, "apt-get", &["download", "-q", &name], &size, observer)?;
+        let file = fs::read_dir(&folder)
+            .map_err(|e| problem("folder", &folder, &e))?
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .find(|path| path.extension().is_some_and(|ending| ending == "deb"));
+        let (true, Some(file)) = (said.is_ok, file) else {
+            return Err(Problem::host(format!("package {name}"), said.reason("apt did not fetch it")));
+        };
+        let is = sha256(&file).map_err(|e| problem("package", &file, &e))?;
+        if is != place.sha256 {
+            let why = format!("its SHA-256 is {is}, and the signed index says {}", place.sha256);
+            return Err(Problem::host(format!("package {name}"), why).hint("it was deleted; fetch it again"));
+        }
+        Ok(file)
+    }
+
+    /// Downloads a package that has left the index from the pool, where its neighbour at the same version still lies.
+    ///
+    /// Nothing verifies it: neither the neighbour nor the signed index knows its checksum.
+    ///
+    /// # Errors
+    /// When the pool does not have it either.
+    pub(crate) fn download_unverified(
+        &self,
+        name: &str,
+        neighbour: &Found,
+        observer: &mut dyn Observer,
+    ) -> Result<PathBuf, Problem> {
+        let place = self.place(neighbour, observer)?;
+        let wrong = || Problem::host(format!("package {name}"), format!("no place for it beside {}", place.uri));
+        let (folder, file) = place.uri.rsplit_once('/').ok_or_else(wrong)?;
+        let (_, version) = file.split_once('_').ok_or_else(wrong)?;
+        // The signed images are a source package of their own; the rest is in linux.
+        let folder = match folder.rsplit_once('/') {
+            Some((above, last)) if last.starts_with("linux-signed-") => format!("{above}/linux"),
+            _ => folder.to_owned(),
+        };
+        let uri = format!("{folder}/{}_{version}", name.replace('+', "%2b"));
+        observer.event(Event::Step(&format!("fetching {name} {} from the pool", neighbour.version)));
+        let to = self.scratch.join(format!("{name}.deb"));
+        let said = self.run(HELPER, &["download-file", &uri, &to.to_string_lossy()], name, observer)?;
+        match said.is_ok && to.is_file() {
+            true => Ok(to),
+            false => Err(Problem::host(format!("package {name}"), said.reason("the pool does not have it"))),
+        }
+    }
+
+    fn run(&self, program: &str, arguments: &[&str], what: &str, observer: &mut dyn Observer) -> Result<Said, Problem> {
+        self.run_in(self.scratch, program, arguments, what, observer)
+    }
+
+    /// Runs a program of apt's in a folder; `what` is told now and then with the bytes that are there.
+    fn run_in(
+        &self,
+        folder: &Path,
+        program: &str,
+        arguments: &[&str],
+        what: &str,
+        observer: &mut dyn Observer,
+    ) -> Result<Said, Problem> {
+        let (out, err) = (self.scratch.join("out"), self.scratch.join("err"));
+        let create = |path: &Path| File::create(path).map_err(|e| problem("file", path, &e));
+        let mut child = Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .env("APT_CONFIG", self.folder.join("apt.conf"))
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(create(&out)?)
+            .stderr(create(&err)?)
+            .spawn()
+            .map_err(|e| no_apt(program, &e))?;
+        let mut told = Instant::now();
+        let mut pause = Duration::from_millis(2);
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) => {}
+                Err(e) => return Err(Problem::host(program, e.to_string())),
+            }
+            if let Err(interrupted) = self.options.check("fetching from Debian's archive") {
+                let _ended_already = child.kill();
+                let _reaped = child.wait();
+                return Err(interrupted);
+            }
+            if told.elapsed() >= Duration::from_secs(5) && !what.is_empty() {
+                told = Instant::now();
+                let bytes = crate::files::bytes_below(folder);
+                observer.event(Event::Step(&format!("… {} of {what}", size_in_words(bytes))));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(50));
+        };
+        let read = |path: &Path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
+        Ok(Said {
+            is_ok: status.success(),
+            text: read(&out).map_err(|e| problem("file", &out, &e))?,
+            errors: read(&err).map_err(|e| problem("file", &err, &e))?,
+        })
+    }
+}
+
+fn no_apt(program: &str, error: &std::io::Error) -> Problem {
+    Problem::host(format!("{program}: Debian's packages come through apt"), error.to_string())
+        .hint("run on Debian or a relative of it, or fetch a package elsewhere and say deb:PATH")
+}
+
+/// What a program said.
+struct Said {
+    is_ok: bool,
+    text: String,
+    errors: String,
+}
+
+impl Said {
+    /// apt's own reasons, at most three.
+    fn reason(&self, otherwise: &str) -> String {
+        let mut lines: Vec<&str> = Vec::new();
+        for line in self.errors.lines().chain(self.text.lines()) {
+            let Some(line) = line.strip_prefix("E: ").or_else(|| line.strip_prefix("W: ")) else { continue };
+            if !lines.contains(&line.trim()) {
+                lines.push(line.trim());
+            }
+        }
+        lines.truncate(3);
+        if lines.is_empty() { otherwise.to_owned() } else { lines.join("; ") }
+    }
+}
+
+/// `NAME | VERSION | URI SUITE/COMPONENT ARCH Packages`.
+fn found(line: &str) -> Option<Found> {
+    let mut columns = line.split(" | ");
+    let (package, version, place) = (columns.next()?.trim(), columns.next()?.trim(), columns.next()?);
+    let mut words = place.split_whitespace();
+    let (_, suite, _, kind) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    (kind == "Packages").then(|| Found {
+        package: package.to_owned(),
+        version: version.to_owned(),
+        suite: suite.rsplit_once('/').map_or(suite, |(suite, _)| suite).to_owned(),
+    })
+}
+
+/// `'URI' FILE BYTES SHA256:SUM`.
+fn place(line: &str) -> Option<Place> {
+    let (uri, rest) = line.strip_prefix('\'')?.split_once('\'')?;
+    let mut words = rest.split_whitespace();
+    let (_, bytes, sum) = (words.next()?, words.next()?, words.next()?);
+    let sha256 = sum.strip_prefix("SHA256:")?.to_owned();
+    Some(Place { uri: uri.to_owned(), bytes: bytes.parse().ok()?, sha256 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_apt_says_is_read() {
+        let line =
+            "linux-image-6.1.0-50-amd64 |  6.1.176-1 | http://mirror.example/debian bookworm/main amd64 Packages";
+        let is = found(line).unwrap();
+        assert_eq!(
+            (is.package.as_str(), is.version.as_str(), is.suite.as_str()),
+            ("linux-image-6.1.0-50-amd64", "6.1.176-1", "bookworm")
+        );
+        assert_eq!(found("linux | 6.1.176-1 | http://mirror.example/debian bookworm/main Sources"), None);
+        let is = place("'http://mirror.example/debian/pool/a%2bb_1_amd64.deb' a+b_1_amd64.deb 13647872 SHA256:108e")
+            .unwrap();
+        assert_eq!((is.bytes, is.sha256.as_str()), (13_647_872, "108e"));
+        assert_eq!(place("Reading package lists..."), None);
+        let said = Said { is_ok: false, text: String::new(), errors: "W: first\nE: second\nE: second\n".into() };
+        assert_eq!(said.reason("none"), "first; second");
+    }
+}

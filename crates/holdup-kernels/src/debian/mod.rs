@@ -1,0 +1,18 @@
+//! Debian's archive, through apt.
+
+mod apt;
+mod kernels;
+pub(crate) mod version;
+
+pub(crate) use apt::{Apt, Found, Request};
+pub use kernels::Available;
+pub(crate) use kernels::{available, belongs, choose, config_below, fetch, image_below, modules_below};
+
+/// Debian's name of a machine.
+pub(crate) fn architecture(arch: &str) -> Option<&'static str> {
+    match arch {
+        "x86_64" => Some("amd64"),
+        "aarch64" => Some("arm64"),
+        _ => None,
+    }
+}

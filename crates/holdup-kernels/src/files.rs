@@ -1,0 +1,81 @@
+//! Files: sums, sizes, copies that appear whole or not at all.
+
+use holdup_model::Problem;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A problem with a file or folder.
+pub(crate) fn problem(what: &str, path: &Path, error: &io::Error) -> Problem {
+    Problem::host(format!("{what} {}", path.display()), error.to_string())
+}
+
+/// The SHA-256 of a file in hexadecimal.
+pub(crate) fn sha256(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+/// All files below a folder, relative to it, in order; links are not followed.
+pub(crate) fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            } else if let Ok(path) = entry.path().strip_prefix(folder) {
+                found.push(path.to_owned());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The bytes of all files below a folder.
+pub(crate) fn bytes_below(folder: &Path) -> u64 {
+    let size = |path: PathBuf| fs::symlink_metadata(folder.join(path)).map_or(0, |metadata| metadata.len());
+    below(folder).map_or(0, |files| files.into_iter().map(size).sum())
+}
+
+/// Now, since 1970, ns.
+pub(crate) fn now_unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Bytes as people read them: `13.6 MB`.
+pub(crate) fn size_in_words(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// Refuses when fewer bytes are free where `folder` is than will be needed.
+///
+/// # Errors
+/// A host problem with both sizes.
+pub(crate) fn check_room(folder: &Path, needed: u64, for_what: &str) -> Result<(), Problem> {
+    let Ok(stat) = rustix::fs::statvfs(folder) else { return Ok(()) };
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    if free >= needed {
+        return Ok(());
+    }
+    let why = format!("{for_what} needs {} there, and {} are free", size_in_words(needed), size_in_words(free));
+    Err(Problem::host(format!("cache {}", folder.display()), why)
+        .hint("`holdup kernels rm SPEC` frees some; --cache DIR or HOLDUP_CACHE chooses another place"))
+}
