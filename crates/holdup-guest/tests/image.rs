@@ -3,7 +3,8 @@
 
 use holdup_guest::image::cpio::{Entry, EntryKind, Writer, entry_bytes};
 use holdup_guest::image::{Image, ImageRequest, PostgresFiles, assemble};
-use holdup_model::{Event, Observer, Problem, Silent};
+use holdup_model::progress::Silent;
+use holdup_model::{Event, Observer, Problem};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
