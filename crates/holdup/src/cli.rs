@@ -139,9 +139,33 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
 }
 
 fn run_options() -> Vec<Arg> {
+    let mut all = design_options();
+    all.extend(host_options());
+    all.extend(guest_options());
+    all.extend([
+        option("out", "FILE.holdup", "The bundle to write [default: NAME-N.holdup]")
+            .short('o')
+            .value_parser(value_parser!(PathBuf)),
+        option("save-plan", "FILE.toml", "Write the plan that this command line comes to")
+            .value_parser(value_parser!(PathBuf)),
+        Arg::new("dry-run")
+            .long("dry-run")
+            .short('n')
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help("Print the schedule, how long it takes and what it will change; run nothing"),
+        Arg::new("quiet")
+            .long("quiet")
+            .short('q')
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help("No progress and no verdict; the bundle only"),
+    ]);
+    all
+}
+
+fn design_options() -> Vec<Arg> {
     let design = "Design";
-    let host = "Host";
-    let guests = "Guests (target qemu)";
     vec![
         Arg::new("set")
             .long("set")
@@ -177,7 +201,30 @@ fn run_options() -> Vec<Arg> {
         option("duration", "D", "Length of each window, such as 2s").help_heading(design),
         option("budget", "D", "The longest that the run may take, such as 5m").help_heading(design),
         option("collect", "ID,…", "Collectors to run; `none` for none").help_heading(design),
+    ]
+}
+
+fn host_options() -> Vec<Arg> {
+    let host = "Host";
+    vec![
         option("target", "TARGET", "Where trials run").help_heading(host),
+        option("pg-bin", "DIR", "The folder with postgres, initdb and pgbench")
+            .value_parser(value_parser!(PathBuf))
+            .help_heading(host),
+        option("pg", "URL", "Use this PostgreSQL server instead of a temporary one").help_heading(host),
+        option("workdir", "DIR", "Where temporary clusters go [default: $TMPDIR or /tmp]")
+            .value_parser(value_parser!(PathBuf))
+            .help_heading(host),
+        option("wait", "D", "Wait this long for another run on this host to end [default with --wait alone: 1h]")
+            .num_args(0..=1)
+            .default_missing_value("1h")
+            .help_heading(host),
+    ]
+}
+
+fn guest_options() -> Vec<Arg> {
+    let guests = "Guests (target qemu)";
+    vec![
         option("accel", "KIND", "How a guest's CPUs are made")
             .value_parser(["auto", "kvm", "tcg"])
             .help_heading(guests),
@@ -198,34 +245,6 @@ fn run_options() -> Vec<Arg> {
         option("cache", "DIR", "Where kernels and packages are kept [default: $HOLDUP_CACHE or ~/.cache/holdup]")
             .value_parser(value_parser!(PathBuf))
             .help_heading(guests),
-        option("pg-bin", "DIR", "The folder with postgres, initdb and pgbench")
-            .value_parser(value_parser!(PathBuf))
-            .help_heading(host),
-        option("pg", "URL", "Use this PostgreSQL server instead of a temporary one").help_heading(host),
-        option("workdir", "DIR", "Where temporary clusters go [default: $TMPDIR or /tmp]")
-            .value_parser(value_parser!(PathBuf))
-            .help_heading(host),
-        option("wait", "D", "Wait this long for another run on this host to end [default with --wait alone: 1h]")
-            .num_args(0..=1)
-            .default_missing_value("1h")
-            .help_heading(host),
-        option("out", "FILE.holdup", "The bundle to write [default: NAME-N.holdup]")
-            .short('o')
-            .value_parser(value_parser!(PathBuf)),
-        option("save-plan", "FILE.toml", "Write the plan that this command line comes to")
-            .value_parser(value_parser!(PathBuf)),
-        Arg::new("dry-run")
-            .long("dry-run")
-            .short('n')
-            .action(ArgAction::SetTrue)
-            .global(true)
-            .help("Print the schedule, how long it takes and what it will change; run nothing"),
-        Arg::new("quiet")
-            .long("quiet")
-            .short('q')
-            .action(ArgAction::SetTrue)
-            .global(true)
-            .help("No progress and no verdict; the bundle only"),
     ]
 }
 
