@@ -40,6 +40,15 @@ need_postgresql() {
     as_root mv "$conf.before-holdup" "$conf"
 }
 
+# QEMU, and what a kernel is built with.
+need_guests() {
+    case $(uname -m) in
+        aarch64) need_packages qemu-system-arm ;;
+        *) need_packages qemu-system-x86 ;;
+    esac
+    need_packages make binutils flex bison bc patch libelf-dev zstd
+}
+
 # A cargo that is new enough, or rustup, which brings the toolchain of rust-toolchain.toml.
 need_rust() {
     # shellcheck disable=SC1091 # rustup's own file, there or not

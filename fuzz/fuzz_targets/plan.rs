@@ -7,7 +7,7 @@
 
 use holdup_plan::{Inputs, MOST_ARMS, MOST_TRIALS, Overhead, Overrides};
 use libfuzzer_sys::fuzz_target;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 #[path = "../../crates/holdup-plan/tests/common/mod.rs"]
@@ -57,8 +57,15 @@ fn lay_out(plan: &holdup_model::Plan) {
     assert!(schedule.arms.len() as u64 <= MOST_ARMS && schedule.trials.len() as u64 <= MOST_TRIALS);
     let labels: BTreeSet<&str> = schedule.arms.iter().map(|a| a.label.as_str()).collect();
     assert_eq!(labels.len(), schedule.arms.len(), "labels are unique");
-    for block in schedule.trials.chunk_by(|a, b| a.block == b.block) {
-        assert_eq!(block.iter().map(|t| t.arm).collect::<BTreeSet<_>>().len(), schedule.arms.len());
+    let mut blocks: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for trial in &schedule.trials {
+        assert!(blocks.entry(trial.block).or_default().insert(trial.arm), "each arm once");
     }
+    assert!(blocks.values().all(|arms| arms.len() == schedule.arms.len()));
+    for boot in schedule.trials.chunk_by(|a, b| a.boot == b.boot) {
+        let chosen = |i: u32| plan.chosen_at_boot(&schedule.arms[i as usize]);
+        assert!(boot.iter().all(|t| chosen(t.arm) == chosen(boot[0].arm)));
+    }
+    holdup_plan::notes(plan);
     holdup_plan::estimate_ns(plan, &schedule, &Overhead::default());
 }

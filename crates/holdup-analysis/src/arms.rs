@@ -116,6 +116,7 @@ mod tests {
         Trial {
             seq: 0,
             session: 0,
+            boot: 0,
             block: 0,
             position: 0,
             arm: 0,

@@ -62,7 +62,9 @@ pub fn history(bundles: &[(String, BundleData)]) -> Result<History, Problem> {
             HistorySeries { workload, arm, metric, values, changes, absent: found.err() }
         })
         .collect();
-    Ok(History { findings: findings(&runs, &series), runs, series })
+    // All runs are of one kind of machine, see `check`.
+    let caution = sorted.first().and_then(|(_, bundle)| words::caution(&bundle.head));
+    Ok(History { caution, findings: findings(&runs, &series), runs, series })
 }
 
 fn check(sorted: &[&(String, BundleData)]) -> Result<(), Problem> {

@@ -35,7 +35,8 @@ pub fn analyse(bundle: &BundleData) -> Analysis {
     let comparisons = compare::all(&index);
     let shifts = shifts::all(&index);
     let findings = findings(&index, &comparisons, &shifts);
-    Analysis { findings, comparisons, arms: arms::summaries(&index), shifts }
+    let caution = words::caution(&bundle.head);
+    Analysis { caution, findings, comparisons, arms: arms::summaries(&index), shifts }
 }
 
 /// Runs every analysis and puts the findings in order: verdicts first, then notes, those that

@@ -43,14 +43,10 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
     settle(&mut drafts, index.level());
     let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
     let asked = comparisons.iter().filter(|c| c.primary && c.pooled);
-    let mut findings: Vec<Finding> =
-        asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
-    if let Some(how) = &bundle.head.emulated {
-        findings.insert(0, emulated(how));
-    }
+    let findings: Vec<Finding> = asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
     let arms = arms::summaries(&index).into_iter().filter(|s| s.arm == a.id || s.arm == b.id).collect();
     let shifts = shifts::between(&index, a, b).into_iter().collect();
-    Ok(Analysis { findings, comparisons, arms, shifts })
+    Ok(Analysis { caution: words::caution(&bundle.head), findings, comparisons, arms, shifts })
 }
 
 /// Compares two bundles, arm by arm of the same label. Their blocks are not paired, and the two
@@ -105,12 +101,10 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
             finding
         })
         .collect();
-    if let Some(how) = &b.head.emulated {
-        findings.insert(0, emulated(how));
-    }
     findings.extend(differences(a, b));
     findings.extend(unmatched(&ia, &ib, &matched));
-    Ok(Analysis { findings, comparisons, arms: arms::summaries(&ib), shifts: Vec::new() })
+    let caution = words::caution(&b.head);
+    Ok(Analysis { caution, findings, comparisons, arms: arms::summaries(&ib), shifts: Vec::new() })
 }
 
 fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, index: &Index<'_>) -> Comparison {
@@ -130,11 +124,6 @@ fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, ind
         noise_floor: None,
         noise: None,
     }
-}
-
-fn emulated(how: &str) -> Finding {
-    let sentence = format!("These times are not those of hardware: they are {how}.");
-    Finding { headline: true, ..note(&crate::analyses::environment::META, FindingVerdict::Supported, sentence) }
 }
 
 /// An arm by label, number, or a part of exactly one label.
@@ -273,7 +262,7 @@ fn pool(arms: &[Vec<BlockValue>]) -> Result<Vec<BlockValue>, NoEstimate> {
 /// The facts about the host that differ between the first sessions of two runs, as `fact: old → new`.
 pub(crate) fn changed_facts(a: &BundleData, b: &BundleData) -> Vec<String> {
     let facts = |bundle: &BundleData| -> BTreeMap<String, String> {
-        let first = bundle.environment.first().map(|(_, facts)| facts.as_slice()).unwrap_or_default();
+        let first = bundle.environment.first().map(|r| r.facts.as_slice()).unwrap_or_default();
         first.iter().filter_map(|f| Some((f.key.clone(), f.value.clone()?))).collect()
     };
     let (old, new) = (facts(a), facts(b));

@@ -1,9 +1,19 @@
 //! Numbers and lists as a reader wants them.
 
+use holdup_model::bundle::BundleHead;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::grouped;
 pub(crate) use holdup_model::text::{capital, count};
 use holdup_model::{Estimate, Metric};
+
+/// What stands above everything else that is said of times that are not those of hardware.
+pub(crate) fn caution(head: &BundleHead) -> Option<String> {
+    let what = head.emulated.as_ref()?;
+    Some(format!(
+        "Times here are {what}, not those of hardware: orderings and event counts may be compared, absolute times may \
+         not."
+    ))
+}
 
 /// The order of notes: what was found, what is open, what is fine, what was not looked at.
 pub(crate) fn rank(verdict: FindingVerdict) -> u8 {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Maker;
+use common::{Maker, reading};
 use holdup_analysis::history;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::*;
@@ -21,7 +21,7 @@ fn runs_of(seed: u64, count: u64, from: u64, factor: f64) -> Vec<(String, Bundle
             let mut bundle = maker.make();
             bundle.head.created_unix_ns += i as i64 * 86_400_000_000_000;
             let kernel = if i >= from { "7.0.1" } else { "6.19.3" };
-            bundle.environment = vec![(0, vec![Fact::read("kernel.release", kernel, "uname(2)")])];
+            bundle.environment = vec![reading(0, vec![Fact::read("kernel.release", kernel, "uname(2)")])];
             (format!("day-{i}.holdup"), bundle)
         })
         .collect()

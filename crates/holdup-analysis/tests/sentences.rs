@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Maker, text, void};
+use common::{Maker, reading, text, void};
 use holdup_analysis::{analyse, compare_arms, compare_bundles};
 use holdup_model::bundle::{CollectorState, Ending};
 use holdup_model::*;
@@ -42,8 +42,8 @@ fn a_troubled_run() {
         availability: Availability::unavailable_but("/proc/pressure does not exist", "boot with psi=1"),
     });
     let locked = "debugfs is locked down";
-    bundle.environment[0].1.push(Fact::absent("kernel.preempt", "/sys/kernel/debug/sched/preempt", locked));
-    bundle.environment.push((1, vec![Fact::read("kernel.release", "6.18.1", "uname(2)")]));
+    bundle.environment[0].facts.push(Fact::absent("kernel.preempt", "/sys/kernel/debug/sched/preempt", locked));
+    bundle.environment.push(reading(1, vec![Fact::read("kernel.release", "6.18.1", "uname(2)")]));
     insta::assert_snapshot!(text(&analyse(&bundle).findings));
 }
 
@@ -73,7 +73,7 @@ fn names_that_fit_badly() {
 fn two_runs() {
     let a = Maker { seed: 5, ..Maker::default() }.make();
     let mut b = Maker { seed: 6, clients: vec![2, 64, 128], drift: 0.0, ..Maker::default() }.make();
-    b.environment[0].1 = vec![Fact::read("kernel.release", "7.0.0", "uname(2)")];
+    b.environment[0].facts = vec![Fact::read("kernel.release", "7.0.0", "uname(2)")];
     for m in b.trials.iter_mut().flat_map(|t| &mut t.measurements).filter(|m| m.metric == "tps") {
         m.value = Measured::Value(m.value.value().expect("measured") * 0.8);
     }

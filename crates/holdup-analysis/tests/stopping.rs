@@ -35,6 +35,7 @@ fn without_trials(whole: &BundleData) -> BundleData {
         environment: Vec::new(),
         trials: Vec::new(),
         log: Vec::new(),
+        boot_logs: Vec::new(),
         ending: None,
     }
 }

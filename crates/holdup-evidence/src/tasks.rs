@@ -24,17 +24,23 @@ pub(crate) struct Sum<const N: usize> {
     pub(crate) counts: [u64; N],
 }
 
+/// The stat line of every process of the host.
+pub(crate) fn of_host(reader: &mut Reader<'_>) -> Result<Vec<Stat>, String> {
+    let pids: Vec<u32> = reader.list("/proc")?.iter().filter_map(|name| name.parse().ok()).collect();
+    let lines = pids.iter().filter_map(|pid| reader.text(&format!("/proc/{pid}/stat")).ok());
+    Ok(lines.filter_map(|line| Stat::parse(&line)).collect())
+}
+
 /// Every process of the trees, as (role, its stat line).
 pub(crate) fn processes(reader: &mut Reader<'_>, subjects: &[Subject]) -> Result<Vec<(String, Stat)>, String> {
-    let pids: Vec<u32> = reader.list("/proc")?.iter().filter_map(|name| name.parse().ok()).collect();
-    let all: Vec<Stat> = pids
-        .iter()
-        .filter_map(|pid| reader.text(&format!("/proc/{pid}/stat")).ok())
-        .filter_map(|line| Stat::parse(&line))
-        .collect();
+    members(&of_host(reader)?, subjects)
+}
+
+/// Those of the trees among all processes, as (role, its stat line).
+pub(crate) fn members(all: &[Stat], subjects: &[Subject]) -> Result<Vec<(String, Stat)>, String> {
     let mut found = Vec::new();
     for subject in subjects {
-        let members = descendants(&all, &[subject.pid]);
+        let members = descendants(all, &[subject.pid]);
         found.extend(
             all.iter()
                 .filter(|s| s.pid == subject.pid || members.contains(&s.pid))

@@ -9,12 +9,15 @@ pub mod build;
 mod cache;
 mod debian;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod image;
 mod kernel;
 mod spec;
 
 pub use archive::{DebFacts, RpmFacts, Unpacked, read_deb, read_rpm, unpack_deb, unpack_rpm};
 pub use cache::{Addition, Cache, Entry};
+pub use cache::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use debian::Available;
 pub use image::{ImageFacts, check_arch, image_facts, read_image};
 pub use kernel::{Kernel, Options};

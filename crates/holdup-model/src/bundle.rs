@@ -2,7 +2,7 @@
 
 use crate::arm::Schedule;
 use crate::catalogue::Availability;
-use crate::environment::{Fact, Machine};
+use crate::environment::{EnvironmentReading, Machine};
 use crate::metric::Metric;
 use crate::plan::Plan;
 use crate::trial::Trial;
@@ -21,7 +21,8 @@ pub struct BundleHead {
     pub created_unix_ns: i64,
     /// The target that the trials ran on.
     pub target: String,
-    /// When times are not those of hardware: what they are (`emulated by QEMU TCG`, `simulated`).
+    /// When times are not those of hardware: what they are, as it goes on after "times here are" (`emulated by QEMU
+    /// TCG`, `simulated`).
     pub emulated: Option<String>,
     /// The machine that relative sizes were resolved against.
     pub machine: Machine,
@@ -55,6 +56,23 @@ pub struct CollectorState {
     pub availability: Availability,
 }
 
+/// What a guest wrote during one boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootLog {
+    /// The session that the boot belongs to, from 0.
+    pub session: u32,
+    /// The boot, from 0, counted over all sessions. A boot that was tried again has several logs of one name.
+    pub boot: u32,
+    /// What wrote it: `console`, `kernel`.
+    pub name: String,
+    /// The text; what is not UTF-8 became U+FFFD, and a line in the middle says what was left out.
+    pub text: String,
+    /// Its size as the guest wrote it, bytes.
+    pub bytes: u64,
+    /// How much of it was left out of the middle, bytes; 0 for none.
+    pub trimmed_bytes: u64,
+}
+
 /// A whole bundle in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BundleData {
@@ -70,12 +88,14 @@ pub struct BundleData {
     pub metrics: Vec<(String, Metric)>,
     /// The collectors that the plan asked for.
     pub collectors: Vec<CollectorState>,
-    /// The environment at the begin of each session, as (session, facts).
-    pub environment: Vec<(u32, Vec<Fact>)>,
+    /// The environment at the begin of each boot, in the order read. What was opened again has several readings.
+    pub environment: Vec<EnvironmentReading>,
     /// Every trial in the order run, void ones included.
     pub trials: Vec<Trial>,
     /// What happened beside the trials: restarts, warnings. As (ns since 1970, text).
     pub log: Vec<(i64, String)>,
+    /// What guests wrote, boot by boot, in the order kept; empty where trials ran on the host itself.
+    pub boot_logs: Vec<BootLog>,
     /// How the run ended; `None` when it never did (a crash, or still running).
     pub ending: Option<Ending>,
 }

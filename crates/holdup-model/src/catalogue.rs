@@ -119,6 +119,10 @@ pub struct Vocabulary {
     pub default_collectors: Vec<&'static str>,
     /// Every target's id.
     pub targets: Vec<&'static str>,
+    /// The targets among them that boot guests.
+    pub boot_targets: Vec<&'static str>,
+    /// Factors that are chosen when a guest boots: only for plans whose target boots one.
+    pub boot_factors: Vec<KnobWords>,
 }
 
 /// A workload as the plan checker sees it.

@@ -36,6 +36,17 @@ impl Fact {
     }
 }
 
+/// The environment at the begin of a session, or of a boot where the plan chooses something at boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvironmentReading {
+    /// The session, from 0.
+    pub session: u32,
+    /// The boot, from 0, counted over all sessions.
+    pub boot: u32,
+    /// What was read.
+    pub facts: Vec<Fact>,
+}
+
 /// What relative sizes in a plan are relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {

@@ -1,6 +1,21 @@
 //! Guests: virtual machines that trials run in, as a plan describes them.
 
+use crate::environment::Machine;
 use serde::{Deserialize, Serialize};
+
+/// The factor that names the kernel of a guest: `debian:7.0`, `file:PATH`, `build:…`, `host`.
+pub const KERNEL: &str = "kernel";
+/// The factor that names the PostgreSQL of a guest: `host`, `deb:17`, a folder with programs.
+pub const POSTGRES_SERVER: &str = "postgres-server";
+/// What the names of factors begin with that stand on the kernel's command line: `boot.preempt`.
+pub const BOOT_PREFIX: &str = "boot.";
+/// The level of a `boot.` factor that leaves it out of the command line.
+pub const BOOT_DEFAULT: &str = "default";
+
+/// Whether a factor of this name is chosen when a guest boots, and not while it runs.
+pub fn is_chosen_at_boot(factor: &str) -> bool {
+    factor == KERNEL || factor == POSTGRES_SERVER || factor.starts_with(BOOT_PREFIX)
+}
 
 /// How the guest's CPUs are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -19,7 +34,7 @@ pub enum Accelerator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Devices {
-    /// virtio where the kernel or its modules have it, else emulated.
+    /// virtio where the kernel has it built in, else emulated.
     #[default]
     Auto,
     /// virtio; an error where the kernel has none.
@@ -64,5 +79,12 @@ impl Default for Guest {
             devices: Devices::Auto,
             boot_timeout_ns: 180_000_000_000,
         }
+    }
+}
+
+impl Guest {
+    /// What relative sizes in a plan are relative to when its trials run in this guest.
+    pub fn machine(&self) -> Machine {
+        Machine { cpus: self.cpus, memory_bytes: self.memory_bytes }
     }
 }

@@ -23,11 +23,12 @@ pub mod survey;
 pub mod text;
 pub mod trial;
 pub mod value;
+pub mod wire;
 
 pub use arm::{Arm, Replica, Schedule, TrialSpec};
 pub use bundle::BundleData;
 pub use catalogue::{Availability, Meta, Parameter, ParameterKind};
-pub use environment::{Fact, Machine};
+pub use environment::{EnvironmentReading, Fact, Machine};
 pub use evidence::{Collected, Coverage, EvidenceItem, SelfCost};
 pub use guest::Guest;
 pub use histogram::Histogram;

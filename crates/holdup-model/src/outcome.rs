@@ -271,6 +271,9 @@ pub struct HistorySeries {
 /// Several runs of the same arms, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct History {
+    /// What stands above everything else in every rendering: that the times are not those of hardware.
+    #[serde(default)]
+    pub caution: Option<String>,
     /// The runs in order.
     pub runs: Vec<HistoryRun>,
     /// What was found, most important first.
@@ -320,6 +323,9 @@ pub struct LatencyShift {
 /// All that analysis says about a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
+    /// What stands above everything else in every rendering: that the times are not those of hardware.
+    #[serde(default)]
+    pub caution: Option<String>,
     /// The findings, most important first.
     pub findings: Vec<Finding>,
     /// Every comparison: pooled primary ones first, then cells, then secondary metrics.

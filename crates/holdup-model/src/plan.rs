@@ -1,9 +1,11 @@
 //! A checked plan: what `holdup-plan` makes of a TOML file, and what a bundle keeps.
 
-use crate::guest::Guest;
+use crate::arm::Arm;
+use crate::guest::{Guest, is_chosen_at_boot};
 use crate::metric::Direction;
 use crate::value::{Parameters, Value};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A checked plan. Relative sizes are resolved, names are known, types hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -207,5 +209,31 @@ impl Plan {
     /// The plan's choice for a metric of a workload.
     pub fn metric_choice(&self, workload: &str, metric: &str) -> Option<&MetricChoice> {
         self.metrics.iter().find(|m| m.id == metric && m.workload.as_deref().is_none_or(|w| w == workload))
+    }
+
+    /// What is chosen when the guest of an arm boots, as level by name: what the plan fixes, and the arm's levels.
+    /// A factor that does not hold for the arm's workload has its baseline there, so that arms of several workloads
+    /// share a boot.
+    pub fn chosen_at_boot<'a>(&'a self, arm: &'a Arm) -> BTreeMap<&'a str, &'a Level> {
+        let at_boot = |name: &str| is_chosen_at_boot(name);
+        let fixed = self.settings.iter().filter(|(name, _)| at_boot(name)).map(|(name, level)| (name.as_str(), level));
+        let factors = self.factors.iter().filter(|f| at_boot(&f.name));
+        let varied =
+            factors.filter_map(|f| Some((f.name.as_str(), arm.factors.get(&f.name).or_else(|| f.levels.first())?)));
+        fixed.chain(varied).collect()
+    }
+
+    /// Whether something that is chosen at boot has several levels.
+    pub fn varies_at_boot(&self) -> bool {
+        self.factors.iter().any(|f| f.levels.len() > 1 && is_chosen_at_boot(&f.name))
+    }
+}
+
+impl Exclusion {
+    /// Whether an arm with these levels is left out: it has everything that is named here, at one of its levels.
+    pub fn matches<'a>(&self, level_of: impl Fn(&str) -> Option<&'a Level>) -> bool {
+        self.levels.iter().all(|(name, levels)| {
+            level_of(name).is_some_and(|level| levels.iter().any(|excluded| excluded.value == level.value))
+        })
     }
 }

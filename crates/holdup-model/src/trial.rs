@@ -46,6 +46,9 @@ pub struct Trial {
     pub seq: u32,
     /// Its session, from 0.
     pub session: u32,
+    /// Its boot, from 0, counted over all sessions.
+    #[serde(default)]
+    pub boot: u32,
     /// Its block, from 0, counted over all sessions.
     pub block: u32,
     /// Its place in the block.

@@ -1,6 +1,6 @@
 //! Arms: how many there are, and which.
 
-use holdup_model::plan::{Factor, Layout, Level};
+use holdup_model::plan::{Exclusion, Factor, Layout, Level};
 use holdup_model::{Arm, Plan, Problem, Replica, WorkloadUse};
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ pub const MOST_ARMS: u64 = 10_000;
 /// The most trials that a plan may have.
 pub const MOST_TRIALS: u64 = 1_000_000;
 
-/// How many arms a plan has; an error when arms or trials are too many. Only multiplies, makes nothing.
-pub(crate) fn count(plan: &Plan) -> Result<u64, Problem> {
+/// How many arms a plan has before anything is excluded; an error when they are too many. Only multiplies, makes nothing.
+pub(crate) fn most(plan: &Plan) -> Result<u64, Problem> {
     let mut arms: u64 = 0;
     for workload in &plan.workloads {
         arms = of_workload(plan, workload)
@@ -18,6 +18,14 @@ pub(crate) fn count(plan: &Plan) -> Result<u64, Problem> {
             .filter(|arms| *arms <= MOST_ARMS)
             .ok_or_else(|| too_many_arms(plan))?;
     }
+    Ok(arms)
+}
+
+/// How many arms a plan has; an error when arms or trials are too many. What multiplies to too many arms is refused
+/// before any is made, whatever is excluded; only where something is excluded are they made to count them.
+pub(crate) fn count(plan: &Plan) -> Result<u64, Problem> {
+    let most = most(plan)?;
+    let arms = if plan.exclude.is_empty() { most } else { left(plan).len() as u64 };
     let design = &plan.design;
     let blocks = u64::from(design.blocks).saturating_mul(u64::from(design.sessions));
     let trials = arms.saturating_mul(blocks);
@@ -103,6 +111,30 @@ pub(crate) fn all(plan: &Plan) -> Result<Vec<Arm>, Problem> {
         }
     }
     count(plan)?;
+    let arms = left(plan);
+    if arms.is_empty() && !plan.exclude.is_empty() {
+        return Err(Problem::usage("the plan", "everything is excluded"));
+    }
+    Ok(arms)
+}
+
+/// Whether an arm has the levels of an exclusion.
+pub(crate) fn is_excluded_by(exclusion: &Exclusion, arm: &Arm) -> bool {
+    exclusion.matches(|name| arm.factors.get(name).or_else(|| arm.axes.get(name)))
+}
+
+/// The arms that are run, with their numbers.
+fn left(plan: &Plan) -> Vec<Arm> {
+    let mut arms = with_excluded(plan);
+    if !plan.exclude.is_empty() {
+        arms.retain(|arm| !plan.exclude.iter().any(|exclusion| is_excluded_by(exclusion, arm)));
+        (0..).zip(&mut arms).for_each(|(id, arm)| arm.id = id);
+    }
+    arms
+}
+
+/// All arms, those that are excluded too. The plan is within the limits.
+pub(crate) fn with_excluded(plan: &Plan) -> Vec<Arm> {
     let mut arms: Vec<Arm> = Vec::new();
     for workload in &plan.workloads {
         let axes: Vec<&Factor> = workload.axes.iter().collect();
@@ -126,7 +158,7 @@ pub(crate) fn all(plan: &Plan) -> Result<Vec<Arm>, Problem> {
             }
         }
     }
-    Ok(arms)
+    arms
 }
 
 fn push(

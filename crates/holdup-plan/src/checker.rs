@@ -6,20 +6,23 @@ use crate::draft::{Draft, find};
 use crate::errors::{Complaints, Wrong};
 use crate::node::{Data, Entry, Node};
 use crate::source::{Place, stem};
-use crate::values::{Against, Typed, check_name, unexpected};
+use crate::values::{Against, TextIs, Typed, check_name, unexpected};
 use crate::words::{Words, did_you_mean, nearest, shown};
 use holdup_model::catalogue::WorkloadWords;
 use holdup_model::plan::{Factor, Level};
-use holdup_model::{ParameterKind, Plan, Value, WorkloadUse};
+use holdup_model::{Machine, ParameterKind, Plan, Value, WorkloadUse, guest};
 
 /// The longest text of a question, characters.
 const MOST_QUESTION: usize = 1_000;
 
 /// What checking needs at hand.
 pub(crate) struct Checker<'a> {
-    pub(crate) inputs: &'a Inputs<'a>,
     pub(crate) words: Words<'a>,
     pub(crate) complaints: &'a mut Complaints,
+    /// What relative sizes are relative to: the guest's where the target boots one.
+    pub(crate) machine: Machine,
+    /// Whether the target boots guests; `None` when there is no such target.
+    pub(crate) boots: Option<bool>,
     /// The names of workloads whose kind is not known: what names them is not wrong for that.
     pub(crate) doubtful: Vec<String>,
 }
@@ -33,22 +36,25 @@ pub(crate) struct Used<'a> {
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(inputs: &'a Inputs<'a>, complaints: &'a mut Complaints) -> Self {
-        Checker { inputs, words: Words { all: inputs.vocabulary }, complaints, doubtful: Vec::new() }
+        let words = Words { all: inputs.vocabulary };
+        Checker { words, complaints, machine: inputs.machine, boots: None, doubtful: Vec::new() }
     }
 
     /// The checked plan. It is of use only when nothing was complained about.
     pub(crate) fn plan(&mut self, file: &str, draft: &Draft) -> Plan {
+        let target = self.target(draft);
+        let guest = self.guest(draft);
         let workloads = self.workloads(draft);
         let factors = self.factors(draft, &workloads);
         let settings = self.settings(draft, &workloads);
         let collectors = self.collectors(draft);
         let compares = factors.iter().any(|f| f.levels.len() > 1)
             || workloads.iter().flat_map(|w| &w.used.axes).any(|a| a.levels.len() > 1);
-        let design = self.design(draft, &collectors, compares);
+        let at_boot = factors.iter().any(|f| guest::is_chosen_at_boot(&f.name));
+        let design = self.design(draft, &collectors, compares, at_boot);
         let metrics = self.metrics(draft, &workloads);
         let name = self.head_text(draft, "name", 100).unwrap_or_else(|| stem(file));
         let question = self.head_text(draft, "question", MOST_QUESTION);
-        let target = self.target(draft);
         let mut plan = Plan {
             name,
             question: String::new(),
@@ -59,10 +65,13 @@ impl<'a> Checker<'a> {
             metrics,
             collectors,
             target,
-            guest: None,
+            guest,
             exclude: Vec::new(),
         };
         plan.question = question.unwrap_or_else(|| generated_question(&plan));
+        if self.complaints.is_empty() && arms::most(&plan).is_ok() {
+            plan.exclude = self.exclude(draft, &plan);
+        }
         if self.complaints.is_empty() {
             self.size(draft, &plan);
         }
@@ -74,7 +83,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A place for what is missing altogether: the begin of the plan.
-    fn begin(&self, draft: &Draft) -> Place {
+    pub(crate) fn begin(&self, draft: &Draft) -> Place {
         match draft.workloads.first().map(|n| &n.place) {
             Some(Place::Flag(flag)) => Place::Flag(flag.clone()),
             _ => Place::In { file: 0, at: 0 },
@@ -101,7 +110,10 @@ impl<'a> Checker<'a> {
             parameters.chain(&draft.factors).max_by_key(levels)
         };
         let place = blame.map_or_else(|| self.begin(draft), |e| e.place.clone());
-        self.complain(&place, problem.what, Wrong { why: problem.why, hint: problem.hint });
+        let counted =
+            if draft.exclude.is_empty() || arms::most(plan).is_ok() { "" } else { "; what is excluded counts too" };
+        let hint = problem.hint.map(|hint| hint + counted);
+        self.complain(&place, problem.what, Wrong { why: problem.why, hint });
     }
 
     fn head_text(&mut self, draft: &Draft, key: &str, most: usize) -> Option<String> {
@@ -136,7 +148,11 @@ impl<'a> Checker<'a> {
     fn target(&mut self, draft: &Draft) -> String {
         let known = &self.words.all.targets;
         let default = known.first().copied().unwrap_or("local").to_owned();
-        let Some(entry) = find(&draft.head, "target") else { return default };
+        let boots = |id: &str| Some(self.words.all.boot_targets.contains(&id));
+        let Some(entry) = find(&draft.head, "target") else {
+            self.boots = boots(&default);
+            return default;
+        };
         let Data::Text(text) = &entry.node.data else {
             let wrong = unexpected(&entry.node, "a target's name").hint(did_you_mean("", known));
             self.complain(&entry.node.place, format!("target = {}", entry.node.written()), wrong);
@@ -147,6 +163,8 @@ impl<'a> Checker<'a> {
         if !known.contains(&id) {
             let wrong = Wrong::new("there is no such target").hint(did_you_mean(text, known));
             self.complain(&entry.node.place, format!("target = {}", shown(text)), wrong);
+        } else {
+            self.boots = boots(id);
         }
         text.clone()
     }
@@ -184,7 +202,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Reads one value; complains when it is wrong.
-    pub(crate) fn value(&mut self, what: &str, node: &Node, kind: &ParameterKind, postgres: bool) -> Option<Typed> {
+    pub(crate) fn value(&mut self, what: &str, node: &Node, kind: &ParameterKind, text: TextIs) -> Option<Typed> {
         if node.is_bad() {
             return None;
         }
@@ -193,7 +211,7 @@ impl<'a> Checker<'a> {
             Place::In { file, .. } => complaints.source_name(*file).to_owned(),
             Place::Flag(_) => String::new(),
         };
-        let against = Against { machine: self.inputs.machine, file_name: &file_name, postgres };
+        let against = Against { machine: self.machine, file_name: &file_name, text };
         match against.read(node, kind) {
             Ok(typed) => Some(typed),
             Err(wrong) => {
@@ -210,7 +228,7 @@ impl<'a> Checker<'a> {
         what: &str,
         nodes: &[Node],
         kind: &ParameterKind,
-        postgres: bool,
+        text: TextIs,
     ) -> Option<Vec<Level>> {
         if nodes.len() as u64 > arms::MOST_ARMS {
             let wrong =
@@ -222,7 +240,7 @@ impl<'a> Checker<'a> {
         let mut seen = std::collections::BTreeMap::new();
         let mut all_good = true;
         for node in nodes {
-            let Some(typed) = self.value(what, node, kind, postgres) else {
+            let Some(typed) = self.value(what, node, kind, text) else {
                 all_good = false;
                 continue;
             };
@@ -254,7 +272,9 @@ impl<'a> Checker<'a> {
 
     /// The same among some names, families as `postgres.`.
     pub(crate) fn unknown_among(&self, name: &str, names: Vec<&str>) -> Wrong {
-        let full: Vec<String> = names.iter().filter(|k| k.ends_with('.')).map(|k| format!("{k}SETTING")).collect();
+        let member = |family: &str| if family == guest::BOOT_PREFIX { "NAME" } else { "SETTING" };
+        let full: Vec<String> =
+            names.iter().filter(|k| k.ends_with('.')).map(|k| format!("{k}{}", member(k))).collect();
         let mut known: Vec<&str> = names.into_iter().filter(|k| !k.ends_with('.')).collect();
         known.extend(full.iter().map(String::as_str));
         let wrong = Wrong::new("there is no such knob, and no workload offers it");

@@ -32,12 +32,16 @@ const DEFAULT_SEED: u64 = 1;
 const BLOCKS: u64 = 5;
 /// Most blocks of a plan that compares something and states none.
 const MAX_BLOCKS: u64 = 20;
+/// Blocks in each session, and sessions, of a plan that varies something at boot and states none: a boot is what is
+/// repeated then, and only another session boots the same arm again.
+const BLOCKS_OF_BOOTS: u64 = 1;
+const SESSIONS_OF_BOOTS: u64 = 5;
 const MOST_BLOCKS: u64 = 100_000;
 const MOST_SESSIONS: u64 = 10_000;
 const MOST_RETRIES: u64 = 100;
 
 impl Checker<'_> {
-    pub(crate) fn design(&mut self, draft: &Draft, collectors: &[String], compares: bool) -> Design {
+    pub(crate) fn design(&mut self, draft: &Draft, collectors: &[String], compares: bool, at_boot: bool) -> Design {
         for entry in draft.design.iter().filter(|e| !DESIGN_KEYS.contains(&e.key.as_str())) {
             let wrong = Wrong::new("[design] has no such key").hint(did_you_mean(&entry.key, DESIGN_KEYS));
             self.complain(&entry.place, format!("key `{}`", shown(&entry.key)), wrong);
@@ -50,8 +54,10 @@ impl Checker<'_> {
         // Without anything to compare there is nothing to decide.
         let stop = if find(keys, "blocks").is_some() || !compares { StopRule::Blocks } else { StopRule::Decided };
         let blocks = match stop {
-            StopRule::Blocks => count(self, "blocks", BLOCKS, 1, MOST_BLOCKS),
-            StopRule::Decided => count(self, "max_blocks", MAX_BLOCKS, 1, MOST_BLOCKS),
+            StopRule::Blocks => count(self, "blocks", if at_boot { BLOCKS_OF_BOOTS } else { BLOCKS }, 1, MOST_BLOCKS),
+            StopRule::Decided => {
+                count(self, "max_blocks", if at_boot { BLOCKS_OF_BOOTS } else { MAX_BLOCKS }, 1, MOST_BLOCKS)
+            }
         };
         self.one_of_both(keys, compares);
         let unobserved_pair = self.truth_of(keys, "unobserved", false);
@@ -63,7 +69,7 @@ impl Checker<'_> {
         Design {
             layout: if layout == 1 { Layout::OneAtATime } else { Layout::Factorial },
             blocks,
-            sessions: count(self, "sessions", 1, 1, MOST_SESSIONS),
+            sessions: count(self, "sessions", if at_boot { SESSIONS_OF_BOOTS } else { 1 }, 1, MOST_SESSIONS),
             seed: self.count(keys, "seed", DEFAULT_SEED, 0, u64::MAX),
             aa_pair: self.truth_of(keys, "aa", true),
             unobserved_pair,
@@ -92,7 +98,7 @@ impl Checker<'_> {
     }
 
     /// The number of a word in the list; the first when the key is not there or wrong.
-    fn word(&mut self, keys: &[Entry], key: &str, words: &[&str]) -> usize {
+    pub(crate) fn word(&mut self, keys: &[Entry], key: &str, words: &[&str]) -> usize {
         let Some(entry) = find(keys, key).filter(|e| !e.node.is_bad()) else { return 0 };
         let wrong = match &entry.node.data {
             Data::Text(text) => match words.iter().position(|w| w == text) {
@@ -132,7 +138,7 @@ impl Checker<'_> {
         })
     }
 
-    fn duration_of(&mut self, keys: &[Entry], key: &str, zero: bool) -> Option<u64> {
+    pub(crate) fn duration_of(&mut self, keys: &[Entry], key: &str, zero: bool) -> Option<u64> {
         let entry = find(keys, key).filter(|e| !e.node.is_bad())?;
         let place: &Place = &entry.node.place;
         match duration_ns(&entry.node) {

@@ -9,8 +9,10 @@ use crate::values::unexpected;
 use crate::words::{did_you_mean, shown};
 
 /// The keys of a plan.
-pub(crate) const KEYS: &[&str] =
-    &["name", "question", "target", "include", "workload", "factors", "set", "design", "metric", "collect"];
+pub(crate) const KEYS: &[&str] = &[
+    "name", "question", "target", "include", "workload", "factors", "set", "exclude", "design", "guest", "metric",
+    "collect",
+];
 
 /// How deep includes may nest.
 const MOST_DEPTH: usize = 8;
@@ -31,6 +33,9 @@ pub(crate) struct Draft {
     /// As `factors`.
     pub(crate) settings: Vec<Entry>,
     pub(crate) design: Vec<Entry>,
+    pub(crate) guest: Vec<Entry>,
+    /// Each is a table.
+    pub(crate) exclude: Vec<Node>,
     /// Each is a table.
     pub(crate) metrics: Vec<Node>,
     pub(crate) collect: Vec<Entry>,
@@ -39,12 +44,13 @@ pub(crate) struct Draft {
 impl Draft {
     /// Puts another draft under this one: what this one says wins, lists of tables are appended.
     fn merge_under(&mut self, other: Draft) {
-        let Draft { head, workloads, factors, settings, design, metrics, collect } = other;
+        let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, collect } = other;
         for (mine, others) in [
             (&mut self.head, head),
             (&mut self.factors, factors),
             (&mut self.settings, settings),
             (&mut self.design, design),
+            (&mut self.guest, guest),
             (&mut self.collect, collect),
         ] {
             for entry in others {
@@ -67,6 +73,7 @@ impl Draft {
         }
         self.workloads.extend(workloads);
         self.metrics.extend(metrics);
+        self.exclude.extend(exclude);
     }
 }
 
@@ -142,10 +149,12 @@ impl Files<'_> {
             "name" | "question" | "target" => draft.head.push(Entry { key, place, node }),
             "include" => includes.extend(node.levels().iter().cloned()),
             "workload" => draft.workloads.extend(self.tables(&key, &place, node)),
+            "exclude" => draft.exclude.extend(self.tables(&key, &place, node)),
             "metric" => draft.metrics.extend(self.tables(&key, &place, node)),
             "factors" => draft.factors = Tables(self.complaints).flat(&key, node, Some("levels")),
             "set" => draft.settings = Tables(self.complaints).flat(&key, node, None),
             "design" => draft.design = Tables(self.complaints).table(&key, node),
+            "guest" => draft.guest = Tables(self.complaints).table(&key, node),
             "collect" => draft.collect = Tables(self.complaints).table(&key, node),
             _ => {
                 let wrong = Wrong::new("a plan has no such key").hint(did_you_mean(&key, KEYS));
@@ -154,7 +163,7 @@ impl Files<'_> {
         }
     }
 
-    /// The members of `[[workload]]` or `[[metric]]`.
+    /// The members of `[[workload]]`, `[[exclude]]` or `[[metric]]`.
     fn tables(&mut self, key: &str, place: &Place, node: Node) -> Vec<Node> {
         let Data::List(nodes) = node.data else {
             let wrong = unexpected(&node, "a list of tables").hint(format!("write [[{key}]] with two brackets"));

@@ -10,11 +10,14 @@
 #![forbid(unsafe_code)]
 
 mod arms;
+mod boot;
 mod checker;
 mod command_line;
 mod design;
 mod draft;
 mod errors;
+mod exclude;
+mod guest;
 mod metrics;
 mod node;
 mod order;
@@ -33,7 +36,7 @@ pub use arms::{MOST_ARMS, MOST_TRIALS};
 pub use command_line::from_command_line;
 pub use errors::{MOST_ERRORS, PlanError, PlanErrors};
 pub use profile::check_profile;
-pub use schedule::{Overhead, estimate_ns, schedule};
+pub use schedule::{Overhead, estimate_ns, notes, schedule};
 pub use units::parse_duration_ns;
 
 use holdup_model::catalogue::Vocabulary;
@@ -41,7 +44,8 @@ use holdup_model::{Machine, Plan};
 
 /// What a plan is checked against, and what the command line changes in it.
 pub struct Inputs<'a> {
-    /// What relative sizes (`"2x cpus"`, `"50% memory"`) are relative to.
+    /// What relative sizes (`"2x cpus"`, `"50% memory"`) are relative to, unless the plan's target boots a guest: then
+    /// they are relative to that, and only those of `[guest]` to this.
     pub machine: Machine,
     /// What a plan may name.
     pub vocabulary: &'a Vocabulary,
@@ -58,7 +62,7 @@ pub struct Inputs<'a> {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Overrides {
     /// `--set KEY=V[,V…]` as (key, values): a parameter of the workloads that have it, `WORKLOAD.parameter`, a key of
-    /// the design (`blocks` or `design.blocks`), `name`, `question`, `target`, a factor or a fixed setting. Several
+    /// the design (`blocks` or `design.blocks`) or of the guest (`guest.cpus`), `name`, `question`, `target`, a factor or a fixed setting. Several
     /// values make an axis or a factor; `\,` is a comma in a value.
     pub set: Vec<(String, String)>,
     /// `--vary KEY=V1,V2`: adds or replaces a factor, or an axis when the key is a workload's parameter.
@@ -81,6 +85,8 @@ pub struct Overrides {
     pub collect: Option<Vec<String>>,
     /// `--target`
     pub target: Option<String>,
+    /// `--accel`: `auto`, `kvm` or `tcg`.
+    pub accel: Option<String>,
 }
 
 /// Checks the text of a plan. `file` is its name as the user gave it: it stands in errors, included paths are relative

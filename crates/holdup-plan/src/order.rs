@@ -9,13 +9,27 @@
 //!    HMC-CS-2014-0905) starts with the state `w0·2^64 + w1` and the stream `w2·2^64 + w3`.
 //! 3. The arms in the order of their numbers are shuffled from the back: for `i` from `n-1` down to `1`, element `i` is
 //!    swapped with element `j`, where `j` is drawn from `0..=i` without bias (Lemire, ACM TOMACS 29(1), 2019).
+//!
+//! A boot runs those of a block's arms that are its own, in the block's order. The boots of a session, numbered in the
+//! order of their first arms, are shuffled in the same way as arms are, with 2^32, which is no block, for the block.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
 /// The numbers from 0 to `n - 1` in the order of a block.
 pub(crate) fn of_block(seed: u64, session: u32, block: u32, n: u32) -> Vec<u32> {
-    let mut rng = generator(seed, session, block);
+    shuffled(generator(seed, session, u64::from(block)), n)
+}
+
+/// The numbers from 0 to `n - 1` in the order of a session's boots.
+pub(crate) fn of_boots(seed: u64, session: u32, n: u32) -> Vec<u32> {
+    shuffled(generator(seed, session, NO_BLOCK), n)
+}
+
+/// What stands for the block in the order of boots.
+const NO_BLOCK: u64 = 1 << 32;
+
+fn shuffled(mut rng: Pcg64, n: u32) -> Vec<u32> {
     let mut order: Vec<u32> = (0..n).collect();
     for i in (1..order.len()).rev() {
         let j = below(&mut rng, i as u64 + 1);
@@ -24,8 +38,8 @@ pub(crate) fn of_block(seed: u64, session: u32, block: u32, n: u32) -> Vec<u32> 
     order
 }
 
-fn generator(seed: u64, session: u32, block: u32) -> Pcg64 {
-    let key = mix(mix(mix(seed).wrapping_add(u64::from(session))).wrapping_add(u64::from(block)));
+fn generator(seed: u64, session: u32, block: u64) -> Pcg64 {
+    let key = mix(mix(mix(seed).wrapping_add(u64::from(session))).wrapping_add(block));
     let word = |i: u64| u128::from(mix(key.wrapping_add(GOLDEN.wrapping_mul(i))));
     Pcg64::new(word(0) << 64 | word(1), word(2) << 64 | word(3))
 }
@@ -72,6 +86,16 @@ mod tests {
         check((u64::MAX, u32::MAX, u32::MAX, 5), &[2, 1, 0, 3, 4]);
         check((1, 0, 0, 1), &[0]);
         check((1, 0, 0, 0), &[]);
+        let check = |(seed, session, n), expect: &[u32]| {
+            assert_eq!(of_boots(seed, session, n), expect, "boots: {seed} {session} {n}");
+        };
+        check((1, 0, 6), &[2, 4, 3, 5, 0, 1]);
+        check((1, 1, 6), &[4, 5, 1, 0, 3, 2]);
+        check((1, 2, 6), &[2, 3, 1, 0, 5, 4]);
+        check((2026, 0, 12), &[9, 5, 8, 0, 2, 6, 7, 3, 11, 10, 4, 1]);
+        check((u64::MAX, u32::MAX, 5), &[0, 3, 2, 4, 1]);
+        check((1, 0, 1), &[0]);
+        check((1, 0, 0), &[]);
     }
 
     #[test]

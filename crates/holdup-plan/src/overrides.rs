@@ -4,6 +4,7 @@ use crate::Overrides;
 use crate::design::DESIGN_KEYS;
 use crate::draft::{Draft, find, put};
 use crate::errors::{Complaints, Wrong};
+use crate::guest::GUEST_KEYS;
 use crate::node::{Data, Node};
 use crate::source::Place;
 use crate::words::{Meaning, Words, did_you_mean, shown};
@@ -35,6 +36,7 @@ struct Apply<'a> {
 enum Target<'a> {
     Design(&'a str),
     Head(&'a str),
+    Guest(&'a str),
     /// Workloads by their number, and the parameter.
     Parameter(Vec<usize>, &'a Parameter),
     NegativeControl(usize),
@@ -54,6 +56,11 @@ impl<'a> Apply<'a> {
                 self.complaints.add(&place, format!("key `{}`", shown(key)), wrong);
             }
             Target::Design(name) => one(nodes).into_iter().for_each(|n| put(&mut self.draft.design, name, n)),
+            // A list of CPUs is one value.
+            Target::Guest(name) => match <[Node; 1]>::try_from(nodes) {
+                Ok([node]) => put(&mut self.draft.guest, name, node),
+                Err(nodes) => put(&mut self.draft.guest, name, Node::new(place, Data::List(nodes))),
+            },
             Target::Head(name) => one(nodes).into_iter().for_each(|n| put(&mut self.draft.head, name, n)),
             Target::NegativeControl(at) => {
                 one(nodes).into_iter().for_each(|n| put_into(&mut self.draft.workloads[at], "negative_control", n));
@@ -72,7 +79,7 @@ impl<'a> Apply<'a> {
         let Some((place, nodes, target)) = self.read(flag, key, values) else { return };
         let what = format!("key `{}`", shown(key));
         match target {
-            Target::Design(_) | Target::Head(_) | Target::NegativeControl(_) => {
+            Target::Design(_) | Target::Head(_) | Target::Guest(_) | Target::NegativeControl(_) => {
                 let wrong = Wrong::new("it is the same for all arms and cannot be varied")
                     .hint(format!("--set {}=VALUE sets it", shown(key)));
                 self.complaints.add(&place, what, wrong);
@@ -120,6 +127,9 @@ impl<'a> Apply<'a> {
         if let Some(name) = HEAD_KEYS.iter().find(|k| **k == key) {
             return Some(Target::Head(name));
         }
+        if let Some(name) = key.strip_prefix("guest.").and_then(|key| GUEST_KEYS.iter().find(|k| **k == key)) {
+            return Some(Target::Guest(name));
+        }
         if let Some(target) = self.of_one_workload(key) {
             return Some(target);
         }
@@ -130,6 +140,7 @@ impl<'a> Apply<'a> {
         }
         match self.words.meaning(key) {
             Meaning::Knob(kind) | Meaning::PostgresSetting(kind) => Some(Target::Factor(kind)),
+            Meaning::Boot(words) => Some(Target::Factor(&words.values)),
             Meaning::Offered(parameter) => Some(Target::Factor(&parameter.kind)),
             Meaning::Parameter | Meaning::Unknown => None,
         }
@@ -168,6 +179,9 @@ impl<'a> Apply<'a> {
         }
         known.extend(self.words.factor_names());
         known.extend(DESIGN_KEYS);
+        if let Some(key) = key.strip_prefix("guest.") {
+            return did_you_mean(key, GUEST_KEYS);
+        }
         match key.rsplit_once('.') {
             // `select-only.client`: the parameter is what may be mistyped, or the workload.
             Some((_, last)) if self.words.workload(last).is_none() => match crate::words::nearest(last, &known) {
@@ -213,6 +227,7 @@ impl<'a> Apply<'a> {
             budget,
             collect,
             target,
+            accel,
         } = overrides;
         // One takes the place of the other, whatever the plan says.
         if blocks.is_some() {
@@ -234,6 +249,10 @@ impl<'a> Apply<'a> {
         if let Some(target) = target {
             let place = Place::flag(format!("--target {}", shown(target)));
             put(&mut self.draft.head, "target", Node::new(place, Data::Text(target.clone())));
+        }
+        if let Some(accel) = accel {
+            let place = Place::flag(format!("--accel {}", shown(accel)));
+            put(&mut self.draft.guest, "accel", Node::new(place, Data::Text(accel.clone())));
         }
         if let Some(ids) = collect {
             let place = Place::flag(format!("--collect {}", shown(&ids.join(","))));

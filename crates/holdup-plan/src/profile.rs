@@ -7,7 +7,7 @@ use crate::errors::{Complaints, PlanErrors, Wrong};
 use crate::node::{Data, Entry, Node, Reading};
 use crate::source::{Place, stem};
 use crate::tables::Tables;
-use crate::values::{check_name, truth, unexpected};
+use crate::values::{TextIs, check_name, truth, unexpected};
 use crate::words::{Meaning, did_you_mean, shown};
 use crate::{Inputs, Overrides};
 use holdup_model::catalogue::Vocabulary;
@@ -153,9 +153,15 @@ impl Check<'_> {
             }
             _ => (entry.node.clone(), false),
         };
-        let (kind, postgres) = match self.of.words.meaning(&entry.key) {
-            Meaning::Knob(kind) => (*kind, false),
-            Meaning::PostgresSetting(kind) => (*kind, true),
+        let (kind, text) = match self.of.words.meaning(&entry.key) {
+            Meaning::Knob(kind) => (*kind, TextIs::Plain),
+            Meaning::PostgresSetting(kind) => (*kind, TextIs::Setting),
+            Meaning::Boot(_) => {
+                let wrong = Wrong::new("it is chosen when a guest boots, and a profile is for what runs")
+                    .hint("a plan with target = \"qemu\" takes it");
+                self.of.complain(&entry.place, what, wrong);
+                return None;
+            }
             Meaning::Offered(_) | Meaning::Parameter => {
                 let wrong = Wrong::new("it belongs to a workload and says nothing of a host")
                     .hint("`holdup list knobs` tells what a profile can set");
@@ -168,7 +174,7 @@ impl Check<'_> {
                 return None;
             }
         };
-        let level = self.of.value(&what, &node, &kind, postgres)?.level;
+        let level = self.of.value(&what, &node, &kind, text)?.level;
         Some(Setting { knob: entry.key.clone(), level, optional })
     }
 

@@ -6,12 +6,12 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Val
 
 /// The TOML that reads back as the draft, whatever the environment is.
 pub(crate) fn write(draft: &Draft) -> String {
-    let Draft { head, workloads, factors, settings, design, metrics, collect } = draft;
+    let Draft { head, workloads, factors, settings, design, guest, exclude, metrics, collect } = draft;
     let mut document = DocumentMut::new();
     for entry in head {
         document.insert(&entry.key, Item::Value(value(&entry.node)));
     }
-    for (key, nodes) in [("workload", workloads), ("metric", metrics)] {
+    for (key, nodes) in [("workload", workloads), ("exclude", exclude), ("metric", metrics)] {
         let mut tables = ArrayOfTables::new();
         for node in nodes {
             if let Data::Table(entries) = &node.data {
@@ -22,7 +22,8 @@ pub(crate) fn write(draft: &Draft) -> String {
             document.insert(key, Item::ArrayOfTables(tables));
         }
     }
-    for (key, entries) in [("factors", factors), ("set", settings), ("design", design), ("collect", collect)] {
+    let parts = [("factors", factors), ("set", settings), ("design", design), ("guest", guest), ("collect", collect)];
+    for (key, entries) in parts {
         if !entries.is_empty() {
             document.insert(key, Item::Table(table(entries)));
         }

@@ -1,5 +1,6 @@
 //! Values of a kind: what a node means for a parameter, a factor or a setting.
 
+use crate::boot::BootFactor;
 use crate::errors::Wrong;
 use crate::node::{Data, Node};
 use crate::source::{Place, resolve};
@@ -16,14 +17,24 @@ pub(crate) struct Typed {
     pub(crate) relative: bool,
 }
 
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextIs {
+    /// Just a text.
+    Plain,
+    /// A setting of PostgreSQL, which may be an amount relative to the machine.
+    Setting,
+    /// Something that is chosen when a guest boots.
+    Boot(BootFactor),
+}
+
 /// What values are read against.
 #[derive(Clone, Copy)]
 pub(crate) struct Against<'a> {
     pub(crate) machine: Machine,
     /// The name of the file at a place, for paths that are relative to it; empty on the command line.
     pub(crate) file_name: &'a dyn Fn(&Place) -> String,
-    /// Whether text may be an amount relative to the machine (settings of PostgreSQL).
-    pub(crate) postgres: bool,
+    pub(crate) text: TextIs,
 }
 
 impl Against<'_> {
@@ -83,8 +94,13 @@ impl Against<'_> {
 
     /// Text; numbers and truth values are taken as the text that they are written as.
     fn text(&self, node: &Node) -> Result<Typed, Wrong> {
+        if let TextIs::Boot(factor) = self.text {
+            let (value, written) = factor.read(node, &(self.file_name)(&node.place))?;
+            let level = Level { label: label(&written), value: Value::Text(value) };
+            return Ok(Typed { level, relative: false });
+        }
         let (text, relative) = match &node.data {
-            Data::Text(text) if self.postgres => match units::relative(text, self.machine) {
+            Data::Text(text) if self.text == TextIs::Setting => match units::relative(text, self.machine) {
                 Some(Ok(Relative::Cpus(i))) => (i.to_string(), true),
                 Some(Ok(Relative::Memory(bytes))) => (units::postgres_size(bytes), true),
                 Some(Err(wrong)) => return Err(wrong),

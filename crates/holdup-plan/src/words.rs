@@ -2,7 +2,8 @@
 
 use holdup_model::Parameter;
 use holdup_model::ParameterKind;
-use holdup_model::catalogue::{Vocabulary, WorkloadWords};
+use holdup_model::catalogue::{KnobWords, Vocabulary, WorkloadWords};
+use holdup_model::guest;
 
 /// The prefix of the settings of a PostgreSQL server.
 pub(crate) const POSTGRES: &str = "postgres.";
@@ -14,6 +15,8 @@ pub(crate) enum Meaning<'a> {
     Knob(&'a ParameterKind),
     /// A setting of the PostgreSQL under test; for the workloads that have one.
     PostgresSetting(&'a ParameterKind),
+    /// Chosen when a guest boots.
+    Boot(&'a KnobWords),
     /// A factor that some workloads offer.
     Offered(&'a Parameter),
     /// A parameter of a workload: an axis, not a factor.
@@ -47,6 +50,10 @@ impl<'a> Words<'a> {
             let is_postgres = knob.prefix == Some(POSTGRES);
             return if is_postgres { Meaning::PostgresSetting(&knob.values) } else { Meaning::Knob(&knob.values) };
         }
+        let at_boot = |k: &&KnobWords| k.prefix.map_or(k.id == name, of_family);
+        if let Some(boot) = self.all.boot_factors.iter().find(at_boot) {
+            return Meaning::Boot(boot);
+        }
         let is_parameter = self.all.workloads.iter().any(|w| w.parameters.iter().any(|p| p.name == name));
         if is_parameter { Meaning::Parameter } else { Meaning::Unknown }
     }
@@ -54,7 +61,8 @@ impl<'a> Words<'a> {
     /// Whether a factor or setting of this name does something to a workload.
     pub(crate) fn acts_on(&self, name: &str, workload: &WorkloadWords) -> bool {
         match self.meaning(name) {
-            Meaning::Knob(_) => true,
+            Meaning::Boot(words) if words.id == guest::POSTGRES_SERVER => workload.has_postgres,
+            Meaning::Knob(_) | Meaning::Boot(_) => true,
             Meaning::PostgresSetting(_) => workload.has_postgres,
             Meaning::Offered(_) => workload.factors.iter().any(|f| f.name == name),
             Meaning::Parameter | Meaning::Unknown => false,
@@ -69,6 +77,7 @@ impl<'a> Words<'a> {
     /// The names of all factors, families as `postgres.`.
     pub(crate) fn factor_names(&self) -> Vec<&'a str> {
         let mut names = self.knob_names();
+        names.extend(self.all.boot_factors.iter().map(|k| k.prefix.unwrap_or(k.id)));
         for name in self.all.workloads.iter().flat_map(|w| w.factors).map(|f| f.name) {
             if !names.contains(&name) {
                 names.push(name);

@@ -5,7 +5,7 @@ use crate::draft::{Draft, find};
 use crate::errors::Wrong;
 use crate::node::{Data, Entry, Node};
 use crate::source::Place;
-use crate::values::{truth, unexpected};
+use crate::values::{TextIs, truth, unexpected};
 use crate::words::{Meaning, did_you_mean, shown};
 use holdup_model::catalogue::WorkloadWords;
 use holdup_model::plan::{Factor, Level};
@@ -93,7 +93,7 @@ impl<'a> Checker<'a> {
                 Some(default) => {
                     let default = Node::new(node.place.clone(), Data::Text(default.to_owned()));
                     let what = format!("default of {} of workload {}", parameter.name, words.id);
-                    if let Some(typed) = self.value(&what, &default, &parameter.kind, false) {
+                    if let Some(typed) = self.value(&what, &default, &parameter.kind, TextIs::Plain) {
                         used.parameters.set(parameter.name, typed.level.value);
                     }
                 }
@@ -124,7 +124,7 @@ impl<'a> Checker<'a> {
             self.complain(&entry.node.place, what, wrong);
             return;
         }
-        let Some(levels) = self.levels(&what, nodes, &parameter.kind, false) else { return };
+        let Some(levels) = self.levels(&what, nodes, &parameter.kind, TextIs::Plain) else { return };
         match <[Level; 1]>::try_from(levels) {
             Ok([only]) => used.parameters.set(parameter.name, only.value),
             Err(levels) => used.axes.push(Factor {
@@ -160,8 +160,13 @@ impl<'a> Checker<'a> {
             self.complain(&entry.place, &what, wrong);
             return None;
         }
-        let (kind, postgres) = self.kind_of(entry, &what, workloads)?;
+        let (kind, text) = self.kind_of(entry, &what, workloads)?;
         let (levels, names, optional) = self.factor_parts(entry, &what)?;
+        if let (true, Meaning::Boot(_)) = (optional, self.words.meaning(&entry.key)) {
+            let wrong = Wrong::new("what is chosen at boot cannot be optional")
+                .hint("take `optional` out; [[exclude]] names combinations that cannot be run");
+            self.complain(&entry.place, &what, wrong);
+        }
         let Data::List(nodes) = &levels.data else {
             if !levels.is_bad() {
                 let wrong = unexpected(levels, "a list of levels")
@@ -177,9 +182,10 @@ impl<'a> Checker<'a> {
             self.complain(levels_place, &what, Wrong::new(why).hint(hint));
             return None;
         }
-        let levels = self.levels(&what, nodes, &kind, postgres)?;
+        let levels = self.levels(&what, nodes, &kind, text)?;
         if levels.len() < 2 {
-            let wrong = Wrong::new(format!("all its levels come to {} on this machine", levels[0].label))
+            let place = if self.boots == Some(true) { "in this guest" } else { "on this machine" };
+            let wrong = Wrong::new(format!("all its levels come to {} {place}", levels[0].label))
                 .hint("name a level that differs here");
             self.complain(levels_place, &what, wrong);
             return None;
@@ -253,12 +259,13 @@ impl<'a> Checker<'a> {
         workloads.iter().filter(|w| self.words.acts_on(name, w.words)).map(|w| w.used.name.clone()).collect()
     }
 
-    /// The kind of a factor's or setting's values, and whether they are those of PostgreSQL.
-    fn kind_of(&mut self, entry: &Entry, what: &str, workloads: &[Used<'_>]) -> Option<(ParameterKind, bool)> {
+    /// The kind of a factor's or setting's values, and what a text among them is.
+    fn kind_of(&mut self, entry: &Entry, what: &str, workloads: &[Used<'_>]) -> Option<(ParameterKind, TextIs)> {
         let found = match self.words.meaning(&entry.key) {
-            Meaning::Knob(kind) => Ok((*kind, false)),
-            Meaning::PostgresSetting(kind) => Ok((*kind, true)),
-            Meaning::Offered(parameter) => Ok((parameter.kind, false)),
+            Meaning::Knob(kind) => Ok((*kind, TextIs::Plain)),
+            Meaning::PostgresSetting(kind) => Ok((*kind, TextIs::Setting)),
+            Meaning::Offered(parameter) => Ok((parameter.kind, TextIs::Plain)),
+            Meaning::Boot(words) => self.at_boot(&entry.key, words),
             Meaning::Parameter => Err(Wrong::new("it is a parameter of a workload")
                 .hint(format!("give it in [[workload]]: {} = [ … ]", shown(&entry.key)))),
             Meaning::Unknown => Err(self.unknown_factor(&entry.key)),
@@ -291,8 +298,8 @@ impl<'a> Checker<'a> {
                 self.complain(&entry.node.place, what, wrong);
                 continue;
             }
-            let Some((kind, postgres)) = self.kind_of(entry, &what, workloads) else { continue };
-            if let Some(typed) = self.value(&what, &entry.node, &kind, postgres) {
+            let Some((kind, text)) = self.kind_of(entry, &what, workloads) else { continue };
+            if let Some(typed) = self.value(&what, &entry.node, &kind, text) {
                 settings.push((entry.key.clone(), typed.level));
             }
         }

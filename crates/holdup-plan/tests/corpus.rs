@@ -5,7 +5,7 @@ mod common;
 
 use holdup_model::plan::StopRule;
 use holdup_model::{Plan, Replica, Schedule};
-use holdup_plan::{Overhead, Overrides, estimate_ns, schedule};
+use holdup_plan::{Overhead, Overrides, estimate_ns, notes, schedule};
 use std::fmt::Write;
 
 /// A plan with its arms and the order of its trials, as a person would check it.
@@ -26,9 +26,15 @@ fn render(plan: &Plan, schedule: &Schedule) -> String {
             .unwrap();
     }
     writeln!(out, "\norder").unwrap();
-    for block in schedule.trials.chunk_by(|a, b| a.block == b.block).take(4) {
-        let arms: Vec<String> = block.iter().map(|t| t.arm.to_string()).collect();
-        writeln!(out, "session {} block {}: {}", block[0].session, block[0].block, arms.join(" ")).unwrap();
+    let varies = plan.varies_at_boot();
+    let runs = schedule.trials.chunk_by(|a, b| (a.boot, a.block) == (b.boot, b.block));
+    for run in runs.take(if varies { 16 } else { 4 }) {
+        let arms: Vec<String> = run.iter().map(|t| t.arm.to_string()).collect();
+        let boot = if varies { format!(" boot {}", run[0].boot) } else { String::new() };
+        writeln!(out, "session {}{boot} block {}: {}", run[0].session, run[0].block, arms.join(" ")).unwrap();
+    }
+    for note in notes(plan) {
+        writeln!(out, "\nnote: {note}").unwrap();
     }
     writeln!(out, "\nestimate {} ns", estimate_ns(plan, schedule, &Overhead::default())).unwrap();
     out

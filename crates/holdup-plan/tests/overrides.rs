@@ -152,6 +152,51 @@ fn wrong_overrides_are_told_with_the_option() {
     assert!(changed(&[("timeout", "1s")], &[]).is_err());
 }
 
+/// What boots, changed from the command line: the guest, its kernels, and whether there is one.
+#[test]
+fn guests_can_be_set() {
+    let text = "[[workload]]\nkind = \"pgbench\"\nclients = \"2x cpus\"\n[set]\n\"postgres.shared_buffers\" = \"25% memory\"\n";
+    let with = |overrides: &Overrides| check_with("valid", "plans/p.toml", text, overrides).map_err(|e| e.to_string());
+    let qemu = || Overrides { target: Some("qemu".to_owned()), ..Overrides::default() };
+    let plan = with(&Overrides {
+        set: pairs(&[("guest.cpus", "3"), ("guest.memory", "1GB"), ("guest.pin", "0,1"), ("guest.accel", "kvm")]),
+        vary: pairs(&[("kernel", "debian:6.19,build:debian:7.2\\,RSEQ_SLICE_EXTENSION=y\\,patch=./a.patch")]),
+        accel: Some("tcg".to_owned()),
+        ..qemu()
+    })
+    .unwrap();
+    assert_eq!(plan.target, "qemu");
+    let guest = plan.guest.as_ref().unwrap();
+    assert_eq!((guest.cpus, guest.memory_bytes, guest.pin.as_slice()), (3, 1 << 30, &[0, 1][..]));
+    assert_eq!(guest.accel, holdup_model::guest::Accelerator::Tcg, "the option wins");
+    assert_eq!(under(&plan, "clients"), "pgbench=6", "relative to the guest");
+    assert_eq!(under(&plan, "postgres.shared_buffers"), "set 256MB", "relative to the guest");
+    // A path of the command line is relative to where it is typed.
+    let built = "build:debian:7.2,RSEQ_SLICE_EXTENSION=y,patch=./a.patch";
+    assert_eq!(under(&plan, "kernel"), format!("factor [debian:6.19,{built}] for []"));
+    assert_eq!((plan.design.sessions, plan.design.blocks), (5, 1));
+    let one = with(&Overrides { set: pairs(&[("kernel", "host"), ("boot.preempt", "lazy")]), ..qemu() }).unwrap();
+    assert_eq!(one.guest, Some(holdup_model::Guest::default()));
+    assert_eq!((under(&one, "kernel"), under(&one, "boot.preempt")), ("set host".to_owned(), "set lazy".to_owned()));
+    assert_eq!((one.design.sessions, one.design.blocks), (1, 5), "nothing varies at boot");
+    let check = |overrides: Overrides, expect: &str| assert_eq!(with(&overrides).unwrap_err(), expect);
+    check(qemu(), "--target qemu: the plan: no kernel is named for its guests\nhint: kernel = \"debian:7.0\" in [set]");
+    check(
+        Overrides { accel: Some("kvm".to_owned()), ..Overrides::default() },
+        "--accel kvm: accel of [guest]: the target of this plan boots no guest\nhint: target = \"qemu\"",
+    );
+    check(
+        Overrides { set: pairs(&[("guest.cpu", "3"), ("kernel", "host")]), ..qemu() },
+        "--set guest.cpu=3: key `guest.cpu`: the plan has nothing of this name\n\
+         hint: did you mean `cpus`? known here: cpus, memory, numa, hugepages, append, accel, pin, devices, boot_timeout",
+    );
+    check(
+        Overrides { vary: pairs(&[("guest.cpus", "2,4")]), set: pairs(&[("kernel", "host")]), ..qemu() },
+        "--vary guest.cpus=2,4: key `guest.cpus`: it is the same for all arms and cannot be varied\n\
+         hint: --set guest.cpus=VALUE sets it",
+    );
+}
+
 #[test]
 fn one_error_becomes_a_problem_with_its_parts_and_several_are_all_told() {
     let one = check_with("valid", "p.toml", "[[workload]]\nkind = \"pgbench\"\nclient = 8\n", &Overrides::default());
@@ -204,6 +249,7 @@ fn lines() -> Vec<Line<'static>> {
                 budget: Some("5m30s".to_owned()),
                 collect: Some(vec!["cpu".to_owned()]),
                 target: Some("local".to_owned()),
+                accel: None,
             },
         ),
         (
@@ -212,6 +258,19 @@ fn lines() -> Vec<Line<'static>> {
             None,
             &[],
             none(),
+        ),
+        (
+            "pgbench",
+            &[("clients", "1x cpus,4x cpus")],
+            None,
+            &[],
+            Overrides {
+                set: pairs(&[("guest.memory", "50% memory"), ("guest.pin", "0,1"), ("postgres-server", "deb:18")]),
+                vary: pairs(&[("kernel", "debian:6.19,build:debian:7.2\\,A=y"), ("boot.preempt", "default,lazy")]),
+                target: Some("qemu".to_owned()),
+                accel: Some("tcg".to_owned()),
+                ..none()
+            },
         ),
         ("command", &[], Some(&["sh", "-c", "echo ${HOME} \"$1\"\n", "3", ""]), &[], none()),
         (

@@ -4,20 +4,36 @@
 mod common;
 
 use common::{check, check_with, from_command_line, pairs, plans};
-use holdup_model::plan::{Layout, StopRule};
-use holdup_model::{Design, Factor, Level, Parameters, Plan, Replica, WorkloadUse};
+use holdup_model::plan::{Exclusion, Layout, StopRule};
+use holdup_model::{
+    Arm, Design, Factor, Guest, Level, Parameters, Plan, Replica, Schedule, TrialSpec, WorkloadUse, guest,
+};
 use holdup_plan::{MOST_ARMS, Overhead, Overrides, estimate_ns, schedule};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn factor(name: String, levels: usize, workloads: Vec<String>) -> Factor {
     Factor { name, levels: (0..levels as i64).map(Level::plain).collect(), workloads, optional: false }
+}
+
+/// Names of factors: all chosen at boot, and only some of them.
+const AT_BOOT: [&str; 4] = ["kernel", "boot.preempt", "boot.hz", "postgres-server"];
+const MIXED: [&str; 4] = ["autogroup", "kernel", "postgres.jit", "boot.preempt"];
+
+/// The trials of each block, in the order run; boots part them.
+fn by_block(schedule: &Schedule) -> Vec<Vec<&TrialSpec>> {
+    let mut blocks: BTreeMap<u32, Vec<&TrialSpec>> = BTreeMap::new();
+    for trial in &schedule.trials {
+        blocks.entry(trial.block).or_default().push(trial);
+    }
+    blocks.into_values().collect()
 }
 
 prop_compose! {
     fn any_plan()(
         axes in prop::collection::vec(prop::collection::vec(1_usize..4, 0..3), 1..3),
         factors in prop::collection::vec((1_usize..4, any::<bool>()), 0..4),
+        names in prop::option::of(prop::sample::select(&[AT_BOOT, MIXED][..])),
         one_at_a_time in any::<bool>(),
         (blocks, sessions, seed) in (1_u32..5, 1_u32..4, any::<u64>()),
         (aa_pair, unobserved_pair) in (any::<bool>(), any::<bool>()),
@@ -30,7 +46,8 @@ prop_compose! {
             negative_control: false,
         }).collect();
         let factors = factors.iter().enumerate().map(|(f, (n, some))| {
-            factor(format!("factor{f}"), *n, if *some { vec!["w0".to_owned()] } else { Vec::new() })
+            let name = names.map_or_else(|| format!("factor{f}"), |names| names[f].to_owned());
+            factor(name, *n, if *some { vec!["w0".to_owned()] } else { Vec::new() })
         }).collect();
         Plan {
             name: "p".to_owned(),
@@ -45,8 +62,8 @@ prop_compose! {
             },
             metrics: Vec::new(),
             collectors: Vec::new(),
-            target: "local".to_owned(),
-            guest: None,
+            target: if names.is_some() { "qemu" } else { "local" }.to_owned(),
+            guest: names.map(|_| Guest::default()),
             exclude: Vec::new(),
         }
     }
@@ -60,7 +77,9 @@ proptest! {
         let schedule = schedule(&plan).unwrap();
         let arms: BTreeSet<u32> = schedule.arms.iter().map(|a| a.id).collect();
         prop_assert!(schedule.arms.iter().enumerate().all(|(i, a)| a.id as usize == i));
-        let blocks: Vec<_> = schedule.trials.chunk_by(|a, b| a.block == b.block).collect();
+        let blocks = by_block(&schedule);
+        let apart = schedule.trials.chunk_by(|a, b| a.block == b.block).count();
+        prop_assert!(plan.varies_at_boot() || apart == blocks.len(), "only boots part a block");
         prop_assert_eq!(blocks.len() as u32, plan.design.blocks * plan.design.sessions);
         for (number, block) in blocks.iter().enumerate() {
             prop_assert_eq!(block.len(), arms.len());
@@ -72,6 +91,58 @@ proptest! {
             }
         }
         prop_assert!(schedule.trials.iter().enumerate().all(|(i, t)| t.seq as usize == i));
+    }
+
+    /// A boot is one guest: its trials stand together, in one session, and all have what was chosen when it booted.
+    #[test]
+    fn a_boot_is_one_choice(plan in any_plan()) {
+        let schedule = schedule(&plan).unwrap();
+        let boots: Vec<_> = schedule.trials.chunk_by(|a, b| a.boot == b.boot).collect();
+        let mut of_sessions: BTreeMap<u32, Vec<BTreeSet<u32>>> = BTreeMap::new();
+        for (number, boot) in boots.iter().enumerate() {
+            prop_assert_eq!(boot[0].boot as usize, number, "boots count over the whole run");
+            prop_assert!(boot.iter().all(|t| t.session == boot[0].session));
+            let chosen = |t: &TrialSpec| plan.chosen_at_boot(&schedule.arms[t.arm as usize]);
+            prop_assert!(boot.iter().all(|t| chosen(t) == chosen(&boot[0])));
+            let arms: BTreeSet<u32> = boot.iter().map(|t| t.arm).collect();
+            for block in boot.chunk_by(|a, b| a.block == b.block) {
+                prop_assert_eq!(&block.iter().map(|t| t.arm).collect::<BTreeSet<_>>(), &arms, "each round has all of them");
+            }
+            prop_assert_eq!(boot.len(), arms.len() * plan.design.blocks as usize);
+            let same = |t: &TrialSpec| schedule.arms[t.arm as usize].replica == Some(Replica::Same);
+            let mixed = boot.iter().any(same) && !boot.iter().all(same);
+            prop_assert!(!plan.varies_at_boot() || !mixed, "the A/A arms boot on their own");
+            of_sessions.entry(boot[0].session).or_default().push(arms);
+        }
+        let mut boots_of: Vec<Vec<BTreeSet<u32>>> = of_sessions.into_values().collect();
+        boots_of.iter_mut().for_each(|boots| boots.sort());
+        prop_assert!(boots_of.windows(2).all(|w| w[0] == w[1]), "each session has the same boots");
+        prop_assert!(plan.varies_at_boot() || boots_of.iter().all(|boots| boots.len() == 1));
+        // No two boots of a session are the same choice, but for the A/A arms.
+        let most = 2 * plan.factors.iter().filter(|f| guest::is_chosen_at_boot(&f.name)).map(|f| f.levels.len()).product::<usize>();
+        prop_assert!(boots_of[0].len() <= most);
+    }
+
+    /// What is left out by exclusions is what they name, and everything else stays as it was.
+    #[test]
+    fn exclusions_take_away_what_they_name(plan in any_plan(), which in any::<prop::sample::Index>(), two in any::<bool>()) {
+        let whole = schedule(&plan).unwrap();
+        let arm = which.get(&whole.arms);
+        let levels = arm.factors.iter().chain(&arm.axes).take(if two { 2 } else { 9 });
+        let levels: Vec<(String, Vec<Level>)> = levels.map(|(name, level)| (name.clone(), vec![level.clone()])).collect();
+        let exclusion = Exclusion { levels };
+        let mut less = plan.clone();
+        less.exclude.push(exclusion.clone());
+        let named = |a: &Arm| exclusion.levels.iter().all(|(n, l)| a.factors.get(n).or_else(|| a.axes.get(n)) == Some(&l[0]));
+        let expected: Vec<&str> = whole.arms.iter().filter(|a| !named(a)).map(|a| a.label.as_str()).collect();
+        match schedule(&less) {
+            Err(_) => prop_assert!(expected.is_empty(), "only nothing cannot be laid out"),
+            Ok(schedule) => {
+                prop_assert_eq!(schedule.arms.iter().map(|a| a.label.as_str()).collect::<Vec<_>>(), expected);
+                prop_assert!(schedule.arms.iter().enumerate().all(|(i, a)| a.id as usize == i));
+                prop_assert!(by_block(&schedule).iter().all(|block| block.len() == schedule.arms.len()));
+            }
+        }
     }
 
     #[test]
@@ -118,7 +189,7 @@ proptest! {
         let schedule = schedule(&plan).unwrap();
         let estimate = estimate_ns(&plan, &schedule, &Overhead::default());
         prop_assert!(estimate <= budget_ns);
-        let huge = Overhead { per_trial_ns: u64::MAX, per_session_ns: u64::MAX, per_restart_ns: u64::MAX };
+        let huge = Overhead { per_trial_ns: u64::MAX, per_session_ns: u64::MAX, per_restart_ns: u64::MAX, per_boot_ns: u64::MAX };
         prop_assert_eq!(estimate_ns(&plan, &schedule, &huge), budget_ns);
     }
 
@@ -212,6 +283,9 @@ const HEADS: &[&str] = &[
     "[design]",
     "[[metric]]",
     "[collect]",
+    "[guest]",
+    "[[exclude]]",
+    "target = \"qemu\"\n[set]\nkernel = \"host\"\n[[workload]]\nkind = \"pgbench\"",
     "[[workload]]\nkind = \"command\"",
 ];
 
@@ -259,6 +333,16 @@ const KEYS: &[&str] = &[
     "script",
     "algorithm",
     "pin",
+    "kernel",
+    "boot.preempt",
+    "postgres-server",
+    "guest.cpus",
+    "guest.pin",
+    "cpus",
+    "memory",
+    "numa",
+    "accel",
+    "append",
 ];
 
 const VALUES: &[&str] = &[
@@ -301,6 +385,12 @@ const VALUES: &[&str] = &[
     "true,false",
     "1x cpus,64MB",
     "select-only",
+    "[\"host\", \"debian:7.0\"]",
+    "\"build:debian:7.2,A=y,patch=../x\"",
+    "host,build:x\\,A=y",
+    "qemu",
+    "\"qemu\"",
+    "tcg",
 ];
 
 fn any_key() -> impl Strategy<Value = String> {
@@ -380,6 +470,26 @@ fn includes_are_asked_for_by_their_path() {
     assert_eq!((plan.name.as_str(), plan.design.blocks), ("a", 4));
 }
 
+/// Boots take their time only where a guest boots, and each has a cluster of its own.
+#[test]
+fn the_estimate_counts_boots() {
+    let text = "target = \"qemu\"\n[[workload]]\nkind = \"pgbench\"\n[factors]\nkernel = [\"host\", \"debian:7.0\"]\n\
+                [design]\nwarmup = \"1s\"\nduration = \"2s\"\nsessions = 4\nblocks = 3\n";
+    let plan = check(text).unwrap();
+    let schedule = schedule(&plan).unwrap();
+    let only = |per_session_ns, per_boot_ns| {
+        let overhead = Overhead { per_trial_ns: 0, per_session_ns, per_restart_ns: 0, per_boot_ns };
+        estimate_ns(&plan, &schedule, &overhead)
+    };
+    assert_eq!(only(0, 0), 4 * 3 * 3 * 3_000_000_000, "sessions × blocks × arms with the A/A arm × seconds");
+    assert_eq!((only(5, 0) - only(0, 0), only(0, 7) - only(0, 0)), (12 * 5, 12 * 7));
+    let local = check("[[workload]]\nkind = \"pgbench\"\n[factors]\nautogroup = [\"on\", \"off\"]\n").unwrap();
+    let of_local = holdup_plan::schedule(&local).unwrap();
+    let boot_of_a_day = Overhead { per_boot_ns: 86_400_000_000_000, ..Overhead::default() };
+    let usual = estimate_ns(&local, &of_local, &Overhead::default());
+    assert_eq!(estimate_ns(&local, &of_local, &boot_of_a_day), usual);
+}
+
 /// Restarts: each change of a server's setting, and each empty pool.
 #[test]
 fn the_estimate_counts_what_was_planned() {
@@ -388,7 +498,7 @@ fn the_estimate_counts_what_was_planned() {
     let plan = check(text).unwrap();
     let schedule = schedule(&plan).unwrap();
     let only = |per_trial_ns, per_session_ns, per_restart_ns| {
-        estimate_ns(&plan, &schedule, &Overhead { per_trial_ns, per_session_ns, per_restart_ns })
+        estimate_ns(&plan, &schedule, &Overhead { per_trial_ns, per_session_ns, per_restart_ns, per_boot_ns: 0 })
     };
     assert_eq!(only(0, 0, 0), 8 * 3_500_000_000);
     assert_eq!(only(1, 0, 0) - only(0, 0, 0), 8);

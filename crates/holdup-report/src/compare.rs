@@ -1,6 +1,6 @@
 //! A comparison of arms or bundles, for a terminal and as JSON.
 
-use crate::formats::terminal::{TerminalOptions, body};
+use crate::formats::terminal::{TerminalOptions, body, caution};
 use crate::text::clean;
 use holdup_model::Analysis;
 use serde_json::json;
@@ -12,7 +12,7 @@ pub fn compare_terminal(analysis: &Analysis, names: (&str, &str), options: &Term
         (a, "") => clean(a),
         (a, b) => clean(&format!("{b} against {a}")),
     };
-    format!("{title}\n{}", body(analysis, options))
+    format!("{}{title}\n{}", caution(analysis.caution.as_deref(), options), body(analysis, options))
 }
 
 /// A comparison as one JSON document of schema `holdup.compare/1`.
@@ -21,6 +21,7 @@ pub fn compare_json(analysis: &Analysis, names: (&str, &str)) -> String {
         "schema": "holdup.compare/1",
         "baseline": names.0,
         "level": if names.1.is_empty() { None } else { Some(names.1) },
+        "caution": analysis.caution,
         "findings": analysis.findings,
         "comparisons": analysis.comparisons,
     }))

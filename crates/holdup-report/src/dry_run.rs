@@ -1,8 +1,9 @@
 //! What a run would do, before it does it.
 
 use crate::text::{self, clean, wrap};
+use holdup_model::guest::{Accelerator, KERNEL, POSTGRES_SERVER};
 use holdup_model::plan::StopRule;
-use holdup_model::{Plan, Schedule};
+use holdup_model::{Level, Plan, Schedule, TrialSpec};
 
 const WIDTH: usize = 80;
 /// Arms, and trials of a block, that are shown.
@@ -14,6 +15,7 @@ pub fn dry_run(plan: &Plan, schedule: &Schedule, estimate_ns: u64, touches: &[(S
     let mut out = format!("{}\n", clean(&plan.name));
     out.push_str(&wrap(&plan.question, WIDTH, "", ""));
     let d = &plan.design;
+    let boots = schedule.trials.chunk_by(|a, b| a.boot == b.boot).count();
     out.push_str(&format!("\n{}, target {}\n", text::count(schedule.arms.len(), "arm"), clean(&plan.target)));
     let rows: Vec<Vec<String>> =
         schedule.arms.iter().take(ARMS).map(|a| vec![format!("{:>4}", a.id), clean(&a.label)]).collect();
@@ -38,6 +40,7 @@ pub fn dry_run(plan: &Plan, schedule: &Schedule, estimate_ns: u64, touches: &[(S
     out.push('\n');
     out.push_str(&wrap(&line, WIDTH, "", ""));
     out.push_str(&order(schedule));
+    out.push_str(&guest(plan, boots));
     let primary: Vec<String> = plan
         .metrics
         .iter()
@@ -66,26 +69,76 @@ pub fn dry_run(plan: &Plan, schedule: &Schedule, estimate_ns: u64, touches: &[(S
     out
 }
 
-/// The first blocks, so that the order can be seen to be mixed.
+/// What boots, and how often; nothing for a plan whose target boots nothing.
+fn guest(plan: &Plan, boots: usize) -> String {
+    let Some(g) = &plan.guest else { return String::new() };
+    let mut out = String::new();
+    let each = boots / (plan.design.sessions as usize).max(1);
+    let order = if each > 1 { format!(", {each} in each session in random order") } else { String::new() };
+    let kernels: Vec<String> = of_plan(plan, KERNEL).map(|level| clean(&level.label)).collect();
+    let line =
+        format!("{}{order}. {}: {}.", text::count(boots, "boot"), plural(&kernels, "Kernel"), kernels.join(", "));
+    out.push_str(&wrap(&line, WIDTH, "", ""));
+    let servers: Vec<String> = of_plan(plan, POSTGRES_SERVER).map(|level| clean(&level.label)).collect();
+    if !servers.is_empty() {
+        out.push_str(&wrap(&format!("PostgreSQL: {}.", servers.join(", ")), WIDTH, "", ""));
+    }
+    let mut shape = vec![text::count(g.cpus as usize, "CPU"), format!("{} MB", g.memory_bytes >> 20)];
+    if g.numa_nodes > 1 {
+        shape.push(format!("{} NUMA nodes", g.numa_nodes));
+    }
+    shape.extend(g.hugepages.map(|n| text::count(n as usize, "huge page")));
+    if !g.pin.is_empty() {
+        shape.push(format!("pinned to {}", g.pin.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")));
+    }
+    shape.push(format!("accelerator {}", accelerator(g.accel)));
+    if !g.append.is_empty() {
+        shape.push(format!("command line with `{}`", clean(&g.append)));
+    }
+    out.push_str(&wrap(&format!("Guest: {}.", shape.join(", ")), WIDTH, "", ""));
+    out
+}
+
+fn plural(of: &[String], word: &str) -> String {
+    if of.len() == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+fn accelerator(accelerator: Accelerator) -> &'static str {
+    match accelerator {
+        Accelerator::Auto => "auto",
+        Accelerator::Kvm => "kvm",
+        Accelerator::Tcg => "tcg",
+    }
+}
+
+/// The levels that a plan has of a factor, varied or fixed.
+fn of_plan<'a>(plan: &'a Plan, name: &str) -> impl Iterator<Item = &'a Level> {
+    let fixed = plan.settings.iter().filter(move |(n, _)| n == name).map(|(_, level)| level);
+    fixed.chain(plan.factors.iter().filter(move |f| f.name == name).flat_map(|f| &f.levels))
+}
+
+/// The first blocks, or boots where a session has several, so that the order can be seen to be mixed.
 fn order(schedule: &Schedule) -> String {
     let mut out = String::new();
-    let mut blocks: Vec<(u32, Vec<String>)> = Vec::new();
-    for t in &schedule.trials {
-        match blocks.last_mut() {
-            Some((block, arms)) if *block == t.block => arms.push(t.arm.to_string()),
-            _ => blocks.push((t.block, vec![t.arm.to_string()])),
-        }
-    }
-    for (block, mut arms) in blocks.iter().take(3).cloned() {
+    let boots_apart =
+        schedule.trials.chunk_by(|a, b| a.session == b.session).any(|s| s.iter().any(|t| t.boot != s[0].boot));
+    let (word, shown) = if boots_apart { ("boot", 8) } else { ("block", 3) };
+    let runs: Vec<&[TrialSpec]> =
+        schedule.trials.chunk_by(|a, b| if boots_apart { a.boot == b.boot } else { a.block == b.block }).collect();
+    for run in runs.iter().take(shown) {
+        // The blocks of a boot hold the same arms; the first is enough to see which.
+        let of_first = run.iter().filter(|t| t.block == run[0].block);
+        let mut arms: Vec<String> = of_first.map(|t| t.arm.to_string()).collect();
         let more = arms.len().saturating_sub(ARMS);
         if more > 0 {
             arms.truncate(ARMS);
             arms.push(format!("… and {more} more"));
         }
-        out.push_str(&wrap(&arms.join(" "), WIDTH, &format!("  block {block}: arms "), "           "));
+        let number = if boots_apart { run[0].boot } else { run[0].block };
+        out.push_str(&wrap(&arms.join(" "), WIDTH, &format!("  {word} {number}: arms "), "           "));
     }
-    if blocks.len() > 3 {
-        out.push_str(&format!("  … and {}\n", text::count(blocks.len() - 3, "further block")));
+    if runs.len() > shown {
+        out.push_str(&format!("  … and {}\n", text::count(runs.len() - shown, &format!("further {word}"))));
     }
     out
 }

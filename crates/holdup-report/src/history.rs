@@ -1,6 +1,6 @@
 //! Several runs of the same arms, for a terminal and as JSON.
 
-use crate::formats::terminal::{TerminalOptions, body};
+use crate::formats::terminal::{TerminalOptions, body, caution};
 use crate::text::{self, clean};
 use holdup_model::Analysis;
 use holdup_model::outcome::{History, HistorySeries};
@@ -15,9 +15,15 @@ pub fn history_terminal(history: &History, options: &TerminalOptions) -> String 
     let moment = |run: Option<&holdup_model::outcome::HistoryRun>| {
         run.map(|r| text::moment(r.created_unix_ns)).unwrap_or_default()
     };
-    let mut out = format!("{} from {} to {}\n", text::count(history.runs.len(), "run"), moment(first), moment(last));
-    let analysis =
-        Analysis { findings: history.findings.clone(), comparisons: Vec::new(), arms: Vec::new(), shifts: Vec::new() };
+    let mut out = caution(history.caution.as_deref(), options);
+    out.push_str(&format!("{} from {} to {}\n", text::count(history.runs.len(), "run"), moment(first), moment(last)));
+    let analysis = Analysis {
+        caution: None,
+        findings: history.findings.clone(),
+        comparisons: Vec::new(),
+        arms: Vec::new(),
+        shifts: Vec::new(),
+    };
     out.push_str(&body(&analysis, options));
     // Beside the pooled series an arm is told when it changed by itself; few arms are all told.
     let pooled = history.series.first().map(|s| s.arm.as_str());
@@ -62,6 +68,7 @@ fn table(history: &History, series: &HistorySeries) -> String {
 pub fn history_json(history: &History) -> String {
     crate::formats::json::pretty(&json!({
         "schema": "holdup.history/1",
+        "caution": history.caution,
         "runs": history.runs,
         "findings": history.findings,
         "series": history.series,

@@ -82,6 +82,39 @@ fn a_dry_run_shows_order_time_and_what_is_touched() {
     insta::assert_snapshot!("dry_run", dry_run(&bundle.plan, &bundle.schedule, 3_900_000_000_000, &touches));
 }
 
+/// A plan that boots tells what it boots, and how its boots are mixed.
+#[test]
+fn a_dry_run_shows_boots() {
+    let mut bundle = demo();
+    let kernels = ["debian:6.19", "debian:7.0"];
+    bundle.plan.target = "qemu".into();
+    bundle.plan.factors = vec![Factor {
+        name: "kernel".into(),
+        levels: kernels.map(Level::plain).into(),
+        workloads: Vec::new(),
+        optional: false,
+    }];
+    bundle.plan.guest = Some(Guest { numa_nodes: 2, hugepages: Some(64), pin: vec![0, 1], ..Guest::default() });
+    (bundle.plan.design.sessions, bundle.plan.design.blocks) = (2, 2);
+    let mut arms: Vec<Arm> = bundle.schedule.arms.drain(..2).collect();
+    for (arm, kernel) in arms.iter_mut().zip(kernels) {
+        arm.label = format!("select-only clients=2 kernel={kernel}");
+    }
+    let trial = |(seq, session, boot, block, arm)| TrialSpec { seq, session, boot, block, position: 0, arm };
+    let trials = [
+        (0, 0, 0, 0, 1),
+        (1, 0, 0, 1, 1),
+        (2, 0, 1, 0, 0),
+        (3, 0, 1, 1, 0),
+        (4, 1, 2, 2, 0),
+        (5, 1, 2, 3, 0),
+        (6, 1, 3, 2, 1),
+        (7, 1, 3, 3, 1),
+    ];
+    let schedule = Schedule { arms, trials: trials.map(trial).into() };
+    insta::assert_snapshot!("dry_run_of_boots", dry_run(&bundle.plan, &schedule, 90_000_000_000, &[]));
+}
+
 #[test]
 fn a_dry_run_of_very_many_arms_stays_short() {
     let mut bundle = demo();
@@ -152,7 +185,20 @@ fn emulation_and_an_early_end_cannot_be_overlooked() {
             assert!(flat.contains("emulated by QEMU TCG"), "{id} hides the emulation");
             assert!(flat.contains(words), "{id} hides the end: {words}");
         }
-        assert!(texts["benchstat"].contains("emulated by QEMU TCG"));
+        let first = |id: &str| texts[id].lines().next().unwrap_or_default().to_owned();
+        assert!(first("terminal").starts_with("! Times here are emulated by QEMU TCG, not"), "{}", first("terminal"));
+        assert!(first("markdown").starts_with("**Times here are emulated by QEMU TCG, not"), "{}", first("markdown"));
+        assert!(first("benchstat").starts_with("holdup-emulated: Times here are emulated by QEMU TCG, not"));
+        assert!(texts["csv"].lines().skip(1).all(|row| row.ends_with(",emulated by QEMU TCG")));
+        let json: serde_json::Value = serde_json::from_str(&texts["json"]).expect("JSON");
+        assert!(json["caution"].as_str().expect("it is there").contains("absolute times may not"));
+        let body = texts["html"].split_once("<body>").expect("a body").1;
+        let text = body.split_once("</p>").expect("a paragraph").0;
+        assert!(text.contains("Times here are emulated by QEMU TCG, not"), "the page begins with {text}");
+        for id in ["terminal", "html", "markdown", "benchstat"] {
+            let flat = texts[id].split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(flat.matches("not those of hardware").count(), 1, "{id} says it once");
+        }
     }
 }
 
@@ -211,7 +257,7 @@ fn csv_keeps_absent_values_empty_with_their_reason() {
     let mut b = demo();
     b.trials[0].measurements[0] = Measurement::absent("tps", "the server, it died");
     let text = csv(&b, &analyse(&b));
-    assert!(text.contains(",tps,1/s,,\"the server, it died\"\r\n"));
+    assert!(text.contains(",tps,1/s,,\"the server, it died\",\r\n"));
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Rows to the types of the model. Foreign input: every value is checked.
 
+use crate::boot_logs;
 use crate::parts::{Loaded, Row};
-use holdup_model::bundle::{BundleHead, CollectorState, Ending};
+use holdup_model::bundle::{BootLog, BundleHead, CollectorState, Ending};
 use holdup_model::catalogue::Availability;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{
-    Arm, Collected, Coverage, Direction, EvidenceItem, Fact, Histogram, Level, Machine, Measured, Measurement, Metric,
-    Plan, Replica, Schedule, SelfCost, Trial, TrialSpec, TrialStatus, Value, Window,
+    Arm, Collected, Coverage, Direction, EnvironmentReading, EvidenceItem, Fact, Histogram, Level, Machine, Measured,
+    Measurement, Metric, Plan, Replica, Schedule, SelfCost, Trial, TrialSpec, TrialStatus, Value, Window,
 };
 use rusqlite::types::Value as Cell;
 use std::collections::BTreeMap;
@@ -215,9 +216,9 @@ pub(crate) fn arms(part: &Loaded) -> Decoded<Vec<Arm>> {
 
 pub(crate) fn schedule(part: &Loaded, arms: Vec<Arm>) -> Decoded<Schedule> {
     let trials = list(part, 0, |c| {
-        let (seq, session) = (c.integer()?, c.integer()?);
+        let (seq, session, boot) = (c.integer()?, c.integer()?, c.integer()?);
         let (block, position, arm) = (c.integer()?, c.integer()?, c.integer()?);
-        let spec = TrialSpec { seq, session, boot: session, block, position, arm };
+        let spec = TrialSpec { seq, session, boot, block, position, arm };
         known_arm(spec.arm, arms.len()).map(|()| spec)
     })?;
     Ok(Schedule { arms, trials })
@@ -254,16 +255,25 @@ pub(crate) fn collectors(part: &Loaded) -> Decoded<Vec<CollectorState>> {
     })
 }
 
-pub(crate) fn environment(part: &Loaded) -> Decoded<(u32, Vec<Fact>)> {
+pub(crate) fn environment(part: &Loaded) -> Decoded<EnvironmentReading> {
     let mut c = single(part, 0)?;
     let _reading = c.cell()?;
-    Ok((c.integer()?, list(part, 1, Cells::fact)?))
+    Ok(EnvironmentReading { session: c.integer()?, boot: c.integer()?, facts: list(part, 1, Cells::fact)? })
 }
 
 pub(crate) fn log(part: &Loaded) -> Decoded<(i64, String)> {
     let mut c = single(part, 0)?;
     let _entry = c.cell()?;
     Ok((c.integer()?, c.text()?))
+}
+
+pub(crate) fn boot_log(part: &Loaded) -> Decoded<BootLog> {
+    let mut c = single(part, 0)?;
+    let _entry = c.cell()?;
+    let (session, boot, name) = (c.integer()?, c.integer()?, c.text()?);
+    let (bytes, trimmed_bytes, kept_bytes) = (c.integer()?, c.integer()?, c.integer()?);
+    let text = boot_logs::unpack(c.bytes()?, kept_bytes).map_err(|why| format!("the text of {name} {why}"))?;
+    Ok(BootLog { session, boot, name, text, bytes, trimmed_bytes })
 }
 
 /// The ending and the number of trials that it counts.
@@ -286,6 +296,7 @@ pub(crate) fn trial(part: &Loaded, arms: usize) -> Decoded<Trial> {
     let trial = Trial {
         seq: c.integer()?,
         session: c.integer()?,
+        boot: c.integer()?,
         block: c.integer()?,
         position: c.integer()?,
         arm: c.integer()?,

@@ -73,7 +73,7 @@ impl Damage {
 }
 
 fn number_matters(part: &Part) -> bool {
-    [parts::TRIAL.name, parts::ENVIRONMENT.name, parts::LOG.name].contains(&part.name)
+    [parts::TRIAL.name, parts::ENVIRONMENT.name, parts::LOG.name, parts::BOOT_LOG.name].contains(&part.name)
 }
 
 /// Reads everything that is whole.
@@ -105,8 +105,24 @@ pub(crate) fn gather(path: &Path, db: &Connection) -> Result<(BundleData, Vec<St
         .into_iter()
         .filter_map(|n| damage.part(db, &parts::LOG, n, false, decode::log))
         .collect();
+    let boot_logs = numbers(db, &parts::BOOT_LOG, "boot_logs", "entry", &mut damage)
+        .into_iter()
+        .filter_map(|n| damage.part(db, &parts::BOOT_LOG, n, false, decode::boot_log))
+        .collect();
     let ending = ending(db, trials.len(), &mut damage);
-    let data = BundleData { head, plan, plan_source, schedule, metrics, collectors, environment, trials, log, ending };
+    let data = BundleData {
+        head,
+        plan,
+        plan_source,
+        schedule,
+        metrics,
+        collectors,
+        environment,
+        trials,
+        log,
+        boot_logs,
+        ending,
+    };
     Ok((data, damage.0))
 }
 

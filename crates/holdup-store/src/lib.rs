@@ -16,6 +16,7 @@
 #[cfg(test)]
 extern crate self as holdup_store;
 
+mod boot_logs;
 mod decode;
 mod docs;
 mod gather;

@@ -37,7 +37,7 @@ pub(crate) const ARMS: Part = Part {
 };
 pub(crate) const SCHEDULE: Part = Part {
     name: "schedule",
-    queries: &["SELECT planned, seq, session, block, position, arm FROM schedule ORDER BY planned"],
+    queries: &["SELECT planned, seq, session, boot, block, position, arm FROM schedule ORDER BY planned"],
 };
 pub(crate) const METRICS: Part = Part {
     name: "metrics",
@@ -50,7 +50,7 @@ pub(crate) const COLLECTORS: Part = Part {
 pub(crate) const ENVIRONMENT: Part = Part {
     name: "environment",
     queries: &[
-        "SELECT reading, session FROM environment_readings WHERE reading = ?1",
+        "SELECT reading, session, boot FROM environment_readings WHERE reading = ?1",
         "SELECT e.position, f.key, f.value, f.source, f.absent, f.steady \
          FROM environment e JOIN facts f USING (fact) WHERE e.reading = ?1 ORDER BY e.position",
     ],
@@ -58,8 +58,8 @@ pub(crate) const ENVIRONMENT: Part = Part {
 pub(crate) const TRIAL: Part = Part {
     name: "trial",
     queries: &[
-        "SELECT trial, session, block, position, arm, attempt, status, void_reason, started_unix_ns, ended_unix_ns, \
-         window_begin_unix_ns, window_end_unix_ns, window_length_ns FROM trials WHERE trial = ?1",
+        "SELECT trial, session, boot, block, position, arm, attempt, status, void_reason, started_unix_ns, \
+         ended_unix_ns, window_begin_unix_ns, window_end_unix_ns, window_length_ns FROM trials WHERE trial = ?1",
         "SELECT position, metric, value, absent FROM measurements WHERE trial = ?1 ORDER BY position",
         "SELECT position, name, count, clipped, hdr_v2 FROM histograms WHERE trial = ?1 ORDER BY position",
         "SELECT run, collector, seen_count, lost_count, cost_cpu_ns, cost_wakeups, cost_bytes \
@@ -73,6 +73,12 @@ pub(crate) const TRIAL: Part = Part {
     ],
 };
 pub(crate) const LOG: Part = Part { name: "log", queries: &["SELECT entry, unix_ns, text FROM log WHERE entry = ?1"] };
+pub(crate) const BOOT_LOG: Part = Part {
+    name: "boot_log",
+    queries: &[
+        "SELECT entry, session, boot, name, bytes, trimmed_bytes, kept_bytes, zlib FROM boot_logs WHERE entry = ?1",
+    ],
+};
 pub(crate) const ENDING: Part =
     Part { name: "ending", queries: &["SELECT how, reason, trials FROM ending ORDER BY one"] };
 
@@ -84,23 +90,25 @@ pub(crate) struct Loaded {
     pub(crate) rows: Vec<Vec<Row>>,
     /// The checksum of the values as they are now.
     sha256: String,
-    /// The checksum as it was written; `None` when it is not there.
-    written: Option<String>,
+    /// The checksum as it was written; `None` when it is not there. The error says why it cannot be read: then the
+    /// values can still be, since they lie elsewhere in the file.
+    written: rusqlite::Result<Option<String>>,
 }
 
 impl Loaded {
     /// What is wrong with the part, if something is.
-    pub(crate) fn damage(&self) -> Option<&'static str> {
+    pub(crate) fn damage(&self) -> Option<String> {
         match &self.written {
-            None => Some("its checksum is missing"),
-            Some(written) if *written != self.sha256 => Some("its values do not match its checksum"),
-            Some(_) => None,
+            Err(e) => Some(format!("its checksum cannot be read ({e})")),
+            Ok(None) => Some("its checksum is missing".to_owned()),
+            Ok(Some(written)) if *written != self.sha256 => Some("its values do not match its checksum".to_owned()),
+            Ok(Some(_)) => None,
         }
     }
 
     /// Whether nothing at all of the part is there.
     pub(crate) fn is_absent(&self) -> bool {
-        self.written.is_none() && self.rows.iter().all(Vec::is_empty)
+        matches!(self.written, Ok(None)) && self.rows.iter().all(Vec::is_empty)
     }
 }
 
@@ -110,9 +118,8 @@ impl Part {
         let rows = self.rows(db, number)?;
         let sha256 = checksum(&rows);
         let written = db
-            .prepare_cached("SELECT sha256 FROM checksums WHERE part = ?1 AND number = ?2")?
-            .query_row(params![self.name, number], |row| row.get(0))
-            .optional()?;
+            .prepare_cached("SELECT sha256 FROM checksums WHERE part = ?1 AND number = ?2")
+            .and_then(|mut statement| statement.query_row(params![self.name, number], |row| row.get(0)).optional());
         Ok(Loaded { rows, sha256, written })
     }
 

@@ -50,6 +50,7 @@ CREATE TABLE schedule (
   planned  INTEGER PRIMARY KEY, -- place in the planned order, from 0
   seq      INTEGER NOT NULL,    -- number of the planned trial, from 0
   session  INTEGER NOT NULL,    -- session, from 0
+  boot     INTEGER NOT NULL,    -- boot, from 0, counted over all sessions
   block    INTEGER NOT NULL,    -- block, from 0, counted over all sessions
   position INTEGER NOT NULL,    -- place in the block, from 0
   arm      INTEGER NOT NULL REFERENCES arms -- the arm
@@ -85,9 +86,10 @@ CREATE TABLE facts (
 ) STRICT;
 
 CREATE TABLE environment_readings (
-  -- One row for each reading of the environment at the begin of a session.
+  -- One row for each reading of the environment at the begin of a boot; a session without guests is one boot.
   reading INTEGER PRIMARY KEY, -- number of the reading, from 0
-  session INTEGER NOT NULL     -- session, from 0; a session that was opened again has several readings
+  session INTEGER NOT NULL,    -- session, from 0
+  boot    INTEGER NOT NULL     -- boot, from 0, counted over all sessions; opened again, it has several readings
 ) STRICT;
 
 CREATE TABLE environment (
@@ -102,6 +104,7 @@ CREATE TABLE trials (
   -- Every trial as it was run, void ones included.
   trial                INTEGER PRIMARY KEY, -- place in the order in which trials really ran, repeats included, from 0
   session              INTEGER NOT NULL, -- session, from 0
+  boot                 INTEGER NOT NULL, -- boot, from 0, counted over all sessions
   block                INTEGER NOT NULL, -- block, from 0, counted over all sessions
   position             INTEGER NOT NULL, -- place in the block, from 0
   arm                  INTEGER NOT NULL REFERENCES arms, -- the arm
@@ -207,6 +210,18 @@ CREATE TABLE log (
   text    TEXT NOT NULL        -- what happened
 ) STRICT;
 
+CREATE TABLE boot_logs (
+  -- What guests wrote, boot by boot. No row where trials ran on the host itself.
+  entry         INTEGER PRIMARY KEY, -- number of the entry, from 0
+  session       INTEGER NOT NULL, -- session, from 0
+  boot          INTEGER NOT NULL, -- boot, from 0, counted over all sessions; one that was tried again has several
+  name          TEXT NOT NULL,    -- what wrote it: console, kernel
+  bytes         INTEGER NOT NULL CHECK (bytes >= 0), -- size as the guest wrote it, bytes
+  trimmed_bytes INTEGER NOT NULL CHECK (trimmed_bytes BETWEEN 0 AND bytes), -- left out of its middle, bytes
+  kept_bytes    INTEGER NOT NULL CHECK (kept_bytes BETWEEN 0 AND 1048576), -- size of the text as kept, bytes
+  zlib          BLOB NOT NULL     -- the text as kept, in zlib form (RFC 1950); it need not be UTF-8
+) STRICT;
+
 CREATE TABLE ending (
   -- How the run ended. One row; none when it never did: a crash, or still running.
   one    INTEGER PRIMARY KEY CHECK (one = 1), -- always 1
@@ -217,8 +232,8 @@ CREATE TABLE ending (
 
 CREATE TABLE checksums (
   -- A checksum over the values of each part of the bundle, written in the same transaction as the part.
-  part   TEXT NOT NULL,    -- head, command, plan, arms, schedule, metrics, collectors, environment, trial, log, ending
-  number INTEGER NOT NULL, -- the reading, trial or log entry; 0 for parts that exist once
+  part   TEXT NOT NULL, -- head, command, plan, arms, schedule, metrics, collectors, environment, trial, log, boot_log, ending
+  number INTEGER NOT NULL, -- the reading, trial or entry of a log; 0 for parts that exist once
   sha256 TEXT NOT NULL,    -- SHA-256 over the values, hexadecimal
   PRIMARY KEY (part, number)
 ) STRICT, WITHOUT ROWID;

@@ -28,6 +28,7 @@ fn resealed(sql: &str) -> String {
     seal(&parts::ENVIRONMENT, data.environment.len());
     seal(&parts::TRIAL, data.trials.len());
     seal(&parts::LOG, data.log.len());
+    seal(&parts::BOOT_LOG, data.boot_logs.len());
     drop(db);
     match gather::read(&path) {
         Ok(_) => "is read".to_owned(),
@@ -82,6 +83,16 @@ fn nothing_is_taken_at_its_word() {
         "UPDATE evidence_items SET name = NULL",
         "UPDATE notes SET text = x'00'",
         "UPDATE log SET unix_ns = 'noon'",
+        "UPDATE schedule SET boot = -1",
+        "UPDATE environment_readings SET boot = 'first'",
+        "UPDATE trials SET boot = NULL",
+        "UPDATE boot_logs SET boot = -1",
+        "UPDATE boot_logs SET name = NULL",
+        "UPDATE boot_logs SET bytes = -1",
+        "UPDATE boot_logs SET kept_bytes = 5",
+        "UPDATE boot_logs SET kept_bytes = 5000000000",
+        "UPDATE boot_logs SET zlib = x'00'",
+        "UPDATE boot_logs SET zlib = 'text'",
         "UPDATE ending SET trials = 9",
         "UPDATE ending SET how = 'failed'",
     ] {

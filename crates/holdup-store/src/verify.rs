@@ -113,6 +113,12 @@ fn contents(data: &BundleData, sound: bool, found: &mut Wholeness) {
     let durations: u64 = data.trials.iter().flat_map(|t| &t.histograms).map(|h| h.histogram.count()).sum();
     found.good(format!("histograms: {histograms} readable, {durations} durations"));
 
+    if !data.boot_logs.is_empty() {
+        let boots: BTreeSet<u32> = data.boot_logs.iter().map(|l| l.boot).collect();
+        let boots = if boots.len() == 1 { "1 boot".to_owned() } else { format!("{} boots", boots.len()) };
+        found.good(format!("logs of guests: {} readable, of {boots}", data.boot_logs.len()));
+    }
+
     let planned = &data.schedule.trials;
     let ran = |only_done: bool| {
         let present: BTreeSet<_> = data

@@ -1,6 +1,6 @@
 //! Writing: one transaction for each call.
 
-use crate::{APPLICATION_ID, SCHEMA_VERSION, open, parts, schema_sql, trouble};
+use crate::{APPLICATION_ID, SCHEMA_VERSION, boot_logs, open, parts, schema_sql, trouble};
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::catalogue::Availability;
 use holdup_model::{Fact, Level, Measured, Metric, Plan, Problem, Replica, Schedule, Trial, TrialStatus, Value};
@@ -20,6 +20,9 @@ pub struct Writer {
     readings: i64,
     trials: u32,
     log_entries: i64,
+    boot_logs: i64,
+    /// The session of each boot that is planned.
+    sessions: BTreeMap<u32, u32>,
     facts: Dictionary<FactKey>,
     items: Dictionary<ItemKey>,
 }
@@ -101,6 +104,8 @@ impl Writer {
                 readings: 0,
                 trials: 0,
                 log_entries: 0,
+                boot_logs: 0,
+                sessions: schedule.trials.iter().map(|t| (t.boot, t.session)).collect(),
                 facts: Dictionary::new(),
                 items: Dictionary::new(),
             };
@@ -128,16 +133,16 @@ impl Writer {
         })
     }
 
-    /// Adds the environment at the begin of a session.
+    /// Adds the environment at the begin of a boot.
     ///
     /// # Errors
     /// When it cannot be written; the bundle is as before.
-    pub fn add_environment(&mut self, session: u32, facts: &[Fact]) -> Result<(), Problem> {
+    pub fn add_environment(&mut self, session: u32, boot: u32, facts: &[Fact]) -> Result<(), Problem> {
         let reading = self.readings;
         self.transaction("the environment", |db, known, _| {
             db.execute(
-                "INSERT INTO environment_readings (reading, session) VALUES (?1, ?2)",
-                params![reading, session],
+                "INSERT INTO environment_readings (reading, session, boot) VALUES (?1, ?2, ?3)",
+                params![reading, session, boot],
             )?;
             let mut insert =
                 db.prepare_cached("INSERT INTO environment (reading, position, fact) VALUES (?1, ?2, ?3)")?;
@@ -189,6 +194,42 @@ impl Writer {
             Ok(())
         })?;
         self.log_entries += 1;
+        Ok(())
+    }
+
+    /// Adds what a guest wrote during a boot: `name` says what wrote it, `console` or `kernel`. Of a text above 1 MiB
+    /// the middle is left out, and a line there says how much.
+    ///
+    /// # Errors
+    /// When no trial is planned for the boot, or it cannot be written; the bundle is as before.
+    pub fn add_boot_log(&mut self, boot: u32, name: &str, text: &[u8]) -> Result<(), Problem> {
+        let Some(&session) = self.sessions.get(&boot) else {
+            return Err(Problem::internal(
+                trouble::bundle(&self.path),
+                format!("a log came of boot {boot}, for which no trial is planned"),
+            ));
+        };
+        let entry = self.boot_logs;
+        self.transaction("the log of a boot", |db, _, _| {
+            let packed = boot_logs::pack(text);
+            db.execute(
+                "INSERT INTO boot_logs (entry, session, boot, name, bytes, trimmed_bytes, kept_bytes, zlib) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![
+                    entry,
+                    session,
+                    boot,
+                    name,
+                    text.len() as i64,
+                    packed.trimmed_bytes as i64,
+                    packed.kept_bytes as i64,
+                    packed.zlib
+                ],
+            )?;
+            parts::BOOT_LOG.seal(db, entry)?;
+            Ok(())
+        })?;
+        self.boot_logs += 1;
         Ok(())
     }
 
@@ -340,10 +381,10 @@ fn write_arms(db: &Connection, schedule: &Schedule) -> Written {
         }
     }
     let mut trial_row = db.prepare(
-        "INSERT INTO schedule (planned, seq, session, block, position, arm) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO schedule (planned, seq, session, boot, block, position, arm) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     for (planned, t) in schedule.trials.iter().enumerate() {
-        trial_row.execute(params![planned as i64, t.seq, t.session, t.block, t.position, t.arm])?;
+        trial_row.execute(params![planned as i64, t.seq, t.session, t.boot, t.block, t.position, t.arm])?;
     }
     Ok(())
 }
@@ -383,13 +424,14 @@ fn write_trial(db: &Connection, t: &Trial) -> Written {
     };
     let length_ns = t.window.map(|w| integer("length of the window", w.length_ns)).transpose()?;
     db.prepare_cached(
-        "INSERT INTO trials (trial, session, block, position, arm, attempt, status, void_reason, started_unix_ns, \
-         ended_unix_ns, window_begin_unix_ns, window_end_unix_ns, window_length_ns) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT INTO trials (trial, session, boot, block, position, arm, attempt, status, void_reason, \
+         started_unix_ns, ended_unix_ns, window_begin_unix_ns, window_end_unix_ns, window_length_ns) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?
     .execute(params![
         t.seq,
         t.session,
+        t.boot,
         t.block,
         t.position,
         t.arm,

@@ -61,7 +61,7 @@ fn collected() -> impl Strategy<Value = Collected> {
 }
 
 fn trial() -> impl Strategy<Value = Trial> {
-    let place = (any::<u32>(), any::<u32>(), any::<u32>(), 0..2_u32, any::<u32>());
+    let place = (any::<u32>(), any::<u32>(), any::<u32>(), 0..2_u32, any::<u32>(), any::<u32>());
     let status =
         option::of(text()).prop_map(|void| void.map_or(TrialStatus::Done, |reason| TrialStatus::Void { reason }));
     let times = (any::<i64>(), any::<i64>(), option::of((any::<i64>(), any::<i64>(), count())));
@@ -75,6 +75,7 @@ fn trial() -> impl Strategy<Value = Trial> {
         position: place.2,
         arm: place.3,
         attempt: place.4,
+        boot: place.5,
         status,
         started_unix_ns: times.0,
         ended_unix_ns: times.1,
@@ -123,7 +124,7 @@ fn data() -> impl Strategy<Value = BundleData> {
     let lists = (
         vec((text(), text(), any::<bool>()), 0..3),
         vec((text(), availability()), 0..3),
-        vec((any::<u32>(), vec(fact(), 0..3)), 0..3),
+        vec((any::<u32>(), any::<u32>(), vec(fact(), 0..3)), 0..3),
         vec((any::<i64>(), text()), 0..3),
     );
     (head, plan, lists, vec(trial(), 0..4), ending()).prop_map(|(head, plan, lists, trials, ending)| {
@@ -143,7 +144,9 @@ fn data() -> impl Strategy<Value = BundleData> {
             })
             .collect();
         data.collectors = lists.1.into_iter().map(|(id, availability)| CollectorState { id, availability }).collect();
-        (data.environment, data.log, data.trials, data.ending) = (lists.2, lists.3, trials, ending);
+        let reading = |(session, boot, facts)| EnvironmentReading { session, boot, facts };
+        data.environment = lists.2.into_iter().map(reading).collect();
+        (data.log, data.trials, data.ending) = (lists.3, trials, ending);
         data.trials.iter_mut().zip(0..).for_each(|(trial, seq)| trial.seq = seq);
         data
     })

@@ -158,3 +158,24 @@ fn two_hundred_trials_of_twelve_collectors_stay_small() {
     let read = holdup_store::read(&path).expect("is read");
     assert_eq!((read.trials.len(), &read.trials[199]), (200, &trial));
 }
+
+#[test]
+fn logs_of_guests_are_kept_with_their_size_and_only_of_boots_that_are_planned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let data = sample(3);
+    let mut writer = create(&path, &data).expect("is created");
+    let problem = writer.add_boot_log(99, "console", b"hello").expect_err("is refused");
+    assert!(problem.why.contains("boot 99, for which no trial is planned"), "{problem}");
+    let long = b"watchdog: BUG: soft lockup\n".repeat(200_000);
+    writer.add_boot_log(2, "console", &long).expect("is added");
+    writer.add_boot_log(2, "console", b"tried again \xff\n").expect("is added");
+    writer.finish(&Ending::Budget).expect("is finished");
+    let logs = holdup_store::read(&path).expect("is read").boot_logs;
+    assert_eq!(logs.len(), 2, "the refused one left nothing");
+    assert_eq!((logs[0].session, logs[0].boot, logs[0].bytes), (0, 2, long.len() as u64));
+    assert!(logs[0].text.len() <= 1 << 20 && logs[0].trimmed_bytes > 4 << 20, "{}", logs[0].trimmed_bytes);
+    assert!(logs[0].text.contains(&format!("[... {} bytes left out ...]\n", logs[0].trimmed_bytes)));
+    assert_eq!((logs[1].text.as_str(), logs[1].bytes, logs[1].trimmed_bytes), ("tried again \u{fffd}\n", 14, 0));
+    assert!(std::fs::metadata(&path).expect("is there").len() < 1 << 18, "it is deflated");
+}

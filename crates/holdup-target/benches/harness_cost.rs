@@ -45,9 +45,12 @@ fn main() {
         schedule: &schedule,
         postgres: &postgres,
         workdir,
+        guests: &holdup_target::GuestOptions::default(),
+        kept: holdup_target::Kept::default(),
         cancel: Cancel::default(),
     };
-    let mut session = holdup_target::find("local").unwrap().open(&request, &mut Silent).unwrap();
+    let at = TrialSpec { seq: 0, session: 0, boot: 0, block: 0, position: 0, arm: 0 };
+    let mut session = holdup_target::find("local").unwrap().open(&request, &at, &mut Silent).unwrap();
     let mut random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
     let mut measured: Vec<[f64; 3]> = Vec::new();
     for block in 0..blocks {
@@ -80,7 +83,7 @@ fn main() {
         let ratio = ratio_paired(&pairs, 0.95).unwrap();
         println!("{what}: {:.4} ({:.4} to {:.4}), {} blocks", ratio.value, ratio.low, ratio.high, ratio.n);
     }
-    session.close().unwrap();
+    assert!(session.close().left.is_none());
 }
 
 fn plan() -> Plan {

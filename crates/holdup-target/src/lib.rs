@@ -4,9 +4,12 @@
 //! sessions and runs single trials. Both tell what happens through an
 //! [`Observer`](holdup_model::Observer) and never print.
 
+pub mod agent;
 mod budget;
 mod local;
+mod parallel;
 pub mod profiles;
+mod qemu;
 mod run;
 mod session;
 pub mod targets;
@@ -14,8 +17,9 @@ mod vocabulary;
 mod window;
 
 pub use local::reach;
+pub use qemu::Kept;
 pub use run::{RunOutcome, RunRequest, run};
-pub use session::{Readiness, Session, SessionRequest, Target, TrialDraft};
+pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 pub use vocabulary::vocabulary;
 
 /// The target with this id.

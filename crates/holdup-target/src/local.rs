@@ -1,6 +1,6 @@
 //! Sessions on the host that holdup runs on.
 
-use crate::session::{Readiness, Session, SessionRequest, TrialDraft};
+use crate::session::{Closed, Readiness, Session, SessionRequest, TrialDraft};
 use crate::window::{self, CLOCK_JUMP_NS, CollectorHooks, unix_ns};
 use holdup_evidence::CollectContext;
 use holdup_host::postgres::PostgresControl;
@@ -95,7 +95,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
             availability: probe_collector(c, &collecting, request.plan),
         })
         .collect();
-    Ok(Readiness { metrics, collectors, touches, notes })
+    Ok(Readiness { metrics, collectors, touches, notes, emulated: None })
 }
 
 /// A collector that needs a server is asked again when there is one; before that only its host side counts.
@@ -362,12 +362,11 @@ impl Session for LocalSession<'_> {
         TrialDraft { trial, problem }
     }
 
-    fn close(mut self: Box<Self>) -> Result<Vec<String>, Problem> {
+    fn close(mut self: Box<Self>) -> Closed {
         let (notes, left) = self.put_back();
-        if left.is_empty() {
-            return Ok(notes);
-        }
-        Err(Problem::new(ProblemKind::NotRestored, "the host was not fully restored", left.join("; ")))
+        let left = (!left.is_empty())
+            .then(|| Problem::new(ProblemKind::NotRestored, "the host was not fully restored", left.join("; ")));
+        Closed { notes, logs: Vec::new(), left }
     }
 }
 
@@ -451,10 +450,19 @@ fn steady(trial: &Trial) -> Result<(), Problem> {
     Err(Problem::trial("the environment moved", moved.join(", ")))
 }
 
-fn blank(started_unix_ns: i64) -> Trial {
+/// The trial of a session that could not be opened.
+pub(crate) fn never_begun(problem: &Problem) -> Trial {
+    let mut trial = blank(unix_ns());
+    trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
+    trial.notes.extend(problem.hint.clone());
+    trial
+}
+
+pub(crate) fn blank(started_unix_ns: i64) -> Trial {
     Trial {
         seq: 0,
         session: 0,
+        boot: 0,
         block: 0,
         position: 0,
         arm: 0,

@@ -1,7 +1,9 @@
 //! The run loop: walks the schedule, repeats void trials, keeps the budget, writes the bundle.
 
 use crate::budget::Pace;
-use crate::session::{Readiness, Session, SessionRequest, Target, TrialDraft};
+use crate::parallel::Told;
+use crate::qemu::Kept;
+use crate::session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 use crate::window::unix_ns;
 use holdup_host::Host;
 use holdup_host::lock::HostLock;
@@ -10,6 +12,7 @@ use holdup_model::plan::StopRule;
 use holdup_model::{Event, Machine, Observer, Plan, Problem, ProblemKind, Schedule, Trial, TrialSpec, TrialStatus};
 use holdup_store::Writer;
 use holdup_workloads::{Cancel, PostgresOptions};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -35,6 +38,8 @@ pub struct RunRequest<'a> {
     pub postgres: PostgresOptions,
     /// Where large temporary files go.
     pub workdir: PathBuf,
+    /// Where guests get their kernels and files from.
+    pub guests: GuestOptions,
     /// How long to wait for another run on this host to end; zero refuses at once.
     pub wait: Duration,
     /// Asks to end.
@@ -78,17 +83,20 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         schedule: request.schedule,
         postgres: &request.postgres,
         workdir: request.workdir.clone(),
+        guests: &request.guests,
+        kept: Kept::default(),
         cancel: request.cancel.clone(),
     };
-    let readiness = target.ready(&sessions)?;
+    // Before the target is asked: a guest that boots to be asked would disturb another run.
+    let _lock = HostLock::take(request.wait, &|| request.cancel.is_cancelled())?;
+    let readiness = target.ready(&sessions, observer)?;
     for note in &readiness.notes {
         observer.event(Event::Note(note));
     }
-    let _lock = HostLock::take(request.wait, &|| request.cancel.is_cancelled())?;
     for note in crate::local::recover(request.host)? {
         observer.event(Event::Note(&note));
     }
-    let head = head(request);
+    let head = BundleHead { emulated: readiness.emulated.clone(), ..head(request) };
     let writer = create_bundle(request, &readiness, &head)?;
     let mut walk = Walk::new(request, writer, so_far(request, &readiness, head));
     for note in &request.notes {
@@ -124,6 +132,7 @@ fn so_far(request: &RunRequest<'_>, readiness: &Readiness, head: BundleHead) -> 
         environment: Vec::new(),
         trials: Vec::new(),
         log: Vec::new(),
+        boot_logs: Vec::new(),
         ending: None,
     })
 }
@@ -165,6 +174,8 @@ struct Walk<'a> {
     done: u32,
     void: u32,
     left: Vec<String>,
+    /// How often each planned trial was attempted, over all sessions that broke.
+    attempts: BTreeMap<u32, u32>,
 }
 
 /// What stops a session half way.
@@ -175,6 +186,21 @@ enum Halt {
     Unwritable(Problem),
 }
 
+/// Hands events on and keeps the notes among them, for the bundle's log.
+struct Heard<'a> {
+    observer: &'a mut dyn Observer,
+    notes: Vec<String>,
+}
+
+impl Observer for Heard<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Note(note) = &event {
+            self.notes.push((*note).to_owned());
+        }
+        self.observer.event(event);
+    }
+}
+
 /// Why a walk through one session ended.
 enum Turn {
     /// All its blocks were run.
@@ -183,8 +209,53 @@ enum Turn {
     Ends(Ending),
 }
 
-/// How often a session that broke is opened anew before the run gives up.
-const REOPENINGS: u32 = 3;
+/// How often sessions may break in a row, without a trial that went through, before the run gives up.
+const BREAKS_IN_A_ROW: u32 = 4;
+
+/// What to do after a session broke.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Open it anew and repeat the trial.
+    Repeat,
+    /// Open it anew and go on with the next trial.
+    LeaveOut,
+    /// End the run.
+    GiveUp,
+}
+
+/// Where sessions broke.
+#[derive(Debug, Default)]
+pub(crate) struct Broken {
+    /// The trial at which the last one broke.
+    at: Option<usize>,
+    /// How often at this trial.
+    here: u32,
+    /// How often since a trial went through.
+    in_a_row: u32,
+}
+
+impl Broken {
+    /// A session broke at the trial `next`. A trial that breaks one session after the other is left out after as many
+    /// repeats as a void trial gets.
+    pub(crate) fn at(&mut self, next: usize, retries: u32) -> After {
+        if self.at == Some(next) {
+            self.here += 1;
+            self.in_a_row += 1;
+        } else {
+            // Some trial went through since, unless the one before was left out.
+            let left_out = self.at.is_some_and(|at| at + 1 == next) && self.here > retries;
+            self.in_a_row = if left_out { self.in_a_row + 1 } else { 1 };
+            (self.at, self.here) = (Some(next), 1);
+        }
+        if self.in_a_row >= BREAKS_IN_A_ROW {
+            After::GiveUp
+        } else if self.here > retries {
+            After::LeaveOut
+        } else {
+            After::Repeat
+        }
+    }
+}
 
 impl<'a> Walk<'a> {
     fn new(request: &'a RunRequest<'a>, writer: Writer, so_far: Option<BundleData>) -> Self {
@@ -200,6 +271,7 @@ impl<'a> Walk<'a> {
             done: 0,
             void: 0,
             left: Vec::new(),
+            attempts: BTreeMap::new(),
         }
     }
 
@@ -212,42 +284,63 @@ impl<'a> Walk<'a> {
         self.writer.log(unix_ns(), text)
     }
 
-    /// Runs every session. The error is a bundle that cannot be written; the host is restored then too.
+    /// Runs every session, boot by boot. The error is a bundle that cannot be written; the host is restored then too.
     fn sessions(
         &mut self,
         target: &dyn Target,
         sessions: &SessionRequest<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Ending, Problem> {
+        if sessions.guests.parallel > 1 {
+            return self.side_by_side(target, sessions, observer);
+        }
         let trials = &self.request.schedule.trials;
         let mut next = 0;
-        let mut reopenings = 0;
+        let mut broken = Broken::default();
         while next < trials.len() {
-            let number = trials[next].session;
-            let mut session = match target.open(sessions, observer) {
+            let at = trials[next];
+            let mut heard = Heard { observer, notes: Vec::new() };
+            let opened = target.open(sessions, &at, &mut heard);
+            for note in heard.notes {
+                self.writer.log(unix_ns(), &note)?;
+            }
+            let mut session = match opened {
                 Ok(session) => session,
                 Err(problem) if problem.kind == ProblemKind::Interrupted => return Ok(Ending::Interrupted),
+                Err(problem) if problem.kind == ProblemKind::Trial => {
+                    let draft = TrialDraft { trial: crate::local::never_begun(&problem), problem: None };
+                    if let Err(Halt::Unwritable(problem)) = self.keep(draft, &at, observer) {
+                        return Err(problem);
+                    }
+                    match broken.at(next, self.request.plan.design.retries) {
+                        After::GiveUp => return Ok(Ending::Failed { reason: problem.to_string() }),
+                        after => next += usize::from(after == After::LeaveOut),
+                    }
+                    continue;
+                }
                 Err(problem) => return Ok(Ending::Failed { reason: problem.to_string() }),
             };
             let facts = session.environment();
             let turn = self
                 .writer
-                .add_environment(number, &facts)
+                .add_environment(at.session, at.boot, &facts)
                 .map_err(Halt::Unwritable)
-                .and_then(|()| self.blocks(session.as_mut(), number, &mut next, observer));
-            let closed = self.close(session, observer);
+                .and_then(|()| self.blocks(session.as_mut(), &at, &mut next, observer));
+            let closed = self.close(session, &at, observer);
             match turn {
                 Ok(Turn::Through) => {}
                 Ok(Turn::Ends(ending)) => {
                     closed?;
                     return Ok(ending);
                 }
-                Err(Halt::Broken(broken)) if reopenings < REOPENINGS => {
-                    reopenings += 1;
-                    let text = format!("the session broke and is opened anew: {}: {}", broken.what, broken.why);
-                    self.log(&text, observer)?;
-                }
-                Err(Halt::Broken(broken)) => return Ok(Ending::Failed { reason: broken.to_string() }),
+                Err(Halt::Broken(problem)) => match broken.at(next, self.request.plan.design.retries) {
+                    After::GiveUp => return Ok(Ending::Failed { reason: problem.to_string() }),
+                    after => {
+                        let text = format!("the session broke and is opened anew: {}: {}", problem.what, problem.why);
+                        self.log(&text, observer)?;
+                        next += usize::from(after == After::LeaveOut);
+                    }
+                },
                 Err(Halt::Unwritable(problem)) => return Err(problem),
             }
             closed?;
@@ -255,38 +348,94 @@ impl<'a> Walk<'a> {
         Ok(Ending::Complete)
     }
 
-    fn close(&mut self, session: Box<dyn Session + '_>, observer: &mut dyn Observer) -> Result<(), Problem> {
-        match session.close() {
-            Ok(notes) => {
-                for note in notes {
-                    self.log(&note, observer)?;
-                }
-                Ok(())
+    /// Runs every session with several boots at once. The stop rule is not looked at: blocks do not end in order.
+    fn side_by_side(
+        &mut self,
+        target: &dyn Target,
+        sessions: &SessionRequest<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Ending, Problem> {
+        let workers = sessions.guests.parallel;
+        self.log(&format!("up to {workers} guests ran at once: they took CPU time from each other"), observer)?;
+        let budget_ns = self.request.plan.design.budget_ns;
+        let mut unwritable = None;
+        let mut out_of_time = false;
+        let ended = crate::parallel::run(target, sessions, workers, &mut |told| {
+            if let Err(problem) = self.hear(told, observer) {
+                unwritable = Some(problem.clone());
+                return Err(problem);
             }
-            Err(problem) => {
-                let text = problem.to_string();
-                self.left.push(text.clone());
-                self.log(&text, observer)
+            let over = budget_ns.is_some_and(|ns| self.begun.elapsed().as_nanos() > u128::from(ns));
+            out_of_time |= over && !self.request.cancel.is_cancelled();
+            Ok(!out_of_time)
+        });
+        match (unwritable, ended) {
+            (Some(problem), _) => Err(problem),
+            _ if out_of_time => Ok(Ending::Budget),
+            (None, Err(problem)) if problem.kind != ProblemKind::Interrupted => {
+                Ok(Ending::Failed { reason: problem.to_string() })
             }
+            _ if self.request.cancel.is_cancelled() => Ok(Ending::Interrupted),
+            _ => Ok(Ending::Complete),
         }
     }
 
-    /// Runs the blocks of one session from `next` on.
+    /// Keeps what one of several boots tells. The error is a bundle that cannot be written.
+    fn hear(&mut self, told: Told, observer: &mut dyn Observer) -> Result<(), Problem> {
+        match told {
+            Told::Step(text) => observer.event(Event::Step(&text)),
+            Told::Note(text) => self.log(&text, observer)?,
+            Told::Environment(at, facts) => self.writer.add_environment(at.session, at.boot, &facts)?,
+            Told::Draft(spec, draft) => match self.keep(draft, &spec, observer) {
+                Ok(_) => {}
+                Err(Halt::Unwritable(problem) | Halt::Broken(problem)) => return Err(problem),
+            },
+            Told::Closed(at, closed) => self.keep_closed(closed, &at, observer)?,
+            Told::Failed(problem) => self.log(&problem.to_string(), observer)?,
+        }
+        Ok(())
+    }
+
+    fn close(
+        &mut self,
+        session: Box<dyn Session + '_>,
+        at: &TrialSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Problem> {
+        self.keep_closed(session.close(), at, observer)
+    }
+
+    fn keep_closed(&mut self, closed: Closed, at: &TrialSpec, observer: &mut dyn Observer) -> Result<(), Problem> {
+        for note in closed.notes {
+            self.log(&note, observer)?;
+        }
+        for (name, text) in closed.logs {
+            self.writer.add_boot_log(at.boot, &name, &text)?;
+        }
+        if let Some(problem) = closed.left {
+            let text = problem.to_string();
+            self.left.push(text.clone());
+            self.log(&text, observer)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the blocks of one boot from `next` on.
     fn blocks(
         &mut self,
         session: &mut dyn Session,
-        number: u32,
+        at: &TrialSpec,
         next: &mut usize,
         observer: &mut dyn Observer,
     ) -> Result<Turn, Halt> {
         let trials = &self.request.schedule.trials;
-        while let Some(spec) = trials.get(*next).filter(|spec| spec.session == number) {
-            if spec.position == 0 {
+        while let Some(spec) = trials.get(*next).filter(|s| (s.session, s.boot) == (at.session, at.boot)) {
+            if self.begins_piece(spec) {
                 // Before the budget: a run that has its answer did not run out of time.
                 if self.is_decided() {
                     return Ok(Turn::Ends(Ending::Decided));
                 }
-                if !self.has_time_for_block(spec.block) {
+                if !self.has_time_for_piece(spec) {
                     return Ok(Turn::Ends(Ending::Budget));
                 }
             }
@@ -302,8 +451,23 @@ impl<'a> Walk<'a> {
         self.so_far.as_ref().is_some_and(|so_far| !so_far.trials.is_empty() && (self.request.is_decided)(so_far))
     }
 
-    fn has_time_for_block(&self, block: u32) -> bool {
-        let size = self.request.schedule.trials.iter().filter(|t| t.block == block).count();
+    /// Whether a trial is the first of what is only of use as a whole: a block, or a session whose arms boot in turn.
+    fn begins_piece(&self, spec: &TrialSpec) -> bool {
+        let first_of_block = spec.position == 0;
+        let before = spec.seq.checked_sub(1).and_then(|seq| self.request.schedule.trials.get(seq as usize));
+        first_of_block && (!self.boots_in_turn(spec.session) || before.is_none_or(|b| b.session != spec.session))
+    }
+
+    fn boots_in_turn(&self, session: u32) -> bool {
+        let mut boots = self.request.schedule.trials.iter().filter(|t| t.session == session).map(|t| t.boot);
+        let first = boots.next();
+        boots.any(|boot| Some(boot) != first)
+    }
+
+    fn has_time_for_piece(&self, spec: &TrialSpec) -> bool {
+        let in_turn = self.boots_in_turn(spec.session);
+        let same = |t: &&TrialSpec| if in_turn { t.session == spec.session } else { t.block == spec.block };
+        let size = self.request.schedule.trials.iter().filter(same).count();
         let spent_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // The first block is always begun: a budget that is too small must still give an answer, "undecided".
         self.seq == 0
@@ -318,7 +482,7 @@ impl<'a> Walk<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Turn, Halt> {
         let arm = &self.request.schedule.arms[spec.arm as usize];
-        for attempt in 0..=self.request.plan.design.retries {
+        for _ in 0..=self.request.plan.design.retries {
             if self.request.cancel.is_cancelled() {
                 return Ok(Turn::Ends(Ending::Interrupted));
             }
@@ -331,7 +495,7 @@ impl<'a> Walk<'a> {
             });
             let began = Instant::now();
             let draft = session.trial(arm, spec, trial_seed(self.request.plan.design.seed, self.seq));
-            let problem = self.keep(draft, spec, attempt, observer)?;
+            let problem = self.keep(draft, spec, observer)?;
             self.pace.saw(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
             match problem {
                 None => return Ok(Turn::Through),
@@ -348,16 +512,18 @@ impl<'a> Walk<'a> {
         &mut self,
         draft: TrialDraft,
         spec: &TrialSpec,
-        attempt: u32,
         observer: &mut dyn Observer,
     ) -> Result<Option<Problem>, Halt> {
         let mut trial = draft.trial;
         trial.seq = self.seq;
         trial.session = spec.session;
+        trial.boot = spec.boot;
         trial.block = spec.block;
         trial.position = spec.position;
         trial.arm = spec.arm;
-        trial.attempt = attempt;
+        let attempts = self.attempts.entry(spec.seq).or_default();
+        trial.attempt = *attempts;
+        *attempts += 1;
         self.seq += 1;
         match trial.status {
             TrialStatus::Done => self.done += 1,
@@ -373,9 +539,37 @@ impl<'a> Walk<'a> {
 }
 
 /// A seed for each trial, from the plan's seed and the trial's place: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-fn trial_seed(seed: u64, seq: u32) -> u64 {
+pub(crate) fn trial_seed(seed: u64, seq: u32) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(seq) + 1));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(breaks_at: &[usize], retries: u32) -> Vec<After> {
+        let mut broken = Broken::default();
+        breaks_at.iter().map(|next| broken.at(*next, retries)).collect()
+    }
+
+    #[test]
+    fn a_trial_that_breaks_its_session_is_repeated_then_left_out() {
+        assert_eq!(walk(&[7, 7, 7], 2), [After::Repeat, After::Repeat, After::LeaveOut]);
+        assert_eq!(walk(&[7], 0), [After::LeaveOut]);
+    }
+
+    #[test]
+    fn breaks_with_good_trials_between_never_end_the_run() {
+        let far_apart: Vec<usize> = (0..20).map(|n| n * 3).collect();
+        assert!(walk(&far_apart, 2).iter().all(|after| *after == After::Repeat));
+    }
+
+    #[test]
+    fn a_guest_that_never_works_ends_the_run() {
+        assert_eq!(walk(&[0, 0, 0, 1], 2).last(), Some(&After::GiveUp));
+        assert_eq!(walk(&[0, 1, 2, 3], 0).last(), Some(&After::GiveUp));
+    }
 }

@@ -1,5 +1,6 @@
 //! What a target is: something that opens sessions and runs trials in them.
 
+use crate::qemu::Kept;
 use holdup_host::Host;
 use holdup_model::bundle::CollectorState;
 use holdup_model::{Arm, Availability, Fact, Meta, Metric, Observer, Plan, Problem, Schedule, Trial, TrialSpec};
@@ -18,8 +19,25 @@ pub struct SessionRequest<'a> {
     pub postgres: &'a PostgresOptions,
     /// Where large temporary files go.
     pub workdir: PathBuf,
+    /// Where guests get their kernels and files from.
+    pub guests: &'a GuestOptions,
+    /// What the boots of this run are made of; filled by `ready`.
+    pub kept: Kept,
     /// Asks to end.
     pub cancel: Cancel,
+}
+
+/// Where guests get their kernels and files from.
+#[derive(Debug, Clone, Default)]
+pub struct GuestOptions {
+    /// The folder of what was fetched and built; `None` for the usual one.
+    pub cache: Option<PathBuf>,
+    /// The archive that packages come from; `None` for the one of this machine's apt.
+    pub mirror: Option<String>,
+    /// Whether only what is cached may be used.
+    pub offline: bool,
+    /// How many guests run at once; 0 and 1 are one after the other.
+    pub parallel: u32,
 }
 
 /// What was found before anything was touched.
@@ -33,6 +51,8 @@ pub struct Readiness {
     pub touches: Vec<(String, String)>,
     /// What is worth saying before the run starts (a collector or a workload that works in part).
     pub notes: Vec<String>,
+    /// When times there are not those of hardware: what they are.
+    pub emulated: Option<String>,
 }
 
 /// A trial as a session brings it; the loop adds its numbers.
@@ -43,6 +63,17 @@ pub struct TrialDraft {
     pub problem: Option<Problem>,
 }
 
+/// What the end of a session leaves.
+#[derive(Debug, Default)]
+pub struct Closed {
+    /// What is worth keeping in the bundle's log.
+    pub notes: Vec<String>,
+    /// What the machine said of itself, as (name, text): `console`, `kernel`. Only of guests.
+    pub logs: Vec<(String, Vec<u8>)>,
+    /// What could not be put back.
+    pub left: Option<Problem>,
+}
+
 /// Somewhere trials run.
 pub trait Target: Sync {
     /// What it says about itself.
@@ -51,18 +82,23 @@ pub trait Target: Sync {
     fn probe(&self, host: &Host) -> Availability;
     /// The plan without the optional factors that cannot work here, and what was left out and why.
     fn settle(&self, host: &Host, plan: Plan) -> (Plan, Vec<String>);
-    /// Whether all that the plan needs can be had. Touches nothing.
+    /// Whether all that the plan needs can be had. Touches nothing that is under test; a target that boots guests
+    /// fetches kernels and boots each kind of guest to ask it.
     ///
     /// # Errors
-    /// When something that the plan needs cannot work here.
-    fn ready(&self, request: &SessionRequest<'_>) -> Result<Readiness, Problem>;
-    /// Opens a session: a fresh cluster, later a boot.
+    /// When something that the plan needs cannot work there.
+    fn ready(&self, request: &SessionRequest<'_>, observer: &mut dyn Observer) -> Result<Readiness, Problem>;
+    /// Opens the session of a trial: a fresh cluster, a boot.
     ///
     /// # Errors
-    /// When it cannot be opened; nothing is left behind.
+    /// When it cannot be opened; nothing is left behind. Of the kind [`ProblemKind::Trial`] when another attempt may do
+    /// better.
+    ///
+    /// [`ProblemKind::Trial`]: holdup_model::ProblemKind::Trial
     fn open<'a>(
         &self,
         request: &'a SessionRequest<'a>,
+        at: &TrialSpec,
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Session + 'a>, Problem>;
 }
@@ -74,8 +110,5 @@ pub trait Session {
     /// Runs one trial of an arm: set, settle, warm up, measure, collect, check.
     fn trial(&mut self, arm: &Arm, spec: &TrialSpec, seed: u64) -> TrialDraft;
     /// Puts the host back and ends what was started; says what could not be put back.
-    ///
-    /// # Errors
-    /// When something is left.
-    fn close(self: Box<Self>) -> Result<Vec<String>, Problem>;
+    fn close(self: Box<Self>) -> Closed;
 }

@@ -1,6 +1,11 @@
 //! What plans may name, made from the catalogues.
 
+use holdup_model::ParameterKind;
 use holdup_model::catalogue::{KnobWords, Vocabulary, WorkloadWords};
+use holdup_model::guest;
+
+/// The targets that boot guests.
+const BOOT_TARGETS: &[&str] = &["qemu"];
 
 /// Every workload, knob, collector and target, as the plan checker wants them.
 pub fn vocabulary() -> Vocabulary {
@@ -27,5 +32,13 @@ pub fn vocabulary() -> Vocabulary {
             .map(|c| c.meta().id)
             .collect(),
         targets: crate::targets::ALL.iter().map(|t| t.meta().id).collect(),
+        boot_targets: crate::targets::ALL.iter().map(|t| t.meta().id).filter(|id| BOOT_TARGETS.contains(id)).collect(),
+        boot_factors: boot_factors(),
     }
+}
+
+/// The factors that are chosen when a guest boots.
+fn boot_factors() -> Vec<KnobWords> {
+    let words = |id, prefix| KnobWords { id, prefix, values: ParameterKind::Text };
+    vec![words(guest::KERNEL, None), words(guest::POSTGRES_SERVER, None), words("boot", Some(guest::BOOT_PREFIX))]
 }

@@ -119,6 +119,7 @@ impl Place {
                 notes: vec!["kept from before the run".to_owned()],
                 postgres: PostgresOptions::default(),
                 workdir: self.folder.path().to_owned(),
+                guests: holdup_target::GuestOptions::default(),
                 wait: Duration::from_secs(600),
                 cancel: self.cancel.clone(),
                 is_decided: &|so_far| self.decided_after.is_some_and(|n| so_far.trials.len() >= n),
@@ -278,6 +279,7 @@ fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
                 notes: Vec::new(),
                 postgres: PostgresOptions::default(),
                 workdir: place.folder.path().to_owned(),
+                guests: holdup_target::GuestOptions::default(),
                 wait: Duration::ZERO,
                 cancel: Cancel::default(),
                 is_decided: &|_| false,
@@ -317,8 +319,12 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
         schedule: &schedule,
         postgres: &postgres,
         workdir: place.folder.path().to_owned(),
+        guests: &holdup_target::GuestOptions::default(),
+        kept: holdup_target::Kept::default(),
         cancel: Cancel::default(),
     };
-    let Err(refused) = target.ready(&request) else { panic!("this kernel has no none") };
+    let Err(refused) = target.ready(&request, &mut holdup_model::progress::Silent) else {
+        panic!("this kernel has no none")
+    };
     assert_eq!((refused.kind.exit_code(), refused.what.as_str()), (3, "factor preempt = none"));
 }

@@ -1,7 +1,7 @@
 //! `lock-contention` with real threads and real processes on this machine.
 
 use holdup_host::Host;
-use holdup_model::{Parameters, Problem, ProblemKind, Value, Window};
+use holdup_model::{Availability, Parameters, Problem, ProblemKind, Value, Window};
 use holdup_workloads::contention::setup::defaults;
 use holdup_workloads::{
     Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, algorithms, find,
@@ -37,20 +37,21 @@ fn parameters(workers: i64, changes: &[(&str, Value)]) -> Parameters {
     parameters
 }
 
+fn prepare(parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
+    find("lock-contention").expect("it is in the catalogue").prepare(PrepareContext {
+        host: &Host::real(),
+        parameters,
+        combinations: std::slice::from_ref(parameters),
+        metrics: &[],
+        postgres: &PostgresOptions::default(),
+        workdir: std::env::temp_dir(),
+        cancel: Cancel::default(),
+        step: &mut |_| {},
+    })
+}
+
 fn session(parameters: &Parameters) -> Box<dyn Prepared> {
-    find("lock-contention")
-        .expect("it is in the catalogue")
-        .prepare(PrepareContext {
-            host: &Host::real(),
-            parameters,
-            combinations: std::slice::from_ref(parameters),
-            metrics: &[],
-            postgres: &PostgresOptions::default(),
-            workdir: std::env::temp_dir(),
-            cancel: Cancel::default(),
-            step: &mut |_| {},
-        })
-        .expect("it can be prepared everywhere")
+    prepare(parameters).expect("it can be prepared everywhere")
 }
 
 struct Times {
@@ -94,10 +95,10 @@ fn children() -> Vec<Pid> {
 #[test]
 fn one_is_inside_at_a_time_with_more_workers_than_cpus() {
     let workers = std::thread::available_parallelism().expect("known").get() as i64 * 3;
-    for algorithm in algorithms::IDS {
+    for algorithm in algorithms::usable().map(|a| a.meta.id) {
         for sharing in ["threads", "processes"] {
             let changes: [(&str, Value); 4] = [
-                ("algorithm", (*algorithm).into()),
+                ("algorithm", algorithm.into()),
                 ("sharing", sharing.into()),
                 ("section", 0.into()),
                 ("think", 0.into()),
@@ -202,9 +203,9 @@ fn a_cancelled_trial_ends_at_once_and_leaves_nothing() {
     let hour = Value::Integer(3_600_000_000_000);
     let endless = Times { warmup_ms: 0, duration_ms: 3_600_000 };
     for sharing in ["threads", "processes"] {
-        for algorithm in algorithms::IDS {
+        for algorithm in algorithms::usable().map(|a| a.meta.id) {
             let changes: [(&str, Value); 3] =
-                [("sharing", sharing.into()), ("algorithm", (*algorithm).into()), ("section", hour.clone())];
+                [("sharing", sharing.into()), ("algorithm", algorithm.into()), ("section", hour.clone())];
             let cancel = Cancel::default();
             let mut cancelled = Instant::now();
             let problem = run_with(&parameters(8, &changes), &endless, &cancel, &mut || {
@@ -300,6 +301,29 @@ fn the_calibration_is_among_the_facts() {
         .map(|k| format!("lock-contention.{k}"))
     );
     assert!(facts.iter().all(|f| f.value.is_some() && !f.steady), "a drifting clock does not void trials");
+}
+
+/// On a kernel without the extension a session with it does not begin; on one with it, slices are granted.
+#[test]
+fn slice_extension_counts_its_grants_or_says_why_it_cannot_work() {
+    let algorithm = algorithms::find("slice-extension").expect("it is in the catalogue");
+    let workers = std::thread::available_parallelism().expect("known").get() as i64 * 3;
+    for sharing in ["threads", "processes"] {
+        let changes: [(&str, Value); 2] = [("algorithm", "slice-extension".into()), ("sharing", sharing.into())];
+        let parameters = parameters(workers, &changes);
+        match algorithm.probe() {
+            Availability::Unavailable { reason, remedy } => {
+                println!("not granted here: {reason}");
+                let problem = prepare(&parameters).map(|_| ()).expect_err("it cannot work");
+                let expected = Problem::host("algorithm slice-extension", reason).hint(remedy.expect("a way out"));
+                assert_eq!(problem, expected);
+            }
+            _ => {
+                let result = run(&parameters, &Times { warmup_ms: 10, duration_ms: 2_000 }).expect("it works");
+                assert!(metric(&result, "slice_grants_per_s") > 0.0, "three workers for each CPU, {sharing}");
+            }
+        }
+    }
 }
 
 #[test]

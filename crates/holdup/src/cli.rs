@@ -31,7 +31,19 @@ pub(crate) fn command() -> Command {
                 .global(true)
                 .help("Log more to stderr; twice for more still"),
         )
-        .subcommands([check(), run(), compare(), report(), list(), export(), kernels(), apply(), verify(), restore()])
+        .subcommands([
+            check(),
+            run(),
+            compare(),
+            report(),
+            list(),
+            export(),
+            kernels(),
+            apply(),
+            verify(),
+            restore(),
+            agent(),
+        ])
 }
 
 fn check() -> Command {
@@ -127,8 +139,33 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
 }
 
 fn run_options() -> Vec<Arg> {
+    let mut all = design_options();
+    all.extend(host_options());
+    all.extend(guest_options());
+    all.extend([
+        option("out", "FILE.holdup", "The bundle to write [default: NAME-N.holdup]")
+            .short('o')
+            .value_parser(value_parser!(PathBuf)),
+        option("save-plan", "FILE.toml", "Write the plan that this command line comes to")
+            .value_parser(value_parser!(PathBuf)),
+        Arg::new("dry-run")
+            .long("dry-run")
+            .short('n')
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help("Print the schedule, how long it takes and what it will change; run nothing"),
+        Arg::new("quiet")
+            .long("quiet")
+            .short('q')
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help("No progress and no verdict; the bundle only"),
+    ]);
+    all
+}
+
+fn design_options() -> Vec<Arg> {
     let design = "Design";
-    let host = "Host";
     vec![
         Arg::new("set")
             .long("set")
@@ -164,6 +201,12 @@ fn run_options() -> Vec<Arg> {
         option("duration", "D", "Length of each window, such as 2s").help_heading(design),
         option("budget", "D", "The longest that the run may take, such as 5m").help_heading(design),
         option("collect", "ID,…", "Collectors to run; `none` for none").help_heading(design),
+    ]
+}
+
+fn host_options() -> Vec<Arg> {
+    let host = "Host";
+    vec![
         option("target", "TARGET", "Where trials run").help_heading(host),
         option("pg-bin", "DIR", "The folder with postgres, initdb and pgbench")
             .value_parser(value_parser!(PathBuf))
@@ -176,23 +219,32 @@ fn run_options() -> Vec<Arg> {
             .num_args(0..=1)
             .default_missing_value("1h")
             .help_heading(host),
-        option("out", "FILE.holdup", "The bundle to write [default: NAME-N.holdup]")
-            .short('o')
-            .value_parser(value_parser!(PathBuf)),
-        option("save-plan", "FILE.toml", "Write the plan that this command line comes to")
-            .value_parser(value_parser!(PathBuf)),
-        Arg::new("dry-run")
-            .long("dry-run")
-            .short('n')
+    ]
+}
+
+fn guest_options() -> Vec<Arg> {
+    let guests = "Guests (target qemu)";
+    vec![
+        option("accel", "KIND", "How a guest's CPUs are made")
+            .value_parser(["auto", "kvm", "tcg"])
+            .help_heading(guests),
+        option("pg-deb", "MAJOR[,…]", "PostgreSQL in guests from Debian's packages, such as 17; several make a factor")
+            .conflicts_with_all(["pg-bin", "pg"])
+            .help_heading(guests),
+        option("mirror", "URL", "The archive to fetch from [default: the one of this machine's apt]")
+            .help_heading(guests),
+        Arg::new("offline")
+            .long("offline")
             .action(ArgAction::SetTrue)
             .global(true)
-            .help("Print the schedule, how long it takes and what it will change; run nothing"),
-        Arg::new("quiet")
-            .long("quiet")
-            .short('q')
-            .action(ArgAction::SetTrue)
-            .global(true)
-            .help("No progress and no verdict; the bundle only"),
+            .help("Fetch nothing: only kernels and packages that are cached")
+            .help_heading(guests),
+        option("parallel", "N", "So many guests at once; they take CPU time from each other [default: 1]")
+            .value_parser(value_parser!(u32).range(1..=64))
+            .help_heading(guests),
+        option("cache", "DIR", "Where kernels and packages are kept [default: $HOLDUP_CACHE or ~/.cache/holdup]")
+            .value_parser(value_parser!(PathBuf))
+            .help_heading(guests),
     ]
 }
 
@@ -246,9 +298,16 @@ fn report() -> Command {
 fn list() -> Command {
     Command::new("list")
         .about("List what there is")
-        .after_help("Kinds: workloads, algorithms, collectors, knobs, cases, analyses, targets, formats, schemas; arms or trials of a bundle.")
+        .after_help("Kinds: workloads, algorithms, collectors, knobs, cases, analyses, targets, formats, schemas; arms, trials, boots or logs of a bundle.")
         .arg(Arg::new("kind").value_name("KIND").required(true).help("What to list"))
-        .arg(Arg::new("what").value_name("ID|FILE").help("One member, told in full; or the bundle whose arms or trials are listed"))
+        .arg(Arg::new("what").value_name("ID|FILE").help("One member, told in full; or the bundle whose arms, trials, boots or logs are listed"))
+        .arg(
+            Arg::new("boot")
+                .long("boot")
+                .value_name("N")
+                .value_parser(value_parser!(u32))
+                .help("With logs: only those of this boot, in full"),
+        )
         .arg(json())
 }
 
@@ -435,4 +494,12 @@ fn restore() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Drop what is left from the journals without putting it back"),
         )
+}
+
+/// Not for people: the other end of a line.
+fn agent() -> Command {
+    Command::new("agent").about("Serve another holdup on the standard streams").long_about(
+        "Serve another holdup on the standard streams.\n\nNot for people: in a guest or on another host it takes \
+             orders in framed messages and answers them. It ends when its input does.",
+    )
 }

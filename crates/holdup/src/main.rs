@@ -15,6 +15,9 @@ use holdup_model::Problem;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if holdup_guest::init::is_first_process() {
+        return commands::as_first_process();
+    }
     let matches = match cli::command().try_get_matches() {
         Ok(matches) => matches,
         Err(e) => {

@@ -2,8 +2,9 @@
 
 use super::{Analysis, Context, note};
 use crate::words;
+use holdup_model::guest::is_chosen_at_boot;
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{Finding, Meta};
+use holdup_model::{EnvironmentReading, Finding, Meta};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See [`META`].
@@ -12,10 +13,10 @@ pub struct Environment;
 /// What this analysis says about itself.
 pub static META: Meta = Meta {
     id: "environment",
-    summary: "what moved in the environment, what is not known, emulation",
+    summary: "what moved in the environment, and what is not known",
     docs: "Facts about the host are read before and after each trial and at the begin of each session. A steady \
-           fact that moved makes its trial void; others are named here. Times from an emulated or simulated \
-           machine are named first: they are not times of hardware.",
+           fact that moved makes its trial void; others are named here. Boots of guests with different kernels or command lines differ on purpose and are not \
+           held against each other.",
     references: &["docs/principles.md"],
 };
 
@@ -26,15 +27,11 @@ impl Analysis for Environment {
 
     fn run(&self, context: &Context<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if let Some(how) = &context.bundle().head.emulated {
-            let sentence = format!("These times are not those of hardware: they are {how}.");
-            findings.push(Finding { headline: true, ..note(&META, FindingVerdict::Supported, sentence) });
-        }
         findings.extend(moved(context));
         findings.extend(between_sessions(context));
         findings.extend(unknown(context));
         if findings.is_empty() {
-            let known = context.bundle().environment.iter().any(|(_, facts)| !facts.is_empty());
+            let known = context.bundle().environment.iter().any(|r| !r.facts.is_empty());
             let (verdict, sentence) = if known {
                 (FindingVerdict::Refuted, "Nothing moved in the environment, and every fact asked for is known.")
             } else {
@@ -77,13 +74,19 @@ fn moved(context: &Context<'_>) -> Option<Finding> {
     Some(Finding { details, trials: seqs, ..note(&META, FindingVerdict::Supported, sentence) })
 }
 
-/// Facts that differ from one session to another.
+/// Facts that each boot of a guest has a value of its own of.
+const OF_A_BOOT: [&str; 2] = ["kernel.boot_id", "guest.boot_s"];
+
+/// Facts that differ from one session to another, or between boots of a guest that were to be alike: those with the
+/// same levels of everything that is chosen at boot. What differs between the others does so on purpose.
 fn between_sessions(context: &Context<'_>) -> Option<Finding> {
-    let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (_, facts) in &context.bundle().environment {
-        for fact in facts {
+    let is_guest = context.bundle().plan.guest.is_some();
+    let mut values: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
+    for EnvironmentReading { boot, facts, .. } in &context.bundle().environment {
+        let chosen = chosen_at_boot(context, *boot);
+        for fact in facts.iter().filter(|f| !is_guest || !OF_A_BOOT.contains(&f.key.as_str())) {
             if let Some(value) = &fact.value {
-                let seen = values.entry(&fact.key).or_default();
+                let seen = values.entry((chosen.clone(), &fact.key)).or_default();
                 if !seen.contains(&value.as_str()) {
                     seen.push(value);
                 }
@@ -94,16 +97,33 @@ fn between_sessions(context: &Context<'_>) -> Option<Finding> {
     if values.is_empty() {
         return None;
     }
-    let names: Vec<&str> = values.keys().copied().collect();
-    let sentence = format!("The environment differs between sessions: {}.", words::list(&names));
-    let details = values.iter().map(|(key, seen)| format!("{key}: {}.", seen.join(" → "))).collect();
+    let names: BTreeSet<&str> = values.keys().map(|(_, key)| *key).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let between = if is_guest { "boots that were to be alike" } else { "sessions" };
+    let sentence = format!("The environment differs between {between}: {}.", words::list(&names));
+    let details = values
+        .iter()
+        .map(|((chosen, key), seen)| {
+            let of = if chosen.is_empty() { String::new() } else { format!(" ({chosen})") };
+            format!("{key}{of}: {}.", seen.join(" → "))
+        })
+        .collect();
     Some(Finding { details, ..note(&META, FindingVerdict::Supported, sentence) })
+}
+
+/// What was chosen at a boot: the levels that all its arms share. Empty where nothing is.
+fn chosen_at_boot(context: &Context<'_>, boot: u32) -> String {
+    let schedule = &context.bundle().schedule;
+    let arm = schedule.trials.iter().find(|t| t.boot == boot).and_then(|t| context.index.arm(t.arm));
+    let levels = arm.into_iter().flat_map(|arm| &arm.factors).filter(|(name, _)| is_chosen_at_boot(name));
+    let levels: Vec<String> = levels.map(|(name, level)| format!("{name}={}", level.label)).collect();
+    levels.join(", ")
 }
 
 /// Facts that could not be read, with the reasons.
 fn unknown(context: &Context<'_>) -> Option<Finding> {
     let mut reasons: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let session = context.bundle().environment.iter().flat_map(|(_, facts)| facts);
+    let session = context.bundle().environment.iter().flat_map(|r| &r.facts);
     let trials = context.bundle().trials.iter().flat_map(|t| t.environment_before.iter().chain(&t.environment_moved));
     for fact in session.chain(trials).filter(|f| f.value.is_none()) {
         let why = fact.absent.as_deref().unwrap_or("no reason was given");

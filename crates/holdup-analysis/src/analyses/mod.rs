@@ -18,12 +18,16 @@ pub mod noise_floor;
 pub mod observer_cost;
 pub mod scaling;
 pub mod thin_tails;
+pub mod treatment;
+pub mod virtualisation;
 pub mod void_trials;
 
 /// Every analysis, in the order of its findings.
 pub static ALL: &[&dyn Analysis] = &[
-    // First, because emulation stands above every verdict.
+    // First, because an arm that was something else stands above every verdict.
+    &treatment::Treatment,
     &environment::Environment,
+    &virtualisation::Virtualisation,
     &effect::Effect,
     &cliff::Cliff,
     &negative_control::NegativeControl,

@@ -11,6 +11,11 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 
+/// The facts at the begin of a boot that is a session of its own.
+pub fn reading(session: u32, facts: Vec<Fact>) -> EnvironmentReading {
+    EnvironmentReading { session, boot: session, facts }
+}
+
 /// What a bundle is made from. The truth of every effect stands in it.
 pub struct Maker {
     pub seed: u64,
@@ -200,9 +205,10 @@ impl Maker {
                 metric("latency_p99_us", "us", Direction::Lower),
             ],
             collectors: vec![CollectorState { id: "cpu-split".into(), availability: Availability::Ready }],
-            environment: vec![(0, vec![Fact::read("kernel.release", "6.18.0", "uname(2)")])],
+            environment: vec![reading(0, vec![Fact::read("kernel.release", "6.18.0", "uname(2)")])],
             trials,
             log: Vec::new(),
+            boot_logs: Vec::new(),
             ending: Some(Ending::Complete),
         }
     }
@@ -229,6 +235,7 @@ impl Maker {
         Trial {
             seq: spec.seq,
             session: spec.session,
+            boot: spec.boot,
             block: spec.block,
             position: spec.position,
             arm: arm.id,

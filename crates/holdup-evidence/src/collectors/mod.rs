@@ -10,6 +10,7 @@ mod postgres_statistics;
 mod pressure;
 mod run_queue;
 mod softirqs;
+mod switch_outs;
 mod switches;
 mod wait_events;
 
@@ -19,6 +20,7 @@ use crate::Collector;
 pub const ALL: &[&dyn Collector] = &[
     &cpu::Cpu,
     &switches::Switches,
+    &switch_outs::SwitchOuts,
     &run_queue::RunQueue,
     &migrations::Migrations,
     &faults::Faults,

@@ -1,1 +1,426 @@
 //! The virtual machine: QEMU's command line, its life and its end.
+//!
+//! ```text
+//!   holdup ── socket pair ── QEMU ── first serial port ── the kernel's console
+//!          ── socket pair ──      ── virtio port, or second serial port ── frames of the agent
+//!          ── socket pair ──      ── QMP
+//! ```
+//!
+//! The ends of the socket pairs are inherited: nothing is left in the file system. QEMU is killed by the kernel when
+//! holdup ends in any way (see `spawn.rs`).
+
+mod arguments;
+mod choose;
+mod console;
+mod line;
+mod lost;
+mod qmp;
+mod spawn;
+
+pub use arguments::{Descriptors, PORT, arguments, channel, command_line, cpu_model, machine_type};
+pub use choose::{Availability, Chosen, Kvm, check_memory, choose, decide, probe};
+pub use console::{Console, KEPT_BYTES, Verdict};
+pub use lost::{Cause, Ended, Lost};
+
+use holdup_host::Host;
+use holdup_model::environment::Fact;
+use holdup_model::frame::{MOST_PAYLOAD_BYTES, encode};
+use holdup_model::guest::Guest;
+use holdup_model::{Problem, ProblemKind};
+use lost::TAIL_LINES;
+use qmp::Qmp;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is to be booted.
+#[derive(Debug, Clone, Copy)]
+pub struct MachineRequest<'a> {
+    /// The kernel: a bzImage (x86_64) or an Image (aarch64).
+    pub kernel: &'a Path,
+    /// The initramfs, with `/init`.
+    pub initramfs: &'a Path,
+    /// The machine.
+    pub guest: &'a Guest,
+    /// The kernel's command line, with what `guest.append` adds; [`command_line`] says what is put before it.
+    pub command_line: &'a str,
+    /// `x86_64` or `aarch64`.
+    pub arch: &'a str,
+    /// Whether the kernel, or the modules in the initramfs, drive a virtio console.
+    pub virtio_console: bool,
+    /// The folder that QEMU runs in; nothing is written there.
+    pub folder: &'a Path,
+    /// After the first message: how long neither a message nor a byte of the console may come. The agent's heartbeat
+    /// must be several times as frequent.
+    pub silence: Duration,
+}
+
+/// How long QEMU may take for an answer on its monitor. Its main thread answers, which a busy host delays.
+const MONITOR_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long QEMU may take until its monitor greets.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// After a line that tells the end, the rest of what the kernel says about it is waited for this long.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long QEMU may take to end when it is told to.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// A running virtual machine. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Machine {
+    child: spawn::Guarded,
+    qmp: Qmp,
+    channel: OwnedFd,
+    shared: Arc<line::Shared>,
+    sequence: u32,
+    started: Instant,
+    boot_limit: Duration,
+    silence: Duration,
+    facts: Vec<Fact>,
+    /// The first loss is the loss: a guest is not lost twice.
+    lost: Option<Lost>,
+}
+
+impl Machine {
+    /// Starts QEMU, pins its CPUs and lets them run.
+    ///
+    /// # Errors
+    /// When the guest cannot be made as asked, the host has too little memory, a file is not there, or QEMU does not
+    /// start; what it says is part of the error.
+    pub fn start(request: &MachineRequest<'_>, chosen: &Chosen) -> Result<Machine, Problem> {
+        for (what, path) in [("the kernel", request.kernel), ("the initramfs", request.initramfs)] {
+            let file = std::fs::File::open(path).and_then(|f| f.metadata());
+            let problem = |why: String| Problem::host(format!("{what} {}", path.display()), why);
+            if !file.map_err(|e| problem(e.to_string()))?.is_file() {
+                return Err(problem("not a regular file".to_owned()));
+            }
+        }
+        check_pins(&request.guest.pin)?;
+        let host = Host::real();
+        check_memory(&host, request.guest)?;
+        let failed = |e: std::io::Error| Problem::host(chosen.program.display().to_string(), e.to_string());
+        let (console, their_console) = UnixStream::pair().map_err(failed)?;
+        let (channel, their_channel) = UnixStream::pair().map_err(failed)?;
+        let (monitor, their_monitor) = UnixStream::pair().map_err(failed)?;
+        let descriptors = Descriptors {
+            console: their_console.as_raw_fd(),
+            channel: their_channel.as_raw_fd(),
+            monitor: their_monitor.as_raw_fd(),
+        };
+        let started = Instant::now();
+        let program = spawn::Program {
+            file: chosen.program.clone(),
+            arguments: arguments(request, chosen, descriptors)?,
+            folder: request.folder.to_owned(),
+            inherited: vec![their_console.into(), their_channel.into(), their_monitor.into()],
+        };
+        let mut child = spawn::Guarded::new(spawn::spawn(program).map_err(failed)?);
+        let writing: OwnedFd = channel.try_clone().map_err(failed)?.into();
+        let stderr = child.take_stderr().map(OwnedFd::from);
+        let ends = line::Ends { console: console.into(), channel: channel.into(), stderr };
+        let shared = line::read(ends).map_err(failed)?;
+        let qmp = match Qmp::connect(monitor, START_LIMIT) {
+            Ok(qmp) => qmp,
+            Err(e) => return Err(did_not_start(chosen, &mut child, &shared, &e)),
+        };
+        let mut machine = Machine {
+            child,
+            qmp,
+            channel: writing,
+            shared,
+            sequence: 0,
+            started,
+            boot_limit: Duration::from_nanos(request.guest.boot_timeout_ns),
+            silence: request.silence,
+            facts: facts(request, chosen),
+            lost: None,
+        };
+        let run = machine.pin(&request.guest.pin).and_then(|()| machine.qmp.execute("cont", MONITOR_LIMIT));
+        match run {
+            Ok(_) => Ok(machine),
+            Err(e) => Err(did_not_start(chosen, &mut machine.child, &machine.shared, &e)),
+        }
+    }
+
+    fn pin(&mut self, pin: &[u32]) -> std::io::Result<()> {
+        if pin.is_empty() {
+            return Ok(());
+        }
+        for (thread, cpu) in self.qmp.cpu_threads(MONITOR_LIMIT)?.into_iter().zip(pin.iter().cycle()) {
+            let mut set = rustix::thread::CpuSet::new();
+            set.set(*cpu as usize);
+            rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(thread), &set)
+                .map_err(|e| std::io::Error::other(format!("pin to the host's CPU {cpu}: {e}")))?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message to the agent; waits until the line has taken all of it.
+    ///
+    /// # Errors
+    /// When the guest is lost meanwhile, or the message has more than [`MOST_PAYLOAD_BYTES`].
+    pub fn send(&mut self, payload: &[u8]) -> Result<(), Lost> {
+        if payload.len() > MOST_PAYLOAD_BYTES {
+            let why = format!("a message of {} bytes, and {MOST_PAYLOAD_BYTES} is the most", payload.len());
+            return Err(self.lost_by(Cause::Host { why }));
+        }
+        let frame = encode(self.sequence, payload);
+        let mut rest = frame.as_slice();
+        while !rest.is_empty() {
+            let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
+            match rustix::net::send(&self.channel, rest, flags) {
+                Ok(count) => rest = &rest[count..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => {
+                    self.look()?;
+                    let mut polled = [PollFd::new(&self.channel, PollFlags::OUT)];
+                    let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+                    // An error shows at the next attempt to send.
+                    let _ready = rustix::event::poll(&mut polled, Some(&wait));
+                }
+                Err(e) => {
+                    // QEMU has closed its end: why it did is known as soon as the reader has seen all.
+                    self.wait_for_end();
+                    self.look()?;
+                    return Err(self.lost_by(Cause::Host { why: format!("write to the guest: {e}") }));
+                }
+            }
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        Ok(())
+    }
+
+    /// The next message of the agent; `None` when none came in time.
+    ///
+    /// Messages that came before a loss are given before it.
+    ///
+    /// # Errors
+    /// When the guest is lost; again at each later call. Damage alone does not end the machine.
+    pub fn receive(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>, Lost> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let message = self.shared.lock().inbox.pop_front();
+            match message {
+                Some(Ok(payload)) => return Ok(Some(payload)),
+                Some(Err(why)) => return Err(self.lost_by(Cause::Damaged { why })),
+                None => {}
+            }
+            self.look()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let state = self.shared.lock();
+            // What came since the inbox was looked at would not wake this thread again.
+            if state.inbox.is_empty() && !state.gone {
+                let _woken = self.shared.changed.wait_timeout(state, left.min(Duration::from_millis(200)));
+            }
+        }
+    }
+
+    /// Whether the guest is lost by now.
+    fn look(&mut self) -> Result<(), Lost> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        let state = self.shared.lock();
+        let said = state.verdict.filter(|at| state.gone || at.elapsed() >= LAST_WORDS);
+        let verdict = said.and_then(|_| state.console.verdict().cloned());
+        let (gone, waits, first) = (state.gone, state.verdict.is_some(), state.first_message);
+        let silent = state.last_sign.elapsed();
+        let inbox_empty = state.inbox.is_empty();
+        drop(state);
+        let cause = match verdict {
+            Some(Verdict::Panic(line)) => Cause::Panic { line },
+            Some(Verdict::OutOfMemory(line)) => Cause::OutOfMemory { line },
+            Some(Verdict::InitDied(line)) => Cause::InitDied { line },
+            None if gone => self.how_it_ended(),
+            // The verdict is known, and only its last words are waited for.
+            None if waits => return Ok(()),
+            None if first.is_none() && self.started.elapsed() >= self.boot_limit => {
+                Cause::Timeout { seconds: self.boot_limit.as_secs(), status: self.status() }
+            }
+            None if first.is_some() && inbox_empty && silent >= self.silence => {
+                Cause::Hang { seconds: silent.as_secs(), status: self.status() }
+            }
+            None => return Ok(()),
+        };
+        let lost = self.lost_by(cause);
+        self.lost = Some(lost.clone());
+        Err(lost)
+    }
+
+    fn status(&mut self) -> String {
+        self.qmp.status(MONITOR_LIMIT).unwrap_or_else(|e| e.to_string())
+    }
+
+    /// Why QEMU ended, when the console did not say.
+    fn how_it_ended(&mut self) -> Cause {
+        // All its ends are closed, so it is about to become a zombie; one that does not is killed.
+        let status = match self.child.wait(END_LIMIT) {
+            Ok(Some(status)) => Ok(status),
+            _ => self.child.kill(),
+        };
+        let reason = self.qmp.shutdown_reason();
+        let stderr = text_of(&self.shared.lock().stderr);
+        match (&status, reason) {
+            (Ok(status), Some(reason)) if status.success() && reason.starts_with("guest-") => {
+                if reason == "guest-panic" {
+                    Cause::Panic { line: "(QEMU was told of a panic, and the console says nothing)".to_owned() }
+                } else {
+                    Cause::GuestOff { reason }
+                }
+            }
+            (Ok(status), reason) => Cause::QemuDied {
+                signal: status.signal(),
+                status: words(*status) + &reason.map(|r| format!(" ({r})")).unwrap_or_default(),
+                stderr,
+            },
+            (Err(e), _) => Cause::QemuDied { signal: None, status: e.to_string(), stderr },
+        }
+    }
+
+    fn lost_by(&self, cause: Cause) -> Lost {
+        Lost { cause, console: self.console_tail(TAIL_LINES) }
+    }
+
+    fn wait_for_end(&self) {
+        let state = self.shared.lock();
+        let _state = self.shared.changed.wait_timeout_while(state, END_LIMIT, |s| !s.gone);
+    }
+
+    /// What the console said so far.
+    pub fn console(&self) -> Console {
+        self.shared.lock().console.clone()
+    }
+
+    /// The last lines of the console that are not empty.
+    pub fn console_tail(&self, lines: usize) -> Vec<String> {
+        self.shared.lock().console.tail(lines)
+    }
+
+    /// From QEMU's start to the first whole message, ns; `None` before that.
+    pub fn boot_ns(&self) -> Option<u64> {
+        let first = self.shared.lock().first_message?;
+        u64::try_from(first.duration_since(self.started).as_nanos()).ok()
+    }
+
+    /// Bytes on the line for frames that belong to no message.
+    pub fn noise_bytes(&self) -> u64 {
+        self.shared.lock().noise_bytes
+    }
+
+    /// What this machine is, as facts whose keys begin with `guest.`.
+    pub fn facts(&self) -> Vec<Fact> {
+        self.facts.clone()
+    }
+
+    /// QEMU's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends QEMU, at once for the guest: what it should keep must have been asked for before.
+    pub fn end(mut self) -> Ended {
+        // An answer is not needed: it may end before it answers, or have ended.
+        let _answer = self.qmp.execute("quit", END_LIMIT);
+        let status = self.child.wait(END_LIMIT).ok().flatten();
+        let killed = status.is_none();
+        let status = match status {
+            Some(status) => words(status),
+            None => self.child.kill().map_or_else(|e| e.to_string(), |s| format!("killed: {}", words(s))),
+        };
+        self.wait_for_end();
+        let state = self.shared.lock();
+        Ended {
+            status,
+            killed,
+            console: state.console.bytes(),
+            console_bytes: state.console.total_bytes(),
+            notes: state.console.notes().to_vec(),
+            stderr: text_of(&state.stderr),
+        }
+    }
+}
+
+/// `exit code 1` or `signal 9`.
+fn words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// The last lines of QEMU's standard error in one line.
+fn text_of(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    lines[lines.len().saturating_sub(5)..].join("; ")
+}
+
+fn did_not_start(
+    chosen: &Chosen,
+    child: &mut spawn::Guarded,
+    shared: &line::Shared,
+    error: &std::io::Error,
+) -> Problem {
+    let ended = child.wait(END_LIMIT).ok().flatten();
+    // One that hangs is ended, so that all it said is here.
+    let _status = child.kill();
+    let state = shared.lock();
+    let said = shared.changed.wait_timeout_while(state, END_LIMIT, |s| !s.gone);
+    let stderr = said.map_or_else(|_| String::new(), |(state, _)| text_of(&state.stderr));
+    let what = format!("{} with {}", chosen.program.display(), chosen.accel);
+    let why = match ended {
+        Some(status) if stderr.is_empty() => format!("it ended at once: {}", words(status)),
+        Some(_) => stderr,
+        None => format!("it does not start: {error}"),
+    };
+    Problem::new(ProblemKind::Host, what, why)
+}
+
+fn check_pins(pin: &[u32]) -> Result<(), Problem> {
+    let online = holdup_host::online_cpus(&Host::real());
+    let known = |cpu: &u32| {
+        (*cpu as usize) < rustix::thread::CpuSet::MAX_CPU && online.as_ref().is_none_or(|all| all.contains(cpu))
+    };
+    match pin.iter().find(|cpu| !known(cpu)) {
+        Some(cpu) => Err(Problem::usage("[guest] pin", format!("the host has no CPU {cpu} that is online"))),
+        None => Ok(()),
+    }
+}
+
+/// What a machine is: emulation, and CPUs beyond the host's, are evidence.
+fn facts(request: &MachineRequest<'_>, chosen: &Chosen) -> Vec<Fact> {
+    let guest = request.guest;
+    let asked = |key: &str, value: String| Fact::read(format!("guest.{key}"), value, "holdup's own setting");
+    let qemu = chosen.program.display().to_string();
+    let mut all = vec![
+        asked("accel", chosen.accel.to_owned()),
+        asked("arch", request.arch.to_owned()),
+        asked("cpus", guest.cpus.to_string()),
+        asked("cpu_model", cpu_model(request.arch, chosen.accel).to_owned()),
+        asked("machine", machine_type(request.arch).to_owned()),
+        asked("memory_bytes", ((guest.memory_bytes >> 20) << 20).to_string()),
+        asked("numa_nodes", guest.numa_nodes.to_string()),
+        asked("channel", channel(request.arch, request.virtio_console).to_owned()),
+        Fact::read("guest.host_cpus", chosen.host_cpus.to_string(), "sched_getaffinity(2)"),
+        Fact::read("guest.qemu_version", chosen.qemu_version.as_str(), format!("{qemu} --version")),
+    ];
+    if let Some(why) = &chosen.why {
+        all.push(Fact::read("guest.accel_reason", why.as_str(), "/dev/kvm"));
+    }
+    if !guest.pin.is_empty() {
+        let cpus: Vec<String> = guest.pin.iter().map(u32::to_string).collect();
+        all.push(asked("pin", cpus.join(",")));
+    }
+    all
+}

@@ -1,12 +1,14 @@
 //! The folder in which kernels are kept.
 //!
-//! `kernels/RELEASE-SUM/` holds one kernel each with its manifest, `packages/SUITE/` packages, `apt/ARCHITECTURE/`
-//! the state of apt, `scratch/` what is under way. Entries appear whole, by a rename. Who writes holds `lock`.
+//! `kernels/RELEASE-SUM/` holds one kernel each with its manifest, `packages/SUITE/` packages, `postgres/` PostgreSQL
+//! with what it needs, `apt/ARCHITECTURE/` the state of apt, `scratch/` what is under way. Entries appear whole, by a
+//! rename. Who writes holds `lock`.
 
 mod fetch;
 mod lock;
 mod manifest;
 mod packages;
+mod postgres;
 mod resident;
 mod store;
 
@@ -17,6 +19,7 @@ use manifest::{Manifest, Package};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use postgres::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use store::Addition;
 
 /// A cache of kernels and of packages: a folder that several runs may use at once.
@@ -37,6 +40,9 @@ pub struct Entry {
     /// When it was put here, since 1970.
     pub fetched_unix_ns: u64,
 }
+
+/// Folders of entries that cannot be read, each with the reason.
+type Damaged = Vec<(PathBuf, String)>;
 
 /// An entry as it was found on disk.
 struct Found {
@@ -93,7 +99,7 @@ impl Cache {
         self.entries().map(|(_, damaged)| damaged)
     }
 
-    fn entries(&self) -> Result<(Vec<Found>, Vec<(PathBuf, String)>), Problem> {
+    fn entries(&self) -> Result<(Vec<Found>, Damaged), Problem> {
         let folder = self.root.join("kernels");
         let (mut whole, mut damaged) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(&folder).map_err(|e| problem("cache", &folder, &e))? {
@@ -241,9 +247,9 @@ impl Cache {
             Spec::Build(build) => crate::build::build(build, self, options, observer),
             Spec::File(path) => resident::file(spec, path, options),
             Spec::Host => resident::host(Path::new("/"), spec, options),
-            Spec::Deb(path) => self.from_file(spec, path, fetch::Form::Deb, options, observer),
-            Spec::Rpm(path) => self.from_file(spec, path, fetch::Form::Rpm, options, observer),
-            Spec::Debian(debian) => self.from_debian(spec, debian, options, observer),
+            Spec::Deb(path) => self.of_file(spec, path, fetch::Form::Deb, options, observer),
+            Spec::Rpm(path) => self.of_file(spec, path, fetch::Form::Rpm, options, observer),
+            Spec::Debian(debian) => self.of_debian(spec, debian, options, observer),
         }
     }
 }

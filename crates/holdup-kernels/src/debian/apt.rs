@@ -1,6 +1,10 @@
 //! apt with a configuration and a state of its own: the system's are neither changed nor used, but for where its
 //! archive is and how it is reached.
 
+mod solve;
+
+pub(crate) use solve::Request;
+
 use crate::files::{check_room, now_unix_ns, problem, sha256, size_in_words};
 use crate::{Options, debian};
 use holdup_model::{Event, Observer, Problem};
@@ -64,11 +68,13 @@ impl<'a> Apt<'a> {
         })?;
         let folder = root.join("apt").join(architecture);
         let apt = Apt { folder, architecture, options, scratch };
-        apt.write(suite)?;
+        let more = suite.filter(|suite| !SUITES.contains(suite));
+        let suites: Vec<&str> = SUITES.iter().copied().chain(more).collect();
+        apt.write(&suites)?;
         Ok(apt)
     }
 
-    fn write(&self, suite: Option<&str>) -> Result<(), Problem> {
+    fn write(&self, suites: &[&str]) -> Result<(), Problem> {
         let folder = &self.folder;
         for part in [
             "etc/apt.conf.d",
@@ -81,7 +87,7 @@ impl<'a> Apt<'a> {
             fs::create_dir_all(folder.join(part)).map_err(|e| problem("folder", &folder.join(part), &e))?;
         }
         let keyring = KEYRINGS.iter().find(|path| Path::new(path).exists()).ok_or_else(|| {
-            Problem::host("Debian's kernels", "the keys of Debian's archive are not on this machine")
+            Problem::host("Debian's packages", "the keys of Debian's archive are not on this machine")
                 .hint("install debian-archive-keyring")
         })?;
         let mirror = match &self.options.mirror {
@@ -91,9 +97,8 @@ impl<'a> Apt<'a> {
         if mirror.is_empty() || mirror.contains(|c: char| c.is_whitespace() || c.is_control() || "[]\"".contains(c)) {
             return Err(Problem::usage(format!("mirror `{}`", mirror.escape_debug()), "this is no address"));
         }
-        let more = suite.filter(|suite| !SUITES.contains(suite));
         let mut sources = String::new();
-        for suite in SUITES.iter().copied().chain(more) {
+        for suite in suites {
             let _infallible = writeln!(sources, "deb [signed-by={keyring}] {mirror} {suite} main");
         }
         let list = folder.join("etc/sources.list");
@@ -119,15 +124,8 @@ impl<'a> Apt<'a> {
              APT::Architectures {{ \"{architecture}\"; }};\nAcquire::Languages \"none\";\nAPT::Sandbox::User \"root\";\n\
              Acquire::Retries \"2\";\n"
         );
-        // How this machine reaches the network: proxies and the like.
         let dump = Command::new("apt-config").arg("dump").env_remove("APT_CONFIG").env("LC_ALL", "C").output();
-        let dump = dump.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        for line in dump.lines().filter(|line| !line.ends_with("\"\";")) {
-            if line.starts_with("Acquire::http::") || line.starts_with("Acquire::https::") {
-                text.push_str(line);
-                text.push('\n');
-            }
-        }
+        text.push_str(&dump.map(|output| inherited(&String::from_utf8_lossy(&output.stdout))).unwrap_or_default());
         Ok(text)
     }
 
@@ -153,7 +151,7 @@ impl<'a> Apt<'a> {
             })
             .find(|uri| !uri.contains("security") && !uri.starts_with("cdrom:"))
             .ok_or_else(|| {
-                Problem::host("Debian's kernels", "this machine's apt is configured for no archive of Debian")
+                Problem::host("Debian's packages", "this machine's apt is configured for no archive of Debian")
                     .hint("give one with --mirror, as apt writes it, or run `apt-get update` where it is configured")
             })
     }
@@ -358,8 +356,16 @@ impl<'a> Apt<'a> {
 }
 
 fn no_apt(program: &str, error: &std::io::Error) -> Problem {
-    Problem::host(format!("{program}: kernels of Debian come through apt"), error.to_string())
+    Problem::host(format!("{program}: Debian's packages come through apt"), error.to_string())
         .hint("run on Debian or a relative of it, or fetch a package elsewhere and say deb:PATH")
+}
+
+/// What is taken over from this machine's apt: how it reaches the network, and whether it takes an index that is older
+/// than it says it may become, as whoever set up a mirror that stands still has decided.
+fn inherited(dump: &str) -> String {
+    let taken = ["Acquire::http::", "Acquire::https::", "Acquire::Check-Valid-Until ", "Acquire::Check-Date "];
+    let lines = dump.lines().filter(|line| !line.ends_with("\"\";") && taken.iter().any(|name| line.starts_with(name)));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// What a program said.
@@ -409,6 +415,15 @@ fn place(line: &str) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_this_machine_has_set_for_its_archive_is_taken_over() {
+        let dump = "APT \"\";\nAcquire::Check-Valid-Until \"false\";\nAcquire::http::Proxy \"http://p.example:1\";\n\
+                    Acquire::https::Proxy \"\";\nDir::Etc \"/etc/apt\";\nAcquire::AllowInsecureRepositories \"1\";\n";
+        let is = inherited(dump);
+        assert_eq!(is, "Acquire::Check-Valid-Until \"false\";\nAcquire::http::Proxy \"http://p.example:1\";\n");
+        assert!(inherited("").is_empty());
+    }
 
     #[test]
     fn what_apt_says_is_read() {

@@ -98,7 +98,13 @@ pub(crate) fn vocabulary() -> Vocabulary {
         ],
         default_collectors: collectors[..4].to_vec(),
         collectors,
-        targets: vec!["local"],
+        targets: vec!["local", "qemu"],
+        boot_targets: vec!["qemu"],
+        boot_factors: vec![
+            knob("kernel", None, ParameterKind::Text),
+            knob("postgres-server", None, ParameterKind::Text),
+            knob("boot", Some("boot."), ParameterKind::Text),
+        ],
     }
 }
 

@@ -6,17 +6,15 @@ use std::collections::BTreeMap;
 /// Lines of the Go benchmark format (golang.org/design/14313-benchmark-format): one for each trial that counts, with
 /// every metric that was measured; the levels stand in the name as `key=value`. Void trials and absent values are
 /// left out, as the format has no word for them; how many is said in a configuration line.
-pub fn benchstat(bundle: &BundleData, _analysis: &Analysis) -> String {
+pub fn benchstat(bundle: &BundleData, analysis: &Analysis) -> String {
     let void = bundle.trials.iter().filter(|t| !t.is_done()).count();
+    let caution = analysis.caution.as_ref().map(|c| format!("holdup-emulated: {}\n", one_line(c))).unwrap_or_default();
     let mut out = format!(
-        "holdup-plan: {}\nholdup-run: {}\nholdup-target: {}\nholdup-void-trials: {void}\n",
+        "{caution}holdup-plan: {}\nholdup-run: {}\nholdup-target: {}\nholdup-void-trials: {void}\n",
         one_line(&bundle.plan.name),
         one_line(&bundle.head.run_id),
         one_line(&bundle.head.target),
     );
-    if let Some(what) = &bundle.head.emulated {
-        out.push_str(&format!("holdup-emulated: {}\n", one_line(what)));
-    }
     let units: BTreeMap<(&str, &str), &str> =
         bundle.metrics.iter().map(|(w, m)| ((w.as_str(), m.id.as_str()), m.unit.as_str())).collect();
     let mut directions: BTreeMap<String, &str> = BTreeMap::new();

@@ -4,12 +4,14 @@ use holdup_model::Analysis;
 use holdup_model::{Arm, BundleData, Measured, TrialStatus};
 
 /// Comma-separated values after RFC 4180, a row for each trial and metric, void trials included. A value that was
-/// not measured is an empty field, and `absent` says why.
+/// not measured is an empty field, and `absent` says why. The format has no room for a line above its head: `emulated` says in each row what the times
+/// are where they are not those of hardware.
 pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
     let mut out = String::from(
-        "trial,session,block,position,attempt,state,void_reason,workload,arm,arm_label,replica,levels,\
-         begin_unix_ns,window_ns,metric,unit,value,absent\r\n",
+        "trial,session,boot,block,position,attempt,state,void_reason,workload,arm,arm_label,replica,levels,\
+         begin_unix_ns,window_ns,metric,unit,value,absent,emulated\r\n",
     );
+    let emulated = field(bundle.head.emulated.as_deref().unwrap_or_default());
     for trial in &bundle.trials {
         let arm = bundle.schedule.arms.iter().find(|a| a.id == trial.arm);
         let workload = arm.map_or("", |a| a.workload.as_str());
@@ -20,6 +22,7 @@ pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
         let begin = [
             trial.seq.to_string(),
             trial.session.to_string(),
+            trial.boot.to_string(),
             trial.block.to_string(),
             trial.position.to_string(),
             trial.attempt.to_string(),
@@ -35,7 +38,12 @@ pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
         ]
         .join(",");
         let mut line = |metric: &str, unit: &str, value: &str, absent: &str| {
-            out.push_str(&format!("{begin},{},{},{value},{}\r\n", field(metric), field(unit), field(absent)));
+            out.push_str(&format!(
+                "{begin},{},{},{value},{},{emulated}\r\n",
+                field(metric),
+                field(unit),
+                field(absent)
+            ));
         };
         for m in &trial.measurements {
             let known = bundle.metrics.iter().find(|(w, k)| w == workload && k.id == m.metric);

@@ -18,6 +18,7 @@ pub fn json(bundle: &BundleData, analysis: &Analysis) -> String {
 pub(crate) fn report(bundle: &BundleData, analysis: &Analysis) -> Value {
     json!({
         "schema": "holdup.report/1",
+        "caution": analysis.caution,
         "head": bundle.head,
         "plan": bundle.plan,
         "plan_source": bundle.plan_source,
@@ -26,7 +27,7 @@ pub(crate) fn report(bundle: &BundleData, analysis: &Analysis) -> Value {
         "trials_planned": bundle.schedule.trials.len(),
         "metrics": bundle.metrics.iter().map(|(workload, metric)| json!({"workload": workload, "metric": metric})).collect::<Vec<_>>(),
         "collectors": bundle.collectors,
-        "environment": bundle.environment.iter().map(|(session, facts)| json!({"session": session, "facts": facts})).collect::<Vec<_>>(),
+        "environment": bundle.environment,
         "log": bundle.log.iter().map(|(unix_ns, text)| json!({"at_unix_ns": unix_ns, "text": text})).collect::<Vec<_>>(),
         "findings": analysis.findings,
         "comparisons": analysis.comparisons,
@@ -39,6 +40,7 @@ fn trial(t: &Trial) -> Value {
     json!({
         "seq": t.seq,
         "session": t.session,
+        "boot": t.boot,
         "block": t.block,
         "position": t.position,
         "arm": t.arm,

@@ -7,7 +7,8 @@ use holdup_model::{Analysis, BundleData, TrialStatus};
 
 /// The report in Markdown with tables (GitHub's flavour).
 pub fn markdown(bundle: &BundleData, analysis: &Analysis) -> String {
-    let mut out = format!("# {}\n\n{}\n\n", escape(&bundle.plan.name), escape(&bundle.plan.question));
+    let mut out = analysis.caution.as_ref().map(|c| format!("**{}**\n\n", escape(c))).unwrap_or_default();
+    out.push_str(&format!("# {}\n\n{}\n\n", escape(&bundle.plan.name), escape(&bundle.plan.question)));
     for banner in crate::page::sections::banners(bundle) {
         out.push_str(&format!("**{}**\n\n", escape(&banner)));
     }

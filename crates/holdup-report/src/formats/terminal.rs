@@ -33,7 +33,8 @@ impl TerminalOptions {
 
 /// A whole report for a terminal.
 pub fn terminal(bundle: &BundleData, analysis: &Analysis, options: &TerminalOptions) -> String {
-    let mut out = head(bundle, options);
+    let mut out = caution(analysis.caution.as_deref(), options);
+    out.push_str(&head(bundle, options));
     out.push_str(&body(analysis, options));
     out.push_str(&voids(bundle, options));
     out.push_str(&format!("\n{}\n", options.bold("Again, and as a page with charts")));
@@ -90,6 +91,11 @@ pub(crate) fn body(analysis: &Analysis, options: &TerminalOptions) -> String {
     out.push_str(&hows(analysis, options));
     out.push_str(&notes(analysis, options));
     out
+}
+
+/// The first line of every rendering of times that are not those of hardware; nothing where they are.
+pub(crate) fn caution(sentence: Option<&str>, options: &TerminalOptions) -> String {
+    sentence.map(|s| options.bold_lines(&wrap(s, options.columns(), "! ", "  "))).unwrap_or_default()
 }
 
 fn head(bundle: &BundleData, options: &TerminalOptions) -> String {

@@ -46,15 +46,9 @@ fn headline(finding: &Finding) -> Headline<'_> {
     Headline { answer, class, subject, rest, finding, shown, how }
 }
 
-/// What a reader must not overlook: emulation, an early end, nothing that counts.
+/// What a reader must not overlook beside emulation: an early end, nothing that counts.
 pub(crate) fn banners(bundle: &BundleData) -> Vec<String> {
     let mut banners = Vec::new();
-    if let Some(what) = &bundle.head.emulated {
-        banners.push(format!(
-            "These times are not those of hardware: {}. Do not compare them with times measured on a machine.",
-            clean(what)
-        ));
-    }
     let planned = bundle.schedule.trials.len();
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let so_far = format!("{done} of {planned} planned trials count");
@@ -109,7 +103,7 @@ pub(crate) fn missing(bundle: &BundleData, layouts: &[Layout<'_>]) -> Vec<(Strin
             all.push((format!("metric {} of {}, in {where_} arms", metric.id, layout.workload.name), why));
         }
     }
-    for fact in bundle.environment.iter().flat_map(|(_, facts)| facts).filter(|f| f.value.is_none()) {
+    for fact in bundle.environment.iter().flat_map(|r| &r.facts).filter(|f| f.value.is_none()) {
         all.push((format!("fact {}", fact.key), fact.absent.clone().unwrap_or("no reason was recorded".to_owned())));
     }
     let mut seen: Vec<(String, String)> = Vec::new();

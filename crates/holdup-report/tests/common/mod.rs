@@ -64,9 +64,10 @@ pub fn make(seed: u64) -> BundleData {
         plan_source: "name = \"demo\"\n\n[factors]\nautogroup = [\"on\", \"off\"]\n".into(),
         metrics: ["select-only", "simple-update"].into_iter().flat_map(metrics).collect(),
         collectors: evidence::states(),
-        environment: vec![(0, facts())],
+        environment: vec![EnvironmentReading { session: 0, boot: 0, facts: facts() }],
         schedule,
         trials,
+        boot_logs: Vec::new(),
         log: vec![(BEGIN_NS, "factor migration-cost is left out: /sys/kernel/debug is not mounted".into())],
         ending: Some(Ending::Complete),
     }
@@ -226,6 +227,7 @@ fn trial(spec: &TrialSpec, arm: &Arm, seq: usize, noise: &mut Noise) -> Trial {
     Trial {
         seq: seq as u32,
         session: spec.session,
+        boot: spec.boot,
         block: spec.block,
         position: spec.position,
         arm: arm.id,

@@ -3,13 +3,13 @@
 #![allow(dead_code, reason = "each test binary uses its own share of these")]
 
 use holdup_model::arm::{Arm, Replica, Schedule, TrialSpec};
-use holdup_model::bundle::{BundleData, BundleHead, CollectorState, Ending};
+use holdup_model::bundle::{BootLog, BundleData, BundleHead, CollectorState, Ending};
 use holdup_model::catalogue::Availability;
 use holdup_model::plan::{Design, Extract, Factor, Layout, Level, MetricChoice, Plan, StopRule, WorkloadUse};
 use holdup_model::trial::{NamedHistogram, Trial, TrialStatus, Window};
 use holdup_model::{
-    Collected, Coverage, Direction, EvidenceItem, Fact, Histogram, Machine, Measurement, Metric, Parameters, Problem,
-    SelfCost, Value,
+    Collected, Coverage, Direction, EnvironmentReading, EvidenceItem, Fact, Histogram, Machine, Measurement, Metric,
+    Parameters, Problem, SelfCost, Value,
 };
 use holdup_store::Writer;
 use std::path::Path;
@@ -58,11 +58,21 @@ pub(crate) fn sample(blocks: u32) -> BundleData {
             },
             CollectorState { id: "steal".into(), availability: Availability::unavailable("no hypervisor") },
         ],
-        environment: vec![(0, facts("0.10")), (0, facts("0.20")), (1, Vec::new())],
+        environment: vec![
+            EnvironmentReading { session: 0, boot: 0, facts: facts("0.10") },
+            EnvironmentReading { session: 0, boot: 0, facts: facts("0.20") },
+            EnvironmentReading { session: 1, boot: 3, facts: Vec::new() },
+        ],
         trials,
         log: vec![(BEGIN + 7, "the server was started".into()), (BEGIN + 9, "Müller's note ✓".into())],
+        boot_logs: vec![boot_log("console", "SeaBIOS\r\n[    0.000000] Linux version ✓\r\n"), boot_log("kernel", "")],
         ending: Some(Ending::Complete),
     }
+}
+
+fn boot_log(name: &str, text: &str) -> BootLog {
+    let bytes = text.len() as u64;
+    BootLog { session: 0, boot: 0, name: name.into(), text: text.into(), bytes, trimmed_bytes: 0 }
 }
 
 fn plan(blocks: u32) -> Plan {
@@ -144,7 +154,14 @@ fn schedule(blocks: u32) -> Schedule {
     };
     let arms = vec![arm(0, "autogroup=on", true, None), arm(1, "autogroup=on (same)", true, Some(Replica::Same))];
     let trials = (0..blocks * 2)
-        .map(|seq| TrialSpec { seq, session: 0, boot: 0, block: seq / 2, position: seq % 2, arm: (seq + seq / 2) % 2 })
+        .map(|seq| TrialSpec {
+            seq,
+            session: 0,
+            boot: seq / 2,
+            block: seq / 2,
+            position: seq % 2,
+            arm: (seq + seq / 2) % 2,
+        })
         .collect();
     Schedule { arms, trials }
 }
@@ -167,6 +184,7 @@ fn trial(seq: u32, spec: &TrialSpec, attempt: u32) -> Trial {
     Trial {
         seq,
         session: spec.session,
+        boot: spec.boot,
         block: spec.block,
         position: spec.position,
         arm: spec.arm,
@@ -237,14 +255,17 @@ pub(crate) fn create(path: &Path, data: &BundleData) -> Result<Writer, Problem> 
 /// Writes all of `data`.
 pub(crate) fn write(path: &Path, data: &BundleData) -> Result<(), Problem> {
     let mut writer = create(path, data)?;
-    for (session, facts) in &data.environment {
-        writer.add_environment(*session, facts)?;
+    for reading in &data.environment {
+        writer.add_environment(reading.session, reading.boot, &reading.facts)?;
     }
     for trial in &data.trials {
         writer.add_trial(trial)?;
     }
     for (unix_ns, text) in &data.log {
         writer.log(*unix_ns, text)?;
+    }
+    for log in &data.boot_logs {
+        writer.add_boot_log(log.boot, &log.name, log.text.as_bytes())?;
     }
     match &data.ending {
         Some(ending) => writer.finish(ending),

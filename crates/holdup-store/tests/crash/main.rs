@@ -21,6 +21,7 @@ struct Acknowledged {
     environment: usize,
     trials: usize,
     log: usize,
+    boot_logs: usize,
     finished: bool,
 }
 
@@ -30,8 +31,8 @@ fn live(path: &Path, data: &BundleData) -> (Acknowledged, Result<(), Problem>) {
     let mut all = || -> Result<(), Problem> {
         let mut writer = create(path, data)?;
         got.created = true;
-        for (session, facts) in &data.environment {
-            writer.add_environment(*session, facts)?;
+        for reading in &data.environment {
+            writer.add_environment(reading.session, reading.boot, &reading.facts)?;
             got.environment += 1;
         }
         for (i, trial) in data.trials.iter().enumerate() {
@@ -41,6 +42,10 @@ fn live(path: &Path, data: &BundleData) -> (Acknowledged, Result<(), Problem>) {
                 writer.log(*unix_ns, text)?;
                 got.log += 1;
             }
+        }
+        for log in &data.boot_logs {
+            writer.add_boot_log(log.boot, &log.name, log.text.as_bytes())?;
+            got.boot_logs += 1;
         }
         writer.finish(data.ending.as_ref().expect("the sample ends"))?;
         got.finished = true;
@@ -69,6 +74,7 @@ fn holds(path: &Path, whole: &BundleData, got: Acknowledged, context: &str) {
     prefix(read.trials.len(), got.trials, "trials");
     prefix(read.environment.len(), got.environment, "environment");
     prefix(read.log.len(), got.log, "log");
+    prefix(read.boot_logs.len(), got.boot_logs, "logs of boots");
     assert!(read.ending == whole.ending || (read.ending.is_none() && !got.finished), "{context}: {:?}", read.ending);
     let same = read.head == whole.head
         && (&read.plan, &read.plan_source) == (&whole.plan, &whole.plan_source)
@@ -76,7 +82,8 @@ fn holds(path: &Path, whole: &BundleData, got: Acknowledged, context: &str) {
         && (&read.metrics, &read.collectors) == (&whole.metrics, &whole.collectors)
         && read.trials == whole.trials[..read.trials.len()]
         && read.environment == whole.environment[..read.environment.len()]
-        && read.log == whole.log[..read.log.len()];
+        && read.log == whole.log[..read.log.len()]
+        && read.boot_logs == whole.boot_logs[..read.boot_logs.len()];
     assert!(same, "{context}: what is read is not what was written");
 }
 

@@ -3,7 +3,7 @@
 use crate::local;
 use crate::session::{Readiness, Session, SessionRequest, Target};
 use holdup_host::Host;
-use holdup_model::{Availability, Meta, Observer, Plan, Problem};
+use holdup_model::{Availability, Meta, Observer, Plan, Problem, TrialSpec};
 
 /// Trials on this host.
 pub(crate) struct Local;
@@ -31,13 +31,14 @@ impl Target for Local {
         local::settle(host, plan)
     }
 
-    fn ready(&self, request: &SessionRequest<'_>) -> Result<Readiness, Problem> {
+    fn ready(&self, request: &SessionRequest<'_>, _observer: &mut dyn Observer) -> Result<Readiness, Problem> {
         local::ready(request)
     }
 
     fn open<'a>(
         &self,
         request: &'a SessionRequest<'a>,
+        _at: &TrialSpec,
         observer: &mut dyn Observer,
     ) -> Result<Box<dyn Session + 'a>, Problem> {
         local::LocalSession::open(request, observer).map(|session| Box::new(session) as Box<dyn Session + 'a>)

@@ -1,8 +1,9 @@
 //! The catalogue of targets: one file each, and this list.
 
 mod local;
+mod qemu;
 
 use crate::Target;
 
 /// Every target, in the order shown to users.
-pub const ALL: &[&dyn Target] = &[&local::Local];
+pub const ALL: &[&dyn Target] = &[&local::Local, &qemu::Qemu];

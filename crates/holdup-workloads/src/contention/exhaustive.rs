@@ -1,7 +1,8 @@
 //! Every interleaving of the lock algorithms' atomics, tried by loom on the code that is measured.
 
 use crate::algorithms::{
-    futex_mutex::FutexMutex, postgres_s_lock::SLock, tas::Tas, ticket::Ticket, ttas_backoff::TtasBackoff,
+    futex_mutex::FutexMutex, postgres_s_lock::SLock, slice_extension::SliceExtension, tas::Tas, ticket::Ticket,
+    ttas_backoff::TtasBackoff,
 };
 use crate::contention::lock::{Acquired, FutexWord, RawLock, Sharing, Word};
 use loom::cell::UnsafeCell;
@@ -143,6 +144,12 @@ fn exclusive<L: RawLock + Send + 'static>() {
 #[test]
 fn tas_lets_one_in() {
     exclusive::<Tas<LoomWord>>();
+}
+
+/// Without a kernel that grants, it must be the same lock.
+#[test]
+fn slice_extension_lets_one_in() {
+    exclusive::<SliceExtension<LoomWord>>();
 }
 
 #[test]

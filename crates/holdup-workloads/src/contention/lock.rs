@@ -4,7 +4,7 @@
 //! measured also runs under loom, which tries every interleaving of its atomics.
 
 use crate::contention::worker::{Entry, Job};
-use holdup_model::Meta;
+use holdup_model::{Availability, Meta};
 use serde::Serialize;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -50,12 +50,23 @@ pub struct Algorithm {
     pub properties: Properties,
     /// The measured loop, instantiated for this algorithm.
     pub(crate) entry: Entry,
+    available: fn() -> Availability,
 }
 
 impl Algorithm {
     /// The catalogue entry of `L`.
     pub(crate) const fn of<L: RawLock>(meta: &'static Meta, properties: Properties) -> Self {
-        Algorithm { meta, properties, entry: Entry::of::<L>() }
+        Algorithm { meta, properties, entry: Entry::of::<L>(), available: || Availability::Ready }
+    }
+
+    /// The same, of which not every machine is capable.
+    pub(crate) const fn where_available(self, available: fn() -> Availability) -> Self {
+        Algorithm { available, ..self }
+    }
+
+    /// Whether it works here, tried out where that is the surest way. Never writes.
+    pub fn probe(&self) -> Availability {
+        (self.available)()
     }
 
     /// Runs the measured loop on the calling thread until the job ends.
@@ -83,6 +94,18 @@ pub(crate) trait RawLock: Sync + Sized {
 
     /// The state that a worker begins with. `seed` differs between workers.
     fn local(seed: u64, sharing: Sharing) -> Self::Local;
+
+    /// Asks the kernel for what the calling worker needs, once, on its own thread, before its first acquisition. In a
+    /// forked child: it neither allocates nor prints.
+    fn begin(_local: &mut Self::Local) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// How many time slice extensions this worker was granted so far; `None` where it never asks for one.
+    #[inline(always)]
+    fn slice_grants(_local: &Self::Local) -> Option<u64> {
+        None
+    }
 
     /// Takes the lock, or gives up once `stopped` says so. Only waiting calls `stopped`:
     /// the way through a free lock stays as short as the algorithm has it.

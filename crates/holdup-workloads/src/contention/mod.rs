@@ -11,6 +11,7 @@ mod faults;
 pub mod lock;
 mod region;
 pub(crate) mod results;
+pub(crate) mod rseq;
 pub mod setup;
 pub mod trial;
 mod worker;

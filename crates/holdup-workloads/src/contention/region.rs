@@ -64,7 +64,12 @@ pub(crate) struct Mark {
     minor_faults: AtomicU64,
     voluntary: AtomicU64,
     involuntary: AtomicU64,
+    /// [`NO_SLICES`] where the lock asks for none.
+    slice_grants: AtomicU64,
 }
+
+/// Stands for the slice grants of a lock that never asks for a slice.
+const NO_SLICES: u64 = u64::MAX;
 
 /// The same as plain numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,11 +79,13 @@ pub(crate) struct Account {
     pub(crate) minor_faults: u64,
     pub(crate) voluntary: u64,
     pub(crate) involuntary: u64,
+    /// `None` where the lock never asks for a slice.
+    pub(crate) slice_grants: Option<u64>,
 }
 
 impl Mark {
     /// Takes the account of the calling thread. Only the first one counts.
-    pub(crate) fn take(&self, operations: u64) {
+    pub(crate) fn take(&self, operations: u64, slice_grants: Option<u64>) {
         if self.at_ns.load(Ordering::Relaxed) != 0 {
             return;
         }
@@ -92,6 +99,7 @@ impl Mark {
         self.minor_faults.store(usage.ru_minflt as u64, Ordering::Relaxed);
         self.voluntary.store(usage.ru_nvcsw as u64, Ordering::Relaxed);
         self.involuntary.store(usage.ru_nivcsw as u64, Ordering::Relaxed);
+        self.slice_grants.store(slice_grants.unwrap_or(NO_SLICES), Ordering::Relaxed);
         self.at_ns.store(now_ns(), Ordering::Release);
     }
 
@@ -104,6 +112,7 @@ impl Mark {
             minor_faults: self.minor_faults.load(Ordering::Relaxed),
             voluntary: self.voluntary.load(Ordering::Relaxed),
             involuntary: self.involuntary.load(Ordering::Relaxed),
+            slice_grants: Some(self.slice_grants.load(Ordering::Relaxed)).filter(|grants| *grants != NO_SLICES),
         })
     }
 }
@@ -115,6 +124,8 @@ pub(crate) mod ending {
     pub(crate) const DONE: u32 = 1;
     /// Its lock gave up by its own rule.
     pub(crate) const STUCK: u32 = 2;
+    /// The kernel refused what its lock needs; the errno is in [`super::Slot::errno`].
+    pub(crate) const REFUSED: u32 = 3;
 }
 
 /// Exponential ranges of 256 linear buckets: at most 0.4 % wide, up to 73 minutes.
@@ -130,6 +141,8 @@ pub(crate) struct Slot {
     pub(crate) operations: Line<AtomicU64>,
     /// See [`ending`].
     pub(crate) ending: AtomicU32,
+    /// Why the kernel refused what the lock needs; 0 when it did not.
+    pub(crate) errno: AtomicU32,
     /// The account when the worker saw the window open.
     pub(crate) opened: Mark,
     /// The account when the worker saw the window closed.

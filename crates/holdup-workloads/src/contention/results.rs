@@ -32,6 +32,7 @@ const METRICS: &[(&str, &str, Direction, &str)] = &[
     ("sleeps_per_operation", "1", Direction::Lower, "voluntary context switches of the workers per operation"),
     ("minor_faults_per_operation", "1", Direction::Lower, "minor page faults of the workers per operation"),
     ("involuntary_switches_per_s", "1/s", Direction::Lower, "preemptions of the workers, all together"),
+    ("slice_grants_per_s", "1/s", Direction::Higher, "time slice extensions given back in time, all workers together"),
 ];
 
 /// The metrics of the workload.
@@ -154,16 +155,25 @@ fn kernel_accounts(accounts: &[(Account, Account)], seconds: f64) -> Vec<Measure
         true => Measurement::new(id, count / operations),
         false => Measurement::absent(id, "no worker saw both edges of the window with an operation between them"),
     };
-    let preempted = if seen_s >= seconds * SEEN_ENOUGH {
-        Measurement::new("involuntary_switches_per_s", sum(|a| a.involuntary) / seen_s)
-    } else {
-        let why = format!("the workers saw {seen_s:.3} s of a window of {seconds:.3} s: they waited at its edges");
-        Measurement::absent("involuntary_switches_per_s", why)
+    let per_second = |id: &str, count: Result<f64, &str>| match count {
+        Err(why) => Measurement::absent(id, why),
+        Ok(count) if seen_s >= seconds * SEEN_ENOUGH => Measurement::new(id, count / seen_s),
+        Ok(_) => {
+            let why = format!("the workers saw {seen_s:.3} s of a window of {seconds:.3} s: they waited at its edges");
+            Measurement::absent(id, why)
+        }
+    };
+    // Absent and not zero: a lock that never asks cannot be granted anything.
+    let asked = accounts.iter().all(|(begin, end)| begin.slice_grants.is_some() && end.slice_grants.is_some());
+    let grants = match asked && !accounts.is_empty() {
+        true => Ok(sum(|a| a.slice_grants.unwrap_or(0))),
+        false => Err("the algorithm asks for no time slice extensions"),
     };
     vec![
         per_operation("sleeps_per_operation", sum(|a| a.voluntary)),
         per_operation("minor_faults_per_operation", sum(|a| a.minor_faults)),
-        preempted,
+        per_second("involuntary_switches_per_s", Ok(sum(|a| a.involuntary))),
+        per_second("slice_grants_per_s", grants),
     ]
 }
 
@@ -231,6 +241,7 @@ mod tests {
             minor_faults,
             voluntary,
             involuntary,
+            slice_grants: None,
         };
         let one = (account(1_000_000_000, 100, 10, 5, 1), account(2_000_000_000, 300, 410, 25, 4));
         let two = (account(1_000_000_000, 0, 0, 0, 0), account(2_000_000_000, 200, 400, 0, 5));
@@ -238,12 +249,17 @@ mod tests {
         sleeps_per_operation 0.05
         minor_faults_per_operation 2
         involuntary_switches_per_s 8
+        slice_grants_per_s absent: the algorithm asks for no time slice extensions
         ");
+        let granted = |account: Account, n| Account { slice_grants: Some(n), ..account };
+        let asking = (granted(one.0, 3), granted(one.1, 10));
+        assert_eq!(shown(&kernel_accounts(&[asking], 1.0)).last().expect("the last"), "slice_grants_per_s 7");
         let late = (account(5, 7, 0, 0, 0), account(5, 7, 0, 0, 0));
         insta::assert_snapshot!(shown(&kernel_accounts(&[late], 1.0)).join("\n"), @r"
         sleeps_per_operation absent: no worker saw both edges of the window with an operation between them
         minor_faults_per_operation absent: no worker saw both edges of the window with an operation between them
         involuntary_switches_per_s absent: the workers saw 0.000 s of a window of 1.000 s: they waited at its edges
+        slice_grants_per_s absent: the algorithm asks for no time slice extensions
         ");
     }
 

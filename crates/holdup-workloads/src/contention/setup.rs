@@ -2,7 +2,7 @@
 
 use crate::algorithms;
 use crate::contention::lock::{Algorithm, Sharing};
-use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
+use holdup_model::{Availability, Parameter, ParameterKind, Parameters, Problem, Value};
 
 /// The most workers. Each has 70 KB of its own in the region.
 pub const MOST_WORKERS: i64 = 4096;
@@ -122,6 +122,19 @@ impl Setup {
             huge: word(parameters, "pages", ["4k", "huge"])? == 1,
             sample_every: whole(parameters, "sample_every", 0, 1_000_000_000)?,
             pin: parameters.boolean("pin")?.ok_or_else(|| missing("pin"))?,
+        })
+    }
+
+    /// Whether the lock works on this machine.
+    ///
+    /// # Errors
+    /// Of kind `Host` when it does not, with what would make it work.
+    pub fn available(&self) -> Result<(), Problem> {
+        let Availability::Unavailable { reason, remedy } = self.algorithm.probe() else { return Ok(()) };
+        let problem = Problem::host(format!("algorithm {}", self.algorithm.meta.id), reason);
+        Err(match remedy {
+            Some(remedy) => problem.hint(remedy),
+            None => problem,
         })
     }
 }

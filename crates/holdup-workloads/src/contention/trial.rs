@@ -199,6 +199,25 @@ mod tests {
         fn release(&self, (): &mut ()) {}
     }
 
+    /// Needs what no kernel gives.
+    struct Refused;
+
+    impl RawLock for Refused {
+        type Local = ();
+        unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn local(_seed: u64, _sharing: Sharing) {}
+        fn begin((): &mut ()) -> std::io::Result<()> {
+            Err(std::io::Error::from_raw_os_error(libc::ENXIO))
+        }
+        fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
+            Acquired::AtOnce
+        }
+        fn release(&self, (): &mut ()) {}
+    }
+
+    static REFUSED: Algorithm = Algorithm::of::<Refused>(&META, NOTHING);
     static OPEN: Algorithm = Algorithm::of::<Open>(&META, NOTHING);
     static HOPELESS: Algorithm = Algorithm::of::<Hopeless>(&META, NOTHING);
 
@@ -233,6 +252,14 @@ mod tests {
         for sharing in [Sharing::Threads, Sharing::Processes] {
             let outcome = outcome(&OPEN, sharing);
             assert!(outcome.starts_with("mutual exclusion: ") && outcome.contains("two workers"), "{outcome}");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_the_kernel_refuses_voids_the_trial() {
+        for sharing in [Sharing::Threads, Sharing::Processes] {
+            let outcome = outcome(&REFUSED, sharing);
+            assert!(outcome.contains("the kernel refused what its lock needs: No such device"), "{outcome}");
         }
     }
 

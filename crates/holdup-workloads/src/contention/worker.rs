@@ -104,14 +104,14 @@ fn run<L: RawLock>(job: &Job) {
     pin(job.cpu);
     job.touch_own_memory();
     let slot = job.region.slot(job.index);
-    let mut how = Acquired::Stopped;
-    if job.wait_for_begin() {
-        let operations;
-        (how, operations) = work::<L>(job);
-        slot.opened.take(operations);
-        slot.closed.take(operations);
-    }
-    let ending = if how == Acquired::Stuck { ending::STUCK } else { ending::DONE };
+    let ending = match work::<L>(job) {
+        Ok(Acquired::Stuck) => ending::STUCK,
+        Ok(_) => ending::DONE,
+        Err(error) => {
+            slot.errno.store(error.raw_os_error().unwrap_or(0).unsigned_abs(), Ordering::Relaxed);
+            ending::REFUSED
+        }
+    };
     slot.ending.store(ending, Ordering::Release);
 }
 
@@ -124,12 +124,12 @@ fn pin(cpu: Option<usize>) {
     let _pinned = rustix::thread::sched_setaffinity(None, &set);
 }
 
-/// Operates until told to stop. Returns how the last acquisition ended when it did not succeed, and
-/// the number of operations.
+/// Waits for the begin and operates until told to stop. Returns how the last acquisition ended when it did not
+/// succeed.
 ///
 /// Everything that changes is a local variable whose address is not taken, so that it stays in a
 /// register: one load and store more in each operation is a fifth of an uncontended test-and-set.
-fn work<L: RawLock>(job: &Job) -> (Acquired, u64) {
+fn work<L: RawLock>(job: &Job) -> io::Result<Acquired> {
     let pace = Pace::of(job);
     let head = job.region.head();
     let parts = Parts::<L> {
@@ -141,13 +141,20 @@ fn work<L: RawLock>(job: &Job) -> (Acquired, u64) {
         think: job.think,
     };
     let mut local = L::local(job.seed, job.sharing);
+    L::begin(&mut local)?;
+    if !job.wait_for_begin() {
+        return Ok(Acquired::Stopped);
+    }
     let toucher = job.pages.as_ref().map(|pages| Toucher::new(pages, head, job.sharing));
     let bare = toucher.is_none() && job.section.is_none() && job.think.is_none();
-    match toucher {
+    let (how, operations) = match toucher {
         Some(mut toucher) => drive(&parts, &pace, &mut local, &mut toucher),
         None if bare => drive(&parts.without_work(), &pace, &mut local, &mut NoPages),
         None => drive(&parts, &pace, &mut local, &mut NoPages),
-    }
+    };
+    parts.slot.opened.take(operations, L::slice_grants(&local));
+    parts.slot.closed.take(operations, L::slice_grants(&local));
+    Ok(how)
 }
 
 /// How often the loop looks up from its operations.
@@ -177,7 +184,7 @@ fn drive<L: RawLock, T: Touch>(
         let now = parts.head.phase.0.load(Ordering::Relaxed);
         if now != seen {
             seen = now;
-            saw(parts.slot, now, operations);
+            saw(parts.slot, now, operations, L::slice_grants(local));
         }
         if now == phase::STOP || operations >= pace.limit {
             black_box(done);
@@ -208,12 +215,12 @@ fn drive<L: RawLock, T: Touch>(
 
 /// Takes the account at the edges of the window, once each.
 #[cold]
-fn saw(slot: &Slot, now: u32, operations: u64) {
+fn saw(slot: &Slot, now: u32, operations: u64, slice_grants: Option<u64>) {
     if now >= phase::OPEN {
-        slot.opened.take(operations);
+        slot.opened.take(operations, slice_grants);
     }
     if now >= phase::CLOSED {
-        slot.closed.take(operations);
+        slot.closed.take(operations, slice_grants);
     }
 }
 

@@ -80,7 +80,7 @@ impl Workers {
 
     /// Why the trial is void, when a worker has ended although nobody told it to.
     pub(crate) fn failed(&mut self) -> Option<String> {
-        if let Some(why) = self.stuck() {
+        if let Some(why) = self.gave_up() {
             return Some(why);
         }
         let ended = match &mut self.crew {
@@ -94,13 +94,20 @@ impl Workers {
             }
         };
         // A worker that gave up between the two looks has said so before it ended.
-        ended.map(|early| self.stuck().unwrap_or(early))
+        ended.map(|early| self.gave_up().unwrap_or(early))
     }
 
-    /// The worker whose lock gave up by its own rule, if one did.
-    fn stuck(&self) -> Option<String> {
-        let index = self.region.slots().position(|s| s.ending.load(Ordering::Acquire) == ending::STUCK)?;
-        Some(format!("worker {index} gave up: its lock was stuck"))
+    /// What a worker said that ended before its time, if one did.
+    fn gave_up(&self) -> Option<String> {
+        self.region.slots().enumerate().find_map(|(index, slot)| match slot.ending.load(Ordering::Acquire) {
+            ending::STUCK => Some(format!("worker {index} gave up: its lock was stuck")),
+            ending::REFUSED => {
+                let errno = slot.errno.load(Ordering::Relaxed);
+                let why = io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
+                Some(format!("worker {index} gave up: the kernel refused what its lock needs: {why}"))
+            }
+            _ => None,
+        })
     }
 
     /// Tells all workers to end and waits until they have. `hurry` asks whether processes should be killed at once.

@@ -5,6 +5,7 @@ use super::find::Binaries;
 use super::private_dir::{self, PrivateDir};
 use super::server::{Place, Server, end_orphan};
 use super::sql;
+use super::template;
 use super::user::RunAs;
 use crate::Cancel;
 use holdup_host::Host;
@@ -90,6 +91,9 @@ impl Cluster {
     }
 
     fn initdb(&self, cancel: &Cancel) -> Result<(), Problem> {
+        if template::copy_fitting(Path::new(template::FOLDER), &self.place)? {
+            return Ok(());
+        }
         let mut command = clean_command(&self.place.bin.program("initdb"));
         command.arg("-D").arg(self.place.data());
         command.args(["-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", "-U", "holdup"]);

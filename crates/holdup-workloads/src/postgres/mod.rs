@@ -14,6 +14,7 @@ pub mod find;
 pub mod private_dir;
 mod server;
 pub(crate) mod sql;
+mod template;
 pub mod user;
 
 pub use cluster::{Cluster, ClusterOptions, sweep_stale};

@@ -69,7 +69,7 @@ impl Workload for LockContention {
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
         for parameters in context.combinations {
-            Setup::read(parameters)?;
+            Setup::read(parameters)?.available()?;
         }
         (context.step)("calibrating work of known length");
         Ok(Box::new(Session { calibration: Calibration::measure() }))

@@ -41,6 +41,12 @@ fn specs(matches: &ArgMatches) -> Result<Vec<Spec>, Problem> {
     matches.get_many::<String>("spec").into_iter().flatten().map(|text| Spec::parse(text)).collect()
 }
 
+/// What is to be built: `build debian:7.2,RSEQ_SLICE_EXTENSION=y` need not say twice what it is.
+fn builds(matches: &ArgMatches) -> Result<Vec<Spec>, Problem> {
+    let texts = matches.get_many::<String>("spec").into_iter().flatten();
+    texts.map(|text| Spec::parse(&format!("build:{}", text.strip_prefix("build:").unwrap_or(text)))).collect()
+}
+
 fn list(matches: &ArgMatches, cache: &Cache, options: &Options, observer: &mut Progress) -> anyhow::Result<()> {
     let entries = cache.list()?;
     let damaged = cache.damaged()?;
@@ -123,16 +129,7 @@ fn fetch(
     options: &Options,
     observer: &mut Progress,
 ) -> anyhow::Result<()> {
-    let mut specs = specs(matches)?;
-    if name == "build" {
-        // `build debian:7.2,RSEQ_SLICE_EXTENSION=y` says twice what it is.
-        specs = matches
-            .get_many::<String>("spec")
-            .into_iter()
-            .flatten()
-            .map(|text| Spec::parse(&format!("build:{}", text.strip_prefix("build:").unwrap_or(text))))
-            .collect::<Result<_, _>>()?;
-    }
+    let specs = if name == "build" { builds(matches)? } else { specs(matches)? };
     let kernels: Vec<Kernel> =
         specs.iter().map(|spec| cache.get(spec, options, observer)).collect::<Result<_, Problem>>()?;
     observer.event(Event::End);

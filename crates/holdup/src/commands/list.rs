@@ -1,5 +1,6 @@
 //! `holdup list`: the catalogues, and what a bundle holds.
 
+use super::boots;
 use crate::{bundles, output};
 use clap::ArgMatches;
 use holdup_evidence::CollectContext;
@@ -50,14 +51,22 @@ const KINDS: &[&str] = &[
     "schemas",
     "arms",
     "trials",
+    "boots",
+    "logs",
 ];
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let kind = matches.get_one::<String>("kind").map_or("", String::as_str);
     let what = matches.get_one::<String>("what").map(String::as_str);
     let as_json = matches.get_flag("json");
+    let boot = matches.get_one::<u32>("boot").copied();
+    if boot.is_some() && kind != "logs" {
+        return Err(Problem::usage("--boot", format!("holdup list {kind} has nothing of it"))
+            .hint("holdup list logs FILE.holdup --boot N")
+            .into());
+    }
     let text = match kind {
-        "arms" | "trials" => of_bundle(kind, what, as_json)?,
+        "arms" | "trials" | "boots" | "logs" => of_bundle(kind, what, boot, as_json)?,
         "schemas" => schemas(what, as_json)?,
         "formats" => formats(as_json),
         _ => catalogue(kind, what, as_json)?,
@@ -70,7 +79,7 @@ fn rows(kind: &str) -> Option<Vec<Row>> {
     let host = Host::real();
     Some(match kind {
         "workloads" => workloads(&host),
-        "algorithms" => holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, None)).collect(),
+        "algorithms" => holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect(),
         "collectors" => collectors(&host),
         "knobs" => knobs(&host),
         "analyses" => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta(), None)).collect(),
@@ -207,13 +216,17 @@ fn schemas(id: Option<&str>, as_json: bool) -> Result<String, Problem> {
     Ok(all.iter().map(|(name, _)| format!("{name}\n")).collect())
 }
 
-fn of_bundle(kind: &str, file: Option<&str>, as_json: bool) -> Result<String, Problem> {
+fn of_bundle(kind: &str, file: Option<&str>, boot: Option<u32>, as_json: bool) -> Result<String, Problem> {
     let file = file.ok_or_else(|| {
         Problem::usage(format!("holdup list {kind}"), "it needs a bundle")
             .hint(format!("holdup list {kind} FILE.holdup"))
     })?;
     let bundle = bundles::read(Path::new(file))?;
     Ok(match (kind, as_json) {
+        ("boots", false) => boots::table(&bundle),
+        ("boots", true) => pretty(&boots::json(&bundle)),
+        ("logs", false) => boots::logs(&bundle, boot)?,
+        ("logs", true) => pretty(&boots::logs_json(&bundle, boot)?),
         ("arms", false) => bundle.schedule.arms.iter().map(|a| format!("{:4}  {}\n", a.id, a.label)).collect(),
         ("arms", true) => pretty(&json!({"schema": "holdup.list/1", "kind": "arms", "members": bundle.schedule.arms})),
         (_, false) => bundle.trials.iter().map(|t| trial_line(&bundle, t)).collect(),
@@ -232,14 +245,15 @@ fn trial_line(bundle: &BundleData, trial: &holdup_model::Trial) -> String {
             .first()
             .and_then(|m| m.value.value().map(|v| format!("{} {v:.6}", m.metric)))
             .unwrap_or_else(|| "done".to_owned()),
-        TrialStatus::Void { reason } => format!("void: {reason}"),
+        // The first line: what follows it, the last words of a console, stands in the notes.
+        TrialStatus::Void { reason } => format!("void: {}", boots::line(reason.lines().next().unwrap_or(""))),
     };
     format!("{:5}  block {:3}  {label}  {state}\n", trial.seq, trial.block)
 }
 
 fn trial_json(trial: &holdup_model::Trial) -> Value {
     json!({
-        "seq": trial.seq, "session": trial.session, "block": trial.block, "position": trial.position,
+        "seq": trial.seq, "session": trial.session, "boot": trial.boot, "block": trial.block, "position": trial.position,
         "arm": trial.arm, "attempt": trial.attempt, "status": trial.status,
         "started_unix_ns": trial.started_unix_ns, "ended_unix_ns": trial.ended_unix_ns,
         "window": trial.window, "measurements": trial.measurements, "notes": trial.notes,

@@ -1,6 +1,8 @@
 //! One file per command.
 
+mod agent;
 mod apply;
+mod boots;
 mod check;
 mod compare;
 mod export;
@@ -11,6 +13,7 @@ mod restore;
 mod run;
 mod verify;
 
+pub(crate) use agent::as_first_process;
 use clap::ArgMatches;
 
 /// Runs the command that was typed; gives its exit code.
@@ -19,6 +22,7 @@ use clap::ArgMatches;
 /// A [`holdup_model::Problem`], whose kind decides the exit code, or a fault of holdup.
 pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
     match matches.subcommand() {
+        Some(("agent", _)) => agent::run(),
         Some(("check", m)) => check::run(m),
         Some(("run", m)) => run::run(m),
         Some(("compare", m)) => compare::run(m),

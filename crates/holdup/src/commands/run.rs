@@ -9,7 +9,7 @@ use holdup_model::bundle::Ending;
 use holdup_model::{ParameterKind, Plan, Problem, Schedule};
 use holdup_plan::Overrides;
 use holdup_report::TerminalOptions;
-use holdup_target::{RunOutcome, RunRequest, SessionRequest, Target};
+use holdup_target::{GuestOptions, RunOutcome, RunRequest, SessionRequest, Target};
 use holdup_workloads::PostgresOptions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,11 +21,15 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     if let Some(path) = matches.get_one::<PathBuf>("save-plan") {
         save_plan(path, &source)?;
     }
-    let (plan, notes) = target(&plan)?.settle(&host, plan);
+    let (plan, mut notes) = target(&plan)?.settle(&host, plan);
+    notes.extend(holdup_plan::notes(&plan));
     let schedule = holdup_plan::schedule(&plan)?;
     if matches.get_flag("dry-run") {
         notes.iter().for_each(|note| output::say(note));
         return dry_run(matches, &host, &plan, &schedule);
+    }
+    if guests(matches).parallel > 1 && plan.guest.is_none() {
+        return Err(Problem::usage("--parallel", format!("target {} boots no guests", plan.target)).into());
     }
     let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_else(|| bundles::free_name(&plan));
     let quiet = matches.get_flag("quiet");
@@ -34,12 +38,13 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         plan: &plan,
         plan_source: &source,
         schedule: &schedule,
-        machine: world.machine,
+        machine: plan.guest.as_ref().map_or(world.machine, holdup_model::Guest::machine),
         out: &out,
         command: std::env::args().collect(),
         notes,
         postgres: postgres(matches),
         workdir: workdir(matches),
+        guests: guests(matches),
         wait: wait(matches)?,
         cancel: signals::cancel_on_signals()?,
         is_decided: &holdup_analysis::is_decided,
@@ -98,11 +103,13 @@ fn dry_run(matches: &ArgMatches, host: &Host, plan: &Plan, schedule: &Schedule) 
         schedule,
         postgres: &postgres,
         workdir: workdir(matches),
+        guests: &guests(matches),
+        kept: holdup_target::Kept::default(),
         cancel: signals::cancel_on_signals()?,
     };
     let estimate_ns = holdup_plan::estimate_ns(plan, schedule, &holdup_plan::Overhead::default());
     // A plan that cannot run here is still shown: that is what a dry run is for.
-    let ready = target.ready(&request);
+    let ready = target.ready(&request, &mut Progress::new(matches.get_flag("quiet")));
     let touches = ready.as_ref().map(|r| r.touches.clone()).unwrap_or_default();
     output::data(&holdup_report::dry_run(plan, schedule, estimate_ns, &touches))?;
     ready?;
@@ -159,8 +166,13 @@ fn overrides(matches: &ArgMatches) -> Overrides {
             .collect()
     };
     let one = |name: &str| matches.get_one::<String>(name).cloned();
+    let mut set = pairs("set");
+    set.extend(one("pg-deb").map(|majors| {
+        let servers: Vec<String> = majors.split(',').map(|major| format!("deb:{}", major.trim())).collect();
+        (holdup_model::guest::POSTGRES_SERVER.to_owned(), servers.join(","))
+    }));
     Overrides {
-        set: pairs("set"),
+        set,
         vary: pairs("vary"),
         blocks: matches.get_one("blocks").copied(),
         max_blocks: matches.get_one("max-blocks").copied(),
@@ -174,6 +186,7 @@ fn overrides(matches: &ArgMatches) -> Overrides {
             list => list.split(',').map(|id| id.trim().to_owned()).collect(),
         }),
         target: one("target"),
+        accel: one("accel"),
     }
 }
 
@@ -185,6 +198,15 @@ fn postgres(matches: &ArgMatches) -> PostgresOptions {
     PostgresOptions {
         bin: matches.get_one::<PathBuf>("pg-bin").cloned(),
         url: matches.get_one::<String>("pg").cloned(),
+    }
+}
+
+fn guests(matches: &ArgMatches) -> GuestOptions {
+    GuestOptions {
+        cache: matches.get_one::<PathBuf>("cache").cloned(),
+        mirror: matches.get_one::<String>("mirror").cloned(),
+        offline: matches.get_flag("offline"),
+        parallel: matches.get_one("parallel").copied().unwrap_or(1),
     }
 }
 

@@ -34,6 +34,7 @@ impl Place {
             .args(args)
             .current_dir(self.folder.path())
             .env("HOLDUP_STATE_DIR", self.path("state"))
+            .env("HOLDUP_CACHE", self.path("cache"))
             .env_remove("HOLDUP_NO_PROGRESS")
             .stdin(Stdio::null());
         command

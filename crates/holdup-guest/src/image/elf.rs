@@ -1,0 +1,226 @@
+//! What an ELF file says about what it needs: its interpreter, its libraries, where to look for them.
+//!
+//! Everything is read through the program headers, as the kernel and ld.so do (elf(5)); only the version names come
+//! through section headers, and are left out where a file has none. No number from the file sizes an allocation
+//! before it was checked against a limit: the files come from packages of anyone.
+
+use object::elf::{self, FileHeader64};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _};
+use object::{LittleEndian as LE, ReadRef, StringTable};
+
+/// Program headers that a file may have. Real ones have about a dozen.
+const HEADERS_MAX: u16 = 1024;
+
+/// Bytes that a dynamic section or a table of versions may have. Those of libc have some kilobytes.
+const TABLE_BYTES_MAX: u64 = 1 << 20;
+
+/// Libraries, search folders and version names of one file, each.
+const NAMES_MAX: usize = 4096;
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine(pub u16);
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match elf::Machine(self.0) {
+            elf::EM_X86_64 => f.write_str("x86-64"),
+            elf::EM_AARCH64 => f.write_str("arm64"),
+            elf::EM_386 => f.write_str("i386"),
+            elf::EM_RISCV => f.write_str("RISC-V"),
+            elf::EM_ARM => f.write_str("32-bit ARM"),
+            other => write!(f, "machine number {}", other.0),
+        }
+    }
+}
+
+/// What an ELF file needs to be run or loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elf {
+    /// The machine that it is for.
+    pub machine: Machine,
+    /// PT_INTERP: the program that loads it. `None` for libraries and for static programs.
+    pub interpreter: Option<String>,
+    /// DT_NEEDED, in order.
+    pub needed: Vec<String>,
+    /// DT_SONAME.
+    pub soname: Option<String>,
+    /// DT_RPATH, split at colons. ld.so ignores it where DT_RUNPATH exists; so does `rpath` here: it is empty then.
+    pub rpath: Vec<String>,
+    /// DT_RUNPATH, split at colons.
+    pub runpath: Vec<String>,
+    /// Versions of symbols that it needs: library, version, such as `libc.so.6`, `GLIBC_2.38`. Weak ones are left out.
+    pub versions_needed: Vec<(String, String)>,
+    /// Versions of symbols that it defines.
+    pub versions_defined: Vec<String>,
+}
+
+/// Whether a file begins as an ELF file does.
+pub fn is_elf(head: &[u8]) -> bool {
+    head.starts_with(&elf::ELFMAG)
+}
+
+impl Elf {
+    /// Reads what a file needs.
+    ///
+    /// # Errors
+    /// Says what is wrong with the file; never names it.
+    pub fn parse<'d, R: ReadRef<'d>>(data: R) -> Result<Elf, String> {
+        let ident = data.read_bytes_at(0, 20).map_err(|()| "it is too short for an ELF file".to_owned())?;
+        if !is_elf(ident) {
+            return Err("it is not an ELF file".to_owned());
+        }
+        match (ident[4], ident[5]) {
+            (2, 1) => {}
+            (1, 1) => return Err(format!("it is a 32-bit ELF file for {}", machine_of(ident))),
+            (1 | 2, 2) => return Err("it is a big-endian ELF file".to_owned()),
+            (class, order) => return Err(format!("its ELF class is {class} and its byte order {order}")),
+        }
+        let header = FileHeader64::<LE>::parse(data).map_err(|e| said(&e))?;
+        if header.e_phnum(LE) > HEADERS_MAX {
+            return Err(format!("it has {} program headers", header.e_phnum(LE)));
+        }
+        let segments = header.program_headers(LE, data).map_err(|e| said(&e))?;
+        let mut found = Elf {
+            machine: Machine(header.e_machine(LE).0),
+            interpreter: None,
+            needed: Vec::new(),
+            soname: None,
+            rpath: Vec::new(),
+            runpath: Vec::new(),
+            versions_needed: Vec::new(),
+            versions_defined: Vec::new(),
+        };
+        let mut dynamic = None;
+        for segment in segments {
+            match segment.p_type(LE) {
+                elf::PT_INTERP if segment.p_filesz(LE) > 4096 => return Err("its PT_INTERP is too long".to_owned()),
+                elf::PT_DYNAMIC if segment.p_filesz(LE) > TABLE_BYTES_MAX => {
+                    return Err("its dynamic section is too long".to_owned());
+                }
+                elf::PT_INTERP => {
+                    let path = segment.interpreter(LE, data).map_err(|e| said(&e))?;
+                    found.interpreter = path.map(text).transpose()?;
+                }
+                elf::PT_DYNAMIC => dynamic = segment.dynamic(LE, data).map_err(|e| said(&e))?,
+                _ => {}
+            }
+        }
+        if let Some(dynamic) = dynamic {
+            found.read_dynamic(data, segments, dynamic)?;
+        }
+        found.read_versions(header, data)?;
+        Ok(found)
+    }
+
+    fn read_dynamic<'d, R: ReadRef<'d>>(
+        &mut self,
+        data: R,
+        segments: &[elf::ProgramHeader64<LE>],
+        dynamic: &[elf::Dyn64<LE>],
+    ) -> Result<(), String> {
+        let entries = || dynamic.iter().map(|d| (d.d_tag(LE), d.d_val(LE))).take_while(|(tag, _)| *tag != elf::DT_NULL);
+        let value = |wanted| entries().find(|(tag, _)| *tag == wanted).map(|(_, value)| value);
+        let (Some(address), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) else {
+            let named = |tag| [elf::DT_NEEDED, elf::DT_RPATH, elf::DT_RUNPATH].contains(&tag);
+            return if entries().any(|(tag, _)| named(tag)) {
+                Err("its dynamic section names libraries, but no table of strings".to_owned())
+            } else {
+                Ok(())
+            };
+        };
+        let start = file_offset(segments, address).ok_or("its table of strings lies in no segment")?;
+        let end = start.checked_add(size).ok_or("its table of strings is too long")?;
+        let strings = StringTable::new(data, start, end);
+        let string = |value: u64| {
+            let offset = u32::try_from(value).ok();
+            let bytes = offset.and_then(|offset| strings.get(offset).ok());
+            bytes.ok_or_else(|| format!("its string {value} lies outside of its table of strings")).and_then(text)
+        };
+        for (tag, value) in entries() {
+            match tag {
+                elf::DT_NEEDED => self.needed.push(string(value)?),
+                elf::DT_SONAME => self.soname = Some(string(value)?),
+                elf::DT_RPATH => self.rpath.extend(string(value)?.split(':').map(str::to_owned)),
+                elf::DT_RUNPATH => self.runpath.extend(string(value)?.split(':').map(str::to_owned)),
+                _ => {}
+            }
+            if self.needed.len().max(self.rpath.len()).max(self.runpath.len()) > NAMES_MAX {
+                return Err(format!("it names more than {NAMES_MAX} libraries or folders"));
+            }
+        }
+        if !self.runpath.is_empty() {
+            self.rpath.clear();
+        }
+        Ok(())
+    }
+
+    fn read_versions<'d, R: ReadRef<'d>>(&mut self, header: &FileHeader64<LE>, data: R) -> Result<(), String> {
+        // Zero means none, or more than the field can hold: no file of interest has so many.
+        if header.e_shnum(LE) == 0 {
+            return Ok(());
+        }
+        let Ok(sections) = header.section_headers(LE, data) else { return Ok(()) };
+        let mut names = 0_usize;
+        for section in sections.iter().filter(|s| s.sh_size(LE) <= TABLE_BYTES_MAX) {
+            if let Ok(Some((mut needs, link))) = section.gnu_verneed(LE, data) {
+                let Some(strings) = string_table(sections, link.0, data) else { continue };
+                while let Ok(Some((need, mut versions))) = needs.next() {
+                    let file = need.file(LE, strings).map_err(|e| said(&e)).and_then(text)?;
+                    while let Ok(Some(version)) = versions.next() {
+                        names += 1;
+                        if names > NAMES_MAX {
+                            return Err(format!("it names more than {NAMES_MAX} versions"));
+                        }
+                        if version.vna_flags.get(LE).0 & elf::VER_FLG_WEAK.0 == 0 {
+                            let name = version.name(LE, strings).map_err(|e| said(&e)).and_then(text)?;
+                            self.versions_needed.push((file.clone(), name));
+                        }
+                    }
+                }
+            } else if let Ok(Some((mut defines, link))) = section.gnu_verdef(LE, data) {
+                let Some(strings) = string_table(sections, link.0, data) else { continue };
+                while let Ok(Some((_, mut versions))) = defines.next() {
+                    names += 1;
+                    if names > NAMES_MAX {
+                        return Err(format!("it names more than {NAMES_MAX} versions"));
+                    }
+                    // The first is the version, the others are those that it comes after.
+                    if let Ok(Some(version)) = versions.next() {
+                        let name = version.name(LE, strings).map_err(|e| said(&e)).and_then(text)?;
+                        self.versions_defined.push(name);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn string_table<'d, R: ReadRef<'d>>(
+    sections: &[elf::SectionHeader64<LE>],
+    index: usize,
+    data: R,
+) -> Option<StringTable<'d, R>> {
+    sections.get(index)?.strings(LE, data).ok().flatten()
+}
+
+fn machine_of(ident: &[u8]) -> Machine {
+    Machine(u16::from_le_bytes([ident[18], ident[19]]))
+}
+
+/// Where the byte at a virtual address is in the file.
+fn file_offset(segments: &[elf::ProgramHeader64<LE>], address: u64) -> Option<u64> {
+    segments.iter().filter(|s| s.p_type(LE) == elf::PT_LOAD).find_map(|s| {
+        let into = address.checked_sub(s.p_vaddr(LE))?;
+        (into < s.p_filesz(LE)).then(|| s.p_offset(LE).checked_add(into)).flatten()
+    })
+}
+
+fn said(error: &object::read::Error) -> String {
+    format!("it cannot be read as ELF: {error}")
+}
+
+fn text(bytes: &[u8]) -> Result<String, String> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| "it has a name that is not UTF-8".to_owned())
+}

@@ -1,0 +1,260 @@
+//! Where files of the guest come from: the folders that are searched as if each were `/`.
+//!
+//! The guest's folders are always merged (`/lib` is a link to `/usr/lib`, and so on), whatever the sources are: packages
+//! that were unpacked side by side may hold a file at either place.
+
+use holdup_model::Problem;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Folders that are links into /usr in the guest.
+pub(crate) const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
+
+/// How many links are followed on the way to one file; the kernel's own limit is 40 (MAXSYMLINKS, path_resolution(7)).
+const LINKS_MAX: usize = 40;
+
+/// What tells that a file is still the same one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Where it is on the host, all links resolved.
+    pub(crate) path: PathBuf,
+    /// Its size.
+    pub(crate) bytes: u64,
+    /// Its last change, ns since 1970.
+    pub(crate) mtime_ns: i128,
+    /// Its inode and the device that this is on.
+    pub(crate) inode: (u64, u64),
+    /// Whether anybody may run it.
+    pub(crate) executable: bool,
+}
+
+impl Source {
+    /// Of a file that was looked up.
+    pub(crate) fn of(path: PathBuf, meta: &Metadata) -> Self {
+        Source {
+            path,
+            bytes: meta.len(),
+            mtime_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+            inode: (meta.dev(), meta.ino()),
+            executable: meta.mode() & 0o111 != 0,
+        }
+    }
+}
+
+/// A file or folder that was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    /// As it was asked for, as the guest spells it.
+    pub(crate) named: PathBuf,
+    /// With all links resolved, as the guest spells it.
+    pub(crate) real: PathBuf,
+    /// The file itself.
+    pub(crate) source: Source,
+    /// Whether it is a folder.
+    pub(crate) is_folder: bool,
+}
+
+/// Folders that are searched in order, each as if it were `/`.
+#[derive(Debug, Clone)]
+pub(crate) struct Roots(Vec<PathBuf>);
+
+impl Roots {
+    /// The host's own files only.
+    pub(crate) fn host() -> Self {
+        Roots(vec![PathBuf::from("/")])
+    }
+
+    /// Files below `root` first, then the host's.
+    pub(crate) fn below(root: &Path) -> Self {
+        Roots(vec![root.to_owned(), PathBuf::from("/")])
+    }
+
+    /// Each of the folders alone, in order.
+    pub(crate) fn each(&self) -> Vec<Roots> {
+        self.0.iter().map(|root| Roots(vec![root.clone()])).collect()
+    }
+
+    /// The folders, for an error.
+    pub(crate) fn describe(&self) -> String {
+        let all: Vec<String> = self.0.iter().map(|root| root.display().to_string()).collect();
+        all.join(", ")
+    }
+
+    /// Finds a file or folder by its path in the guest; `None` when no root has it.
+    ///
+    /// # Errors
+    /// When it is there and cannot be looked at: links that go round in circles, no permission.
+    pub(crate) fn find(&self, path: &Path) -> Result<Option<Found>, Problem> {
+        for root in &self.0 {
+            for spelled in spellings(path) {
+                let resolved = resolve(root, &spelled)
+                    .map_err(|e| Problem::host(root.join(relative(&spelled)).display().to_string(), e.to_string()))?;
+                if let Some((inside, meta)) = resolved {
+                    let host = root.join(relative(&inside));
+                    return Ok(Some(Found {
+                        named: guest_path(path),
+                        real: guest_path(&inside),
+                        is_folder: meta.is_dir(),
+                        source: Source::of(host, &meta),
+                    }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The names in a folder, sorted; those of the first root that has the folder.
+    ///
+    /// # Errors
+    /// When the folder is there and cannot be read.
+    pub(crate) fn names(&self, folder: &Path) -> Result<Vec<OsString>, Problem> {
+        let Some(found) = self.find(folder)? else { return Ok(Vec::new()) };
+        let failed = |e: std::io::Error| Problem::host(found.source.path.display().to_string(), e.to_string());
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&found.source.path).map_err(failed)? {
+            names.push(entry.map_err(failed)?.file_name());
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// A path as the guest spells it: absolute, no `.` and `..`, folders merged.
+pub(crate) fn guest_path(path: &Path) -> PathBuf {
+    let mut parts: Vec<&OsStr> = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                parts.pop();
+            }
+            Component::Normal(name) => {
+                if parts.is_empty() && MERGED.iter().any(|m| OsStr::new(m) == name) {
+                    parts.push(OsStr::new("usr"));
+                }
+                parts.push(name);
+            }
+            _ => {}
+        }
+    }
+    let mut whole = PathBuf::from("/");
+    whole.extend(parts);
+    whole
+}
+
+/// The places where a source may have what the guest has at `path`.
+fn spellings(path: &Path) -> Vec<PathBuf> {
+    let mut all = vec![path.to_owned()];
+    let merged = guest_path(path);
+    let unmerged = merged.strip_prefix("/usr").ok().filter(|rest| {
+        rest.components().next().is_some_and(|first| MERGED.iter().any(|m| OsStr::new(m) == first.as_os_str()))
+    });
+    let unmerged = unmerged.map(|rest| Path::new("/").join(rest));
+    for other in unmerged.into_iter().chain([merged]) {
+        if !all.contains(&other) {
+            all.push(other);
+        }
+    }
+    all
+}
+
+fn relative(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+/// Follows a path inside a root; links that begin with a slash begin at that root.
+fn resolve(root: &Path, path: &Path) -> std::io::Result<Option<(PathBuf, Metadata)>> {
+    let mut left: VecDeque<OsString> = parts(path);
+    let mut done = PathBuf::from("/");
+    let mut links = 0;
+    let mut last = None;
+    while let Some(part) = left.pop_front() {
+        if part == ".." {
+            done.pop();
+            last = None;
+            continue;
+        }
+        done.push(&part);
+        let meta = match std::fs::symlink_metadata(root.join(relative(&done))) {
+            Ok(meta) => meta,
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        if meta.is_symlink() {
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(std::io::Error::other("its links go round in a circle"));
+            }
+            let target = std::fs::read_link(root.join(relative(&done)))?;
+            done.pop();
+            if target.is_absolute() {
+                done = PathBuf::from("/");
+            }
+            for part in parts(&target).into_iter().rev() {
+                left.push_front(part);
+            }
+            last = None;
+        } else {
+            last = Some(meta);
+        }
+    }
+    let meta = match last {
+        Some(meta) => meta,
+        None => std::fs::symlink_metadata(root.join(relative(&done)))?,
+    };
+    Ok(Some((done, meta)))
+}
+
+fn parts(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter_map(|c| match c {
+            Component::ParentDir => Some(OsString::from("..")),
+            Component::Normal(name) => Some(name.to_owned()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_stay_inside_their_root() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |p: &str| top.path().join(p);
+        std::fs::create_dir_all(at("usr/lib/x")).unwrap();
+        std::fs::write(at("usr/lib/x/real.so"), "r").unwrap();
+        symlink("/usr/lib/x/real.so", at("usr/lib/absolute.so")).unwrap();
+        symlink("../../usr/../usr/lib/x", at("usr/lib/folder")).unwrap();
+        symlink("b", at("usr/lib/a")).unwrap();
+        symlink("a", at("usr/lib/b")).unwrap();
+        let roots = Roots::below(top.path()).each().remove(0);
+        let real = |p: &str| roots.find(Path::new(p)).unwrap().map(|f| (f.named, f.real, f.source.path));
+        let expected = |named: &str| Some((named.into(), "/usr/lib/x/real.so".into(), at("usr/lib/x/real.so")));
+        assert_eq!(real("/usr/lib/absolute.so"), expected("/usr/lib/absolute.so"));
+        assert_eq!(real("/lib/absolute.so"), expected("/usr/lib/absolute.so"), "the root is not merged, the guest is");
+        assert_eq!(real("/usr/lib/folder/real.so"), expected("/usr/lib/folder/real.so"));
+        assert_eq!(real("/usr/bin/../lib/x/./real.so"), None, "there is no /usr/bin in this root");
+        assert_eq!(real("/usr/lib/x/real.so/more"), None);
+        let circle = roots.find(Path::new("/usr/lib/a")).unwrap_err();
+        assert!(circle.to_string().contains("circle"), "{circle}");
+    }
+
+    #[test]
+    fn paths_of_the_guest_are_merged() {
+        for (path, expected) in [
+            ("/lib64/ld-linux-x86-64.so.2", "/usr/lib64/ld-linux-x86-64.so.2"),
+            ("/lib/../bin/sh", "/usr/bin/sh"),
+            ("/usr/lib/x", "/usr/lib/x"),
+            ("/../opt//x/.", "/opt/x"),
+            ("/opt/lib/x", "/opt/lib/x"),
+        ] {
+            assert_eq!(guest_path(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What the first process of a guest does: it makes a system of what the kernel gives it, starts the agent, takes in
+//! orphans, and switches the machine off.
+//!
+//! The first process itself only waits; the agent is its child. So a process that the load leaves behind is reaped
+//! without taking the exit status of one that the agent waits for, and an agent that dies is told on the console.
+
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, mount};
+use rustix::process::{Pid, WaitOptions};
+use rustix::system::RebootCommand;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where the modules of an image are, in the order in which they are loaded.
+const MODULES: &str = "/lib/modules/holdup";
+
+/// What the console says when the agent ends by itself; the host looks for the first words.
+pub const AGENT_DIED: &str = "holdup: the agent died";
+
+/// A file system that a guest needs.
+struct Mount {
+    source: &'static str,
+    target: &'static str,
+    kind: &'static str,
+    options: &'static str,
+    /// Whether a kernel without it is worth a note: one can live without.
+    optional: bool,
+}
+
+const fn plain(source: &'static str, target: &'static str, kind: &'static str) -> Mount {
+    Mount { source, target, kind, options: "", optional: false }
+}
+
+/// In this order.
+const MOUNTS: &[Mount] = &[
+    plain("proc", "/proc", "proc"),
+    plain("sysfs", "/sys", "sysfs"),
+    plain("devtmpfs", "/dev", "devtmpfs"),
+    Mount { optional: true, ..plain("devpts", "/dev/pts", "devpts") },
+    // Without a size it would be half of the memory: enough for the segments of parallel queries, never for all.
+    Mount { options: "mode=1777,size=75%", ..plain("shm", "/dev/shm", "tmpfs") },
+    Mount { options: "mode=1777,size=90%", ..plain("tmp", "/tmp", "tmpfs") },
+    Mount { options: "mode=0755", ..plain("run", "/run", "tmpfs") },
+    Mount { optional: true, ..plain("debugfs", "/sys/kernel/debug", "debugfs") },
+    Mount { optional: true, ..plain("tracefs", "/sys/kernel/tracing", "tracefs") },
+    Mount { optional: true, ..plain("cgroup2", "/sys/fs/cgroup", "cgroup2") },
+];
+
+/// Whether this process is the first of a guest.
+pub fn is_first_process() -> bool {
+    // A container's first process may be called anything, but the kernel calls a guest's by this path.
+    std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")
+}
+
+/// Mounts, loads modules, brings up the loopback device. Gives back what did not work.
+pub fn set_up() -> Vec<String> {
+    let mut notes = Vec::new();
+    for m in MOUNTS {
+        let _there = std::fs::create_dir_all(m.target);
+        let options = CString::new(m.options).unwrap_or_default();
+        let result = mount(m.source, m.target, m.kind, MountFlags::empty(), options.as_c_str());
+        match result {
+            // The kernel mounts devtmpfs by itself where CONFIG_DEVTMPFS_MOUNT says so.
+            Ok(()) | Err(rustix::io::Errno::BUSY) => {}
+            Err(_) if m.optional => {}
+            Err(e) => notes.push(format!("{} cannot be mounted: {e}", m.target)),
+        }
+    }
+    notes.extend(load_modules(Path::new(MODULES)));
+    if let Err(e) = loopback_up() {
+        notes.push(format!("the loopback device is not up: {e}"));
+    }
+    let _named = rustix::system::sethostname(b"holdup-guest");
+    notes
+}
+
+/// Loads every module of a folder, by name.
+fn load_modules(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    files.sort();
+    files.iter().filter_map(|file| load_module(file).err().map(|e| format!("{}: {e}", file.display()))).collect()
+}
+
+fn load_module(file: &Path) -> std::io::Result<()> {
+    let module = rustix::fs::open(file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    match rustix::system::finit_module(&module, c"", 0) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// `ifconfig lo up`: netdevice(7), SIOCSIFFLAGS.
+fn loopback_up() -> std::io::Result<()> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: an all-zero ifreq is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo\0") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+    // SAFETY: the request is an ifreq with a name that ends in zero, and lives through the call.
+    let result = unsafe { libc::ioctl(fd, libc::SIOCSIFFLAGS as _, &raw const request) };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// The line to the host, which the kernel's command line names ([`crate::machine::channel`]).
+///
+/// # Errors
+/// When it is not named, or cannot be opened.
+pub fn open_line() -> Result<File, String> {
+    let line = std::fs::read_to_string("/proc/cmdline").map_err(|e| format!("/proc/cmdline: {e}"))?;
+    let named = line.split_whitespace().filter_map(|word| word.strip_prefix("holdup.channel=")).next_back();
+    let named = named.ok_or("the kernel's command line has no holdup.channel=")?;
+    let path = match named.strip_prefix("port:") {
+        Some(port) => virtio_port(port).ok_or_else(|| format!("there is no virtio port `{port}`"))?,
+        None => Path::new("/dev").join(named),
+    };
+    let failed = |e: std::io::Error| format!("the line to the host, {}: {e}", path.display());
+    let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
+    make_raw(&file).map_err(failed)?;
+    Ok(file)
+}
+
+fn virtio_port(name: &str) -> Option<PathBuf> {
+    // The host side shows after the driver has asked for it, some milliseconds after the module was loaded.
+    for _ in 0..200 {
+        let entries = std::fs::read_dir("/sys/class/virtio-ports").ok();
+        let named = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .find(|port| std::fs::read_to_string(port.path().join("name")).is_ok_and(|n| n.trim() == name));
+        if let Some(port) = named {
+            return Some(Path::new("/dev").join(port.file_name()));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    None
+}
+
+/// A serial line must carry each byte as it is; a virtio port is no terminal and needs nothing.
+fn make_raw(file: &File) -> std::io::Result<()> {
+    match rustix::termios::tcgetattr(file) {
+        Err(rustix::io::Errno::NOTTY | rustix::io::Errno::INVAL) => Ok(()),
+        Err(e) => Err(e.into()),
+        Ok(mut settings) => {
+            settings.make_raw();
+            settings.set_speed(115_200)?;
+            Ok(rustix::termios::tcsetattr(file, rustix::termios::OptionalActions::Now, &settings)?)
+        }
+    }
+}
+
+/// Starts `agent` as a child and waits, taking in orphans, until it ends; then switches the machine off. Comes back only
+/// when the child cannot be started; the caller has nothing left to do but to say so and end.
+pub fn run(agent: impl FnOnce() -> i32) -> std::io::Error {
+    // SAFETY: this is the first process of a guest, which has one thread here; the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => std::io::Error::last_os_error(),
+        0 => {
+            let code = agent();
+            // SAFETY: ends this process, which shares nothing with its parent.
+            unsafe { libc::_exit(code) }
+        }
+        child => {
+            wait_for(child);
+            off()
+        }
+    }
+}
+
+fn wait_for(child: i32) {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if Some(pid) == Pid::from_raw(child) => {
+                if status.exit_status() != Some(0) {
+                    let how = match (status.exit_status(), status.terminating_signal()) {
+                        (Some(code), _) => format!("exit code {code}"),
+                        (None, Some(signal)) => format!("signal {signal}"),
+                        (None, None) => "in an unknown way".to_owned(),
+                    };
+                    let _nobody_to_tell = writeln!(std::io::stderr(), "{AGENT_DIED}: {how}");
+                    // The reset that follows would throw away what the serial port has not sent.
+                    let _no_terminal = rustix::termios::tcdrain(std::io::stderr());
+                }
+                return;
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Resets the machine, which ends a QEMU that was started with `-no-reboot`.
+fn off() -> ! {
+    rustix::fs::sync();
+    loop {
+        let _refused = rustix::system::reboot(RebootCommand::Restart);
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,164 @@
+//! QEMU's arguments and the beginning of the kernel's command line.
+
+use super::{Chosen, MachineRequest};
+use holdup_model::{Problem, guest::Guest};
+use std::ffi::OsString;
+
+/// The longest command line that the kernel keeps: `COMMAND_LINE_SIZE` of arch/x86/include/asm/setup.h and
+/// arch/arm64/include/uapi/asm/setup.h (both 2048 up to 7.2), of which the last byte is a zero.
+const MOST_COMMAND_LINE_BYTES: usize = 2047;
+
+/// The name of the virtio port that carries frames.
+pub const PORT: &str = "holdup.agent";
+
+/// File descriptors that QEMU inherits, by their numbers in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Descriptors {
+    /// The kernel's console.
+    pub console: i32,
+    /// Frames.
+    pub channel: i32,
+    /// QMP.
+    pub monitor: i32,
+}
+
+/// Where the agent finds the line for frames: the value of `holdup.channel` on the kernel's command line.
+///
+/// `port:holdup.agent` is the virtio port of that name (its number is found by `name` below /sys/class/virtio-ports);
+/// everything else is a serial port below /dev, which the agent must set to raw.
+pub fn channel(arch: &str, virtio_console: bool) -> &'static str {
+    match (arch, virtio_console) {
+        (_, true) => "port:holdup.agent",
+        // QEMU's `virt` machine has one port of its own; the second one is on PCI and belongs to the 8250 driver.
+        ("aarch64", false) => "ttyS0",
+        (_, false) => "ttyS1",
+    }
+}
+
+/// The kernel's command line: what the machine needs, then what was asked for, so that it has the last word.
+///
+/// Nothing of it changes how tasks are scheduled:
+/// - `console=`: where panics are told. `quiet` keeps the console to warnings and worse; each of its bytes costs an
+///   exit of the guest, and the whole log is in /dev/kmsg.
+/// - `panic=-1`: a panic restarts at once, which ends QEMU (`-no-reboot`); `reboot=t` does so by a triple fault, which
+///   needs no firmware.
+/// - `no_timer_check`: on a busy host an emulated timer is late, and the check then panics (`check_timer` in
+///   arch/x86/kernel/apic/io_apic.c).
+/// - `rdinit=/init`, `hugepages=` of the guest, and `holdup.channel=` ([`channel`]) for the agent.
+///
+/// # Errors
+/// When it is longer than the kernel keeps.
+pub fn command_line(request: &MachineRequest<'_>) -> Result<String, Problem> {
+    let mut words = match request.arch {
+        "aarch64" => vec!["console=ttyAMA0".to_owned()],
+        _ => vec!["console=ttyS0".to_owned(), "reboot=t".to_owned(), "no_timer_check".to_owned()],
+    };
+    words.extend(["quiet", "panic=-1", "rdinit=/init"].map(str::to_owned));
+    words.push(format!("holdup.channel={}", channel(request.arch, request.virtio_console)));
+    if let Some(pages) = request.guest.hugepages {
+        words.push(format!("hugepages={pages}"));
+    }
+    words.push(request.command_line.trim().to_owned());
+    let line = words.join(" ").trim_end().to_owned();
+    if line.contains(['\n', '\0']) {
+        return Err(Problem::usage("the kernel's command line", "it has a line feed or a zero byte"));
+    }
+    if line.len() > MOST_COMMAND_LINE_BYTES {
+        let why = format!("it has {} bytes, and the kernel keeps {MOST_COMMAND_LINE_BYTES}", line.len());
+        return Err(Problem::usage("the kernel's command line", why));
+    }
+    Ok(line)
+}
+
+/// QEMU's machine type.
+pub fn machine_type(arch: &str) -> &'static str {
+    match arch {
+        "aarch64" => "virt",
+        _ => "q35",
+    }
+}
+
+/// QEMU's CPU model: the host's under KVM, else everything that the emulator can do. Pointer authentication in the way
+/// of the architecture costs an emulator more than all else, so arm64 uses QEMU's own.
+pub fn cpu_model(arch: &str, accel: &str) -> &'static str {
+    match (accel, arch) {
+        ("kvm", _) => "host",
+        (_, "aarch64") => "max,pauth-impdef=on",
+        _ => "max",
+    }
+}
+
+/// QEMU's arguments. The CPUs wait (`-S`) until QMP's `cont`, so that they can be pinned before they run.
+///
+/// # Errors
+/// When the guest cannot be made as asked.
+pub fn arguments(
+    request: &MachineRequest<'_>,
+    chosen: &Chosen,
+    descriptors: Descriptors,
+) -> Result<Vec<OsString>, Problem> {
+    let guest = request.guest;
+    check(guest)?;
+    let mut all: Vec<OsString> = Vec::new();
+    let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
+    let threads = if chosen.accel == "tcg" { "tcg,thread=multi" } else { chosen.accel };
+    add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-S"]);
+    add(&["-name", "holdup-guest", "-M", machine_type(request.arch), "-accel", threads]);
+    add(&["-cpu", cpu_model(request.arch, chosen.accel)]);
+    // The guest's clock begins at the host's time, and goes on with it.
+    add(&["-rtc", "base=utc,clock=host"]);
+    let (cpus, nodes) = (guest.cpus, guest.numa_nodes);
+    add(&["-smp", &format!("{cpus},sockets={nodes},cores={},threads=1", cpus / nodes)]);
+    add(&["-m", &format!("{}M", guest.memory_bytes >> 20)]);
+    if nodes > 1 {
+        for node in 0..nodes {
+            let bytes = guest.memory_bytes >> 20;
+            // What does not divide goes to the last node, so that the sum is what was asked for.
+            let share = bytes / u64::from(nodes);
+            let share = if node + 1 == nodes { bytes - share * u64::from(nodes - 1) } else { share };
+            let (first, last) = (node * (cpus / nodes), (node + 1) * (cpus / nodes) - 1);
+            add(&["-object", &format!("memory-backend-ram,id=memory{node},size={share}M")]);
+            add(&["-numa", &format!("node,nodeid={node},cpus={first}-{last},memdev=memory{node}")]);
+        }
+    }
+    add(&["-chardev", &format!("socket,id=console,fd={}", descriptors.console), "-serial", "chardev:console"]);
+    add(&["-chardev", &format!("socket,id=channel,fd={}", descriptors.channel)]);
+    match (request.virtio_console, request.arch) {
+        (true, _) => {
+            add(&["-device", "virtio-serial-pci,max_ports=2"]);
+            add(&["-device", &format!("virtserialport,chardev=channel,name={PORT}")]);
+        }
+        (false, "aarch64") => add(&["-device", "pci-serial,chardev=channel"]),
+        (false, _) => add(&["-serial", "chardev:channel"]),
+    }
+    add(&["-chardev", &format!("socket,id=monitor,fd={}", descriptors.monitor)]);
+    add(&["-mon", "chardev=monitor,mode=control"]);
+    for (flag, path) in [("-kernel", request.kernel), ("-initrd", request.initramfs)] {
+        all.extend([OsString::from(flag), path.as_os_str().to_owned()]);
+    }
+    all.extend([OsString::from("-append"), command_line(request)?.into()]);
+    Ok(all)
+}
+
+/// Less is not enough for any kernel of a distribution.
+const LEAST_MEMORY_BYTES: u64 = 128 << 20;
+
+fn check(guest: &Guest) -> Result<(), Problem> {
+    let Guest { cpus, numa_nodes, memory_bytes, .. } = *guest;
+    if cpus == 0 || numa_nodes == 0 {
+        return Err(Problem::usage("[guest]", format!("{cpus} CPUs in {numa_nodes} NUMA nodes")).hint("1 is the least"));
+    }
+    if cpus % numa_nodes != 0 {
+        let why = format!("{cpus} CPUs cannot be shared evenly by {numa_nodes} NUMA nodes");
+        return Err(Problem::usage("[guest] numa_nodes", why).hint("make cpus a multiple of it"));
+    }
+    if memory_bytes < LEAST_MEMORY_BYTES {
+        let why = format!("{} MiB is less than {} MiB", memory_bytes >> 20, LEAST_MEMORY_BYTES >> 20);
+        return Err(Problem::usage("[guest] memory", why));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "arguments_tests.rs"]
+mod tests;

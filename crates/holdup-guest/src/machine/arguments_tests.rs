@@ -1,0 +1,76 @@
+use super::super::Chosen;
+use super::*;
+use std::path::Path;
+use std::time::Duration;
+
+fn line(guest: &Guest, arch: &str, accel: &'static str, virtio_console: bool) -> Result<String, Problem> {
+    let request = MachineRequest {
+        kernel: Path::new("/k/vmlinuz"),
+        initramfs: Path::new("/k/initramfs"),
+        guest,
+        command_line: "preempt=lazy",
+        arch,
+        virtio_console,
+        folder: Path::new("/run"),
+        silence: Duration::from_secs(60),
+    };
+    let chosen = Chosen { accel, why: None, program: "/bin/qemu".into(), qemu_version: "7.2.22".into(), host_cpus: 2 };
+    let all = arguments(&request, &chosen, Descriptors { console: 10, channel: 11, monitor: 12 })?;
+    let mut text = String::new();
+    for word in all {
+        let word = word.into_string().unwrap();
+        text += if word.starts_with('-') { "\n" } else { " " };
+        text += &word;
+    }
+    Ok(text.trim().to_owned())
+}
+
+#[test]
+fn arguments_of_an_emulated_guest() {
+    insta::assert_snapshot!(line(&Guest::default(), "x86_64", "tcg", false).unwrap());
+}
+
+#[test]
+fn arguments_of_a_guest_with_nodes_and_huge_pages() {
+    let guest = Guest { cpus: 8, numa_nodes: 3, memory_bytes: 4 << 30, hugepages: Some(512), ..Guest::default() };
+    let error = line(&guest, "x86_64", "kvm", true).unwrap_err();
+    assert_eq!(error.why, "8 CPUs cannot be shared evenly by 3 NUMA nodes");
+    insta::assert_snapshot!(line(&Guest { cpus: 6, ..guest }, "x86_64", "kvm", true).unwrap());
+}
+
+#[test]
+fn arguments_of_an_arm_guest() {
+    insta::assert_snapshot!(line(&Guest { cpus: 1, ..Guest::default() }, "aarch64", "tcg", false).unwrap());
+}
+
+#[test]
+fn guests_that_cannot_be_made_are_refused() {
+    let error = |guest: Guest| line(&guest, "x86_64", "tcg", false).unwrap_err().to_string();
+    assert!(error(Guest { cpus: 0, ..Guest::default() }).contains("0 CPUs"));
+    assert!(error(Guest { numa_nodes: 0, ..Guest::default() }).contains("0 NUMA nodes"));
+    assert!(error(Guest { memory_bytes: 64 << 20, ..Guest::default() }).contains("64 MiB is less than 128 MiB"));
+}
+
+#[test]
+fn a_command_line_that_the_kernel_would_cut_is_refused() {
+    let guest = Guest::default();
+    let of = |command_line: &str| {
+        let request = MachineRequest {
+            kernel: Path::new("k"),
+            initramfs: Path::new("i"),
+            guest: &guest,
+            command_line,
+            arch: "x86_64",
+            virtio_console: true,
+            folder: Path::new("."),
+            silence: Duration::from_secs(60),
+        };
+        super::command_line(&request)
+    };
+    let bare = of("").unwrap();
+    assert!(bare.ends_with("holdup.channel=port:holdup.agent"), "{bare}");
+    let room = MOST_COMMAND_LINE_BYTES - bare.len() - 1;
+    assert_eq!(of(&"x".repeat(room)).map(|l| l.len()), Ok(2047));
+    assert_eq!(of(&"x".repeat(room + 1)).unwrap_err().why, "it has 2048 bytes, and the kernel keeps 2047");
+    assert!(of("a\nb").is_err());
+}

@@ -1,0 +1,179 @@
+//! Real guests under emulation: one that works, and the ways in which one is lost.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test may fail, and says what it skips"
+)]
+
+mod support;
+
+use holdup_guest::machine::{Cause, Lost, Machine};
+use holdup_model::frame::encode;
+use holdup_model::guest::Guest;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::{Bench, Boot, bench};
+
+/// Longer than anything takes; nothing waits so long for success.
+const LONG: Duration = Duration::from_secs(400);
+
+fn bench_or_reason() -> Option<Bench> {
+    let bench = bench();
+    if let Err(why) = &bench {
+        eprintln!("ignored, because {why}");
+    }
+    bench.ok()
+}
+
+fn hello() -> Vec<u8> {
+    encode(0, b"hello")
+}
+
+fn lost_of(machine: &mut Machine) -> Lost {
+    loop {
+        match machine.receive(LONG) {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("neither a message nor a loss; {:?}", machine.console_tail(20)),
+            Err(lost) => return lost,
+        }
+    }
+}
+
+/// Boots, takes the hello, and gives what happened then, twice the same.
+fn loss(boot: &Boot<'_>) -> Option<Lost> {
+    let bench = bench_or_reason()?;
+    let mut machine = bench.start(boot);
+    assert_eq!(machine.receive(LONG), Ok(Some(b"hello".to_vec())), "{:?}", machine.console_tail(20));
+    let lost = lost_of(&mut machine);
+    assert_eq!(machine.receive(Duration::ZERO), Err(lost.clone()), "a guest is lost once");
+    machine.end();
+    Some(lost)
+}
+
+#[test]
+fn a_guest_boots_and_speaks_and_ends() {
+    let Some(bench) = bench_or_reason() else { return };
+    let boot = Boot::of("echo", b"ready\n");
+    let guest = Guest { numa_nodes: 2, pin: vec![0], ..boot.guest.clone() };
+    let mut machine = bench.start(&Boot { guest, ..boot });
+    // What is no message is noise.
+    while machine.noise_bytes() == 0 {
+        assert_eq!(machine.receive(Duration::from_millis(100)), Ok(None));
+    }
+    assert_eq!(machine.boot_ns(), None);
+    // Frames with every byte, some longer than all buffers on the way.
+    for length in [0usize, 1, 5000, 100_000] {
+        let payload: Vec<u8> = (0..length).map(|i| (i * 7 + i / 251) as u8).collect();
+        machine.send(&payload).unwrap();
+        assert_eq!(machine.receive(LONG).unwrap(), Some(payload));
+    }
+    assert!(machine.boot_ns().is_some());
+    let value = |key: &str| machine.facts().into_iter().find(|f| f.key == key).and_then(|f| f.value);
+    assert_eq!(value("guest.accel").as_deref(), Some("tcg"));
+    assert_eq!(value("guest.numa_nodes").as_deref(), Some("2"));
+    let ended = machine.end();
+    assert_eq!((ended.status.as_str(), ended.killed, ended.stderr.as_str()), ("exit code 0", false, ""));
+    assert_eq!(ended.console_bytes, ended.console.len() as u64);
+}
+
+#[test]
+fn an_init_that_ends_is_told_as_such() {
+    let Some(lost) = loss(&Boot::of("exit", &hello())) else { return };
+    assert!(matches!(&lost.cause, Cause::InitDied { line } if line.contains("exitcode=0x00000100")), "{lost}");
+    assert!(lost.console.iter().any(|l| l.contains("Attempted to kill init")), "{lost}");
+    assert!(lost.problem("7.2").why.starts_with("its first process died: "));
+}
+
+#[test]
+fn a_panic_is_told_by_its_first_line() {
+    let Some(lost) = loss(&Boot::of("panic", &hello())) else { return };
+    assert!(matches!(&lost.cause, Cause::Panic { line } if line.contains("sysrq triggered crash")), "{lost}");
+}
+
+#[test]
+fn a_guest_without_memory_is_told_as_such() {
+    let Some(lost) = loss(&Boot::of("memory", &hello())) else { return };
+    assert!(matches!(&lost.cause, Cause::OutOfMemory { .. }), "{lost}");
+}
+
+#[test]
+fn a_guest_that_switches_itself_off_did_not_panic() {
+    let Some(lost) = loss(&Boot::of("off", &hello())) else { return };
+    assert_eq!(lost.cause, Cause::GuestOff { reason: "guest-shutdown".to_owned() }, "{lost}");
+}
+
+#[test]
+fn silence_is_a_hang_and_qemu_still_runs() {
+    let silence = Duration::from_secs(3);
+    let Some(lost) = loss(&Boot { silence, ..Boot::of("silence", &hello()) }) else { return };
+    assert!(matches!(&lost.cause, Cause::Hang { seconds, status } if *seconds >= 3 && status == "running"), "{lost}");
+}
+
+#[test]
+fn a_boot_that_takes_too_long_is_ended() {
+    let Some(bench) = bench_or_reason() else { return };
+    let mut machine = bench.start(&Boot { boot: Duration::from_secs(1), ..Boot::of("late", b"") });
+    let lost = lost_of(&mut machine);
+    assert_eq!(lost.cause, Cause::Timeout { seconds: 1, status: "running".to_owned() });
+}
+
+#[test]
+fn a_killed_qemu_is_told_by_its_signal() {
+    let Some(bench) = bench_or_reason() else { return };
+    let mut machine = bench.start(&Boot::of("killed", &hello()));
+    let pid = rustix::process::Pid::from_raw(machine.pid().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let lost = lost_of(&mut machine);
+    assert!(matches!(&lost.cause, Cause::QemuDied { signal: Some(9), .. }), "{lost}");
+    let lost = machine.send(&[0; 1 << 20]).unwrap_err();
+    assert!(matches!(&lost.cause, Cause::QemuDied { signal: Some(9), .. }), "{lost}");
+}
+
+#[test]
+fn what_qemu_says_about_a_file_that_is_no_kernel_is_the_error() {
+    let Some(bench) = bench_or_reason() else { return };
+    let error = bench.try_start("/dev/null").unwrap_err();
+    assert!(error.why.contains("not a regular file"), "{error}");
+    let error = bench.try_start(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap_err();
+    assert!(error.what.contains("qemu-system-x86_64 with tcg"), "{error}");
+    assert!(!error.why.is_empty() && !error.why.contains("exit code 0"), "{error}");
+}
+
+/// The process that is killed by the test below: it starts a guest, says QEMU's pid and waits.
+#[test]
+#[ignore = "a part of a_killed_holdup_leaves_no_qemu, which runs it"]
+fn parent_of_a_guest() {
+    let Some(bench) = bench_or_reason() else { return };
+    let machine = bench.start(&Boot::of("orphan", b""));
+    println!("\nqemu {}", machine.pid());
+    std::thread::sleep(LONG);
+}
+
+#[test]
+fn a_killed_holdup_leaves_no_qemu() {
+    if bench_or_reason().is_none() {
+        return;
+    }
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "parent_of_a_guest", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
+    let pid = lines.find_map(|l| l.unwrap().strip_prefix("qemu ").map(str::to_owned)).unwrap();
+    let command = format!("/proc/{pid}/comm");
+    assert!(std::fs::read_to_string(&command).unwrap().starts_with("qemu"), "QEMU runs as {pid}");
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    // It becomes another's child, which reaps it; a zombie has no memory map any more.
+    let runs = || std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("qemu"));
+    let mut tries = 0;
+    while runs() {
+        tries += 1;
+        assert!(tries < 1000, "QEMU {pid} survived the one that started it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,131 @@
+//! PostgreSQL out of Debian's archive.
+
+use super::manifest::{Manifest, Package, ROOT};
+use super::suites::{COMPILER, Place, Wanted, choose, in_order, in_words, left_out, major_of, packages};
+use super::{Kept, PROGRAMS, tree};
+use crate::debian::{Apt, Found, Request};
+use crate::files::{now_unix_ns, problem};
+use crate::{Cache, Options};
+use holdup_model::{Event, Observer, Problem};
+use std::fs;
+use std::path::Path;
+
+/// Looks through the suites for what is wanted and puts the newest that fits into the cache. The lock must be held.
+///
+/// # Errors
+/// When no suite has it; the error has all that there are.
+pub(super) fn fetch(
+    cache: &Cache,
+    wanted: &Wanted,
+    options: &Options,
+    scratch: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Kept, Problem> {
+    let (mut seen, mut unread) = (Vec::new(), Vec::new());
+    for place in in_order(wanted.major) {
+        let apt = Apt::alone(cache.root(), options, scratch, place.suites)?;
+        let looked = look(&apt, &place, observer);
+        let found = match looked {
+            Ok(found) => found,
+            Err(problem) => {
+                options.check("fetching PostgreSQL from Debian's archive")?;
+                apt.trim();
+                unread.push(problem.to_string());
+                continue;
+            }
+        };
+        let done = choose(&found, wanted).map(|server| {
+            let of = Making { cache, apt: &apt, place, server, major: wanted.major, options, scratch };
+            of.make(observer)
+        });
+        apt.trim();
+        if let Some(done) = done {
+            return done;
+        }
+        seen.extend(found);
+    }
+    let what = format!("PostgreSQL `deb:{wanted}`");
+    if seen.is_empty() {
+        return Err(Problem::host(what, format!("no index could be read: {}", unread.join("; "))));
+    }
+    for why in unread {
+        observer.event(Event::Note(&why));
+    }
+    Err(Problem::host(what, format!("no suite of Debian's archive has it for {}", options.arch))
+        .hint(format!("there are: {}", in_words(&seen))))
+}
+
+/// All servers that a place has.
+fn look(apt: &Apt<'_>, place: &Place, observer: &mut dyn Observer) -> Result<Vec<Found>, Problem> {
+    apt.update(Some(place.suite()), false, observer)?;
+    let mut names = apt.names("postgresql-", observer)?;
+    names.retain(|name| major_of(name).is_some());
+    apt.versions(&names, observer)
+}
+
+struct Making<'a> {
+    cache: &'a Cache,
+    apt: &'a Apt<'a>,
+    place: Place,
+    server: &'a Found,
+    major: u32,
+    options: &'a Options,
+    scratch: &'a Path,
+}
+
+impl Making<'_> {
+    /// The server with what it needs, unpacked, as an entry of the cache.
+    fn make(&self, observer: &mut dyn Observer) -> Result<Kept, Problem> {
+        let (server, arch) = (self.server, &self.options.arch);
+        let to =
+            super::folder(self.cache).join(format!("{}-{}-{arch}", self.major, server.version.replace(':', "%3a")));
+        if let Ok(mut manifest) = Manifest::read(&to)
+            && manifest.check(&to).is_ok()
+        {
+            manifest.looked_up_unix_ns = now_unix_ns();
+            manifest.write(&to)?;
+            return Ok(Kept { folder: to, manifest });
+        }
+        let name = format!("PostgreSQL {}", server.version);
+        let left_out = left_out(self.apt.names(COMPILER, observer)?);
+        let request = Request { packages: &packages(server, self.major), left_out: &left_out, source: &server.package };
+        let solved = self.apt.solve(&request, observer)?;
+        let files = self.apt.download_all(&solved, &name, observer)?;
+        observer.event(Event::Step(&format!("unpacking {name}")));
+        let entry = self.scratch.join("entry");
+        let root = entry.join(ROOT);
+        tree::begin(&root)?;
+        for file in &files {
+            self.options.check("unpacking PostgreSQL")?;
+            tree::add(file, &root, &self.scratch.join("one"))?;
+        }
+        self.check_programs(&root)?;
+        let packages = solved.into_iter().map(|one| Package {
+            name: one.package,
+            version: one.version,
+            sha256: one.sha256,
+            bytes: one.bytes,
+        });
+        let mut manifest = Manifest::new(self.major, &server.version, arch, self.place.suites, packages.collect());
+        manifest.measure(&entry).map_err(|e| problem("folder", &entry, &e))?;
+        manifest.write(&entry)?;
+        self.cache.discard(&to)?;
+        let moved = fs::create_dir_all(super::folder(self.cache)).and_then(|()| fs::rename(&entry, &to));
+        moved.map_err(|e| problem("cache", &to, &e))?;
+        Ok(Kept { folder: to, manifest })
+    }
+
+    /// Packages may be divided otherwise one day: then this is where it shows.
+    fn check_programs(&self, root: &Path) -> Result<(), Problem> {
+        let bin = super::bin(root, self.major);
+        let missing = PROGRAMS.iter().find(|program| !bin.join(program).is_file());
+        let package = &self.server.package;
+        match missing {
+            Some(program) => Err(Problem::host(
+                format!("package {package} {}", self.server.version),
+                format!("neither it nor what it depends on has the program {program}"),
+            )),
+            None => Ok(()),
+        }
+    }
+}

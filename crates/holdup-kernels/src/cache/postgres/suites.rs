@@ -1,0 +1,224 @@
+//! Which suites have which PostgreSQL, and what of it a guest does not need.
+
+use crate::debian::Found;
+use crate::debian::version::{compare, upstream};
+use holdup_model::Problem;
+use std::collections::BTreeMap;
+
+/// Suites that are looked through together: the first one completes the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) suites: &'static [&'static str],
+    /// The major version that it had in 2026; there it is looked for first. What it has is in its index.
+    usual: Option<u32>,
+}
+
+/// From the oldest suite to the newest: what several have is taken from the most settled one.
+const PLACES: &[Place] = &[
+    Place { suites: &["bookworm"], usual: Some(15) },
+    Place { suites: &["trixie"], usual: Some(17) },
+    Place { suites: &["forky"], usual: Some(18) },
+    Place { suites: &["sid"], usual: None },
+    Place { suites: &["sid", "experimental"], usual: Some(19) },
+];
+
+/// What is left out though packages depend on it: what sets a system up, the shared tools that start clusters, and
+/// what the server loads only when it is told to. Names as they are in all suites.
+const LEFT_OUT: &[&str] = &[
+    "adduser",
+    "base-passwd",
+    "debconf",
+    "debianutils",
+    "dpkg",
+    "init-system-helpers",
+    "libc-bin",
+    "libsasl2-modules-db",
+    "locales",
+    "lsb-base",
+    "netbase",
+    "openssl",
+    "openssl-provider-legacy",
+    "perl",
+    "perl-base",
+    "postgresql-client-common",
+    "postgresql-common",
+    "procps",
+    "python3",
+    "readline-common",
+    "sensible-utils",
+    "ssl-cert",
+    "systemd",
+    "sysvinit-utils",
+    "tar",
+    "ucf",
+    "usr-is-merged",
+    "usrmerge",
+];
+
+/// The beginning of the names of the compiler that PostgreSQL compiles queries with (JIT); it is larger than the rest.
+pub(super) const COMPILER: &str = "libllvm";
+
+/// What is needed with the server: a shell, which initdb runs the server through, and UTC.
+const WITH_IT: &[&str] = &["dash", "tzdata"];
+
+impl Place {
+    /// The suite that is looked through; the others complete it.
+    pub(super) fn suite(&self) -> &'static str {
+        self.suites.last().copied().unwrap_or_default()
+    }
+}
+
+/// The PostgreSQL that is asked for: `17`, `17.11`, `19rc1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) major: u32,
+    /// The whole text without tildes.
+    text: String,
+}
+
+impl Wanted {
+    /// # Errors
+    /// When it does not begin with a number.
+    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+        let text_without = text.replace('~', "");
+        let digits: String = text_without.chars().take_while(char::is_ascii_digit).collect();
+        let rest_fits = text_without.chars().all(|c| c.is_ascii_alphanumeric() || ".+-:".contains(c));
+        match digits.parse() {
+            Ok(major) if rest_fits && (1..1000).contains(&major) => Ok(Wanted { major, text: text_without }),
+            _ => Err(Problem::usage(
+                format!("PostgreSQL `deb:{}`", text.escape_debug()),
+                "a major version such as 17, or a version such as 17.11 or 19rc1, is expected",
+            )),
+        }
+    }
+
+    /// Whether a package's version is one of those: `17` fits `17.11-0+deb13u1`, `17.1` does not.
+    pub(super) fn fits(&self, version: &str) -> bool {
+        let upstream = upstream(version).replace('~', "");
+        let ends_with_number = self.text.ends_with(|c: char| c.is_ascii_digit());
+        let begins = upstream
+            .strip_prefix(&self.text)
+            .is_some_and(|rest| !(ends_with_number && rest.starts_with(|c: char| c.is_ascii_digit())));
+        begins || version.replace('~', "") == self.text
+    }
+
+    /// Whether only this very version fits, so that a newer one cannot.
+    pub(super) fn is_exactly(&self, version: &str) -> bool {
+        self.text == upstream(version).replace('~', "") || self.text == version.replace('~', "")
+    }
+}
+
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// All places, the one that is likely to have it first.
+pub(super) fn in_order(major: u32) -> Vec<Place> {
+    let (mut first, rest): (Vec<Place>, Vec<Place>) = PLACES.iter().partition(|place| place.usual == Some(major));
+    first.extend(rest);
+    first
+}
+
+/// The major version of the server's package `postgresql-17`; `None` for other packages.
+pub(super) fn major_of(package: &str) -> Option<u32> {
+    let number = package.strip_prefix("postgresql-")?;
+    number.chars().all(|c| c.is_ascii_digit()).then(|| number.parse().ok()).flatten()
+}
+
+/// The newest of the server's packages that fits.
+pub(super) fn choose<'a>(all: &'a [Found], wanted: &Wanted) -> Option<&'a Found> {
+    all.iter()
+        .filter(|found| major_of(&found.package) == Some(wanted.major) && wanted.fits(&found.version))
+        .max_by(|a, b| compare(&a.version, &b.version))
+}
+
+/// What there is, for an error: `15.18 (bookworm), 18.6 (forky, sid)`.
+pub(super) fn in_words(all: &[Found]) -> String {
+    let mut versions: BTreeMap<(u32, &str), Vec<&str>> = BTreeMap::new();
+    for found in all {
+        let Some(major) = major_of(&found.package) else { continue };
+        let suites = versions.entry((major, upstream(&found.version))).or_default();
+        if !suites.contains(&found.suite.as_str()) {
+            suites.push(&found.suite);
+        }
+    }
+    let one = |((_, version), suites): (&(u32, &str), &Vec<&str>)| format!("{version} ({})", suites.join(", "));
+    versions.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What apt is to choose the closure of, for a server's package.
+pub(super) fn packages(server: &Found, major: u32) -> Vec<String> {
+    let mut all = vec![format!("{}={}", server.package, server.version)];
+    all.push(format!("postgresql-client-{major}={}", server.version));
+    all.extend(WITH_IT.iter().map(|name| (*name).to_owned()));
+    all
+}
+
+/// What apt is to leave out, given the names of all packages of the compiler that the index has.
+pub(super) fn left_out(compiler: Vec<String>) -> Vec<String> {
+    LEFT_OUT.iter().map(|name| (*name).to_owned()).chain(compiler).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(package: &str, version: &str, suite: &str) -> Found {
+        Found { package: package.into(), version: version.into(), suite: suite.into() }
+    }
+
+    #[test]
+    fn versions_that_fit() {
+        let fits = |wanted: &str, version: &str| Wanted::parse(wanted).unwrap().fits(version);
+        for wanted in ["17", "17.11", "17.11-0+deb13u1"] {
+            assert!(fits(wanted, "17.11-0+deb13u1"), "{wanted}");
+        }
+        for wanted in ["19", "19rc", "19rc1", "19~rc1", "19~rc1-1"] {
+            assert!(fits(wanted, "19~rc1-1"), "{wanted}");
+        }
+        for (wanted, version) in
+            [("17.1", "17.11-0+deb13u1"), ("1", "17.11-1"), ("19beta", "19~rc1-1"), ("19rc1", "19~rc10-1")]
+        {
+            assert!(!fits(wanted, version), "{wanted} {version}");
+        }
+        let exactly = |wanted: &str| Wanted::parse(wanted).unwrap().is_exactly("19~rc1-1");
+        assert_eq!([exactly("19"), exactly("19rc"), exactly("19rc1")], [false, false, true]);
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused() {
+        for text in ["", "latest", "0", "1000", "99999999999", "17;x", "17 ", "17/../..", "-17", "17\n"] {
+            let why = Wanted::parse(text).unwrap_err();
+            assert_eq!(why.kind, holdup_model::ProblemKind::Usage, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_likely_suite_is_looked_through_first_and_then_all() {
+        let suites = |major| in_order(major).iter().map(Place::suite).collect::<Vec<_>>();
+        assert_eq!(suites(18), ["forky", "bookworm", "trixie", "sid", "experimental"]);
+        assert_eq!(suites(16), ["bookworm", "trixie", "forky", "sid", "experimental"]);
+        assert_eq!(in_order(19)[0].suites, ["sid", "experimental"]);
+    }
+
+    #[test]
+    fn the_newest_server_is_chosen_and_what_there_is_is_told() {
+        let all = [
+            found("postgresql-18", "18.5-1", "forky"),
+            found("postgresql-18", "18.10-1", "sid"),
+            found("postgresql-18-jit", "18.99-1", "sid"),
+            found("postgresql-18", "18.10-1", "experimental"),
+            found("postgresql-19", "19~rc1-1", "experimental"),
+        ];
+        let chosen = |wanted: &str| choose(&all, &Wanted::parse(wanted).unwrap()).map(|found| found.version.clone());
+        assert_eq!(chosen("18").unwrap(), "18.10-1");
+        assert_eq!(chosen("18.5").unwrap(), "18.5-1");
+        assert_eq!(chosen("18.1"), None);
+        assert_eq!(chosen("16"), None);
+        assert_eq!(in_words(&all), "18.10 (sid, experimental), 18.5 (forky), 19~rc1 (experimental)");
+        let packages = packages(&all[0], 18);
+        assert_eq!(packages[..2], ["postgresql-18=18.5-1", "postgresql-client-18=18.5-1"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! What each boot of a schedule is: a kernel, its command line, a PostgreSQL, and the part of the plan that runs in it.
+
+use holdup_model::guest::{BOOT_DEFAULT, BOOT_PREFIX, KERNEL, POSTGRES_SERVER, is_chosen_at_boot};
+use holdup_model::plan::Level;
+use holdup_model::wire::Work;
+use holdup_model::{Arm, Plan, Problem, Schedule};
+use std::collections::BTreeSet;
+
+/// The level of `postgres-server` that means the programs of this host.
+const HOST_SERVER: &str = "host";
+
+/// What is chosen when a guest boots.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Choice {
+    /// Which kernel, as the plan names it.
+    pub(super) kernel: String,
+    /// What stands on the command line, as (name, value).
+    pub(super) parameters: Vec<(String, String)>,
+    /// Which PostgreSQL, as the plan names it; `None` leaves it to the host.
+    pub(super) postgres: Option<String>,
+}
+
+impl Choice {
+    /// What an arm asks for.
+    pub(super) fn of(plan: &Plan, arm: &Arm) -> Result<Self, Problem> {
+        let chosen = plan.chosen_at_boot(arm);
+        let text = |name: &str| chosen.get(name).map(|level| level.value.to_string());
+        let kernel = text(KERNEL).ok_or_else(|| {
+            Problem::usage("the plan", "it names no kernel").hint("for example kernel = \"debian:7.0\" in [set]")
+        })?;
+        let parameters = chosen
+            .iter()
+            .filter_map(|(name, level)| Some((name.strip_prefix(BOOT_PREFIX)?.to_owned(), level.value.to_string())))
+            .filter(|(_, value)| value != BOOT_DEFAULT)
+            .collect();
+        Ok(Choice { kernel, parameters, postgres: text(POSTGRES_SERVER).filter(|named| named != HOST_SERVER) })
+    }
+
+    /// For people: `debian:7.0 preempt=lazy`.
+    pub(super) fn label(&self) -> String {
+        let mut label = self.kernel.clone();
+        for (name, value) in &self.parameters {
+            label.push_str(&format!(" {name}={value}"));
+        }
+        if let Some(postgres) = &self.postgres {
+            label.push_str(&format!(" postgres-server={postgres}"));
+        }
+        label
+    }
+}
+
+/// The choices of a schedule, each once, in order.
+pub(super) fn choices(plan: &Plan, schedule: &Schedule) -> Result<Vec<Choice>, Problem> {
+    let mut all = BTreeSet::new();
+    for arm in &schedule.arms {
+        all.insert(Choice::of(plan, arm)?);
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// What a guest with this choice is to do for these arms.
+pub(super) fn work(plan: &Plan, arms: Vec<Arm>, postgres_bin: Option<String>) -> Work {
+    let mut plan = plan.clone();
+    plan.exclude.clear();
+    plan.settings.retain(|(name, _)| !is_chosen_at_boot(name));
+    plan.factors.retain(|f| !is_chosen_at_boot(&f.name));
+    plan.workloads.retain(|w| arms.iter().any(|arm| arm.workload == w.name));
+    for factor in &mut plan.factors {
+        // A level that no arm of this boot has would be asked of a kernel that may not offer it.
+        factor.levels.retain(|level| occurs(&arms, &factor.name, level));
+    }
+    plan.factors.retain(|f| !f.levels.is_empty());
+    Work { plan, schedule: Schedule { arms, trials: Vec::new() }, postgres_bin }
+}
+
+fn occurs(arms: &[Arm], factor: &str, level: &Level) -> bool {
+    arms.iter().any(|arm| arm.factors.get(factor) == Some(level))
+}
+
+/// The arms that have this choice.
+pub(super) fn arms_with(plan: &Plan, schedule: &Schedule, choice: &Choice) -> Vec<Arm> {
+    let has = |arm: &&Arm| Choice::of(plan, arm).is_ok_and(|of_arm| of_arm == *choice);
+    schedule.arms.iter().filter(has).cloned().collect()
+}
+
+/// The arms of one boot.
+pub(super) fn arms_of(schedule: &Schedule, boot: u32) -> Vec<Arm> {
+    let numbers: BTreeSet<u32> = schedule.trials.iter().filter(|t| t.boot == boot).map(|t| t.arm).collect();
+    schedule.arms.iter().filter(|arm| numbers.contains(&arm.id)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::catalogue::Vocabulary;
+
+    const PLAN: &str = r#"
+        target = "qemu"
+        [[workload]]
+        kind = "lock-contention"
+        threads = [2, 4]
+        [factors]
+        kernel = ["file:/a", "file:/b"]
+        preempt = ["lazy", "none"]
+        "boot.nosmt" = ["default", "force"]
+        [[exclude]]
+        kernel = "file:/b"
+        preempt = "none"
+        [set]
+        postgres-server = "host"
+    "#;
+
+    fn plan() -> (Plan, Schedule) {
+        let vocabulary: Vocabulary = crate::vocabulary();
+        let inputs = holdup_plan::Inputs {
+            machine: holdup_model::Machine { cpus: 2, memory_bytes: 8 << 30 },
+            vocabulary: &vocabulary,
+            environment: &|_| None,
+            read_include: &|path| Err(format!("{path} is not read")),
+            overrides: &holdup_plan::Overrides::default(),
+        };
+        let plan = holdup_plan::check("test.toml", PLAN, &inputs).expect("a plan");
+        let schedule = holdup_plan::schedule(&plan).expect("a schedule");
+        (plan, schedule)
+    }
+
+    fn words(work: &Work, factor: &str) -> Vec<String> {
+        let found = work.plan.factors.iter().find(|f| f.name == factor);
+        found.map(|f| f.levels.iter().map(|l| l.label.clone()).collect()).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_kind_of_guest_is_a_choice() {
+        let (plan, schedule) = plan();
+        let labels: Vec<String> = choices(&plan, &schedule).expect("choices").iter().map(Choice::label).collect();
+        assert_eq!(labels, ["file:/a", "file:/a nosmt=force", "file:/b", "file:/b nosmt=force"]);
+    }
+
+    #[test]
+    fn a_guest_is_asked_only_for_what_its_arms_do() {
+        let (plan, schedule) = plan();
+        for choice in choices(&plan, &schedule).expect("choices") {
+            let arms = arms_with(&plan, &schedule, &choice);
+            let work = work(&plan, arms, None);
+            let excluded = choice.kernel == "file:/b";
+            assert_eq!(words(&work, "preempt"), if excluded { vec!["lazy"] } else { vec!["lazy", "none"] });
+            assert_eq!(words(&work, KERNEL), Vec::<String>::new());
+            assert!(work.plan.settings.is_empty() && work.plan.exclude.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_boot_has_the_arms_of_its_trials_and_one_choice() {
+        let (plan, schedule) = plan();
+        for boot in schedule.trials.iter().map(|t| t.boot).collect::<BTreeSet<_>>() {
+            let arms = arms_of(&schedule, boot);
+            let kinds: BTreeSet<Choice> = arms.iter().map(|arm| Choice::of(&plan, arm).expect("a choice")).collect();
+            assert_eq!(kinds.len(), 1, "boot {boot}");
+            let replicas: BTreeSet<bool> = arms.iter().map(|arm| arm.replica.is_some()).collect();
+            assert_eq!(replicas.len(), 1, "the A/A arm of boot {boot} has a boot of its own");
+        }
+    }
+}

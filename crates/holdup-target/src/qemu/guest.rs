@@ -1,0 +1,259 @@
+//! A guest that runs, and a session in it.
+
+use super::boots::Choice;
+use super::prepare::Prepared;
+use crate::local::blank;
+use crate::session::{Closed, Session, SessionRequest, TrialDraft};
+use crate::window::unix_ns;
+use holdup_guest::machine::{Chosen, Lost, Machine, MachineRequest};
+use holdup_model::progress::Silent;
+use holdup_model::wire::{self, Answer, Hello, Order, Work};
+use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, ProblemKind, TrialSpec, TrialStatus};
+use holdup_workloads::Cancel;
+use std::time::{Duration, Instant};
+
+/// How often a wait looks whether it is to end.
+const GLANCE: Duration = Duration::from_millis(200);
+/// The longest that opening a session may take: an emulated initdb and filled tables.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(1800);
+/// What a trial may take beside its planned time: restarts of a server, reading logs, all of it emulated.
+const TRIAL_GRACE: Duration = Duration::from_secs(300);
+/// The longest that closing may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest that a guest may be silent, whose agent speaks each second: under emulation on a busy host the agent
+/// waits for its turn twice.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How many of the console's last lines go into a void trial.
+const TAIL_LINES: usize = 30;
+
+/// Why a wait for an answer ended without one.
+#[derive(Debug)]
+pub(super) enum NoAnswer {
+    /// The guest is lost.
+    Lost(Lost),
+    /// The user asked to end.
+    Cancelled,
+    /// It took longer than this.
+    TooLong(Duration),
+    /// The answer could not be read.
+    Unreadable(String),
+}
+
+impl From<Lost> for NoAnswer {
+    fn from(lost: Lost) -> Self {
+        NoAnswer::Lost(lost)
+    }
+}
+
+/// An answer that does not belong to the order.
+pub(super) fn out_of_turn(answer: &Answer) -> Problem {
+    let kind: String = format!("{answer:?}").chars().take(40).collect();
+    Problem::internal("the agent", format!("an answer came out of turn: {kind}"))
+}
+
+/// A machine with an agent in it.
+pub(super) struct Running {
+    machine: Machine,
+    label: String,
+    booted: Instant,
+    facts: Vec<Fact>,
+}
+
+impl Running {
+    pub(super) fn start(guest: &Guest, chosen: &Chosen, choice: &Choice, with: &Prepared) -> Result<Self, Problem> {
+        let mut line: Vec<String> = choice.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        line.extend((!guest.append.is_empty()).then(|| guest.append.clone()));
+        let booted = Instant::now();
+        let machine = Machine::start(
+            &MachineRequest {
+                kernel: &with.kernel.image,
+                initramfs: &with.image.path,
+                guest,
+                command_line: &line.join(" "),
+                arch: super::arch(),
+                virtio_console: with.virtio_console,
+                folder: &with.folder,
+                silence: SILENCE,
+            },
+            chosen,
+        )?;
+        let mut facts = machine.facts();
+        facts.push(Fact::read("guest.kernel_source", with.kernel.source.as_str(), "the cache of kernels"));
+        facts.push(Fact::read("guest.kernel_sha256", with.kernel.sha256.as_str(), "the cache of kernels"));
+        facts.push(Fact::read("guest.initramfs_sha256", with.image.sha256.as_str(), "the cache of images"));
+        Ok(Running { machine, label: choice.label(), booted, facts })
+    }
+
+    /// Waits for the agent's first message.
+    pub(super) fn hello(&mut self, timeout: Duration, cancel: &Cancel) -> Result<Hello, NoAnswer> {
+        match self.answer(timeout, cancel, &mut Silent)? {
+            Answer::Hello(hello) if hello.version == env!("CARGO_PKG_VERSION") => {
+                let waited = self.booted.elapsed();
+                let seconds = format!("{:.2}", waited.as_secs_f64());
+                self.facts.push(Fact::read("guest.boot_s", seconds, "QEMU's start to the agent's first message"));
+                Ok(*hello)
+            }
+            Answer::Hello(hello) => Err(NoAnswer::Unreadable(format!(
+                "the agent is holdup {}, this is {}",
+                hello.version,
+                env!("CARGO_PKG_VERSION")
+            ))),
+            other => Err(NoAnswer::Unreadable(out_of_turn(&other).why)),
+        }
+    }
+
+    /// Gives an order and waits for its answer.
+    pub(super) fn ask(
+        &mut self,
+        order: &Order,
+        timeout: Duration,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Answer, NoAnswer> {
+        self.machine.send(&wire::to_bytes(order))?;
+        self.answer(timeout, cancel, observer)
+    }
+
+    fn answer(&mut self, timeout: Duration, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Answer, NoAnswer> {
+        let begun = Instant::now();
+        loop {
+            if cancel.is_cancelled() {
+                return Err(NoAnswer::Cancelled);
+            }
+            if begun.elapsed() > timeout {
+                return Err(NoAnswer::TooLong(timeout));
+            }
+            let Some(payload) = self.machine.receive(GLANCE)? else { continue };
+            match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
+                Answer::Alive => {}
+                Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
+                Answer::Step(text) => observer.event(Event::Step(&text)),
+                Answer::Note(text) => observer.event(Event::Note(&text)),
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// What went wrong, for a user. The guest is over then, so the session cannot go on.
+    pub(super) fn problem(&mut self, no: NoAnswer, when: &str) -> Problem {
+        let what = format!("the guest with {}", self.label);
+        let why = match no {
+            NoAnswer::Cancelled => return Problem::interrupted(what),
+            NoAnswer::Lost(lost) => format!("{when}: {}", lost.cause),
+            NoAnswer::TooLong(limit) => format!("{when}: no answer within {:.0} s", limit.as_secs_f64()),
+            NoAnswer::Unreadable(why) => format!("{when}: {why}"),
+        };
+        let tail = self.machine.console_tail(3).join(" | ");
+        let problem = Problem::host(what, why);
+        if tail.is_empty() { problem } else { problem.hint(format!("its console ends: {tail}")) }
+    }
+
+    /// The last lines of the console, for a trial that was lost with the guest.
+    fn tail(&self) -> Vec<String> {
+        self.machine.console_tail(TAIL_LINES).into_iter().map(|line| format!("console: {line}")).collect()
+    }
+
+    /// Ends the machine.
+    pub(super) fn end(mut self) {
+        // An agent that has gone, or a line that is broken, changes nothing: QEMU is ended.
+        let _broken = self.machine.send(&wire::to_bytes(&Order::Off));
+        let _ended = self.machine.end();
+    }
+}
+
+/// An open session in a guest. Dropping it ends the machine.
+pub(crate) struct QemuSession<'a> {
+    request: &'a SessionRequest<'a>,
+    running: Running,
+    environment: Vec<Fact>,
+    /// The guest is gone; there is nobody to close the session.
+    lost: bool,
+}
+
+impl<'a> QemuSession<'a> {
+    pub(super) fn open(
+        request: &'a SessionRequest<'a>,
+        mut running: Running,
+        work: Work,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Problem> {
+        let order = Order::Open(Box::new(work));
+        let environment = match running.ask(&order, OPEN_TIMEOUT, &request.cancel, observer) {
+            Ok(Answer::Opened(opened)) => {
+                opened.map_err(|p| Problem { what: format!("{} in the guest with {}", p.what, running.label), ..p })?
+            }
+            Ok(other) => return Err(out_of_turn(&other)),
+            // Of the kind of a trial that failed: another boot may do better.
+            Err(no @ (NoAnswer::Lost(_) | NoAnswer::Unreadable(_))) => {
+                return Err(running.problem(no, "while the session was opened").of_kind(ProblemKind::Trial));
+            }
+            Err(no) => return Err(running.problem(no, "while the session was opened")),
+        };
+        let environment = environment.into_iter().chain(running.facts.clone()).collect();
+        Ok(QemuSession { request, running, environment, lost: false })
+    }
+
+    fn trial_timeout(&self) -> Duration {
+        let design = &self.request.plan.design;
+        let planned_ns = design.settle_ns.saturating_add(design.warmup_ns).saturating_add(design.duration_ns);
+        // Emulated programs take longer than planned to start and to stop.
+        Duration::from_nanos(planned_ns.saturating_mul(4)) + TRIAL_GRACE
+    }
+}
+
+impl Session for QemuSession<'_> {
+    fn environment(&mut self) -> Vec<Fact> {
+        self.environment.clone()
+    }
+
+    fn trial(&mut self, arm: &Arm, spec: &TrialSpec, seed: u64) -> TrialDraft {
+        let started_unix_ns = unix_ns();
+        let order = Order::Trial { arm: Box::new(arm.clone()), spec: *spec, seed };
+        let timeout = self.trial_timeout();
+        let problem = match self.running.ask(&order, timeout, &self.request.cancel, &mut Silent) {
+            Ok(Answer::Ran(ran)) => {
+                let mut trial = ran.trial;
+                // What happened is placed by the clock of the host; the guest's own may be off.
+                (trial.started_unix_ns, trial.ended_unix_ns) = (started_unix_ns, unix_ns());
+                return TrialDraft { trial, problem: ran.problem };
+            }
+            Ok(other) => out_of_turn(&other),
+            Err(no) => self.running.problem(no, "in a trial"),
+        };
+        self.lost = true;
+        let mut trial = blank(started_unix_ns);
+        trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
+        trial.ended_unix_ns = unix_ns();
+        trial.notes = self.running.tail();
+        TrialDraft { trial, problem: Some(problem) }
+    }
+
+    fn close(mut self: Box<Self>) -> Closed {
+        let mut closed = Closed::default();
+        let mut kernel_log = None;
+        if !self.lost {
+            // A user who asked to end has waited enough: nothing of a guest has to be put back.
+            match self.running.ask(&Order::Close, CLOSE_TIMEOUT, &self.request.cancel, &mut Silent) {
+                Ok(Answer::Closed { result, kernel_log: log }) => {
+                    match result {
+                        Ok(notes) => closed.notes.extend(notes),
+                        Err(problem) => closed.notes.push(format!("in the guest, which is gone now: {problem}")),
+                    }
+                    match log {
+                        Ok(log) => kernel_log = Some(log),
+                        Err(why) => closed.notes.push(format!("the guest's kernel log: {why}")),
+                    }
+                }
+                Ok(other) => closed.notes.push(out_of_turn(&other).to_string()),
+                Err(NoAnswer::Cancelled) => {}
+                Err(no) => closed.notes.push(self.running.problem(no, "while the session was closed").to_string()),
+            }
+        }
+        let console = self.running.machine.console();
+        closed.notes.extend(console.notes().iter().map(|line| format!("the guest's console: {line}")));
+        closed.logs.push(("console".to_owned(), console.bytes()));
+        closed.logs.extend(kernel_log.map(|log| ("kernel".to_owned(), log.into_bytes())));
+        self.running.end();
+        closed
+    }
+}

@@ -1,0 +1,213 @@
+//! Sessions in guests: a real kernel in a virtual machine, with the agent as its first process.
+
+mod boots;
+mod guest;
+mod packaged;
+mod prepare;
+
+use crate::session::{Readiness, SessionRequest};
+use boots::Choice;
+use guest::Running;
+use holdup_guest::machine::{self, Chosen};
+use holdup_model::wire::{Answer, Checked, Order};
+use holdup_model::{Event, Guest, Observer, Plan, Problem, TrialSpec};
+use prepare::Prepared;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+pub(crate) use guest::QemuSession;
+
+/// The longest that a guest may take to say whether it can do the work.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How often a guest that is lost before its agent says hello is booted again. An emulator with one thread per CPU now
+/// and then crashes a kernel while that patches its own code.
+const BOOT_ATTEMPTS: u32 = 3;
+
+fn machine_of(plan: &Plan) -> Guest {
+    plan.guest.clone().unwrap_or_default()
+}
+
+fn arch() -> &'static str {
+    std::env::consts::ARCH
+}
+
+/// What the boots of a run are made of. Decided once, by `ready`: a kernel that another run fetches meanwhile, or KVM
+/// that fails once, must not change what the arms of this run are.
+#[derive(Default)]
+pub struct Kept {
+    chosen: Mutex<Option<Chosen>>,
+    prepared: Mutex<BTreeMap<Choice, Arc<Prepared>>>,
+}
+
+impl Kept {
+    fn chosen(&self) -> Result<Chosen, Problem> {
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        chosen.ok_or_else(|| Problem::internal("the guest's CPUs", "nobody has chosen how they are made"))
+    }
+
+    fn prepared(&self, choice: &Choice) -> Result<Arc<Prepared>, Problem> {
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(choice).cloned();
+        prepared.ok_or_else(|| Problem::internal(format!("the guest with {}", choice.label()), "it was not prepared"))
+    }
+}
+
+/// Fetches what the boots need, boots each kind of guest once, and asks it whether it can do its part.
+pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -> Result<Readiness, Problem> {
+    check_together(request)?;
+    let chosen = machine::choose(&machine_of(request.plan), arch())?;
+    *request.kept.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some(chosen.clone());
+    let mut readiness = Readiness {
+        metrics: Vec::new(),
+        collectors: Vec::new(),
+        touches: Vec::new(),
+        notes: Vec::new(),
+        emulated: (chosen.accel == "tcg").then(|| format!("emulated by QEMU {} (TCG)", chosen.qemu_version)),
+    };
+    if let Some(why) = &chosen.why {
+        readiness.notes.push(format!("guests are emulated: {why}"));
+    }
+    let choices = boots::choices(request.plan, request.schedule)?;
+    let mut prepared = Vec::new();
+    for choice in choices {
+        let with = Arc::new(prepare::prepared(request, &choice, observer)?);
+        request.kept.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(choice.clone(), with.clone());
+        prepared.push((choice, with));
+    }
+    for (choice, with) in prepared {
+        let checked = check(request, &chosen, &choice, &with, observer)?;
+        merge(&mut readiness, checked, &choice);
+    }
+    Ok(readiness)
+}
+
+/// What guests that run at the same time need together.
+fn check_together(request: &SessionRequest<'_>) -> Result<(), Problem> {
+    let guest = machine_of(request.plan);
+    let at_once = request.guests.parallel.max(1);
+    if at_once > 1 && !guest.pin.is_empty() {
+        return Err(Problem::usage("guest.pin with --parallel", "all guests would be pinned to the same CPUs")
+            .hint("leave one of the two out"));
+    }
+    let memory_bytes = guest.memory_bytes.saturating_mul(u64::from(at_once));
+    machine::check_memory(request.host, &Guest { memory_bytes, ..guest })
+}
+
+/// Boots one guest to ask it.
+fn check(
+    request: &SessionRequest<'_>,
+    chosen: &Chosen,
+    choice: &Choice,
+    with: &Prepared,
+    observer: &mut dyn Observer,
+) -> Result<Checked, Problem> {
+    let inside = |p: Problem| Problem { what: format!("{} in a guest with {}", p.what, choice.label()), ..p };
+    let arms = boots::arms_with(request.plan, request.schedule, choice);
+    let work = boots::work(request.plan, arms, with.postgres_bin());
+    observer.event(Event::Step(&format!("asking a guest with {} what it can do", choice.label())));
+    let mut running = booted(request, chosen, choice, with, observer)?;
+    let answer = running.ask(&Order::Check(Box::new(work)), CHECK_TIMEOUT, &request.cancel, observer);
+    let checked = match answer {
+        Ok(Answer::Checked(checked)) => checked.map_err(inside)?,
+        Ok(other) => return Err(guest::out_of_turn(&other)),
+        Err(lost) => return Err(running.problem(lost, "while it was asked what it can do")),
+    };
+    running.end();
+    took_preempt(choice, &machine_of(request.plan).append, checked.preempt.as_deref())?;
+    Ok(*checked)
+}
+
+/// Whether the model that the command line asks for is in force. A kernel that does not have it says "unsupported
+/// mode" in its log and boots with its default (`setup_preempt_mode()`, kernel/sched/core.c).
+fn took_preempt(choice: &Choice, append: &str, now: Option<&str>) -> Result<(), Problem> {
+    // What is appended stands last on the line, and the last one counts.
+    let appended = append.split_whitespace().filter_map(|word| word.strip_prefix("preempt=")).next_back();
+    let of_factor = choice.parameters.iter().find(|(name, _)| name == "preempt").map(|(_, value)| value.as_str());
+    let Some(asked) = appended.or(of_factor) else { return Ok(()) };
+    let what = format!("preempt={asked} at the boot of kernel {}", choice.kernel);
+    let Some(now) = now else {
+        return Err(Problem::host(what, "the guest cannot tell its preemption model")
+            .hint("the kernel needs CONFIG_PREEMPT_DYNAMIC and CONFIG_DEBUG_FS"));
+    };
+    let in_force = now.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+    if in_force == Some(asked) {
+        return Ok(());
+    }
+    let offered: Vec<&str> = now.split_whitespace().map(|word| word.trim_matches(['(', ')'])).collect();
+    Err(Problem::host(what, format!("the kernel does not take it: its model is {}", in_force.unwrap_or("unknown")))
+        .hint(format!("this kernel offers {}; leave the combination out with [[exclude]]", offered.join(", "))))
+}
+
+/// Adds what one kind of guest said.
+fn merge(readiness: &mut Readiness, checked: Checked, choice: &Choice) {
+    for metric in checked.metrics {
+        if !readiness.metrics.iter().any(|(w, m)| *w == metric.0 && m.id == metric.1.id) {
+            readiness.metrics.push(metric);
+        }
+    }
+    for state in checked.collectors {
+        match readiness.collectors.iter_mut().find(|c| c.id == state.id) {
+            None => readiness.collectors.push(state),
+            Some(known) if known.availability.is_usable() && !state.availability.is_usable() => *known = state,
+            Some(_) => {}
+        }
+    }
+    for touched in checked.touches {
+        if !readiness.touches.contains(&touched) {
+            readiness.touches.push(touched);
+        }
+    }
+    for note in checked.notes {
+        let note = format!("{note} (guest with {})", choice.label());
+        if !readiness.notes.contains(&note) {
+            readiness.notes.push(note);
+        }
+    }
+}
+
+/// A guest whose agent has said hello.
+fn booted(
+    request: &SessionRequest<'_>,
+    chosen: &Chosen,
+    choice: &Choice,
+    with: &Prepared,
+    observer: &mut dyn Observer,
+) -> Result<Running, Problem> {
+    let guest = machine_of(request.plan);
+    let mut attempt = 1;
+    loop {
+        observer.event(Event::Step(&format!("booting {}", choice.label())));
+        let mut running = Running::start(&guest, chosen, choice, with)?;
+        match running.hello(Duration::from_nanos(guest.boot_timeout_ns), &request.cancel) {
+            Ok(hello) => {
+                for note in &hello.notes {
+                    observer.event(Event::Note(&format!("guest with {}: {note}", choice.label())));
+                }
+                return Ok(running);
+            }
+            Err(lost) if attempt < BOOT_ATTEMPTS && !request.cancel.is_cancelled() => {
+                attempt += 1;
+                let problem = running.problem(lost, "while it booted");
+                observer.event(Event::Note(&format!("the guest is booted again: {}", problem.why)));
+            }
+            Err(lost) => return Err(running.problem(lost, "while it booted")),
+        }
+    }
+}
+
+/// Boots the guest of a trial and opens a session in it.
+pub(crate) fn open<'a>(
+    request: &'a SessionRequest<'a>,
+    at: &TrialSpec,
+    observer: &mut dyn Observer,
+) -> Result<QemuSession<'a>, Problem> {
+    let chosen = request.kept.chosen()?;
+    let arms = boots::arms_of(request.schedule, at.boot);
+    let first = arms.first().ok_or_else(|| Problem::internal(format!("boot {}", at.boot), "it has no arms"))?;
+    let choice = Choice::of(request.plan, first)?;
+    let with = request.kept.prepared(&choice)?;
+    let work = boots::work(request.plan, arms, with.postgres_bin());
+    let running = booted(request, &chosen, &choice, &with, observer)?;
+    QemuSession::open(request, running, work, observer)
+}

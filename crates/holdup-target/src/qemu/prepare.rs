@@ -1,0 +1,147 @@
+//! What a boot needs on disk: a kernel, an initramfs, a folder.
+
+use super::boots::Choice;
+use crate::session::SessionRequest;
+use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
+use holdup_kernels::{Cache, Kernel, Options, Spec};
+use holdup_model::guest::Devices;
+use holdup_model::{Event, Observer, Plan, Problem};
+use holdup_workloads::Workload;
+use holdup_workloads::postgres::Binaries;
+use holdup_workloads::postgres::find::{Need, Places};
+use std::path::{Path, PathBuf};
+
+/// The module of the virtio console, and what it sits on.
+const VIRTIO_MODULES: &[&str] = &["virtio_pci", "virtio_console"];
+/// What stands before the major version of a PostgreSQL from Debian's packages.
+const PACKAGED: &str = "deb:";
+
+/// What a boot needs.
+pub(super) struct Prepared {
+    pub(super) kernel: Kernel,
+    pub(super) image: Image,
+    pub(super) virtio_console: bool,
+    /// Where QEMU runs; it writes nothing there.
+    pub(super) folder: PathBuf,
+}
+
+impl Prepared {
+    /// The folder of PostgreSQL's programs in the guest.
+    pub(super) fn postgres_bin(&self) -> Option<String> {
+        self.image.postgres_bin.as_ref().map(|bin| bin.display().to_string())
+    }
+}
+
+/// What a boot needs, fetched and built where it is not cached.
+pub(super) fn prepared(
+    request: &SessionRequest<'_>,
+    choice: &Choice,
+    observer: &mut dyn Observer,
+) -> Result<Prepared, Problem> {
+    let devices = super::machine_of(request.plan).devices;
+    let cache = Cache::open(&request.guests.cache.clone().unwrap_or_else(Cache::default_root))?;
+    let root = cache.root().to_owned();
+    let options = Options {
+        mirror: request.guests.mirror.clone(),
+        offline: request.guests.offline,
+        arch: super::arch().to_owned(),
+        modules: devices == Devices::Virtio,
+        cancel: Some(request.cancel.flag()),
+    };
+    let kernel = cache.get(&Spec::parse(&choice.kernel)?, &options, observer)?;
+    let built_in = has_built_in(kernel.config.as_deref(), "CONFIG_VIRTIO_CONSOLE");
+    let modules = kernel.modules.clone().filter(|_| !built_in && devices == Devices::Virtio);
+    if devices == Devices::Virtio && !built_in && modules.is_none() {
+        return Err(Problem::host(
+            format!("guest.devices = virtio with kernel {}", choice.kernel),
+            "it has no virtio console, built in or as a module that could be had",
+        )
+        .hint("devices = \"auto\" uses a serial port where there is none"));
+    }
+    let virtio_console = devices != Devices::Emulated && (built_in || modules.is_some());
+    let agent = std::env::current_exe().map_err(|e| Problem::internal("the path of holdup itself", e.to_string()))?;
+    let postgres = postgres(request, choice, &cache, &options, observer)?;
+    let template =
+        postgres.as_ref().and_then(|files| match image::template(files, &root.join("templates"), observer) {
+            Ok(template) => Some(template),
+            Err(problem) => {
+                let text =
+                    format!("each guest runs initdb itself, which takes it a minute when it is emulated: {problem}");
+                observer.event(Event::Note(&text));
+                None
+            }
+        });
+    let image = image::assemble(
+        &ImageRequest {
+            agent,
+            postgres,
+            programs: programs(request.plan),
+            modules: modules
+                .map(|dir| Modules { dir, wanted: VIRTIO_MODULES.iter().map(|m| (*m).to_owned()).collect() }),
+            extra: Vec::new(),
+            facts: Vec::new(),
+            template,
+        },
+        &root.join("images"),
+        observer,
+    )?;
+    Ok(Prepared { kernel, image, virtio_console, folder: PathBuf::from("/") })
+}
+
+/// Whether an option is built in. A kernel whose configuration is not known is taken to have none: the serial ports
+/// that are used then are in every distribution's.
+fn has_built_in(config: Option<&Path>, option: &str) -> bool {
+    let Some(text) = config.and_then(|path| std::fs::read_to_string(path).ok()) else { return false };
+    text.lines().any(|line| line.strip_prefix(option) == Some("=y"))
+}
+
+/// The PostgreSQL that goes into the guest; `None` for a plan that needs none.
+fn postgres(
+    request: &SessionRequest<'_>,
+    choice: &Choice,
+    cache: &Cache,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Option<PostgresFiles>, Problem> {
+    let mut kinds = request.plan.workloads.iter().map(|w| w.kind.as_str());
+    if !kinds.any(|kind| holdup_workloads::find(kind).is_some_and(Workload::has_postgres)) {
+        return Ok(None);
+    }
+    match choice.postgres.as_deref() {
+        Some(named) if named.starts_with(PACKAGED) => {
+            super::packaged::postgres(&named[PACKAGED.len()..], cache, options, observer).map(Some)
+        }
+        None => {
+            let binaries = Binaries::find(&Places::of_this_host(request.postgres.bin.as_deref()), Need::Server)?;
+            Ok(Some(PostgresFiles::Bin(binaries.bin)))
+        }
+        Some(folder) => {
+            let binaries = Binaries::find(&Places::of_this_host(Some(Path::new(folder))), Need::Server)?;
+            Ok(Some(PostgresFiles::Bin(binaries.bin)))
+        }
+    }
+}
+
+/// The programs that workloads of the kind `command` start.
+fn programs(plan: &Plan) -> Vec<PathBuf> {
+    let commands = plan.workloads.iter().filter(|w| w.kind == "command");
+    let words = commands.flat_map(|w| {
+        let fixed = w.parameters.get("command").into_iter().cloned();
+        let varied = w.axes.iter().filter(|a| a.name == "command").flat_map(|a| &a.levels).map(|l| l.value.clone());
+        fixed.chain(varied)
+    });
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = |name: &str| {
+        if name.contains('/') {
+            return Some(PathBuf::from(name));
+        }
+        std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    };
+    let mut all: Vec<PathBuf> = words
+        .filter_map(|value| serde_json::from_str::<Vec<String>>(&value.to_string()).ok())
+        .filter_map(|words| found(words.first()?))
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}

@@ -1,0 +1,45 @@
+//! `holdup agent`: the other end of a line.
+
+use crate::output;
+use holdup_guest::init;
+use holdup_host::Host;
+use holdup_model::Problem;
+use holdup_target::agent::{AgentRequest, serve};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Serves the standard streams until they end.
+pub(super) fn run() -> anyhow::Result<u8> {
+    let duplicate = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+    let input = duplicate(stdin.as_fd()).map_err(|e| Problem::host("standard input", e.to_string()))?;
+    let line = duplicate(stdout.as_fd()).map_err(|e| Problem::host("standard output", e.to_string()))?;
+    let host = Host::real();
+    serve(&AgentRequest { host: &host, workdir: std::env::temp_dir(), notes: Vec::new() }, input, line)?;
+    Ok(0)
+}
+
+/// The life of a guest: set up, serve, switch off.
+pub(crate) fn as_first_process() -> ExitCode {
+    let failed = init::run(in_guest);
+    output::error(&format!("the agent cannot be started: {failed}"));
+    ExitCode::from(70)
+}
+
+fn in_guest() -> i32 {
+    let notes = init::set_up();
+    let served = init::open_line().map_err(|why| Problem::host("the agent", why)).and_then(|line| {
+        let input = line.try_clone().map_err(|e| Problem::host("the agent's line", e.to_string()))?;
+        let host = Host::real();
+        serve(&AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes }, input, line)
+    });
+    match served {
+        Ok(()) => 0,
+        Err(problem) => {
+            output::error(&problem.to_string());
+            i32::from(problem.kind.exit_code())
+        }
+    }
+}
