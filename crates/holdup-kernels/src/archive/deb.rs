@@ -1,7 +1,7 @@
 //! Debian's packages: an `ar` archive of a version, a control and a data tar.
 
-use super::unpack::{Unpacked, Unpacker};
-use super::{Counted, MOST_BYTES, damaged, decompressed, fill, in_words, skip, tar};
+use super::unpack::Unpacked;
+use super::{Counted, MOST_BYTES, damaged, decompressed, fill, in_words, skip, tar, unpack_tar};
 use holdup_model::Problem;
 use std::fs::File;
 use std::io::{self, Read};
@@ -68,7 +68,7 @@ pub(crate) fn read_from(from: &mut dyn Read, wanted: Wanted<'_>) -> io::Result<(
             _ if name.starts_with("data.tar") => {
                 is_last = true;
                 if let Some((into, wanted)) = wanted {
-                    unpacked = data(&mut content, into, wanted)?;
+                    unpacked = unpack_tar(&mut content, into, wanted)?;
                 }
             }
             _ => {}
@@ -116,11 +116,6 @@ fn check_version(content: &mut dyn Read) -> io::Result<()> {
     }
 }
 
-fn data(content: &mut dyn Read, into: &Path, wanted: &dyn Fn(&str) -> bool) -> io::Result<Unpacked> {
-    let mut unpacker = Unpacker::new(into, wanted);
-    tar::members(&mut decompressed(content)?, &mut |member, content| unpacker.take(member, content))?;
-    unpacker.end()
-}
 
 fn control(content: &mut dyn Read) -> io::Result<DebFacts> {
     let mut facts = None;

@@ -17,6 +17,7 @@ pub use unpack::Unpacked;
 
 use std::cell::Cell;
 use std::io::{self, Read};
+use std::path::Path;
 use std::rc::Rc;
 
 /// The most that one package may unpack to: a kernel's modules with their debugging data are below 6 GB.
@@ -24,6 +25,13 @@ pub(crate) const MOST_BYTES: u64 = 8 << 30;
 
 /// The most files of one package.
 pub(crate) const MOST_FILES: u64 = 200_000;
+
+/// Unpacks a tar, compressed or not, as [`unpack_deb`] does with a package.
+pub(crate) fn unpack_tar(from: &mut dyn Read, into: &Path, wanted: &dyn Fn(&str) -> bool) -> io::Result<Unpacked> {
+    let mut unpacker = unpack::Unpacker::new(into, wanted);
+    tar::members(&mut decompressed(from)?, &mut |member, content| unpacker.take(member, content))?;
+    unpacker.end()
+}
 
 /// Counts what was read, so that an error can tell where in the file it is.
 pub(crate) struct Counted<R> {

@@ -4,15 +4,14 @@
 //! package; Debian's own patches are applied in it. Source: the packages 6.12 to 7.3.
 
 use super::source::Version;
-use crate::archive::{decompressed, read_deb, unpack_deb};
+use crate::archive::{in_words, read_deb, unpack_deb, unpack_tar};
 use crate::files::{now_unix_ns, problem, sha256};
 use crate::{Cache, Options};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::fs::File;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// How long it is believed that a package is the newest, ns; a kernel that is built already is there at once until then.
 const BELIEVED_NS: u64 = 24 * 3600 * 1_000_000_000;
@@ -160,59 +159,41 @@ pub(super) fn unpack(
         return Err(Problem::host(format!("package {}", package.words()), why));
     };
     let tar = new.join(tar);
-    options.check("unpacking a kernel's source")?;
-    let sources = new.join("tree");
-    unpack_tar(&tar, &sources, options)?;
+    let sources = unpack_source(&tar, &new.join("unpacked"), options, observer)?;
     std::fs::remove_file(&tar).map_err(failed)?;
     std::fs::rename(&sources, tree).map_err(failed)?;
     std::fs::remove_dir_all(&new).map_err(failed)
 }
 
-/// Unpacks a compressed tar without the first part of its paths. The folder is new, and nothing else writes to it.
-fn unpack_tar(path: &Path, into: &Path, options: &Options) -> Result<(), Problem> {
+/// Unpacks a source archive, all of whose paths begin with the same folder, and answers with that folder.
+fn unpack_source(
+    path: &Path,
+    into: &Path,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<PathBuf, Problem> {
     let what = || format!("source archive {}", path.file_name().unwrap_or_default().to_string_lossy());
-    let damaged = |e: io::Error| Problem::host(what(), e.to_string());
-    let file = File::open(path).map_err(damaged)?;
-    let mut archive = tar::Archive::new(decompressed(file).map_err(damaged)?);
-    let mut links = Vec::new();
-    for entry in archive.entries().map_err(damaged)? {
-        options.check("unpacking a kernel's source")?;
-        let mut entry = entry.map_err(damaged)?;
-        let name = entry.path().map_err(damaged)?.into_owned();
-        let below: PathBuf = name.components().filter(|part| *part != Component::CurDir).skip(1).collect();
-        if !below.components().all(|part| matches!(part, Component::Normal(_))) {
-            let why = format!("`{}` is no path below the source", name.display());
-            return Err(Problem::host(what(), why));
-        }
-        let target = into.join(&below);
-        match entry.header().entry_type() {
-            tar::EntryType::Directory => std::fs::create_dir_all(&target).map_err(damaged)?,
-            tar::EntryType::Regular | tar::EntryType::Continuous => {
-                if let Some(folder) = target.parent() {
-                    std::fs::create_dir_all(folder).map_err(damaged)?;
-                }
-                entry.unpack(&target).map_err(damaged)?;
-            }
-            tar::EntryType::Symlink => {
-                let to = entry.link_name().map_err(damaged)?.map(Cow::into_owned);
-                links.push((target, to));
-            }
-            // A pax header of the whole archive: git puts the commit there.
-            _ => {}
-        }
+    let damaged = |e: io::Error| Problem::host(what(), in_words(&e));
+    let mut file = File::open(path).map_err(damaged)?;
+    // Once interrupted nothing more is wanted, and the rest goes by quickly.
+    let unpacked = unpack_tar(&mut file, into, &|_| options.check("").is_ok()).map_err(damaged)?;
+    options.check("unpacking a kernel's source")?;
+    if !unpacked.left_out.is_empty() {
+        observer.event(Event::Note(&format!("{}: left out: {}", what(), unpacked.left_out.join("; "))));
     }
-    // Links come last, so that no file is written through one.
-    for (target, to) in links {
-        let to = to.unwrap_or_default();
-        std::os::unix::fs::symlink(to, target).map_err(damaged)?;
+    let mut tops: Vec<PathBuf> = std::fs::read_dir(into).map_err(damaged)?.flatten().map(|entry| entry.path()).collect();
+    match (tops.pop(), tops.is_empty()) {
+        (Some(top), true) if top.is_dir() => Ok(top),
+        _ => Err(Problem::host(what(), "it is not one folder")),
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use holdup_model::progress::Silent;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn a_version_names_its_package() {
@@ -257,32 +238,36 @@ mod tests {
     }
 
     fn archive(files: &[(&str, &str)]) -> Vec<u8> {
-        let mut builder = tar::Builder::new(Vec::new());
+        let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(text.len() as u64);
-            header.set_mode(0o644);
-            // Written as bytes, because the crate refuses the paths that are of interest here.
-            header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
-            header.set_cksum();
-            builder.append(&header, text.as_bytes()).unwrap();
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
         }
-        builder.into_inner().unwrap()
+        let output = std::process::Command::new("tar").arg("-C").arg(folder.path()).args(["-c", "."]).output().unwrap();
+        output.stdout
     }
 
     #[test]
-    fn a_source_archive_is_unpacked_without_its_first_folder_and_nowhere_else() {
+    fn a_source_archive_is_one_folder_and_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let (tar, into) = (folder.path().join("s.tar"), folder.path().join("tree"));
-        std::fs::write(&tar, archive(&[("linux-source-7.2/kernel/a.c", "a"), ("./linux-source-7.2/Makefile", "m")]))
-            .unwrap();
-        unpack_tar(&tar, &into, &Options::default()).unwrap();
-        assert_eq!(std::fs::read_to_string(into.join("kernel/a.c")).unwrap(), "a");
-        assert_eq!(std::fs::read_to_string(into.join("Makefile")).unwrap(), "m");
-        std::fs::write(&tar, archive(&[("linux/../../escaped", "x")])).unwrap();
-        assert!(unpack_tar(&tar, &into, &Options::default()).is_err());
-        assert!(!folder.path().join("escaped").exists());
-        std::fs::write(&tar, &archive(&[("linux/a", "a")])[..300]).unwrap();
-        assert!(unpack_tar(&tar, &into, &Options::default()).is_err());
+        let (tar, into) = (folder.path().join("s.tar"), folder.path().join("into"));
+        let unpack = |bytes: &[u8]| {
+            let _absent_at_first = std::fs::remove_dir_all(&into);
+            std::fs::create_dir(&into).unwrap();
+            std::fs::write(&tar, bytes).unwrap();
+            unpack_source(&tar, &into, &Options::default(), &mut Silent)
+        };
+        let whole = archive(&[("linux-source-7.2/kernel/a.c", "a"), ("linux-source-7.2/Makefile", "m")]);
+        let top = unpack(&whole).unwrap();
+        assert_eq!(top, into.join("linux-source-7.2"));
+        assert_eq!(std::fs::read_to_string(top.join("kernel/a.c")).unwrap(), "a");
+        assert!(unpack(&whole[..1024]).is_err());
+        assert!(unpack(&archive(&[("a/b", "x"), ("c/d", "y")])).is_err());
+        assert!(unpack(&archive(&[("a", "x")])).is_err());
+        let ended = Options { cancel: Some(Arc::new(AtomicBool::new(true))), ..Options::default() };
+        std::fs::write(&tar, &whole).unwrap();
+        let problem = unpack_source(&tar, &folder.path().join("other"), &ended, &mut Silent).unwrap_err();
+        assert_eq!(problem.kind, ProblemKind::Interrupted);
     }
 }
