@@ -103,7 +103,7 @@ fn plain(bytes: &[u8]) -> io::Result<Vec<u8>> {
 fn bz_image(bytes: &[u8]) -> Result<ImageFacts, String> {
     let protocol = u16_at(bytes, 0x206);
     if protocol < 0x0200 {
-        return Err(format!("a kernel of the boot protocol {:#06x}, which tells no version", protocol));
+        return Err(format!("a kernel of the boot protocol {protocol:#06x}, which tells no version"));
     }
     let pointer = usize::from(u16_at(bytes, 0x20e));
     let sectors = match bytes.get(0x1f1) {

@@ -9,6 +9,8 @@ pub mod build;
 mod cache;
 mod debian;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod image;
 mod kernel;
 mod spec;

@@ -41,7 +41,7 @@ fn a_package_that_is_cut_off_is_told_so_wherever_the_cut_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.deb");
     for cut in 0..whole.len() {
-        let (read, _outer) = unpacked(&whole[..cut]);
+        let read = read_from(&mut &whole[..cut], Some((folder.path(), &|_| false)));
         assert!(read.is_err(), "cut at {cut}");
     }
     fs::write(&path, &whole[..whole.len() - 700]).unwrap();

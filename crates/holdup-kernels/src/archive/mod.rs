@@ -9,7 +9,9 @@ mod tar;
 mod unpack;
 
 pub(crate) use compressed::decompressed;
+pub(crate) use deb::read_from as deb_from;
 pub use deb::{DebFacts, read_deb, unpack_deb};
+pub(crate) use rpm::read_from as rpm_from;
 pub use rpm::{RpmFacts, read_rpm, unpack_rpm};
 pub use unpack::Unpacked;
 

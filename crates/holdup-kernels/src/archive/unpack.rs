@@ -132,7 +132,7 @@ impl<'a> Unpacker<'a> {
                     links.push((path, target));
                 }
                 None => {
-                    self.done.left_out.push(format!("{}: a link that leaves the package: {target}", path.display()))
+                    self.done.left_out.push(format!("{}: a link that leaves the package: {target}", path.display()));
                 }
             }
         }

@@ -24,7 +24,7 @@ pub(super) enum Form {
 
 impl Cache {
     /// A kernel out of a package file.
-    pub(super) fn from_file(
+    pub(super) fn of_file(
         &self,
         spec: &Spec,
         path: &Path,
@@ -90,7 +90,7 @@ impl Cache {
     }
 
     /// One of Debian's kernels.
-    pub(super) fn from_debian(
+    pub(super) fn of_debian(
         &self,
         spec: &Spec,
         wanted: &DebianSpec,

@@ -41,6 +41,9 @@ pub struct Entry {
     pub fetched_unix_ns: u64,
 }
 
+/// Folders of entries that cannot be read, each with the reason.
+type Damaged = Vec<(PathBuf, String)>;
+
 /// An entry as it was found on disk.
 struct Found {
     folder: PathBuf,
@@ -96,7 +99,7 @@ impl Cache {
         self.entries().map(|(_, damaged)| damaged)
     }
 
-    fn entries(&self) -> Result<(Vec<Found>, Vec<(PathBuf, String)>), Problem> {
+    fn entries(&self) -> Result<(Vec<Found>, Damaged), Problem> {
         let folder = self.root.join("kernels");
         let (mut whole, mut damaged) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(&folder).map_err(|e| problem("cache", &folder, &e))? {
@@ -244,9 +247,9 @@ impl Cache {
             Spec::Build(build) => crate::build::build(build, self, options, observer),
             Spec::File(path) => resident::file(spec, path, options),
             Spec::Host => resident::host(Path::new("/"), spec, options),
-            Spec::Deb(path) => self.from_file(spec, path, fetch::Form::Deb, options, observer),
-            Spec::Rpm(path) => self.from_file(spec, path, fetch::Form::Rpm, options, observer),
-            Spec::Debian(debian) => self.from_debian(spec, debian, options, observer),
+            Spec::Deb(path) => self.of_file(spec, path, fetch::Form::Deb, options, observer),
+            Spec::Rpm(path) => self.of_file(spec, path, fetch::Form::Rpm, options, observer),
+            Spec::Debian(debian) => self.of_debian(spec, debian, options, observer),
         }
     }
 }

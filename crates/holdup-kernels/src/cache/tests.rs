@@ -236,7 +236,9 @@ fn a_second_process_waits_and_says_for_whom() {
     struct Waiting<'a>(Vec<String>, &'a mut dyn Write);
     impl Observer for Waiting<'_> {
         fn event(&mut self, event: Event<'_>) {
-            if let Event::Step(text) = event {
+            if let Event::Step(text) = event
+                && text.starts_with("waiting")
+            {
                 self.0.push(text.to_owned());
                 self.1.write_all(b"go\n").unwrap();
                 self.1.flush().unwrap();
