@@ -6,6 +6,7 @@ use holdup_model::{Event, Observer};
 struct Told;
 
 impl Observer for Told {
+    #[allow(clippy::print_stdout, reason = "the test says why it is ignored, and what is fetched")]
     fn event(&mut self, event: Event<'_>) {
         if let Event::Step(text) | Event::Note(text) = event {
             println!("{text}");
