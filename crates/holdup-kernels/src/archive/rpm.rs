@@ -1,6 +1,6 @@
 //! RPM packages: a lead, a signature header, a header and a compressed cpio archive.
 
-use super::unpack::{Kind, Member, Unpacked, Unpacker};
+use super::unpack::{Kind, MOST_NAME_BYTES, Member, Unpacked, Unpacker};
 use super::{Counted, MOST_BYTES, MOST_FILES, damaged, decompressed, fill, in_words, skip};
 use holdup_model::Problem;
 use sha2::{Digest, Sha256};
@@ -218,7 +218,7 @@ fn cpio(from: &mut dyn Read, each: &mut dyn FnMut(&Member<'_>, &mut dyn Read) ->
                 .ok_or_else(|| damaged("a member of its payload has a number that is none"))
         };
         let (mode, bytes, name_bytes) = (field(1)?, u64::from(field(6)?), field(11)?);
-        if name_bytes > 4096 {
+        if name_bytes as usize > MOST_NAME_BYTES {
             return Err(damaged(format!("a member's name is {name_bytes} bytes long")));
         }
         left = left.checked_sub(bytes).ok_or_else(|| damaged(format!("it unpacks to more than {MOST_BYTES} bytes")))?;
@@ -227,7 +227,10 @@ fn cpio(from: &mut dyn Read, each: &mut dyn FnMut(&Member<'_>, &mut dyn Read) ->
         if name == "TRAILER!!!" {
             return Ok(());
         }
-        let in_target = if mode & 0o170_000 == 0o120_000 { bytes.min(4096) } else { 0 };
+        let in_target = if mode & 0o170_000 == 0o120_000 { bytes } else { 0 };
+        if in_target > MOST_NAME_BYTES as u64 {
+            return Err(damaged(format!("{name} is a link to a name of {in_target} bytes")));
+        }
         let target = text(from, in_target)?;
         let kind = match mode & 0o170_000 {
             // Of several names of one file, only the last has its bytes.
@@ -305,5 +308,9 @@ mod tests {
         let (read, outer) = unpacked(&rpm(&[("./a/../../evil", 0o100_644, b"x")]));
         assert!(read.unwrap_err().to_string().contains("leaves the package"));
         assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
+        let (fits, long) = (vec![b'x'; 4096], vec![b'x'; 4097]);
+        assert!(unpacked(&rpm(&[("./a", 0o120_777, &long)])).0.unwrap_err().to_string().contains("4097 bytes"));
+        let read = unpacked(&rpm(&[("./a", 0o120_777, &fits)])).0;
+        assert!(read.is_err_and(|error| !error.to_string().contains("bytes")), "the system's limit counts the end");
     }
 }

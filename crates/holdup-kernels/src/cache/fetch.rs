@@ -80,7 +80,7 @@ impl Cache {
     ) -> Result<Option<Kernel>, Problem> {
         let Some(found) = found else { return Ok(None) };
         match self.whole(found, spec) {
-            Ok(kernel) => Ok(Some(kernel)),
+            Ok(kernel) => Ok(kernel),
             Err(damaged) if options.offline => Err(damaged),
             Err(damaged) => {
                 observer.event(Event::Note(&format!("{}: {}", damaged.what, damaged.why)));
@@ -118,6 +118,7 @@ impl Cache {
         match self.ask(wanted, options, scratch.path(), observer) {
             Ok((apt, kernel)) => self.fetch(spec, &kernel, &apt, &held, options, observer),
             Err(problem) => {
+                options.check("fetching a kernel")?;
                 // What the archive has dropped, or cannot be asked for, may still be here.
                 let known = self.newest(wanted, options)?;
                 let kernel = self.cached(known, spec, options, observer)?.ok_or_else(|| problem.clone())?;

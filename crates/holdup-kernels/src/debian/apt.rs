@@ -179,7 +179,7 @@ impl<'a> Apt<'a> {
         }
         observer.event(Event::Step("fetching the index of Debian's archive"));
         let mut said = self.run("apt-get", &["update", "-q"], "the index", observer)?;
-        if !said.is_ok && said.text.contains("is expired") {
+        if !said.is_ok && said.says("is expired") {
             // A mirror that is not kept up to date, or an archive that is closed: the signature is right all the same.
             said = self.run(
                 "apt-get",
@@ -187,7 +187,9 @@ impl<'a> Apt<'a> {
                 "the index",
                 observer,
             )?;
-            observer.event(Event::Note("a suite of this archive is older than it says it may become; it was used"));
+            if said.is_ok {
+                observer.event(Event::Note("a suite of this archive is older than it says it may become; it was used"));
+            }
         }
         let there =
             self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", "Created-By: Packages"], "", observer)?;
@@ -273,14 +275,16 @@ impl<'a> Apt<'a> {
     ///
     /// Nothing verifies it: neither the neighbour nor the signed index knows its checksum.
     ///
+    /// Answers `None` where the pool does not have it either.
+    ///
     /// # Errors
-    /// When the pool does not have it either.
+    /// When the pool cannot be asked.
     pub(crate) fn download_unverified(
         &self,
         name: &str,
         neighbour: &Found,
         observer: &mut dyn Observer,
-    ) -> Result<PathBuf, Problem> {
+    ) -> Result<Option<PathBuf>, Problem> {
         let place = self.place(neighbour, observer)?;
         let wrong = || Problem::host(format!("package {name}"), format!("no place for it beside {}", place.uri));
         let (folder, file) = place.uri.rsplit_once('/').ok_or_else(wrong)?;
@@ -295,8 +299,10 @@ impl<'a> Apt<'a> {
         let to = self.scratch.join(format!("{name}.deb"));
         let said = self.run(HELPER, &["download-file", &uri, &to.to_string_lossy()], name, observer)?;
         match said.is_ok && to.is_file() {
-            true => Ok(to),
-            false => Err(Problem::host(format!("package {name}"), said.reason("the pool does not have it"))),
+            true => Ok(Some(to)),
+            // In apt's own words, of an archive in the network and of one in a folder.
+            false if said.says("404 ") || said.says("File not found") => Ok(None),
+            false => Err(Problem::host(format!("package {name}"), said.reason("apt did not fetch it"))),
         }
     }
 
@@ -376,6 +382,11 @@ struct Said {
 }
 
 impl Said {
+    /// Whether words are in what it said; apt tells warnings and errors apart from the rest.
+    fn says(&self, words: &str) -> bool {
+        self.errors.contains(words) || self.text.contains(words)
+    }
+
     /// apt's own reasons, at most three.
     fn reason(&self, otherwise: &str) -> String {
         let mut lines: Vec<&str> = Vec::new();
@@ -441,5 +452,9 @@ mod tests {
         assert_eq!(place("Reading package lists..."), None);
         let said = Said { is_ok: false, text: String::new(), errors: "W: first\nE: second\nE: second\n".into() };
         assert_eq!(said.reason("none"), "first; second");
+        assert!(said.says("second") && !said.says("is expired"));
+        let expired =
+            "E: Release file for http://mirror.example/debian/dists/x/InRelease is expired (invalid since 3d)\n";
+        assert!(Said { is_ok: false, text: String::new(), errors: expired.into() }.says("is expired"));
     }
 }
