@@ -180,19 +180,19 @@ impl<'a> Apt<'a> {
             return Ok(());
         }
         observer.event(Event::Step("fetching the index of Debian's archive"));
-        let mut said = self.run("apt-get", &["update", "-q"], "the index", observer)?;
-        if !said.is_ok && said.text.contains("is expired") {
+        // Without the mode, an index that could not be fetched is a warning, and the old one stays.
+        let arguments = ["update", "-q", "-o", "APT::Update::Error-Mode=any"];
+        let lists = self.folder.join("state/lists");
+        let watched = Some((lists.as_path(), "the index"));
+        let mut said = self.run_in(self.scratch, "apt-get", &arguments, watched, observer)?;
+        if !said.is_ok && said.errors.contains("is expired") {
             // A mirror that is not kept up to date, or an archive that is closed: the signature is right all the same.
-            said = self.run(
-                "apt-get",
-                &["update", "-q", "-o", "Acquire::Check-Valid-Until=false"],
-                "the index",
-                observer,
-            )?;
-            observer.event(Event::Note("a suite of this archive is older than it says it may become; it was used"));
+            observer.event(Event::Note(&format!("it is taken all the same: {}", said.reason("the index is old"))));
+            let arguments = [&arguments[..], &["-o", "Acquire::Check-Valid-Until=false"]].concat();
+            said = self.run_in(self.scratch, "apt-get", &arguments, watched, observer)?;
         }
         let there =
-            self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", "Created-By: Packages"], "", observer)?;
+            self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", "Created-By: Packages"], observer)?;
         let has = |suite: &str| there.text.lines().any(|line| line == suite);
         let wanted_is_there = suite.map_or(there.text.lines().next().is_some(), has);
         if !wanted_is_there {
@@ -203,18 +203,22 @@ impl<'a> Apt<'a> {
         if !said.is_ok {
             observer.event(Event::Note(&format!("a part of the index could not be had: {}", said.reason("no reason"))));
         }
+        // An archive of which nothing answered is asked again the next time.
+        if !said.text.lines().any(|line| line.starts_with("Get:") || line.starts_with("Hit:")) {
+            return Ok(());
+        }
         let stamp = self.stamp();
         fs::write(&stamp, now_unix_ns().to_string()).map_err(|e| problem("file", &stamp, &e))
     }
 
-    /// Whether the index was fetched within the last minute, so that another try would find the same.
+    /// Whether the index was fetched within the last hour, so that another try would most likely find the same.
     pub(crate) fn is_just_updated(&self) -> bool {
-        self.age().is_some_and(|age| age < Duration::from_secs(60))
+        self.age().is_some_and(|age| age < Duration::from_secs(3600))
     }
 
     /// The names of packages that begin so.
     pub(crate) fn names(&self, begin: &str, observer: &mut dyn Observer) -> Result<Vec<String>, Problem> {
-        let said = self.run("apt-cache", &["pkgnames", begin], "", observer)?;
+        let said = self.run("apt-cache", &["pkgnames", begin], observer)?;
         Ok(said.text.lines().map(str::to_owned).collect())
     }
 
@@ -225,13 +229,13 @@ impl<'a> Apt<'a> {
         }
         let mut arguments = vec!["madison"];
         arguments.extend(names.iter().map(String::as_str));
-        let said = self.run("apt-cache", &arguments, "", observer)?;
+        let said = self.run("apt-cache", &arguments, observer)?;
         Ok(said.text.lines().filter_map(found).collect())
     }
 
     fn place(&self, found: &Found, observer: &mut dyn Observer) -> Result<Place, Problem> {
         let name = self.full_name(found);
-        let said = self.run("apt-get", &["download", "--print-uris", &name], "", observer)?;
+        let said = self.run("apt-get", &["download", "--print-uris", &name], observer)?;
         said.text
             .lines()
             .find_map(place)
@@ -254,7 +258,7 @@ impl<'a> Apt<'a> {
         observer.event(Event::Step(&format!("fetching {} {} ({size})", found.package, found.version)));
         let folder = self.scratch.join(&found.package);
         fs::create_dir_all(&folder).map_err(|e| problem("folder", &folder, &e))?;
-        let said = self.run_in(&folder, "apt-get", &["download", "-q", &name], &size, observer)?;
+        let said = self.run_in(&folder, "apt-get", &["download", "-q", &name], Some((&folder, &size)), observer)?;
         let file = fs::read_dir(&folder)
             .map_err(|e| problem("folder", &folder, &e))?
             .filter_map(Result::ok)
@@ -295,24 +299,25 @@ impl<'a> Apt<'a> {
         let uri = format!("{folder}/{}_{version}", name.replace('+', "%2b"));
         observer.event(Event::Step(&format!("fetching {name} {} from the pool", neighbour.version)));
         let to = self.scratch.join(format!("{name}.deb"));
-        let said = self.run(HELPER, &["download-file", &uri, &to.to_string_lossy()], name, observer)?;
+        let said = self.run(HELPER, &["download-file", &uri, &to.to_string_lossy()], observer)?;
         match said.is_ok && to.is_file() {
             true => Ok(to),
             false => Err(Problem::host(format!("package {name}"), said.reason("the pool does not have it"))),
         }
     }
 
-    fn run(&self, program: &str, arguments: &[&str], what: &str, observer: &mut dyn Observer) -> Result<Said, Problem> {
-        self.run_in(self.scratch, program, arguments, what, observer)
+    fn run(&self, program: &str, arguments: &[&str], observer: &mut dyn Observer) -> Result<Said, Problem> {
+        self.run_in(self.scratch, program, arguments, None, observer)
     }
 
-    /// Runs a program of apt's in a folder; `what` is told now and then with the bytes that are there.
+    /// Runs a program of apt's in a folder. How many bytes there are in the folder that is watched, and of what, is
+    /// told now and then.
     fn run_in(
         &self,
         folder: &Path,
         program: &str,
         arguments: &[&str],
-        what: &str,
+        watched: Option<(&Path, &str)>,
         observer: &mut dyn Observer,
     ) -> Result<Said, Problem> {
         let (out, err) = (self.scratch.join("out"), self.scratch.join("err"));
@@ -340,7 +345,9 @@ impl<'a> Apt<'a> {
                 let _reaped = child.wait();
                 return Err(interrupted);
             }
-            if told.elapsed() >= Duration::from_secs(5) && !what.is_empty() {
+            if let Some((folder, what)) = watched
+                && told.elapsed() >= Duration::from_secs(10)
+            {
                 told = Instant::now();
                 let bytes = crate::files::bytes_below(folder);
                 observer.event(Event::Step(&format!("… {} of {what}", size_in_words(bytes))));
