@@ -133,29 +133,22 @@ impl<'a> Apt<'a> {
 
     /// The archive of Debian that this machine's own apt uses.
     fn system_mirror(&self) -> Result<String, Problem> {
-        let format = ["--format", "$(REPO_URI) $(ORIGIN) $(COMPONENT)"];
-        let output = Command::new("apt-get")
-            .arg("indextargets")
-            .args(format)
-            .arg("Created-By: Packages")
-            .env_remove("APT_CONFIG")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|e| no_apt("apt-get", &e))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.lines()
-            .filter_map(|line| {
-                let mut words = line.split(' ');
-                match (words.next(), words.next(), words.next()) {
-                    (Some(uri), Some("Debian"), Some("main")) => Some(uri.trim_end_matches('/').to_owned()),
-                    _ => None,
-                }
-            })
-            .find(|uri| !uri.contains("security") && !uri.starts_with("cdrom:"))
-            .ok_or_else(|| {
-                Problem::host("Debian's kernels", "this machine's apt is configured for no archive of Debian")
-                    .hint("give one with --mirror, as apt writes it, or run `apt-get update` where it is configured")
-            })
+        // Where no index was fetched yet, as in images of containers, apt knows addresses but not whose they are.
+        for release_info in ["true", "false"] {
+            let output = Command::new("apt-get")
+                .arg("indextargets")
+                .args(["-o", &format!("APT::Get::IndexTargets::ReleaseInfo={release_info}")])
+                .args(["--format", "$(REPO_URI) $(ORIGIN) $(COMPONENT)", "Created-By: Packages"])
+                .env_remove("APT_CONFIG")
+                .stdin(Stdio::null())
+                .output()
+                .map_err(|e| no_apt("apt-get", &e))?;
+            if let Some(mirror) = String::from_utf8_lossy(&output.stdout).lines().find_map(mirror) {
+                return Ok(mirror);
+            }
+        }
+        Err(Problem::host("Debian's kernels", "this machine's apt is configured for no archive of Debian")
+            .hint("give one with --mirror, as apt writes it"))
     }
 
     fn stamp(&self) -> PathBuf {
@@ -391,6 +384,15 @@ impl Said {
     }
 }
 
+/// The address of `ADDRESS ORIGIN COMPONENT` where it is Debian's main archive; by its name where the origin is not known.
+fn mirror(line: &str) -> Option<String> {
+    let mut words = line.split(' ');
+    let (uri, origin, component) = (words.next()?.trim_end_matches('/'), words.next()?, words.next()?);
+    let is_debian = origin == "Debian" || (origin == "$(ORIGIN)" && uri.ends_with("/debian"));
+    let is_main = component == "main" && !uri.contains("security") && !uri.starts_with("cdrom:");
+    (is_debian && is_main).then(|| uri.to_owned())
+}
+
 /// `NAME | VERSION | URI SUITE/COMPONENT ARCH Packages`.
 fn found(line: &str) -> Option<Found> {
     let mut columns = line.split(" | ");
@@ -431,6 +433,16 @@ mod tests {
             .unwrap();
         assert_eq!((is.bytes, is.sha256.as_str()), (13_647_872, "108e"));
         assert_eq!(place("Reading package lists..."), None);
+        for (line, is) in [
+            ("http://mirror.example/debian/ Debian main", Some("http://mirror.example/debian")),
+            ("http://mirror.example/debian/ $(ORIGIN) main", Some("http://mirror.example/debian")),
+            ("http://mirror.example/debian-security/ Debian main", None),
+            ("http://mirror.example/ubuntu/ $(ORIGIN) main", None),
+            ("http://mirror.example/debian/ Debian contrib", None),
+            ("", None),
+        ] {
+            assert_eq!(mirror(line).as_deref(), is, "{line}");
+        }
         let said = Said { is_ok: false, text: String::new(), errors: "W: first\nE: second\nE: second\n".into() };
         assert_eq!(said.reason("none"), "first; second");
     }
