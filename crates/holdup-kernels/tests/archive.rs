@@ -1,4 +1,5 @@
 //! Debian's real archive, where this machine reaches one.
+#![allow(clippy::print_stdout, reason = "what was fetched, and why a test was left out, is told")]
 
 use holdup_kernels::{Cache, Options, Spec, read_image, unpack_deb};
 use holdup_model::{Event, Observer};
