@@ -127,7 +127,7 @@ fn fact<'a>(context: &Context<'a>, trial: &'a Trial, key: &str) -> Option<&'a Fa
     let of_boot = || {
         // The last reading: that of a boot that was opened again is the one that the repeats ran in.
         let readings = context.bundle().environment.iter().filter(|r| r.boot == trial.boot);
-        readings.flat_map(|r| &r.facts).filter(|f| f.key == key).next_back()
+        readings.flat_map(|r| &r.facts).rfind(|f| f.key == key)
     };
     trial.environment_before.iter().find(|f| f.key == key).or_else(of_boot)
 }
