@@ -210,11 +210,15 @@ impl Cache {
     /// The kernels of Debian that can be fetched, newest first.
     ///
     /// # Errors
-    /// When the archive's index cannot be had.
+    /// When the archive's index cannot be had; offline, when none is here.
     pub fn available(&self, options: &Options, observer: &mut dyn Observer) -> Result<Vec<Available>, Problem> {
         let held = Held::take(&self.root, "listing what there is", options, observer)?;
         let scratch = held.scratch()?;
         let apt = Apt::prepare(&self.root, options, scratch.path(), None)?;
+        if options.offline && !apt.has_index() {
+            let why = "no index of it is in the cache, and --offline was given";
+            return Err(Problem::host("Debian's archive", why).hint("run it once without --offline"));
+        }
         if !options.offline {
             apt.update(None, false, observer)?;
         }

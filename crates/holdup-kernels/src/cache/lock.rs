@@ -63,7 +63,10 @@ impl Held {
     fn clean_up(&self) {
         let _was_absent = fs::remove_dir_all(self.root.join("scratch"));
         for left in fs::read_dir(self.root.join(REMOVED)).into_iter().flatten().flatten() {
-            let _removed_by_its_owner = fs::remove_dir_all(left.path());
+            let _removed_by_its_owner = match left.path().is_dir() {
+                true => fs::remove_dir_all(left.path()),
+                false => fs::remove_file(left.path()),
+            };
         }
     }
 

@@ -8,13 +8,14 @@ mod fetch;
 mod lock;
 mod manifest;
 mod packages;
+mod parts;
 mod postgres;
 mod resident;
 mod store;
 
 use crate::files::{bytes_below, now_unix_ns, problem};
 use crate::{DebianSpec, Kernel, Options, Spec};
-use holdup_model::{Observer, Problem};
+use holdup_model::{Event, Observer, Problem};
 use manifest::{Manifest, Package};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -22,6 +23,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+pub use parts::{Part, PartSize};
 pub use postgres::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use store::Addition;
 
@@ -160,7 +162,7 @@ impl Cache {
         }
     }
 
-    /// Removes an entry, at once for all who look.
+    /// Removes an entry or a file, at once for all who look.
     fn discard(&self, folder: &Path) -> Result<(), Problem> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         // The time, because the number of a process comes again.
@@ -169,7 +171,11 @@ impl Cache {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             other => other.map_err(|e| problem("cache", folder, &e))?,
         }
-        match fs::remove_dir_all(&aside) {
+        let removed = match aside.is_dir() {
+            true => fs::remove_dir_all(&aside),
+            false => fs::remove_file(&aside),
+        };
+        match removed {
             // The holder of the lock cleans up here too.
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
             other => other.map_err(|e| problem("cache", &aside, &e)),
@@ -242,7 +248,7 @@ impl Cache {
     }
 
     /// Removes the kernel of a spec; gives it, or `None` where there is none. What a `file:` or `host` spec names is
-    /// not in the cache.
+    /// not in the cache. Damaged entries are removed as well, with a note: no spec names them.
     ///
     /// # Errors
     /// When the cache cannot be written.
@@ -253,6 +259,10 @@ impl Cache {
         observer: &mut dyn Observer,
     ) -> Result<Option<Entry>, Problem> {
         let _held = lock::Held::take(&self.root, &format!("removing {spec}"), options, observer)?;
+        for (folder, why) in self.damaged()? {
+            self.discard(&folder)?;
+            observer.event(Event::Note(&format!("{} is damaged and was removed: {why}", folder.display())));
+        }
         let found = match spec {
             Spec::File(_) | Spec::Host => None,
             Spec::Debian(debian) => self.newest(debian, options)?,

@@ -138,6 +138,10 @@ fn manifests_that_cannot_be_believed_are_told() {
         let damaged = cache.damaged().unwrap();
         assert!(damaged[0].1.contains(says), "{}", damaged[0].1);
     }
+    let mut heard = Heard::default();
+    assert!(cache.remove(&Spec::parse("debian:7.0").unwrap(), &options(), &mut heard).unwrap().is_none());
+    assert!(heard.0[0].contains("is damaged and was removed: its manifest"), "{:?}", heard.0);
+    assert!(cache.damaged().unwrap().is_empty());
 }
 
 #[test]

@@ -205,6 +205,11 @@ impl<'a> Apt<'a> {
         fs::write(&stamp, now_unix_ns().to_string()).map_err(|e| problem("file", &stamp, &e))
     }
 
+    /// Whether an index was fetched for these sources.
+    pub(crate) fn has_index(&self) -> bool {
+        self.age().is_some()
+    }
+
     /// Whether the index was fetched within the last hour, so that another try would most likely find the same.
     pub(crate) fn is_just_updated(&self) -> bool {
         self.age().is_some_and(|age| age < Duration::from_secs(3600))
