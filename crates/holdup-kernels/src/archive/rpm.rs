@@ -1,10 +1,10 @@
 //! RPM packages: a lead, a signature header, a header and a compressed cpio archive.
 
+use super::deb::with_file;
 use super::unpack::{Kind, MOST_NAME_BYTES, Member, Unpacked, Unpacker};
-use super::{Counted, MOST_BYTES, MOST_FILES, damaged, decompressed, fill, in_words, skip};
+use super::{MOST_BYTES, MOST_FILES, damaged, decompressed, fill, skip};
 use holdup_model::Problem;
 use sha2::{Digest, Sha256};
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -37,14 +37,6 @@ pub fn read_rpm(path: &Path) -> Result<RpmFacts, Problem> {
 /// When the file cannot be read, is no whole package, a digest does not fit, or the folder cannot be written.
 pub fn unpack_rpm(path: &Path, into: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<(RpmFacts, Unpacked), Problem> {
     with_file(path, |from| read_from(from, into, wanted))
-}
-
-fn with_file<T>(path: &Path, read: impl FnOnce(&mut Counted<File>) -> io::Result<T>) -> Result<T, Problem> {
-    let what = format!("package {}", path.display());
-    let file = File::open(path).map_err(|e| Problem::host(&what, e.to_string()))?;
-    let mut from = Counted::new(file);
-    let at = from.at();
-    read(&mut from).map_err(|e| Problem::host(what, format!("{} (at byte {})", in_words(&e), at.get())))
 }
 
 /// Unpacks a package from any stream.
