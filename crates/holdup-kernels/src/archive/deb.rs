@@ -116,7 +116,6 @@ fn check_version(content: &mut dyn Read) -> io::Result<()> {
     }
 }
 
-
 fn control(content: &mut dyn Read) -> io::Result<DebFacts> {
     let mut facts = None;
     tar::members(&mut decompressed(content)?, &mut |member, content| {

@@ -166,12 +166,7 @@ pub(super) fn unpack(
 }
 
 /// Unpacks a source archive, all of whose paths begin with the same folder, and answers with that folder.
-fn unpack_source(
-    path: &Path,
-    into: &Path,
-    options: &Options,
-    observer: &mut dyn Observer,
-) -> Result<PathBuf, Problem> {
+fn unpack_source(path: &Path, into: &Path, options: &Options, observer: &mut dyn Observer) -> Result<PathBuf, Problem> {
     let what = || format!("source archive {}", path.file_name().unwrap_or_default().to_string_lossy());
     let damaged = |e: io::Error| Problem::host(what(), in_words(&e));
     let mut file = File::open(path).map_err(damaged)?;
@@ -181,7 +176,8 @@ fn unpack_source(
     if !unpacked.left_out.is_empty() {
         observer.event(Event::Note(&format!("{}: left out: {}", what(), unpacked.left_out.join("; "))));
     }
-    let mut tops: Vec<PathBuf> = std::fs::read_dir(into).map_err(damaged)?.flatten().map(|entry| entry.path()).collect();
+    let mut tops: Vec<PathBuf> =
+        std::fs::read_dir(into).map_err(damaged)?.flatten().map(|entry| entry.path()).collect();
     match (tops.pop(), tops.is_empty()) {
         (Some(top), true) if top.is_dir() => Ok(top),
         _ => Err(Problem::host(what(), "it is not one folder")),
