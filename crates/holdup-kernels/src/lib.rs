@@ -16,7 +16,7 @@ mod kernel;
 mod spec;
 
 pub use archive::{DebFacts, RpmFacts, Unpacked, read_deb, read_rpm, unpack_deb, unpack_rpm};
-pub use cache::{Addition, Cache, Entry};
+pub use cache::{Addition, Cache, Entry, Part, PartSize};
 pub use cache::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use debian::Available;
 pub use image::{ImageFacts, check_arch, image_facts, read_image};

@@ -157,6 +157,7 @@ mod tests {
         let trial = Trial {
             seq: 3,
             session: 1,
+            boot: 4,
             block: 2,
             position: 0,
             arm: 1,

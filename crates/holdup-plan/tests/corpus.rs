@@ -90,20 +90,6 @@ fn messages_keep_the_form_of_messages() {
     }
 }
 
-/// The plans that the repository ships must pass; what they come to is their own business.
-#[test]
-fn the_plans_of_the_repository_are_good() {
-    let plans = common::plans("../../../plans");
-    assert!(!plans.is_empty(), "the plans are there");
-    for (file, text) in plans {
-        let plan = common::check_with("../../../plans", &file, &text, &Overrides::default());
-        let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
-        assert!(!plan.workloads.is_empty() && plan.design.aa_pair, "{file}");
-        assert!(plan.metrics.iter().any(|m| m.primary), "{file}");
-        schedule(&plan).unwrap();
-    }
-}
-
 /// The examples of docs/plans.md are plans.
 #[test]
 fn the_examples_of_the_docs_are_good() {

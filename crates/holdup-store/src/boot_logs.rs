@@ -46,7 +46,7 @@ fn trimmed(text: &[u8]) -> (Cow<'_, [u8]>, usize) {
         _ => head,
     };
     let tail = match tail.iter().position(|b| *b == b'\n') {
-        Some(end) if half - end - 1 >= near => &tail[end + 1..],
+        Some(end) if half - end > near => &tail[end + 1..],
         _ => tail,
     };
     let left_out = text.len() - head.len() - tail.len();

@@ -87,12 +87,15 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         kept: Kept::default(),
         cancel: request.cancel.clone(),
     };
-    // Before the target is asked: a guest that boots to be asked would disturb another run.
-    let _lock = HostLock::take(request.wait, &|| request.cancel.is_cancelled())?;
+    let lock = || HostLock::take(request.wait, &|| request.cancel.is_cancelled());
+    // A guest that boots to be asked would disturb another run; a host that is asked is not touched, and says what it
+    // lacks at once.
+    let early = request.plan.guest.is_some().then(lock).transpose()?;
     let readiness = target.ready(&sessions, observer)?;
     for note in &readiness.notes {
         observer.event(Event::Note(note));
     }
+    let _lock = early.map_or_else(lock, Ok)?;
     for note in crate::local::recover(request.host)? {
         observer.event(Event::Note(&note));
     }

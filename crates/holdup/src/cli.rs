@@ -378,7 +378,7 @@ fn kernels() -> Command {
         )
         .subcommands([
             Command::new("list")
-                .about("List the kernels in the cache, or those that can be fetched")
+                .about("List the kernels in the cache and what else it keeps, or the kernels that can be fetched")
                 .arg(
                     Arg::new("available")
                         .long("available")
@@ -394,7 +394,10 @@ fn kernels() -> Command {
                 .about("Build a kernel and keep it")
                 .arg(spec("SOURCE[,OPTION=VALUE][,patch=NAME][,config=NAME], with or without build: before it"))
                 .args([mirror(), offline(), quiet(), json()]),
-            Command::new("rm").about("Remove kernels from the cache").arg(spec("The kernels")).arg(quiet()),
+            Command::new("rm")
+                .about("Remove kernels and what else is in the cache")
+                .arg(spec("Kernels; postgres:17; build-folders, packages, images or templates, all of them each"))
+                .arg(quiet()),
             Command::new("which").about("Print where a kernel's image is; fetches nothing").arg(spec("The kernels")),
         ])
 }

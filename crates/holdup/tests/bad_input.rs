@@ -2,16 +2,7 @@
 
 mod common;
 
-use common::Place;
-
-#[track_caller]
-fn refused(place: &Place, code: i32, args: &[&str], says: &[&str]) {
-    let (_, err) = place.expect(code, args);
-    for word in says {
-        assert!(err.contains(word), "`{word}` is missing in:\n{err}");
-    }
-    assert!(!err.contains("panicked"), "{err}");
-}
+use common::{Place, refused};
 
 #[test]
 fn what_cannot_be_is_refused_with_a_hint() {

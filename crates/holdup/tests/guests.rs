@@ -2,16 +2,7 @@
 
 mod common;
 
-use common::Place;
-
-#[track_caller]
-fn refused(place: &Place, code: i32, args: &[&str], says: &[&str]) {
-    let (_, err) = place.expect(code, args);
-    for word in says {
-        assert!(err.contains(word), "`{word}` is missing in:\n{err}");
-    }
-    assert!(!err.contains("panicked"), "{err}");
-}
+use common::{Place, refused};
 
 #[test]
 fn an_empty_cache_says_how_to_fill_it() {
@@ -28,6 +19,7 @@ fn an_empty_cache_says_how_to_fill_it() {
 fn offline_fetches_and_builds_nothing() {
     let place = Place::new();
     refused(&place, 3, &["kernels", "fetch", "debian:7.0", "--offline"], &["debian:7.0", "hint:"]);
+    refused(&place, 3, &["kernels", "list", "--available", "--offline"], &["hint:"]);
     refused(&place, 3, &["kernels", "build", "debian:7.2,RSEQ_SLICE_EXTENSION=y", "--offline"], &["7.2", "hint:"]);
 }
 
@@ -58,4 +50,59 @@ fn a_plan_for_guests_needs_a_kernel_and_a_target_that_boots() {
     refused(&place, 2, &["run", "lock-contention", "--set", "kernel=debian:7.0", "--dry-run"], &["kernel", "qemu"]);
     refused(&place, 2, &["run", "lock-contention", "--parallel", "2"], &["--parallel", "boots no guests"]);
     refused(&place, 2, &["run", "pgbench", "--pg-deb", "17", "--dry-run"], &["postgres-server", "qemu"]);
+}
+
+#[test]
+fn what_was_had_is_told_though_the_next_was_not() {
+    let place = Place::new();
+    let mut image = vec![0; 2720];
+    image[0x1f1] = 4;
+    image[0x1f4] = 10;
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    image[0x206..0x208].copy_from_slice(&0x020f_u16.to_le_bytes());
+    image[0x20e..0x210].copy_from_slice(&0x300_u16.to_le_bytes());
+    image[0x236] = 1;
+    let version = b"7.0.1-a (b@h) #1 SMP\0";
+    image[0x500..0x500 + version.len()].copy_from_slice(version);
+    std::fs::write(place.path("image"), image).unwrap();
+    let args = ["kernels", "--arch", "x86_64", "fetch", "file:image", "file:gone"];
+    let output = place.output(&args);
+    let (out, err) = common::texts(&output);
+    assert!(out.contains("7.0.1-a") && err.contains("gone"), "{out}{err}");
+    assert_ne!(output.status.code(), Some(0));
+    let output = place.output(&["kernels", "fetch", "file:gone", "file:image"]);
+    assert!(common::texts(&output).0.is_empty());
+}
+
+#[test]
+fn what_the_cache_keeps_beside_kernels_is_listed_and_removed() {
+    let place = Place::new();
+    for (path, text) in [
+        ("cache/build/linux-source-7.2/objects/x", "x"),
+        ("cache/packages/sid/a_1_amd64.deb", "deb"),
+        ("cache/images/k.cpio", "image"),
+        ("cache/templates/template-k/PG_VERSION", "17"),
+        ("cache/kernels/half/vmlinuz", ""),
+    ] {
+        std::fs::create_dir_all(place.path(path).parent().unwrap()).unwrap();
+        place.write(path, text);
+    }
+    let (out, _) = place.expect(0, &["kernels", "list"]);
+    for line in ["build-folders ", "packages ", "images ", "templates ", "linux-source-7.2", "damaged: "] {
+        assert!(out.contains(line), "`{line}` is missing in:\n{out}");
+    }
+    let (out, _) = place.expect(0, &["kernels", "list", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["packages"], serde_json::json!({"count": 1, "size_bytes": 3}));
+    assert_eq!(document["build_folders"][0]["name"], "linux-source-7.2");
+    assert_eq!(document["postgres"], serde_json::json!([]));
+    // Nothing is removed where one of the words is none.
+    refused(&place, 2, &["kernels", "rm", "images", "every-thing"], &["every-thing"]);
+    assert!(place.path("cache/images/k.cpio").exists());
+    refused(&place, 2, &["kernels", "rm", "postgres:17"], &["17", "hint:"]);
+    let (_, err) = place.expect(0, &["kernels", "rm", "build-folders", "packages", "images", "templates"]);
+    assert!(err.contains("removed build folder linux-source-7.2") && err.contains("removed 1 images"), "{err}");
+    refused(&place, 2, &["kernels", "rm", "debian:7.0"], &["is damaged and was removed", "hint:"]);
+    let (out, _) = place.expect(0, &["kernels", "list"]);
+    assert!(out.starts_with("no kernel") && out.lines().count() == 1, "{out}");
 }

@@ -48,16 +48,20 @@ impl Analysis for Treatment {
         let mut shown = BTreeSet::new();
         for arm in context.index.arms() {
             for check in CHECKS {
-                let Some(level) = level(context, arm, check.factor) else { continue };
+                let Some(asked) = level(context, arm, check.factor) else { continue };
+                // What is set while the kernel runs takes the place of what its command line said.
+                if check.factor == "boot.preempt" && level(context, arm, "preempt").is_some() {
+                    continue;
+                }
                 for trial in context.index.done(arm.id) {
                     let fact = fact(context, trial, check.fact);
                     let Some(value) = fact.and_then(|f| f.value.as_deref()) else {
-                        if (check.is_so)(&level.label, "").is_some() {
+                        if (check.is_so)(&asked.label, "").is_some() {
                             untold.insert(check.factor);
                         }
                         continue;
                     };
-                    match (check.is_so)(&level.label, value) {
+                    match (check.is_so)(&asked.label, value) {
                         None => {}
                         Some(true) => {
                             checked.insert(trial.seq);
@@ -65,7 +69,7 @@ impl Analysis for Treatment {
                         }
                         Some(false) => {
                             let wrong = wrong.entry((arm.id, check.factor)).or_default();
-                            wrong.asked = format!("{}={}", check.factor, level.label);
+                            wrong.asked = format!("{}={}", check.factor, asked.label);
                             wrong.found.insert(format!("{} {value}", check.fact));
                             wrong.trials.push(trial.seq);
                         }
@@ -127,7 +131,7 @@ fn fact<'a>(context: &Context<'a>, trial: &'a Trial, key: &str) -> Option<&'a Fa
     let of_boot = || {
         // The last reading: that of a boot that was opened again is the one that the repeats ran in.
         let readings = context.bundle().environment.iter().filter(|r| r.boot == trial.boot);
-        readings.flat_map(|r| &r.facts).filter(|f| f.key == key).next_back()
+        readings.flat_map(|r| &r.facts).rfind(|f| f.key == key)
     };
     trial.environment_before.iter().find(|f| f.key == key).or_else(of_boot)
 }
@@ -146,8 +150,23 @@ fn is_release(level: &str, release: &str) -> Option<bool> {
     if numbers.is_empty() {
         return None;
     }
+    let numbers = if has_abi_number(release) { two_numbers(numbers) } else { numbers };
     let rest = release.strip_prefix(numbers);
     Some(rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit())))
+}
+
+/// Whether a release has the number of Debian's ABI instead of the kernel's third one: 6.1.176 calls itself
+/// `6.1.0-50-amd64`. Debian's kernels up to 6.5 do.
+fn has_abi_number(release: &str) -> bool {
+    let Some((numbers, rest)) = release.split_once('-') else { return false };
+    let numbers: Option<Vec<u32>> = numbers.split('.').map(|number| number.parse().ok()).collect();
+    let Some([major, minor, 0]) = numbers.as_deref() else { return false };
+    (*major, *minor) <= (6, 5) && rest.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The begin of a version up to its second number.
+fn two_numbers(version: &str) -> &str {
+    version.match_indices('.').nth(1).map_or(version, |(at, _)| version.get(..at).unwrap_or(version))
 }
 
 #[cfg(test)]
@@ -165,6 +184,10 @@ mod tests {
             ("debian:6.19.14/cloud", "6.19.14+deb14-cloud-amd64", Some(true)),
             ("debian:6.19.1", "6.19.14", Some(false)),
             ("debian:6.12.94-1", "6.12.94+deb13-amd64", Some(true)),
+            ("debian:6.1.176", "6.1.0-50-amd64", Some(true)),
+            ("debian:6.1", "6.1.0-50-cloud-amd64", Some(true)),
+            ("debian:6.2.1", "6.1.0-50-amd64", Some(false)),
+            ("debian:6.19.14", "6.19.0-1-amd64", Some(false)),
             ("debian:", "6.1", None),
             ("debian:/cloud", "6.1", None),
             ("file:/boot/vmlinuz-7.0", "6.1", None),

@@ -239,7 +239,8 @@ mod tests {
         assert_eq!(real("/usr/lib/absolute.so"), expected("/usr/lib/absolute.so"));
         assert_eq!(real("/lib/absolute.so"), expected("/usr/lib/absolute.so"), "the root is not merged, the guest is");
         assert_eq!(real("/usr/lib/folder/real.so"), expected("/usr/lib/folder/real.so"));
-        assert_eq!(real("/usr/bin/../lib/x/./real.so"), None, "there is no /usr/bin in this root");
+        // The path is first spelled as the guest does, so a folder that `..` leaves again need not exist.
+        assert!(real("/usr/bin/../lib/x/./real.so").is_some());
         assert_eq!(real("/usr/lib/x/real.so/more"), None);
         let circle = roots.find(Path::new("/usr/lib/a")).unwrap_err();
         assert!(circle.to_string().contains("circle"), "{circle}");

@@ -44,6 +44,9 @@ pub fn channel(arch: &str, virtio_console: bool) -> &'static str {
 ///   needs no firmware.
 /// - `no_timer_check`: on a busy host an emulated timer is late, and the check then panics (`check_timer` in
 ///   arch/x86/kernel/apic/io_apic.c).
+/// - `tsc=reliable`: on a busy host the watchdog of clocks takes the emulated counter for unstable and falls back to the
+///   HPET in the middle of a trial, whose reading is an exit of the guest (`clocksource_watchdog` in
+///   kernel/time/clocksource.c).
 /// - `rdinit=/init`, `hugepages=` of the guest, and `holdup.channel=` ([`channel`]) for the agent.
 ///
 /// # Errors
@@ -51,7 +54,7 @@ pub fn channel(arch: &str, virtio_console: bool) -> &'static str {
 pub fn command_line(request: &MachineRequest<'_>) -> Result<String, Problem> {
     let mut words = match request.arch {
         "aarch64" => vec!["console=ttyAMA0".to_owned()],
-        _ => vec!["console=ttyS0".to_owned(), "reboot=t".to_owned(), "no_timer_check".to_owned()],
+        _ => ["console=ttyS0", "reboot=t", "no_timer_check", "tsc=reliable"].map(str::to_owned).to_vec(),
     };
     words.extend(["quiet", "panic=-1", "rdinit=/init"].map(str::to_owned));
     words.push(format!("holdup.channel={}", channel(request.arch, request.virtio_console)));

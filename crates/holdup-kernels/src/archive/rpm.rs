@@ -1,10 +1,10 @@
 //! RPM packages: a lead, a signature header, a header and a compressed cpio archive.
 
-use super::unpack::{Kind, Member, Unpacked, Unpacker};
-use super::{Counted, MOST_BYTES, MOST_FILES, damaged, decompressed, fill, in_words, skip};
+use super::deb::with_file;
+use super::unpack::{Kind, MOST_NAME_BYTES, Member, Unpacked, Unpacker};
+use super::{MOST_BYTES, MOST_FILES, damaged, decompressed, fill, skip};
 use holdup_model::Problem;
 use sha2::{Digest, Sha256};
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -37,14 +37,6 @@ pub fn read_rpm(path: &Path) -> Result<RpmFacts, Problem> {
 /// When the file cannot be read, is no whole package, a digest does not fit, or the folder cannot be written.
 pub fn unpack_rpm(path: &Path, into: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<(RpmFacts, Unpacked), Problem> {
     with_file(path, |from| read_from(from, into, wanted))
-}
-
-fn with_file<T>(path: &Path, read: impl FnOnce(&mut Counted<File>) -> io::Result<T>) -> Result<T, Problem> {
-    let what = format!("package {}", path.display());
-    let file = File::open(path).map_err(|e| Problem::host(&what, e.to_string()))?;
-    let mut from = Counted::new(file);
-    let at = from.at();
-    read(&mut from).map_err(|e| Problem::host(what, format!("{} (at byte {})", in_words(&e), at.get())))
 }
 
 /// Unpacks a package from any stream.
@@ -218,7 +210,7 @@ fn cpio(from: &mut dyn Read, each: &mut dyn FnMut(&Member<'_>, &mut dyn Read) ->
                 .ok_or_else(|| damaged("a member of its payload has a number that is none"))
         };
         let (mode, bytes, name_bytes) = (field(1)?, u64::from(field(6)?), field(11)?);
-        if name_bytes > 4096 {
+        if name_bytes as usize > MOST_NAME_BYTES {
             return Err(damaged(format!("a member's name is {name_bytes} bytes long")));
         }
         left = left.checked_sub(bytes).ok_or_else(|| damaged(format!("it unpacks to more than {MOST_BYTES} bytes")))?;
@@ -227,7 +219,10 @@ fn cpio(from: &mut dyn Read, each: &mut dyn FnMut(&Member<'_>, &mut dyn Read) ->
         if name == "TRAILER!!!" {
             return Ok(());
         }
-        let in_target = if mode & 0o170_000 == 0o120_000 { bytes.min(4096) } else { 0 };
+        let in_target = if mode & 0o170_000 == 0o120_000 { bytes } else { 0 };
+        if in_target > MOST_NAME_BYTES as u64 {
+            return Err(damaged(format!("{name} is a link to a name of {in_target} bytes")));
+        }
         let target = text(from, in_target)?;
         let kind = match mode & 0o170_000 {
             // Of several names of one file, only the last has its bytes.
@@ -305,5 +300,9 @@ mod tests {
         let (read, outer) = unpacked(&rpm(&[("./a/../../evil", 0o100_644, b"x")]));
         assert!(read.unwrap_err().to_string().contains("leaves the package"));
         assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
+        let (fits, long) = (vec![b'x'; 4096], vec![b'x'; 4097]);
+        assert!(unpacked(&rpm(&[("./a", 0o120_777, &long)])).0.unwrap_err().to_string().contains("4097 bytes"));
+        let read = unpacked(&rpm(&[("./a", 0o120_777, &fits)])).0;
+        assert!(read.is_err_and(|error| !error.to_string().contains("bytes")), "the system's limit counts the end");
     }
 }

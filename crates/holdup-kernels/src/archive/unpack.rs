@@ -1,10 +1,14 @@
 //! Writes what a package holds below one folder, and nowhere else.
 
 use super::{MOST_BYTES, MOST_FILES, damaged};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
+
+/// The most bytes of a path or of what a link says (Linux: `PATH_MAX`).
+pub(super) const MOST_NAME_BYTES: usize = 4096;
 
 /// What was unpacked.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -68,6 +72,9 @@ impl<'a> Unpacker<'a> {
         }
         match member.kind {
             Kind::Folder => {}
+            Kind::Link(target) | Kind::HardLink(target) if target.len() > MOST_NAME_BYTES => {
+                return Err(damaged(format!("{text} is a link to a name of {} bytes", target.len())));
+            }
             Kind::File => self.file(path, member, content)?,
             Kind::Link(target) => self.links.push((path, target.to_owned())),
             Kind::HardLink(target) => self.hard_links.push((path, target.to_owned())),
@@ -114,14 +121,16 @@ impl<'a> Unpacker<'a> {
 
     /// Makes the links.
     pub(super) fn end(mut self) -> io::Result<Unpacked> {
+        let mut there: BTreeSet<PathBuf> = self.done.files.iter().cloned().collect();
         for (path, target) in std::mem::take(&mut self.hard_links) {
             let from = inside(&target).map_err(damaged)?;
-            if !self.done.files.contains(&from) {
+            if !there.contains(&from) {
                 self.done.left_out.push(format!("{}: another name of {target}, which is not there", path.display()));
                 continue;
             }
             self.make_folder_of(&path)?;
             fs::hard_link(self.into.join(&from), self.into.join(&path)).map_err(|e| at(&path, &e))?;
+            there.insert(path.clone());
             self.done.files.push(path);
         }
         let mut links = Vec::new();
@@ -161,7 +170,7 @@ fn inside(path: &str) -> Result<PathBuf, String> {
             }
         }
     }
-    if path.contains('\0') || path.len() > 4096 {
+    if path.contains('\0') || path.len() > MOST_NAME_BYTES {
         return Err("a member's name cannot be a path".to_owned());
     }
     Ok(clean)

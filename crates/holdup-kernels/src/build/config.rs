@@ -6,6 +6,7 @@
 
 use super::kconfig::Symbols;
 use holdup_model::Problem;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Options of which one may be `y`; choosing one takes the others' lines out of a fragment.
@@ -94,9 +95,9 @@ impl Fragment {
         self.wanted.get(name).is_some_and(|wanted| wanted.value == "y")
     }
 
-    /// The text for `KCONFIG_ALLCONFIG`, in the order of names, so that the same wishes are the same text.
+    /// The text for `KCONFIG_ALLCONFIG`, strings in quotation marks as Kconfig wants them, in the order of names, so that the same wishes are the same text.
     pub(crate) fn text(&self) -> String {
-        let line = |(name, wanted): (&String, &Wanted)| format!("CONFIG_{name}={}\n", wanted.value);
+        let line = |(name, wanted): (&String, &Wanted)| format!("CONFIG_{name}={}\n", quoted(&wanted.value));
         self.wanted.iter().map(line).collect()
     }
 
@@ -164,7 +165,35 @@ pub(crate) fn values(config: &str) -> BTreeMap<&str, &str> {
 
 fn holds(written: &BTreeMap<&str, &str>, name: &str, value: &str) -> bool {
     let found = written.get(name).copied().unwrap_or("n");
-    found == value || found.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(value)
+    unquoted(found) == unquoted(value)
+}
+
+/// A value as Kconfig reads it: strings stand in quotation marks, the rest does not. Source:
+/// `scripts/kconfig/confdata.c:conf_set_sym_val` (v7.2), which drops a string without them.
+fn quoted(value: &str) -> Cow<'_, str> {
+    let is_decimal = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let hex = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
+    let is_hex = hex.is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let is_plain = matches!(value, "y" | "n" | "m") || is_hex || is_decimal(value.strip_prefix('-').unwrap_or(value));
+    let is_quoted = value.len() >= 2 && value.starts_with('"') && value.ends_with('"');
+    match is_plain || is_quoted {
+        true => Cow::Borrowed(value),
+        false => Cow::Owned(format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))),
+    }
+}
+
+/// A value without quotation marks.
+fn unquoted(value: &str) -> Cow<'_, str> {
+    let Some(inner) = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+        return Cow::Borrowed(value);
+    };
+    let mut text = String::new();
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        // A backslash takes the next character as it is.
+        text.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    Cow::Owned(text)
 }
 
 /// The value of an option in words.
@@ -224,6 +253,18 @@ mod tests {
         fragment.lay_over(&[option("S", "-mine")]);
         let written = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_N=64\nCONFIG_S=\"-mine\"\nCONFIG_OTHER=y\n";
         assert_eq!(fragment.verify(written, no_symbols).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn strings_are_quoted_and_compared_without() {
+        let mut fragment = Fragment::parse("f", "CONFIG_A=\"q\"\nCONFIG_B=0x1F\nCONFIG_C=-5\nCONFIG_D=m\n").unwrap();
+        fragment.lay_over(&[option("E", "word"), option("F", "say \"x\\"), option("G", "-mine"), option("H", "0x")]);
+        let text = "CONFIG_A=\"q\"\nCONFIG_B=0x1F\nCONFIG_C=-5\nCONFIG_D=m\nCONFIG_E=\"word\"\n\
+                    CONFIG_F=\"say \\\"x\\\\\"\nCONFIG_G=\"-mine\"\nCONFIG_H=\"0x\"\n";
+        assert_eq!(fragment.text(), text);
+        assert!(fragment.verify(text, no_symbols).unwrap().is_empty());
+        let other = text.replace("\"word\"", "\"words\"");
+        assert!(fragment.verify(&other, || symbols("config E\n")).unwrap_err().why.starts_with("E=word: "));
     }
 
     #[test]

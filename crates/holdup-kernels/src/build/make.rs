@@ -94,7 +94,8 @@ pub(super) fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Obse
     // The command holds the pipe's other end: while it lives, the reader never sees the last line.
     drop(command);
     let (sender, lines) = channel();
-    let reading = std::thread::spawn(move || {
+    // Nobody waits for it: something that the program left behind may hold the pipe open for ever.
+    std::thread::spawn(move || {
         for line in BufReader::new(reader).split(b'\n') {
             let Ok(line) = line else { return };
             if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
@@ -110,8 +111,6 @@ pub(super) fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Obse
     drop(lines);
     let status = child.wait().map_err(failed)?;
     heard?;
-    // Ends at once: the pipe is closed.
-    let _panicked = reading.join();
     if status.success() {
         return Ok(());
     }
@@ -222,6 +221,20 @@ mod tests {
         assert!(text.contains("fine\n") && text.contains("out\n"), "{text}");
         let problem = run(Command::new("no-such-program-here"), &call, &mut Silent).unwrap_err();
         assert!(problem.why.contains("no-such-program-here"), "{problem}");
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, pid, options) = (folder.path().join("log"), folder.path().join("pid"), Options::default());
+        let call = Call { what: "building a test", log: &log, options: &options };
+        run(shell(&format!("sleep 60 & echo $! > {}; echo last", pid.display())), &call, &mut Silent).unwrap();
+        let left = std::fs::read_to_string(pid).unwrap().trim().to_owned();
+        let command = std::fs::read_to_string(format!("/proc/{left}/cmdline")).unwrap_or_default();
+        assert!(command.starts_with("sleep"), "it was waited for: {command}");
+        assert!(std::fs::read_to_string(log).unwrap().contains("last\n"));
+        let killed = Command::new("kill").arg(left).status().unwrap();
+        assert!(killed.success());
     }
 
     #[test]

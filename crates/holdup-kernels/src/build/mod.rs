@@ -138,6 +138,9 @@ pub fn build(
     let work = Work { held: &held, sources: &sources, version: &version, key: &key, options };
     work.configure(&wish, observer)?;
     work.make(observer)?;
+    if let Origin::Tree(tree) = &origin {
+        unchanged(tree, &state, &held)?;
+    }
     let mut parts = vec![origin_words(&origin, &version, &state), wish.name];
     parts.extend(spec.options.iter().map(|(name, value)| format!("{name}={value}")));
     parts.extend(patches.iter().map(|patch| format!("patch {}", patch.name)));
@@ -200,6 +203,16 @@ fn prepare(
     }
     tree.bring_to(state, patches)?;
     Ok(tree.path)
+}
+
+/// Refuses what was built from a user's tree that is no longer in the state that the kernel would be known by.
+fn unchanged(tree: &Path, state: &str, held: &Held) -> Result<(), Problem> {
+    if source::state(tree)? == state {
+        return Ok(());
+    }
+    Tree::copy_of(tree, &held.path).forget();
+    Err(Problem::host(format!("kernel source {}", tree.display()), "it changed while it was built")
+        .hint("build it again; nothing of this build was kept"))
 }
 
 fn origin_words(origin: &Origin, version: &Version, state: &str) -> String {
@@ -375,6 +388,20 @@ mod tests {
         assert!(refused("/no/such/tree", &here).to_string().contains("/no/such/tree"));
         assert!(refused("debian:newest", &here).to_string().contains("no version"));
         assert!(refused("debian:7.2", &here).to_string().contains("linux-source-7.2"));
+    }
+
+    #[test]
+    fn a_tree_that_changes_under_the_build_is_refused() {
+        let (tree, folder) = (source::tests::small_tree(), tempfile::tempdir().unwrap());
+        let cache = Cache::open(folder.path()).unwrap();
+        let held = folder::hold(&cache, "t", &Options::default(), &mut Silent).unwrap();
+        let state = source::state(tree.path()).unwrap();
+        unchanged(tree.path(), &state, &held).unwrap();
+        std::fs::write(held.path.join("tree.state"), "source x\n").unwrap();
+        std::fs::write(tree.path().join("kernel/a.c"), "other\n").unwrap();
+        let problem = unchanged(tree.path(), &state, &held).unwrap_err();
+        assert_eq!(problem.why, "it changed while it was built");
+        assert!(!held.path.join("tree.state").exists());
     }
 
     #[test]

@@ -34,12 +34,12 @@ pub const CARRIED: &[Carried] = &[Carried {
     about: "offers the models none and voluntary again beside full and lazy",
     texts: &[
         Text { first: (7, 0), last: (7, 1), text: include_str!("../../patches/restore-preempt-none-7.0.patch") },
-        Text { first: (7, 2), last: (7, 3), text: include_str!("../../patches/restore-preempt-none-7.2.patch") },
+        Text { first: (7, 2), last: (7, 2), text: include_str!("../../patches/restore-preempt-none-7.2.patch") },
     ],
 }];
 
 impl Carried {
-    /// The kernels that it is for, in words: `7.0 to 7.3`.
+    /// The kernels that it is for, in words: `7.0 to 7.2`.
     pub fn kernels(&self) -> String {
         let name = |(major, minor): (u32, u32)| format!("{major}.{minor}");
         let first = self.texts.first().map(|text| name(text.first)).unwrap_or_default();
@@ -93,11 +93,42 @@ impl Patch {
     }
 }
 
+/// Lines outside hunks by which `patch` does more than change text. Source: GNU patch 2.7, `src/pch.c:intuit_diff_type`.
+const MORE_THAN_TEXT: &[&str] = &[
+    "rename from ",
+    "rename to ",
+    "copy from ",
+    "copy to ",
+    "old mode ",
+    "new mode ",
+    "new file mode 120",
+    "GIT binary patch",
+];
+
 /// The files that a unified difference changes, without the first part of their paths, as `patch -p1` has them.
 fn touched(text: &str) -> Result<BTreeSet<String>, String> {
     let mut files = BTreeSet::new();
     let mut lines = text.lines().peekable();
+    // How many lines of the old and the new text the hunk still has.
+    let mut left = (0_u64, 0_u64);
     while let Some(line) = lines.next() {
+        if left != (0, 0) {
+            left = match line.as_bytes().first() {
+                Some(b'-') => (left.0.saturating_sub(1), left.1),
+                Some(b'+') => (left.0, left.1.saturating_sub(1)),
+                Some(b'\\') => left,
+                _ => (left.0.saturating_sub(1), left.1.saturating_sub(1)),
+            };
+            continue;
+        }
+        if let Some(lengths) = hunk(line) {
+            left = lengths;
+            continue;
+        }
+        if MORE_THAN_TEXT.iter().any(|begin| line.starts_with(begin)) {
+            let shown: String = line.escape_debug().take(80).collect();
+            return Err(format!("it is more than a change of text: `{shown}`"));
+        }
         let Some(old) = line.strip_prefix("--- ") else { continue };
         let Some(new) = lines.peek().and_then(|next| next.strip_prefix("+++ ")) else { continue };
         for path in [old, new] {
@@ -115,6 +146,15 @@ fn touched(text: &str) -> Result<BTreeSet<String>, String> {
         }
     }
     Ok(files)
+}
+
+/// The lengths of the hunk that a line `@@ -FIRST,LENGTH +FIRST,LENGTH @@` begins, old and new, in lines.
+fn hunk(line: &str) -> Option<(u64, u64)> {
+    let (old, rest) = line.strip_prefix("@@ -")?.split_once(" +")?;
+    let (new, _) = rest.split_once(" @@")?;
+    // A length of one may be left out.
+    let length = |range: &str| range.split_once(',').map_or(Some(1), |(_, length)| length.parse().ok());
+    Some((length(old)?, length(new)?))
 }
 
 #[cfg(test)]
@@ -136,15 +176,17 @@ pub(super) mod tests {
             let patch = Patch::find(carried.name, &version(&format!("{}.{}.0", text.first.0, text.first.1))).unwrap();
             assert!(!patch.touches.is_empty(), "{}", carried.name);
             let head = text.text.split("\n--- ").next().unwrap();
-            assert!(head.contains("Read:") && head.contains("Tested:"), "{}", carried.name);
+            assert!(head.lines().any(|line| line.starts_with("Read: Linux ")), "{}", carried.name);
+            let tested = |line: &str| ["Tested: Linux ", "Tested: not booted"].iter().any(|say| line.starts_with(say));
+            assert!(head.lines().any(tested) && !text.text.contains("TESTED-HERE"), "{}", carried.name);
         }
     }
 
     #[test]
     fn a_carried_patch_is_refused_for_a_kernel_that_it_is_not_for() {
-        for kernel in ["6.19.14", "7.4.0-rc1", "8.0.1"] {
+        for kernel in ["6.19.14", "7.3.4", "8.0.1"] {
             let problem = Patch::find("restore-preempt-none", &version(kernel)).unwrap_err();
-            assert_eq!(problem.why, format!("it is for Linux 7.0 to 7.3, not for {kernel}"));
+            assert_eq!(problem.why, format!("it is for Linux 7.0 to 7.2, not for {kernel}"));
         }
         let problem = Patch::find("restore-preempt", &version("7.2.12")).unwrap_err();
         assert!(problem.hint.unwrap().contains("restore-preempt-none"));
@@ -159,6 +201,14 @@ pub(super) mod tests {
             assert!(touched(&format!("--- {bad}\n+++ {bad}\n")).is_err(), "{bad}");
         }
         assert!(Patch::read("p", b"no difference\n".to_vec()).is_err());
+        for line in MORE_THAN_TEXT {
+            let bad = format!("diff --git a/x b/y\n{line}\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-x\n+y\n");
+            let why = Patch::read("p", bad.into_bytes()).unwrap_err().why;
+            assert!(why.contains("more than a change of text"), "{why}");
+        }
+        // What is in a hunk is text, whatever it looks like.
+        let inside = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n new mode \n--- a/y\n+++ b/z\n\\ No newline\n copy from \n";
+        assert_eq!(touched(inside).unwrap().into_iter().collect::<Vec<_>>(), ["x"]);
         assert!(Patch::read("p", vec![0xff, 0xfe, 0]).is_err());
     }
 }

@@ -2,6 +2,8 @@
 
 use super::key::hex_digest;
 use holdup_model::Problem;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,18 +92,26 @@ fn git_state(tree: &Path) -> Option<String> {
         output.status.success().then_some(output.stdout)
     };
     let commit = String::from_utf8(git(&["rev-parse", "HEAD"])?).ok()?;
-    let describe = git(&["describe", "--always"]).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-    let mut changes = git(&["diff", "HEAD", "--binary"])?;
+    // What a user has set for looking at differences must not decide which ones there are.
+    let differs = git(&["diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv"])?;
+    let mut changes = Vec::new();
+    // Lengths go in first, so that no two lists of parts look alike.
+    let mut part = |bytes: &[u8]| {
+        changes.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        changes.extend_from_slice(bytes);
+    };
+    if !differs.is_empty() {
+        part(&differs);
+    }
     // New files are in no difference: their contents count as well.
     for name in git(&["ls-files", "--others", "--exclude-standard", "-z"])?.split(|byte| *byte == 0) {
         if !name.is_empty() {
-            changes.extend_from_slice(name);
-            let path = tree.join(String::from_utf8_lossy(name).as_ref());
-            changes.extend(std::fs::read(path).unwrap_or_default());
+            part(name);
+            part(&std::fs::read(tree.join(OsStr::from_bytes(name))).unwrap_or_default());
         }
     }
     let changed = if changes.is_empty() { String::new() } else { format!(" changed {}", &hex_digest(&changes)[..16]) };
-    Some(format!("git {} {}{changed}", commit.trim(), describe.trim()))
+    Some(format!("git {}{changed}", commit.trim()))
 }
 
 fn listing(tree: &Path) -> Result<String, Problem> {
@@ -211,5 +221,16 @@ pub(super) mod tests {
         std::fs::write(folder.path().join("new.c"), "y").unwrap();
         let changed = state(folder.path()).unwrap();
         assert!(added.contains("changed") && added != changed, "{added} {changed}");
+        // The same bytes, divided differently between name and contents.
+        std::fs::remove_file(folder.path().join("new.c")).unwrap();
+        std::fs::write(folder.path().join("new.cy"), "").unwrap();
+        assert_ne!(state(folder.path()).unwrap(), changed);
+        std::fs::remove_file(folder.path().join("new.cy")).unwrap();
+        assert!(git(&["tag", "v1"]));
+        assert_eq!(state(folder.path()).unwrap(), clean, "a tag is no other source");
+        // A program of the user's that shows no difference hides none.
+        std::fs::write(folder.path().join("kernel/a.c"), "one\n").unwrap();
+        assert!(git(&["config", "diff.external", "true"]));
+        assert!(state(folder.path()).unwrap().contains("changed"));
     }
 }

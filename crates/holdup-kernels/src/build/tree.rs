@@ -76,6 +76,11 @@ impl Tree {
         self.write_state(&wanted, &now).map_err(failed)
     }
 
+    /// Forgets what it was made from, so that it is compared with its original again, file by file.
+    pub(super) fn forget(&self) {
+        let _was_absent = std::fs::remove_file(&self.state);
+    }
+
     fn write_state(&self, lines: &[String], touched: &BTreeSet<String>) -> io::Result<()> {
         let touched = touched.iter().map(|file| format!("touched {file}"));
         let text: String = lines.iter().cloned().chain(touched).map(|line| line + "\n").collect();
@@ -131,7 +136,16 @@ impl Tree {
         let what = || format!("patch {}", patch.name);
         let failed = |e: io::Error| Problem::host(what(), format!("patch: {e}"));
         let mut child = Command::new("patch")
-            .args(["-p1", "--fuzz=0", "--forward", "--batch", "--no-backup-if-mismatch", "--reject-file=-", "-d"])
+            .args([
+                "-p1",
+                "--unified",
+                "--fuzz=0",
+                "--forward",
+                "--batch",
+                "--no-backup-if-mismatch",
+                "--reject-file=-",
+                "-d",
+            ])
             .arg(&self.path)
             .env("LC_ALL", "C")
             .stdin(Stdio::piped())

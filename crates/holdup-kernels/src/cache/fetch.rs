@@ -80,7 +80,7 @@ impl Cache {
     ) -> Result<Option<Kernel>, Problem> {
         let Some(found) = found else { return Ok(None) };
         match self.whole(found, spec) {
-            Ok(kernel) => Ok(Some(kernel)),
+            Ok(kernel) => Ok(kernel),
             Err(damaged) if options.offline => Err(damaged),
             Err(damaged) => {
                 observer.event(Event::Note(&format!("{}: {}", damaged.what, damaged.why)));
@@ -118,6 +118,7 @@ impl Cache {
         match self.ask(wanted, options, scratch.path(), observer) {
             Ok((apt, kernel)) => self.fetch(spec, &kernel, &apt, &held, options, observer),
             Err(problem) => {
+                options.check("fetching a kernel")?;
                 // What the archive has dropped, or cannot be asked for, may still be here.
                 let known = self.newest(wanted, options)?;
                 let kernel = self.cached(known, spec, options, observer)?.ok_or_else(|| problem.clone())?;
@@ -209,11 +210,15 @@ impl Cache {
     /// The kernels of Debian that can be fetched, newest first.
     ///
     /// # Errors
-    /// When the archive's index cannot be had.
+    /// When the archive's index cannot be had; offline, when none is here.
     pub fn available(&self, options: &Options, observer: &mut dyn Observer) -> Result<Vec<Available>, Problem> {
         let held = Held::take(&self.root, "listing what there is", options, observer)?;
         let scratch = held.scratch()?;
         let apt = Apt::prepare(&self.root, options, scratch.path(), None)?;
+        if options.offline && !apt.has_index() {
+            let why = "no index of it is in the cache, and --offline was given";
+            return Err(Problem::host("Debian's archive", why).hint("run it once without --offline"));
+        }
         if !options.offline {
             apt.update(None, false, observer)?;
         }

@@ -1,5 +1,6 @@
 //! One writer at a time.
 
+use super::REMOVED;
 use crate::Options;
 use crate::files::problem;
 use holdup_model::{Event, Observer, Problem};
@@ -47,19 +48,26 @@ impl Held {
             options.check("waiting for the cache of kernels")?;
             std::thread::sleep(Duration::from_millis(50));
         }
-        let told = file
+        // A full disk must not be in the way of `rm`: whoever waits then waits for another run without a name.
+        let _unnamed = file
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "process {} ({what})", std::process::id()));
-        told.map_err(|e| problem("lock", &path, &e))?;
         let held = Held { _file: file, root: root.to_owned(), scratches: Cell::new(0) };
         held.clean_up();
         Ok(held)
     }
 
-    /// Removes what runs that were killed left behind; only the holder of the lock has a scratch folder.
+    /// Removes what runs that were killed left behind; only the holder of the lock has a scratch folder, and what is
+    /// to be removed may be removed by anybody.
     fn clean_up(&self) {
         let _was_absent = fs::remove_dir_all(self.root.join("scratch"));
+        for left in fs::read_dir(self.root.join(REMOVED)).into_iter().flatten().flatten() {
+            let _removed_by_its_owner = match left.path().is_dir() {
+                true => fs::remove_dir_all(left.path()),
+                false => fs::remove_file(left.path()),
+            };
+        }
     }
 
     /// A new folder in the cache, which is removed when it is dropped.

@@ -1,26 +1,34 @@
 //! The folder in which kernels are kept.
 //!
 //! `kernels/RELEASE-SUM/` holds one kernel each with its manifest, `packages/SUITE/` packages, `postgres/` PostgreSQL
-//! with what it needs, `apt/ARCHITECTURE/` the state of apt, `scratch/` what is under way. Entries appear whole, by a
-//! rename. Who writes holds `lock`.
+//! with what it needs, `apt/ARCHITECTURE/` the state of apt, `scratch/` what is under way, `removed/` what is on its way
+//! out. Entries appear whole, by a rename. Who writes holds `lock`; who finds an entry damaged removes it without.
 
 mod fetch;
 mod lock;
 mod manifest;
 mod packages;
+mod parts;
 mod postgres;
 mod resident;
 mod store;
 
-use crate::files::{bytes_below, problem};
+use crate::files::{bytes_below, now_unix_ns, problem};
 use crate::{DebianSpec, Kernel, Options, Spec};
-use holdup_model::{Observer, Problem};
+use holdup_model::{Event, Observer, Problem};
 use manifest::{Manifest, Package};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+pub use parts::{Part, PartSize};
 pub use postgres::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use store::Addition;
+
+/// The folder of what is on its way out.
+const REMOVED: &str = "removed";
 
 /// A cache of kernels and of packages: a folder that several runs may use at once.
 #[derive(Debug, Clone)]
@@ -56,7 +64,9 @@ impl Cache {
     /// # Errors
     /// When the folder cannot be made.
     pub fn open(root: &Path) -> Result<Cache, Problem> {
-        let made = fs::create_dir_all(root.join("kernels")).and_then(|()| root.canonicalize());
+        // The folder for what is removed is made now, because a disk may be full when something is.
+        let made = ["kernels", REMOVED].iter().try_for_each(|folder| fs::create_dir_all(root.join(folder)));
+        let made = made.and_then(|()| root.canonicalize());
         let root =
             made.map_err(|e| problem("cache", root, &e).hint("--cache DIR or HOLDUP_CACHE chooses another place"))?;
         Ok(Cache { root })
@@ -135,14 +145,15 @@ impl Cache {
             Spec::Deb(path) | Spec::Rpm(path) => self.of_package(path, options)?,
             Spec::Build(_) => self.of_spec(&spec.to_string(), options)?,
         };
-        found.map(|found| self.whole(found, spec)).transpose()
+        found.map_or(Ok(None), |found| self.whole(found, spec))
     }
 
-    /// Checks an entry's files; a damaged entry is removed.
-    fn whole(&self, found: Found, spec: &Spec) -> Result<Kernel, Problem> {
-        match found.manifest.check(&found.folder) {
-            Ok(()) => Ok(found.manifest.kernel(&found.folder, spec.to_string())),
-            Err(why) => {
+    /// Checks an entry's files; a damaged entry is removed, and one that somebody else removed is `None`.
+    fn whole(&self, found: Found, spec: &Spec) -> Result<Option<Kernel>, Problem> {
+        match found.checked() {
+            Checked::Whole(found) => Ok(Some(found.manifest.kernel(&found.folder, spec.to_string()))),
+            Checked::Gone => Ok(None),
+            Checked::Damaged(found, why) => {
                 self.discard(&found.folder)?;
                 let what = format!("kernel {} in the cache {}", found.manifest.kernel.release, self.root.display());
                 Err(Problem::host(what, format!("it is damaged and was removed: {why}"))
@@ -151,15 +162,37 @@ impl Cache {
         }
     }
 
-    /// Removes an entry, at once for all who look.
+    /// Removes an entry or a file, at once for all who look.
     fn discard(&self, folder: &Path) -> Result<(), Problem> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let aside = self.root.join(format!("removed-{}-{name}", std::process::id()));
+        // The time, because the number of a process comes again.
+        let aside = self.root.join(REMOVED).join(format!("{}-{}-{name}", now_unix_ns(), std::process::id()));
         match fs::rename(folder, &aside) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             other => other.map_err(|e| problem("cache", folder, &e))?,
         }
-        fs::remove_dir_all(&aside).map_err(|e| problem("cache", &aside, &e))
+        let removed = match aside.is_dir() {
+            true => fs::remove_dir_all(&aside),
+            false => fs::remove_file(&aside),
+        };
+        match removed {
+            // The holder of the lock cleans up here too.
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            other => other.map_err(|e| problem("cache", &aside, &e)),
+        }
+    }
+
+    /// Puts a new entry at `to`, at once for all who look. What was there is afterwards at `entry` or gone.
+    fn put(&self, entry: &Path, to: &Path) -> Result<(), Problem> {
+        let failed = |e: &std::io::Error| problem("cache", to, e);
+        match renameat_with(CWD, entry, CWD, to, RenameFlags::EXCHANGE) {
+            Ok(()) => return Ok(()),
+            Err(Errno::NOENT) => {}
+            // A file system that cannot exchange; there is a moment without the entry.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => self.discard(to)?,
+            Err(e) => return Err(failed(&e.into())),
+        }
+        fs::rename(entry, to).map_err(|e| failed(&e))
     }
 
     fn matching(&self, options: &Options, fits: impl Fn(&Manifest) -> bool) -> Result<Vec<Found>, Problem> {
@@ -204,15 +237,18 @@ impl Cache {
         let Some(found) = whole.into_iter().find(|found| found.manifest.key.as_deref() == Some(key)) else {
             return Ok(None);
         };
-        if found.manifest.check(&found.folder).is_err() {
-            self.discard(&found.folder)?;
-            return Ok(None);
+        match found.checked() {
+            // What took its place may be made from something else.
+            Checked::Whole(found) if found.manifest.key.as_deref() == Some(key) => {
+                Ok(Some(found.manifest.kernel(&found.folder, found.manifest.kernel.spec.clone())))
+            }
+            Checked::Whole(_) | Checked::Gone => Ok(None),
+            Checked::Damaged(found, _) => self.discard(&found.folder).map(|()| None),
         }
-        Ok(Some(found.manifest.kernel(&found.folder, found.manifest.kernel.spec.clone())))
     }
 
     /// Removes the kernel of a spec; gives it, or `None` where there is none. What a `file:` or `host` spec names is
-    /// not in the cache.
+    /// not in the cache. Damaged entries are removed as well, with a note: no spec names them.
     ///
     /// # Errors
     /// When the cache cannot be written.
@@ -223,6 +259,10 @@ impl Cache {
         observer: &mut dyn Observer,
     ) -> Result<Option<Entry>, Problem> {
         let _held = lock::Held::take(&self.root, &format!("removing {spec}"), options, observer)?;
+        for (folder, why) in self.damaged()? {
+            self.discard(&folder)?;
+            observer.event(Event::Note(&format!("{} is damaged and was removed: {why}", folder.display())));
+        }
         let found = match spec {
             Spec::File(_) | Spec::Host => None,
             Spec::Debian(debian) => self.newest(debian, options)?,
@@ -254,7 +294,32 @@ impl Cache {
     }
 }
 
+/// What an entry is when it is looked at closely.
+enum Checked {
+    Whole(Found),
+    /// Somebody else has removed it.
+    Gone,
+    /// It is damaged, and why.
+    Damaged(Found, String),
+}
+
 impl Found {
+    /// Checks an entry's files. Where they do not fit, the manifest is read again: another run may have put a new entry
+    /// there since.
+    fn checked(mut self) -> Checked {
+        let Err(why) = self.manifest.check(&self.folder) else { return Checked::Whole(self) };
+        match Manifest::read(&self.folder) {
+            Ok(manifest) => self.manifest = manifest,
+            Err(_) if !self.folder.exists() => return Checked::Gone,
+            Err(_) => return Checked::Damaged(self, why),
+        }
+        match self.manifest.check(&self.folder) {
+            Ok(()) => Checked::Whole(self),
+            Err(_) if !self.folder.exists() => Checked::Gone,
+            Err(why) => Checked::Damaged(self, why),
+        }
+    }
+
     fn entry(&self) -> Entry {
         let specs: Vec<String> = self.manifest.asked_unix_ns.keys().cloned().collect();
         let first = specs.first().cloned().unwrap_or_else(|| self.manifest.kernel.spec.clone());

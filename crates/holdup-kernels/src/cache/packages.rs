@@ -36,6 +36,7 @@ impl Cache {
         if options.offline {
             return self.kept(name, suite, architecture)?.ok_or_else(|| {
                 Problem::host(format!("package {name}"), "it is not in the cache, and --offline was given")
+                    .hint("without --offline it is fetched")
             });
         }
         let held = Held::take(&self.root, &format!("fetching {name}"), options, observer)?;

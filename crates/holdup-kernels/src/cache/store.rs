@@ -29,8 +29,8 @@ pub struct Addition<'a> {
 }
 
 impl Cache {
-    /// Keeps a kernel that was made elsewhere. Where one with the same image is kept, this takes its place, and goes on
-    /// answering the specs that were answered with it.
+    /// Keeps a kernel that was made elsewhere. Where one with the same image is kept that came out of no package file,
+    /// this takes its place, and goes on answering the specs that were answered with it.
     ///
     /// # Errors
     /// When the image is none or for another machine than `options` say, or the cache cannot be written.
@@ -77,15 +77,18 @@ impl Cache {
         manifest.package = package;
         manifest.key.clone_from(&addition.key);
         manifest.sum(&entry).map_err(|e| problem("cache", &self.root, &e))?;
-        let name = format!("{}-{}", manifest.kernel.release, manifest.kernel.sha256.get(..16).unwrap_or_default());
+        let mut name = format!("{}-{}", manifest.kernel.release, begin(&manifest.kernel.sha256));
+        // A file may hold the image of an entry that the archive gave, and must not take its place: nothing verified it.
+        if let Some(Package::File { sha256 }) = &manifest.package {
+            name = format!("{name}-{}", begin(sha256));
+        }
         let to = self.root.join("kernels").join(name);
         if let Ok(old) = Manifest::read(&to) {
             manifest.asked_unix_ns = old.asked_unix_ns;
         }
         manifest.asked_unix_ns.insert(addition.spec.to_string(), now_unix_ns());
         manifest.write(&entry)?;
-        self.discard(&to)?;
-        fs::rename(&entry, &to).map_err(|e| problem("cache", &to, &e))?;
+        self.put(&entry, &to)?;
         Ok(manifest.kernel(&to, addition.spec.to_string()))
     }
 
@@ -95,6 +98,11 @@ impl Cache {
         found.manifest.write(&found.folder)?;
         Ok(found)
     }
+}
+
+/// As much of a sum as names need.
+fn begin(sha256: &str) -> &str {
+    sha256.get(..16).unwrap_or_default()
 }
 
 /// Copies a kernel's files into a new folder.

@@ -138,6 +138,10 @@ fn manifests_that_cannot_be_believed_are_told() {
         let damaged = cache.damaged().unwrap();
         assert!(damaged[0].1.contains(says), "{}", damaged[0].1);
     }
+    let mut heard = Heard::default();
+    assert!(cache.remove(&Spec::parse("debian:7.0").unwrap(), &options(), &mut heard).unwrap().is_none());
+    assert!(heard.0[0].contains("is damaged and was removed: its manifest"), "{:?}", heard.0);
+    assert!(cache.damaged().unwrap().is_empty());
 }
 
 #[test]
@@ -274,4 +278,56 @@ fn what_cannot_be_a_package_never_reaches_apt() {
     assert!(cache.package("x", Some("-t"), &options(), &mut Silent).is_err());
     let problem = cache.package("libpq5", None, &offline(), &mut Silent).unwrap_err();
     assert!(problem.why.contains("--offline"), "{problem}");
+}
+
+#[test]
+fn a_file_with_the_image_of_an_entry_does_not_take_its_place() {
+    let (folder, cache) = a_cache();
+    let fetched = as_if_fetched(&cache, folder.path(), "debian:7.0.9", "7.0.9-1", "trixie-backports");
+    let spec = Spec::Deb(package(folder.path(), &fetched.release));
+    let of_file = cache.get(&spec, &options(), &mut Silent).unwrap();
+    assert_eq!(of_file.sha256, fetched.sha256);
+    assert_ne!(of_file.image, fetched.image);
+    let offline = cache.get(&Spec::parse("debian:7.0").unwrap(), &offline(), &mut Silent).unwrap();
+    assert_eq!((offline.image, offline.source.as_str()), (fetched.image, "test"));
+    assert_eq!(cache.which_for(&spec, &options()).unwrap(), Some(of_file));
+}
+
+#[test]
+fn an_entry_that_another_run_replaced_or_removed_is_not_damaged() {
+    let (folder, cache) = a_cache();
+    let spec = Spec::Deb(package(folder.path(), "7.0.1-a"));
+    let kernel = cache.get(&spec, &options(), &mut Silent).unwrap();
+    let found = || cache.entries().unwrap().0.remove(0);
+    let mut earlier = found();
+    // As the manifest was before another run put a new configuration there.
+    earlier.manifest.files[0].sha256 = "0".repeat(64);
+    assert_eq!(cache.whole(earlier, &spec).unwrap().as_ref(), Some(&kernel));
+    let earlier = found();
+    fs::remove_dir_all(&earlier.folder).unwrap();
+    assert_eq!(cache.whole(earlier, &spec).unwrap(), None);
+    assert_eq!(cache.get(&spec, &options(), &mut Silent).unwrap(), kernel);
+}
+
+#[test]
+fn an_entry_is_there_at_every_moment_while_it_is_replaced() {
+    let (_folder, cache) = a_cache();
+    let (new, to) = (cache.root().join("new"), cache.root().join("kernels/x"));
+    for text in ["1", "2"] {
+        fs::create_dir_all(&new).unwrap();
+        fs::write(new.join("f"), text).unwrap();
+        cache.put(&new, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("f")).unwrap(), text);
+    }
+    assert!(cache.put(&cache.root().join("absent"), &to).is_err());
+    assert!(to.join("f").exists());
+}
+
+#[test]
+fn what_killed_runs_left_to_be_removed_goes_with_the_next_lock() {
+    let (_folder, cache) = a_cache();
+    let left = cache.root().join(REMOVED).join("1-1-7.0.1");
+    fs::create_dir_all(left.join("modules")).unwrap();
+    drop(lock::Held::take(cache.root(), "test", &options(), &mut Silent).unwrap());
+    assert!(!left.exists() && cache.root().join(REMOVED).is_dir());
 }

@@ -131,29 +131,22 @@ impl<'a> Apt<'a> {
 
     /// The archive of Debian that this machine's own apt uses.
     fn system_mirror(&self) -> Result<String, Problem> {
-        let format = ["--format", "$(REPO_URI) $(ORIGIN) $(COMPONENT)"];
-        let output = Command::new("apt-get")
-            .arg("indextargets")
-            .args(format)
-            .arg("Created-By: Packages")
-            .env_remove("APT_CONFIG")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|e| no_apt("apt-get", &e))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.lines()
-            .filter_map(|line| {
-                let mut words = line.split(' ');
-                match (words.next(), words.next(), words.next()) {
-                    (Some(uri), Some("Debian"), Some("main")) => Some(uri.trim_end_matches('/').to_owned()),
-                    _ => None,
-                }
-            })
-            .find(|uri| !uri.contains("security") && !uri.starts_with("cdrom:"))
-            .ok_or_else(|| {
-                Problem::host("Debian's packages", "this machine's apt is configured for no archive of Debian")
-                    .hint("give one with --mirror, as apt writes it, or run `apt-get update` where it is configured")
-            })
+        // Where no index was fetched yet, as in images of containers, apt knows addresses but not whose they are.
+        for release_info in ["true", "false"] {
+            let output = Command::new("apt-get")
+                .arg("indextargets")
+                .args(["-o", &format!("APT::Get::IndexTargets::ReleaseInfo={release_info}")])
+                .args(["--format", "$(REPO_URI) $(ORIGIN) $(COMPONENT)", "Created-By: Packages"])
+                .env_remove("APT_CONFIG")
+                .stdin(Stdio::null())
+                .output()
+                .map_err(|e| no_apt("apt-get", &e))?;
+            if let Some(mirror) = String::from_utf8_lossy(&output.stdout).lines().find_map(mirror) {
+                return Ok(mirror);
+            }
+        }
+        Err(Problem::host("Debian's packages", "this machine's apt is configured for no archive of Debian")
+            .hint("give one with --mirror, as apt writes it"))
     }
 
     fn stamp(&self) -> PathBuf {
@@ -178,19 +171,22 @@ impl<'a> Apt<'a> {
             return Ok(());
         }
         observer.event(Event::Step("fetching the index of Debian's archive"));
-        let mut said = self.run("apt-get", &["update", "-q"], "the index", observer)?;
-        if !said.is_ok && said.text.contains("is expired") {
+        // Without the mode, an index that could not be fetched is a warning, and the old one stays.
+        let arguments = ["update", "-q", "-o", "APT::Update::Error-Mode=any"];
+        let lists = self.folder.join("state/lists");
+        let watched = Some((lists.as_path(), "the index"));
+        let mut said = self.run_in(self.scratch, "apt-get", &arguments, watched, observer)?;
+        if !said.is_ok && said.errors.contains("is expired") {
             // A mirror that is not kept up to date, or an archive that is closed: the signature is right all the same.
-            said = self.run(
-                "apt-get",
-                &["update", "-q", "-o", "Acquire::Check-Valid-Until=false"],
-                "the index",
-                observer,
-            )?;
-            observer.event(Event::Note("a suite of this archive is older than it says it may become; it was used"));
+            let why = said.reason("the index is old");
+            let arguments = [&arguments[..], &["-o", "Acquire::Check-Valid-Until=false"]].concat();
+            said = self.run_in(self.scratch, "apt-get", &arguments, watched, observer)?;
+            if said.is_ok {
+                observer.event(Event::Note(&format!("it is taken all the same: {why}")));
+            }
         }
         let there =
-            self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", "Created-By: Packages"], "", observer)?;
+            self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", "Created-By: Packages"], observer)?;
         let has = |suite: &str| there.text.lines().any(|line| line == suite);
         let wanted_is_there = suite.map_or(there.text.lines().next().is_some(), has);
         if !wanted_is_there {
@@ -201,18 +197,27 @@ impl<'a> Apt<'a> {
         if !said.is_ok {
             observer.event(Event::Note(&format!("a part of the index could not be had: {}", said.reason("no reason"))));
         }
+        // An archive of which nothing answered is asked again the next time.
+        if !said.text.lines().any(|line| line.starts_with("Get:") || line.starts_with("Hit:")) {
+            return Ok(());
+        }
         let stamp = self.stamp();
         fs::write(&stamp, now_unix_ns().to_string()).map_err(|e| problem("file", &stamp, &e))
     }
 
-    /// Whether the index was fetched within the last minute, so that another try would find the same.
+    /// Whether an index was fetched for these sources.
+    pub(crate) fn has_index(&self) -> bool {
+        self.age().is_some()
+    }
+
+    /// Whether the index was fetched within the last hour, so that another try would most likely find the same.
     pub(crate) fn is_just_updated(&self) -> bool {
-        self.age().is_some_and(|age| age < Duration::from_secs(60))
+        self.age().is_some_and(|age| age < Duration::from_secs(3600))
     }
 
     /// The names of packages that begin so.
     pub(crate) fn names(&self, begin: &str, observer: &mut dyn Observer) -> Result<Vec<String>, Problem> {
-        let said = self.run("apt-cache", &["pkgnames", begin], "", observer)?;
+        let said = self.run("apt-cache", &["pkgnames", begin], observer)?;
         Ok(said.text.lines().map(str::to_owned).collect())
     }
 
@@ -223,13 +228,13 @@ impl<'a> Apt<'a> {
         }
         let mut arguments = vec!["madison"];
         arguments.extend(names.iter().map(String::as_str));
-        let said = self.run("apt-cache", &arguments, "", observer)?;
+        let said = self.run("apt-cache", &arguments, observer)?;
         Ok(said.text.lines().filter_map(found).collect())
     }
 
     fn place(&self, found: &Found, observer: &mut dyn Observer) -> Result<Place, Problem> {
         let name = self.full_name(found);
-        let said = self.run("apt-get", &["download", "--print-uris", &name], "", observer)?;
+        let said = self.run("apt-get", &["download", "--print-uris", &name], observer)?;
         said.text
             .lines()
             .find_map(place)
@@ -252,7 +257,7 @@ impl<'a> Apt<'a> {
         observer.event(Event::Step(&format!("fetching {} {} ({size})", found.package, found.version)));
         let folder = self.scratch.join(&found.package);
         fs::create_dir_all(&folder).map_err(|e| problem("folder", &folder, &e))?;
-        let said = self.run_in(&folder, "apt-get", &["download", "-q", &name], &size, observer)?;
+        let said = self.run_in(&folder, "apt-get", &["download", "-q", &name], Some((&folder, &size)), observer)?;
         let file = fs::read_dir(&folder)
             .map_err(|e| problem("folder", &folder, &e))?
             .filter_map(Result::ok)
@@ -273,14 +278,16 @@ impl<'a> Apt<'a> {
     ///
     /// Nothing verifies it: neither the neighbour nor the signed index knows its checksum.
     ///
+    /// Answers `None` where the pool does not have it either.
+    ///
     /// # Errors
-    /// When the pool does not have it either.
+    /// When the pool cannot be asked.
     pub(crate) fn download_unverified(
         &self,
         name: &str,
         neighbour: &Found,
         observer: &mut dyn Observer,
-    ) -> Result<PathBuf, Problem> {
+    ) -> Result<Option<PathBuf>, Problem> {
         let place = self.place(neighbour, observer)?;
         let wrong = || Problem::host(format!("package {name}"), format!("no place for it beside {}", place.uri));
         let (folder, file) = place.uri.rsplit_once('/').ok_or_else(wrong)?;
@@ -293,24 +300,27 @@ impl<'a> Apt<'a> {
         let uri = format!("{folder}/{}_{version}", name.replace('+', "%2b"));
         observer.event(Event::Step(&format!("fetching {name} {} from the pool", neighbour.version)));
         let to = self.scratch.join(format!("{name}.deb"));
-        let said = self.run(HELPER, &["download-file", &uri, &to.to_string_lossy()], name, observer)?;
+        let said = self.run(HELPER, &["download-file", &uri, &to.to_string_lossy()], observer)?;
         match said.is_ok && to.is_file() {
-            true => Ok(to),
-            false => Err(Problem::host(format!("package {name}"), said.reason("the pool does not have it"))),
+            true => Ok(Some(to)),
+            // In apt's own words, of an archive in the network and of one in a folder.
+            false if said.says("404 ") || said.says("File not found") => Ok(None),
+            false => Err(Problem::host(format!("package {name}"), said.reason("apt did not fetch it"))),
         }
     }
 
-    fn run(&self, program: &str, arguments: &[&str], what: &str, observer: &mut dyn Observer) -> Result<Said, Problem> {
-        self.run_in(self.scratch, program, arguments, what, observer)
+    fn run(&self, program: &str, arguments: &[&str], observer: &mut dyn Observer) -> Result<Said, Problem> {
+        self.run_in(self.scratch, program, arguments, None, observer)
     }
 
-    /// Runs a program of apt's in a folder; `what` is told now and then with the bytes that are there.
+    /// Runs a program of apt's in a folder. How many bytes there are in the folder that is watched, and of what, is
+    /// told now and then.
     fn run_in(
         &self,
         folder: &Path,
         program: &str,
         arguments: &[&str],
-        what: &str,
+        watched: Option<(&Path, &str)>,
         observer: &mut dyn Observer,
     ) -> Result<Said, Problem> {
         let (out, err) = (self.scratch.join("out"), self.scratch.join("err"));
@@ -338,7 +348,9 @@ impl<'a> Apt<'a> {
                 let _reaped = child.wait();
                 return Err(interrupted);
             }
-            if told.elapsed() >= Duration::from_secs(5) && !what.is_empty() {
+            if let Some((folder, what)) = watched
+                && told.elapsed() >= Duration::from_secs(10)
+            {
                 told = Instant::now();
                 let bytes = crate::files::bytes_below(folder);
                 observer.event(Event::Step(&format!("… {} of {what}", size_in_words(bytes))));
@@ -376,6 +388,11 @@ struct Said {
 }
 
 impl Said {
+    /// Whether words are in what it said; apt tells warnings and errors apart from the rest.
+    fn says(&self, words: &str) -> bool {
+        self.errors.contains(words) || self.text.contains(words)
+    }
+
     /// apt's own reasons, at most three.
     fn reason(&self, otherwise: &str) -> String {
         let mut lines: Vec<&str> = Vec::new();
@@ -388,6 +405,15 @@ impl Said {
         lines.truncate(3);
         if lines.is_empty() { otherwise.to_owned() } else { lines.join("; ") }
     }
+}
+
+/// The address of `ADDRESS ORIGIN COMPONENT` where it is Debian's main archive; by its name where the origin is not known.
+fn mirror(line: &str) -> Option<String> {
+    let mut words = line.split(' ');
+    let (uri, origin, component) = (words.next()?.trim_end_matches('/'), words.next()?, words.next()?);
+    let is_debian = origin == "Debian" || (origin == "$(ORIGIN)" && uri.ends_with("/debian"));
+    let is_main = component == "main" && !uri.contains("security") && !uri.starts_with("cdrom:");
+    (is_debian && is_main).then(|| uri.to_owned())
 }
 
 /// `NAME | VERSION | URI SUITE/COMPONENT ARCH Packages`.
@@ -439,7 +465,21 @@ mod tests {
             .unwrap();
         assert_eq!((is.bytes, is.sha256.as_str()), (13_647_872, "108e"));
         assert_eq!(place("Reading package lists..."), None);
+        for (line, is) in [
+            ("http://mirror.example/debian/ Debian main", Some("http://mirror.example/debian")),
+            ("http://mirror.example/debian/ $(ORIGIN) main", Some("http://mirror.example/debian")),
+            ("http://mirror.example/debian-security/ Debian main", None),
+            ("http://mirror.example/ubuntu/ $(ORIGIN) main", None),
+            ("http://mirror.example/debian/ Debian contrib", None),
+            ("", None),
+        ] {
+            assert_eq!(mirror(line).as_deref(), is, "{line}");
+        }
         let said = Said { is_ok: false, text: String::new(), errors: "W: first\nE: second\nE: second\n".into() };
         assert_eq!(said.reason("none"), "first; second");
+        assert!(said.says("second") && !said.says("is expired"));
+        let expired =
+            "E: Release file for http://mirror.example/debian/dists/x/InRelease is expired (invalid since 3d)\n";
+        assert!(Said { is_ok: false, text: String::new(), errors: expired.into() }.says("is expired"));
     }
 }

@@ -145,57 +145,73 @@ pub(crate) fn fetch(
     })?;
     let mut config = config_below(&into.join("image"), &kernel.release);
     if config.is_none() {
-        match other(apt, kernel, "linux-base", true, &into, observer) {
-            Ok((folder, note)) => {
-                config = config_below(&folder, &kernel.release);
-                source.push_str(&note);
-            }
-            Err(why) => observer.event(Event::Note(&format!("without the kernel's configuration: {why}"))),
+        options.check("fetching a kernel's configuration")?;
+        if let Some((folder, note)) = other(apt, kernel, &BASE, &into, observer)? {
+            config = config_below(&folder, &kernel.release);
+            source.push_str(&note);
         }
     }
     let mut modules = modules_below(&into.join("image"), &kernel.release);
     if modules.is_none() && options.modules {
-        match other(apt, kernel, "linux-modules", false, &into, observer) {
-            Ok((folder, note)) => {
-                modules = modules_below(&folder, &kernel.release);
-                source.push_str(&note);
-            }
-            Err(why) => observer.event(Event::Note(&format!("without the kernel's modules: {why}"))),
+        options.check("fetching a kernel's modules")?;
+        if let Some((folder, note)) = other(apt, kernel, &MODULES, &into, observer)? {
+            modules = modules_below(&folder, &kernel.release);
+            source.push_str(&note);
         }
     }
     Ok(Files { image, config, modules, source })
 }
 
-/// Fetches `linux-base` or `linux-modules` of a kernel and unpacks it; gives the folder and what to say of it.
+/// A package beside that of the image.
+struct Beside {
+    /// What its name begins with.
+    kind: &'static str,
+    /// What is missing without it.
+    holds: &'static str,
+    /// Whether it may be taken from the pool once it has left the index: a configuration is read, and told to be
+    /// unverified; modules would be run.
+    unverified: bool,
+}
+
+const BASE: Beside = Beside { kind: "linux-base", holds: "configuration", unverified: true };
+const MODULES: Beside = Beside { kind: "linux-modules", holds: "modules", unverified: false };
+
+/// Fetches a package beside that of the image and unpacks it; gives the folder and what to say of it.
 ///
-/// What has left the index is taken from the pool only where `unverified` allows it: a configuration is read, and told
-/// to be unverified; modules would be run.
+/// Answers `None`, with a note, only where the package has left the signed index and cannot be had: that is kept with
+/// the kernel, and not asked again.
+///
+/// # Errors
+/// For any other reason, which may be gone at the next try.
 fn other(
     apt: &Apt<'_>,
     kernel: &Available,
-    kind: &str,
-    unverified: bool,
+    package: &Beside,
     into: &Path,
     observer: &mut dyn Observer,
-) -> Result<(PathBuf, String), Problem> {
-    let name = format!("{kind}-{}", kernel.release);
-    let folder = into.join(kind);
+) -> Result<Option<(PathBuf, String)>, Problem> {
+    let name = format!("{}-{}", package.kind, kernel.release);
+    let folder = into.join(package.kind);
+    let without = |why: &str| format!("without the kernel's {}: package {name}: {why}", package.holds);
     let in_index = apt.versions(std::slice::from_ref(&name), observer)?;
     if let Some(found) = in_index.into_iter().find(|found| found.version == kernel.version) {
-        let package = apt.download(&found, observer)?;
-        unpack_kernel(&package, &folder, &kernel.release, true, observer)?;
-        return Ok((folder, format!("; {name} {}", found.version)));
+        let file = apt.download(&found, observer)?;
+        unpack_kernel(&file, &folder, &kernel.release, true, observer)?;
+        return Ok(Some((folder, format!("; {name} {}", found.version))));
     }
-    if !unverified {
-        let why = "it has left the signed index, so that nothing could verify it";
-        return Err(Problem::host(format!("package {name}"), why));
+    if !package.unverified {
+        observer.event(Event::Note(&without("it has left the signed index, so that nothing could verify it")));
+        return Ok(None);
     }
     let neighbour =
         Found { package: kernel.package.clone(), version: kernel.version.clone(), suite: kernel.suite.clone() };
-    let package = apt.download_unverified(&name, &neighbour, observer)?;
-    unpack_kernel(&package, &folder, &kernel.release, false, observer)?;
+    let Some(file) = apt.download_unverified(&name, &neighbour, observer)? else {
+        observer.event(Event::Note(&without("it has left the signed index, and the pool does not have it")));
+        return Ok(None);
+    };
+    unpack_kernel(&file, &folder, &kernel.release, false, observer)?;
     let note = format!("; configuration not verified: {name} {} has left the signed index", kernel.version);
-    Ok((folder, note))
+    Ok(Some((folder, note)))
 }
 
 fn unpack_kernel(

@@ -107,7 +107,7 @@ mod tests {
         kernel = "file:/b"
         preempt = "none"
         [set]
-        postgres-server = "host"
+        "boot.quiet" = "default"
     "#;
 
     fn plan() -> (Plan, Schedule) {

@@ -25,6 +25,7 @@ pub(super) fn copy_fitting(folder: &Path, place: &Place) -> Result<bool, Problem
         return Ok(false);
     }
     let mut left = vec![(template.clone(), place.data())];
+    let mut made = Vec::new();
     while let Some((from, to)) = left.pop() {
         let failed =
             |e: io::Error| Problem::host(format!("data folder made in advance {}", from.display()), e.to_string());
@@ -35,11 +36,16 @@ pub(super) fn copy_fitting(folder: &Path, place: &Place) -> Result<bool, Problem
                 let name = entry.map_err(failed)?.file_name();
                 left.push((from.join(&name), to.join(&name)));
             }
-            if let Some(user) = &place.user {
-                lchown(&to, Some(user.uid), Some(user.gid)).map_err(failed)?;
-            }
+            made.push(to);
         } else {
             copy_file(&from, &to, place.user.as_ref()).map_err(failed)?;
+        }
+    }
+    // A folder is the user's only once all is in it, so that the user cannot put a link where root still writes.
+    if let Some(user) = &place.user {
+        for folder in made.iter().rev() {
+            lchown(folder, Some(user.uid), Some(user.gid))
+                .map_err(|e| Problem::host(format!("data folder {}", folder.display()), e.to_string()))?;
         }
     }
     Ok(true)

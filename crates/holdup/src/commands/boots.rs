@@ -20,8 +20,8 @@ impl<'a> Boot<'a> {
     /// A fact of the boot; where it was opened again, of the last time.
     fn fact(&self, key: &str) -> Option<&'a str> {
         let readings = self.bundle.environment.iter().filter(|r| r.boot == self.boot);
-        let mut facts = readings.flat_map(|r| &r.facts).filter(|f| f.key == key);
-        facts.next_back().and_then(|f| f.value.as_deref())
+        let mut facts = readings.flat_map(|r| &r.facts);
+        facts.rfind(|f| f.key == key).and_then(|f| f.value.as_deref())
     }
 }
 

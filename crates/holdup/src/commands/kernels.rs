@@ -1,7 +1,10 @@
-//! `holdup kernels`: the kernels that guests boot.
+//! `holdup kernels`: the kernels that guests boot, and what else their cache keeps.
+
+mod beside;
 
 use crate::progress::Progress;
 use crate::{output, signals};
+use beside::{Beside, Removal};
 use clap::ArgMatches;
 use holdup_kernels::{Available, Cache, Entry, Kernel, Options, Spec};
 use holdup_model::{Event, Observer, Problem};
@@ -50,19 +53,21 @@ fn builds(matches: &ArgMatches) -> Result<Vec<Spec>, Problem> {
 fn list(matches: &ArgMatches, cache: &Cache, options: &Options, observer: &mut Progress) -> anyhow::Result<()> {
     let entries = cache.list()?;
     let damaged = cache.damaged()?;
+    let beside = Beside::of(cache)?;
     let available = match matches.get_flag("available") {
         true => Some(cache.available(options, observer)?),
         false => None,
     };
     observer.event(Event::End);
     if matches.get_flag("json") {
-        let document = json!({
+        let mut document = json!({
             "schema": "holdup.kernels/1",
             "cache": cache.root(),
             "kernels": entries.iter().map(entry_json).collect::<Vec<_>>(),
             "damaged": damaged.iter().map(|(path, why)| json!({"path": path, "why": why})).collect::<Vec<_>>(),
             "available": available.map(|all| all.iter().map(available_json).collect::<Vec<_>>()),
         });
+        beside.add_to(&mut document);
         output::data(&serde_json::to_string_pretty(&document)?)?;
         return Ok(());
     }
@@ -74,6 +79,9 @@ fn list(matches: &ArgMatches, cache: &Cache, options: &Options, observer: &mut P
                 writeln!(text, "no kernel in {}; holdup kernels fetch debian:7.0", cache.root().display());
         }
         None => entries.iter().for_each(|entry| list_entry(&mut text, entry)),
+    }
+    if available.is_none() {
+        text.push_str(&beside.lines());
     }
     for (path, why) in &damaged {
         let _infallible = writeln!(text, "damaged: {}: {why}", path.display());
@@ -130,9 +138,25 @@ fn fetch(
     observer: &mut Progress,
 ) -> anyhow::Result<()> {
     let specs = if name == "build" { builds(matches)? } else { specs(matches)? };
-    let kernels: Vec<Kernel> =
-        specs.iter().map(|spec| cache.get(spec, options, observer)).collect::<Result<_, Problem>>()?;
+    let (mut kernels, mut failed) = (Vec::new(), None);
+    for spec in &specs {
+        match cache.get(spec, options, observer) {
+            Ok(kernel) => kernels.push(kernel),
+            Err(problem) => {
+                failed = Some(problem);
+                break;
+            }
+        }
+    }
     observer.event(Event::End);
+    // Those that were had are told, whatever became of the next.
+    if failed.is_none() || !kernels.is_empty() {
+        tell(matches, cache, &kernels)?;
+    }
+    failed.map_or(Ok(()), |problem| Err(problem.into()))
+}
+
+fn tell(matches: &ArgMatches, cache: &Cache, kernels: &[Kernel]) -> anyhow::Result<()> {
     if matches.get_flag("json") {
         let kernels: Vec<Value> = kernels.iter().map(kernel_json).collect();
         let document = json!({"schema": "holdup.kernels/1", "cache": cache.root(), "kernels": kernels});
@@ -140,7 +164,7 @@ fn fetch(
         return Ok(());
     }
     let mut text = String::new();
-    for kernel in &kernels {
+    for kernel in kernels {
         let _infallible = writeln!(text, "{}: {} {}", kernel.spec, kernel.release, kernel.arch);
         let _infallible = writeln!(text, "    {}", kernel.source);
         let _infallible = writeln!(text, "    {}", kernel.image.display());
@@ -150,13 +174,15 @@ fn fetch(
 }
 
 fn remove(matches: &ArgMatches, cache: &Cache, options: &Options, observer: &mut Progress) -> anyhow::Result<()> {
-    for spec in specs(matches)? {
-        let entry = cache.remove(&spec, options, observer)?.ok_or_else(|| {
-            Problem::usage(format!("kernel `{spec}`"), format!("the cache {} does not have it", cache.root().display()))
-                .hint("holdup kernels list")
-        })?;
+    let texts = matches.get_many::<String>("spec").into_iter().flatten();
+    // All are read before one is removed.
+    let removals: Vec<Removal> = texts.map(|text| Removal::parse(text)).collect::<Result<_, Problem>>()?;
+    for removal in removals {
+        let removed = removal.run(cache, options, observer)?;
         observer.event(Event::End);
-        output::say(&format!("removed {} ({:.1} MB)", entry.kernel.release, entry.bytes as f64 / 1e6));
+        for (name, bytes) in removed {
+            output::say(&format!("removed {name} ({:.1} MB)", bytes as f64 / 1e6));
+        }
     }
     Ok(())
 }

@@ -6,6 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// Runs what must be refused, and looks for words in what it says.
+#[track_caller]
+pub(crate) fn refused(place: &Place, code: i32, args: &[&str], says: &[&str]) {
+    let (_, err) = place.expect(code, args);
+    for word in says {
+        assert!(err.contains(word), "`{word}` is missing in:\n{err}");
+    }
+    assert!(!err.contains("panicked"), "{err}");
+}
+
 /// A fresh folder with its own state, removed at the end.
 pub(crate) struct Place {
     folder: tempfile::TempDir,

@@ -109,9 +109,8 @@ impl Making<'_> {
         let mut manifest = Manifest::new(self.major, &server.version, arch, self.place.suites, packages.collect());
         manifest.measure(&entry).map_err(|e| problem("folder", &entry, &e))?;
         manifest.write(&entry)?;
-        self.cache.discard(&to)?;
-        let moved = fs::create_dir_all(super::folder(self.cache)).and_then(|()| fs::rename(&entry, &to));
-        moved.map_err(|e| problem("cache", &to, &e))?;
+        fs::create_dir_all(super::folder(self.cache)).map_err(|e| problem("cache", &to, &e))?;
+        self.cache.put(&entry, &to)?;
         Ok(Kept { folder: to, manifest })
     }
 

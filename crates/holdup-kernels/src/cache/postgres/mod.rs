@@ -198,13 +198,17 @@ fn newest(
     observer: &mut dyn Observer,
 ) -> Result<Option<Kept>, Problem> {
     let (mut whole, _) = entries(cache)?;
-    while let Some(kept) = whole.pop() {
+    while let Some(mut kept) = whole.pop() {
         if kept.manifest.arch != options.arch || !wanted.fits(&kept.manifest.version) {
             continue;
         }
-        match kept.manifest.check(&kept.folder) {
+        // Another run may have put a new one there since, or removed it.
+        let checked = kept.manifest.check(&kept.folder).or_else(|_| {
+            kept.manifest = Manifest::read(&kept.folder)?;
+            kept.manifest.check(&kept.folder)
+        });
+        match checked {
             Ok(()) => return Ok(Some(kept)),
-            // Another run may have removed it since.
             Err(_) if !kept.folder.exists() => {}
             Err(why) => {
                 let version = &kept.manifest.version;

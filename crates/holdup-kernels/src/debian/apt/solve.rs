@@ -70,7 +70,7 @@ impl<'a> Apt<'a> {
         }
         let mut install = vec!["install", "-qq", "--yes", "--print-uris", "--no-install-recommends"];
         install.extend(request.packages.iter().map(String::as_str));
-        let said = self.run("apt-get", &install, "", observer)?;
+        let said = self.run("apt-get", &install, observer)?;
         let names: Vec<String> = said.text.lines().filter_map(name_in).map(exactly).collect();
         if !said.is_ok || names.is_empty() {
             let what = format!("packages {}", request.packages.join(", "));
@@ -79,7 +79,7 @@ impl<'a> Apt<'a> {
         // What `install` prints has the checksum that the archive lists first, which may be of another kind.
         let mut download = vec!["download", "--print-uris"];
         download.extend(names.iter().map(String::as_str));
-        let said = self.run("apt-get", &download, "", observer)?;
+        let said = self.run("apt-get", &download, observer)?;
         let places: BTreeMap<(String, String), Place> =
             said.text.lines().filter_map(|line| Some((name_in(line)?, place(line)?))).collect();
         let solved: Vec<Solved> = places
@@ -114,7 +114,7 @@ impl<'a> Apt<'a> {
         let names: Vec<String> = solved.iter().map(|one| exactly((one.package.clone(), one.version.clone()))).collect();
         let mut download = vec!["download", "-q"];
         download.extend(names.iter().map(String::as_str));
-        let said = self.run_in(&folder, "apt-get", &download, &size, observer)?;
+        let said = self.run_in(&folder, "apt-get", &download, Some((&folder, &size)), observer)?;
         if !said.is_ok {
             return Err(Problem::host(for_what, said.reason("apt did not fetch it")));
         }
