@@ -55,7 +55,7 @@ pub(super) struct Patch {
     pub(super) name: String,
     /// The text; patches need not be UTF-8.
     pub(super) bytes: Vec<u8>,
-    /// SHA-256 of the text, in hexadecimal.
+    /// SHA-256 of the text behind its header, in hexadecimal: other words about a patch make no other kernel.
     pub(super) sha256: String,
     /// The files that it changes, below the tree.
     pub(super) touches: BTreeSet<String>,
@@ -89,7 +89,8 @@ impl Patch {
         if touches.is_empty() {
             return Err(wrong("it changes no file: it has no line that begins `+++ `".to_owned()));
         }
-        Ok(Patch { name: name.to_owned(), sha256: hex_digest(&bytes), bytes, touches })
+        let sha256 = hex_digest(difference(&bytes));
+        Ok(Patch { name: name.to_owned(), sha256, bytes, touches })
     }
 }
 
@@ -104,6 +105,16 @@ const MORE_THAN_TEXT: &[&str] = &[
     "new file mode 120",
     "GIT binary patch",
 ];
+
+/// What stands behind the header of a patch: from the first line that begins `--- `.
+fn difference(bytes: &[u8]) -> &[u8] {
+    let begin = b"--- ";
+    if bytes.starts_with(begin) {
+        return bytes;
+    }
+    let at = bytes.windows(begin.len() + 1).position(|window| window[0] == b'\n' && &window[1..] == begin);
+    at.map_or(bytes, |at| &bytes[at + 1..])
+}
 
 /// The files that a unified difference changes, without the first part of their paths, as `patch -p1` has them.
 fn touched(text: &str) -> Result<BTreeSet<String>, String> {
@@ -190,6 +201,14 @@ pub(super) mod tests {
         }
         let problem = Patch::find("restore-preempt", &version("7.2.12")).unwrap_err();
         assert!(problem.hint.unwrap().contains("restore-preempt-none"));
+    }
+
+    #[test]
+    fn a_patch_is_known_by_its_difference_and_not_by_its_header() {
+        let of = |text: &str| patch(text).sha256;
+        let change = "--- a/x.c\n+++ b/x.c\n@@ -1 +1 @@\n-x\n+y\n";
+        assert_eq!(of(change), of(&format!("words\nmore\n{change}")));
+        assert_ne!(of(change), of(&change.replace("+y", "+z")));
     }
 
     #[test]
