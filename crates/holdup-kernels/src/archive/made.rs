@@ -119,3 +119,30 @@ pub(crate) fn rpm(members: &[(&str, u32, &[u8])]) -> Vec<u8> {
     all.extend(payload);
     all
 }
+
+mod tests {
+    use super::*;
+    use crate::fuzzing;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whole packages with some bytes changed get further into the readers than any bytes do.
+        #[test]
+        fn changed_bytes_end_in_files_or_reasons(changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..8), is_rpm: bool) {
+            let mut package = match is_rpm {
+                true => rpm(&[("./lib/a", 0o100_755, b"image"), ("./lib/l", 0o120_777, b"a")]),
+                false => deb("p", &[Made::File("./boot/a", b"image"), Made::Link("./l", "boot/a"), Made::HardLink("./h", "./boot/a")]),
+            };
+            for (at, byte) in changes {
+                let at = usize::from(at) % package.len();
+                package[at] = byte;
+            }
+            let outer = tempfile::tempdir().unwrap();
+            let into = outer.path().join("into");
+            std::fs::create_dir(&into).unwrap();
+            let read = if is_rpm { fuzzing::rpm(&package, &into) } else { fuzzing::deb(&package, &into) };
+            prop_assert!(read.is_ok() || read.is_err_and(|why| !why.is_empty()));
+            prop_assert_eq!(std::fs::read_dir(outer.path()).unwrap().count(), 1);
+        }
+    }
+}

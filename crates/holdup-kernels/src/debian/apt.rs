@@ -24,6 +24,9 @@ const KEYRINGS: &[&str] =
 /// Where apt has the program that fetches one file.
 const HELPER: &str = "/usr/lib/apt/apt-helper";
 
+/// What is under way, for the error when it is interrupted.
+const FETCHING: &str = "fetching from Debian's archive";
+
 /// An index that is younger is not fetched again.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
 
@@ -144,6 +147,7 @@ impl<'a> Apt<'a> {
             if let Some(mirror) = String::from_utf8_lossy(&output.stdout).lines().find_map(mirror) {
                 return Ok(mirror);
             }
+            self.options.check(FETCHING)?;
         }
         Err(Problem::host("Debian's packages", "this machine's apt is configured for no archive of Debian")
             .hint("give one with --mirror, as apt writes it"))
@@ -343,7 +347,7 @@ impl<'a> Apt<'a> {
                 Ok(None) => {}
                 Err(e) => return Err(Problem::host(program, e.to_string())),
             }
-            if let Err(interrupted) = self.options.check("fetching from Debian's archive") {
+            if let Err(interrupted) = self.options.check(FETCHING) {
                 let _ended_already = child.kill();
                 let _reaped = child.wait();
                 return Err(interrupted);
@@ -358,6 +362,10 @@ impl<'a> Apt<'a> {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(50));
         };
+        // A signal to the whole group ends apt before it ends us, and is no answer of apt's.
+        if !status.success() {
+            self.options.check(FETCHING)?;
+        }
         let read = |path: &Path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
         Ok(Said {
             is_ok: status.success(),
