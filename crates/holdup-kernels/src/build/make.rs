@@ -49,7 +49,9 @@ impl Progress {
             if matches!(verb, "CC" | "AS") {
                 self.compiled += 1;
             }
-            self.at = target.to_owned();
+            // The tree's own tools are named by their whole path, which says no more than their name.
+            let file = if target.starts_with('/') { target.rsplit('/').next() } else { None };
+            file.unwrap_or(target).clone_into(&mut self.at);
         }
         let is_error = line.contains("error:") || line.contains("*** ") || line.contains("undefined reference");
         if is_error && self.errors.len() < 4 {
@@ -201,7 +203,9 @@ mod tests {
             progress.line(line);
         }
         assert_eq!((progress.compiled, progress.at.as_str()), (2, "vmlinux"));
-        assert!(progress.reason().contains("vmlinux"));
+        progress.line("  CC      /cache/build/x/objects/tools/objtool/check.o");
+        assert_eq!(progress.at, "check.o");
+        assert!(progress.reason().contains("vmlinux"), "{}", progress.reason());
         progress.line("../mm/memory.c:7:1: error: expected ';'");
         progress.line("make[3]: *** [../scripts/Makefile.build:7: mm/memory.o] Error 1");
         progress.line("make: quiet");
