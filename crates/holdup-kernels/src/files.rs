@@ -1,6 +1,7 @@
 //! Files: sums, sizes, copies that appear whole or not at all.
 
 use holdup_model::Problem;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,6 +13,11 @@ pub(crate) fn problem(what: &str, path: &Path, error: &io::Error) -> Problem {
     Problem::host(format!("{what} {}", path.display()), error.to_string())
 }
 
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The SHA-256 of a file in hexadecimal.
 pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
@@ -19,10 +25,22 @@ pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     let mut buffer = vec![0; 1 << 16];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            0 => return Ok(hex(&hash.finalize())),
             read => hash.update(&buffer[..read]),
         }
     }
+}
+
+/// Writes a manifest as JSON, whole or not at all, also through a power cut.
+pub(crate) fn write_manifest(manifest: &impl Serialize, to: &Path) -> Result<(), Problem> {
+    let new = to.with_extension("new");
+    let text = serde_json::to_string_pretty(manifest).map_err(|e| Problem::internal("a manifest", e.to_string()))?;
+    let write = || -> io::Result<()> {
+        fs::write(&new, text)?;
+        File::open(&new)?.sync_all()?;
+        fs::rename(&new, to)
+    };
+    write().map_err(|e| problem("manifest", to, &e))
 }
 
 /// All files below a folder, relative to it, in order; links are not followed.

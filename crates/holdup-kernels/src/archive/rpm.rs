@@ -3,6 +3,7 @@
 use super::deb::with_file;
 use super::unpack::{Kind, MOST_NAME_BYTES, Member, Unpacked, Unpacker};
 use super::{MOST_BYTES, MOST_FILES, damaged, decompressed, fill, skip};
+use crate::files::hex;
 use holdup_model::Problem;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
@@ -55,7 +56,7 @@ pub(crate) fn read_from(
     }
     io::copy(&mut payload, &mut io::sink())?;
     if let Some(said) = head.payload_sha256
-        && said != hex(payload.hash)
+        && said != hex(&payload.hash.finalize())
     {
         return Err(damaged("the checksum of its payload does not fit"));
     }
@@ -73,10 +74,6 @@ impl Read for Hashed<'_> {
         self.hash.update(&into[..read]);
         Ok(read)
     }
-}
-
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct Head {
@@ -166,7 +163,7 @@ impl Header {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         hash.update(&store);
-        Ok(Header { index, store, sha256: hex(hash) })
+        Ok(Header { index, store, sha256: hex(&hash.finalize()) })
     }
 
     fn value(&self, tag: u32, kinds: &[u32]) -> Option<&[u8]> {

@@ -1,6 +1,7 @@
 //! The name of a build by all that goes into it.
 
 use super::patches::Patch;
+use crate::files::hex;
 use sha2::{Digest, Sha256};
 
 /// What decides which kernel comes out of a build.
@@ -41,10 +42,6 @@ impl Ingredients<'_> {
 /// SHA-256 of bytes, in hexadecimal.
 pub(super) fn hex_digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What lies beside each PostgreSQL: its packages, and the lengths of its files.
 
-use crate::files::{below, problem};
+use crate::files::{below, write_manifest};
 use holdup_model::Problem;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -80,14 +80,7 @@ impl Manifest {
 
     /// Writes it anew, whole or not at all.
     pub(super) fn write(&self, entry: &Path) -> Result<(), Problem> {
-        let (to, new) = (entry.join(FILE), entry.join("manifest.new"));
-        let text = serde_json::to_string_pretty(self).map_err(|e| Problem::internal("a manifest", e.to_string()))?;
-        let write = || -> io::Result<()> {
-            fs::write(&new, text)?;
-            fs::File::open(&new)?.sync_all()?;
-            fs::rename(&new, &to)
-        };
-        write().map_err(|e| problem("manifest", &to, &e))
+        write_manifest(self, &entry.join(FILE))
     }
 
     /// Takes down all files of an entry that is being made.
