@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 pub const KERNEL: &str = "kernel";
 /// The factor that names the PostgreSQL of a guest: `host`, `deb:17`, a folder with programs.
 pub const POSTGRES_SERVER: &str = "postgres-server";
+/// The level of `kernel` and of `postgres-server` that means what this host has.
+pub const OF_HOST: &str = "host";
+/// What stands before the version in a level of `postgres-server` that means Debian's packages.
+pub const PACKAGED: &str = "deb:";
 /// What the names of factors begin with that stand on the kernel's command line: `boot.preempt`.
 pub const BOOT_PREFIX: &str = "boot.";
 /// The level of a `boot.` factor that leaves it out of the command line.

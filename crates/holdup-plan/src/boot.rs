@@ -8,8 +8,6 @@ use holdup_model::guest;
 
 /// Where kernels come from: what stands before the colon of a kernel's name.
 const KERNEL_SOURCES: &[&str] = &["debian", "file", "deb", "rpm", "build"];
-/// The kernel that runs here.
-const HOST: &str = "host";
 const KERNEL_HINT: &str = "\"debian:7.0\", \"debian:6.19.14/cloud\", \"file:PATH\", \"deb:PATH\", \"rpm:PATH\", \"build:debian:7.2,OPTION=y\", \"host\"";
 const SERVER_HINT: &str = "\"host\", \"deb:17\", or the folder with postgres and initdb, with a slash in it";
 /// The longest name and the longest value of a parameter of the kernel: its whole command line has 2048 bytes
@@ -69,7 +67,7 @@ impl BootFactor {
 
 /// Where a kernel comes from. Whether it can be had is the target's question.
 fn kernel(text: &str, file: &str) -> Result<String, Wrong> {
-    if text == HOST {
+    if text == guest::OF_HOST {
         return Ok(text.to_owned());
     }
     let (source, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -100,9 +98,9 @@ fn build(rest: &str, file: &str) -> String {
 
 fn server(text: &str, file: &str) -> Result<String, Wrong> {
     let is_version = |v: &str| !v.is_empty() && v.chars().all(|c| c.is_ascii_alphanumeric() || ".+~-".contains(c));
-    match text.strip_prefix("deb:") {
+    match text.strip_prefix(guest::PACKAGED) {
         Some(version) if is_version(version) => Ok(text.to_owned()),
-        None if text == HOST => Ok(text.to_owned()),
+        None if text == guest::OF_HOST => Ok(text.to_owned()),
         None if text.contains('/') => Ok(resolve(file, text)),
         _ => Err(Wrong::new("it names no PostgreSQL").hint(SERVER_HINT)),
     }

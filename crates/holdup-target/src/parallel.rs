@@ -4,7 +4,7 @@
 //! machine and never the default. Each worker walks whole boots; the bundle is written by the thread that started them,
 //! in the order in which trials end.
 
-use crate::run::{After, Broken, trial_seed};
+use crate::run::{After, Broken, opened_anew, trial_seed};
 use crate::session::{Closed, SessionRequest, Target, TrialDraft};
 use holdup_model::{Event, Fact, Observer, Problem, ProblemKind, TrialSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -151,8 +151,7 @@ fn walk(
             match broken.at(next, retries) {
                 After::GiveUp => return Err(problem),
                 after => {
-                    let text = format!("the session broke and is opened anew: {}: {}", problem.what, problem.why);
-                    let _ended = tell.send(Told::Note(text));
+                    let _ended = tell.send(Told::Note(opened_anew(&problem)));
                     next += usize::from(after == After::LeaveOut);
                 }
             }

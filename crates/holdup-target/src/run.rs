@@ -339,8 +339,7 @@ impl<'a> Walk<'a> {
                 Err(Halt::Broken(problem)) => match broken.at(next, self.request.plan.design.retries) {
                     After::GiveUp => return Ok(Ending::Failed { reason: problem.to_string() }),
                     after => {
-                        let text = format!("the session broke and is opened anew: {}: {}", problem.what, problem.why);
-                        self.log(&text, observer)?;
+                        self.log(&opened_anew(&problem), observer)?;
                         next += usize::from(after == After::LeaveOut);
                     }
                 },
@@ -539,6 +538,11 @@ impl<'a> Walk<'a> {
         observer.event(Event::TrialEnd { trial: &trial, arm: &self.request.schedule.arms[spec.arm as usize] });
         Ok(draft.problem)
     }
+}
+
+/// What the log says of a session that broke and is not the last.
+pub(crate) fn opened_anew(problem: &Problem) -> String {
+    format!("the session broke and is opened anew: {}: {}", problem.what, problem.why)
 }
 
 /// A seed for each trial, from the plan's seed and the trial's place: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).

@@ -78,6 +78,10 @@ pub struct Closed {
 pub trait Target: Sync {
     /// What it says about itself.
     fn meta(&self) -> &'static Meta;
+    /// Whether it boots guests: then plans may name what is chosen at boot.
+    fn boots_guests(&self) -> bool {
+        false
+    }
     /// Whether it can work here. Never writes.
     fn probe(&self, host: &Host) -> Availability;
     /// The plan without the optional factors that cannot work here, and what was left out and why.

@@ -4,9 +4,6 @@ use holdup_model::ParameterKind;
 use holdup_model::catalogue::{KnobWords, Vocabulary, WorkloadWords};
 use holdup_model::guest;
 
-/// The targets that boot guests.
-const BOOT_TARGETS: &[&str] = &["qemu"];
-
 /// Every workload, knob, collector and target, as the plan checker wants them.
 pub fn vocabulary() -> Vocabulary {
     Vocabulary {
@@ -32,7 +29,7 @@ pub fn vocabulary() -> Vocabulary {
             .map(|c| c.meta().id)
             .collect(),
         targets: crate::targets::ALL.iter().map(|t| t.meta().id).collect(),
-        boot_targets: crate::targets::ALL.iter().map(|t| t.meta().id).filter(|id| BOOT_TARGETS.contains(id)).collect(),
+        boot_targets: crate::targets::ALL.iter().filter(|t| t.boots_guests()).map(|t| t.meta().id).collect(),
         boot_factors: boot_factors(),
     }
 }

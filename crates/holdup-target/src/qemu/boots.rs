@@ -1,13 +1,10 @@
 //! What each boot of a schedule is: a kernel, its command line, a PostgreSQL, and the part of the plan that runs in it.
 
-use holdup_model::guest::{BOOT_DEFAULT, BOOT_PREFIX, KERNEL, POSTGRES_SERVER, is_chosen_at_boot};
+use holdup_model::guest::{BOOT_DEFAULT, BOOT_PREFIX, KERNEL, OF_HOST, POSTGRES_SERVER, is_chosen_at_boot};
 use holdup_model::plan::Level;
 use holdup_model::wire::Work;
 use holdup_model::{Arm, Plan, Problem, Schedule};
-use std::collections::BTreeSet;
-
-/// The level of `postgres-server` that means the programs of this host.
-const HOST_SERVER: &str = "host";
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is chosen when a guest boots.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +30,7 @@ impl Choice {
             .filter_map(|(name, level)| Some((name.strip_prefix(BOOT_PREFIX)?.to_owned(), level.value.to_string())))
             .filter(|(_, value)| value != BOOT_DEFAULT)
             .collect();
-        Ok(Choice { kernel, parameters, postgres: text(POSTGRES_SERVER).filter(|named| named != HOST_SERVER) })
+        Ok(Choice { kernel, parameters, postgres: text(POSTGRES_SERVER).filter(|named| named != OF_HOST) })
     }
 
     /// For people: `debian:7.0 preempt=lazy`.
@@ -49,13 +46,13 @@ impl Choice {
     }
 }
 
-/// The choices of a schedule, each once, in order.
-pub(super) fn choices(plan: &Plan, schedule: &Schedule) -> Result<Vec<Choice>, Problem> {
-    let mut all = BTreeSet::new();
+/// The choices of a schedule, each with its arms.
+pub(super) fn choices(plan: &Plan, schedule: &Schedule) -> Result<BTreeMap<Choice, Vec<Arm>>, Problem> {
+    let mut all: BTreeMap<Choice, Vec<Arm>> = BTreeMap::new();
     for arm in &schedule.arms {
-        all.insert(Choice::of(plan, arm)?);
+        all.entry(Choice::of(plan, arm)?).or_default().push(arm.clone());
     }
-    Ok(all.into_iter().collect())
+    Ok(all)
 }
 
 /// What a guest with this choice is to do for these arms.
@@ -75,12 +72,6 @@ pub(super) fn work(plan: &Plan, arms: Vec<Arm>, postgres_bin: Option<String>) ->
 
 fn occurs(arms: &[Arm], factor: &str, level: &Level) -> bool {
     arms.iter().any(|arm| arm.factors.get(factor) == Some(level))
-}
-
-/// The arms that have this choice.
-pub(super) fn arms_with(plan: &Plan, schedule: &Schedule, choice: &Choice) -> Vec<Arm> {
-    let has = |arm: &&Arm| Choice::of(plan, arm).is_ok_and(|of_arm| of_arm == *choice);
-    schedule.arms.iter().filter(has).cloned().collect()
 }
 
 /// The arms of one boot.
@@ -132,15 +123,14 @@ mod tests {
     #[test]
     fn each_kind_of_guest_is_a_choice() {
         let (plan, schedule) = plan();
-        let labels: Vec<String> = choices(&plan, &schedule).expect("choices").iter().map(Choice::label).collect();
+        let labels: Vec<String> = choices(&plan, &schedule).expect("choices").keys().map(Choice::label).collect();
         assert_eq!(labels, ["file:/a", "file:/a nosmt=force", "file:/b", "file:/b nosmt=force"]);
     }
 
     #[test]
     fn a_guest_is_asked_only_for_what_its_arms_do() {
         let (plan, schedule) = plan();
-        for choice in choices(&plan, &schedule).expect("choices") {
-            let arms = arms_with(&plan, &schedule, &choice);
+        for (choice, arms) in choices(&plan, &schedule).expect("choices") {
             let work = work(&plan, arms, None);
             let excluded = choice.kernel == "file:/b";
             assert_eq!(words(&work, "preempt"), if excluded { vec!["lazy"] } else { vec!["lazy", "none"] });

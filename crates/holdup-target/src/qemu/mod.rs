@@ -2,14 +2,13 @@
 
 mod boots;
 mod guest;
-mod packaged;
 mod prepare;
 
 use crate::session::{Readiness, SessionRequest};
 use boots::Choice;
 use guest::Running;
 use holdup_guest::machine::{self, Chosen};
-use holdup_model::wire::{Answer, Checked, Order};
+use holdup_model::wire::{Answer, Checked, Order, Work};
 use holdup_model::{Event, Guest, Observer, Plan, Problem, TrialSpec};
 use prepare::Prepared;
 use std::collections::BTreeMap;
@@ -68,15 +67,15 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
     if let Some(why) = &chosen.why {
         readiness.notes.push(format!("guests are emulated: {why}"));
     }
-    let choices = boots::choices(request.plan, request.schedule)?;
     let mut prepared = Vec::new();
-    for choice in choices {
+    for (choice, arms) in boots::choices(request.plan, request.schedule)? {
         let with = Arc::new(prepare::prepared(request, &choice, observer)?);
         request.kept.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(choice.clone(), with.clone());
-        prepared.push((choice, with));
+        prepared.push((choice, arms, with));
     }
-    for (choice, with) in prepared {
-        let checked = check(request, &chosen, &choice, &with, observer)?;
+    for (choice, arms, with) in prepared {
+        let work = boots::work(request.plan, arms, with.postgres_bin());
+        let checked = check(request, &chosen, (&choice, &with), work, observer)?;
         merge(&mut readiness, checked, &choice);
     }
     Ok(readiness)
@@ -98,13 +97,11 @@ fn check_together(request: &SessionRequest<'_>) -> Result<(), Problem> {
 fn check(
     request: &SessionRequest<'_>,
     chosen: &Chosen,
-    choice: &Choice,
-    with: &Prepared,
+    (choice, with): (&Choice, &Prepared),
+    work: Work,
     observer: &mut dyn Observer,
 ) -> Result<Checked, Problem> {
     let inside = |p: Problem| Problem { what: format!("{} in a guest with {}", p.what, choice.label()), ..p };
-    let arms = boots::arms_with(request.plan, request.schedule, choice);
-    let work = boots::work(request.plan, arms, with.postgres_bin());
     observer.event(Event::Step(&format!("asking a guest with {} what it can do", choice.label())));
     let mut running = booted(request, chosen, choice, with, observer)?;
     let answer = running.ask(&Order::Check(Box::new(work)), CHECK_TIMEOUT, &request.cancel, observer);

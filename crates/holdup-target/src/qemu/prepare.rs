@@ -4,7 +4,7 @@ use super::boots::Choice;
 use crate::session::SessionRequest;
 use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
 use holdup_kernels::{Cache, Kernel, Options, Spec};
-use holdup_model::guest::Devices;
+use holdup_model::guest::{Devices, PACKAGED};
 use holdup_model::{Event, Observer, Plan, Problem};
 use holdup_workloads::Workload;
 use holdup_workloads::postgres::Binaries;
@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 
 /// The module of the virtio console, and what it sits on.
 const VIRTIO_MODULES: &[&str] = &["virtio_pci", "virtio_console"];
-/// What stands before the major version of a PostgreSQL from Debian's packages.
-const PACKAGED: &str = "deb:";
 
 /// What a boot needs.
 pub(super) struct Prepared {
@@ -107,19 +105,13 @@ fn postgres(
     if !kinds.any(|kind| holdup_workloads::find(kind).is_some_and(Workload::has_postgres)) {
         return Ok(None);
     }
-    match choice.postgres.as_deref() {
-        Some(named) if named.starts_with(PACKAGED) => {
-            super::packaged::postgres(&named[PACKAGED.len()..], cache, options, observer).map(Some)
-        }
-        None => {
-            let binaries = Binaries::find(&Places::of_this_host(request.postgres.bin.as_deref()), Need::Server)?;
-            Ok(Some(PostgresFiles::Bin(binaries.bin)))
-        }
-        Some(folder) => {
-            let binaries = Binaries::find(&Places::of_this_host(Some(Path::new(folder))), Need::Server)?;
-            Ok(Some(PostgresFiles::Bin(binaries.bin)))
-        }
+    let named = choice.postgres.as_deref();
+    if let Some(version) = named.and_then(|named| named.strip_prefix(PACKAGED)) {
+        let postgres = holdup_kernels::postgres(version, cache, options, observer)?;
+        return Ok(Some(PostgresFiles::Root { root: postgres.root, bin: postgres.bin }));
     }
+    let folder = named.map(Path::new).or(request.postgres.bin.as_deref());
+    Ok(Some(PostgresFiles::Bin(Binaries::find(&Places::of_this_host(folder), Need::Server)?.bin)))
 }
 
 /// The programs that workloads of the kind `command` start.

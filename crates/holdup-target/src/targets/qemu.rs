@@ -30,6 +30,10 @@ impl Target for Qemu {
         &META
     }
 
+    fn boots_guests(&self) -> bool {
+        true
+    }
+
     fn probe(&self, _host: &Host) -> Availability {
         match holdup_guest::machine::probe(std::env::consts::ARCH, Accelerator::Tcg) {
             Ok(_) => Availability::Ready,
