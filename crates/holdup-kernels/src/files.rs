@@ -14,12 +14,15 @@ pub(crate) fn problem(what: &str, path: &Path, error: &io::Error) -> Problem {
 }
 
 /// Bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The SHA-256 of a file in hexadecimal.
-pub(crate) fn sha256(path: &Path) -> io::Result<String> {
+///
+/// # Errors
+/// When it cannot be read.
+pub fn sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

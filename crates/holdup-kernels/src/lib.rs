@@ -15,10 +15,11 @@ mod image;
 mod kernel;
 mod spec;
 
-pub use archive::{DebFacts, RpmFacts, Unpacked, read_deb, read_rpm, unpack_deb, unpack_rpm};
+pub use archive::{DebFacts, RpmFacts, Unpacked, decompressed, read_deb, read_rpm, unpack_deb, unpack_rpm};
 pub use cache::{Addition, Cache, Entry, Part, PartSize};
 pub use cache::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use debian::Available;
+pub use files::{hex, sha256};
 pub use image::{ImageFacts, check_arch, image_facts, read_image};
 pub use kernel::{Kernel, Options};
 pub use spec::{BuildSpec, DebianSpec, Spec, Wanted};

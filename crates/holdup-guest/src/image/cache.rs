@@ -8,6 +8,7 @@
 use super::cpio::Writer;
 use super::roots::Source;
 use super::tree::{Kind, Node, Tree};
+use holdup_kernels::{hex, sha256};
 use holdup_model::{Event, Observer, Problem};
 use rustix::fs::{FlockOperation, flock, statvfs};
 use serde::{Deserialize, Serialize};
@@ -161,15 +162,6 @@ fn sized(hash: &mut Sha256, kind: &[u8], bytes: &[u8]) {
     hash.update(bytes);
 }
 
-/// A hash in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(64), |mut all, byte| {
-        let _ok = write!(all, "{byte:02x}");
-        all
-    })
-}
-
 fn manifest_path(image: &Path) -> PathBuf {
     image.with_extension("json")
 }
@@ -192,7 +184,7 @@ fn verified(path: &Path, observer: &mut dyn Observer) -> Option<Kept> {
         return None;
     }
     if Stamp::of(&meta) != manifest.stamp {
-        if sha256_of(path).ok()? != manifest.sha256 {
+        if sha256(path).ok()? != manifest.sha256 {
             observer.event(Event::Note("a kept initramfs was changed by somebody; it is assembled again"));
             return None;
         }
@@ -204,19 +196,6 @@ fn verified(path: &Path, observer: &mut dyn Observer) -> Option<Kept> {
         let _marked = file.set_modified(SystemTime::now());
     }
     Some(Kept { path: path.to_owned(), sha256: manifest.sha256, bytes: manifest.bytes, cached: true })
-}
-
-/// The SHA-256 of a file, in hexadecimal digits.
-pub(crate) fn sha256_of(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex(&hash.finalize())),
-            n => hash.update(&buffer[..n]),
-        }
-    }
 }
 
 /// Removes all but the `keep` images that were used last, and what killed processes have left. Under the lock.

@@ -89,25 +89,15 @@ fn name_of(path: &str) -> String {
 /// The plain ELF file of a module.
 fn unpacked(path: &Path) -> Result<Vec<u8>, Problem> {
     let failed = |why: String| Problem::host(format!("kernel module {}", path.display()), why);
-    let packed = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
-    let mut content = Vec::new();
-    let limit = MODULE_BYTES_MAX + 1;
     let ending = path.extension().map(|e| e.to_string_lossy().into_owned()).unwrap_or_default();
-    let read = match ending.as_str() {
-        "ko" => {
-            content = packed;
-            Ok(0)
-        }
-        "xz" => lzma_rust2::XzReader::new(packed.as_slice(), true).take(limit).read_to_end(&mut content),
-        "gz" => flate2::read::GzDecoder::new(packed.as_slice()).take(limit).read_to_end(&mut content),
-        "zst" => {
-            let decoder =
-                ruzstd::decoding::StreamingDecoder::new(packed.as_slice()).map_err(|e| failed(e.to_string()))?;
-            decoder.take(limit).read_to_end(&mut content)
-        }
-        other => return Err(failed(format!("it is packed as `{other}`, which is not known here"))),
-    };
-    read.map_err(|e| failed(format!("it cannot be unpacked: {e}")))?;
+    if !matches!(ending.as_str(), "ko" | "xz" | "gz" | "zst") {
+        return Err(failed(format!("it is packed as `{ending}`, which is not known here")));
+    }
+    let packed = std::fs::File::open(path).map_err(|e| failed(e.to_string()))?;
+    let mut content = Vec::new();
+    holdup_kernels::decompressed(packed)
+        .and_then(|plain| plain.take(MODULE_BYTES_MAX + 1).read_to_end(&mut content))
+        .map_err(|e| failed(format!("it cannot be unpacked: {e}")))?;
     if content.len() as u64 > MODULE_BYTES_MAX {
         return Err(failed(format!("it has more than {MODULE_BYTES_MAX} bytes when unpacked")));
     }

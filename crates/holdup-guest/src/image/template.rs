@@ -5,13 +5,14 @@
 //! other. As root, initdb runs inside of the very files that the guest gets, so it is the guest's own program even
 //! where the host could not run it; else it runs on the host itself.
 
-use super::cache::{hex, lock};
+use super::cache::lock;
 use super::closure::{Closure, read_elf};
 use super::elf::Machine;
 use super::postgres::Folders;
 use super::roots::{Roots, Source};
 use super::tree::{Kind, POSTGRES_ID, Tree};
 use super::{PostgresFiles, add_etc};
+use holdup_kernels::hex;
 use holdup_model::{Event, Observer, Problem};
 use sha2::{Digest, Sha256};
 use std::ffi::CString;

@@ -12,7 +12,7 @@ const MOST_MEMORY_KIB: u32 = 192 << 10;
 ///
 /// # Errors
 /// When the stream is compressed by something else, or cannot be read.
-pub(crate) fn decompressed<'a>(from: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+pub fn decompressed<'a>(from: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut from = BufReader::with_capacity(1 << 16, from);
     // A buffer of a first short read would hide the rest of the magic number.
     let mut begin = Vec::new();

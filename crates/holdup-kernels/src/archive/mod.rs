@@ -8,7 +8,7 @@ mod rpm;
 mod tar;
 mod unpack;
 
-pub(crate) use compressed::decompressed;
+pub use compressed::decompressed;
 pub(crate) use deb::read_from as deb_from;
 pub use deb::{DebFacts, read_deb, unpack_deb};
 pub(crate) use rpm::read_from as rpm_from;
