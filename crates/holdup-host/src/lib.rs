@@ -21,6 +21,7 @@ pub mod process;
 pub mod state;
 pub mod survey;
 mod system;
+mod topology;
 
 pub use error::HostError;
 pub use facts::{facts, moved};
@@ -28,6 +29,7 @@ pub use fs::{HostFs, RealFs};
 pub use kernel_config::{KernelConfig, KernelOption};
 pub use machine::{cpu_list, cpu_ranges, machine, online_cpus};
 pub use system::Scheduling;
+pub use topology::{CpuPlace, cpu_places};
 
 use std::path::Path;
 use std::sync::Arc;

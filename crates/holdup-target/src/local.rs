@@ -317,6 +317,7 @@ impl<'a> LocalSession<'a> {
             duration_ns: design.duration_ns,
             seed,
             cancel,
+            enough: holdup_workloads::Cancel::default(),
             window: &mut hooks,
         });
         (trial.evidence, trial.window) = hooks.finish();

@@ -66,6 +66,7 @@ fn pgbench_is_seen_in_the_counters_and_in_the_wait_events() {
             duration_ns: 2_500_000_000,
             seed: 1,
             cancel: Cancel::default(),
+            enough: holdup_workloads::Cancel::default(),
             window: &mut hooks,
         })
         .expect("a trial");

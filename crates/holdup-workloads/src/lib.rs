@@ -7,6 +7,7 @@
 pub mod algorithms;
 mod command;
 pub mod contention;
+pub mod load;
 mod pgbench;
 pub mod pgbench_log;
 pub mod postgres;
@@ -99,6 +100,9 @@ pub struct TrialContext<'a> {
     pub seed: u64,
     /// Asks to end.
     pub cancel: Cancel,
+    /// Asks to end the window before its length is over: a background has enough when its foreground has. What was
+    /// measured until then counts.
+    pub enough: Cancel,
     /// To be called when the window opens and closes.
     pub window: &'a mut dyn WindowHooks,
 }

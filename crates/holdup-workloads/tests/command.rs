@@ -88,6 +88,7 @@ fn run_with(parameters: &Parameters, metrics: &[MetricChoice], hooks: &mut Hooks
         duration_ns: 2_000_000_000,
         seed: 42,
         cancel,
+        enough: holdup_workloads::Cancel::default(),
         window: hooks,
     });
     assert_eq!(hooks.closed, hooks.begin.is_some() && hooks.closed, "a window is closed only after it was opened");
@@ -242,6 +243,7 @@ fn a_program_that_vanishes_or_cannot_be_executed_voids_the_trial() {
         duration_ns: 1,
         seed: 1,
         cancel: Cancel::default(),
+        enough: holdup_workloads::Cancel::default(),
         window: &mut Hooks::default(),
     };
     let problem = session.run(trial).expect_err("it is gone");
@@ -364,6 +366,7 @@ fn inner_process_that_is_killed() {
         duration_ns: 1_000_000_000_000,
         seed: 1,
         cancel: Cancel::default(),
+        enough: holdup_workloads::Cancel::default(),
         window: &mut Hooks::default(),
     };
     let result = workload.prepare(context).expect("prepares").run(trial);

@@ -73,6 +73,7 @@ fn run_with(
         duration_ns: times.duration_ms * 1_000_000,
         seed: 7,
         cancel: cancel.clone(),
+        enough: holdup_workloads::Cancel::default(),
         window: &mut Hooks { begin: None, on_open },
     })
 }

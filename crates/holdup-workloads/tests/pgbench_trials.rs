@@ -124,6 +124,7 @@ fn cancelling_ends_it_at_once(prepared: &mut dyn Prepared) {
             duration_ns: 3_600_000_000_000,
             seed: 1,
             cancel: cancel.clone(),
+            enough: holdup_workloads::Cancel::default(),
             window: &mut CancellingHooks(cancel),
         })
         .unwrap_err();

@@ -49,6 +49,7 @@ impl Trial {
             duration_ns: 20_000_000,
             seed: 1,
             cancel: Cancel::default(),
+            enough: holdup_workloads::Cancel::default(),
             window: &mut NoCollectors,
         });
         let measurements = result.expect("a trial without trouble").measurements;

@@ -2,8 +2,9 @@
 
 use crate::contention::calibrate::Work;
 use crate::contention::lock::{Algorithm, Sharing};
-use crate::contention::region::{Region, phase};
+use crate::contention::region::Region;
 use crate::contention::worker::Job;
+use crate::load::board::phase;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +23,7 @@ impl Bare {
     pub fn new(algorithm: &'static Algorithm, sample_every: u64) -> io::Result<Self> {
         let region = Arc::new(Region::new(1)?);
         algorithm.entry.init(&region, Sharing::Threads)?;
-        region.enter(phase::OPEN);
+        region.stage().enter(phase::OPEN);
         let job = Job {
             region,
             index: 0,
@@ -61,7 +62,7 @@ mod tests {
                 let done = bare.run(operations);
                 // A batch that was begun is ended.
                 assert!((operations..operations + 64).contains(&done), "{done} of {operations}");
-                let counted: u64 = bare.job.region.slot(0).buckets.iter().map(|b| b.load(Ordering::Relaxed)).sum();
+                let counted = bare.job.region.slot(0).acquisitions.total();
                 let expected = samples..=samples + 64 / sample_every;
                 assert!(expected.contains(&counted), "{counted} samples of {done}, one in {sample_every}");
             }

@@ -5,6 +5,7 @@
 //! disturbs a round makes it longer. Later rounds of the same kind tell how far the clock of the
 //! CPU has drifted since.
 
+use crate::load::clock::now_ns;
 use std::hint::black_box;
 
 /// The rounds of the calibration that a session begins with.
@@ -159,15 +160,6 @@ fn clock_ns() -> f64 {
         (now_ns() - begin) as f64 / (times + 1) as f64
     };
     (0..ROUNDS).map(|_| least(100)).fold(f64::INFINITY, f64::min)
-}
-
-/// CLOCK_MONOTONIC in ns: the same in threads and processes, read without a system call where the vDSO has it.
-#[inline]
-pub(crate) fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 #[cfg(test)]

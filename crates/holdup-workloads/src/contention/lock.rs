@@ -4,19 +4,10 @@
 //! measured also runs under loom, which tries every interleaving of its atomics.
 
 use crate::contention::worker::{Entry, Job};
+pub use crate::load::crew::Sharing;
 use holdup_model::{Availability, Meta};
 use serde::Serialize;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Whether the workers share one address space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sharing {
-    /// Threads of holdup: one set of page tables.
-    Threads,
-    /// Processes forked from holdup: page tables of their own over the same memory.
-    Processes,
-}
 
 /// How an acquisition ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! From counts to metrics.
 
 use crate::TrialResult;
-use crate::contention::region::{Account, Region, middle_of};
+use crate::contention::region::{Account, Region};
 use crate::contention::setup::Setup;
+use crate::load::metrics::{self, Row};
+use crate::load::record;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
 use std::sync::atomic::Ordering;
@@ -16,13 +18,11 @@ pub(crate) struct Edge {
     pub(crate) longest_wait_ns: Option<u64>,
 }
 
-/// A percentile needs so many samples beyond it.
-const SAMPLES_BEYOND: f64 = 10.0;
 /// Workers that saw less of the window than this tell too little about its rates.
 const SEEN_ENOUGH: f64 = 0.5;
 
 /// What is measured, in the order shown: id, unit, direction, summary.
-const METRICS: &[(&str, &str, Direction, &str)] = &[
+const METRICS: &[Row] = &[
     ("operations_per_s", "1/s", Direction::Higher, "lock and unlock pairs of all workers"),
     ("acquire_p50_ns", "ns", Direction::Lower, "time to the lock, median of the sampled acquisitions"),
     ("acquire_p99_ns", "ns", Direction::Lower, "time to the lock, 99th percentile"),
@@ -37,15 +37,7 @@ const METRICS: &[(&str, &str, Direction, &str)] = &[
 
 /// The metrics of the workload.
 pub(crate) fn metrics() -> Vec<Metric> {
-    METRICS
-        .iter()
-        .map(|(id, unit, better, summary)| Metric {
-            id: (*id).to_owned(),
-            unit: (*unit).to_owned(),
-            better: *better,
-            summary: (*summary).to_owned(),
-        })
-        .collect()
+    metrics::table(METRICS)
 }
 
 /// What a trial brought. All workers have ended.
@@ -59,7 +51,8 @@ pub(crate) fn of(region: &Region, begin: &Edge, end: &Edge) -> Result<TrialResul
         return Err(Problem::trial("the window", "no operation was completed in it").hint("take a longer duration"));
     }
     let seconds = end.at_ns.saturating_sub(begin.at_ns) as f64 / 1e9;
-    let (histogram, longest_ns) = acquisitions(region);
+    let histogram = record::together(region.slots().map(|s| &s.acquisitions));
+    let longest_ns = region.slots().map(|s| s.acquisitions.longest_ns()).max().unwrap_or(0);
     let accounts: Vec<(Account, Account)> =
         region.slots().filter_map(|s| Some((s.opened.account()?, s.closed.account()?))).collect();
     let mut measurements = vec![Measurement::new("operations_per_s", total as f64 / seconds)];
@@ -90,38 +83,13 @@ fn operations(begin: &Edge, end: &Edge) -> Vec<u64> {
     begin.counts.iter().zip(&end.counts).map(|(b, e)| e.saturating_sub(*b)).collect()
 }
 
-/// All workers' records together. Each sample stands at its bucket's middle, at most 0.2 % off.
-fn acquisitions(region: &Region) -> (Histogram, u64) {
-    let mut counts = vec![0u64; crate::contention::region::BUCKETS];
-    for slot in region.slots() {
-        for (sum, bucket) in counts.iter_mut().zip(&slot.buckets) {
-            *sum += bucket.load(Ordering::Relaxed);
-        }
-    }
-    let mut histogram = Histogram::new();
-    for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        histogram.record_n_ns(middle_of(bucket), *count);
-    }
-    let longest_ns = region.slots().map(|s| s.longest_ns.load(Ordering::Relaxed)).max().unwrap_or(0);
-    (histogram, longest_ns)
-}
-
 fn still_waiting(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     format!("the longest acquisition had waited {ms:.3} ms and still waited when the window closed")
 }
 
 fn times(histogram: &Histogram, longest_ns: u64, longest_wait_ns: Option<u64>) -> Vec<Measurement> {
-    let percentile = |id: &str, quantile: f64| {
-        let beyond = histogram.samples_beyond(quantile);
-        match histogram.quantile_ns(quantile) {
-            // Half a sample's tolerance, because 1 - 0.999 is a little less than a thousandth.
-            Some(ns) if beyond > SAMPLES_BEYOND - 0.5 => Measurement::new(id, ns as f64),
-            _ => {
-                Measurement::absent(id, format!("{} samples, {beyond:.1} beyond it; 10 are needed", histogram.count()))
-            }
-        }
-    };
+    let percentile = |id, quantile| metrics::percentile(id, histogram, quantile, 1.0);
     let done_ns = (histogram.count() > 0).then_some(longest_ns);
     let longest = match done_ns.max(longest_wait_ns) {
         None => Measurement::absent("acquire_max_ns", "no acquisition was sampled in the window"),

@@ -8,21 +8,21 @@
 //! in the histogram, but the time that it has waited by then counts for the longest acquisition, so that
 //! a worker that never gets the lock does not look like one that never wanted it.
 
-use crate::contention::calibrate::{Calibration, now_ns};
+use crate::contention::calibrate::Calibration;
 use crate::contention::faults::Pages;
-use crate::contention::region::{Region, phase};
+use crate::contention::region::Region;
 use crate::contention::results::{self, Edge};
 use crate::contention::setup::Setup;
 use crate::contention::worker::Job;
 use crate::contention::workers::Workers;
-use crate::{Cancel, TrialContext, TrialResult};
+use crate::load::clock::now_ns;
+use crate::load::drive;
+use crate::{TrialContext, TrialResult};
+use holdup_host::Host;
 use holdup_model::Problem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-/// How often the coordinator looks at its workers and at the cancel flag.
-const LOOK: Duration = Duration::from_millis(20);
 /// A reading of all counts that took longer is repeated, because a preempted coordinator blurs the edge.
 const SHARP_NS: u64 = 100_000;
 /// How often a reading is repeated.
@@ -45,24 +45,8 @@ pub fn run(setup: &Setup, calibration: &Calibration, trial: TrialContext<'_>) ->
         .init(&region, setup.sharing)
         .map_err(|e| Problem::trial(format!("lock {}", setup.algorithm.meta.id), format!("it cannot be made: {e}")))?;
     let jobs = jobs(setup, calibration, &region, pages.as_ref(), trial.seed)?;
-    let mut workers = Workers::start(&region, setup.algorithm, setup.sharing, jobs)?;
-    let cancel = trial.cancel.clone();
-    wait_until_ready(setup, &region, &mut workers, &cancel)?;
-    region.enter(phase::WARM);
-    watch(trial.warmup_ns, &mut workers, &cancel)?;
-    trial.window.open(&[("load".to_owned(), std::process::id())])?;
-    region.enter(phase::OPEN);
-    let begin = edge(&region);
-    let watched = watch(trial.duration_ns, &mut workers, &cancel);
-    let end = edge(&region);
-    region.enter(phase::CLOSED);
-    let closed = trial.window.close();
-    watched?;
-    closed?;
-    workers.finish(&|| cancel.is_cancelled())?;
-    if cancel.is_cancelled() {
-        return Err(Problem::interrupted("the trial"));
-    }
+    let workers = Workers::start(&region, setup.algorithm, setup.sharing, jobs)?;
+    let (begin, end) = drive::through(trial, region.stage(), setup.workers, workers, || edge(&region))?;
     let mut result = results::of(&region, &begin, &end)?;
     result.notes.push(format!("one of {} acquisitions was timed", setup.sampling(calibration.clock_ns)));
     result.notes.extend(results::faults_as_asked(setup, &result));
@@ -99,44 +83,9 @@ fn jobs(
 }
 
 /// The CPUs that holdup may use.
-fn allowed_cpus() -> Result<Vec<usize>, Problem> {
-    let set = rustix::thread::sched_getaffinity(None).map_err(|e| {
-        Problem::trial("pin on", format!("the allowed CPUs cannot be read: {}", std::io::Error::from(e)))
-    })?;
-    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+fn allowed_cpus() -> Result<Vec<u32>, Problem> {
+    let cpus: Vec<u32> = holdup_host::cpu_places(&Host::real()).iter().map(|place| place.cpu).collect();
     if cpus.is_empty() { Err(Problem::trial("pin on", "no CPU is allowed")) } else { Ok(cpus) }
-}
-
-fn wait_until_ready(setup: &Setup, region: &Region, workers: &mut Workers, cancel: &Cancel) -> Result<(), Problem> {
-    while (region.head().ready.0.load(Ordering::SeqCst) as usize) < setup.workers {
-        healthy(workers, cancel)?;
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
-}
-
-fn healthy(workers: &mut Workers, cancel: &Cancel) -> Result<(), Problem> {
-    if cancel.is_cancelled() {
-        return Err(Problem::interrupted("the trial"));
-    }
-    match workers.failed() {
-        None => Ok(()),
-        Some(why) => Err(Problem::trial("a worker is gone", why)),
-    }
-}
-
-/// Sleeps while the workers work.
-fn watch(duration_ns: u64, workers: &mut Workers, cancel: &Cancel) -> Result<(), Problem> {
-    let begin = Instant::now();
-    let duration = Duration::from_nanos(duration_ns);
-    loop {
-        healthy(workers, cancel)?;
-        let left = duration.saturating_sub(begin.elapsed());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(LOOK));
-    }
 }
 
 /// Reads every worker's count.
@@ -161,9 +110,9 @@ fn edge(region: &Region) -> Edge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::WindowHooks;
     use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing};
     use crate::contention::setup::defaults;
+    use crate::{Cancel, WindowHooks};
     use holdup_model::{Meta, Window};
 
     const META: Meta = Meta { id: "broken", summary: "for tests", docs: "", references: &[] };
@@ -242,6 +191,7 @@ mod tests {
             duration_ns: 100_000_000,
             seed: 1,
             cancel: Cancel::default(),
+            enough: Cancel::default(),
             window: &mut Hooks,
         };
         run(&setup, &Calibration::measure(), trial).expect_err("the lock is broken").to_string()

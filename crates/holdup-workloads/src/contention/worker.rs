@@ -1,9 +1,11 @@
 //! The measured loop. One instance is compiled for each algorithm; nothing in it is dynamic.
 
-use crate::contention::calibrate::{Work, now_ns};
+use crate::contention::calibrate::Work;
 use crate::contention::faults::{NoPages, Pages, Touch, Toucher};
 use crate::contention::lock::{Acquired, RawLock, Sharing};
-use crate::contention::region::{Head, LOCK_BYTES, Line, Region, Slot, ending, phase};
+use crate::contention::region::{Head, LOCK_BYTES, Region, Slot, ending, lock_of};
+use crate::load::board::{Line, Stage, phase};
+use crate::load::clock::now_ns;
 use std::hint::black_box;
 use std::io;
 use std::ptr::NonNull;
@@ -33,7 +35,7 @@ impl Entry {
     /// Makes a free lock in a region that no worker uses yet.
     pub(crate) fn init(&self, region: &Region, sharing: Sharing) -> io::Result<()> {
         // SAFETY: the place has the size and alignment that `of` has checked; nobody uses it yet.
-        unsafe { (self.init)(region.lock(), sharing) }
+        unsafe { (self.init)(lock_of(region), sharing) }
     }
 }
 
@@ -62,7 +64,7 @@ pub(crate) struct Job {
     /// The worker ends by itself after as many operations.
     pub(crate) limit: u64,
     /// The CPU that it runs on.
-    pub(crate) cpu: Option<usize>,
+    pub(crate) cpu: Option<u32>,
 }
 
 impl Job {
@@ -70,40 +72,13 @@ impl Job {
     pub(crate) fn batch_for(operation_ns: u64) -> u64 {
         (BATCH_NS / operation_ns.max(1)).clamp(1, LONGEST_BATCH)
     }
-
-    /// Makes the worker's pages present, so that no first touch of the worker's own falls into the window.
-    fn touch_own_memory(&self) {
-        for bucket in self.region.slot(self.index).buckets.iter().step_by(4096 / 8) {
-            bucket.store(0, Ordering::Relaxed);
-        }
-        if let Some(last) = self.region.slot(self.index).buckets.last() {
-            last.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Waits until the coordinator says go. Returns whether there is something to do.
-    fn wait_for_begin(&self) -> bool {
-        let head = self.region.head();
-        head.ready.0.fetch_add(1, Ordering::SeqCst);
-        loop {
-            match head.phase.0.load(Ordering::SeqCst) {
-                // A wait that ends without reason just looks again.
-                phase::IDLE => {
-                    let flags = rustix::thread::futex::Flags::empty();
-                    let _again = rustix::thread::futex::wait(&head.phase.0, flags, phase::IDLE, None);
-                }
-                phase::STOP => return false,
-                _ => return true,
-            }
-        }
-    }
 }
 
 /// A whole worker's life, but for its thread or process.
 fn run<L: RawLock>(job: &Job) {
     pin(job.cpu);
-    job.touch_own_memory();
     let slot = job.region.slot(job.index);
+    slot.acquisitions.touch();
     let ending = match work::<L>(job) {
         Ok(Acquired::Stuck) => ending::STUCK,
         Ok(_) => ending::DONE,
@@ -115,13 +90,11 @@ fn run<L: RawLock>(job: &Job) {
     slot.ending.store(ending, Ordering::Release);
 }
 
-fn pin(cpu: Option<usize>) {
+fn pin(cpu: Option<u32>) {
     let Some(cpu) = cpu else { return };
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu);
     // The CPU was among the allowed ones a moment ago; one that went offline since leaves the worker unpinned,
     // and the environment's facts show that a CPU is gone.
-    let _pinned = rustix::thread::sched_setaffinity(None, &set);
+    let _pinned = crate::load::placement::stay_on(&[cpu]);
 }
 
 /// Waits for the begin and operates until told to stop. Returns how the last acquisition ended when it did not
@@ -134,7 +107,8 @@ fn work<L: RawLock>(job: &Job) -> io::Result<Acquired> {
     let head = job.region.head();
     let parts = Parts::<L> {
         // SAFETY: `Entry::init` has made an `L` there, and the region lives as long as the job.
-        lock: unsafe { job.region.lock().cast::<L>().as_ref() },
+        lock: unsafe { lock_of(&job.region).cast::<L>().as_ref() },
+        stage: job.region.stage(),
         head,
         slot: job.region.slot(job.index),
         section: job.section,
@@ -142,7 +116,7 @@ fn work<L: RawLock>(job: &Job) -> io::Result<Acquired> {
     };
     let mut local = L::local(job.seed, job.sharing);
     L::begin(&mut local)?;
-    if !job.wait_for_begin() {
+    if !job.region.stage().wait_for_begin() {
         return Ok(Acquired::Stopped);
     }
     let toucher = job.pages.as_ref().map(|pages| Toucher::new(pages, head, job.sharing));
@@ -181,7 +155,7 @@ fn drive<L: RawLock, T: Touch>(
     let mut seen = phase::WARM;
     let mut until_sample = pace.sample_every - 1;
     loop {
-        let now = parts.head.phase.0.load(Ordering::Relaxed);
+        let now = parts.stage.phase();
         if now != seen {
             seen = now;
             saw(parts.slot, now, operations, L::slice_grants(local));
@@ -227,6 +201,7 @@ fn saw(slot: &Slot, now: u32, operations: u64, slice_grants: Option<u64>) {
 /// What does not change during a trial.
 struct Parts<'a, L> {
     lock: &'a L,
+    stage: &'a Stage,
     head: &'a Head,
     slot: &'a Slot,
     section: Work,
@@ -247,7 +222,7 @@ impl<L: RawLock> Parts<'_, L> {
         toucher: &mut T,
         (operations, done): (&mut u64, &mut u64),
     ) -> Acquired {
-        let stopped = || self.head.stopped();
+        let stopped = || self.stage.stopped();
         toucher.prepare();
         let begin = if TIMED { now_ns() } else { 0 };
         if TIMED {
@@ -271,8 +246,8 @@ impl<L: RawLock> Parts<'_, L> {
         self.lock.release(local);
         *operations += 1;
         self.slot.operations.0.store(*operations, Ordering::Relaxed);
-        if TIMED && self.head.phase.0.load(Ordering::Relaxed) == phase::OPEN {
-            self.slot.record(end.saturating_sub(begin));
+        if TIMED && self.stage.is_open() {
+            self.slot.acquisitions.count(end.saturating_sub(begin));
         }
         *done = self.think.run(*done, &stopped);
         how

@@ -137,6 +137,7 @@ pub(crate) fn trial(
         duration_ns: duration_ms * 1_000_000,
         seed: 42,
         cancel: Cancel::default(),
+        enough: holdup_workloads::Cancel::default(),
         window: &mut hooks,
     });
     Ran { result, window: hooks.window, subjects: hooks.subjects }

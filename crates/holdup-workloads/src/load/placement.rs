@@ -1,0 +1,158 @@
+//! On which CPUs the two sides of a workload run.
+//!
+//! Most of these workloads are a duel: someone who sends or wakes, and someone who receives or is woken. Whether the
+//! two share a run queue, a core, a cache or nothing decides most of what is measured, so it is a parameter of all.
+
+use holdup_host::{CpuPlace, Host};
+use holdup_model::{Parameter, ParameterKind, Parameters, Problem};
+
+/// The words of plans.
+const WORDS: &[&str] = &["none", "same-cpu", "two-cpus", "smt-siblings", "llc", "node"];
+
+/// The parameter that all of these workloads have.
+pub const PLACEMENT: Parameter = Parameter {
+    name: "placement",
+    kind: ParameterKind::Choice(WORDS),
+    default: Some("none"),
+    required: false,
+    summary: "where the two sides run: anywhere, on one CPU, on two cores, …",
+};
+
+/// The CPUs of the two sides.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Where those run who send, ask or wake; `None` for anywhere.
+    pub near: Option<Vec<u32>>,
+    /// Where those run who receive, answer or are woken; `None` for anywhere.
+    pub far: Option<Vec<u32>>,
+}
+
+impl Placement {
+    /// The placement that the parameters of an arm ask for; a workload without the parameter runs anywhere.
+    ///
+    /// # Errors
+    /// Of kind `Host` when this machine has no such CPUs, or does not tell.
+    pub fn read(parameters: &Parameters, host: &Host) -> Result<Self, Problem> {
+        match parameters.text("placement")? {
+            None => Ok(Placement::default()),
+            Some(word) => Placement::of(word, &holdup_host::cpu_places(host)),
+        }
+    }
+
+    /// What a word of a plan comes to on a machine with these CPUs. Of several possibilities it is the one with the
+    /// lowest numbers, so that every trial has the same.
+    ///
+    /// # Errors
+    /// Of kind `Host` when there are no such CPUs, or the machine does not tell.
+    pub fn of(word: &str, cpus: &[CpuPlace]) -> Result<Self, Problem> {
+        let impossible = |why: &str, hint: &str| Err(Problem::host(format!("placement {word}"), why).hint(hint));
+        let Some(first) = cpus.first() else { return impossible("no CPU is allowed", "look at taskset -p $$") };
+        let both = |near: Vec<u32>, far: Vec<u32>| Ok(Placement { near: Some(near), far: Some(far) });
+        match word {
+            "none" => Ok(Placement::default()),
+            "same-cpu" => both(vec![first.cpu], vec![first.cpu]),
+            "two-cpus" => {
+                let others = || cpus.iter().filter(|other| other.cpu != first.cpu && !first.core.contains(&other.cpu));
+                // The nearest other core, so that two CPUs of one socket are preferred to two sockets.
+                let near = others().find(|other| first.llc.contains(&other.cpu));
+                match near.or_else(|| others().next()) {
+                    Some(other) => both(vec![first.cpu], vec![other.cpu]),
+                    None => impossible("the allowed CPUs are all of one core", "take smt-siblings, or allow more CPUs"),
+                }
+            }
+            "smt-siblings" => {
+                let pair = cpus.iter().find_map(|p| Some((p.cpu, p.core.iter().find(|other| **other != p.cpu)?)));
+                match pair {
+                    Some((one, other)) => both(vec![one], vec![*other]),
+                    None => impossible("no two allowed CPUs are of one core", "take two-cpus, or switch SMT on"),
+                }
+            }
+            "llc" if first.llc.is_empty() => {
+                impossible("the machine does not tell which CPUs share a cache", "take node")
+            }
+            "llc" => both(first.llc.clone(), first.llc.clone()),
+            "node" if first.node.is_empty() => impossible("the machine does not tell its memory nodes", "take none"),
+            "node" => both(first.node.clone(), first.node.clone()),
+            other => Err(Problem::usage(format!("placement {other}"), "there is no such placement")
+                .hint(format!("it is one of {}", WORDS.join(", ")))),
+        }
+    }
+
+    /// In words, for a note of the trial; `None` where it is anywhere.
+    pub fn in_words(&self) -> Option<String> {
+        let ranges = |cpus: &Option<Vec<u32>>| cpus.as_deref().map(holdup_host::cpu_ranges);
+        let (near, far) = (ranges(&self.near)?, ranges(&self.far)?);
+        Some(if near == far {
+            format!("both sides ran on CPU {near}")
+        } else {
+            format!("one side ran on CPU {near}, the other on {far}")
+        })
+    }
+}
+
+/// Keeps the calling thread on these CPUs; neither allocates nor prints.
+///
+/// # Errors
+/// When none of them may be used any more.
+pub fn stay_on(cpus: &[u32]) -> std::io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < rustix::thread::CpuSet::MAX_CPU) {
+        set.set(*cpu as usize);
+    }
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sockets of two cores with two threads each, numbered as x86 servers number them.
+    fn server() -> Vec<CpuPlace> {
+        let place = |cpu: u32| CpuPlace {
+            cpu,
+            core: vec![cpu % 4, cpu % 4 + 4],
+            llc: if cpu % 4 < 2 { vec![0, 1, 4, 5] } else { vec![2, 3, 6, 7] },
+            node: if cpu % 4 < 2 { vec![0, 1, 4, 5] } else { vec![2, 3, 6, 7] },
+        };
+        (0..8).map(place).collect()
+    }
+
+    fn silent() -> Vec<CpuPlace> {
+        (0..2).map(|cpu| CpuPlace { cpu, core: Vec::new(), llc: Vec::new(), node: Vec::new() }).collect()
+    }
+
+    #[test]
+    fn a_word_comes_to_the_lowest_cpus_that_fit() {
+        let shown = |word: &str, cpus: &[CpuPlace]| match Placement::of(word, cpus) {
+            Ok(placement) => placement.in_words().unwrap_or_else(|| "anywhere".to_owned()),
+            Err(problem) => format!("{}: {}", problem.what, problem.why),
+        };
+        let check = |word: &str, cpus: &[CpuPlace], expect: &str| assert_eq!(shown(word, cpus), expect, "{word}");
+        check("none", &server(), "anywhere");
+        check("same-cpu", &server(), "both sides ran on CPU 0");
+        check("two-cpus", &server(), "one side ran on CPU 0, the other on 1");
+        check("smt-siblings", &server(), "one side ran on CPU 0, the other on 4");
+        check("llc", &server(), "both sides ran on CPU 0-1,4-5");
+        check("node", &server()[2..4], "both sides ran on CPU 2-3,6-7");
+        check("two-cpus", &silent(), "one side ran on CPU 0, the other on 1");
+        check("two-cpus", &silent()[1..], "placement two-cpus: the allowed CPUs are all of one core");
+        check("smt-siblings", &silent(), "placement smt-siblings: no two allowed CPUs are of one core");
+        check("llc", &silent(), "placement llc: the machine does not tell which CPUs share a cache");
+        check("node", &silent(), "placement node: the machine does not tell its memory nodes");
+        check("same-cpu", &[], "placement same-cpu: no CPU is allowed");
+        check("moon", &server(), "placement moon: there is no such placement");
+    }
+
+    #[test]
+    fn a_thread_stays_where_it_is_put() {
+        let cpu = holdup_host::cpu_places(&Host::real()).first().expect("a CPU is allowed").cpu;
+        std::thread::spawn(move || {
+            stay_on(&[cpu]).expect("it is allowed");
+            let set = rustix::thread::sched_getaffinity(None).expect("reads back");
+            assert_eq!((set.count(), set.is_set(cpu as usize)), (1, true));
+            assert!(stay_on(&[]).is_err(), "no CPU at all is refused");
+        })
+        .join()
+        .expect("the thread ends well");
+    }
+}
