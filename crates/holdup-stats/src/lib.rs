@@ -28,6 +28,7 @@ pub mod sequential;
 pub mod spread;
 pub mod steadiness;
 pub mod students_t;
+pub mod tail;
 pub mod verdict;
 
 pub use bisection::Bisection;

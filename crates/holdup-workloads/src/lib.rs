@@ -11,6 +11,7 @@ pub mod load;
 mod pgbench;
 pub mod pgbench_log;
 pub mod postgres;
+mod wakeup;
 pub mod workloads;
 
 use holdup_host::Host;

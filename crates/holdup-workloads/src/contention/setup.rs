@@ -2,6 +2,7 @@
 
 use crate::algorithms;
 use crate::contention::lock::{Algorithm, Sharing};
+use crate::load::parameters::{text, truth, whole, word};
 use holdup_model::{Availability, Parameter, ParameterKind, Parameters, Problem, Value};
 
 /// The most workers. Each has 70 KB of its own in the region.
@@ -39,7 +40,7 @@ pub const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "sharing",
-        kind: ParameterKind::Choice(&["threads", "processes"]),
+        kind: ParameterKind::Choice(Sharing::WORDS),
         default: Some("threads"),
         required: false,
         summary: "whether workers share page tables (threads) or not (processes)",
@@ -113,15 +114,15 @@ impl Setup {
             algorithm,
             section_ns: whole(parameters, "section", 0, i64::MAX)?,
             think_ns: whole(parameters, "think", 0, i64::MAX)?,
-            sharing: if word(parameters, "sharing", ["threads", "processes"])? == 0 {
+            sharing: if word(parameters, "sharing", Sharing::WORDS)? == 0 {
                 Sharing::Threads
             } else {
                 Sharing::Processes
             },
             faults: whole(parameters, "faults", 0, 4096)? as usize,
-            huge: word(parameters, "pages", ["4k", "huge"])? == 1,
+            huge: word(parameters, "pages", &["4k", "huge"])? == 1,
             sample_every: whole(parameters, "sample_every", 0, 1_000_000_000)?,
-            pin: parameters.boolean("pin")?.ok_or_else(|| missing("pin"))?,
+            pin: truth(parameters, "pin")?,
         })
     }
 
@@ -158,31 +159,6 @@ impl Setup {
         let every = READINGS_PER_SAMPLE * clock_ns / (TIMING_SHARE * operation_ns);
         (every.ceil() as u64).clamp(1, 1 << 20).next_power_of_two()
     }
-}
-
-fn missing(name: &str) -> Problem {
-    Problem::internal(format!("parameter {name}"), "the checked plan holds no value for it")
-}
-
-fn text<'a>(parameters: &'a Parameters, name: &str) -> Result<&'a str, Problem> {
-    parameters.text(name)?.ok_or_else(|| missing(name))
-}
-
-/// A whole number within bounds, which are not negative.
-fn whole(parameters: &Parameters, name: &str, min: i64, max: i64) -> Result<u64, Problem> {
-    let value = parameters.integer(name)?.ok_or_else(|| missing(name))?;
-    match u64::try_from(value) {
-        Ok(whole) if value >= min && value <= max => Ok(whole),
-        _ => Err(Problem::usage(format!("{name} {value}"), format!("it is not between {min} and {max}"))),
-    }
-}
-
-/// The index of one of two words.
-fn word(parameters: &Parameters, name: &str, words: [&str; 2]) -> Result<usize, Problem> {
-    let value = text(parameters, name)?;
-    words.iter().position(|w| *w == value).ok_or_else(|| {
-        Problem::usage(format!("{name} {value}"), format!("it is neither {} nor {}", words[0], words[1]))
-    })
 }
 
 /// The defaults as values, but for `threads`, whose default is relative to a machine.

@@ -1,0 +1,66 @@
+//! One trial of `wakeup`: the coordinator's side.
+
+use crate::load::board::phase;
+use crate::load::clock::now_ns;
+use crate::load::crew::{self, Crew, Sharing};
+use crate::load::drive::{self, Team};
+use crate::wakeup::results;
+use crate::wakeup::setup::Setup;
+use crate::wakeup::worker::{Job, Slots, become_fifo};
+use crate::{TrialContext, TrialResult};
+use holdup_model::Problem;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Whether a thread of holdup may be SCHED_FIFO: tried on one that ends at once.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn may_be_fifo() -> io::Result<()> {
+    std::thread::spawn(|| become_fifo(1)).join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+/// Runs one trial.
+///
+/// # Errors
+/// Of kind `Trial` when it is void, of kind `Interrupted` when it was cancelled.
+pub(crate) fn run(setup: &Setup, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    let slots = Slots::new(setup.threads).map_err(|e| {
+        Problem::trial(format!("{} threads", setup.threads), format!("no memory for their counts: {e}"))
+    })?;
+    let slots = Arc::new(slots);
+    let job = |index: usize| {
+        let cpus = if setup.pin { vec![setup.cpus[index % setup.cpus.len()]] } else { setup.cpus.clone() };
+        let job =
+            Job { slots: slots.clone(), index, interval_ns: setup.interval_of(index), priority: setup.priority, cpus };
+        crew::Job::new(move || job.run())
+    };
+    let stop = slots.clone();
+    let crew = Crew::start(Sharing::Threads, "wakeup", (0..setup.threads).map(job).collect(), move || {
+        stop.stage().enter(phase::STOP);
+    })?;
+    let team = Threads { slots: slots.clone(), crew };
+    let (begin, end) = drive::through(trial, slots.stage(), setup.threads, team, now_ns)?;
+    results::of(setup, &slots, end.saturating_sub(begin))
+}
+
+/// The threads, and why one of them gave up.
+struct Threads {
+    slots: Arc<Slots>,
+    crew: Crew,
+}
+
+impl Team for Threads {
+    fn failed(&mut self) -> Option<String> {
+        let gave_up = self.slots.slots().enumerate().find_map(|(index, slot)| {
+            let errno = slot.errno.load(Ordering::Acquire);
+            (errno != 0).then(|| format!("thread {index} gave up: {}", io::Error::from_raw_os_error(errno)))
+        });
+        gave_up.or_else(|| self.crew.failed())
+    }
+
+    fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
+        self.crew.finish(hurry)
+    }
+}
