@@ -140,6 +140,9 @@ pub struct WorkloadWords {
     pub primary_metric: Option<&'static str>,
     /// Whether `postgres.SETTING` factors make sense with it.
     pub has_postgres: bool,
+    /// Whether it is made of other workloads: `foreground` names one, `background` several with `+` between or `none`,
+    /// and the parameters of each are named `KIND.parameter`.
+    pub combines: bool,
 }
 
 /// A knob as the plan checker sees it.

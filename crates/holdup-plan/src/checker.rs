@@ -11,6 +11,7 @@ use crate::words::{Words, did_you_mean, nearest, shown};
 use holdup_model::catalogue::WorkloadWords;
 use holdup_model::plan::{Factor, Level};
 use holdup_model::{Machine, ParameterKind, Plan, Value, WorkloadUse, guest};
+use std::borrow::Cow;
 
 /// The longest text of a question, characters.
 const MOST_QUESTION: usize = 1_000;
@@ -30,7 +31,8 @@ pub(crate) struct Checker<'a> {
 /// A workload of the plan with its place in the catalogue.
 pub(crate) struct Used<'a> {
     pub(crate) used: WorkloadUse,
-    pub(crate) words: &'a WorkloadWords,
+    /// Those of its kind; made for this use where it is made of other workloads.
+    pub(crate) words: Cow<'a, WorkloadWords>,
     pub(crate) place: Place,
 }
 

@@ -12,6 +12,7 @@
 mod arms;
 mod boot;
 mod checker;
+mod combined;
 mod command_line;
 mod design;
 mod draft;

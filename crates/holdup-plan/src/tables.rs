@@ -44,6 +44,15 @@ impl Tables<'_> {
         flat
     }
 
+    /// Entries whose nested tables are names with dots.
+    pub(crate) fn flat_entries(&mut self, entries: &[Entry]) -> Vec<Entry> {
+        let mut flat = Vec::new();
+        for entry in entries {
+            self.flatten(entry.clone(), None, &mut flat);
+        }
+        flat
+    }
+
     fn flatten(&mut self, entry: Entry, spec: Option<&str>, flat: &mut Vec<Entry>) {
         let nested = match entry.node.data {
             Data::Table(inner) if spec.is_none_or(|key| find(&inner, key).is_none()) => inner,

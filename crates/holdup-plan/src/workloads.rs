@@ -5,11 +5,13 @@ use crate::draft::{Draft, find};
 use crate::errors::Wrong;
 use crate::node::{Data, Entry, Node};
 use crate::source::Place;
+use crate::tables::Tables;
 use crate::values::{TextIs, truth, unexpected};
 use crate::words::{Meaning, did_you_mean, shown};
 use holdup_model::catalogue::WorkloadWords;
 use holdup_model::plan::{Factor, Level};
 use holdup_model::{Parameter, ParameterKind, Parameters, WorkloadUse};
+use std::borrow::Cow;
 
 /// Keys of `[[workload]]` that are no parameters.
 pub(crate) const WORKLOAD_KEYS: &[&str] = &["name", "kind", "negative_control"];
@@ -77,7 +79,17 @@ impl<'a> Checker<'a> {
                 }
             }
         }
+        let flat;
+        let mut entries = entries;
+        if words.combines {
+            flat = Tables(self.complaints).flat_entries(entries);
+            entries = &flat;
+        }
         self.parameters(node, entries, words, &mut used);
+        let mut words = Cow::Borrowed(words);
+        if words.combines {
+            words = Cow::Owned(self.combined(node, entries, &words, &mut used)?);
+        }
         Some(Used { used, words, place: node.place.clone() })
     }
 
@@ -239,7 +251,7 @@ impl<'a> Checker<'a> {
                 Data::Text(name) if self.doubtful.contains(name) => continue,
                 Data::Text(name) => match workloads.iter().find(|w| w.used.name == *name) {
                     None => Wrong::new("the plan has no workload of this name").hint(did_you_mean(name, &known)),
-                    Some(w) if self.words.acts_on(&entry.key, w.words) => {
+                    Some(w) if self.words.acts_on(&entry.key, &w.words) => {
                         named.push(name.clone());
                         continue;
                     }
@@ -256,7 +268,7 @@ impl<'a> Checker<'a> {
     }
 
     fn fitting(&self, name: &str, workloads: &[Used<'_>]) -> Vec<String> {
-        workloads.iter().filter(|w| self.words.acts_on(name, w.words)).map(|w| w.used.name.clone()).collect()
+        workloads.iter().filter(|w| self.words.acts_on(name, &w.words)).map(|w| w.used.name.clone()).collect()
     }
 
     /// The kind of a factor's or setting's values, and what a text among them is.

@@ -326,7 +326,7 @@ fn wrong_command_lines_are_told_with_the_option() {
         None,
         &[],
         "pgbensh: workload kind = pgbensh: there is no such workload\n\
-         hint: did you mean `pgbench`? known here: pgbench, lock-contention, command",
+         hint: did you mean `pgbench`? known here: pgbench, lock-contention, command, mixed",
     );
     check(
         "pgbench",

@@ -104,7 +104,8 @@ fn probe_collector(
     context: &CollectContext,
     plan: &Plan,
 ) -> Availability {
-    let server = plan.workloads.iter().any(|w| holdup_workloads::find(&w.kind).is_some_and(Workload::has_postgres));
+    let server =
+        plan.workloads.iter().any(|used| holdup_workloads::find(&used.kind).is_some_and(|w| w.has_postgres_in(used)));
     if collector.needs_postgres() && server { Availability::Ready } else { collector.probe(context) }
 }
 
@@ -116,7 +117,7 @@ fn chosen_metrics(plan: &Plan, workload: &str) -> Vec<MetricChoice> {
 fn metrics_of(plan: &Plan, used: &WorkloadUse, workload: &dyn Workload) -> Vec<(String, holdup_model::Metric)> {
     let chosen: Vec<_> =
         plan.metrics.iter().filter(|m| m.workload.as_deref().is_none_or(|name| name == used.name)).cloned().collect();
-    let mut metrics = workload.metrics(&chosen);
+    let mut metrics = workload.metrics_of(used, &chosen);
     for metric in &mut metrics {
         if let Some(better) = plan.metric_choice(&used.name, &metric.id).and_then(|choice| choice.better) {
             metric.better = better;

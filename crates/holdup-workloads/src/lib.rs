@@ -8,6 +8,7 @@ pub mod algorithms;
 mod command;
 pub mod contention;
 pub mod load;
+mod mixed;
 mod pgbench;
 pub mod pgbench_log;
 pub mod postgres;
@@ -18,7 +19,9 @@ use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::trial::NamedHistogram;
-use holdup_model::{Availability, Fact, Measurement, Meta, Metric, Parameter, Parameters, Problem, Window};
+use holdup_model::{
+    Availability, Fact, Measurement, Meta, Metric, Parameter, Parameters, Problem, Window, WorkloadUse,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,9 +136,25 @@ pub trait Workload: Sync {
     fn metrics(&self, chosen: &[MetricChoice]) -> Vec<Metric>;
     /// The id of the metric of the headline, when the plan names none.
     fn primary_metric(&self) -> Option<&'static str>;
+    /// Whether it can run behind another one: it goes on until there is enough ([`TrialContext::enough`]).
+    fn may_be_background(&self) -> bool {
+        false
+    }
+    /// Whether it is made of other workloads, whose parameters it has as `KIND.parameter`.
+    fn combines(&self) -> bool {
+        false
+    }
+    /// The metrics of one use in a plan; those of [`Workload::metrics`] where they do not depend on the parameters.
+    fn metrics_of(&self, _used: &WorkloadUse, chosen: &[MetricChoice]) -> Vec<Metric> {
+        self.metrics(chosen)
+    }
     /// Whether it drives a PostgreSQL server.
     fn has_postgres(&self) -> bool {
         false
+    }
+    /// Whether one use in a plan does.
+    fn has_postgres_in(&self, _used: &WorkloadUse) -> bool {
+        self.has_postgres()
     }
     /// Uses of this workload whose keys are equal share one prepared session (one cluster for
     /// two pgbench scripts); each trial gets its own parameters in any case.

@@ -135,6 +135,8 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
         .value_name("V[,V…]")
         .allow_hyphen_values(true)
         .help(help)
+        // A member's options are its own workload's, and there are a hundred of them.
+        .hide(parameter.name.contains('.'))
         .help_heading("Workload options")
 }
 

@@ -61,6 +61,21 @@ const COMMAND: &[Parameter] = &[
     parameter("expect_exit", whole(0, 255), Some("0")),
 ];
 
+const MIXED: &[Parameter] = &[
+    Parameter {
+        name: "foreground",
+        kind: ParameterKind::Text,
+        default: None,
+        required: true,
+        summary: "the kind of the workload that is measured",
+    },
+    parameter("background", ParameterKind::Text, Some("none")),
+    parameter("pgbench.clients", whole(1, 100_000), None),
+    parameter("lock-contention.threads", whole(1, 100_000), None),
+    parameter("lock-contention.section", ParameterKind::Duration, None),
+    parameter("command.command", ParameterKind::CommandLine, None),
+];
+
 pub(crate) fn vocabulary() -> Vocabulary {
     let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
     let workload = |id, parameters, factors, metrics: &[&str], primary_metric, has_postgres| WorkloadWords {
@@ -70,6 +85,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
         metrics: ids(metrics),
         primary_metric,
         has_postgres,
+        combines: id == "mixed",
     };
     let knob = |id, prefix, values| KnobWords { id, prefix, values };
     let pgbench_metrics = [
@@ -88,6 +104,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
             workload("pgbench", PGBENCH, POOL, &pgbench_metrics, Some("tps"), true),
             workload("lock-contention", LOCK_CONTENTION, &[], &lock_metrics, Some("operations_per_s"), false),
             workload("command", COMMAND, &[], &["duration_s", "user_s", "system_s"], Some("duration_s"), false),
+            workload("mixed", MIXED, &[], &[], None, true),
         ],
         knobs: vec![
             knob("postgres-setting", Some("postgres."), ParameterKind::Text),

@@ -24,6 +24,8 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 pub(crate) struct Watch<'a> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: &'a Cancel,
+    /// Ends the program before its time, without blame.
+    pub(crate) enough: &'a Cancel,
     pub(crate) host: &'a Host,
     /// Bytes kept of stdout and of stderr.
     pub(crate) kept: (usize, usize),
@@ -36,6 +38,8 @@ pub(crate) enum How {
     Signal(i32),
     TimedOut,
     Cancelled,
+    /// It was ended because there was enough of it.
+    Enough,
 }
 
 /// What the kernel says that the program and its descendants, as far as they were waited for, have used.
@@ -131,6 +135,7 @@ impl Group {
             }
             match forced {
                 None if watch.cancel.is_cancelled() => forced = Some((How::Cancelled, Instant::now())),
+                None if watch.enough.is_cancelled() => forced = Some((How::Enough, Instant::now())),
                 None if watch.timeout.is_some_and(|t| begin.elapsed() >= t) => {
                     forced = Some((How::TimedOut, Instant::now()));
                 }

@@ -174,13 +174,13 @@ impl Load {
         }
     }
 
-    /// Lets the load run for a time.
-    pub(crate) fn run_for(&mut self, ns: u64, cancel: &Cancel, when: &str) -> Result<(), Problem> {
+    /// Lets the load run for a time, or until there is enough.
+    pub(crate) fn run_for(&mut self, ns: u64, cancel: &Cancel, enough: &Cancel, when: &str) -> Result<(), Problem> {
         let end = Instant::now() + Duration::from_nanos(ns);
         loop {
             self.check(cancel, when)?;
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || enough.is_cancelled() {
                 return Ok(());
             }
             std::thread::sleep(left.min(TICK));

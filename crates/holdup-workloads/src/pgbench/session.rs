@@ -230,12 +230,12 @@ impl PgbenchSession {
         let folder = self.log_folder_for(trial.warmup_ns.saturating_add(trial.duration_ns))?;
         let mut load = Load::start(&self.server, &plan, &folder)?;
         self.wait_for_clients(&mut load, &plan, &trial.cancel)?;
-        load.run_for(plan.warmup_ns, &trial.cancel, "in the warm-up")?;
+        load.run_for(plan.warmup_ns, &trial.cancel, &trial.enough, "in the warm-up")?;
         let mut subjects = vec![("load".to_owned(), load.pid())];
         subjects.extend(self.server.control().postmaster_pid().map(|pid| ("server".to_owned(), pid)));
         trial.window.open(&subjects)?;
         let open = Ahead::now();
-        load.run_for(plan.duration_ns, &trial.cancel, "inside the window")?;
+        load.run_for(plan.duration_ns, &trial.cancel, &trial.enough, "inside the window")?;
         let window = trial.window.close()?;
         let close = Ahead::now();
         load.check(&trial.cancel, "inside the window")?;

@@ -109,6 +109,10 @@ impl Workload for Command {
         Some("duration_s")
     }
 
+    fn may_be_background(&self) -> bool {
+        true
+    }
+
     fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
         Availability::Ready
     }
@@ -198,7 +202,13 @@ impl Prepared for Session {
         let filled = arguments::fill(&wanted.arguments, fillings);
         let program = self.program(&filled, trial.seed)?;
         let stdout = if extract::needs_whole_output(&self.definitions) { KEPT_JSON } else { KEPT };
-        let watch = Watch { timeout: wanted.timeout, cancel: &trial.cancel, host: &self.host, kept: (stdout, KEPT) };
+        let watch = Watch {
+            timeout: wanted.timeout,
+            cancel: &trial.cancel,
+            enough: &trial.enough,
+            host: &self.host,
+            kept: (stdout, KEPT),
+        };
         let own_bytes = resident_bytes(&self.host);
         let mut ended = supervise::run(&program, &watch, trial.window, &filled[0])?;
         judge(&filled[0], &wanted, &mut ended)?;
@@ -292,6 +302,7 @@ fn resident_bytes(host: &Host) -> Option<u64> {
 fn judge(name: &str, wanted: &Wanted, ended: &mut Ended) -> Result<(), Problem> {
     let why = match ended.how {
         How::Cancelled => return Err(Problem::interrupted("the trial")),
+        How::Enough => return Ok(()),
         How::Exit(code) if i64::from(code) == wanted.expect_exit => return Ok(()),
         How::Exit(code) => format!("it ended with exit code {code}, {} was expected", wanted.expect_exit),
         How::Signal(signal) => format!("it was killed by signal {signal}"),

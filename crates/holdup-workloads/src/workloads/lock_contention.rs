@@ -58,6 +58,10 @@ impl Workload for LockContention {
         Some("operations_per_s")
     }
 
+    fn may_be_background(&self) -> bool {
+        true
+    }
+
     /// All uses share one calibration.
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()

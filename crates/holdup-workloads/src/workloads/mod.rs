@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod lock_contention;
+pub mod mixed;
 pub mod pgbench;
 pub mod wakeup;
 
@@ -9,4 +10,4 @@ use crate::Workload;
 
 /// Every workload, in the order shown to users.
 pub const ALL: &[&dyn Workload] =
-    &[&pgbench::Pgbench, &lock_contention::LockContention, &wakeup::Wakeup, &command::Command];
+    &[&pgbench::Pgbench, &lock_contention::LockContention, &wakeup::Wakeup, &command::Command, &mixed::Mixed];

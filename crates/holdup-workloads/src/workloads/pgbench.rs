@@ -64,6 +64,10 @@ impl Workload for Pgbench {
         Some("tps")
     }
 
+    fn may_be_background(&self) -> bool {
+        true
+    }
+
     fn has_postgres(&self) -> bool {
         true
     }

@@ -53,6 +53,10 @@ impl Workload for Wakeup {
         Some("latency_p99_us")
     }
 
+    fn may_be_background(&self) -> bool {
+        true
+    }
+
     fn session_key(&self, _parameters: &Parameters) -> String {
         String::new()
     }

@@ -94,7 +94,13 @@ fn workloads(host: &Host) -> Vec<Row> {
     holdup_workloads::workloads::ALL
         .iter()
         .map(|w| Row {
-            parameters: w.parameters().iter().chain(w.factors()).collect(),
+            // Those with a dot are members' own, which stand in the members' rows.
+            parameters: w
+                .parameters()
+                .iter()
+                .chain(w.factors())
+                .filter(|p| !(w.combines() && p.name.contains('.')))
+                .collect(),
             ..Row::of(w.meta(), Some(w.probe(host, &here)))
         })
         .collect()

@@ -1,0 +1,131 @@
+//! Who takes part, and what is whose.
+
+use crate::{Workload, find, workloads};
+use holdup_model::plan::MetricChoice;
+use holdup_model::{Metric, Parameter, Parameters, Problem, Value, WorkloadUse};
+
+/// The parameter that names who is measured.
+pub(crate) const FOREGROUND: &str = "foreground";
+/// The parameter that names who runs behind.
+pub(crate) const BACKGROUND: &str = "background";
+/// Nobody.
+pub(crate) const NONE: &str = "none";
+
+/// Every workload that can be a member.
+pub(crate) fn kinds() -> impl Iterator<Item = &'static dyn Workload> {
+    workloads::ALL.iter().copied().filter(|w| !w.combines())
+}
+
+/// The parameters of all members as `KIND.parameter`. Their defaults are their own: they are filled in for the members
+/// that take part. To be called once: the names live for ever.
+pub(crate) fn parameters() -> impl Iterator<Item = Parameter> {
+    kinds().flat_map(|workload| {
+        let kind = workload.meta().id;
+        workload.parameters().iter().map(move |parameter| Parameter {
+            name: Box::leak(format!("{kind}.{}", parameter.name).into_boxed_str()),
+            default: None,
+            required: false,
+            ..parameter.clone()
+        })
+    })
+}
+
+/// The kinds in a value of `background`.
+pub(crate) fn named(background: &str) -> impl Iterator<Item = &str> {
+    background.split('+').map(str::trim).filter(|kind| *kind != NONE)
+}
+
+/// The member of this kind, if it can be one.
+fn member(kind: &str) -> Result<&'static dyn Workload, Problem> {
+    find(kind).filter(|w| !w.combines()).ok_or_else(|| {
+        let known: Vec<&str> = kinds().map(|w| w.meta().id).collect();
+        Problem::usage(format!("member {kind}"), "there is no such workload")
+            .hint(format!("known: {}", known.join(", ")))
+    })
+}
+
+/// Who takes part in one arm: the foreground first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Members {
+    pub(crate) foreground: &'static str,
+    pub(crate) backgrounds: Vec<&'static str>,
+}
+
+impl Members {
+    /// Reads them from the parameters of an arm.
+    ///
+    /// # Errors
+    /// When one is unknown, named twice, or can be no background.
+    pub(crate) fn read(parameters: &Parameters) -> Result<Self, Problem> {
+        let foreground = parameters.text(FOREGROUND)?.unwrap_or_default();
+        let foreground = member(foreground)?.meta().id;
+        let mut backgrounds = Vec::new();
+        for kind in named(parameters.text(BACKGROUND)?.unwrap_or(NONE)) {
+            let workload = member(kind)?;
+            let id = workload.meta().id;
+            let refuse = |why: &str, hint: &str| Err(Problem::usage(format!("background {id}"), why).hint(hint));
+            if !workload.may_be_background() {
+                return refuse("it does not go on until there is enough of it", "take it as the foreground");
+            }
+            if id == foreground || backgrounds.contains(&id) {
+                return refuse("it takes part twice", "name each member once: they are told apart by their kind");
+            }
+            backgrounds.push(id);
+        }
+        Ok(Members { foreground, backgrounds })
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'static str> + '_ {
+        std::iter::once(self.foreground).chain(self.backgrounds.iter().copied())
+    }
+}
+
+/// A member's own parameters in those of an arm.
+pub(crate) fn own(kind: &str, parameters: &Parameters) -> Parameters {
+    let mut own = Parameters::default();
+    for (name, value) in &parameters.0 {
+        if let Some(name) = name.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.')) {
+            own.set(name, value.clone());
+        }
+    }
+    own
+}
+
+/// The texts of a parameter in a use of a plan: what is fixed, or all levels of the axis.
+fn texts<'a>(used: &'a WorkloadUse, name: &str) -> Vec<&'a str> {
+    let fixed = used.parameters.text(name).ok().flatten();
+    let axis = used.axes.iter().filter(|axis| axis.name == name).flat_map(|axis| &axis.levels);
+    fixed
+        .into_iter()
+        .chain(axis.filter_map(|level| match &level.value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        }))
+        .collect()
+}
+
+/// The kinds that take part in any arm of a use, the foreground first.
+pub(crate) fn taking_part(used: &WorkloadUse) -> Vec<&str> {
+    let mut all: Vec<&str> = texts(used, FOREGROUND);
+    for kind in texts(used, BACKGROUND).into_iter().flat_map(named) {
+        if !all.contains(&kind) {
+            all.push(kind);
+        }
+    }
+    all
+}
+
+/// The metrics of a use: those of the foreground by their names, those of the others behind their kind.
+pub(crate) fn metrics(used: &WorkloadUse, chosen: &[MetricChoice]) -> Vec<Metric> {
+    let mut all = Vec::new();
+    for (place, kind) in taking_part(used).into_iter().enumerate() {
+        let Some(workload) = find(kind) else { continue };
+        if place == 0 {
+            all.extend(workload.metrics(chosen));
+        } else {
+            all.extend(workload.metrics(&[]).into_iter().map(|m| Metric { id: format!("{kind}.{}", m.id), ..m }));
+        }
+    }
+    all
+}
