@@ -1,0 +1,401 @@
+//! Networks of holdup's own on one host: two network namespaces with a wire or a switch between them.
+//!
+//! The namespaces have no name and nothing is made in the host's own one, so that nothing can be left behind: a network
+//! ends with the process that made it, however that ends. What is sent in it never leaves the host.
+
+mod counters;
+mod link;
+mod namespace;
+mod netlink;
+
+pub use counters::{Counters, ProtocolCounters, Softnet};
+pub use link::LinkCounters;
+
+use crate::Host;
+use holdup_model::Problem;
+use holdup_model::catalogue::Availability;
+use link::{Mac, VethEnd};
+use namespace::Namespace;
+use netlink::Netlink;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What lies between the two ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topology {
+    /// The loopback link of the host itself, with whatever else goes over it; nothing is made.
+    Host,
+    /// The loopback link of one new namespace for both ends.
+    Loopback,
+    /// Two namespaces and a veth pair between them, veth(4).
+    Veth,
+    /// Two namespaces, each with a veth pair to a Linux bridge in a third one.
+    Bridge,
+}
+
+impl Topology {
+    /// All of them.
+    pub const ALL: [Topology; 4] = [Topology::Host, Topology::Loopback, Topology::Veth, Topology::Bridge];
+
+    /// Its word in plans: `host`, `loopback`, `veth`, `bridge`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Topology::Host => "host",
+            Topology::Loopback => "loopback",
+            Topology::Veth => "veth",
+            Topology::Bridge => "bridge",
+        }
+    }
+
+    /// The one of a word.
+    ///
+    /// # Errors
+    /// When there is none of that word.
+    pub fn parse(word: &str) -> Result<Self, Problem> {
+        Self::ALL.into_iter().find(|topology| topology.word() == word).ok_or_else(|| {
+            Problem::usage(format!("network `{word}`"), "there is no such network")
+                .hint(format!("give one of {}", Self::ALL.map(Self::word).join(", ")))
+        })
+    }
+}
+
+/// What a network can be made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The longest IP packet of the links in bytes, 68 to 65535; `None` for the kernel's own value, which is 1500 for
+    /// veth and 65536 for loopback.
+    pub mtu: Option<u32>,
+}
+
+/// The least and the greatest MTU (`ETH_MIN_MTU`, `ETH_MAX_MTU` of include/uapi/linux/if_ether.h, v6.18).
+const MTU: std::ops::RangeInclusive<u32> = 68..=65535;
+const DEFAULT_MTU: u32 = 1500;
+
+/// One of the two ends of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// The one that clients are at by custom.
+    Near,
+    /// The one that servers are at by custom.
+    Far,
+}
+
+/// Where a socket of one end is made. Clones stand for the same namespace and keep it alive.
+#[derive(Debug, Clone)]
+pub struct Place {
+    namespace: Option<Arc<Namespace>>,
+    address: IpAddr,
+}
+
+impl Place {
+    /// The address that a socket of this end has and is reached by from the other end.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// The open file of the namespace, `None` where it is the host's own.
+    pub fn namespace(&self) -> Option<BorrowedFd<'_>> {
+        self.namespace.as_ref().map(|namespace| namespace.fd())
+    }
+
+    /// Runs something in a thread of its own at this place. A socket that is made there stays there wherever it is used
+    /// afterwards, and keeps the namespace alive. A panic of `job` goes on in the caller.
+    ///
+    /// # Errors
+    /// When the thread cannot be made or may not enter.
+    pub fn within<T: Send>(&self, job: impl FnOnce() -> T + Send) -> Result<T, Problem> {
+        match &self.namespace {
+            None => Ok(job()),
+            Some(namespace) => namespace.within(job).map_err(|e| failed("the namespace cannot be entered", &e)),
+        }
+    }
+
+    /// Moves the calling thread to this place for good: the whole process where it has one thread only, as after a fork.
+    /// Makes one system call and takes no memory where that succeeds.
+    ///
+    /// # Errors
+    /// When it may not enter.
+    pub fn enter(&self) -> io::Result<()> {
+        self.namespace.as_ref().map_or(Ok(()), |namespace| namespace.enter())
+    }
+}
+
+/// A namespace of a network with what is counted in it.
+#[derive(Debug)]
+struct Member {
+    namespace: Option<Arc<Namespace>>,
+    netlink: Mutex<Netlink>,
+    /// The links by their names, and what they are called in [`Counters::links`].
+    links: Vec<(&'static str, &'static str)>,
+}
+
+impl Member {
+    /// A new namespace with its loopback link up.
+    fn make() -> io::Result<Self> {
+        let namespace = Namespace::make()?;
+        let mut netlink = namespace.within(Netlink::open)??;
+        link::set_up(&mut netlink, LOOPBACK_INDEX)?;
+        Ok(Member { namespace: Some(Arc::new(namespace)), netlink: Mutex::new(netlink), links: Vec::new() })
+    }
+
+    /// The namespace of the calling thread.
+    fn host() -> io::Result<Self> {
+        Ok(Member { namespace: None, netlink: Mutex::new(Netlink::open()?), links: Vec::new() })
+    }
+
+    fn netlink(&self) -> std::sync::MutexGuard<'_, Netlink> {
+        self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, address: Ipv4Addr) -> Place {
+        Place { namespace: self.namespace.clone(), address: IpAddr::V4(address) }
+    }
+
+    fn fd(&self) -> io::Result<BorrowedFd<'_>> {
+        let namespace = self.namespace.as_ref().ok_or_else(|| io::Error::other("it is the host's own namespace"))?;
+        Ok(namespace.fd())
+    }
+
+    /// Waits until every link lets packets through. The kernel puts a link's queue in force some time after its peer
+    /// came up, and drops what is sent before that (`net/core/link_watch.c`, v6.18).
+    fn wait_for_links(&self) -> io::Result<()> {
+        let deadline = Instant::now() + LINKS_UP;
+        loop {
+            let found = link::links(&mut self.netlink())?;
+            let runs = |name: &str| found.iter().any(|link| link.name == name && link.is_running);
+            let Some((name, _)) = self.links.iter().find(|(name, _)| !runs(name)) else { return Ok(()) };
+            if Instant::now() > deadline {
+                return Err(io::Error::other(format!("link {name} did not come up within {} s", LINKS_UP.as_secs())));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The loopback link is the first one of every namespace (`net/core/net_namespace.c`; `LOOPBACK_IFINDEX`).
+const LOOPBACK_INDEX: u32 = 1;
+const LINKS_UP: Duration = Duration::from_secs(10);
+const PREFIX: u8 = 24;
+/// The addresses within a network; nothing else is in its namespaces, so that they can be the same for all.
+const NEAR: Side = Side { address: Ipv4Addr::new(10, 104, 0, 1), mac: [2, 0, 0, 104, 0, 1], port: "near" };
+const FAR: Side = Side { address: Ipv4Addr::new(10, 104, 0, 2), mac: [2, 0, 0, 104, 0, 2], port: "far" };
+const LINK: &str = "eth0";
+
+/// What one end is called.
+struct Side {
+    address: Ipv4Addr,
+    mac: Mac,
+    /// The name of its link in the switch.
+    port: &'static str,
+}
+
+/// A network between two ends. It ends when it, all places cloned from it and all sockets in it are dropped, or with
+/// the process.
+///
+/// The ends of `veth`, `bridge` and `openvswitch` have one IPv4 address each and know each other's Ethernet address
+/// from the start, and IPv6 is silent on their links: a link counts the packets of the load alone. Sysctls of `net.`
+/// that belong to a namespace have their defaults there, not what the host has. Offloads are as the kernel gives them.
+pub struct Network {
+    host: Host,
+    topology: Topology,
+    mtu: u32,
+    near: Place,
+    far: Place,
+    /// The namespace of the near end first, then that of the far end if it is another one, then that of the switch.
+    members: Vec<Member>,
+}
+
+impl std::fmt::Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = (self.topology, self.mtu, &self.members);
+        f.debug_tuple("Network").field(&shown).finish()
+    }
+}
+
+impl Network {
+    /// Makes one and waits until packets go through.
+    ///
+    /// # Errors
+    /// When the host is a captured tree, this process may not make namespaces, or the kernel lacks what is needed.
+    pub fn make(topology: Topology, options: Options, host: &Host) -> Result<Self, Problem> {
+        if !host.is_live() {
+            return Err(Problem::host(format!("network {}", topology.word()), "the host is a captured tree"));
+        }
+        if let Some(mtu) = options.mtu.filter(|mtu| !MTU.contains(mtu)) {
+            let allowed = format!("an MTU is {} to {} bytes", MTU.start(), MTU.end());
+            return Err(Problem::usage(format!("mtu {mtu}"), allowed));
+        }
+        if topology == Topology::Host && options.mtu.is_some() {
+            return Err(Problem::usage("mtu with network host", "the host's own loopback link is not changed")
+                .hint("leave the mtu out, or take network loopback"));
+        }
+        let made = match topology {
+            Topology::Host => Member::host().and_then(|member| Self::one(topology, member, host)),
+            Topology::Loopback => Self::loopback(options, host),
+            Topology::Veth => Self::veth(options.mtu.unwrap_or(DEFAULT_MTU), host),
+            Topology::Bridge => Self::bridge(options.mtu.unwrap_or(DEFAULT_MTU), host),
+        };
+        made.map_err(|e| not_made(topology, &e))
+    }
+
+    fn loopback(options: Options, host: &Host) -> io::Result<Self> {
+        let member = Member::make()?;
+        if let Some(mtu) = options.mtu {
+            link::set_mtu(&mut member.netlink(), LOOPBACK_INDEX, mtu)?;
+        }
+        Self::one(Topology::Loopback, member, host)
+    }
+
+    fn one(topology: Topology, mut member: Member, host: &Host) -> io::Result<Self> {
+        let loopback = link::links(&mut member.netlink())?.into_iter().find(|link| link.index == LOOPBACK_INDEX);
+        let mtu = loopback.and_then(|link| link.mtu).unwrap_or_default();
+        member.links.push(("lo", "near"));
+        let place = member.place(Ipv4Addr::LOCALHOST);
+        Ok(Network { host: host.clone(), topology, mtu, near: place.clone(), far: place, members: vec![member] })
+    }
+
+    fn veth(mtu: u32, host: &Host) -> io::Result<Self> {
+        let (mut near, mut far) = (Member::make()?, Member::make()?);
+        let end = |side: &Side| VethEnd { name: LINK, mac: side.mac };
+        link::make_veth(&mut near.netlink(), &end(&NEAR), &end(&FAR), far.fd()?, mtu)?;
+        connect(&mut near, &NEAR, &FAR)?;
+        connect(&mut far, &FAR, &NEAR)?;
+        Self::of(Topology::Veth, mtu, vec![near, far], host)
+    }
+
+    fn bridge(mtu: u32, host: &Host) -> io::Result<Self> {
+        let members = switched(mtu, |switch| {
+            switch.links.push((SWITCH, "switch"));
+            let netlink = &mut switch.netlink();
+            link::make_bridge(netlink, SWITCH)?;
+            let bridge = link::link(netlink, SWITCH)?.index;
+            link::be_silent(netlink, bridge)?;
+            for side in [&NEAR, &FAR] {
+                let port = link::link(netlink, side.port)?.index;
+                link::join(netlink, port, bridge)?;
+            }
+            link::set_up(netlink, bridge)
+        })?;
+        Self::of(Topology::Bridge, mtu, members, host)
+    }
+
+    fn of(topology: Topology, mtu: u32, members: Vec<Member>, host: &Host) -> io::Result<Self> {
+        for member in &members {
+            member.wait_for_links()?;
+        }
+        let (near, far) = (members[0].place(NEAR.address), members[1].place(FAR.address));
+        Ok(Network { host: host.clone(), topology, mtu, near, far, members })
+    }
+
+    /// One of its ends. Both are the same place where they share a namespace.
+    pub fn end(&self, end: End) -> &Place {
+        match end {
+            End::Near => &self.near,
+            End::Far => &self.far,
+        }
+    }
+
+    /// What lies between its ends.
+    pub fn topology(&self) -> Topology {
+        self.topology
+    }
+
+    /// The MTU of its links in bytes.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// What the kernel has counted so far.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn counters(&self) -> Result<Counters, Problem> {
+        let near = self.near.within(|| ProtocolCounters::read(&self.host))??;
+        let far = match self.members.get(1) {
+            None => near.clone(),
+            Some(_) => self.far.within(|| ProtocolCounters::read(&self.host))??,
+        };
+        let mut links = BTreeMap::new();
+        for member in &self.members {
+            let found = link::links(&mut member.netlink()).map_err(|e| failed("its links cannot be read", &e))?;
+            for (name, place) in &member.links {
+                let link = found.iter().find(|link| link.name == *name);
+                let counters = link.and_then(|link| link.counters);
+                let missing = || Problem::host("network of the trial", format!("link {place} has no counters"));
+                links.insert(*place, counters.ok_or_else(missing)?);
+            }
+        }
+        Ok(Counters { near, far, links, softnet: Softnet::read(&self.host) })
+    }
+}
+
+const SWITCH: &str = "switch0";
+
+/// Two ends, each with a veth pair to a third namespace, in which `switch` connects the ports.
+fn switched(mtu: u32, make_switch: impl FnOnce(&mut Member) -> io::Result<()>) -> io::Result<Vec<Member>> {
+    let (mut near, mut far, mut switch) = (Member::make()?, Member::make()?, Member::make()?);
+    for (end, side, place) in [(&near, &NEAR, "switch.near"), (&far, &FAR, "switch.far")] {
+        let mut port_mac = side.mac;
+        port_mac[4] = 1;
+        let (port, own) = (VethEnd { name: side.port, mac: port_mac }, VethEnd { name: LINK, mac: side.mac });
+        switch.links.push((side.port, place));
+        let netlink = &mut switch.netlink();
+        link::make_veth(netlink, &port, &own, end.fd()?, mtu)?;
+        let index = link::link(netlink, side.port)?.index;
+        link::be_silent(netlink, index)?;
+        link::set_up(netlink, index)?;
+    }
+    connect(&mut near, &NEAR, &FAR)?;
+    connect(&mut far, &FAR, &NEAR)?;
+    make_switch(&mut switch)?;
+    Ok(vec![near, far, switch])
+}
+
+/// Gives an end's link its address and that of the other end, and sets it up.
+fn connect(member: &mut Member, own: &Side, other: &Side) -> io::Result<()> {
+    member.links.push((LINK, own.port));
+    let netlink = &mut member.netlink();
+    let index = link::link(netlink, LINK)?.index;
+    link::be_silent(netlink, index)?;
+    link::add_address(netlink, index, own.address, PREFIX)?;
+    link::set_up(netlink, index)?;
+    link::add_neighbour(netlink, index, other.address, other.mac)
+}
+
+fn failed(what: &str, error: &io::Error) -> Problem {
+    Problem::host(format!("network of the trial: {what}"), error.to_string())
+}
+
+/// Why there is no network, with a way out where one is known.
+fn not_made(topology: Topology, error: &io::Error) -> Problem {
+    let problem = |why: String| Problem::host(format!("network {}", topology.word()), why);
+    match netlink::errno(error) {
+        Some(libc::EPERM | libc::EACCES) => {
+            problem("making network namespaces is not permitted: it takes CAP_SYS_ADMIN and CAP_NET_ADMIN".to_owned())
+                .hint(
+                    "run as root; without knobs that need root, `unshare --user --map-root-user` in front does as well",
+                )
+        }
+        Some(libc::EOPNOTSUPP) => {
+            problem(format!("the kernel does not know this kind of link: {error}")).hint(format!(
+                "load the module {} or take a kernel that has it",
+                if topology == Topology::Bridge { "veth or bridge" } else { "veth" }
+            ))
+        }
+        Some(libc::ENOSPC) => problem("there are as many network namespaces as this user may have".to_owned())
+            .hint("raise the sysctl user.max_net_namespaces"),
+        _ => problem(error.to_string()),
+    }
+}
+
+/// Whether a network could be made here, asked by making one and letting it end.
+pub fn probe(topology: Topology, host: &Host) -> Availability {
+    match Network::make(topology, Options::default(), host) {
+        Ok(_) => Availability::Ready,
+        Err(problem) => Availability::Unavailable { reason: problem.why, remedy: problem.hint },
+    }
+}
