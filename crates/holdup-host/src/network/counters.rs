@@ -15,7 +15,7 @@ pub struct Counters {
     pub near: ProtocolCounters,
     /// The protocols at the far end; the same as `near` where both ends are in one namespace.
     pub far: ProtocolCounters,
-    /// The links by their place: `near`, `far`, and `switch.near`, `switch.far`, `switch` where there is a switch.
+    /// The links by their place: `near`, `far`, and `switch.near`, `switch.far` where there is a switch.
     /// Where both ends are in one namespace only `near`, its loopback link.
     pub links: BTreeMap<&'static str, LinkCounters>,
     /// What the CPUs of the whole host did with received packets, in whatever namespace; or why it cannot be told.

@@ -48,10 +48,14 @@ fn link_header(index: u32, flags: u32, changed: u32) -> [u8; LINK_HEADER] {
 /// One end of a veth pair that is to be made.
 pub(super) struct VethEnd<'a> {
     pub(super) name: &'a str,
+    pub(super) index: u32,
     pub(super) mac: Mac,
 }
 
 /// Makes a veth pair, down: `near` in the namespace of the socket, `far` in that of `namespace`.
+///
+/// Their indexes should differ. The kernel takes a link with the same index as its peer for one without a peer, and
+/// puts its queue in force up to a second after it came up (`net/core/link_watch.c:linkwatch_urgent_event`, v6.18).
 pub(super) fn make_veth(
     netlink: &mut Netlink,
     near: &VethEnd<'_>,
@@ -62,12 +66,12 @@ pub(super) fn make_veth(
     let describe = |request: &mut Request, end: &VethEnd<'_>| {
         request.text(IFLA_IFNAME, end.name).attribute(IFLA_ADDRESS, &end.mac).attribute(IFLA_MTU, &mtu.to_ne_bytes());
     };
-    let mut request = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(0, 0, 0));
+    let mut request = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(near.index, 0, 0));
     describe(&mut request, near);
     request.nest(IFLA_LINKINFO, |info| {
         info.text(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |data| {
             data.nest(VETH_INFO_PEER, |peer| {
-                describe(peer.raw(&link_header(0, 0, 0)), far);
+                describe(peer.raw(&link_header(far.index, 0, 0)), far);
                 peer.attribute(IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
             });
         });
@@ -77,8 +81,8 @@ pub(super) fn make_veth(
 
 /// Makes a bridge, down. It does not look into multicast: to do so it would send queries of its own, which would be
 /// counted with the packets of a trial.
-pub(super) fn make_bridge(netlink: &mut Netlink, name: &str) -> io::Result<()> {
-    let mut request = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(0, 0, 0));
+pub(super) fn make_bridge(netlink: &mut Netlink, name: &str, index: u32) -> io::Result<()> {
+    let mut request = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(index, 0, 0));
     request.text(IFLA_IFNAME, name).nest(IFLA_LINKINFO, |info| {
         info.text(IFLA_INFO_KIND, "bridge").nest(IFLA_INFO_DATA, |data| {
             data.attribute(IFLA_BR_MCAST_SNOOPING, &[0]);
@@ -87,7 +91,7 @@ pub(super) fn make_bridge(netlink: &mut Netlink, name: &str) -> io::Result<()> {
     match netlink.ask(&mut request) {
         // A kernel without multicast snooping (CONFIG_BRIDGE_IGMP_SNOOPING) does not know the attribute.
         Err(e) if netlink::errno(&e) == Some(libc::EINVAL) => {
-            let mut plain = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(0, 0, 0));
+            let mut plain = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(index, 0, 0));
             plain.text(IFLA_IFNAME, name).nest(IFLA_LINKINFO, |info| {
                 info.text(IFLA_INFO_KIND, "bridge");
             });
@@ -239,12 +243,6 @@ pub(super) fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
     })?;
     found.sort_by_key(|link| link.index);
     Ok(found)
-}
-
-/// The link of a name.
-pub(super) fn link(netlink: &mut Netlink, name: &str) -> io::Result<Link> {
-    let found = links(netlink)?.into_iter().find(|link| link.name == name);
-    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no link {name}")))
 }
 
 #[cfg(test)]

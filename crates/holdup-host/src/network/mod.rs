@@ -181,16 +181,44 @@ const LOOPBACK_INDEX: u32 = 1;
 const LINKS_UP: Duration = Duration::from_secs(10);
 const PREFIX: u8 = 24;
 /// The addresses within a network; nothing else is in its namespaces, so that they can be the same for all.
-const NEAR: Side = Side { address: Ipv4Addr::new(10, 104, 0, 1), mac: [2, 0, 0, 104, 0, 1], port: "near" };
-const FAR: Side = Side { address: Ipv4Addr::new(10, 104, 0, 2), mac: [2, 0, 0, 104, 0, 2], port: "far" };
+const NEAR: Side = Side { number: 1, port: "near", place: "switch.near" };
+const FAR: Side = Side { number: 2, port: "far", place: "switch.far" };
 const LINK: &str = "eth0";
 
 /// What one end is called.
 struct Side {
-    address: Ipv4Addr,
-    mac: Mac,
+    /// The number in its addresses and indexes.
+    number: u8,
     /// The name of its link in the switch.
     port: &'static str,
+    /// What that is called in [`Counters::links`].
+    place: &'static str,
+}
+
+impl Side {
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 104, 0, self.number)
+    }
+
+    fn mac(&self) -> Mac {
+        [2, 0, 0, 104, 0, self.number]
+    }
+
+    fn index(&self) -> u32 {
+        10 + u32::from(self.number)
+    }
+
+    fn port_index(&self) -> u32 {
+        20 + u32::from(self.number)
+    }
+
+    fn link(&self) -> VethEnd<'static> {
+        VethEnd { name: LINK, index: self.index(), mac: self.mac() }
+    }
+
+    fn port_link(&self) -> VethEnd<'static> {
+        VethEnd { name: self.port, index: self.port_index(), mac: [2, 0, 0, 104, 1, self.number] }
+    }
 }
 
 /// A network between two ends. It ends when it, all places cloned from it and all sockets in it are dropped, or with
@@ -260,8 +288,7 @@ impl Network {
 
     fn veth(mtu: u32, host: &Host) -> io::Result<Self> {
         let (mut near, mut far) = (Member::make()?, Member::make()?);
-        let end = |side: &Side| VethEnd { name: LINK, mac: side.mac };
-        link::make_veth(&mut near.netlink(), &end(&NEAR), &end(&FAR), far.fd()?, mtu)?;
+        link::make_veth(&mut near.netlink(), &NEAR.link(), &FAR.link(), far.fd()?, mtu)?;
         connect(&mut near, &NEAR, &FAR)?;
         connect(&mut far, &FAR, &NEAR)?;
         Self::of(Topology::Veth, mtu, vec![near, far], host)
@@ -269,16 +296,13 @@ impl Network {
 
     fn bridge(mtu: u32, host: &Host) -> io::Result<Self> {
         let members = switched(mtu, |switch| {
-            switch.links.push((SWITCH, "switch"));
             let netlink = &mut switch.netlink();
-            link::make_bridge(netlink, SWITCH)?;
-            let bridge = link::link(netlink, SWITCH)?.index;
-            link::be_silent(netlink, bridge)?;
+            link::make_bridge(netlink, SWITCH, SWITCH_INDEX)?;
+            link::be_silent(netlink, SWITCH_INDEX)?;
             for side in [&NEAR, &FAR] {
-                let port = link::link(netlink, side.port)?.index;
-                link::join(netlink, port, bridge)?;
+                link::join(netlink, side.port_index(), SWITCH_INDEX)?;
             }
-            link::set_up(netlink, bridge)
+            link::set_up(netlink, SWITCH_INDEX)
         })?;
         Self::of(Topology::Bridge, mtu, members, host)
     }
@@ -287,7 +311,7 @@ impl Network {
         for member in &members {
             member.wait_for_links()?;
         }
-        let (near, far) = (members[0].place(NEAR.address), members[1].place(FAR.address));
+        let (near, far) = (members[0].place(NEAR.address()), members[1].place(FAR.address()));
         Ok(Network { host: host.clone(), topology, mtu, near, far, members })
     }
 
@@ -334,20 +358,17 @@ impl Network {
 }
 
 const SWITCH: &str = "switch0";
+const SWITCH_INDEX: u32 = 30;
 
 /// Two ends, each with a veth pair to a third namespace, in which `switch` connects the ports.
 fn switched(mtu: u32, make_switch: impl FnOnce(&mut Member) -> io::Result<()>) -> io::Result<Vec<Member>> {
     let (mut near, mut far, mut switch) = (Member::make()?, Member::make()?, Member::make()?);
-    for (end, side, place) in [(&near, &NEAR, "switch.near"), (&far, &FAR, "switch.far")] {
-        let mut port_mac = side.mac;
-        port_mac[4] = 1;
-        let (port, own) = (VethEnd { name: side.port, mac: port_mac }, VethEnd { name: LINK, mac: side.mac });
-        switch.links.push((side.port, place));
+    for (end, side) in [(&near, &NEAR), (&far, &FAR)] {
+        switch.links.push((side.port, side.place));
         let netlink = &mut switch.netlink();
-        link::make_veth(netlink, &port, &own, end.fd()?, mtu)?;
-        let index = link::link(netlink, side.port)?.index;
-        link::be_silent(netlink, index)?;
-        link::set_up(netlink, index)?;
+        link::make_veth(netlink, &side.port_link(), &side.link(), end.fd()?, mtu)?;
+        link::be_silent(netlink, side.port_index())?;
+        link::set_up(netlink, side.port_index())?;
     }
     connect(&mut near, &NEAR, &FAR)?;
     connect(&mut far, &FAR, &NEAR)?;
@@ -359,11 +380,10 @@ fn switched(mtu: u32, make_switch: impl FnOnce(&mut Member) -> io::Result<()>) -
 fn connect(member: &mut Member, own: &Side, other: &Side) -> io::Result<()> {
     member.links.push((LINK, own.port));
     let netlink = &mut member.netlink();
-    let index = link::link(netlink, LINK)?.index;
-    link::be_silent(netlink, index)?;
-    link::add_address(netlink, index, own.address, PREFIX)?;
-    link::set_up(netlink, index)?;
-    link::add_neighbour(netlink, index, other.address, other.mac)
+    link::be_silent(netlink, own.index())?;
+    link::add_address(netlink, own.index(), own.address(), PREFIX)?;
+    link::set_up(netlink, own.index())?;
+    link::add_neighbour(netlink, own.index(), other.address(), other.mac())
 }
 
 fn failed(what: &str, error: &io::Error) -> Problem {
