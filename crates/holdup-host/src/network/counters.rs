@@ -20,6 +20,10 @@ pub struct Counters {
     pub links: BTreeMap<&'static str, LinkCounters>,
     /// What the CPUs of the whole host did with received packets, in whatever namespace; or why it cannot be told.
     pub softnet: Result<Softnet, String>,
+    /// What an Open vSwitch dropped, empty without one; or why it cannot be told. `datapath.lost`: packets that its
+    /// datapath could not hand to ovs-vswitchd. `near.socket.dropped`, `far.socket.dropped`: with the datapath in user
+    /// space, packets of that end that the switch's packet socket had no room for.
+    pub switch: Result<BTreeMap<&'static str, u64>, String>,
 }
 
 impl Counters {
@@ -31,11 +35,19 @@ impl Counters {
             (Ok(now), Ok(before)) => now.minus(before),
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
         };
+        let switch = match (&self.switch, &earlier.switch) {
+            (Ok(now), Ok(before)) => {
+                let added = now.iter().filter_map(|(name, n)| Some((*name, n.wrapping_sub(*before.get(name)?))));
+                Ok(added.collect())
+            }
+            (Err(why), _) | (_, Err(why)) => Err(why.clone()),
+        };
         Counters {
             near: self.near.minus(&earlier.near),
             far: self.far.minus(&earlier.far),
             links: links.collect(),
             softnet,
+            switch,
         }
     }
 
@@ -60,6 +72,7 @@ impl Counters {
             found.extend(named.map(|(name, n)| (format!("{place}.link.{name}"), n)));
         }
         found.extend(self.softnet.iter().map(|softnet| ("host.softnet.dropped".to_owned(), softnet.dropped())));
+        found.extend(self.switch.iter().flatten().map(|(name, n)| (format!("switch.{name}"), *n)));
         found.retain(|(_, n)| *n > 0);
         found
     }
@@ -314,7 +327,8 @@ mod tests {
         let link = LinkCounters { tx_dropped: 3, ..LinkCounters::default() };
         let links = BTreeMap::from([("near", LinkCounters::default()), ("far", link)]);
         let softnet = Softnet::parse("9 1 0\n").ok_or_else(String::new);
-        let counters = Counters { near: of(quiet), far: of(SNMP), links, softnet };
+        let switch = Ok(BTreeMap::from([("datapath.lost", 0), ("near.socket.dropped", 6)]));
+        let counters = Counters { near: of(quiet), far: of(SNMP), links, softnet, switch };
         let losses: Vec<(String, u64)> = counters.losses();
         let losses: Vec<(&str, u64)> = losses.iter().map(|(name, n)| (name.as_str(), *n)).collect();
         let expect = [
@@ -323,6 +337,7 @@ mod tests {
             ("far.Ip.InDiscards", 2),
             ("far.link.tx_dropped", 3),
             ("host.softnet.dropped", 1),
+            ("switch.near.socket.dropped", 6),
         ];
         assert_eq!(losses, expect);
         assert!(counters.minus(&counters).losses().is_empty());

@@ -22,6 +22,7 @@ const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
+const IFLA_BR_AGEING_TIME: u16 = 4;
 const IFLA_BR_MCAST_SNOOPING: u16 = 23;
 const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
 const ADDR_GEN_MODE_NONE: u8 = 1;
@@ -79,13 +80,17 @@ pub(super) fn make_veth(
     netlink.ask(&mut request)
 }
 
+/// For how long a bridge knows where an Ethernet address is: a day, in hundredths of a second. The default of 300 s
+/// would end within a trial.
+const AGEING_TIME: u32 = 24 * 3600 * 100;
+
 /// Makes a bridge, down. It does not look into multicast: to do so it would send queries of its own, which would be
 /// counted with the packets of a trial.
 pub(super) fn make_bridge(netlink: &mut Netlink, name: &str, index: u32) -> io::Result<()> {
     let mut request = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(index, 0, 0));
     request.text(IFLA_IFNAME, name).nest(IFLA_LINKINFO, |info| {
         info.text(IFLA_INFO_KIND, "bridge").nest(IFLA_INFO_DATA, |data| {
-            data.attribute(IFLA_BR_MCAST_SNOOPING, &[0]);
+            data.attribute(IFLA_BR_AGEING_TIME, &AGEING_TIME.to_ne_bytes()).attribute(IFLA_BR_MCAST_SNOOPING, &[0]);
         });
     });
     match netlink.ask(&mut request) {
@@ -93,7 +98,9 @@ pub(super) fn make_bridge(netlink: &mut Netlink, name: &str, index: u32) -> io::
         Err(e) if netlink::errno(&e) == Some(libc::EINVAL) => {
             let mut plain = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(index, 0, 0));
             plain.text(IFLA_IFNAME, name).nest(IFLA_LINKINFO, |info| {
-                info.text(IFLA_INFO_KIND, "bridge");
+                info.text(IFLA_INFO_KIND, "bridge").nest(IFLA_INFO_DATA, |data| {
+                    data.attribute(IFLA_BR_AGEING_TIME, &AGEING_TIME.to_ne_bytes());
+                });
             });
             netlink.ask(&mut plain)
         }

@@ -7,6 +7,8 @@ mod counters;
 mod link;
 mod namespace;
 mod netlink;
+mod openvswitch;
+mod packet_diag;
 
 pub use counters::{Counters, ProtocolCounters, Softnet};
 pub use link::LinkCounters;
@@ -17,9 +19,10 @@ use holdup_model::catalogue::Availability;
 use link::{Mac, VethEnd};
 use namespace::Namespace;
 use netlink::Netlink;
+use openvswitch::{Datapath, Programs, Switch};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,19 +38,24 @@ pub enum Topology {
     Veth,
     /// Two namespaces, each with a veth pair to a Linux bridge in a third one.
     Bridge,
+    /// Two namespaces, each with a veth pair to an Open vSwitch in a third one, with daemons of its own: the kernel's
+    /// datapath where the kernel has it, else the one in user space; [`Network::facts`] tells which.
+    OpenVSwitch,
 }
 
 impl Topology {
     /// All of them.
-    pub const ALL: [Topology; 4] = [Topology::Host, Topology::Loopback, Topology::Veth, Topology::Bridge];
+    pub const ALL: [Topology; 5] =
+        [Topology::Host, Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch];
 
-    /// Its word in plans: `host`, `loopback`, `veth`, `bridge`.
+    /// Its word in plans: `host`, `loopback`, `veth`, `bridge`, `openvswitch`.
     pub const fn word(self) -> &'static str {
         match self {
             Topology::Host => "host",
             Topology::Loopback => "loopback",
             Topology::Veth => "veth",
             Topology::Bridge => "bridge",
+            Topology::OpenVSwitch => "openvswitch",
         }
     }
 
@@ -235,6 +243,7 @@ pub struct Network {
     far: Place,
     /// The namespace of the near end first, then that of the far end if it is another one, then that of the switch.
     members: Vec<Member>,
+    switch: Option<Switch>,
 }
 
 impl std::fmt::Debug for Network {
@@ -266,6 +275,7 @@ impl Network {
             Topology::Loopback => Self::loopback(options, host),
             Topology::Veth => Self::veth(options.mtu.unwrap_or(DEFAULT_MTU), host),
             Topology::Bridge => Self::bridge(options.mtu.unwrap_or(DEFAULT_MTU), host),
+            Topology::OpenVSwitch => return Self::open_vswitch(options.mtu.unwrap_or(DEFAULT_MTU), host),
         };
         made.map_err(|e| not_made(topology, &e))
     }
@@ -283,7 +293,15 @@ impl Network {
         let mtu = loopback.and_then(|link| link.mtu).unwrap_or_default();
         member.links.push(("lo", "near"));
         let place = member.place(Ipv4Addr::LOCALHOST);
-        Ok(Network { host: host.clone(), topology, mtu, near: place.clone(), far: place, members: vec![member] })
+        Ok(Network {
+            host: host.clone(),
+            topology,
+            mtu,
+            near: place.clone(),
+            far: place,
+            members: vec![member],
+            switch: None,
+        })
     }
 
     fn veth(mtu: u32, host: &Host) -> io::Result<Self> {
@@ -307,12 +325,30 @@ impl Network {
         Self::of(Topology::Bridge, mtu, members, host)
     }
 
+    fn open_vswitch(mtu: u32, host: &Host) -> Result<Self, Problem> {
+        let programs = Programs::find()?;
+        let not_made = |e: io::Error| not_made(Topology::OpenVSwitch, &e);
+        let members = switched(mtu, |_| Ok(())).map_err(not_made)?;
+        let namespace = members[2].namespace.as_deref().ok_or_else(|| not_made(io::ErrorKind::NotFound.into()))?;
+        let switch = Switch::start(programs, namespace, &[NEAR.port, FAR.port])?;
+        if switch.datapath == Datapath::Netdev {
+            for end in members[..2].iter().filter_map(|member| member.namespace.as_ref()) {
+                let set = end.within(|| openvswitch::send_whole_checksums(LINK)).and_then(|set| set);
+                set.map_err(not_made)?;
+            }
+        }
+        let mut network = Self::of(Topology::OpenVSwitch, mtu, members, host).map_err(not_made)?;
+        network.switch = Some(switch);
+        Ok(network)
+    }
+
     fn of(topology: Topology, mtu: u32, members: Vec<Member>, host: &Host) -> io::Result<Self> {
         for member in &members {
             member.wait_for_links()?;
         }
         let (near, far) = (members[0].place(NEAR.address()), members[1].place(FAR.address()));
-        Ok(Network { host: host.clone(), topology, mtu, near, far, members })
+        greet(&near, &far)?;
+        Ok(Network { host: host.clone(), topology, mtu, near, far, members, switch: None })
     }
 
     /// One of its ends. Both are the same place where they share a namespace.
@@ -331,6 +367,19 @@ impl Network {
     /// The MTU of its links in bytes.
     pub fn mtu(&self) -> u32 {
         self.mtu
+    }
+
+    /// What a reader of results should know of it: `network`, `network_mtu` in bytes, and of an Open vSwitch
+    /// `openvswitch_version` and `openvswitch_datapath` (`system` is the kernel's, `netdev` the one in user space, with
+    /// which the ends send without offloads).
+    pub fn facts(&self) -> BTreeMap<&'static str, String> {
+        let mut facts =
+            BTreeMap::from([("network", self.topology.word().to_owned()), ("network_mtu", self.mtu.to_string())]);
+        if let Some(switch) = &self.switch {
+            facts.insert("openvswitch_version", switch.version.clone());
+            facts.insert("openvswitch_datapath", switch.datapath.word().to_owned());
+        }
+        facts
     }
 
     /// What the kernel has counted so far.
@@ -353,7 +402,22 @@ impl Network {
                 links.insert(*place, counters.ok_or_else(missing)?);
             }
         }
-        Ok(Counters { near, far, links, softnet: Softnet::read(&self.host) })
+        let switch = self.switch.as_ref().map_or_else(|| Ok(BTreeMap::new()), |switch| self.switch_losses(switch));
+        Ok(Counters { near, far, links, softnet: Softnet::read(&self.host), switch })
+    }
+
+    fn switch_losses(&self, switch: &Switch) -> Result<BTreeMap<&'static str, u64>, String> {
+        let mut losses = BTreeMap::from([("datapath.lost", switch.lost()?)]);
+        if let (Datapath::Netdev, Some(namespace)) = (switch.datapath, &self.members[2].namespace) {
+            let asked = namespace.within(|| packet_diag::drops(&mut Netlink::open_sock_diag()?));
+            let drops = asked.and_then(|drops| drops).map_err(|e| format!("the switch's packet sockets: {e}"))?;
+            for (name, side) in [("near.socket.dropped", &NEAR), ("far.socket.dropped", &FAR)] {
+                let bound = drops.get(&side.port_index());
+                losses
+                    .insert(name, *bound.ok_or_else(|| format!("the switch has no packet socket at {}", side.place))?);
+            }
+        }
+        Ok(losses)
     }
 }
 
@@ -374,6 +438,36 @@ fn switched(mtu: u32, make_switch: impl FnOnce(&mut Member) -> io::Result<()>) -
     connect(&mut far, &FAR, &NEAR)?;
     make_switch(&mut switch)?;
     Ok(vec![near, far, switch])
+}
+
+/// Sends a datagram there and back. A switch so learns where both ends are, which it would not from datagrams that go
+/// one way only: it would send every one of them to all of its ports.
+fn greet(near: &Place, far: &Place) -> io::Result<()> {
+    let socket = |place: &Place| {
+        place.namespace.as_ref().map_or_else(
+            || Err(io::Error::other("it is the host's own namespace")),
+            |namespace| namespace.within(|| UdpSocket::bind((place.address, 0)))?,
+        )
+    };
+    let (near, far) = (socket(near)?, socket(far)?);
+    let (at_near, at_far) = (near.local_addr()?, far.local_addr()?);
+    let mut got = [0; 8];
+    for (from, to, target) in [(&near, &far, at_far), (&far, &near, at_near)] {
+        let deadline = Instant::now() + LINKS_UP;
+        to.set_read_timeout(Some(Duration::from_millis(500)))?;
+        loop {
+            from.send_to(b"greeting", target)?;
+            match to.recv(&mut got) {
+                Ok(_) => break,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::Error::other(format!("no datagram came through within {} s", LINKS_UP.as_secs())));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Gives an end's link its address and that of the other end, and sets it up.

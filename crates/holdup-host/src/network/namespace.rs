@@ -34,6 +34,11 @@ impl Namespace {
         in_thread(|| self.enter().map(|()| job()))?
     }
 
+    /// Another hold on the same one.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Namespace { file: self.file.try_clone()? })
+    }
+
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -104,10 +104,24 @@ pub(super) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one in the namespace of the calling thread.
+    /// Opens one for rtnetlink in the namespace of the calling thread.
     pub(super) fn open() -> io::Result<Self> {
         // The protocol is the one of number 0, NETLINK_ROUTE.
-        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+        Self::open_protocol(None)
+    }
+
+    /// Opens one for generic netlink.
+    pub(super) fn open_generic() -> io::Result<Self> {
+        Self::open_protocol(Some(rustix::net::netlink::GENERIC))
+    }
+
+    /// Opens one for questions about sockets.
+    pub(super) fn open_sock_diag() -> io::Result<Self> {
+        Self::open_protocol(Some(rustix::net::netlink::SOCK_DIAG))
+    }
+
+    fn open_protocol(protocol: Option<rustix::net::Protocol>) -> io::Result<Self> {
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))?;
         // The kernel answers within the call; the limit is for a kernel that does not, so that nothing hangs.
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(10)))?;
@@ -160,7 +174,8 @@ impl Netlink {
                 }
                 match message.kind {
                     NLMSG_ERROR => return refusal(&message),
-                    NLMSG_DONE => return Ok(()),
+                    // A list that could not be made ends with the errno in place of 0.
+                    NLMSG_DONE => return finished(message.payload),
                     kind => each(kind, message.payload),
                 }
             }
@@ -203,6 +218,14 @@ fn split_message(bytes: &[u8]) -> io::Result<(Message<'_>, &[u8])> {
         payload,
     };
     Ok((message, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// How a list ended.
+fn finished(payload: &[u8]) -> io::Result<()> {
+    match number32(payload, 0).unwrap_or_default().cast_signed() {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+    }
 }
 
 /// What an answer of type NLMSG_ERROR says: 0 is success, else a negative errno, with words where the kernel has some.
