@@ -1,14 +1,14 @@
 //! Networks of holdup's own on this kernel: packets go through and are counted, and nothing stays behind.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the helpers of tests fail and speak as tests do")]
 
-use holdup_host::Host;
 use holdup_host::network::{Counters, End, Network, Options, Place, Topology, probe};
+use holdup_host::{Host, process};
 use holdup_model::catalogue::Availability;
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
-use std::process::{Command, Stdio};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The topologies that can be made here; the others are told.
@@ -241,64 +241,132 @@ fn a_network_that_is_dropped_is_removed_by_the_kernel() {
 
 const CHILD: &str = "HOLDUP_TEST_NETWORK_CHILD";
 
-/// The process that the next test kills; alone it does nothing.
+/// The process of the next tests, which does what it is told line by line; alone it does nothing.
 #[test]
-fn child_that_makes_networks_and_waits() {
+fn child_that_makes_a_network_and_waits() {
     let Ok(word) = std::env::var(CHILD) else { return };
-    let network = make(Topology::parse(&word).unwrap());
-    println!("made with {} ends", [End::Near, End::Far].map(|end| network.end(end).address()).len());
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    let mut network = Some(make(Topology::parse(&word).unwrap()));
+    println!("\ndone: made");
+    for line in std::io::stdin().lines() {
+        match line.unwrap().as_str() {
+            "drop" => network = None,
+            "counters" => println!("{:?}", network.as_ref().unwrap().counters().unwrap().switch),
+            other => panic!("{other}"),
+        }
+        println!("done");
+    }
+}
+
+/// Such a process with a network.
+struct Maker(Child);
+
+impl Maker {
+    fn start(topology: Topology) -> Maker {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child_that_makes_a_network_and_waits", "--nocapture"]).env(CHILD, topology.word());
+        let mut maker = Maker(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        maker.until_done();
+        maker
+    }
+
+    /// What it says before its next word that it is done.
+    fn until_done(&mut self) -> String {
+        let mut said = String::new();
+        while !said.contains("\ndone") {
+            let mut byte = [0];
+            self.0.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+            said.push(char::from(byte[0]));
+        }
+        said
+    }
+
+    fn tell(&mut self, line: &str) -> String {
+        self.0.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.until_done()
+    }
+
+    /// The names of the processes that it started, with what tells them from others.
+    fn daemons(&self) -> Vec<(String, u32, u64)> {
+        let all = process::all(&Host::real()).unwrap().into_iter().filter(|stat| stat.ppid == self.0.id());
+        all.map(|stat| (stat.comm, stat.pid, stat.start_time)).collect()
+    }
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn all_ended(daemons: &[(String, u32, u64)]) -> bool {
+    daemons.iter().all(|(_, pid, began)| !process::alive(&Host::real(), *pid, *began))
+}
+
+/// The namespaces that tasks are in.
+fn namespaces_of_tasks() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for pid in std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name()) {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.to_string_lossy())).into_iter().flatten();
+        let links = tasks.filter_map(|task| std::fs::read_link(task.ok()?.path().join("ns/net")).ok());
+        found.extend(links.map(|link| link.to_string_lossy().into_owned()));
+    }
+    found
 }
 
 #[test]
 fn a_network_goes_with_a_process_that_is_killed() {
     for topology in possible(&[Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_that_makes_networks_and_waits", "--nocapture"])
-            .env(CHILD, topology.word())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let output = child.stdout.as_mut().unwrap();
-        while !said.contains("made with") {
-            let mut byte = [0];
-            output.read_exact(&mut byte).unwrap();
-            said.push(char::from(byte[0]));
-        }
-        let held = held_namespaces(child.id());
+        let maker = Maker::start(topology);
+        let held = held_namespaces(maker.0.id());
         assert_eq!(held.len(), if topology == Topology::Veth { 2 } else { 3 }, "{held:?}");
-        // The end whose link is eth0 is kept over the death of the process, to see its link go.
-        let kept: Vec<std::fs::File> = std::fs::read_dir(format!("/proc/{}/fd", child.id()))
+        let daemons = maker.daemons();
+        assert_eq!(daemons.len(), if topology == Topology::OpenVSwitch { 2 } else { 0 }, "{daemons:?}");
+        // One end is kept over the death of the process, to see its link go.
+        let kept = std::fs::read_dir(format!("/proc/{}/fd", maker.0.id()))
             .unwrap()
             .map(|entry| entry.unwrap().path())
-            .filter(|path| std::fs::read_link(path).is_ok_and(|l| l.to_str().is_some_and(|l| l.starts_with("net:["))))
+            .find(|path| std::fs::read_link(path).is_ok_and(|l| l.to_string_lossy().starts_with("net:[")))
             .map(|path| std::fs::File::open(path).unwrap())
-            .take(1)
-            .collect();
-        let names = || {
-            let fd = kept[0].as_raw_fd();
-            let inside = std::thread::spawn(move || {
-                // SAFETY: the file is open until the thread has ended.
-                let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
-                rustix::thread::move_into_link_name_space(fd, None).unwrap();
-                std::fs::read_to_string("/proc/thread-self/net/dev").unwrap()
-            });
-            inside.join().unwrap()
+            .unwrap();
+        let inside = || {
+            rustix::thread::move_into_link_name_space(kept.as_fd(), None).unwrap();
+            std::fs::read_to_string("/proc/thread-self/net/dev").unwrap()
         };
+        let names = || std::thread::scope(|scope| scope.spawn(inside).join().unwrap());
         assert!(names().contains("eth0"), "{}", names());
-        child.kill().unwrap();
-        child.wait().unwrap();
+        drop(maker);
         eventually("the link is gone", || !names().contains("eth0"));
-        let mut everywhere = BTreeSet::new();
-        for pid in std::fs::read_dir("/proc").unwrap().map(|e| e.unwrap().file_name()) {
-            let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.to_string_lossy())).into_iter().flatten();
-            let links = tasks.filter_map(|task| std::fs::read_link(task.ok()?.path().join("ns/net")).ok());
-            everywhere.extend(links.map(|link| link.to_string_lossy().into_owned()));
-        }
-        assert!(everywhere.is_disjoint(&held), "{everywhere:?} {held:?}");
+        assert!(namespaces_of_tasks().is_disjoint(&held) && all_ended(&daemons), "{held:?} {daemons:?}");
     }
+}
+
+#[test]
+fn a_switch_ends_with_its_network_and_its_death_is_told() {
+    let [topology] = possible(&[Topology::OpenVSwitch])[..] else { return };
+    let mounts = || std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let before = mounts();
+    let mut maker = Maker::start(topology);
+    let daemons = maker.daemons();
+    let names: BTreeSet<&str> = daemons.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["ovs-vswitchd", "ovsdb-server"]));
+    assert_eq!(mounts(), before);
+    let told = maker.tell("counters");
+    assert!(told.contains("Ok({\"datapath.lost\": 0"), "{told}");
+    let (_, switch, _) = daemons.iter().find(|(name, ..)| name == "ovs-vswitchd").unwrap();
+    let switch = rustix::process::Pid::from_raw(i32::try_from(*switch).unwrap()).unwrap();
+    rustix::process::kill_process(switch, rustix::process::Signal::KILL).unwrap();
+    let begun = Instant::now();
+    loop {
+        let told = maker.tell("counters");
+        if told.contains("Err(\"ovs-vswitchd ended (signal: 9 (SIGKILL))") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{told}");
+    }
+    maker.tell("drop");
+    assert!(all_ended(&daemons) && maker.daemons().is_empty());
+    assert!(held_namespaces(maker.0.id()).is_empty());
 }
 
 #[test]

@@ -233,8 +233,11 @@ impl Side {
 /// the process.
 ///
 /// The ends of `veth`, `bridge` and `openvswitch` have one IPv4 address each and know each other's Ethernet address
-/// from the start, and IPv6 is silent on their links: a link counts the packets of the load alone. Sysctls of `net.`
-/// that belong to a namespace have their defaults there, not what the host has. Offloads are as the kernel gives them.
+/// from the start, and IPv6 is silent on their links: a link counts the packets of the load alone. Offloads are as the
+/// kernel gives them. Sysctls below `net.` that belong to a namespace begin with the kernel's values there, and not with
+/// what the host was given.
+///
+/// A child that was forked without exec must not drop one: it would wait for threads that it does not have.
 pub struct Network {
     host: Host,
     topology: Topology,
@@ -506,10 +509,32 @@ fn not_made(topology: Topology, error: &io::Error) -> Problem {
     }
 }
 
-/// Whether a network could be made here, asked by making one and letting it end.
+/// Whether a network could be made here, asked by making one and letting it end. Of Open vSwitch no program is started:
+/// it is seen whether its programs are there, and what they need of the kernel.
 pub fn probe(topology: Topology, host: &Host) -> Availability {
-    match Network::make(topology, Options::default(), host) {
-        Ok(_) => Availability::Ready,
+    let asked = match topology {
+        Topology::OpenVSwitch => may_have_open_vswitch(host),
+        other => Network::make(other, Options::default(), host).map(|_| ()),
+    };
+    match asked {
+        Ok(()) => Availability::Ready,
         Err(problem) => Availability::Unavailable { reason: problem.why, remedy: problem.hint },
     }
 }
+
+fn may_have_open_vswitch(host: &Host) -> Result<(), Problem> {
+    let network = Network::make(Topology::Veth, Options::default(), host)?;
+    Programs::find()?;
+    let chosen = network.members[0].namespace.as_deref().map(Datapath::choose).transpose();
+    let datapath = chosen.map_err(|e| not_made(Topology::OpenVSwitch, &e))?;
+    // The datapath in user space gives its bridge a tap link.
+    match host.may_write(TUN) {
+        Err(e) if datapath == Some(Datapath::Netdev) => {
+            Err(Problem::host(e.to_string(), format!("the kernel has no module openvswitch, and {e}"))
+                .hint("load the module openvswitch or tun"))
+        }
+        _ => Ok(()),
+    }
+}
+
+const TUN: &str = "/dev/net/tun";

@@ -81,7 +81,7 @@ pub(super) enum Datapath {
 
 impl Datapath {
     /// The best one here. To ask for the kernel's family makes the kernel load its module where it may.
-    fn choose(namespace: &Namespace) -> io::Result<Self> {
+    pub(super) fn choose(namespace: &Namespace) -> io::Result<Self> {
         let mut generic = namespace.within(Netlink::open_generic)??;
         let mut request = Request::new(GENL_ID_CTRL, 0, &[CTRL_CMD_GETFAMILY, 1, 0, 0]);
         match generic.ask(request.text(CTRL_ATTR_FAMILY_NAME, "ovs_datapath")) {
