@@ -10,6 +10,7 @@ pub mod contention;
 mod pgbench;
 pub mod pgbench_log;
 pub mod postgres;
+pub mod stream;
 pub mod workloads;
 
 use holdup_host::Host;
