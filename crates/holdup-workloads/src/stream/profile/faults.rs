@@ -6,6 +6,9 @@ use std::fmt;
 /// Faults shown of one profile; more are counted and not shown.
 pub const MOST_FAULTS: usize = 20;
 
+/// Faults after which the rest of a file is not read: it is something else.
+const ENOUGH_FAULTS: usize = 1000;
+
 /// One thing that is wrong with a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -26,7 +29,7 @@ pub struct ProfileErrors {
     pub file: String,
     /// The faults, at most [`MOST_FAULTS`].
     pub faults: Vec<Fault>,
-    /// How many more there are.
+    /// How many more were found; the reading ends after a thousand.
     pub omitted: usize,
 }
 
@@ -112,6 +115,11 @@ impl Faults {
     /// How many there are so far.
     pub(super) fn count(&self) -> usize {
         self.found.len() + self.omitted
+    }
+
+    /// Whether there is no use in going on.
+    pub(super) fn are_enough(&self) -> bool {
+        self.count() >= ENOUGH_FAULTS
     }
 
     /// The faults, when there are any.

@@ -210,7 +210,7 @@ pub(super) fn is_blank(c: char) -> bool {
 /// The words of a value with the lines that they stand on.
 pub(super) fn words(value: &str, first_line: u32) -> impl Iterator<Item = (u32, &str)> {
     let mut line = first_line;
-    value.split(|c| c == '\n').flat_map(move |part| {
+    value.split('\n').flat_map(move |part| {
         let at = line;
         line = line.saturating_add(1);
         part.split(is_blank).filter(|word| !word.is_empty()).map(move |word| (at, word))

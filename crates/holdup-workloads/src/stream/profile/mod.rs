@@ -32,6 +32,8 @@ pub const MOST_STRANDS: u64 = 10_000;
 pub const MOST_GROUPS: usize = 1024;
 /// The most transactions of a group (uperf 1.0.8: `NUM_BARRIER`).
 pub const MOST_TRANSACTIONS: usize = 100;
+/// The most notes of one profile that are kept.
+pub const MOST_NOTES: usize = 100;
 /// The most bytes of one transfer.
 pub const MOST_SIZE_BYTES: u64 = 1 << 30;
 /// The most bytes that one datagram of UDP carries over IPv4 (RFC 768, RFC 791: 65535 less both headers).

@@ -1,5 +1,7 @@
 //! What a profile says, without text: names are looked up, units are resolved.
 
+use std::collections::BTreeSet;
+
 /// A whole profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
@@ -283,13 +285,9 @@ impl Profile {
 
     /// The hosts at the far end, each once, in the order of the profile.
     pub fn hosts(&self) -> Vec<&str> {
-        let mut hosts = Vec::new();
-        for host in self.flowops().filter(|f| f.kind.opens()).filter_map(|f| f.options.remotehost.as_deref()) {
-            if !hosts.contains(&host) {
-                hosts.push(host);
-            }
-        }
-        hosts
+        let mut seen = BTreeSet::new();
+        let hosts = self.flowops().filter(|f| f.kind.opens()).filter_map(|f| f.options.remotehost.as_deref());
+        hosts.filter(|host| seen.insert(*host)).collect()
     }
 
     /// All flowops in their order.

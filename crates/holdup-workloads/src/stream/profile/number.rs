@@ -98,7 +98,7 @@ pub(super) fn time_ns(text: &str) -> Result<(u64, bool), Wrong> {
 fn too_large(most: u64) -> Wrong {
     let bound = match most {
         MOST_ITERATIONS => "2147483647".to_owned(),
-        _ if most % (1 << 30) == 0 => format!("{}g ({most})", most >> 30),
+        _ if most.is_multiple_of(1 << 30) => format!("{}g ({most})", most >> 30),
         _ => most.to_string(),
     };
     Wrong::new("too large").hint(format!("at most {bound}"))

@@ -4,6 +4,7 @@ use super::faults::{Faults, Wrong, did_you_mean, shown};
 use super::model::{Note, Options, Protocol, Size};
 use super::number;
 use super::{MOST_ITERATIONS, MOST_SIZE_BYTES, Variables};
+use std::collections::BTreeSet;
 
 const FLAGS: &[&str] = &["tcp_nodelay", "canfail", "non_blocking", "busy", "idle"];
 
@@ -68,7 +69,7 @@ pub(super) struct OptionReader<'a> {
     pub(super) faults: &'a mut Faults,
     pub(super) notes: &'a mut Vec<Note>,
     pub(super) options: Options,
-    pub(super) seen: Vec<String>,
+    pub(super) seen: BTreeSet<String>,
 }
 
 impl OptionReader<'_> {
@@ -103,7 +104,7 @@ impl OptionReader<'_> {
         if let Err(wrong) = read {
             self.wrong(line, word, wrong);
         }
-        self.seen.push(key);
+        self.seen.insert(key);
     }
 
     fn wrong(&mut self, line: u32, option: &str, wrong: Wrong) {
@@ -202,9 +203,7 @@ fn unknown(key: &str) -> Wrong {
         "encaps" => Wrong::new("packs sctp or FreeBSD's TCP into UDP, which holdup does not have"),
         "rate" => Wrong::new("there is no such option").hint("the rate is an attribute of the transaction"),
         "poll_timeout" => Wrong::new("there is no such option").hint("uperf reads it as `timeout`"),
-        key => {
-            Wrong::new("there is no such option").hint(did_you_mean(key, KEYS.iter().chain(FLAGS).copied()))
-        }
+        key => Wrong::new("there is no such option").hint(did_you_mean(key, KEYS.iter().chain(FLAGS).copied())),
     }
 }
 

@@ -6,8 +6,10 @@ use super::lexer::{Attribute, Lexer, Stop, Tag, words};
 use super::model::{Flowop, FlowopKind, Group, Note, Options, Profile, Repeat, Transaction};
 use super::options::{OptionReader, resolve};
 use super::{
-    MOST_FILE_BYTES, MOST_GROUPS, MOST_ITERATIONS, MOST_RATE_PER_S, MOST_STRANDS, MOST_TRANSACTIONS, Variables, number,
+    MOST_FILE_BYTES, MOST_GROUPS, MOST_ITERATIONS, MOST_NOTES, MOST_RATE_PER_S, MOST_STRANDS, MOST_TRANSACTIONS,
+    Variables, number,
 };
+use std::collections::BTreeSet;
 
 const TAGS: &[&str] = &["profile", "group", "transaction", "flowop"];
 
@@ -36,6 +38,7 @@ impl Profile {
             Some(errors) => Err(errors),
             None => {
                 reader.profile.notes.sort_by_key(|note| note.line);
+                reader.profile.notes.truncate(MOST_NOTES);
                 Ok(reader.profile)
             }
         }
@@ -75,6 +78,9 @@ impl Reader<'_> {
     fn read(&mut self, text: &str) {
         let mut lexer = Lexer::new(text);
         loop {
+            if self.faults.are_enough() {
+                break;
+            }
             match lexer.next_tag(&mut self.faults) {
                 Ok(Some(Tag::Start { name, attributes, closed, line })) => self.start(name, &attributes, closed, line),
                 Ok(Some(Tag::End { name, line })) => self.end(name, line),
@@ -167,6 +173,7 @@ impl Reader<'_> {
     }
 
     fn check_groups(&mut self) {
+        let is_clean = self.faults.count() == 0;
         let mut strands = 0;
         for (i, group) in self.profile.groups.iter().enumerate() {
             let before = strands;
@@ -180,13 +187,15 @@ impl Reader<'_> {
                 self.faults.add(group.line, "tag <group>", wrong);
             }
             if let Some(over) = group.transactions.get(MOST_TRANSACTIONS) {
-                let wrong = Wrong::new("too many transactions in its group").hint(format!("at most {MOST_TRANSACTIONS}"));
+                let wrong =
+                    Wrong::new("too many transactions in its group").hint(format!("at most {MOST_TRANSACTIONS}"));
                 self.faults.add(over.line, "tag <transaction>", wrong);
             }
             for transaction in &group.transactions {
-                if matches!(transaction.repeat, Repeat::Duration(_)) && transaction.flowops.is_empty() {
+                let has_duration = matches!(transaction.repeat, Repeat::Duration(_));
+                if is_clean && has_duration && transaction.flowops.is_empty() {
                     // It would spin for its whole duration.
-                    let wrong = Wrong::new("has a duration and no flowop that could be read");
+                    let wrong = Wrong::new("has a duration and no flowop");
                     self.faults.add(transaction.line, "tag <transaction>", wrong);
                 }
             }
@@ -295,11 +304,14 @@ impl Reader<'_> {
             faults: &mut self.faults,
             notes: &mut self.profile.notes,
             options: Options::default(),
-            seen: Vec::new(),
+            seen: BTreeSet::new(),
         };
         let first = line_of(attributes, "options", line);
         for (at, word) in words(text.unwrap_or_default(), first) {
             reader.read(word, at);
+            if reader.faults.are_enough() {
+                break;
+            }
         }
         reader.options
     }
@@ -308,6 +320,9 @@ impl Reader<'_> {
     fn take(&mut self, attributes: &[Attribute<'_>], tag: &str, known: &[&str]) -> Vec<Option<String>> {
         let mut values = vec![None; known.len()];
         for attribute in attributes {
+            if self.faults.are_enough() {
+                break;
+            }
             let lower = attribute.name.to_ascii_lowercase();
             let Some(slot) = known.iter().position(|name| *name == lower) else {
                 let wrong = Wrong::new(format!("<{tag}> has no such attribute"));
