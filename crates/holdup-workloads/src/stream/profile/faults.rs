@@ -149,10 +149,15 @@ pub(super) fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>)
     }
 }
 
-/// A text as it may stand in a message: in quotes, on one line and not endless.
+/// A text as it may stand in a message, in quotes.
 pub(super) fn shown(text: &str) -> String {
+    format!("\"{}\"", one_line(text))
+}
+
+/// A text as it may stand in a message: on one line and not endless.
+pub(super) fn one_line(text: &str) -> String {
     const MOST: usize = 60;
-    let mut out = String::from("\"");
+    let mut out = String::new();
     for (i, c) in text.chars().enumerate() {
         if i == MOST {
             out.push('…');
@@ -160,6 +165,5 @@ pub(super) fn shown(text: &str) -> String {
         }
         if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
     }
-    out.push('"');
     out
 }

@@ -4,7 +4,7 @@
 //! and values without quotes are all fine, so a parser for well-formed XML would refuse profiles that come with it.
 //! Nothing is ever expanded: a DTD ends the reading, a reference such as `&amp;` is a fault.
 
-use super::faults::{Faults, Wrong, shown};
+use super::faults::{Faults, Wrong, one_line, shown};
 
 /// One tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl<'a> Lexer<'a> {
         loop {
             self.skip_blanks();
             if self.rest.is_empty() {
-                faults.add(line, format!("tag <{name}"), Wrong::new("the file ends inside of it"));
+                faults.add(line, format!("tag <{}", one_line(name)), Wrong::new("the file ends inside of it"));
                 return Err(Stop);
             }
             if self.rest.starts_with("/>") {
@@ -100,7 +100,7 @@ impl<'a> Lexer<'a> {
                 break;
             }
             if self.rest.starts_with('<') {
-                faults.add(line, format!("tag <{name}"), Wrong::new("is not closed by `>`"));
+                faults.add(line, format!("tag <{}", one_line(name)), Wrong::new("is not closed by `>`"));
                 break;
             }
             if let Some(attribute) = self.attribute(name, faults)? {
@@ -117,12 +117,12 @@ impl<'a> Lexer<'a> {
         if name.is_empty() {
             let end = self.rest.chars().next().map_or(0, char::len_utf8);
             let stray = self.take(end);
-            faults.add(name_line, shown(stray), Wrong::new(format!("does not belong inside of <{tag}")));
+            faults.add(name_line, shown(stray), Wrong::new(format!("does not belong inside of <{}", one_line(tag))));
             return Ok(None);
         }
         self.skip_blanks();
         if !self.rest.starts_with('=') {
-            let wrong = Wrong::new("has no value").hint(format!("write {name}=\"…\""));
+            let wrong = Wrong::new("has no value").hint(format!("write {}=\"…\"", one_line(name)));
             faults.add(name_line, format!("attribute {}", shown(name)), wrong);
             return Ok(None);
         }

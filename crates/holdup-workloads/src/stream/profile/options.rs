@@ -1,6 +1,6 @@
 //! The options of a flowop, out of `options="name=value flag …"` (uperf 1.0.8: parse.c, `parse_option`).
 
-use super::faults::{Faults, Wrong, did_you_mean, shown};
+use super::faults::{Faults, Wrong, did_you_mean, one_line, shown};
 use super::model::{Note, Options, Protocol, Size};
 use super::number;
 use super::{MOST_ITERATIONS, MOST_SIZE_BYTES, Variables};
@@ -50,11 +50,10 @@ pub(super) fn resolve(value: &str, variables: Variables<'_>) -> Result<Option<St
         let wrong = Wrong::new("not the name of a variable").hint("a variable is the whole value, as in count=$n");
         return Err((what, wrong));
     }
-    let hint = if name == written {
-        format!("give it a value: {name}=…")
-    } else {
-        format!("give it a value: {name}=…; like uperf, holdup reads the names of variables in lower case")
-    };
+    let mut hint = format!("give it a value: {}=…", one_line(&name));
+    if name != written {
+        hint.push_str("; like uperf, holdup reads the names of variables in lower case");
+    }
     match variables(&name) {
         Some(held) if !held.trim().is_empty() => Ok(Some(held)),
         Some(_) => Err((what, Wrong::new("is empty").hint(hint))),

@@ -306,9 +306,12 @@ impl Reader<'_> {
             options: Options::default(),
             seen: BTreeSet::new(),
         };
-        let first = line_of(attributes, "options", line);
+        let attribute = attributes.iter().find(|a| a.name.eq_ignore_ascii_case("options"));
+        let is_variable = attribute.is_some_and(|a| a.value.starts_with('$'));
+        let first = attribute.map_or(line, |a| a.line);
         for (at, word) in words(text.unwrap_or_default(), first) {
-            reader.read(word, at);
+            // The lines of what a variable holds are none of the file.
+            reader.read(word, if is_variable { first } else { at });
             if reader.faults.are_enough() {
                 break;
             }

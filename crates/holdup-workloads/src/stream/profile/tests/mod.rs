@@ -19,6 +19,7 @@ fn environment(name: &str) -> Option<String> {
         "time" => "2.5s",
         "empty" => " ",
         "bad" => "many",
+        "lines" => "\n\nsize=x",
         _ => return None,
     };
     Some(held.to_owned())

@@ -126,6 +126,10 @@ fn what_is_wrong_with_an_option_is_told() {
         Some(":3: flowop \"write\", option \"size=$bad (many)\": not a number"),
         "what the variable holds is told"
     );
+    let lines = within("<flowop type=\"write\" options=\"$lines\"/>");
+    assert_eq!(messages(&lines).lines().next(), Some(":3: flowop \"write\", option \"size=x\": not a number"));
+    let long = messages(&format!("<profile>\n<{} x", "é".repeat(1000)));
+    assert!(long.lines().all(|line| line.chars().count() < 120), "{long}");
 }
 
 #[test]
