@@ -12,6 +12,7 @@ mod mixed;
 mod pgbench;
 pub mod pgbench_log;
 pub mod postgres;
+pub mod stream;
 mod wakeup;
 pub mod workloads;
 

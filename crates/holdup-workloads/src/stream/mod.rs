@@ -1,0 +1,3 @@
+//! What `stream` is made of: N connections that carry data for a while.
+
+pub mod profile;

@@ -1,0 +1,92 @@
+//! What the far end of a profile runs (uperf 1.0.8: workorder.c, `group_opposite` and `optimize_txn_for_slave`;
+//! handshake.c, `tx_group_t` and `rx_group_t`; slave.c).
+
+use super::model::{Flowop, FlowopKind, Group, Options, Profile, Size, Transaction};
+use std::collections::BTreeMap;
+
+/// What the far end asks for at once when files come.
+const FILE_PIECE_BYTES: u64 = 64 << 10;
+
+impl FlowopKind {
+    /// What the far end does meanwhile. Closing, thinking and nothing are done at both ends.
+    pub fn mirrored(self) -> FlowopKind {
+        match self {
+            FlowopKind::Connect => FlowopKind::Accept,
+            FlowopKind::Accept => FlowopKind::Connect,
+            FlowopKind::Read => FlowopKind::Write,
+            FlowopKind::Write | FlowopKind::Sendfile | FlowopKind::Sendfilev => FlowopKind::Read,
+            FlowopKind::Recv => FlowopKind::Send,
+            FlowopKind::Send | FlowopKind::Sendto => FlowopKind::Recv,
+            FlowopKind::Recvmsg => FlowopKind::Sendmsg,
+            FlowopKind::Sendmsg => FlowopKind::Recvmsg,
+            same @ (FlowopKind::Disconnect | FlowopKind::Think | FlowopKind::Nop) => same,
+        }
+    }
+}
+
+impl Profile {
+    /// What the far end runs: the same groups with each flowop turned around, always threads. Its strands do not know
+    /// the near end's address from here: `remotehost` is what `localhost` was, mostly nothing.
+    #[must_use]
+    pub fn mirrored(&self) -> Profile {
+        Profile { name: self.name.clone(), groups: self.groups.iter().map(mirrored).collect(), notes: Vec::new() }
+    }
+
+    /// What the far end `host` runs when there are several: what is not its own becomes a nop. uperf leaves the use of
+    /// a connection to another host in place, where it fails for want of a connection.
+    #[must_use]
+    pub fn mirrored_for(&self, host: &str) -> Profile {
+        let mut profile = self.mirrored();
+        for (group, near) in profile.groups.iter_mut().zip(&self.groups) {
+            let flowops = near.transactions.iter().flat_map(|t| &t.flowops);
+            let mut owners: BTreeMap<u32, Option<&str>> = BTreeMap::new();
+            for (far, near) in group.transactions.iter_mut().flat_map(|t| &mut t.flowops).zip(flowops) {
+                if near.kind.opens() {
+                    owners.insert(near.options.conn, near.options.remotehost.as_deref());
+                }
+                let has_connection = near.kind.opens() || near.kind.uses_connection();
+                if has_connection && owners.get(&near.options.conn).copied().flatten() != Some(host) {
+                    *far = Flowop { kind: FlowopKind::Nop, options: Options::default(), line: near.line };
+                }
+            }
+        }
+        profile
+    }
+}
+
+fn mirrored(group: &Group) -> Group {
+    let transaction = |near: &Transaction| Transaction {
+        flowops: near.flowops.iter().map(flowop).collect(),
+        repeat: near.repeat,
+        rate_per_s: near.rate_per_s,
+        line: near.line,
+    };
+    Group {
+        name: group.name.clone(),
+        strands: group.strands,
+        processes: false,
+        transactions: group.transactions.iter().map(transaction).collect(),
+        line: group.line,
+    }
+}
+
+fn flowop(near: &Flowop) -> Flowop {
+    let mut options = near.options.clone();
+    if near.kind.sends_files() {
+        options.size = Some(Size::Fixed(FILE_PIECE_BYTES));
+    }
+    // Only an `rsize` above the size counts. A count above 1 is cut so that both ends move the same bytes, rounded
+    // down; the iterations of a transaction are not, so that a far end that reads waits for bytes that never come
+    // until the connection closes or the transaction is broken off.
+    if let (Some(Size::Fixed(size)), Some(rsize)) = (options.size, options.rsize)
+        && rsize > size
+    {
+        if options.count > 1 {
+            options.count = size * options.count / rsize;
+        }
+        options.size = Some(Size::Fixed(rsize));
+    }
+    options.remotehost = options.localhost.take();
+    options.localhost = options.remotehost.as_ref().and(near.options.remotehost.clone());
+    Flowop { kind: near.kind.mirrored(), options, line: near.line }
+}
