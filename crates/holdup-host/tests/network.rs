@@ -189,6 +189,14 @@ fn the_mtu_is_that_of_the_links() {
         assert_eq!(network.counters().unwrap().minus(&before).far.udp_delivered(), Some(2));
         assert_eq!(network.mtu(), 9000);
     }
+    for topology in possible(&[Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
+        for mtu in [68, 65535] {
+            let network = Network::make(topology, Options { mtu: Some(mtu) }, &host).unwrap();
+            let (near, far) = (udp(network.end(End::Near)), udp(network.end(End::Far)));
+            near.send_to(&[1; 1000], far.local_addr().unwrap()).unwrap();
+            assert_eq!(far.recv(&mut [0; 2000]).unwrap(), 1000, "{topology:?} {mtu}");
+        }
+    }
     for mtu in [0, 67, 65536, u32::MAX] {
         let refused = Network::make(Topology::Veth, Options { mtu: Some(mtu) }, &host).unwrap_err();
         assert_eq!(refused.what, format!("mtu {mtu}"));

@@ -234,8 +234,8 @@ impl Side {
 ///
 /// The ends of `veth`, `bridge` and `openvswitch` have one IPv4 address each and know each other's Ethernet address
 /// from the start, and IPv6 is silent on their links: a link counts the packets of the load alone. Offloads are as the
-/// kernel gives them. Sysctls below `net.` that belong to a namespace begin with the kernel's values there, and not with
-/// what the host was given.
+/// kernel gives them. Sysctls below `net.` that belong to a namespace begin with the kernel's values or with those of
+/// the initial namespace, as the kernel decides for each (`net/ipv4/tcp_ipv4.c:tcp_sk_init`, v6.18).
 ///
 /// A child that was forked without exec must not drop one: it would wait for threads that it does not have.
 pub struct Network {
