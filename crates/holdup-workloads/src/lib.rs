@@ -7,6 +7,7 @@
 pub mod algorithms;
 mod command;
 pub mod contention;
+pub mod external;
 mod pgbench;
 pub mod pgbench_log;
 pub mod postgres;

@@ -198,7 +198,14 @@ impl Prepared for Session {
         let filled = arguments::fill(&wanted.arguments, fillings);
         let program = self.program(&filled, trial.seed)?;
         let stdout = if extract::needs_whole_output(&self.definitions) { KEPT_JSON } else { KEPT };
-        let watch = Watch { timeout: wanted.timeout, cancel: &trial.cancel, host: &self.host, kept: (stdout, KEPT) };
+        let watch = Watch {
+            timeout: wanted.timeout,
+            cancel: &trial.cancel,
+            host: &self.host,
+            kept: (stdout, KEPT),
+            cpus: None,
+            server: None,
+        };
         let own_bytes = resident_bytes(&self.host);
         let mut ended = supervise::run(&program, &watch, trial.window, &filled[0])?;
         judge(&filled[0], &wanted, &mut ended)?;

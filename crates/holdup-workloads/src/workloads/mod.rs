@@ -1,10 +1,12 @@
 //! The catalogue of workloads: one file each, and this list.
 
 pub mod command;
+pub mod external;
 pub mod lock_contention;
 pub mod pgbench;
 
 use crate::Workload;
 
 /// Every workload, in the order shown to users.
-pub const ALL: &[&dyn Workload] = &[&pgbench::Pgbench, &lock_contention::LockContention, &command::Command];
+pub const ALL: &[&dyn Workload] =
+    &[&pgbench::Pgbench, &lock_contention::LockContention, &command::Command, &external::External];
