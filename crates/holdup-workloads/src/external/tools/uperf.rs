@@ -61,11 +61,11 @@ impl Tool for Uperf {
 
     fn read(&self, setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
         let mut reading = Reading::default();
-        let data = parse(said.stdout)?;
-        let size = size(setup).map_err(|p| p.why)?;
         if let Some(wrong) = said.stdout.lines().chain(said.stderr.lines()).find(|l| l.contains("** Error")) {
             return Err(format!("uperf counted errors: {}", text::shown(wrong)));
         }
+        let data = parse(said.stdout)?;
+        let size = size(setup).map_err(|p| p.why)?;
         if setup.protocol == "udp" {
             datagrams(&mut reading, said.udp, &data, setup.mode == "write", size);
         } else {
@@ -90,22 +90,17 @@ fn size(setup: &Setup) -> Result<u64, Problem> {
 fn profile(setup: &Setup, duration_ns: u64) -> Result<String, Problem> {
     let tasks = if setup.threads_share()? == Some(false) { "nprocs" } else { "nthreads" };
     let connections = setup.number("connections")?.unwrap_or(1);
-    let mut text = String::from("<?xml version=\"1.0\"?>\n<profile name=\"holdup\">\n");
-    let mut transaction = |how: &str, flowop: &str, options: &str| {
-        let _never_fails_into_memory = write!(
-            text,
-            "  <transaction {how}>\n    <flowop type=\"{flowop}\" options=\"{options}\" />\n  </transaction>\n"
-        );
+    let mut text = format!("<?xml version=\"1.0\"?>\n<profile name=\"holdup\">\n<group {tasks}=\"{connections}\">\n");
+    let mut transaction = |how: String, flowop: &str, options: String| {
+        // Empty options end uperf 1.0.8 with an invalid pointer.
+        let options = if options.is_empty() { options } else { format!(" options=\"{options}\"") };
+        let _never_fails_into_memory =
+            write!(text, "  <transaction {how}>\n    <flowop type=\"{flowop}\"{options} />\n  </transaction>\n");
     };
-    let connect = format!("remotehost=127.0.0.1 protocol={}", setup.protocol);
-    transaction("iterations=\"1\"", "connect", &connect);
-    transaction(&format!("duration=\"{duration_ns}ns\""), setup.mode, &format!("size={}", size(setup)?));
-    transaction("iterations=\"1\"", "disconnect", "");
-    let text = text.replacen(
-        "<profile name=\"holdup\">\n",
-        &format!("<profile name=\"holdup\">\n<group {tasks}=\"{connections}\">\n"),
-        1,
-    );
+    let once = || "iterations=\"1\"".to_owned();
+    transaction(once(), "connect", format!("remotehost=127.0.0.1 protocol={}", setup.protocol));
+    transaction(format!("duration=\"{duration_ns}ns\""), setup.mode, format!("size={}", size(setup)?));
+    transaction(once(), "disconnect", String::new());
     Ok(format!("{text}</group>\n</profile>\n"))
 }
 
