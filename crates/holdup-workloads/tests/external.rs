@@ -1,4 +1,10 @@
 //! `external`: what original tools print is read right, and real ones run where they are installed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "test code, which says what it leaves out"
+)]
 
 mod common;
 
@@ -502,4 +508,77 @@ fn the_probe_names_what_is_there() {
         }
     }
     assert_eq!(tools::IDS.len(), 8);
+}
+
+const INNER: &str = "HOLDUP_TEST_OF_EXTERNAL_DEATH";
+
+/// Only for the test below, which runs this test alone in a process of its own and kills that.
+#[test]
+fn inner_process_that_is_killed() {
+    let Ok(what) = std::env::var(INNER) else { return };
+    let (given, primary): (&[(&str, &str)], &str) = match what.as_str() {
+        "hackbench" => (&[("tool", "hackbench"), ("groups", "1"), ("loops", "100000000")], "total_time_s"),
+        "iperf3" => (&[("tool", "iperf3")], "throughput_gbit_per_s"),
+        other => panic!("{other}"),
+    };
+    let parameters = parameters(given);
+    let mut prepared = session(&parameters, primary).expect("prepares");
+    let ran = trial(prepared.as_mut(), &parameters, (0, 1_000_000), &mut |_| {});
+    panic!("it should have been killed: {:?}", ran.result);
+}
+
+/// The processes of all groups that a process made: of its children, which are the first of them.
+fn in_groups_of(pid: u32) -> Vec<u32> {
+    let stats = || {
+        let names = std::fs::read_dir("/proc").expect("there").filter_map(|e| e.ok()?.file_name().into_string().ok());
+        names.filter_map(|name| name.parse::<u32>().ok()).filter_map(|pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let fields: Vec<u32> =
+                stat.rsplit_once(')')?.1.split_whitespace().skip(1).take(2).filter_map(|f| f.parse().ok()).collect();
+            Some((pid, *fields.first()?, *fields.get(1)?))
+        })
+    };
+    let groups: Vec<u32> = stats().filter(|s| s.1 == pid && s.2 != pid).map(|s| s.2).collect();
+    stats().filter(|s| groups.contains(&s.2)).map(|s| s.0).collect()
+}
+
+/// Whether a process is there, zombies aside.
+fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+#[test]
+fn nothing_outlives_a_holdup_that_is_killed() {
+    // hackbench makes 40 tasks of its own; iperf3 is a client and a server. Each group has a guard.
+    for (tool, processes) in [("hackbench", 42), ("iperf3", 4)] {
+        if let Err(problem) = session(&parameters(&[("tool", tool)]), "cpu_s") {
+            println!("ignored, because {problem}");
+            continue;
+        }
+        let mut inner = std::process::Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "inner_process_that_is_killed", "--nocapture"])
+            .env(INNER, tool)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("starts");
+        let pid = inner.id();
+        while in_groups_of(pid).len() < processes {
+            assert!(inner.try_wait().expect("ours").is_none(), "{tool}: it has ended");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let orphans = in_groups_of(pid);
+        inner.kill().expect("it is ours");
+        inner.wait().expect("ours");
+        let gone = |pid: &u32| {
+            (0..500).any(|_| {
+                !runs(*pid) || {
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                    false
+                }
+            })
+        };
+        assert!(orphans.iter().all(gone), "{tool}: {orphans:?}");
+    }
 }
