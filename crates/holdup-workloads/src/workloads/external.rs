@@ -23,7 +23,8 @@ const META: Meta = Meta {
            and uperf (stream), sockperf (ping), sysbench. A parameter that is not given is not passed on: the tool's own \
            default holds. One that a tool does not know is an error. What else a tool can do goes to `arguments`.\n\n\
            The window is the tool's whole run, its start and end included; the plan's warm-up does not apply. \
-           sockperf leaves out its own first 400 ms and last 50 ms. The plan's duration goes to the tool, in whole seconds \
+           sockperf leaves out its own first 400 ms and last 50 ms. sockperf and uperf take about 2 s more than \
+           they are told, without load, and collectors see these too. The plan's duration goes to the tool, in whole seconds \
            where it takes no parts; hackbench, perf-bench, sysbench mutex and cyclictest with `loops` do fixed work instead. \
            cyclictest runs with --default-system: it does not touch /dev/cpu_dma_latency.\n\n\
            A server is started on a free port of 127.0.0.1 and ended with the trial (uperf's listens on all \

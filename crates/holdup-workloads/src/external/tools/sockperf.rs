@@ -228,9 +228,8 @@ fn round_trips(stdout: &str, log: &str, reading: &mut Reading) -> Result<(), Str
         None => reading.note("there is no full log of sockperf, or its begin is lost, so there is no histogram"),
         Some((_, rows)) => {
             let histogram = histogram(rows);
-            if observations.is_some_and(|n| n != histogram.count() as f64) {
-                reading
-                    .note(format!("sockperf's full log has {} round trips of its {observations:?}", histogram.count()));
+            if let Some(n) = observations.filter(|n| *n != histogram.count() as f64) {
+                reading.note(format!("sockperf's full log has {} of its {n} round trips", histogram.count()));
             }
             if histogram.count() > 0 {
                 reading.histograms.push(NamedHistogram { name: "latency".to_owned(), histogram });
