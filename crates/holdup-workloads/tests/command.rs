@@ -343,7 +343,7 @@ const INNER: &str = "HOLDUP_TEST_OF_DEATH";
 fn inner_process_that_is_killed() {
     let Ok(what) = std::env::var(INNER) else { return };
     let (workload, parameters) = match what.as_str() {
-        "command" => (command(), parameters(&["sleep", "1000"], &[])),
+        "command" => (command(), parameters(&["sh", "-c", "sleep 1000 & sleep 1000 & wait"], &[])),
         _ => {
             let mut parameters = holdup_workloads::contention::setup::defaults(3);
             parameters.set("sharing", "processes");

@@ -2,7 +2,9 @@
 //! its output flows, and reading metrics from what it said.
 
 pub(crate) mod arguments;
+pub(crate) mod beside;
 pub(crate) mod extract;
+mod guard;
 pub(crate) mod spawn;
 pub(crate) mod supervise;
 pub(crate) mod tail;

@@ -1,6 +1,7 @@
 //! Watching over a program: its output flows, its time is taken, and its process group does not outlive the trial.
 
-use crate::command::spawn::{self, Program};
+use crate::command::guard::Guard;
+use crate::command::spawn::{self, AtGate, Program};
 use crate::command::tail::Tail;
 use crate::{Cancel, WindowHooks};
 use holdup_host::Host;
@@ -29,6 +30,10 @@ pub(crate) struct Watch<'a> {
     pub(crate) host: &'a Host,
     /// Bytes kept of stdout and of stderr.
     pub(crate) kept: (usize, usize),
+    /// The CPUs that it may run on; `None` for those of holdup.
+    pub(crate) cpus: Option<&'a [u32]>,
+    /// A server that runs beside it, for the collectors.
+    pub(crate) server: Option<u32>,
 }
 
 /// How it ended.
@@ -71,22 +76,17 @@ pub(crate) fn run(
     window: &mut dyn WindowHooks,
     name: &str,
 ) -> Result<Ended, Problem> {
-    let at_gate = spawn::start(program)
-        .map_err(|e| Problem::trial(format!("command {name}"), format!("no process can be made: {e}")))?;
     // From here on, dropping `group` ends and waits for what was started.
-    let mut group = Group { pid: at_gate.pid, waited: false };
-    let pid = u32::try_from(group.pid.as_raw_nonzero().get()).unwrap_or_default();
-    window.open(&[("load".to_owned(), pid)])?;
+    let (mut group, at_gate) = Group::start(program, watch.host, watch.cpus, name)?;
+    let mut subjects = vec![("load".to_owned(), group.number())];
+    subjects.extend(watch.server.map(|pid| ("server".to_owned(), pid)));
+    window.open(&subjects)?;
     let begin = Instant::now();
-    let streams = at_gate.open().map_err(|e| unstartable(name, &e))?;
-    let mut streams = Streams {
-        stdout: (Some(streams.0), Tail::new(watch.kept.0)),
-        stderr: (Some(streams.1), Tail::new(watch.kept.1)),
-    };
+    let mut streams = Streams::of(at_gate, watch.kept, name)?;
     let (forced, end) = group.attend(&mut streams, begin, watch);
     // The program is a zombie now and not yet waited for, so collectors can still read its accounts.
     let closed = window.close();
-    let left_running = if forced.is_none() { members(watch.host, group.pid).len() } else { 0 };
+    let left_running = if forced.is_none() { members(watch.host, group.pid, group.guard.pid()).len() } else { 0 };
     group.signal(Signal::KILL);
     streams.last_words();
     let (status, usage) = group.wait()?;
@@ -115,12 +115,49 @@ fn unstartable(name: &str, error: &std::io::Error) -> Problem {
 }
 
 /// A process group of our own, by its first process.
-struct Group {
+pub(super) struct Group {
     pid: Pid,
     waited: bool,
+    guard: Guard,
 }
 
 impl Group {
+    /// Makes the first process, which waits at the gate, and the group's guard.
+    pub(super) fn start(
+        program: &Program,
+        host: &Host,
+        cpus: Option<&[u32]>,
+        name: &str,
+    ) -> Result<(Self, AtGate), Problem> {
+        let none = |e| Problem::trial(format!("command {name}"), format!("no process can be made: {e}"));
+        let at_gate = spawn::start(program).map_err(none)?;
+        let guard = Guard::start(at_gate.pid).map_err(|e| {
+            let _gone_already = rustix::process::kill_process(at_gate.pid, Signal::KILL);
+            let _nothing_to_tell = rustix::process::waitpid(Some(at_gate.pid), rustix::process::WaitOptions::empty());
+            none(e)
+        })?;
+        let group = Group { pid: at_gate.pid, waited: false, guard };
+        if let Some(cpus) = cpus {
+            host.set_affinity(group.number(), cpus)
+                .map_err(|e| Problem::trial(format!("the CPUs {cpus:?} for {name}"), e.to_string()))?;
+        }
+        Ok((group, at_gate))
+    }
+
+    /// The pid of its first process, which is the number of the group.
+    pub(super) fn number(&self) -> u32 {
+        u32::try_from(self.pid.as_raw_nonzero().get()).unwrap_or_default()
+    }
+
+    /// Whether only its first process is left of it, those included that have ended but were not waited for.
+    pub(super) fn is_alone(&self, host: &Host) -> bool {
+        let own = self.pid.as_raw_nonzero().get();
+        let guard = self.guard.pid().as_raw_nonzero().get();
+        let pids = host.list("/proc").unwrap_or_default();
+        let mut others = pids.iter().filter_map(|p| p.parse::<i32>().ok()).filter(|p| *p != own && *p != guard);
+        !others.any(|p| state_in_group(host, p.unsigned_abs(), own).is_some())
+    }
+
     /// Reads output until the program has ended, by itself or because it had to. Says what forced it, and when it ended.
     fn attend(&self, streams: &mut Streams, begin: Instant, watch: &Watch<'_>) -> (Option<How>, Instant) {
         let pidfd = rustix::process::pidfd_open(self.pid, PidfdFlags::empty()).ok();
@@ -152,17 +189,17 @@ impl Group {
         }
     }
 
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         matches!(rustix::process::waitid(WaitId::Pid(self.pid), options), Ok(Some(_)))
     }
 
     /// Signals the whole group. As long as its first process was not waited for, the number is its own.
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         let _gone_already = rustix::process::kill_process_group(self.pid, signal);
     }
 
-    fn wait(&mut self) -> Result<(i32, Usage), Problem> {
+    pub(super) fn wait(&mut self) -> Result<(i32, Usage), Problem> {
         let mut status = 0;
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         loop {
@@ -203,14 +240,20 @@ impl Drop for Group {
 }
 
 /// Both streams of a program, each open until its end was read.
-struct Streams {
-    stdout: (Option<OwnedFd>, Tail),
-    stderr: (Option<OwnedFd>, Tail),
+pub(super) struct Streams {
+    pub(super) stdout: (Option<OwnedFd>, Tail),
+    pub(super) stderr: (Option<OwnedFd>, Tail),
 }
 
 impl Streams {
+    /// Opens the gate of a program.
+    pub(super) fn of(at_gate: AtGate, kept: (usize, usize), name: &str) -> Result<Self, Problem> {
+        let (stdout, stderr) = at_gate.open().map_err(|e| unstartable(name, &e))?;
+        Ok(Streams { stdout: (Some(stdout), Tail::new(kept.0)), stderr: (Some(stderr), Tail::new(kept.1)) })
+    }
+
     /// Waits until something happens, and reads what is there.
-    fn poll(&mut self, pidfd: Option<&OwnedFd>, wait: Duration) {
+    pub(super) fn poll(&mut self, pidfd: Option<&OwnedFd>, wait: Duration) {
         let fds = [self.stdout.0.as_ref(), self.stderr.0.as_ref(), pidfd];
         let mut polled: Vec<PollFd<'_>> = fds.into_iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
@@ -221,7 +264,7 @@ impl Streams {
     }
 
     /// Reads until both streams have ended, or for a moment when something outside the group holds them open.
-    fn last_words(&mut self) {
+    pub(super) fn last_words(&mut self) {
         let deadline = Instant::now() + LAST_WORDS;
         while (self.stdout.0.is_some() || self.stderr.0.is_some()) && Instant::now() < deadline {
             self.poll(None, Duration::from_millis(5));
@@ -244,18 +287,22 @@ fn read_some((stream, tail): &mut (Option<OwnedFd>, Tail)) {
     }
 }
 
-/// The living processes of a group but its first one.
-fn members(host: &Host, group: Pid) -> Vec<u32> {
-    let group = group.as_raw_nonzero().get().to_string();
+/// The living processes of a group but its first one and its guard.
+fn members(host: &Host, group: Pid, guard: Pid) -> Vec<u32> {
+    let (group, guard) = (group.as_raw_nonzero().get(), guard.as_raw_nonzero().get());
     let names = host.list("/proc").unwrap_or_default();
-    let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
-    pids.filter(|pid| pid.to_string() != group && is_member(host, *pid, &group)).collect()
+    let pids = names.iter().filter_map(|name| name.parse::<i32>().ok()).filter(|pid| *pid != group && *pid != guard);
+    pids.map(i32::unsigned_abs)
+        .filter(|pid| state_in_group(host, *pid, group).is_some_and(|state| !matches!(state, 'Z' | 'X')))
+        .collect()
 }
 
-fn is_member(host: &Host, pid: u32, group: &str) -> bool {
-    let Ok(stat) = host.read_text(&format!("/proc/{pid}/stat")) else { return false };
+/// The state of a process, when it is in a group.
+fn state_in_group(host: &Host, pid: u32, group: i32) -> Option<char> {
+    let stat = host.read_text(&format!("/proc/{pid}/stat")).ok()?;
     // The name before the last parenthesis may hold anything; state, parent and group follow it.
-    let Some((_, rest)) = stat.rsplit_once(')') else { return false };
-    let fields: Vec<&str> = rest.split_whitespace().take(3).collect();
-    matches!(fields.as_slice(), [state, _, of] if *of == group && !matches!(*state, "Z" | "X"))
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    (fields.nth(1)? == group.to_string()).then_some(state)
 }

@@ -208,6 +208,8 @@ impl Prepared for Session {
             enough: &trial.enough,
             host: &self.host,
             kept: (stdout, KEPT),
+            cpus: None,
+            server: None,
         };
         let own_bytes = resident_bytes(&self.host);
         let mut ended = supervise::run(&program, &watch, trial.window, &filled[0])?;

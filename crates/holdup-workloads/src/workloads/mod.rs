@@ -1,6 +1,7 @@
 //! The catalogue of workloads: one file each, and this list.
 
 pub mod command;
+pub mod external;
 pub mod lock_contention;
 pub mod mixed;
 pub mod pgbench;
@@ -9,5 +10,11 @@ pub mod wakeup;
 use crate::Workload;
 
 /// Every workload, in the order shown to users.
-pub const ALL: &[&dyn Workload] =
-    &[&pgbench::Pgbench, &lock_contention::LockContention, &wakeup::Wakeup, &command::Command, &mixed::Mixed];
+pub const ALL: &[&dyn Workload] = &[
+    &pgbench::Pgbench,
+    &lock_contention::LockContention,
+    &wakeup::Wakeup,
+    &command::Command,
+    &external::External,
+    &mixed::Mixed,
+];

@@ -1,0 +1,82 @@
+//! A process that outlives holdup for a moment, to end what holdup can no longer end.
+//!
+//! `PR_SET_PDEATHSIG` reaches the one process that asked for it. The processes that a program has made itself would
+//! go on when holdup is killed. So each process group has a member more, which does nothing but wait for the death of
+//! its parent, and then kills its group. Because it is a member, the number of the group is its own as long as it lives.
+
+use rustix::process::{Pid, Signal};
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// What the kernel sends it when its parent, the thread that made it, has died.
+const DEATH: i32 = libc::SIGUSR1;
+
+/// The guard of a process group. Dropping it ends it.
+pub(crate) struct Guard {
+    pid: Pid,
+}
+
+impl Guard {
+    /// Makes the guard of the group of a child that was not yet waited for.
+    pub(crate) fn start(group: Pid) -> io::Result<Self> {
+        let parent = rustix::process::getpid().as_raw_nonzero().get();
+        let number = group.as_raw_nonzero().get();
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: both sets are written before they are read.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        }
+        // SAFETY: the child makes system calls only, see the head of `contention/workers.rs`.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            child(number, parent);
+        }
+        let error = io::Error::last_os_error();
+        // SAFETY: `before` was written above.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+        let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)?;
+        // The child does the same; whoever comes first, it is in the group when this returns.
+        let _already_done = rustix::process::setpgid(Some(pid), Some(group));
+        Ok(Guard { pid })
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _gone_already = rustix::process::kill_process(self.pid, Signal::KILL);
+        let _nothing_to_tell = rustix::io::retry_on_intr(|| {
+            rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty())
+        });
+    }
+}
+
+/// All signals are blocked here, so that one for the group does not end its guard; SIGKILL does.
+fn child(group: i32, parent: i32) -> ! {
+    // SAFETY: system calls only; it ends in _exit or is killed.
+    unsafe {
+        libc::setpgid(0, group);
+        // Outside of the group, the signal below would reach holdup's own.
+        if libc::getpgrp() != group {
+            libc::_exit(1);
+        }
+        // What holdup has open must not stay open because of this process. Before Linux 5.9 it does, for as long as a
+        // trial takes.
+        libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
+        libc::prctl(libc::PR_SET_PDEATHSIG, DEATH);
+        let mut death = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(death.as_mut_ptr());
+        libc::sigaddset(death.as_mut_ptr(), DEATH);
+        while libc::getppid() == parent {
+            libc::sigwaitinfo(death.as_ptr(), ptr::null_mut());
+        }
+        libc::kill(0, libc::SIGKILL);
+        libc::_exit(0)
+    }
+}
