@@ -8,6 +8,7 @@ pub mod algorithms;
 mod command;
 pub mod contention;
 pub mod load;
+pub mod messenger;
 mod pgbench;
 pub mod pgbench_log;
 pub mod postgres;

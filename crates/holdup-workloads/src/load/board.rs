@@ -73,6 +73,19 @@ impl Stage {
         }
     }
 
+    /// Sleeps until the workers are to end; for one that has nothing more to do.
+    pub(crate) fn wait_for_stop(&self) {
+        loop {
+            match self.phase.0.load(Ordering::SeqCst) {
+                phase::STOP => return,
+                other => {
+                    let flags = rustix::thread::futex::Flags::empty();
+                    let _again = rustix::thread::futex::wait(&self.phase.0, flags, other, None);
+                }
+            }
+        }
+    }
+
     /// Puts all workers into a phase, and wakes those that wait for the begin.
     pub(crate) fn enter(&self, phase: u32) {
         self.phase.0.store(phase, Ordering::SeqCst);

@@ -2,9 +2,11 @@
 
 pub mod command;
 pub mod lock_contention;
+pub mod messenger;
 pub mod pgbench;
 
 use crate::Workload;
 
 /// Every workload, in the order shown to users.
-pub const ALL: &[&dyn Workload] = &[&pgbench::Pgbench, &lock_contention::LockContention, &command::Command];
+pub const ALL: &[&dyn Workload] =
+    &[&pgbench::Pgbench, &lock_contention::LockContention, &messenger::Messenger, &command::Command];
