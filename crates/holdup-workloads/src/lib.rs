@@ -12,6 +12,7 @@ pub mod messenger;
 mod pgbench;
 pub mod pgbench_log;
 pub mod postgres;
+pub mod request;
 pub mod workloads;
 
 use holdup_host::Host;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two cache lines of 64 bytes: x86 fetches lines in pairs, and some aarch64 lines have 128 bytes.
 #[repr(C, align(128))]
+#[derive(Default)]
 pub(crate) struct Line<T>(pub(crate) T);
 
 /// What the workers are to do. Written by the coordinator, read by the workers.

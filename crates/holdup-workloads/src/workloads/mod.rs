@@ -4,9 +4,10 @@ pub mod command;
 pub mod lock_contention;
 pub mod messenger;
 pub mod pgbench;
+pub mod request;
 
 use crate::Workload;
 
 /// Every workload, in the order shown to users.
 pub const ALL: &[&dyn Workload] =
-    &[&pgbench::Pgbench, &lock_contention::LockContention, &messenger::Messenger, &command::Command];
+    &[&pgbench::Pgbench, &lock_contention::LockContention, &messenger::Messenger, &request::Request, &command::Command];
