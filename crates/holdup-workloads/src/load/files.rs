@@ -67,7 +67,7 @@ mod tests {
             println!("ignored, because the hard limit is below 1000 here");
             return;
         }
-        setrlimit(Resource::Nofile, low.clone()).expect("may be lowered");
+        setrlimit(Resource::Nofile, low).expect("may be lowered");
         let files = with_room(600, || Ok((0..600).map(|_| File::open("/dev/null")).collect::<Result<Vec<_>, _>>()));
         let after = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, before).expect("may be raised again");

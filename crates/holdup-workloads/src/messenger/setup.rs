@@ -63,7 +63,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "sample_every",
         ParameterKind::Integer { min: 1, max: 1_000_000_000 },
-        "8",
+        "16",
         "one of so many messages is timed, at random distances",
     ),
     placement::PLACEMENT,
@@ -167,7 +167,7 @@ pub fn defaults() -> Parameters {
         ("transport", "socketpair".into()),
         ("messages", 100.into()),
         ("timing", true.into()),
-        ("sample_every", 8.into()),
+        ("sample_every", 16.into()),
         ("placement", "none".into()),
     ];
     for (name, value) in values {

@@ -13,7 +13,7 @@ use crate::messenger::worker::{self, Region, Task};
 use crate::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -67,7 +67,7 @@ fn jobs(setup: &Setup, region: &Arc<Region>, wires: Vec<Wires>, seed: u64) -> Ve
         for _ in 0..setup.senders {
             let task = task(jobs.len(), &near);
             let seed = seed ^ (jobs.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let files: Vec<_> = into.iter().map(|file| file.as_raw_fd()).collect();
+            let files: Vec<_> = into.iter().map(AsRawFd::as_raw_fd).collect();
             let (into, rounds) = (into.clone(), setup.messages);
             jobs.push(crew::Job::new(move || worker::sender(task, &into, rounds, seed)).keeping(files));
         }

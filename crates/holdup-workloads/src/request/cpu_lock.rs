@@ -78,24 +78,23 @@ mod tests {
         let cpu = holdup_host::cpu_places(&holdup_host::Host::real()).first().expect("a CPU is allowed").cpu;
         let locks = Arc::new(CpuLocks::new(cpu));
         let board = Arc::new(Board::<(), ()>::new(1).expect("maps"));
-        let on_cpu = |run: Box<dyn FnOnce(&CpuLocks, &Stage) -> Option<u64> + Send>| {
+        let take = || {
             let (locks, board) = (locks.clone(), board.clone());
             std::thread::spawn(move || {
                 stay_on(&[cpu]).expect("it is allowed");
-                run(&locks, board.stage())
+                locks.acquire(board.stage()).map(|held| held.spun_ns)
             })
         };
-        let take = |locks: &CpuLocks, stage: &Stage| locks.acquire(stage).map(|held| held.spun_ns);
-        let first = on_cpu(Box::new(take)).join().expect("it ends");
+        let first = take().join().expect("it ends");
         assert_eq!(first, Some(0), "a free lock is had at once");
         // The holder has ended and not given it back, as if it were preempted.
-        let second = on_cpu(Box::new(take));
+        let second = take();
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert!(!second.is_finished());
         locks.release(&Held { cpu: cpu as usize, spun_ns: 0 });
         let spun = second.join().expect("it ends");
         assert!(spun.is_some_and(|ns| ns > 0), "{spun:?}");
-        let third = on_cpu(Box::new(take));
+        let third = take();
         board.stage().enter(phase::STOP);
         assert_eq!(third.join().expect("it ends"), None);
     }
