@@ -164,9 +164,8 @@ pub(crate) fn receiver(mut task: Task, out: &OwnedFd, expected: Option<u64>) {
     if task.sample_every.is_some() {
         task.slot().latencies.touch();
     }
-    if !task.stage().wait_for_begin() {
-        return;
-    }
+    // Whoever is woken so late that the trial is over reads nevertheless what was sent to it meanwhile.
+    let _begun = task.stage().wait_for_begin();
     match receive(&mut task, out, expected.unwrap_or(u64::MAX)) {
         Err(errno) => task.failed(errno),
         Ok(false) => {}
@@ -320,5 +319,19 @@ mod tests {
         assert_eq!(read_whole(&read, &mut message), Err(Errno::CONNRESET));
         assert_eq!(read_whole(&read, &mut message), Ok(false));
         writer.join().expect("it ends");
+    }
+
+    #[test]
+    fn a_receiver_that_begins_too_late_reads_what_was_sent() {
+        let region = Arc::new(Region::new(1).expect("maps"));
+        region.stage().enter(phase::STOP);
+        let (read, write) = std::io::pipe().map(|(r, w)| (OwnedFd::from(r), OwnedFd::from(w))).expect("a pipe");
+        rustix::io::write(&write, &[b'h'; 60]).expect("written");
+        drop(write);
+        let message = Message::new(20);
+        let task = Task { region: region.clone(), index: 0, message, cpus: None, sample_every: None };
+        receiver(task, &read, None);
+        let slot = region.slot(0);
+        assert_eq!((slot.messages.0.load(Ordering::Relaxed), slot.errno.load(Ordering::Relaxed)), (3, 0));
     }
 }
