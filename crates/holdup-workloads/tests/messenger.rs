@@ -72,7 +72,8 @@ fn run_with(
 }
 
 fn run(changes: &[(&str, Value)]) -> TrialResult {
-    run_with(&parameters(changes), 60, &Cancel::default(), &Cancel::default(), &mut || {})
+    // Long enough for every task to run on a machine that does much else meanwhile; fixed work takes its own time.
+    run_with(&parameters(changes), 400, &Cancel::default(), &Cancel::default(), &mut || {})
         .unwrap_or_else(|p| panic!("{changes:?}: {p}"))
 }
 

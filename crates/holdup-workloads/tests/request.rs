@@ -81,7 +81,7 @@ fn every_shape_brings_every_metric() {
                     ("rate", rate.into()),
                     ("lock", lock.into()),
                 ];
-                let result = run(&changes, 150);
+                let result = run(&changes, 300);
                 assert!(metric(&result, "requests_per_s") > 0.0, "{changes:?}");
                 assert_eq!(measured(&result, "backlog").value().is_some(), rate > 0.0, "{changes:?}");
                 assert_eq!(measured(&result, "lock_spins_per_request").value().is_some(), lock, "{changes:?}");
