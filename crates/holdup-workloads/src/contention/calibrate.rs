@@ -6,6 +6,7 @@
 //! CPU has drifted since.
 
 use crate::load::clock::now_ns;
+use holdup_model::Fact;
 use std::hint::black_box;
 
 /// The rounds of the calibration that a session begins with.
@@ -18,6 +19,9 @@ const SHORT: (u64, u64) = (32, 400);
 const LONG: (u64, u64) = (4096, 8);
 /// A longer chain is cut so that the stop flag is looked at: about 20 µs.
 const PIECE: u64 = 16_384;
+
+/// Where its facts come from.
+const SOURCE: &str = "a chain of dependent multiplications and additions, timed with CLOCK_MONOTONIC";
 
 /// `iterations` steps of a linear congruential chain from `x`; each step waits for the one before, and so does
 /// whoever uses the result. A chain that began from a constant would be begun ahead of time by a CPU
@@ -97,6 +101,21 @@ impl Calibration {
             rounds: ROUNDS,
             clock_ns: clock_ns(),
         }
+    }
+
+    /// What a session says of it, under the name of its workload.
+    pub(crate) fn facts(&self, workload: &str) -> Vec<Fact> {
+        let Calibration { iteration_ns, overhead_ns, spread, rounds, clock_ns } = self;
+        let fact = |key: &str, value: String| Fact::read(format!("{workload}.{key}"), value, SOURCE);
+        vec![
+            fact("iteration_ns", format!("{iteration_ns:.4}")),
+            fact("overhead_ns", format!("{overhead_ns:.2}")),
+            fact("calibration_spread_percent", format!("{:.1}", spread * 100.0)),
+            fact("calibration_rounds", rounds.to_string()),
+            fact("clock_reading_ns", format!("{clock_ns:.1}")),
+            // In whole percents, because this is asked around every trial and what moved is kept.
+            fact("calibration_drift_percent", format!("{:+.0}", self.drift() * 100.0)),
+        ]
     }
 
     /// How much longer an iteration takes now than it did then, as a share; under a millisecond of work.

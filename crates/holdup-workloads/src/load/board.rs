@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two cache lines of 64 bytes: x86 fetches lines in pairs, and some aarch64 lines have 128 bytes.
 #[repr(C, align(128))]
+#[derive(Default)]
 pub(crate) struct Line<T>(pub(crate) T);
 
 /// What the workers are to do. Written by the coordinator, read by the workers.
@@ -69,6 +70,19 @@ impl Stage {
                 }
                 phase::STOP => return false,
                 _ => return true,
+            }
+        }
+    }
+
+    /// Sleeps until the workers are to end; for one that has nothing more to do.
+    pub(crate) fn wait_for_stop(&self) {
+        loop {
+            match self.phase.0.load(Ordering::SeqCst) {
+                phase::STOP => return,
+                other => {
+                    let flags = rustix::thread::futex::Flags::empty();
+                    let _again = rustix::thread::futex::wait(&self.phase.0, flags, other, None);
+                }
             }
         }
     }

@@ -68,6 +68,44 @@ pub(crate) fn through<E>(
     Ok((begin, end))
 }
 
+/// Leads `workers` workers, who wait at `stage`, through work of a fixed amount, and ends them. The window is the work:
+/// there is no warm-up, and it ends when `wait` says that all is done, who waits at most for as long as it is told.
+/// What `edge` reads at both ends is returned.
+///
+/// # Errors
+/// As [`through`].
+pub(crate) fn through_work<E>(
+    trial: TrialContext<'_>,
+    stage: &Stage,
+    workers: usize,
+    mut team: impl Team,
+    edge: impl Fn() -> E,
+    wait: impl Fn(Duration) -> bool,
+) -> Result<(E, E), Problem> {
+    let cancel = trial.cancel.clone();
+    while stage.ready() < workers {
+        healthy(&mut team, &cancel)?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    trial.window.open(&[("load".to_owned(), std::process::id())])?;
+    let begin = edge();
+    stage.enter(phase::OPEN);
+    let mut worked = Ok(());
+    while worked.is_ok() && !wait(LOOK) && !trial.enough.is_cancelled() {
+        worked = healthy(&mut team, &cancel);
+    }
+    let end = edge();
+    stage.enter(phase::CLOSED);
+    let closed = trial.window.close();
+    worked?;
+    closed?;
+    team.finish(&|| cancel.is_cancelled())?;
+    if cancel.is_cancelled() {
+        return Err(Problem::interrupted("the trial"));
+    }
+    Ok((begin, end))
+}
+
 fn healthy(team: &mut impl Team, cancel: &Cancel) -> Result<(), Problem> {
     if cancel.is_cancelled() {
         return Err(Problem::interrupted("the trial"));

@@ -20,6 +20,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// An empty one on the heap, for who has no board.
+    pub fn boxed() -> Box<Record> {
+        // SAFETY: atomics only, for which all-zero bytes are a valid value.
+        unsafe { Box::<Record>::new_zeroed().assume_init() }
+    }
+
     /// Counts one duration. To be called by one worker only.
     #[inline]
     pub fn count(&self, ns: u64) {
@@ -95,13 +101,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn empty() -> Box<Record> {
-        // A record is large, so it is made on the heap, a piece at a time.
-        let buckets: Box<[AtomicU64]> = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
-        let Ok(buckets) = <Box<[AtomicU64; BUCKETS]>>::try_from(buckets) else { unreachable!("the length is BUCKETS") };
-        Box::new(Record { longest_ns: AtomicU64::new(0), buckets: *buckets })
-    }
-
     #[test]
     fn buckets_are_exact_below_256_ns_and_end_at_73_minutes() {
         for (ns, bucket, middle) in
@@ -115,7 +114,7 @@ mod tests {
 
     #[test]
     fn records_add_up_and_the_longest_stays_exact() {
-        let (one, two) = (empty(), empty());
+        let (one, two) = (Record::boxed(), Record::boxed());
         for ns in [0, 5, 100_003, 100_003] {
             one.count(ns);
         }
@@ -127,7 +126,7 @@ mod tests {
         let one_alone = together(std::iter::once(&*one));
         let of_one = Histogram::range_ns(&one_alone).expect("four were counted");
         assert!(of_one.0 <= 1 && of_one.1.abs_diff(100_003) <= 100, "{of_one:?}");
-        assert_eq!(together(std::iter::once(&*empty())).count(), 0);
+        assert_eq!(together(std::iter::once(&*Record::boxed())).count(), 0);
     }
 
     proptest! {

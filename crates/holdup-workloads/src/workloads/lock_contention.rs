@@ -84,22 +84,9 @@ struct Session {
     calibration: Calibration,
 }
 
-/// Where the facts come from.
-const SOURCE: &str = "a chain of dependent multiplications and additions, timed with CLOCK_MONOTONIC";
-
 impl Prepared for Session {
     fn facts(&mut self) -> Vec<Fact> {
-        let Calibration { iteration_ns, overhead_ns, spread, rounds, clock_ns } = self.calibration;
-        let fact = |key: &str, value: String| Fact::read(format!("lock-contention.{key}"), value, SOURCE);
-        vec![
-            fact("iteration_ns", format!("{iteration_ns:.4}")),
-            fact("overhead_ns", format!("{overhead_ns:.2}")),
-            fact("calibration_spread_percent", format!("{:.1}", spread * 100.0)),
-            fact("calibration_rounds", rounds.to_string()),
-            fact("clock_reading_ns", format!("{clock_ns:.1}")),
-            // In whole percents, because this is asked around every trial and what moved is kept.
-            fact("calibration_drift_percent", format!("{:+.0}", self.calibration.drift() * 100.0)),
-        ]
+        self.calibration.facts("lock-contention")
     }
 
     fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {

@@ -3,8 +3,10 @@
 pub mod command;
 pub mod external;
 pub mod lock_contention;
+pub mod messenger;
 pub mod mixed;
 pub mod pgbench;
+pub mod request;
 pub mod wakeup;
 
 use crate::Workload;
@@ -14,7 +16,9 @@ pub const ALL: &[&dyn Workload] = &[
     &pgbench::Pgbench,
     &lock_contention::LockContention,
     &wakeup::Wakeup,
+    &messenger::Messenger,
+    &request::Request,
+    &mixed::Mixed,
     &command::Command,
     &external::External,
-    &mixed::Mixed,
 ];

@@ -1,0 +1,215 @@
+//! Who is woken and works.
+
+use crate::contention::calibrate::Work;
+use crate::load::account::Marks;
+use crate::load::board::{Board, Line, Shareable, Stage, phase};
+use crate::load::clock::now_ns;
+use crate::load::placement;
+use crate::load::record::Record;
+use crate::request::cpu_lock::CpuLocks;
+use crate::request::desk::{Chair, Desk};
+use crate::request::messenger::Arrivals;
+use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The longest sleep between two looks whether the trial is over, ns.
+const LOOK_NS: u64 = 20_000_000;
+
+/// A thread's part of the board: first the messengers', then the workers'.
+#[repr(C, align(128))]
+pub(crate) struct Slot {
+    /// Completed requests, written after each.
+    pub(crate) requests: Line<AtomicU64>,
+    /// Requests that found the lock of their CPU held, in the window.
+    pub(crate) spins: AtomicU64,
+    /// How long they spun, ns.
+    pub(crate) spun_ns: AtomicU64,
+    /// A messenger's requests that come by a schedule.
+    pub(crate) arrivals: Arrivals,
+    /// The kernel's account of the thread.
+    pub(crate) marks: Marks,
+    /// From the call to running, ns.
+    pub(crate) wakeups: Record,
+    /// From the arrival (by schedule) or from running to the end, ns.
+    pub(crate) latencies: Record,
+}
+
+// SAFETY: atomics only.
+unsafe impl Shareable for Slot {}
+
+/// The counts of one trial.
+pub(crate) type Region = Board<(), Slot>;
+
+/// All that the threads of one trial share.
+pub(crate) struct Shared {
+    pub(crate) board: Region,
+    pub(crate) desks: Vec<Desk>,
+    /// Of all workers, those of one messenger after another.
+    pub(crate) chairs: Vec<Chair>,
+    pub(crate) workers_each: usize,
+    /// `None` where operations hold no lock.
+    pub(crate) locks: Option<CpuLocks>,
+    pub(crate) work: Work,
+    pub(crate) operations: u64,
+    pub(crate) think_ns: u64,
+    /// Distance of two requests of a messenger; `None` where they come when a worker asks.
+    pub(crate) interval_ns: Option<f64>,
+    pub(crate) near: Option<Vec<u32>>,
+    pub(crate) far: Option<Vec<u32>>,
+    #[cfg(test)]
+    pub(crate) disturbance: tests::Disturbance,
+}
+
+impl Shared {
+    /// The chairs of a messenger's workers.
+    pub(crate) fn chairs_of(&self, messenger: usize) -> &[Chair] {
+        &self.chairs[messenger * self.workers_each..(messenger + 1) * self.workers_each]
+    }
+
+    /// The slots of all workers.
+    pub(crate) fn worker_slots(&self) -> impl Iterator<Item = &Slot> {
+        self.board.slots().skip(self.desks.len())
+    }
+
+    /// The slots of all messengers.
+    pub(crate) fn messenger_slots(&self) -> impl Iterator<Item = &Slot> {
+        self.board.slots().take(self.desks.len())
+    }
+
+    /// Tells everyone to end. Desks come first: who finds its desk closed does not sit down any more.
+    pub(crate) fn stop(&self) {
+        self.board.stage().enter(phase::STOP);
+        self.desks.iter().for_each(Desk::close);
+        self.chairs.iter().for_each(Chair::close);
+    }
+}
+
+/// Sleeps until then or until told to stop, which is seen at least every 20 ms.
+pub(crate) fn sleep_until(until_ns: u64, stage: &Stage) {
+    loop {
+        let now = now_ns();
+        if now >= until_ns || stage.stopped() {
+            return;
+        }
+        let next = until_ns.min(now + LOOK_NS);
+        let time = Timespec { tv_sec: (next / 1_000_000_000) as i64, tv_nsec: (next % 1_000_000_000) as i64 };
+        // An interrupted sleep just goes on.
+        let _slept = clock_nanosleep_absolute(ClockId::Monotonic, &time);
+    }
+}
+
+/// A worker's life. `index` counts the workers of all messengers.
+pub(crate) fn run(shared: &Arc<Shared>, index: usize) {
+    if let Some(cpus) = &shared.far {
+        // The CPUs were allowed a moment ago; where one went offline since, the environment's facts show it.
+        let _stays = placement::stay_on(cpus);
+    }
+    let slot = shared.board.slot(shared.desks.len() + index);
+    slot.wakeups.touch();
+    slot.latencies.touch();
+    let stage = shared.board.stage();
+    if !stage.wait_for_begin() {
+        return;
+    }
+    let (desk, chair) = (&shared.desks[index / shared.workers_each], &shared.chairs[index]);
+    let (mut requests, mut seen, mut done) = (0, phase::IDLE, 0);
+    loop {
+        chair.clear();
+        if !desk.ask(index % shared.workers_each, chair) {
+            break;
+        }
+        let Some(call) = chair.wait() else { break };
+        let running_ns = now_ns();
+        if stage.is_open() {
+            slot.wakeups.count(running_ns.saturating_sub(call.posted_ns));
+        }
+        #[cfg(test)]
+        if shared.disturbance.strikes(index) {
+            return;
+        }
+        if !request(shared, slot, running_ns, &mut done) {
+            break;
+        }
+        let end_ns = now_ns();
+        let begin_ns = if call.arrived_ns == 0 { running_ns } else { call.arrived_ns };
+        let now = stage.phase();
+        if now == phase::OPEN {
+            slot.latencies.count(end_ns.saturating_sub(begin_ns));
+        }
+        if now != seen {
+            seen = now;
+            slot.marks.saw(now, requests);
+        }
+        requests += 1;
+        slot.requests.0.store(requests, Ordering::Release);
+    }
+    slot.marks.saw(phase::CLOSED, requests);
+    black_box(done);
+}
+
+/// Think, lock, work, unlock. Returns `false` when the trial is over.
+fn request(shared: &Shared, slot: &Slot, running_ns: u64, done: &mut u64) -> bool {
+    let stage = shared.board.stage();
+    if shared.think_ns > 0 {
+        sleep_until(running_ns.saturating_add(shared.think_ns), stage);
+    }
+    let held = match &shared.locks {
+        None => None,
+        Some(locks) => match locks.acquire(stage) {
+            Some(held) => Some((locks, held)),
+            None => return false,
+        },
+    };
+    for _ in 0..shared.operations {
+        *done = shared.work.run(*done, &|| stage.stopped());
+    }
+    if let Some((locks, held)) = held {
+        locks.release(&held);
+        if held.spun_ns > 0 && stage.is_open() {
+            slot.spins.fetch_add(1, Ordering::Relaxed);
+            slot.spun_ns.fetch_add(held.spun_ns, Ordering::Relaxed);
+        }
+    }
+    !stage.stopped()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// What a test does to workers.
+    #[derive(Default)]
+    pub(crate) struct Disturbance {
+        /// Every worker stands still from the first request that it gets after this time, CLOCK_MONOTONIC; 0 for never.
+        pub(crate) from_ns: AtomicU64,
+        /// Until this time.
+        pub(crate) until_ns: AtomicU64,
+        /// The first worker ends at its next request.
+        pub(crate) deadly: AtomicBool,
+    }
+
+    impl Disturbance {
+        /// Whether the worker is to end.
+        pub(super) fn strikes(&self, index: usize) -> bool {
+            let from_ns = self.from_ns.load(Ordering::SeqCst);
+            let until_ns = self.until_ns.load(Ordering::SeqCst);
+            while from_ns > 0 && (from_ns..until_ns).contains(&now_ns()) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            index == 0 && self.deadly.load(Ordering::SeqCst)
+        }
+    }
+
+    #[test]
+    fn a_sleep_lasts_until_its_time_or_until_the_trial_is_over() {
+        let board = Board::<(), ()>::new(1).expect("maps");
+        let until = now_ns() + 30_000_000;
+        sleep_until(until, board.stage());
+        assert!(now_ns() >= until);
+        board.stage().enter(phase::STOP);
+        sleep_until(u64::MAX, board.stage());
+    }
+}

@@ -1,0 +1,98 @@
+//! Groups of senders and receivers that exchange short messages.
+
+use crate::messenger::setup::{PARAMETERS, Setup};
+use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload, messenger};
+use holdup_host::Host;
+use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
+use std::collections::BTreeMap;
+
+/// The workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Messenger;
+
+const META: Meta = Meta {
+    id: "messenger",
+    summary: "groups of senders and receivers that exchange short messages, as hackbench does",
+    docs: "Each sender writes `messages` messages to each receiver of its group, one receiver after the other; each \
+           receiver has one socket pair, pipe or connection that all senders of its group write to. One system call \
+           moves one message on each side. All begin at once. With `messages = 0` they go on until the window ends, \
+           which is what a background load does; its own rate is recorded.\n\n\
+           total_time_s goes from the common start to the last message received. hackbench and perf bench also wait \
+           for their tasks to end, which is not part of it here. There is no warm-up and no duration where the work \
+           is fixed: the window is the work.\n\n\
+           A timed message carries CLOCK_MONOTONIC from before its write, and its latency ends after the read that \
+           completed it, so it holds the time in which the sender waited for room. One of `sample_every` messages is \
+           timed, at random distances.\n\n\
+           Sent and received are counted one by one and must be equal at the end: senders stop, receivers read until \
+           nobody writes any more. A trial that lost a message is void.\n\n\
+           Limits: pipes and socket pairs measure their own locks and copies as well as the scheduler. Switches and \
+           CPU time are each task's own accounts, taken when it first sees that the window is open or closed. Over \
+           tcp, several senders share a connection, as in hackbench; the kernel may then cut a message in two, and \
+           timed messages that were cut in their first 16 bytes are counted in a note and not measured.",
+    references: &[
+        "rt-tests 2.4 hackbench(8): groups, file descriptors, loops, data size; perf-bench(1) sched messaging",
+        "getrusage(2) RUSAGE_THREAD; clock_gettime(2) CLOCK_MONOTONIC; pipe(7) PIPE_BUF; getrlimit(2) RLIMIT_NOFILE",
+    ],
+};
+
+impl Workload for Messenger {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {
+        messenger::metrics()
+    }
+
+    fn primary_metric(&self) -> Option<&'static str> {
+        Some("messages_per_s")
+    }
+
+    fn may_be_background(&self) -> bool {
+        true
+    }
+
+    /// Nothing is made for a session, so all uses share one.
+    fn session_key(&self, _parameters: &Parameters) -> String {
+        String::new()
+    }
+
+    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
+        Availability::Ready
+    }
+
+    fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        for parameters in context.combinations {
+            Setup::read(parameters, context.host)?;
+        }
+        Ok(Box::new(Session { host: context.host.clone() }))
+    }
+}
+
+struct Session {
+    host: Host,
+}
+
+impl Prepared for Session {
+    fn facts(&mut self) -> Vec<Fact> {
+        Vec::new()
+    }
+
+    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+        let setup = Setup::read(trial.parameters, &self.host)?;
+        messenger::run(&setup, trial)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Problem> {
+        Ok(())
+    }
+}
