@@ -5,6 +5,7 @@
 pub mod metrics;
 pub(crate) mod setup;
 pub mod snmp;
+pub(crate) mod stand_in;
 pub mod text;
 pub mod tools;
 pub(crate) mod trial;

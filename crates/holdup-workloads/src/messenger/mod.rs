@@ -6,9 +6,11 @@
 mod message;
 mod results;
 pub mod setup;
+mod stand_in;
 mod trial;
 mod wires;
 mod worker;
 
 pub(crate) use results::metrics;
+pub(crate) use stand_in::STAND_INS;
 pub(crate) use trial::run;

@@ -23,7 +23,7 @@ pub(crate) struct Edge {
 const MOST_TORN: f64 = 0.01;
 
 /// What is measured, in the order shown: id, unit, direction, summary.
-const METRICS: &[Row] = &[
+pub(crate) const METRICS: &[Row] = &[
     ("messages_per_s", "1/s", Direction::Higher, "messages received, all receivers together"),
     ("total_time_s", "s", Direction::Lower, "from the common start to the last message received, fixed work only"),
     ("latency_p50_us", "us", Direction::Lower, "from before the write to after the read, median of timed messages"),

@@ -1,5 +1,6 @@
 //! The parameters of `messenger`, read and checked.
 
+use crate::external::stand_in;
 use crate::load::crew::Sharing;
 use crate::load::placement::{self, Placement};
 use crate::load::{files, parameters};
@@ -56,7 +57,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter(
         "messages",
         ParameterKind::Integer { min: 0, max: 1_000_000_000 },
-        "100",
+        "0",
         "of each sender to each receiver of its group; 0: until the window ends",
     ),
     parameter("timing", ParameterKind::Bool, "on", "whether the latency of messages is measured"),
@@ -67,6 +68,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "one of so many messages is timed, at random distances",
     ),
     placement::PLACEMENT,
+    stand_in::parameter(&[stand_in::OWN, "hackbench", "perf-bench"]),
 ];
 
 /// One arm's parameters.

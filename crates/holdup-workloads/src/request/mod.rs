@@ -8,8 +8,10 @@ mod desk;
 mod messenger;
 mod results;
 pub mod setup;
+mod stand_in;
 mod trial;
 mod worker;
 
 pub(crate) use results::metrics;
+pub(crate) use stand_in::STAND_INS;
 pub(crate) use trial::run;

@@ -23,7 +23,7 @@ pub(crate) struct Edge {
 }
 
 /// What is measured, in the order shown: id, unit, direction, summary.
-const METRICS: &[Row] = &[
+pub(crate) const METRICS: &[Row] = &[
     ("requests_per_s", "1/s", Direction::Higher, "requests completed by all workers"),
     ("wakeup_p50_us", "us", Direction::Lower, "from the call to running, median"),
     ("wakeup_p99_us", "us", Direction::Lower, "from the call to running, 99th percentile"),

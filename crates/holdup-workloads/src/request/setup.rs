@@ -1,5 +1,6 @@
 //! The parameters of `request`, read and checked.
 
+use crate::external::stand_in;
 use crate::load::parameters;
 use crate::load::placement::{self, Placement};
 use holdup_host::Host;
@@ -36,6 +37,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "requests per second that arrive at fixed distances; 0: when a worker asks",
     ),
     placement::PLACEMENT,
+    stand_in::parameter(&[stand_in::OWN, "schbench"]),
 ];
 
 /// One arm's parameters.

@@ -11,7 +11,7 @@ use holdup_stats::tail::Tail;
 use std::sync::atomic::Ordering;
 
 /// What is measured, in the order shown.
-const METRICS: &[Row] = &[
+pub(crate) const METRICS: &[Row] = &[
     ("latency_p50_us", "us", Direction::Lower, "how late a wake-up is, median"),
     ("latency_p99_us", "us", Direction::Lower, "how late a wake-up is, 99th percentile"),
     ("latency_p999_us", "us", Direction::Lower, "how late a wake-up is, 99.9th percentile"),

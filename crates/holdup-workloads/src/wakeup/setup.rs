@@ -1,5 +1,6 @@
 //! The parameters of `wakeup`, read and checked.
 
+use crate::external::stand_in;
 use crate::load::parameters::{text, truth, whole};
 use crate::load::placement::{PLACEMENT, Placement};
 use crate::wakeup::trial::may_be_fifo;
@@ -58,6 +59,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         summary: "the CPUs that the threads run on, such as 0-3,8",
     },
     PLACEMENT,
+    stand_in::parameter(&[stand_in::OWN, "cyclictest"]),
 ];
 
 /// One arm's parameters.

@@ -67,10 +67,12 @@ impl Workload for Messenger {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        for parameters in context.combinations {
-            Setup::read(parameters, context.host)?;
-        }
-        Ok(Box::new(Session { host: context.host.clone() }))
+        crate::messenger::STAND_INS.prepare(context, |context| {
+            for parameters in context.combinations {
+                Setup::read(parameters, context.host)?;
+            }
+            Ok(Box::new(Session { host: context.host.clone() }))
+        })
     }
 }
 

@@ -68,11 +68,13 @@ impl Workload for Request {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        for parameters in context.combinations {
-            Setup::read(parameters, context.host)?;
-        }
-        (context.step)("calibrating work of known length");
-        Ok(Box::new(Session { host: context.host.clone(), calibration: Calibration::measure() }))
+        crate::request::STAND_INS.prepare(context, |context| {
+            for parameters in context.combinations {
+                Setup::read(parameters, context.host)?;
+            }
+            (context.step)("calibrating work of known length");
+            Ok(Box::new(Session { host: context.host.clone(), calibration: Calibration::measure() }))
+        })
     }
 }
 

@@ -69,10 +69,12 @@ impl Workload for Wakeup {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        for parameters in context.combinations {
-            Setup::read(parameters, context.host)?.possible()?;
-        }
-        Ok(Box::new(Session { host: context.host.clone() }))
+        crate::wakeup::STAND_INS.prepare(context, |context| {
+            for parameters in context.combinations {
+                Setup::read(parameters, context.host)?.possible()?;
+            }
+            Ok(Box::new(Session { host: context.host.clone() }))
+        })
     }
 }
 

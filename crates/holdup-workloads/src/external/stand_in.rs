@@ -1,0 +1,159 @@
+//! An original tool in the place of one of holdup's own engines, as a level of the parameter `by`.
+//!
+//! Comparisons are made within one workload, between levels. So "theirs against ours" is an axis of the workload that
+//! both measure: the same parameters, the same metrics, interleaved in the same blocks.
+
+use crate::load::metrics::Row;
+use crate::workloads::external::External;
+use crate::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_model::plan::Level;
+use holdup_model::{Fact, Measured, Measurement, Parameter, ParameterKind, Parameters, Problem};
+use std::collections::BTreeMap;
+
+/// The parameter.
+pub(crate) const BY: &str = "by";
+/// The level that means holdup's own engine.
+pub(crate) const OWN: &str = "holdup";
+
+/// The parameter `by` of a workload that these tools can stand in for; the first word is [`OWN`].
+pub(crate) const fn parameter(words: &'static [&'static str]) -> Parameter {
+    Parameter {
+        name: BY,
+        kind: ParameterKind::Choice(words),
+        default: Some(OWN),
+        required: false,
+        summary: "who measures: holdup, or an original tool that is installed",
+    }
+}
+
+/// What a workload says about those who stand in for it.
+#[derive(Clone, Copy)]
+pub(crate) struct StandIns {
+    /// Its metrics.
+    pub(crate) metrics: &'static [Row],
+    /// The parameters of a tool that mean what these parameters of the workload mean, without `tool`.
+    pub(crate) translate: fn(tool: &str, own: &Parameters) -> Result<Parameters, Problem>,
+    /// Metrics that follow from what a tool measures, of which it has no own name for.
+    pub(crate) derive: fn(&[Measurement]) -> Vec<Measurement>,
+}
+
+/// The tool that stands in; `None` for holdup itself.
+fn tool(parameters: &Parameters) -> Result<Option<&str>, Problem> {
+    Ok(parameters.text(BY)?.filter(|by| *by != OWN))
+}
+
+impl StandIns {
+    fn parameters(&self, tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
+        let mut theirs = (self.translate)(tool, own)?;
+        theirs.set("tool", tool);
+        Ok(theirs)
+    }
+
+    /// Prepares holdup's own engine with `own` for the combinations in which it measures, and the tools for the others.
+    ///
+    /// # Errors
+    /// When one of them cannot be prepared.
+    pub(crate) fn prepare(
+        self,
+        context: PrepareContext<'_>,
+        own: impl FnOnce(PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem>,
+    ) -> Result<Box<dyn Prepared>, Problem> {
+        let (mut mine, mut theirs) = (Vec::new(), Vec::new());
+        for parameters in context.combinations {
+            match tool(parameters)? {
+                None => mine.push(parameters.clone()),
+                Some(tool) => theirs.push(self.parameters(tool, parameters)?),
+            }
+        }
+        if theirs.is_empty() {
+            return own(context);
+        }
+        let PrepareContext { host, parameters, metrics, postgres, workdir, cancel, step, .. } = context;
+        let tools = External.prepare(PrepareContext {
+            host,
+            parameters: &Parameters::default(),
+            combinations: &theirs,
+            metrics: &[],
+            postgres,
+            workdir: workdir.clone(),
+            cancel: cancel.clone(),
+            step,
+        })?;
+        let combinations = &mine;
+        let own = match combinations.is_empty() {
+            true => None,
+            false => {
+                Some(own(PrepareContext { host, parameters, combinations, metrics, postgres, workdir, cancel, step })?)
+            }
+        };
+        Ok(Box::new(Either { own, tools, stand_ins: self }))
+    }
+
+    /// What a tool measured, as the workload's metrics.
+    fn rename(&self, tool: &str, mut result: TrialResult) -> TrialResult {
+        let derived = (self.derive)(&result.measurements);
+        let mut given = std::mem::take(&mut result.measurements);
+        given.extend(derived);
+        let own = |row: &Row| {
+            let named = || given.iter().filter(|m| m.metric == row.0);
+            let value = named().find(|m| matches!(m.value, Measured::Value(_))).or_else(|| named().next());
+            value.cloned().unwrap_or_else(|| Measurement::absent(row.0, format!("{tool} does not measure it")))
+        };
+        result.measurements = self.metrics.iter().map(own).collect();
+        result
+    }
+}
+
+/// A session in which both measure.
+struct Either {
+    own: Option<Box<dyn Prepared>>,
+    tools: Box<dyn Prepared>,
+    stand_ins: StandIns,
+}
+
+impl Prepared for Either {
+    fn facts(&mut self) -> Vec<Fact> {
+        let own = self.own.as_mut().map(|own| own.facts()).unwrap_or_default();
+        own.into_iter().chain(self.tools.facts()).collect()
+    }
+
+    fn set(&mut self, factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        self.own.iter_mut().try_for_each(|own| own.set(factors))?;
+        self.tools.set(factors)
+    }
+
+    fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+        let Some(tool) = tool(trial.parameters)? else {
+            let own = self.own.as_mut().ok_or_else(|| Problem::internal("by holdup", "it was not prepared"))?;
+            return own.run(trial);
+        };
+        let parameters = self.stand_ins.parameters(tool, trial.parameters)?;
+        let tool = tool.to_owned();
+        let TrialContext { warmup_ns, duration_ns, seed, cancel, enough, window, .. } = trial;
+        let parameters = &parameters;
+        let trial = TrialContext { parameters, warmup_ns, duration_ns, seed, cancel, enough, window };
+        let result = self.tools.run(trial)?;
+        Ok(self.stand_ins.rename(&tool, result))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Problem> {
+        let own = self.own.map_or(Ok(()), Prepared::close);
+        own.and(self.tools.close())
+    }
+}
+
+/// Puts values of the workload under the names of the tools; those that are absent stay absent.
+pub(crate) fn carry(own: &Parameters, names: &[(&str, &str)]) -> Parameters {
+    let mut theirs = Parameters::default();
+    for (name, their_name) in names {
+        if let Some(value) = own.get(name) {
+            theirs.set(their_name, value.clone());
+        }
+    }
+    theirs
+}
+
+/// A measured value by its id.
+pub(crate) fn measured(measurements: &[Measurement], id: &str) -> Option<f64> {
+    measurements.iter().find(|m| m.metric == id).and_then(|m| m.value.value())
+}
