@@ -10,6 +10,7 @@ pub mod contention;
 pub mod load;
 mod pgbench;
 pub mod pgbench_log;
+pub mod ping;
 pub mod postgres;
 pub mod workloads;
 

@@ -3,8 +3,10 @@
 pub mod command;
 pub mod lock_contention;
 pub mod pgbench;
+pub mod ping;
 
 use crate::Workload;
 
 /// Every workload, in the order shown to users.
-pub const ALL: &[&dyn Workload] = &[&pgbench::Pgbench, &lock_contention::LockContention, &command::Command];
+pub const ALL: &[&dyn Workload] =
+    &[&pgbench::Pgbench, &lock_contention::LockContention, &ping::Ping, &command::Command];
