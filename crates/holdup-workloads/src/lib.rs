@@ -13,6 +13,7 @@ pub mod messenger;
 mod mixed;
 mod pgbench;
 pub mod pgbench_log;
+pub mod ping;
 pub mod postgres;
 pub mod request;
 pub mod stream;

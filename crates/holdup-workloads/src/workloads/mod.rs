@@ -6,6 +6,7 @@ pub mod lock_contention;
 pub mod messenger;
 pub mod mixed;
 pub mod pgbench;
+pub mod ping;
 pub mod request;
 pub mod wakeup;
 
@@ -18,6 +19,7 @@ pub const ALL: &[&dyn Workload] = &[
     &wakeup::Wakeup,
     &messenger::Messenger,
     &request::Request,
+    &ping::Ping,
     &mixed::Mixed,
     &command::Command,
     &external::External,

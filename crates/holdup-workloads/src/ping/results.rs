@@ -1,0 +1,273 @@
+//! From counts to metrics.
+
+use crate::TrialResult;
+use crate::load::metrics::{self, Row};
+use crate::load::record;
+use crate::ping::message::COMPACT;
+use crate::ping::order;
+use crate::ping::region::{FAR, NEAR, Region, Slot};
+use crate::ping::setup::{Mode, Setup};
+use crate::ping::sockets::{self, Ends};
+use holdup_model::trial::NamedHistogram;
+use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// All counts at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub(crate) at_ns: u64,
+    pub(crate) sent: u64,
+    pub(crate) delivered: u64,
+    pub(crate) delivered_bytes: u64,
+    pub(crate) answered: u64,
+    /// Modulo 2^32.
+    pub(crate) dropped: u32,
+}
+
+/// A sender that sends less than this share of its rate is told of.
+const KEPT: f64 = 0.98;
+
+/// What is measured, in the order shown: id, unit, direction, summary.
+const METRICS: &[Row] = &[
+    ("delivered_per_s", "1/s", Direction::Higher, "messages that the far end received"),
+    ("messages_per_s", "1/s", Direction::Higher, "round trips in ping-pong, else messages that the far end received"),
+    ("sent_per_s", "1/s", Direction::Higher, "messages that the kernel took from the near end"),
+    ("dropped_per_s", "1/s", Direction::Lower, "messages that the kernel dropped at the far end's full queue"),
+    ("bandwidth_mbit_per_s", "Mbit/s", Direction::Higher, "payload that the far end received, 10^6 bits"),
+    ("rtt_p50_us", "us", Direction::Lower, "from sending to the answer, median"),
+    ("rtt_p99_us", "us", Direction::Lower, "from sending to the answer, 99th percentile"),
+    ("rtt_p999_us", "us", Direction::Lower, "from sending to the answer, 99.9th percentile"),
+    ("rtt_max_us", "us", Direction::Lower, "from sending to the answer, longest"),
+    ("one_way_p50_us", "us", Direction::Lower, "from sending to receiving, median"),
+    ("one_way_p99_us", "us", Direction::Lower, "from sending to receiving, 99th percentile"),
+    ("one_way_p999_us", "us", Direction::Lower, "from sending to receiving, 99.9th percentile"),
+    ("send_lag_p99_us", "us", Direction::Lower, "how much later than due a message was sent, 99th percentile"),
+    ("near_cpu_ns_per_message", "ns", Direction::Lower, "CPU time of the near end per delivered message"),
+    ("far_cpu_ns_per_message", "ns", Direction::Lower, "CPU time of the far end per delivered message"),
+    ("messages_sent", "1", Direction::Higher, "whole trial: messages that the kernel took"),
+    ("messages_received", "1", Direction::Higher, "whole trial: messages that the far end received"),
+    ("messages_dropped", "1", Direction::Lower, "whole trial: messages dropped at the far end's full queue"),
+    ("messages_not_sent", "1", Direction::Lower, "whole trial: messages that the kernel had no room for"),
+    ("replies_dropped", "1", Direction::Lower, "whole trial: answers dropped at the near end's full queue"),
+    ("replies_lost", "1", Direction::Lower, "whole trial: answers that were asked for and never came"),
+    ("reply_timeouts", "1", Direction::Lower, "whole trial: answers no longer waited for after 200 ms"),
+    ("duplicated", "1", Direction::Lower, "whole trial: messages and answers that came once more"),
+    ("out_of_order", "1", Direction::Lower, "whole trial: messages and answers that came after a later one"),
+    ("lost_unaccounted", "1", Direction::Lower, "whole trial: neither received nor dropped; 0, or the trial is void"),
+    ("strangers", "1", Direction::Lower, "whole trial: datagrams or connections of others"),
+];
+
+/// The metrics of the workload.
+pub(crate) fn metrics() -> Vec<Metric> {
+    metrics::table(METRICS)
+}
+
+fn count(of: &AtomicU64) -> u64 {
+    of.load(Ordering::Acquire)
+}
+
+/// What a trial brought. Both ends have ended.
+pub(crate) fn of(
+    setup: &Setup,
+    region: &Region,
+    ends: &Ends,
+    begin: &Edge,
+    end: &Edge,
+) -> Result<TrialResult, Problem> {
+    let (near, far) = (region.slot(NEAR), region.slot(FAR));
+    let whole = Whole::read(setup, near, far, ends)?;
+    whole.is_conserved()?;
+    let delivered = end.delivered.saturating_sub(begin.delivered);
+    if delivered == 0 {
+        return Err(Problem::trial("the window", "no message was delivered in it").hint("take a longer duration"));
+    }
+    let rtt = record::together(std::iter::once(&near.latency));
+    let one_way = record::together(std::iter::once(&far.latency));
+    let lag = record::together(std::iter::once(&near.lag));
+    let mut measurements = rates(setup, begin, end);
+    measurements.extend(round_trips(setup, &rtt, near.latency.longest_ns()));
+    measurements.extend(one_ways(setup, &one_way));
+    measurements.push(send_lag(setup, &lag));
+    measurements.push(cpu("near_cpu_ns_per_message", near));
+    measurements.push(cpu("far_cpu_ns_per_message", far));
+    measurements.extend(whole.measurements(setup, ends));
+    let named =
+        |name: &str, histogram: &Histogram| NamedHistogram { name: name.to_owned(), histogram: histogram.clone() };
+    let latency = if setup.mode == Mode::Throughput { &one_way } else { &rtt };
+    let histograms = vec![named("latency", latency), named("one_way", &one_way)];
+    Ok(TrialResult { measurements, histograms, notes: notes(setup, begin, end) })
+}
+
+/// The counts of a whole trial, warm-up and end included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Whole {
+    sent: u64,
+    received: u64,
+    dropped: u64,
+    not_sent: u64,
+    asked: u64,
+    replies_sent: u64,
+    replies: u64,
+    replies_dropped: u64,
+    timeouts: u64,
+    again: u64,
+    late: u64,
+}
+
+impl Whole {
+    fn read(setup: &Setup, near: &Slot, far: &Slot, ends: &Ends) -> Result<Self, Problem> {
+        let (sent, received) = (count(&near.sent.0), count(&far.received.0));
+        let (replies_sent, replies) = (count(&far.sent.0), count(&near.received.0));
+        let untold = |e: std::io::Error| Problem::trial("drops of a socket", e.to_string());
+        let dropped = |end: &_, missing: u64| match setup.protocol.may_lose() {
+            true => sockets::drops(end).map(|drops| unwrapped(drops, missing)).map_err(untold),
+            false => Ok(0),
+        };
+        Ok(Whole {
+            sent,
+            received,
+            dropped: dropped(&ends.far, sent.saturating_sub(received))?,
+            not_sent: count(&near.not_sent) + count(&far.not_sent),
+            asked: count(&near.asked),
+            replies_sent,
+            replies,
+            replies_dropped: dropped(&ends.near, replies_sent.saturating_sub(replies))?,
+            timeouts: count(&near.timeouts),
+            again: count(&near.again) + count(&far.again),
+            late: count(&near.late) + count(&far.late),
+        })
+    }
+
+    /// Sent must be received and dropped together, in both directions.
+    fn is_conserved(&self) -> Result<(), Problem> {
+        let check = |what: &str, sent: u64, received: u64, dropped: u64| {
+            if sent == received + dropped {
+                return Ok(());
+            }
+            let why =
+                format!("{sent} were sent, but {received} were received and the receiving socket dropped {dropped}");
+            let hint = match received + dropped > sent {
+                true => "somebody else writes to the socket",
+                false => {
+                    "the far end was stopped, or something between the ends dropped them: look at the second column of \
+                     /proc/net/softnet_stat (net.core.netdev_max_backlog) and at the drops of the interfaces"
+                }
+            };
+            Err(Problem::trial(format!("conservation of {what}"), why).hint(hint))
+        };
+        check("messages", self.sent, self.received, self.dropped)?;
+        check("answers", self.replies_sent, self.replies, self.replies_dropped)
+    }
+
+    fn measurements(&self, setup: &Setup, ends: &Ends) -> Vec<Measurement> {
+        let exact = |id: &str, n: u64| Measurement::new(id, n as f64);
+        let unaccounted =
+            (self.sent - self.received - self.dropped) + (self.replies_sent - self.replies - self.replies_dropped);
+        let answers = |id: &str, n: u64| match setup.reply_every {
+            0 => Measurement::absent(id, "nothing asks for an answer in mode throughput"),
+            _ => exact(id, n),
+        };
+        let order = |id: &str, n: u64| match setup.size < order::SMALLEST {
+            true => Measurement::absent(id, format!("a number cannot be told from {} bytes", setup.size)),
+            false => exact(id, n),
+        };
+        vec![
+            exact("messages_sent", self.sent),
+            exact("messages_received", self.received),
+            exact("messages_dropped", self.dropped),
+            exact("messages_not_sent", self.not_sent),
+            answers("replies_dropped", self.replies_dropped),
+            answers("replies_lost", self.asked.saturating_sub(self.replies)),
+            answers("reply_timeouts", self.timeouts),
+            order("duplicated", self.again),
+            order("out_of_order", self.late),
+            exact("lost_unaccounted", unaccounted),
+            exact("strangers", ends.strangers()),
+        ]
+    }
+}
+
+/// A count that is known modulo 2^32, as the number nearest to what it should be.
+pub(crate) fn unwrapped(modulo: u32, should_be: u64) -> u64 {
+    let apart = (modulo).wrapping_sub(should_be as u32).cast_signed();
+    should_be.saturating_add_signed(i64::from(apart))
+}
+
+fn rates(setup: &Setup, begin: &Edge, end: &Edge) -> Vec<Measurement> {
+    let length_ns = end.at_ns.saturating_sub(begin.at_ns);
+    let rate = |id: &str, from: u64, to: u64| metrics::per_second(id, to.saturating_sub(from), length_ns);
+    let bits = |bytes: u64| bytes.saturating_mul(8);
+    let (from, to) = match setup.mode {
+        Mode::PingPong => (begin.answered, end.answered),
+        _ => (begin.delivered, end.delivered),
+    };
+    let megabits =
+        match metrics::per_second("", bits(end.delivered_bytes.saturating_sub(begin.delivered_bytes)), length_ns)
+            .value
+            .value()
+        {
+            Some(bits) => Measurement::new("bandwidth_mbit_per_s", bits / 1e6),
+            None => Measurement::absent("bandwidth_mbit_per_s", "the window had no length"),
+        };
+    vec![
+        rate("delivered_per_s", begin.delivered, end.delivered),
+        rate("messages_per_s", from, to),
+        rate("sent_per_s", begin.sent, end.sent),
+        rate("dropped_per_s", 0, u64::from(end.dropped.wrapping_sub(begin.dropped))),
+        megabits,
+    ]
+}
+
+fn round_trips(setup: &Setup, rtt: &Histogram, longest_ns: u64) -> Vec<Measurement> {
+    let ids = [("rtt_p50_us", 0.5), ("rtt_p99_us", 0.99), ("rtt_p999_us", 0.999)];
+    if setup.mode == Mode::Throughput {
+        let absent = |id: &str| Measurement::absent(id, "nothing is answered in mode throughput");
+        return ids.iter().map(|(id, _)| absent(id)).chain([absent("rtt_max_us")]).collect();
+    }
+    let longest = match rtt.count() {
+        0 => Measurement::absent("rtt_max_us", "no message that was sent in the window was answered"),
+        _ => Measurement::new("rtt_max_us", longest_ns as f64 / 1e3),
+    };
+    ids.iter().map(|(id, quantile)| metrics::percentile(id, rtt, *quantile, 1e3)).chain([longest]).collect()
+}
+
+fn one_ways(setup: &Setup, one_way: &Histogram) -> Vec<Measurement> {
+    let ids = [("one_way_p50_us", 0.5), ("one_way_p99_us", 0.99), ("one_way_p999_us", 0.999)];
+    let of = |(id, quantile): (&str, f64)| match setup.size < COMPACT {
+        true => Measurement::absent(id, format!("a message of {} bytes does not say when it was sent", setup.size)),
+        false => metrics::percentile(id, one_way, quantile, 1e3),
+    };
+    ids.into_iter().map(of).collect()
+}
+
+fn send_lag(setup: &Setup, lag: &Histogram) -> Measurement {
+    match setup.is_open_loop() {
+        true => metrics::percentile("send_lag_p99_us", lag, 0.99, 1e3),
+        false => Measurement::absent("send_lag_p99_us", "no message is due at a time of its own"),
+    }
+}
+
+/// CPU time of an end over the messages that were delivered between the same two moments, which are when this end saw
+/// the window open and close.
+fn cpu(id: &str, slot: &Slot) -> Measurement {
+    match slot.accounts() {
+        Some((begin, end)) if end.delivered > begin.delivered => {
+            let messages = (end.delivered - begin.delivered) as f64;
+            Measurement::new(id, end.cpu_ns.saturating_sub(begin.cpu_ns) as f64 / messages)
+        }
+        Some(_) => {
+            Measurement::absent(id, "no message was delivered between the moments when it saw the edges of the window")
+        }
+        None => Measurement::absent(id, "it did not see the edges of the window"),
+    }
+}
+
+fn notes(setup: &Setup, begin: &Edge, end: &Edge) -> Vec<String> {
+    let mut notes: Vec<String> = setup.placement.in_words().into_iter().collect();
+    let seconds = end.at_ns.saturating_sub(begin.at_ns) as f64 / 1e9;
+    let sent = end.sent.saturating_sub(begin.sent) as f64 / seconds;
+    if setup.recorded.is_none() && setup.rate > 0 && sent < setup.rate as f64 * KEPT {
+        notes.push(format!("the near end could not keep its rate: {sent:.0} of {} messages per second", setup.rate));
+    }
+    notes
+}

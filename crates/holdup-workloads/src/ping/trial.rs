@@ -1,0 +1,312 @@
+//! One trial of `ping`: the coordinator's side.
+//!
+//! Both ends run from before the warm-up until after the window; nothing of theirs is stopped or reset at its edges, at
+//! which the coordinator reads their counts and the kernel's. Each message says itself whether it was sent while the
+//! window was open: those count for latency, whenever they or their answers come. After the window the near end sends
+//! no more, the far end reads until all that was sent has come or was dropped, and the near end until all answers have.
+
+use crate::load::board::phase;
+use crate::load::clock::now_ns;
+use crate::load::crew::{Crew, Job};
+use crate::load::drive::{self, Team};
+use crate::ping::far::Far;
+use crate::ping::inbox::Inbox;
+use crate::ping::near::{Near, State};
+use crate::ping::order::Order;
+use crate::ping::outbox::Outbox;
+use crate::ping::region::{ENDS, FAR, NEAR, Region, Slot, ending};
+use crate::ping::results::{self, Edge};
+use crate::ping::schedule::Schedule;
+use crate::ping::setup::{Mode, Setup};
+use crate::ping::sockets::{self, Ends};
+use crate::{TrialContext, TrialResult};
+use holdup_model::Problem;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the ends are called, by their slot.
+const NAMES: [&str; ENDS] = ["the near end", "the far end"];
+
+/// Runs one trial between two ends.
+///
+/// # Errors
+/// Of kind `Trial` when it is void, of kind `Interrupted` when it was cancelled, of kind `Host` when the kernel does not
+/// count its drops.
+pub(crate) fn run(setup: &Setup, ends: Ends, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    let untold = |e: io::Error| Problem::host("drops of a socket", e.to_string());
+    if setup.protocol.may_lose() {
+        sockets::drops(&ends.far).map_err(untold)?;
+    }
+    let region = Region::new(ENDS).map_err(|e| Problem::trial("ping", format!("no memory for its counts: {e}")))?;
+    let (region, ends) = (Arc::new(region), Arc::new(ends));
+    let pair = Pair::start(setup, &region, &ends)?;
+    let edge = || edge(setup, &region, &ends);
+    let (begin, end) = drive::through(trial, region.stage(), ENDS, pair, edge)?;
+    results::of(setup, &region, &ends, &begin, &end)
+}
+
+/// The two ends at work. Dropping ends both.
+struct Pair {
+    region: Arc<Region>,
+    crew: Crew,
+}
+
+impl Pair {
+    fn start(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Result<Self, Problem> {
+        let (near, far) = (near(setup, region, ends), far(setup, region, ends));
+        // In the order of their slots.
+        let jobs = vec![
+            Job::new(move || near.run()).keeping([ends.near.as_raw_fd()]),
+            Job::new(move || far.run()).keeping([ends.far.as_raw_fd()]),
+        ];
+        let stop = region.clone();
+        let crew = Crew::start(setup.sharing, "ping", jobs, move || stop.stage().enter(phase::STOP))?;
+        Ok(Pair { region: region.clone(), crew })
+    }
+
+    /// What an end said that could not go on, if one did.
+    fn gave_up(region: &Region) -> Option<String> {
+        let mut told = region.slots().zip(NAMES).filter(|(slot, _)| slot.has_broken()).collect::<Vec<_>>();
+        // That the other end is gone is the least that there is to say.
+        told.sort_by_key(|(slot, _)| slot.ending.load(Ordering::Acquire) == ending::CLOSED);
+        told.first().map(|(slot, name)| format!("{name} gave up: {}", why(slot)))
+    }
+}
+
+fn why(slot: &Slot) -> String {
+    let detail = slot.detail.load(Ordering::Relaxed);
+    match slot.ending.load(Ordering::Acquire) {
+        ending::CLOSED => "the other end closed the connection".to_owned(),
+        ending::WRONG_SIZE => format!("{detail} bytes came that are no message of this trial"),
+        ending::GARBLED => format!("message number {detail} came where it does not belong: others write to the socket"),
+        ending::STUCK => format!("the other end took {detail} bytes of a message and then no more"),
+        _ => {
+            let error = io::Error::from_raw_os_error(i32::try_from(detail).unwrap_or(0));
+            format!("the kernel refused to send or receive: {error}")
+        }
+    }
+}
+
+impl Team for Pair {
+    fn failed(&mut self) -> Option<String> {
+        let told = Self::gave_up(&self.region);
+        let told = told.or_else(|| self.crew.failed().map(|early| named(&early)));
+        // An end that gave up between the two looks has said so before it ended.
+        told.map(|told| Self::gave_up(&self.region).unwrap_or(told))
+    }
+
+    fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
+        let Pair { region, crew } = self;
+        crew.finish(hurry).map_err(|problem| Problem { why: named(&problem.why), ..problem })?;
+        match Pair::gave_up(&region) {
+            Some(why) => Err(Problem::trial("the end of the trial", why)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a crew says of its worker 0 or 1, said of an end.
+fn named(early: &str) -> String {
+    let ends =
+        [("worker 0", NAMES[NEAR]), ("thread 0", NAMES[NEAR]), ("worker 1", NAMES[FAR]), ("thread 1", NAMES[FAR])];
+    let found = ends.iter().find_map(|(begin, name)| early.strip_prefix(begin).map(|rest| format!("{name}{rest}")));
+    found.unwrap_or_else(|| early.to_owned())
+}
+
+fn near(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Near {
+    let stream = setup.protocol.is_stream();
+    let fd = ends.near.as_raw_fd();
+    Near {
+        region: region.clone(),
+        ends: ends.clone(),
+        inbox: Inbox::new(fd, stream, setup.size),
+        outbox: Outbox(fd),
+        order: Order::of_size(setup.size),
+        schedule: match &setup.recorded {
+            Some(recorded) => Schedule::of_recorded(recorded.clone()),
+            None => Schedule::of_rate(setup.rate, setup.burst, setup.size),
+        },
+        message: vec![0; setup.size],
+        size: setup.size,
+        burst: setup.burst,
+        reply_every: setup.reply_every,
+        may_lose: setup.protocol.may_lose(),
+        polls: setup.polls,
+        closed_loop: setup.mode == Mode::PingPong,
+        open_loop: setup.is_open_loop(),
+        cpus: setup.placement.near.clone(),
+        state: State::default(),
+    }
+}
+
+fn far(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Far {
+    let stream = setup.protocol.is_stream();
+    let fd = ends.far.as_raw_fd();
+    Far {
+        region: region.clone(),
+        ends: ends.clone(),
+        inbox: Inbox::new(fd, stream, setup.size),
+        outbox: Outbox(fd),
+        order: Order::of_size(setup.size),
+        size: setup.size,
+        recorded: setup.recorded.clone(),
+        stream,
+        may_lose: setup.protocol.may_lose(),
+        polls: setup.polls,
+        bare_answer: setup.mode == Mode::PingPong,
+        cpus: setup.placement.far.clone(),
+        place: 0,
+    }
+}
+
+/// Reads the counts of both ends and the kernel's.
+fn edge(setup: &Setup, region: &Region, ends: &Ends) -> Edge {
+    let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
+    let (near, far) = (region.slot(NEAR), region.slot(FAR));
+    // The clock in the middle, so that half of what happens during the reading falls on either side.
+    let delivered = count(&far.received.0);
+    let delivered_bytes = count(&far.received_bytes);
+    let at_ns = now_ns();
+    Edge {
+        at_ns,
+        sent: count(&near.sent.0),
+        delivered,
+        delivered_bytes,
+        answered: count(&near.received.0),
+        dropped: if setup.protocol.may_lose() { sockets::drops(&ends.far).unwrap_or(0) } else { 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ping::setup::defaults;
+    use crate::ping::sockets::{Loopback, endpoints};
+    use crate::{Cancel, WindowHooks};
+    use holdup_host::Host;
+    use holdup_model::{Measurement, Value, Window};
+    use rustix::net::{SendFlags, Shutdown};
+    use std::net::{SocketAddrV4, UdpSocket};
+
+    /// Does something when the window opens.
+    struct Hooks<'a>(&'a mut dyn FnMut());
+
+    impl WindowHooks for Hooks<'_> {
+        fn open(&mut self, _subjects: &[(String, u32)]) -> Result<(), Problem> {
+            (self.0)();
+            Ok(())
+        }
+        fn close(&mut self) -> Result<Window, Problem> {
+            Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: 1 })
+        }
+    }
+
+    /// Runs a trial, in whose window something is done to its ends.
+    fn disturbed(changes: &[(&str, Value)], disturb: &mut dyn FnMut(&Ends)) -> Result<Vec<Measurement>, Problem> {
+        let mut parameters = defaults();
+        for (name, value) in changes {
+            parameters.set(name, value.clone());
+        }
+        let setup = Setup::read(&parameters, &Host::real()).expect("valid");
+        let ends = endpoints(&setup, &Loopback).expect("the loopback interface is up");
+        let outside = ends.again();
+        let trial = TrialContext {
+            parameters: &parameters,
+            warmup_ns: 5_000_000,
+            duration_ns: 100_000_000,
+            seed: 1,
+            cancel: Cancel::default(),
+            enough: Cancel::default(),
+            window: &mut Hooks(&mut || disturb(&outside)),
+        };
+        run(&setup, ends, trial).map(|result| result.measurements)
+    }
+
+    const KINDS: [(&str, &str); 2] = [("sharing", "threads"), ("sharing", "processes")];
+
+    #[test]
+    fn an_end_that_is_closed_on_one_side_voids_the_trial() {
+        for kind in KINDS {
+            for (protocol, mode) in [("tcp", "ping-pong"), ("unix-stream", "throughput"), ("tcp", "under-load")] {
+                let changes =
+                    [("protocol", protocol), ("mode", mode), kind].map(|(name, word)| (name, Value::from(word)));
+                let problem = disturbed(&changes, &mut |ends| {
+                    rustix::net::shutdown(&ends.near, Shutdown::Write).expect("it is connected");
+                })
+                .expect_err("nothing can be sent any more");
+                assert_eq!(problem.kind, holdup_model::ProblemKind::Trial);
+                assert!(problem.why.contains("the other end closed the connection"), "{changes:?}: {problem}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_nobody_sent_void_the_trial() {
+        for kind in KINDS {
+            // More than a message and less than one, so that all after it is out of step.
+            for extra in [&[0xFFu8; 14][..], &[1u8; 3][..]] {
+                let changes = [("protocol", "tcp"), ("mode", "under-load"), kind];
+                let problem = disturbed(&changes.map(|(name, word)| (name, Value::from(word))), &mut |ends| {
+                    rustix::net::send(&ends.near, extra, SendFlags::empty()).expect("it is connected");
+                })
+                .expect_err("the stream is garbled");
+                assert!(problem.why.contains("others write to the socket"), "{problem}");
+            }
+        }
+    }
+
+    #[test]
+    fn datagrams_that_nobody_sent_void_the_trial() {
+        let mut message = [0u8; 14];
+        let far_away =
+            crate::ping::message::Message { number: 1 << 40, sent_ns: Some(0), answer: false, counts: false };
+        far_away.write(&mut message);
+        for (bytes, expect) in [(&message[..], "messages: "), (&[0u8; 15][..], "15 bytes came")] {
+            let changes = [("mode", "under-load".into())];
+            let problem = disturbed(&changes, &mut |ends| {
+                rustix::net::send(&ends.near, bytes, SendFlags::empty()).expect("it is connected");
+            })
+            .expect_err("more came than was sent");
+            assert!(problem.to_string().contains(expect), "{problem}");
+        }
+    }
+
+    #[test]
+    fn strangers_on_the_port_are_counted_apart_and_take_no_room() {
+        // So few messages that the queue holds all of them, whatever else the machine does.
+        let changes = [("mode", "under-load".into()), ("rate", 200.into()), ("receive_buffer", 65_536.into())];
+        let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let measurements = disturbed(&changes, &mut |ends| {
+            for end in [&ends.near, &ends.far] {
+                let at = SocketAddrV4::try_from(rustix::net::getsockname(end).expect("bound")).expect("IPv4");
+                for _ in 0..1_000 {
+                    stranger.send_to(&[7; 14], at).expect("sent");
+                }
+                assert!(UdpSocket::bind(at).is_err(), "nobody else can have the port");
+            }
+        })
+        .expect("the trial is not disturbed");
+        let metric = |id: &str| measurements.iter().find(|m| m.metric == id).and_then(|m| m.value.value());
+        assert_eq!(metric("strangers"), Some(2_000.0));
+        assert_eq!(metric("messages_sent"), metric("messages_received"));
+        assert_eq!(metric("messages_dropped"), Some(0.0));
+    }
+
+    #[test]
+    fn a_number_known_modulo_2_32_is_the_one_that_fits_best() {
+        use crate::ping::results::unwrapped;
+        for (modulo, should_be, expect) in [
+            (0, 0, 0),
+            (5, 5, 5),
+            (5, 7, 5),
+            (7, 5, 7),
+            (1, (1 << 32) + 1, (1 << 32) + 1),
+            (u32::MAX, 1 << 32, (1 << 32) - 1),
+            (3, (5 << 32) + 1, (5 << 32) + 3),
+        ] {
+            assert_eq!(unwrapped(modulo, should_be), expect, "{modulo} for {should_be}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Messages between two ends: ping-pong, under load, one way, played back.
+
+use crate::ping::results;
+use crate::ping::setup::{PARAMETERS, Setup};
+use crate::ping::sockets::{self, Loopback};
+use crate::ping::trial;
+use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_host::Host;
+use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
+use std::collections::BTreeMap;
+
+/// The workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Ping;
+
+const META: Meta = Meta {
+    id: "ping",
+    summary: "messages between two ends: round trips, one way, at a rate, as recorded; delivered beside sent",
+    docs: "The near end sends, the far end receives and answers. In `ping-pong` a burst is sent, then its answers are \
+           awaited, then the next burst is sent: a closed loop, in which somebody who is slow delays the next question \
+           and so hides what others would have waited. `under-load` and `playback` send by the clock whatever the far \
+           end does, and one of `reply_every` messages is answered. `throughput` sends as fast as it can, or at a \
+           rate, and nothing is answered.\n\n\
+           Delivered is not sent: messages are counted where they are received, and what a full queue dropped is the \
+           kernel's count at the receiving socket. Over the whole life of a trial, warm-up and end included, sent is \
+           received and dropped together, exactly, for messages and for answers; a trial of which that is not true \
+           is void. So after the window the near end falls silent, and the far end reads until all is accounted.\n\n\
+           A message says itself whether it was sent while the window was open. Those that were count for latency, \
+           whenever they or their answers come; rates count what was delivered in the window. Times are of one clock \
+           at both ends, CLOCK_MONOTONIC, so that one way can be measured. Where messages have a time at which they are \
+           due, latency counts from that time, and `send_lag` tells how late they were sent; in `ping-pong` it counts \
+           from when the message was really sent, also with a rate. Round trips are whole, not halved.\n\n\
+           Over UDP an answer is waited for no longer than 200 ms; one that comes later still counts, with all of its \
+           time. Messages of 14 bytes and more hold 64 bits of time; from 8 bytes on it is 32 bits, so that a latency \
+           is known modulo 4.29 s; shorter ones tell no one-way time, and below 4 bytes nothing of their order. Over \
+           TCP small messages are put together (Nagle) in `throughput` only. One message is one system call at the \
+           sender; at the receiver as well with datagrams, while a read of a stream takes all that is there.\n\n\
+           Limits: what the kernel does to deliver over loopback runs in the sender's context, so it is part of the \
+           near end's CPU time. CPU times are over what was delivered between the moments when the end itself saw the \
+           window open and close. A rate that the near end cannot keep is told in a note.",
+    references: &[
+        "sockperf 3.7 (ping-pong, under-load, throughput, playback), whose throughput counts what was sent",
+        "getsockopt SO_MEMINFO: net/core/sock.c sk_get_meminfo; udp(7); tcp(7); unix(7)",
+        "G. Tene, How NOT to Measure Latency, 2013: coordinated omission",
+    ],
+};
+
+impl Workload for Ping {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {
+        results::metrics()
+    }
+
+    fn primary_metric(&self) -> Option<&'static str> {
+        Some("delivered_per_s")
+    }
+
+    fn may_be_background(&self) -> bool {
+        true
+    }
+
+    /// Nothing is prepared, so all uses share that.
+    fn session_key(&self, _parameters: &Parameters) -> String {
+        String::new()
+    }
+
+    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
+        Availability::Ready
+    }
+
+    fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        for parameters in context.combinations {
+            // Made and closed at once, so that what cannot be had is told before the first trial.
+            let setup = Setup::read(parameters, context.host)?;
+            drop(sockets::endpoints(&setup, &Loopback)?);
+        }
+        Ok(Box::new(Session { host: context.host.clone() }))
+    }
+}
+
+struct Session {
+    host: Host,
+}
+
+impl Prepared for Session {
+    fn facts(&mut self) -> Vec<Fact> {
+        Vec::new()
+    }
+
+    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+        let setup = Setup::read(trial.parameters, &self.host)?;
+        let ends = sockets::endpoints(&setup, &Loopback)?;
+        trial::run(&setup, ends, trial)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Problem> {
+        Ok(())
+    }
+}
