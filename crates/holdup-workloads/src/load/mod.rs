@@ -12,6 +12,7 @@ pub(crate) mod crew;
 pub(crate) mod drive;
 pub(crate) mod files;
 pub mod metrics;
+pub(crate) mod network;
 pub(crate) mod parameters;
 pub mod placement;
 pub mod record;

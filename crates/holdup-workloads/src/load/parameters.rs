@@ -2,7 +2,8 @@
 
 use holdup_model::{Parameters, Problem};
 
-fn missing(name: &str) -> Problem {
+/// What a parameter that has a default cannot be: not there.
+pub(crate) fn missing(name: &str) -> Problem {
     Problem::internal(format!("parameter {name}"), "the checked plan holds no value for it")
 }
 
@@ -44,6 +45,14 @@ pub(crate) fn word(parameters: &Parameters, name: &str, words: &[&str]) -> Resul
         [one, other] => Problem::usage(format!("{name} {value}"), format!("it is neither {one} nor {other}")),
         _ => Problem::usage(format!("{name} {value}"), format!("it is none of {}", words.join(", "))),
     })
+}
+
+/// The same for a parameter that may be absent.
+///
+/// # Errors
+/// When it is no whole number or out of bounds.
+pub(crate) fn whole_or_none(parameters: &Parameters, name: &str, min: i64, max: i64) -> Result<Option<u64>, Problem> {
+    parameters.integer(name)?.map(|_| whole(parameters, name, min, max)).transpose()
 }
 
 /// A number that is neither negative nor beyond all bounds.

@@ -17,4 +17,7 @@ pub(crate) mod results;
 mod schedule;
 pub mod setup;
 pub(crate) mod sockets;
+mod stand_in;
 pub(crate) mod trial;
+
+pub(crate) use stand_in::STAND_INS;

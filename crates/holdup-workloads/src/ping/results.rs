@@ -9,7 +9,7 @@ use crate::ping::region::{FAR, NEAR, Region, Slot};
 use crate::ping::setup::{Mode, Setup};
 use crate::ping::sockets::{self, Ends};
 use holdup_model::trial::NamedHistogram;
-use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
+use holdup_model::{Direction, Histogram, Measured, Measurement, Metric, Problem};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All counts at one moment.
@@ -28,7 +28,7 @@ pub(crate) struct Edge {
 const KEPT: f64 = 0.98;
 
 /// What is measured, in the order shown: id, unit, direction, summary.
-const METRICS: &[Row] = &[
+pub(crate) const METRICS: &[Row] = &[
     ("delivered_per_s", "1/s", Direction::Higher, "messages that the far end received"),
     ("messages_per_s", "1/s", Direction::Higher, "round trips in ping-pong, else messages that the far end received"),
     ("sent_per_s", "1/s", Direction::Higher, "messages that the kernel took from the near end"),
@@ -44,6 +44,7 @@ const METRICS: &[Row] = &[
     ("send_lag_p99_us", "us", Direction::Lower, "how much later than due a message was sent, 99th percentile"),
     ("near_cpu_ns_per_message", "ns", Direction::Lower, "CPU time of the near end per delivered message"),
     ("far_cpu_ns_per_message", "ns", Direction::Lower, "CPU time of the far end per delivered message"),
+    ("cpu_ns_per_message", "ns", Direction::Lower, "CPU time of both ends per delivered message"),
     ("messages_sent", "1", Direction::Higher, "whole trial: messages that the kernel took"),
     ("messages_received", "1", Direction::Higher, "whole trial: messages that the far end received"),
     ("messages_dropped", "1", Direction::Lower, "whole trial: messages dropped at the far end's full queue"),
@@ -88,8 +89,10 @@ pub(crate) fn of(
     measurements.extend(round_trips(setup, &rtt, near.latency.longest_ns()));
     measurements.extend(one_ways(setup, &one_way));
     measurements.push(send_lag(setup, &lag));
-    measurements.push(cpu("near_cpu_ns_per_message", near));
-    measurements.push(cpu("far_cpu_ns_per_message", far));
+    let ends_cpu = [cpu("near_cpu_ns_per_message", near), cpu("far_cpu_ns_per_message", far)];
+    let both = both_cpu(&ends_cpu);
+    measurements.extend(ends_cpu);
+    measurements.push(both);
     measurements.extend(whole.measurements(setup, ends));
     let named =
         |name: &str, histogram: &Histogram| NamedHistogram { name: name.to_owned(), histogram: histogram.clone() };
@@ -259,6 +262,15 @@ fn cpu(id: &str, slot: &Slot) -> Measurement {
             Measurement::absent(id, "no message was delivered between the moments when it saw the edges of the window")
         }
         None => Measurement::absent(id, "it did not see the edges of the window"),
+    }
+}
+
+/// What both ends used; absent when one of them is.
+fn both_cpu(ends: &[Measurement; 2]) -> Measurement {
+    let id = "cpu_ns_per_message";
+    match ends.each_ref().map(|end| &end.value) {
+        [Measured::Value(near), Measured::Value(far)] => Measurement::new(id, near + far),
+        [Measured::Absent(why), _] | [_, Measured::Absent(why)] => Measurement::absent(id, why.clone()),
     }
 }
 

@@ -1,10 +1,14 @@
 //! The parameters of `ping`, read and checked.
 
+use crate::external::stand_in;
 use crate::load::crew::Sharing;
+use crate::load::network::{MTU, NETWORK, Wanted};
+use crate::load::parameters::{meant, missing, whole, whole_or_none, word};
 use crate::load::placement::{PLACEMENT, Placement};
 use crate::ping::message::COMPACT;
 use crate::ping::playback::Recorded;
 use holdup_host::Host;
+use holdup_host::network::Topology;
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 use std::path::Path;
 use std::sync::Arc;
@@ -131,6 +135,9 @@ pub const PARAMETERS: &[Parameter] = &[
         Some("block"),
         "whether an end that waits sleeps in the kernel or asks again and again",
     ),
+    NETWORK,
+    MTU,
+    stand_in::parameter(&[stand_in::OWN, "sockperf"]),
 ];
 
 /// One arm's parameters.
@@ -154,6 +161,8 @@ pub struct Setup {
     pub sharing: Sharing,
     /// Which CPUs.
     pub placement: Placement,
+    /// What lies between the ends.
+    pub(crate) network: Wanted,
     /// Bytes; 0 for the kernel's default.
     pub receive_buffer: usize,
     /// Bytes; 0 for the kernel's default.
@@ -182,26 +191,23 @@ impl Setup {
             Some(recorded) => recorded.largest(),
             None => size(parameters, mode, protocol, smallest)?,
         };
-        let rate = whole(parameters, "rate", 0, MOST_PER_S)?;
-        let reply_every = whole(parameters, "reply_every", 1, MOST_PER_S)?;
+        let rate = whole_or_none(parameters, "rate", 0, MOST_PER_S)?;
+        let reply_every = whole_or_none(parameters, "reply_every", 1, MOST_PER_S)?;
         Ok(Setup {
             mode,
             protocol,
             size,
             rate: rate.unwrap_or(if mode == Mode::UnderLoad { UNDER_LOAD_RATE } else { 0 }),
-            burst: whole(parameters, "burst", 1, LONGEST_BURST)?.ok_or_else(|| missing("burst"))?,
+            burst: whole(parameters, "burst", 1, LONGEST_BURST)?,
             reply_every: match mode {
                 Mode::PingPong => 1,
                 Mode::Throughput => 0,
                 Mode::UnderLoad | Mode::Playback => reply_every.unwrap_or(REPLY_EVERY),
             },
             recorded,
-            sharing: if word(parameters, "sharing", Sharing::WORDS)? == 0 {
-                Sharing::Threads
-            } else {
-                Sharing::Processes
-            },
+            sharing: meant(parameters, "sharing", Sharing::WORDS, Sharing::of)?,
             placement: Placement::read(parameters, host)?,
+            network: network(parameters, protocol)?,
             receive_buffer: buffer(parameters, "receive_buffer")?,
             send_buffer: buffer(parameters, "send_buffer")?,
             polls: word(parameters, "waiting", &["block", "poll"])? == 1,
@@ -223,26 +229,14 @@ impl Setup {
     }
 }
 
-fn missing(name: &str) -> Problem {
-    Problem::internal(format!("parameter {name}"), "the checked plan holds no value for it")
-}
-
-/// A whole number within bounds, which are not negative; `None` when absent.
-fn whole(parameters: &Parameters, name: &str, min: i64, max: i64) -> Result<Option<u64>, Problem> {
-    let Some(value) = parameters.integer(name)? else { return Ok(None) };
-    match u64::try_from(value) {
-        Ok(whole) if value >= min && value <= max => Ok(Some(whole)),
-        _ => Err(Problem::usage(format!("{name} {value}"), format!("it is not between {min} and {max}"))),
+fn network(parameters: &Parameters, protocol: Protocol) -> Result<Wanted, Problem> {
+    let network = Wanted::read(parameters)?;
+    let is_unix = matches!(protocol, Protocol::UnixDatagram | Protocol::UnixStream);
+    if is_unix && network.topology != Topology::Host {
+        let what = format!("protocol {} with network {}", protocol.word(), network.topology.word());
+        return Err(Problem::usage(what, "sockets of that kind do not go through a network").hint("network = host"));
     }
-}
-
-/// The place of a word among those of its parameter.
-fn word(parameters: &Parameters, name: &str, words: &[&str]) -> Result<usize, Problem> {
-    let value = parameters.text(name)?.ok_or_else(|| missing(name))?;
-    words
-        .iter()
-        .position(|w| *w == value)
-        .ok_or_else(|| Problem::usage(format!("{name} {value}"), format!("it is none of {}", words.join(", "))))
+    Ok(network)
 }
 
 fn size(parameters: &Parameters, mode: Mode, protocol: Protocol, smallest: usize) -> Result<usize, Problem> {
@@ -259,7 +253,7 @@ fn size(parameters: &Parameters, mode: Mode, protocol: Protocol, smallest: usize
 }
 
 fn buffer(parameters: &Parameters, name: &str) -> Result<usize, Problem> {
-    Ok(whole(parameters, name, 0, LARGEST_BUFFER)?.ok_or_else(|| missing(name))? as usize)
+    Ok(whole(parameters, name, 0, LARGEST_BUFFER)? as usize)
 }
 
 fn recorded(parameters: &Parameters, smallest: usize, largest: usize) -> Result<Recorded, Problem> {
@@ -273,7 +267,7 @@ fn recorded(parameters: &Parameters, smallest: usize, largest: usize) -> Result<
 #[doc(hidden)]
 pub fn defaults() -> Parameters {
     let mut parameters = Parameters::default();
-    let values: [(&str, Value); 9] = [
+    let values: [(&str, Value); 10] = [
         ("mode", "ping-pong".into()),
         ("protocol", "udp".into()),
         ("size", 14.into()),
@@ -283,6 +277,7 @@ pub fn defaults() -> Parameters {
         ("receive_buffer", 0.into()),
         ("send_buffer", 0.into()),
         ("waiting", "block".into()),
+        ("network", "host".into()),
     ];
     for (name, value) in values {
         parameters.set(name, value);
@@ -328,7 +323,7 @@ mod tests {
             Err("receive_buffer 1073741824: it is not between 0 and 536870912"),
         );
         check(&[("protocol", "sctp".into())], Err("protocol sctp: it is none of udp, tcp, unix-datagram, unix-stream"));
-        check(&[("waiting", "hope".into())], Err("waiting hope: it is none of block, poll"));
+        check(&[("waiting", "hope".into())], Err("waiting hope: it is neither block nor poll"));
         check(&[("mode", "playback".into())], Err("mode playback: there is nothing to play back"));
         check(&[("placement", "moon".into())], Err("placement moon: there is no such placement"));
         let none = Setup::read(&Parameters::default(), &host).expect_err("nothing was given");

@@ -9,11 +9,12 @@
 //! both afterwards, so that nobody else can join them (net/ipv4/udp.c inet_rcv_saddr_equal, udp_lib_lport_inuse).
 
 use crate::ping::setup::{Protocol, Setup};
+use holdup_host::network::{End, Network, Place};
 use holdup_model::Problem;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -58,6 +59,33 @@ impl Ground for Loopback {
 
     fn socket(&self, _side: Side, kind: SocketType) -> io::Result<OwnedFd> {
         Ok(rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?)
+    }
+}
+
+/// The ends in the places of a network that was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Apart<'a>(pub(crate) &'a Network);
+
+impl Apart<'_> {
+    fn place(&self, side: Side) -> &Place {
+        self.0.end(match side {
+            Side::Near => End::Near,
+            Side::Far => End::Far,
+        })
+    }
+}
+
+impl Ground for Apart<'_> {
+    fn address(&self, side: Side) -> Ipv4Addr {
+        match self.place(side).address() {
+            IpAddr::V4(address) => address,
+            // The networks that holdup makes have IPv4 addresses.
+            IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+        }
+    }
+
+    fn socket(&self, side: Side, kind: SocketType) -> io::Result<OwnedFd> {
+        self.place(side).within(|| Loopback.socket(side, kind)).map_err(|p| io::Error::other(p.why))?
     }
 }
 

@@ -2,10 +2,11 @@
 
 use crate::ping::results;
 use crate::ping::setup::{PARAMETERS, Setup};
-use crate::ping::sockets::{self, Loopback};
+use crate::ping::sockets::{self, Apart};
 use crate::ping::trial;
 use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
+use holdup_host::network::Topology;
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
 use std::collections::BTreeMap;
@@ -77,12 +78,15 @@ impl Workload for Ping {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        for parameters in context.combinations {
-            // Made and closed at once, so that what cannot be had is told before the first trial.
-            let setup = Setup::read(parameters, context.host)?;
-            drop(sockets::endpoints(&setup, &Loopback)?);
-        }
-        Ok(Box::new(Session { host: context.host.clone() }))
+        crate::ping::STAND_INS.prepare(context, |context| {
+            for parameters in context.combinations {
+                // Made and closed at once, so that what cannot be had is told before the first trial.
+                let setup = Setup::read(parameters, context.host)?;
+                let network = setup.network.make(context.host)?;
+                drop(sockets::endpoints(&setup, &Apart(&network))?);
+            }
+            Ok(Box::new(Session { host: context.host.clone() }))
+        })
     }
 }
 
@@ -101,8 +105,16 @@ impl Prepared for Session {
 
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
-        let ends = sockets::endpoints(&setup, &Loopback)?;
-        trial::run(&setup, ends, trial)
+        let network = setup.network.make(&self.host)?;
+        let before = network.counters()?;
+        let ends = sockets::endpoints(&setup, &Apart(&network))?;
+        let mut result = trial::run(&setup, ends, trial)?;
+        if setup.network.topology != Topology::Host {
+            let losses = network.counters()?.minus(&before).losses();
+            result.notes.extend(network.facts().into_iter().map(|(name, value)| format!("{name}: {value}")));
+            result.notes.extend(losses.into_iter().map(|(counter, n)| format!("the network counted {n} {counter}")));
+        }
+        Ok(result)
     }
 
     fn close(self: Box<Self>) -> Result<(), Problem> {
