@@ -95,13 +95,10 @@ impl Matrix<'_> {
         rows[0].extend(self.groups.iter().map(|g| head(g.contrast)));
         let Some(first) = self.groups.first() else { return (rows, left) };
         for (metric, comparisons) in &first.metrics {
-            let measured = |g: &&Group<'_>| of(g, &metric.id).iter().any(|c| c.ratio.is_some());
-            if !self.groups.iter().any(measured) {
+            if !self.has_data(&metric.id) {
                 continue;
             }
-            // The cells of the primary metric are shown; of the others only the row for all of them.
-            let shown: Vec<&&Comparison> =
-                comparisons.iter().filter(|c| c.primary || c.pooled || comparisons.len() == 1).collect();
+            let shown = shown(comparisons);
             let name = shorten(&tables::metric(metric), 22);
             if shown.len() > 1 {
                 rows.push(vec![name.clone()]);
@@ -136,11 +133,16 @@ impl Matrix<'_> {
         self.lines().lines().map(text::columns).max().unwrap_or(0)
     }
 
-    /// The metrics that nothing could be compared on.
+    /// Whether anything is known of a metric: a ratio, or at least what the baseline measured.
+    fn has_data(&self, metric: &str) -> bool {
+        let known = |c: &&Comparison| c.ratio.is_some() || c.baseline.is_some();
+        self.groups.iter().any(|g| shown(of(g, metric)).iter().any(|c| known(c)))
+    }
+
+    /// The metrics that nothing is known of.
     pub(crate) fn without_data(&self) -> Vec<String> {
         let Some(first) = self.groups.first() else { return Vec::new() };
-        let none = |id: &str| self.groups.iter().all(|g| of(g, id).iter().all(|c| c.ratio.is_none()));
-        first.metrics.iter().filter(|(m, _)| none(&m.id)).map(|(m, _)| clean(&m.id)).collect()
+        first.metrics.iter().filter(|(m, _)| !self.has_data(&m.id)).map(|(m, _)| clean(&m.id)).collect()
     }
 
     /// Whether some cells of other metrics are left out of the rows.
@@ -150,6 +152,11 @@ impl Matrix<'_> {
             .flat_map(|g| &g.metrics)
             .any(|(_, rows)| rows.iter().any(|c| !c.primary && !c.pooled) && rows.len() > 1)
     }
+}
+
+/// The rows of a metric: all cells of the primary one; of the others only the row for all of them.
+fn shown<'a, 'g>(comparisons: &'g [&'a Comparison]) -> Vec<&'g &'a Comparison> {
+    comparisons.iter().filter(|c| c.primary || c.pooled || comparisons.len() == 1).collect()
 }
 
 fn of<'a, 'g>(group: &'g Group<'a>, metric: &str) -> &'g [&'a Comparison] {

@@ -106,9 +106,7 @@ fn not_measured(context: &Context<'_>) -> Option<Finding> {
             }
         }
     }
-    for ((metric, why), seqs) in &metrics {
-        details.push(format!("Metric {metric} in {}: {why}.", words::count(seqs.len(), "trial")));
-    }
+    details.extend(absent_metrics(&metrics));
     for ((collector, why), names) in &items {
         let names: Vec<&str> = names.iter().copied().collect();
         details.push(format!("Evidence {} of {collector}: {why}.", words::list(&names)));
@@ -124,6 +122,36 @@ fn not_measured(context: &Context<'_>) -> Option<Finding> {
         }
     );
     Some(Finding { details, ..note(&META, FindingVerdict::Supported, sentence) })
+}
+
+/// Absent metrics: those with the same reason in as many trials in one line, and one reason of many as an example.
+fn absent_metrics(metrics: &BTreeMap<(&str, &str), Vec<u32>>) -> Vec<String> {
+    /// A metric with more reasons has one of them told: they differ in numbers only.
+    const REASONS: usize = 2;
+    let mut of_metric: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
+    for ((metric, why), seqs) in metrics {
+        of_metric.entry(metric).or_default().push((why, seqs.len()));
+    }
+    let mut together: BTreeMap<(String, usize), Vec<&str>> = BTreeMap::new();
+    for (metric, reasons) in &of_metric {
+        if reasons.len() > REASONS {
+            let trials = reasons.iter().map(|(_, n)| n).sum();
+            let example = reasons.first().map_or("", |(why, _)| why);
+            together.entry((format!("for example: {example}"), trials)).or_default().push(metric);
+        } else {
+            for (why, n) in reasons {
+                together.entry(((*why).to_owned(), *n)).or_default().push(metric);
+            }
+        }
+    }
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for ((why, trials), metrics) in &together {
+        let noun = if metrics.len() == 1 { "Metric" } else { "Metrics" };
+        let line = format!("{noun} {} in {}: {why}.", words::list(metrics), words::count(*trials, "trial"));
+        lines.push((metrics.first().copied().unwrap_or_default(), line));
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 /// What collectors lost, and latencies beyond the histogram.
