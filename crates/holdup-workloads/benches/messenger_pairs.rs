@@ -9,23 +9,10 @@
 #[path = "by_hand/pairs.rs"]
 mod pairs;
 
-use holdup_host::Host;
-use holdup_model::{Parameters, Problem, Window};
+use holdup_model::Parameters;
+use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::messenger::setup::defaults;
-use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks, find};
 use std::process::Command;
-
-struct NoCollectors;
-
-impl WindowHooks for NoCollectors {
-    fn open(&mut self, _subjects: &[(String, u32)]) -> Result<(), Problem> {
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<Window, Problem> {
-        Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: 0 })
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Work {
@@ -80,25 +67,8 @@ fn ours(work: Work, timing: bool) -> (f64, f64) {
     parameters.set("sharing", work.sharing);
     parameters.set("transport", work.transport);
     parameters.set("timing", timing);
-    let prepared = find("messenger").expect("the catalogue has it").prepare(PrepareContext {
-        host: &Host::real(),
-        parameters: &parameters,
-        combinations: std::slice::from_ref(&parameters),
-        metrics: &[],
-        postgres: &PostgresOptions::default(),
-        workdir: std::env::temp_dir(),
-        cancel: Cancel::default(),
-        step: &mut |_| {},
-    });
-    let result = prepared.expect("it can be prepared").run(TrialContext {
-        parameters: &parameters,
-        warmup_ns: 0,
-        duration_ns: 0,
-        seed: 1,
-        cancel: Cancel::default(),
-        enough: Cancel::default(),
-        window: &mut NoCollectors,
-    });
+    let mut prepared = alone::prepare("messenger", &parameters).expect("it can be prepared");
+    let result = Trial { warmup_ms: 0, ..Trial::new(&parameters, 0) }.run(&mut *prepared);
     let measurements = result.expect("a trial without trouble").measurements;
     let metric = |id: &str| {
         measurements.iter().find(|m| m.metric == id).and_then(|m| m.value.value()).expect("the work was done")

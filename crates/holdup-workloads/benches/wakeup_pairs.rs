@@ -9,25 +9,12 @@
 #[path = "by_hand/pairs.rs"]
 mod pairs;
 
-use holdup_host::Host;
-use holdup_model::{Parameters, Problem, Value, Window};
+use holdup_model::{Parameters, Value};
+use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::load::clock::now_ns;
 use holdup_workloads::load::placement::stay_on;
-use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks, find};
 
 const INTERVAL_NS: u64 = 1_000_000;
-
-struct NoCollectors;
-
-impl WindowHooks for NoCollectors {
-    fn open(&mut self, _subjects: &[(String, u32)]) -> Result<(), Problem> {
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<Window, Problem> {
-        Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: 0 })
-    }
-}
 
 /// Median lateness and CPU time per wake-up, both in us.
 type Measured = (f64, f64);
@@ -78,25 +65,8 @@ fn ours(ms: u64) -> Measured {
     for (name, value) in values {
         parameters.set(name, value);
     }
-    let prepared = find("wakeup").expect("the catalogue has it").prepare(PrepareContext {
-        host: &Host::real(),
-        parameters: &parameters,
-        combinations: std::slice::from_ref(&parameters),
-        metrics: &[],
-        postgres: &PostgresOptions::default(),
-        workdir: std::env::temp_dir(),
-        cancel: Cancel::default(),
-        step: &mut |_| {},
-    });
-    let result = prepared.expect("it can be prepared everywhere").run(TrialContext {
-        parameters: &parameters,
-        warmup_ns: 0,
-        duration_ns: ms * 1_000_000,
-        seed: 1,
-        cancel: Cancel::default(),
-        enough: Cancel::default(),
-        window: &mut NoCollectors,
-    });
+    let mut prepared = alone::prepare("wakeup", &parameters).expect("it can be prepared everywhere");
+    let result = Trial { warmup_ms: 0, ..Trial::new(&parameters, ms) }.run(&mut *prepared);
     let measurements = result.unwrap_or_else(|problem| panic!("{problem}")).measurements;
     let value = |id: &str| measurements.iter().find(|m| m.metric == id).and_then(|m| m.value.value());
     (value("latency_p50_us").unwrap_or(f64::NAN), value("cpu_us_per_cycle").unwrap_or(f64::NAN))

@@ -5,6 +5,8 @@
 //! flow layer hangs the collectors on those two moments.
 
 pub mod algorithms;
+#[doc(hidden)]
+pub mod alone;
 mod command;
 pub mod contention;
 pub mod external;

@@ -1,33 +1,10 @@
 //! `messenger` with real threads and real processes on this machine.
 
-use holdup_host::Host;
-use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value, Window};
+use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
+use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::messenger::setup::defaults;
-use holdup_workloads::{
-    Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, find,
-};
+use holdup_workloads::{Cancel, Prepared, TrialResult};
 use rustix::process::{Pid, Signal, kill_process};
-use std::time::Instant;
-
-/// Calls back when the window opens.
-struct Hooks<'a> {
-    begin: Option<Instant>,
-    on_open: &'a mut dyn FnMut(),
-}
-
-impl WindowHooks for Hooks<'_> {
-    fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
-        assert_eq!(subjects, [("load".to_owned(), std::process::id())]);
-        self.begin = Some(Instant::now());
-        (self.on_open)();
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<Window, Problem> {
-        let begin = self.begin.take().expect("open comes first");
-        Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: begin.elapsed().as_nanos() as u64 })
-    }
-}
 
 fn parameters(changes: &[(&str, Value)]) -> Parameters {
     let mut parameters = defaults();
@@ -41,16 +18,7 @@ fn parameters(changes: &[(&str, Value)]) -> Parameters {
 }
 
 fn prepare(parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
-    find("messenger").expect("it is in the catalogue").prepare(PrepareContext {
-        host: &Host::real(),
-        parameters,
-        combinations: std::slice::from_ref(parameters),
-        metrics: &[],
-        postgres: &PostgresOptions::default(),
-        workdir: std::env::temp_dir(),
-        cancel: Cancel::default(),
-        step: &mut |_| {},
-    })
+    alone::prepare("messenger", parameters)
 }
 
 fn run_with(
@@ -60,15 +28,8 @@ fn run_with(
     enough: &Cancel,
     on_open: &mut dyn FnMut(),
 ) -> Result<TrialResult, Problem> {
-    prepare(parameters).expect("it can be prepared").run(TrialContext {
-        parameters,
-        warmup_ns: 10_000_000,
-        duration_ns: duration_ms * 1_000_000,
-        seed: 7,
-        cancel: cancel.clone(),
-        enough: enough.clone(),
-        window: &mut Hooks { begin: None, on_open },
-    })
+    let trial = Trial { cancel: cancel.clone(), enough: enough.clone(), ..Trial::new(parameters, duration_ms) };
+    trial.run_with(&mut *prepare(parameters).expect("it can be prepared"), on_open)
 }
 
 fn run(changes: &[(&str, Value)]) -> TrialResult {
@@ -120,7 +81,8 @@ fn fixed_work_is_done_to_the_last_message() {
             let rate = all / metric(&result, "total_time_s");
             assert!((metric(&result, "messages_per_s") / rate - 1.0).abs() < 1e-9, "{sharing} {transport}");
             let ids: Vec<_> = result.measurements.iter().map(|m| m.metric.clone()).collect();
-            let declared: Vec<_> = find("messenger").unwrap().metrics(&[]).into_iter().map(|m| m.id).collect();
+            let declared: Vec<_> =
+                holdup_workloads::find("messenger").unwrap().metrics(&[]).into_iter().map(|m| m.id).collect();
             assert_eq!(ids, declared, "every metric is measured or absent with a reason");
             if timing {
                 // Where the kernel cut a message over tcp a note says so.

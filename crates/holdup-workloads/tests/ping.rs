@@ -1,35 +1,13 @@
 //! `ping` with real sockets on the loopback interface of this machine.
 
-use holdup_host::Host;
-use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value, Window};
+use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
+use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::ping::setup::defaults;
-use holdup_workloads::{
-    Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, find,
-};
+use holdup_workloads::{Cancel, Prepared, TrialResult};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Calls back when the window opens.
-struct Hooks<'a> {
-    begin: Option<Instant>,
-    on_open: &'a mut dyn FnMut(),
-}
-
-impl WindowHooks for Hooks<'_> {
-    fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
-        assert_eq!(subjects, [("load".to_owned(), std::process::id())]);
-        self.begin = Some(Instant::now());
-        (self.on_open)();
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<Window, Problem> {
-        let begin = self.begin.take().expect("open comes first");
-        Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: begin.elapsed().as_nanos() as u64 })
-    }
-}
 
 type Changes<'a> = &'a [(&'a str, Value)];
 
@@ -42,16 +20,7 @@ fn parameters(changes: Changes<'_>) -> Parameters {
 }
 
 fn prepare(parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
-    find("ping").expect("it is in the catalogue").prepare(PrepareContext {
-        host: &Host::real(),
-        parameters,
-        combinations: std::slice::from_ref(parameters),
-        metrics: &[],
-        postgres: &PostgresOptions::default(),
-        workdir: std::env::temp_dir(),
-        cancel: Cancel::default(),
-        step: &mut |_| {},
-    })
+    alone::prepare("ping", parameters)
 }
 
 fn run_with(
@@ -62,15 +31,8 @@ fn run_with(
 ) -> Result<TrialResult, Problem> {
     let parameters = parameters(changes);
     let mut session = prepare(&parameters)?;
-    session.run(TrialContext {
-        parameters: &parameters,
-        warmup_ns: 10_000_000,
-        duration_ns: duration_ms * 1_000_000,
-        seed: 7,
-        cancel: cancel.clone(),
-        enough: Cancel::default(),
-        window: &mut Hooks { begin: None, on_open },
-    })
+    let trial = Trial { cancel: cancel.clone(), ..Trial::new(&parameters, duration_ms) };
+    trial.run_with(&mut *session, on_open)
 }
 
 /// On a machine that does much else a short window may see nothing at all, and then takes a longer one.
@@ -115,8 +77,12 @@ fn conserves(result: &TrialResult) {
     assert_eq!(metric(result, "lost_unaccounted"), 0.0);
     assert_eq!(metric(result, "strangers"), 0.0);
     let ids: Vec<_> = result.measurements.iter().map(|m| m.metric.clone()).collect();
-    let declared: Vec<_> =
-        find("ping").expect("it is in the catalogue").metrics(&[]).into_iter().map(|m| m.id).collect();
+    let declared: Vec<_> = holdup_workloads::find("ping")
+        .expect("it is in the catalogue")
+        .metrics(&[])
+        .into_iter()
+        .map(|m| m.id)
+        .collect();
     assert_eq!(ids, declared, "every metric is measured or absent with a reason");
     assert_eq!(children(), []);
 }

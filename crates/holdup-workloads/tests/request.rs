@@ -1,26 +1,9 @@
 //! `request` with real threads on this machine.
 
-use holdup_host::Host;
-use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value, Window};
+use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
+use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::request::setup::defaults;
-use holdup_workloads::{
-    Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, find,
-};
-
-/// Calls back when the window opens.
-struct Hooks<'a>(&'a mut dyn FnMut());
-
-impl WindowHooks for Hooks<'_> {
-    fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
-        assert_eq!(subjects, [("load".to_owned(), std::process::id())]);
-        (self.0)();
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<Window, Problem> {
-        Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: 1 })
-    }
-}
+use holdup_workloads::{Cancel, Prepared, TrialResult};
 
 fn parameters(changes: &[(&str, Value)]) -> Parameters {
     let mut parameters = defaults(4);
@@ -34,28 +17,12 @@ fn parameters(changes: &[(&str, Value)]) -> Parameters {
 }
 
 fn prepare(parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
-    find("request").expect("it is in the catalogue").prepare(PrepareContext {
-        host: &Host::real(),
-        parameters,
-        combinations: std::slice::from_ref(parameters),
-        metrics: &[],
-        postgres: &PostgresOptions::default(),
-        workdir: std::env::temp_dir(),
-        cancel: Cancel::default(),
-        step: &mut |_| {},
-    })
+    alone::prepare("request", parameters)
 }
 
 fn run_with(parameters: &Parameters, duration_ms: u64, cancel: &Cancel) -> Result<TrialResult, Problem> {
-    prepare(parameters).expect("it can be prepared").run(TrialContext {
-        parameters,
-        warmup_ns: 10_000_000,
-        duration_ns: duration_ms * 1_000_000,
-        seed: 7,
-        cancel: cancel.clone(),
-        enough: Cancel::default(),
-        window: &mut Hooks(&mut || {}),
-    })
+    let trial = Trial { cancel: cancel.clone(), ..Trial::new(parameters, duration_ms) };
+    trial.run(&mut *prepare(parameters).expect("it can be prepared"))
 }
 
 fn run(changes: &[(&str, Value)], duration_ms: u64) -> TrialResult {
@@ -86,7 +53,8 @@ fn every_shape_brings_every_metric() {
                 assert_eq!(measured(&result, "backlog").value().is_some(), rate > 0.0, "{changes:?}");
                 assert_eq!(measured(&result, "lock_spins_per_request").value().is_some(), lock, "{changes:?}");
                 let ids: Vec<_> = result.measurements.iter().map(|m| m.metric.clone()).collect();
-                let declared: Vec<_> = find("request").unwrap().metrics(&[]).into_iter().map(|m| m.id).collect();
+                let declared: Vec<_> =
+                    holdup_workloads::find("request").unwrap().metrics(&[]).into_iter().map(|m| m.id).collect();
                 assert_eq!(ids, declared, "every metric is measured or absent with a reason");
                 let names: Vec<_> = result.histograms.iter().map(|h| h.name.as_str()).collect();
                 assert_eq!(names, ["latency", "wakeup"]);

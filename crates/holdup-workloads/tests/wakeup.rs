@@ -1,25 +1,11 @@
 //! `wakeup` on this machine: timers that are counted, and delays that are made on purpose.
 
-use holdup_host::Host;
-use holdup_model::{Measured, Parameters, Problem, Value, Window};
-use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, TrialResult, WindowHooks, find};
+use holdup_model::{Measured, Parameters, Problem, Value};
+use holdup_workloads::alone::{self, Trial};
+use holdup_workloads::{Cancel, TrialResult};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-struct Hooks(Option<Instant>);
-
-impl WindowHooks for Hooks {
-    fn open(&mut self, _subjects: &[(String, u32)]) -> Result<(), Problem> {
-        self.0 = Some(Instant::now());
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<Window, Problem> {
-        let length_ns = self.0.expect("open comes first").elapsed().as_nanos() as u64;
-        Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns })
-    }
-}
 
 fn run(changes: &[(&str, Value)], duration_ms: u64, enough: &Cancel) -> Result<TrialResult, Problem> {
     let defaults: [(&str, Value); 7] = [
@@ -35,25 +21,8 @@ fn run(changes: &[(&str, Value)], duration_ms: u64, enough: &Cancel) -> Result<T
     for (name, value) in defaults.iter().chain(changes) {
         parameters.set(name, value.clone());
     }
-    let mut prepared = find("wakeup").expect("it is in the catalogue").prepare(PrepareContext {
-        host: &Host::real(),
-        parameters: &parameters,
-        combinations: std::slice::from_ref(&parameters),
-        metrics: &[],
-        postgres: &PostgresOptions::default(),
-        workdir: std::env::temp_dir(),
-        cancel: Cancel::default(),
-        step: &mut |_| {},
-    })?;
-    prepared.run(TrialContext {
-        parameters: &parameters,
-        warmup_ns: 20_000_000,
-        duration_ns: duration_ms * 1_000_000,
-        seed: 1,
-        cancel: Cancel::default(),
-        enough: enough.clone(),
-        window: &mut Hooks(None),
-    })
+    let trial = Trial { enough: enough.clone(), ..Trial::new(&parameters, duration_ms) };
+    trial.run(&mut *alone::prepare("wakeup", &parameters)?)
 }
 
 fn metric(result: &TrialResult, id: &str) -> f64 {
