@@ -7,6 +7,7 @@
 pub mod algorithms;
 mod command;
 pub mod contention;
+pub mod far;
 pub mod load;
 mod mixed;
 mod pgbench;
