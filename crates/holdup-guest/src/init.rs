@@ -4,6 +4,8 @@
 //! The first process itself only waits; the agent is its child. So a process that the load leaves behind is reaped
 //! without taking the exit status of one that the agent waits for, and an agent that dies is told on the console.
 
+use holdup_host::network::{Wired, mac_of};
+use holdup_model::guest::{ADDRESS_WORD, FAR_ROLE, PEER_WORD, ROLE_WORD};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, WaitOptions};
@@ -11,6 +13,7 @@ use rustix::system::RebootCommand;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// Where the modules of an image are, in the order in which they are loaded.
@@ -52,6 +55,54 @@ const MOUNTS: &[Mount] = &[
 pub fn is_first_process() -> bool {
     // A container's first process may be called anything, but the kernel calls a guest's by this path.
     std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")
+}
+
+/// What a guest is to do once it is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Run trials: the agent.
+    Agent,
+    /// Be the far end of the loads of another guest, at this address.
+    Far(Ipv4Addr),
+}
+
+/// What the kernel's command line says of the link to another guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Linked {
+    address: Ipv4Addr,
+    prefix: u8,
+    other: Ipv4Addr,
+    is_far: bool,
+}
+
+impl Linked {
+    /// `None` where there is no link.
+    fn parse(line: &str) -> Result<Option<Self>, String> {
+        let word = |begin: &str| line.split_whitespace().filter_map(|word| word.strip_prefix(begin)).next_back();
+        let Some(written) = word(ADDRESS_WORD) else { return Ok(None) };
+        let wrong = |word: &str, value: &str| format!("{word}{value} on the kernel's command line is no address");
+        let own = || {
+            let (address, prefix) = written.split_once('/')?;
+            Some((address.parse().ok()?, prefix.parse().ok().filter(|prefix| *prefix <= 32)?))
+        };
+        let (address, prefix) = own().ok_or_else(|| wrong(ADDRESS_WORD, written))?;
+        let other = word(PEER_WORD).unwrap_or_default();
+        let other = other.parse().map_err(|_| wrong(PEER_WORD, other))?;
+        Ok(Some(Linked { address, prefix, other, is_far: word(ROLE_WORD) == Some(FAR_ROLE) }))
+    }
+}
+
+/// Brings up the link to another guest, where the kernel's command line names one, and says what this guest is.
+///
+/// # Errors
+/// When the command line is not as holdup writes it, or the card cannot be brought up.
+pub fn role() -> Result<Role, String> {
+    let line = std::fs::read_to_string("/proc/cmdline").map_err(|e| format!("/proc/cmdline: {e}"))?;
+    let Some(linked) = Linked::parse(&line)? else { return Ok(Role::Agent) };
+    let Linked { address, prefix, other, is_far } = linked;
+    let wired = Wired { mac: mac_of(address), address, prefix, other, other_mac: mac_of(other) };
+    holdup_host::network::wire(&wired).map_err(|problem| problem.to_string())?;
+    Ok(if is_far { Role::Far(address) } else { Role::Agent })
 }
 
 /// Mounts, loads modules, brings up the loopback device. Gives back what did not work.
@@ -201,5 +252,34 @@ fn off() -> ! {
     loop {
         let _refused = rustix::system::reboot(RebootCommand::Restart);
         std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_is_read_from_the_command_line() {
+        let address = Ipv4Addr::new(10, 77, 0, 1);
+        let other = Ipv4Addr::new(10, 77, 0, 2);
+        let near = Linked::parse("quiet holdup.address=10.77.0.1/24 holdup.peer=10.77.0.2 x\n");
+        assert_eq!(near, Ok(Some(Linked { address, prefix: 24, other, is_far: false })));
+        let far = Linked::parse("holdup.address=10.77.0.2/24 holdup.peer=10.77.0.1 holdup.role=far");
+        assert_eq!(far, Ok(Some(Linked { address: other, prefix: 24, other: address, is_far: true })));
+        assert_eq!(Linked::parse("quiet holdup.channel=ttyS1"), Ok(None));
+    }
+
+    #[test]
+    fn a_link_that_cannot_be_read_is_told_with_its_word() {
+        for (line, what) in [
+            ("holdup.address=10.77.0.1 holdup.peer=10.77.0.2", "holdup.address=10.77.0.1 on"),
+            ("holdup.address=10.77.0.1/33 holdup.peer=10.77.0.2", "holdup.address=10.77.0.1/33 on"),
+            ("holdup.address=::1/24 holdup.peer=10.77.0.2", "holdup.address=::1/24 on"),
+            ("holdup.address=10.77.0.1/24", "holdup.peer= on"),
+            ("holdup.address=10.77.0.1/24 holdup.peer=far", "holdup.peer=far on"),
+        ] {
+            assert!(Linked::parse(line).is_err_and(|why| why.starts_with(what)), "{line}");
+        }
     }
 }

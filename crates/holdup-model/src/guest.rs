@@ -16,6 +16,16 @@ pub const BOOT_PREFIX: &str = "boot.";
 /// The level of a `boot.` factor that leaves it out of the command line.
 pub const BOOT_DEFAULT: &str = "default";
 
+/// On the kernel's command line: the address of the guest's card, as `10.77.0.1/24`.
+pub const ADDRESS_WORD: &str = "holdup.address=";
+/// On the kernel's command line: the address of the machine at the other end of the link.
+pub const PEER_WORD: &str = "holdup.peer=";
+/// On the kernel's command line: what a guest is, where it is not the one that trials run in.
+pub const ROLE_WORD: &str = "holdup.role=";
+/// The role of a peer.
+pub const FAR_ROLE: &str = "far";
+/// The TCP port at which a peer takes orders.
+pub const FAR_PORT: u16 = 7077;
 /// Whether a factor of this name is chosen when a guest boots, and not while it runs.
 pub fn is_chosen_at_boot(factor: &str) -> bool {
     factor == KERNEL || factor == POSTGRES_SERVER || factor.starts_with(BOOT_PREFIX)
@@ -68,6 +78,13 @@ pub struct Guest {
     pub devices: Devices,
     /// The longest that a boot may take until its first message, ns.
     pub boot_timeout_ns: u64,
+    /// Whether each boot starts a second machine of the same kernel, image and shape, linked with the first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub peer: bool,
+    /// What is added to QEMU's `-device` argument of both ends of the link, as `NAME=VALUE,NAME=VALUE`; empty for
+    /// nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub nic_options: String,
 }
 
 impl Default for Guest {
@@ -82,13 +99,52 @@ impl Default for Guest {
             pin: Vec::new(),
             devices: Devices::Auto,
             boot_timeout_ns: 180_000_000_000,
+            peer: false,
+            nic_options: String::new(),
         }
     }
 }
 
 impl Guest {
+    /// The machines that each boot starts.
+    pub fn machines(&self) -> u32 {
+        1 + u32::from(self.peer)
+    }
+
+    /// The machine beside it: the same, but that its CPUs take the host's in turn from where this one's end, and that it
+    /// has no peer of its own.
+    pub fn beside(&self) -> Guest {
+        let mut pin = self.pin.clone();
+        if !pin.is_empty() {
+            let taken = self.cpus as usize % pin.len();
+            pin.rotate_left(taken);
+        }
+        Guest { pin, peer: false, ..self.clone() }
+    }
+
     /// What relative sizes in a plan are relative to when its trials run in this guest.
     pub fn machine(&self) -> Machine {
         Machine { cpus: self.cpus, memory_bytes: self.memory_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_takes_the_next_cpus_of_the_host() {
+        let pins = |cpus, pin: &[u32]| Guest { cpus, pin: pin.to_vec(), ..Guest::default() }.beside().pin;
+        assert_eq!(pins(2, &[0, 1, 2, 3]), [2, 3, 0, 1]);
+        assert_eq!(pins(2, &[0, 1]), [0, 1]);
+        assert_eq!(pins(3, &[4, 5]), [5, 4]);
+        assert!(pins(3, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_guest_without_a_peer_is_written_as_before_there_were_peers() {
+        let text = serde_json::to_string(&Guest::default()).expect("JSON");
+        assert!(!text.contains("peer") && !text.contains("nic_options"), "{text}");
+        assert_eq!(serde_json::from_str::<Guest>(&text).expect("a guest"), Guest::default());
     }
 }

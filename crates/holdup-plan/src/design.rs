@@ -130,7 +130,7 @@ impl Checker<'_> {
         default
     }
 
-    fn truth_of(&mut self, keys: &[Entry], key: &str, default: bool) -> bool {
+    pub(crate) fn truth_of(&mut self, keys: &[Entry], key: &str, default: bool) -> bool {
         let Some(entry) = find(keys, key).filter(|e| !e.node.is_bad()) else { return default };
         truth(&entry.node).unwrap_or_else(|wrong| {
             self.complain(&entry.node.place, what(key, &entry.node), wrong);

@@ -12,8 +12,26 @@ use holdup_model::guest::{Accelerator, BOOT_PREFIX, Devices, KERNEL};
 use holdup_model::{Guest, ParameterKind, Value};
 
 /// The keys of `[guest]`.
-pub(crate) const GUEST_KEYS: &[&str] =
-    &["cpus", "memory", "numa", "hugepages", "append", "accel", "pin", "devices", "boot_timeout"];
+pub(crate) const GUEST_KEYS: &[&str] = &[
+    "cpus",
+    "memory",
+    "numa",
+    "hugepages",
+    "append",
+    "accel",
+    "pin",
+    "devices",
+    "boot_timeout",
+    "peer",
+    "nic_options",
+];
+
+/// The longest `nic_options`, bytes.
+const MOST_NIC_OPTIONS: usize = 500;
+
+/// Properties of a network card that are not a plan's to set: what holds the machine together, and what names a file of
+/// this host.
+const OWN_NIC_OPTIONS: &[&str] = &["netdev", "vlan", "id", "driver", "bus", "addr", "mac", "romfile"];
 
 const MOST_CPUS: i64 = 1024;
 const MOST_NODES: i64 = 64;
@@ -61,7 +79,13 @@ impl Checker<'_> {
             devices: [Devices::Auto, Devices::Virtio, Devices::Emulated]
                 [self.word(keys, "devices", &["auto", "virtio", "emulated"])],
             boot_timeout_ns: self.duration_of(keys, "boot_timeout", false).unwrap_or(default.boot_timeout_ns),
+            peer: self.truth_of(keys, "peer", default.peer),
+            nic_options: self.nic_options(keys).unwrap_or_default(),
         };
+        if let Some(entry) = find(keys, "nic_options").filter(|_| !guest.peer && !guest.nic_options.is_empty()) {
+            let wrong = Wrong::new("a guest without a peer has no network card").hint("peer = true gives it both");
+            self.complain(&entry.place, "nic_options of [guest]", wrong);
+        }
         self.machine = guest.machine();
         self.kernel_is_named(draft);
         self.same_parameters(draft);
@@ -151,6 +175,20 @@ impl Checker<'_> {
         None
     }
 
+    /// Properties of QEMU's device. Which there are is QEMU's to say; here they are only kept from being anything else.
+    fn nic_options(&mut self, keys: &[Entry]) -> Option<String> {
+        let entry = find(keys, "nic_options")?;
+        let typed = self.value("nic_options", &entry.node, &ParameterKind::Text, TextIs::Plain)?;
+        let Value::Text(text) = typed.level.value else { return None };
+        let text = text.trim();
+        let wrong = match wrong_nic_options(text) {
+            None => return Some(text.to_owned()),
+            Some(wrong) => wrong,
+        };
+        self.complain(&entry.node.place, format!("nic_options = {}", entry.node.written()), wrong);
+        None
+    }
+
     /// The host's CPUs. Whether there are such is the target's question.
     fn pin(&mut self, keys: &[Entry]) -> Vec<u32> {
         let Some(entry) = find(keys, "pin") else { return Vec::new() };
@@ -172,4 +210,26 @@ impl Checker<'_> {
         }
         cpus
     }
+}
+
+fn wrong_nic_options(text: &str) -> Option<Wrong> {
+    let hint = "for example \"mrg_rxbuf=off,mq=off\"";
+    if text.len() > MOST_NIC_OPTIONS {
+        return Some(Wrong::new(format!("it has more than {MOST_NIC_OPTIONS} bytes")));
+    }
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.=,".contains(c);
+    if let Some(c) = text.chars().find(|c| !is_known(*c)) {
+        let why = format!("`{}` cannot stand in a property of a network card", shown(&c.to_string()));
+        return Some(Wrong::new(why).hint(hint));
+    }
+    for option in text.split(',').filter(|_| !text.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        if name.is_empty() || value.is_empty() || value.contains('=') {
+            return Some(Wrong::new(format!("`{}` is no NAME=VALUE", shown(option))).hint(hint));
+        }
+        if OWN_NIC_OPTIONS.contains(&name) {
+            return Some(Wrong::new(format!("`{name}` is set by holdup itself")));
+        }
+    }
+    None
 }

@@ -159,7 +159,13 @@ fn guests_can_be_set() {
     let with = |overrides: &Overrides| check_with("valid", "plans/p.toml", text, overrides).map_err(|e| e.to_string());
     let qemu = || Overrides { target: Some("qemu".to_owned()), ..Overrides::default() };
     let plan = with(&Overrides {
-        set: pairs(&[("guest.cpus", "3"), ("guest.memory", "1GB"), ("guest.pin", "0,1"), ("guest.accel", "kvm")]),
+        set: pairs(&[
+            ("guest.cpus", "3"),
+            ("guest.memory", "1GB"),
+            ("guest.pin", "0,1"),
+            ("guest.accel", "kvm"),
+            ("guest.peer", "on"),
+        ]),
         vary: pairs(&[("kernel", "debian:6.19,build:debian:7.2\\,RSEQ_SLICE_EXTENSION=y\\,patch=./a.patch")]),
         accel: Some("tcg".to_owned()),
         ..qemu()
@@ -168,6 +174,7 @@ fn guests_can_be_set() {
     assert_eq!(plan.target, "qemu");
     let guest = plan.guest.as_ref().unwrap();
     assert_eq!((guest.cpus, guest.memory_bytes, guest.pin.as_slice()), (3, 1 << 30, &[0, 1][..]));
+    assert!(guest.peer);
     assert_eq!(guest.accel, holdup_model::guest::Accelerator::Tcg, "the option wins");
     assert_eq!(under(&plan, "clients"), "pgbench=6", "relative to the guest");
     assert_eq!(under(&plan, "postgres.shared_buffers"), "set 256MB", "relative to the guest");
@@ -188,7 +195,8 @@ fn guests_can_be_set() {
     check(
         Overrides { set: pairs(&[("guest.cpu", "3"), ("kernel", "host")]), ..qemu() },
         "--set guest.cpu=3: key `guest.cpu`: the plan has nothing of this name\n\
-         hint: did you mean `cpus`? known here: cpus, memory, numa, hugepages, append, accel, pin, devices, boot_timeout",
+         hint: did you mean `cpus`? known here: cpus, memory, numa, hugepages, append, accel, pin, devices, \
+         boot_timeout, peer, nic_options",
     );
     check(
         Overrides { vary: pairs(&[("guest.cpus", "2,4")]), set: pairs(&[("kernel", "host")]), ..qemu() },

@@ -96,6 +96,16 @@ fn guest(plan: &Plan, boots: usize) -> String {
         shape.push(format!("command line with `{}`", clean(&g.append)));
     }
     out.push_str(&wrap(&format!("Guest: {}.", shape.join(", ")), WIDTH, "", ""));
+    if g.peer {
+        let options =
+            if g.nic_options.is_empty() { String::new() } else { format!(", cards with `{}`", clean(&g.nic_options)) };
+        let line = format!(
+            "Peer: a second machine of the same kernel and shape at each boot, on a link between the two{options}; \
+             {} MB together.",
+            (g.memory_bytes >> 20) * u64::from(g.machines())
+        );
+        out.push_str(&wrap(&line, WIDTH, "", ""));
+    }
     out
 }
 

@@ -113,6 +113,11 @@ fn a_dry_run_shows_boots() {
     ];
     let schedule = Schedule { arms, trials: trials.map(trial).into() };
     insta::assert_snapshot!("dry_run_of_boots", dry_run(&bundle.plan, &schedule, 90_000_000_000, &[]));
+    let guest = bundle.plan.guest.take().unwrap_or_default();
+    bundle.plan.guest = Some(Guest { peer: true, nic_options: "mrg_rxbuf=off".to_owned(), ..guest });
+    let text = dry_run(&bundle.plan, &schedule, 90_000_000_000, &[]);
+    assert!(text.contains("Peer: a second machine of the same kernel") && text.contains("mrg_rxbuf=off"), "{text}");
+    assert!(text.contains("6144 MB together"), "{text}");
 }
 
 #[test]

@@ -197,7 +197,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds what a guest wrote during a boot: `name` says what wrote it, `console` or `kernel`. Of a text above 1 MiB
+    /// Adds what a guest wrote during a boot: `name` says what wrote it, `console`,
+    /// `kernel` or `peer-console`. Of a text above 1 MiB
     /// the middle is left out, and a line there says how much.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ pub mod alone;
 mod command;
 pub mod contention;
 pub mod external;
+pub mod far;
 pub mod load;
 pub mod messenger;
 mod mixed;

@@ -55,6 +55,22 @@ pub struct Elf {
     pub versions_defined: Vec<String>,
 }
 
+/// The names that a kernel module says it needs: `depends=` of the section `.modinfo`, which modpost writes
+/// (scripts/mod/modpost.c:add_depends, v6.18).
+///
+/// # Errors
+/// When it is no whole ELF file of 64 bits, or has no such section.
+pub fn modules_needed(module: &[u8]) -> Result<Vec<String>, String> {
+    let bad = |e: object::read::Error| format!("it is not a whole ELF file: {e}");
+    let header = FileHeader64::<LE>::parse(module).map_err(bad)?;
+    let sections = header.sections(LE, module).map_err(bad)?;
+    let info = sections.section_by_name(LE, b".modinfo").ok_or("it has no section .modinfo")?.1;
+    let info = info.data(LE, module).map_err(bad)?;
+    let named = info.split(|b| *b == 0).find_map(|entry| entry.strip_prefix(b"depends="));
+    let names = String::from_utf8_lossy(named.unwrap_or_default()).into_owned();
+    Ok(names.split(',').filter(|name| !name.is_empty()).take(NAMES_MAX).map(str::to_owned).collect())
+}
+
 /// Whether a file begins as an ELF file does.
 pub fn is_elf(head: &[u8]) -> bool {
     head.starts_with(&elf::ELFMAG)

@@ -18,7 +18,8 @@ const MODULE_BYTES_MAX: u64 = 128 << 20;
 /// Which modules to take from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Modules {
-    /// The kernel's folder of modules: `lib/modules/RELEASE`, with its modules.dep.
+    /// The kernel's folder of modules: `lib/modules/RELEASE`. Where it has no modules.dep, which depmod(8) makes after
+    /// a package was installed, the modules themselves say what they need.
     pub dir: PathBuf,
     /// Names of modules, such as `virtio_console`. `-` and `_` are the same, as for modprobe(8).
     pub wanted: Vec<String>,
@@ -46,6 +47,9 @@ impl Modules {
                 .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
                 .map_err(|e| Problem::host(format!("kernel modules: {}", path.display()), e.to_string()))
         };
+        if !self.dir.join("modules.dep").exists() {
+            return self.load_order_of_files();
+        }
         let dependencies = dependencies(&read("modules.dep")?);
         let built_in: BTreeSet<String> = read("modules.builtin").unwrap_or_default().lines().map(name_of).collect();
         let paths: BTreeMap<String, &String> = dependencies.keys().map(|path| (name_of(path), path)).collect();
@@ -56,11 +60,7 @@ impl Modules {
                 continue;
             }
             let Some(path) = paths.get(&name) else {
-                return Err(Problem::host(
-                    format!("kernel module {wanted}"),
-                    format!("{} has no such module, and the kernel does not have it built in", self.dir.display()),
-                )
-                .hint("take the whole package of modules of this kernel"));
+                return Err(self.missing(wanted));
             };
             // modules.dep names everything that is needed, however far away, the nearest first.
             let needed = dependencies.get(*path).map(Vec::as_slice).unwrap_or_default();
@@ -71,6 +71,57 @@ impl Modules {
             }
         }
         Ok(order)
+    }
+
+    fn missing(&self, wanted: &str) -> Problem {
+        let why = format!("{} has no such module, and the kernel does not have it built in", self.dir.display());
+        Problem::host(format!("kernel module {wanted}"), why).hint("take the whole package of modules of this kernel")
+    }
+
+    /// The same by what each module says of itself, `depends=` of its section `.modinfo`.
+    fn load_order_of_files(&self) -> Result<Vec<String>, Problem> {
+        let files = self.files()?;
+        let mut order = Vec::new();
+        // Each with whether what it needs was already put before it.
+        let mut left: Vec<(String, bool)> = self.wanted.iter().rev().map(|w| (w.replace('-', "_"), false)).collect();
+        let mut begun = BTreeSet::new();
+        while let Some((name, ready)) = left.pop() {
+            let path = files.get(&name).ok_or_else(|| self.missing(&name))?;
+            if ready {
+                order.push(path.clone());
+            } else if begun.insert(name.clone()) {
+                let whole = self.dir.join(path);
+                let needs = super::elf::modules_needed(&unpacked(&whole)?)
+                    .map_err(|why| Problem::host(format!("kernel module {}", whole.display()), why))?;
+                left.push((name, true));
+                left.extend(needs.iter().rev().map(|needed| (needed.replace('-', "_"), false)));
+            }
+        }
+        Ok(order)
+    }
+
+    /// Every module below the folder: its name, and its path relative to the folder.
+    fn files(&self) -> Result<BTreeMap<String, String>, Problem> {
+        let failed = |path: &Path, e: std::io::Error| {
+            Problem::host(format!("kernel modules: {}", path.display()), e.to_string())
+        };
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.dir.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).map_err(|e| failed(&folder, e))? {
+                let entry = entry.map_err(|e| failed(&folder, e))?;
+                let path = entry.path();
+                // A link, such as `build`, leads out of the folder and is not followed.
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push(path);
+                } else if let Some(relative) = path.strip_prefix(&self.dir).ok().and_then(Path::to_str)
+                    && relative.contains(".ko")
+                {
+                    files.insert(name_of(relative), relative.to_owned());
+                }
+            }
+        }
+        Ok(files)
     }
 }
 
@@ -160,6 +211,61 @@ mod tests {
         std::fs::write(top.path().join("kernel/a.ko"), b"text").unwrap();
         assert!(refused("a").contains("not an ELF file"));
         std::fs::remove_file(top.path().join("modules.dep")).unwrap();
-        assert!(refused("a").contains("modules.dep"));
+        std::fs::write(top.path().join("kernel/a.ko"), b"\x7fELFa").unwrap();
+        assert!(refused("a").contains("kernel/a.ko"), "{}", refused("a"));
+        assert!(refused("nosuch").contains("kernel module nosuch"));
+    }
+
+    /// A module that is nothing but a header and the section that says what it needs.
+    fn module(depends: &str) -> Vec<u8> {
+        let info = format!("license=GPL\0depends={depends}\0name=x\0").into_bytes();
+        let names = b"\0.modinfo\0.shstrtab\0";
+        let (info_at, names_at) = (64_u64, 64 + info.len() as u64);
+        let sections_at = (names_at + names.len() as u64).next_multiple_of(8);
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        for short in [1_u16, 62] {
+            file.extend(short.to_le_bytes());
+        }
+        file.extend(1_u32.to_le_bytes());
+        for long in [0, 0, sections_at] {
+            file.extend(long.to_le_bytes());
+        }
+        file.extend(0_u32.to_le_bytes());
+        for short in [64_u16, 0, 0, 64, 3, 2] {
+            file.extend(short.to_le_bytes());
+        }
+        file.extend(&info);
+        file.extend(names);
+        file.resize(sections_at as usize + 64, 0);
+        for (name, kind, at, size) in [(1_u32, 1_u32, info_at, info.len()), (10, 3, names_at, names.len())] {
+            file.extend(name.to_le_bytes());
+            file.extend(kind.to_le_bytes());
+            for long in [0, 0, at, size as u64] {
+                file.extend(long.to_le_bytes());
+            }
+            file.extend([0; 24]);
+        }
+        file
+    }
+
+    #[test]
+    fn without_a_list_the_modules_say_what_they_need() {
+        let top = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| std::fs::write(top.path().join(name), bytes).unwrap();
+        std::fs::create_dir_all(top.path().join("kernel/net")).unwrap();
+        write("kernel/net/failover.ko", &module(""));
+        write("kernel/net-failover.ko", &module("failover"));
+        write("kernel/virtio_net.ko", &module("net_failover,failover"));
+        write("kernel/ring-a.ko", &module("ring_b"));
+        write("kernel/ring-b.ko", &module("ring_a"));
+        write("kernel/needy.ko", &module("nosuch"));
+        let order = |wanted: &str| Modules { dir: top.path().to_owned(), wanted: vec![wanted.to_owned()] }.load_order();
+        let expected = ["kernel/net/failover.ko", "kernel/net-failover.ko", "kernel/virtio_net.ko"];
+        assert_eq!(order("virtio-net").unwrap(), expected);
+        assert_eq!(order("ring_a").unwrap().len(), 2, "modules that need each other end");
+        assert!(order("needy").unwrap_err().to_string().contains("kernel module nosuch"));
+        write("kernel/needy.ko", &module("x")[..200]);
+        assert!(order("needy").is_err(), "one that is cut short");
     }
 }

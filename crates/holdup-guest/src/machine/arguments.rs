@@ -1,6 +1,7 @@
 //! QEMU's arguments and the beginning of the kernel's command line.
 
 use super::{Chosen, MachineRequest};
+use holdup_host::network::LinkEnd;
 use holdup_model::{Problem, guest::Guest};
 use std::ffi::OsString;
 
@@ -20,6 +21,8 @@ pub struct Descriptors {
     pub channel: i32,
     /// QMP.
     pub monitor: i32,
+    /// The end of the link to the peer.
+    pub link: Option<i32>,
 }
 
 /// Where the agent finds the line for frames: the value of `holdup.channel` on the kernel's command line.
@@ -48,6 +51,7 @@ pub fn channel(arch: &str, virtio_console: bool) -> &'static str {
 ///   HPET in the middle of a trial, whose reading is an exit of the guest (`clocksource_watchdog` in
 ///   kernel/time/clocksource.c).
 /// - `rdinit=/init`, `hugepages=` of the guest, and `holdup.channel=` ([`channel`]) for the agent.
+/// - of a guest with a peer: [`Link::words`].
 ///
 /// # Errors
 /// When it is longer than the kernel keeps.
@@ -60,6 +64,9 @@ pub fn command_line(request: &MachineRequest<'_>) -> Result<String, Problem> {
     words.push(format!("holdup.channel={}", channel(request.arch, request.virtio_console)));
     if let Some(pages) = request.guest.hugepages {
         words.push(format!("hugepages={pages}"));
+    }
+    if let Some(link) = request.link {
+        words.extend(link.words());
     }
     words.push(request.command_line.trim().to_owned());
     let line = words.join(" ").trim_end().to_owned();
@@ -106,7 +113,8 @@ pub fn arguments(
     let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
     let threads = if chosen.accel == "tcg" { "tcg,thread=multi" } else { chosen.accel };
     add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-S"]);
-    add(&["-name", "holdup-guest", "-M", machine_type(request.arch), "-accel", threads]);
+    let name = if request.link.is_some_and(|l| l.end == LinkEnd::Far) { "holdup-peer" } else { "holdup-guest" };
+    add(&["-name", name, "-M", machine_type(request.arch), "-accel", threads]);
     add(&["-cpu", cpu_model(request.arch, chosen.accel)]);
     // The guest's clock begins at the host's time, and goes on with it.
     add(&["-rtc", "base=utc,clock=host"]);
@@ -136,6 +144,11 @@ pub fn arguments(
     }
     add(&["-chardev", &format!("socket,id=monitor,fd={}", descriptors.monitor)]);
     add(&["-mon", "chardev=monitor,mode=control"]);
+    if let (Some(link), Some(descriptor)) = (request.link, descriptors.link) {
+        for words in link.arguments(descriptor, &guest.nic_options) {
+            add(&words.each_ref().map(String::as_str));
+        }
+    }
     for (flag, path) in [("-kernel", request.kernel), ("-initrd", request.initramfs)] {
         all.extend([OsString::from(flag), path.as_os_str().to_owned()]);
     }

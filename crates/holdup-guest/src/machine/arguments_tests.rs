@@ -1,9 +1,17 @@
-use super::super::Chosen;
+use super::super::{Chosen, Link, Nic};
 use super::*;
 use std::path::Path;
 use std::time::Duration;
 
 fn line(guest: &Guest, arch: &str, accel: &'static str, virtio_console: bool) -> Result<String, Problem> {
+    linked(guest, (arch, accel, virtio_console), None)
+}
+
+fn linked(
+    guest: &Guest,
+    (arch, accel, virtio_console): (&str, &'static str, bool),
+    link: Option<Link>,
+) -> Result<String, Problem> {
     let request = MachineRequest {
         kernel: Path::new("/k/vmlinuz"),
         initramfs: Path::new("/k/initramfs"),
@@ -13,9 +21,11 @@ fn line(guest: &Guest, arch: &str, accel: &'static str, virtio_console: bool) ->
         virtio_console,
         folder: Path::new("/run"),
         silence: Duration::from_secs(60),
+        link,
     };
     let chosen = Chosen { accel, why: None, program: "/bin/qemu".into(), qemu_version: "7.2.22".into(), host_cpus: 2 };
-    let all = arguments(&request, &chosen, Descriptors { console: 10, channel: 11, monitor: 12 })?;
+    let all =
+        arguments(&request, &chosen, Descriptors { console: 10, channel: 11, monitor: 12, link: link.map(|_| 13) })?;
     let mut text = String::new();
     for word in all {
         let word = word.into_string().unwrap();
@@ -44,6 +54,17 @@ fn arguments_of_an_arm_guest() {
 }
 
 #[test]
+fn arguments_of_a_guest_and_its_peer() {
+    let guest = Guest { cpus: 2, peer: true, nic_options: "mrg_rxbuf=off".to_owned(), ..Guest::default() };
+    let of = |end, nic, guest| linked(guest, ("x86_64", "tcg", true), Some(Link { end, nic })).unwrap();
+    let both = [of(LinkEnd::Near, Nic::VirtioNet, &guest), of(LinkEnd::Far, Nic::VirtioNet, &guest)];
+    insta::assert_snapshot!(both.join("\n\n"));
+    let plain = Guest { nic_options: String::new(), ..guest.clone() };
+    let emulated = of(LinkEnd::Far, Nic::E1000, &plain);
+    assert!(emulated.contains("-device e1000,netdev=link,mac=52:54:00:4d:00:02,romfile=\n"), "{emulated}");
+}
+
+#[test]
 fn guests_that_cannot_be_made_are_refused() {
     let error = |guest: Guest| line(&guest, "x86_64", "tcg", false).unwrap_err().to_string();
     assert!(error(Guest { cpus: 0, ..Guest::default() }).contains("0 CPUs"));
@@ -64,6 +85,7 @@ fn a_command_line_that_the_kernel_would_cut_is_refused() {
             virtio_console: true,
             folder: Path::new("."),
             silence: Duration::from_secs(60),
+            link: None,
         };
         super::command_line(&request)
     };

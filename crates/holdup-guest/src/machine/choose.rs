@@ -233,11 +233,13 @@ pub fn check_memory(host: &Host, guest: &Guest) -> Result<(), Problem> {
         // A kernel that does not tell (before 3.14) is no reason to refuse.
         return Ok(());
     };
-    let needed = guest.memory_bytes.saturating_add(OVERHEAD_BYTES);
+    let each = guest.memory_bytes.saturating_add(OVERHEAD_BYTES);
+    let needed = each.saturating_mul(u64::from(guest.machines()));
     if needed <= available {
         return Ok(());
     }
-    let what = format!("a guest with {} MiB of memory", guest.memory_bytes >> 20);
+    let with = if guest.peer { ", with a peer of the same size" } else { "" };
+    let what = format!("a guest with {} MiB of memory{with}", guest.memory_bytes >> 20);
     let why = format!("it needs {} MiB with QEMU, and the host has {} MiB available", needed >> 20, available >> 20);
     Err(Problem::new(ProblemKind::Host, what, why).hint("lessen [guest] memory, or end something else"))
 }
@@ -335,6 +337,11 @@ mod tests {
         assert_eq!(check_memory(&host, &guest(3072 - 256)), Ok(()));
         let error = check_memory(&host, &guest(3072)).unwrap_err();
         assert_eq!(error.why, "it needs 3328 MiB with QEMU, and the host has 3072 MiB available");
+        let peer = Guest { peer: true, ..guest(1536 - 255) };
+        assert_eq!(check_memory(&host, &Guest { memory_bytes: (1536 - 256) << 20, ..peer.clone() }), Ok(()));
+        let error = check_memory(&host, &peer).unwrap_err();
+        assert!(error.what.ends_with("with a peer of the same size"), "{error}");
+        assert_eq!(error.why, "it needs 3074 MiB with QEMU, and the host has 3072 MiB available");
         assert_eq!(check_memory(&MemoryFs::of(&[]).host(), &guest(u64::MAX >> 20)), Ok(()));
     }
 }

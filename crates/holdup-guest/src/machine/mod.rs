@@ -13,6 +13,7 @@ mod arguments;
 mod choose;
 mod console;
 mod line;
+mod link;
 mod lost;
 mod qmp;
 mod spawn;
@@ -20,6 +21,7 @@ mod spawn;
 pub use arguments::{Descriptors, PORT, arguments, channel, command_line, cpu_model, machine_type};
 pub use choose::{Availability, Chosen, Kvm, check_memory, choose, decide, probe};
 pub use console::{Console, KEPT_BYTES, Verdict};
+pub use link::{Link, Nic, check_link, link};
 pub use lost::{Cause, Ended, Lost};
 
 use holdup_host::Host;
@@ -58,6 +60,8 @@ pub struct MachineRequest<'a> {
     /// After the first message: how long neither a message nor a byte of the console may come. The agent's heartbeat
     /// must be several times as frequent.
     pub silence: Duration,
+    /// The end of the link to another machine that it has.
+    pub link: Option<Link>,
 }
 
 /// How long QEMU may take for an answer on its monitor. Its main thread answers, which a busy host delays.
@@ -95,6 +99,18 @@ impl Machine {
     /// When the guest cannot be made as asked, the host has too little memory, a file is not there, or QEMU does not
     /// start; what it says is part of the error.
     pub fn start(request: &MachineRequest<'_>, chosen: &Chosen) -> Result<Machine, Problem> {
+        Self::start_linked(request, chosen, None)
+    }
+
+    /// The same, with an end of a [`link()`], whose kind is the request's `link`.
+    ///
+    /// # Errors
+    /// Those of [`Machine::start`].
+    pub fn start_linked(
+        request: &MachineRequest<'_>,
+        chosen: &Chosen,
+        end: Option<OwnedFd>,
+    ) -> Result<Machine, Problem> {
         for (what, path) in [("the kernel", request.kernel), ("the initramfs", request.initramfs)] {
             let file = std::fs::File::open(path).and_then(|f| f.metadata());
             let problem = |why: String| Problem::host(format!("{what} {}", path.display()), why);
@@ -113,13 +129,18 @@ impl Machine {
             console: their_console.as_raw_fd(),
             channel: their_channel.as_raw_fd(),
             monitor: their_monitor.as_raw_fd(),
+            link: end.as_ref().map(AsRawFd::as_raw_fd),
         };
         let started = Instant::now();
         let program = spawn::Program {
             file: chosen.program.clone(),
             arguments: arguments(request, chosen, descriptors)?,
             folder: request.folder.to_owned(),
-            inherited: vec![their_console.into(), their_channel.into(), their_monitor.into()],
+            inherited: [their_console, their_channel, their_monitor]
+                .map(OwnedFd::from)
+                .into_iter()
+                .chain(end)
+                .collect(),
         };
         let mut child = spawn::Guarded::new(spawn::spawn(program).map_err(failed)?);
         let writing: OwnedFd = channel.try_clone().map_err(failed)?.into();

@@ -96,6 +96,7 @@ impl Bench {
             virtio_console: false,
             folder: self.folder.path(),
             silence: boot.silence,
+            link: None,
         };
         Machine::start(&request, &self.chosen)
     }
@@ -116,6 +117,7 @@ impl Bench {
             virtio_console: false,
             folder: self.folder.path(),
             silence: boot.silence,
+            link: None,
         };
         Machine::start(&request, &self.chosen).unwrap()
     }

@@ -222,6 +222,8 @@ impl LinkCounters {
 pub(super) struct Link {
     pub(super) index: u32,
     pub(super) name: String,
+    /// Its Ethernet address; `None` where it has none, or one of another length.
+    pub(super) mac: Option<Mac>,
     pub(super) mtu: Option<u32>,
     /// Whether packets go through: up, with a carrier, and its queue in force.
     pub(super) is_running: bool,
@@ -235,6 +237,7 @@ impl Link {
         Some(Link {
             index,
             name: netlink::text(attribute(all, IFLA_IFNAME)?),
+            mac: attribute(all, IFLA_ADDRESS).and_then(|v| v.try_into().ok()),
             mtu: attribute(all, IFLA_MTU).and_then(|v| number32(v, 0)),
             is_running: attribute(all, IFLA_OPERSTATE).is_some_and(|v| v.first() == Some(&OPER_UP)),
             counters: attribute(all, IFLA_STATS64).and_then(LinkCounters::parse),
@@ -264,10 +267,12 @@ mod tests {
         }
         let mut request = Request::new(RTM_NEWLINK, 0, &link_header(5, 0, 0));
         request.text(IFLA_IFNAME, "eth0").attribute(IFLA_MTU, &9000_u32.to_ne_bytes());
+        request.attribute(IFLA_ADDRESS, &[2, 0, 0, 0, 0, 7]);
         request.attribute(IFLA_OPERSTATE, &[OPER_UP]).attribute(IFLA_STATS64, &stats);
         let payload = request.payload();
         let whole = Link::parse(payload).expect("whole");
         assert_eq!((whole.index, whole.name.as_str(), whole.mtu, whole.is_running), (5, "eth0", Some(9000), true));
+        assert_eq!(whole.mac, Some([2, 0, 0, 0, 0, 7]));
         let counters = whole.counters.expect("whole");
         assert_eq!((counters.rx_packets, counters.tx_dropped), (1, 8));
         for length in 0..payload.len() {

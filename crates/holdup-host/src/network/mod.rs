@@ -9,9 +9,11 @@ mod namespace;
 mod netlink;
 mod openvswitch;
 mod packet_diag;
+mod wired;
 
 pub use counters::{Counters, ProtocolCounters, Softnet};
 pub use link::LinkCounters;
+pub use wired::{LINK_PREFIX, LinkEnd, Wired, mac_of, wire};
 
 use crate::Host;
 use holdup_model::Problem;

@@ -4,7 +4,10 @@
 //! `local`, so what happens in a trial is the same wherever it runs. One thread reads, so that a host that says `Off`
 //! or goes away ends a trial that is under way; one tells each second that the agent lives.
 
+mod far;
 mod line;
+
+pub use far::serve_far;
 
 use crate::local::{self, LocalSession};
 use crate::qemu::Kept;
@@ -47,6 +50,7 @@ pub fn serve(
         match inbox.recv() {
             Ok(Order::Check(work)) => {
                 let checked = with_session_request(request, *work, &cancel, |sessions| {
+                    far::reach(request.host, sessions.plan, &cancel)?;
                     local::ready(sessions).map(|ready| {
                         Box::new(Checked {
                             metrics: ready.metrics,
@@ -107,11 +111,16 @@ fn with_session_request<T>(
 
 /// One session, until it is closed or the line ends. Says whether there may be another.
 fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -> Result<bool, Problem> {
+    let of_peer = match far::facts(request.host, request.plan, &request.cancel) {
+        Ok(facts) => facts,
+        Err(problem) => return line.say(&Answer::Opened(Err(problem))).map(|()| true),
+    };
     let mut session: Box<dyn Session + '_> = match LocalSession::open(request, &mut Relay { line }) {
         Ok(session) => Box::new(session),
         Err(problem) => return line.say(&Answer::Opened(Err(problem))).map(|()| true),
     };
-    line.say(&Answer::Opened(Ok(session.environment())))?;
+    let environment = session.environment().into_iter().chain(of_peer).collect();
+    line.say(&Answer::Opened(Ok(environment)))?;
     loop {
         match inbox.recv() {
             Ok(Order::Trial { arm, spec, seed }) => {

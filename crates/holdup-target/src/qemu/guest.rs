@@ -5,11 +5,13 @@ use super::prepare::Prepared;
 use crate::local::blank;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
 use crate::window::unix_ns;
-use holdup_guest::machine::{Chosen, Lost, Machine, MachineRequest};
+use holdup_guest::machine::{self, Chosen, Link, Lost, Machine, MachineRequest};
+use holdup_host::network::LinkEnd;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
 use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, ProblemKind, TrialSpec, TrialStatus};
-use holdup_workloads::Cancel;
+use holdup_workloads::{Cancel, far};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// How often a wait looks whether it is to end.
@@ -31,6 +33,8 @@ const TAIL_LINES: usize = 30;
 pub(super) enum NoAnswer {
     /// The guest is lost.
     Lost(Lost),
+    /// Its peer is lost.
+    PeerLost(Lost),
     /// The user asked to end.
     Cancelled,
     /// It took longer than this.
@@ -54,6 +58,8 @@ pub(super) fn out_of_turn(answer: &Answer) -> Problem {
 /// A machine with an agent in it.
 pub(super) struct Running {
     machine: Machine,
+    /// The machine at the other end of its link. It ends with this one.
+    peer: Option<Peer>,
     label: String,
     booted: Instant,
     facts: Vec<Fact>,
@@ -64,8 +70,16 @@ impl Running {
         let mut line: Vec<String> = choice.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
         line.extend((!guest.append.is_empty()).then(|| guest.append.clone()));
         let booted = Instant::now();
-        let machine = Machine::start(
-            &MachineRequest {
+        let (near, far) = match with.nic {
+            Some(nic) => {
+                let (near, far) = machine::link(chosen)?;
+                (Some((Link { end: LinkEnd::Near, nic }, near)), Some((Link { end: LinkEnd::Far, nic }, far)))
+            }
+            None => (None, None),
+        };
+        let start = |guest: &Guest, link: Option<(Link, OwnedFd)>| {
+            let (link, end) = link.unzip();
+            let request = MachineRequest {
                 kernel: &with.kernel.image,
                 initramfs: &with.image.path,
                 guest,
@@ -74,32 +88,47 @@ impl Running {
                 virtio_console: with.virtio_console,
                 folder: &with.folder,
                 silence: SILENCE,
-            },
-            chosen,
-        )?;
+                link,
+            };
+            Machine::start_linked(&request, chosen, end)
+        };
+        let machine = start(guest, near)?;
+        let peer = far.map(|far| start(&guest.beside(), Some(far)).map(Peer::new)).transpose()?;
         let mut facts = machine.facts();
         facts.push(Fact::read("guest.kernel_source", with.kernel.source.as_str(), "the cache of kernels"));
         facts.push(Fact::read("guest.kernel_sha256", with.kernel.sha256.as_str(), "the cache of kernels"));
         facts.push(Fact::read("guest.initramfs_sha256", with.image.sha256.as_str(), "the cache of images"));
-        Ok(Running { machine, label: choice.label(), booted, facts })
+        if let Some(nic) = with.nic {
+            let asked = |key: &str, value: &str| Fact::read(key, value, "holdup's own setting");
+            facts.push(asked("guest.peer", "one of the same kernel, image and machine"));
+            facts.push(asked("guest.nic", nic.device()));
+            facts.push(asked("guest.link", "a socket pair between two QEMU, without vhost"));
+            facts.extend((!guest.nic_options.is_empty()).then(|| asked("guest.nic_options", &guest.nic_options)));
+        }
+        Ok(Running { machine, peer, label: choice.label(), booted, facts })
     }
 
-    /// Waits for the agent's first message.
+    /// Waits for the agent's first message, and for that of the peer.
     pub(super) fn hello(&mut self, timeout: Duration, cancel: &Cancel) -> Result<Hello, NoAnswer> {
-        match self.answer(timeout, cancel, &mut Silent)? {
-            Answer::Hello(hello) if hello.version == env!("CARGO_PKG_VERSION") => {
-                let waited = self.booted.elapsed();
-                let seconds = format!("{:.2}", waited.as_secs_f64());
-                self.facts.push(Fact::read("guest.boot_s", seconds, "QEMU's start to the agent's first message"));
-                Ok(*hello)
+        let mut hello = match self.answer(timeout, cancel, &mut Silent)? {
+            Answer::Hello(hello) => of_this_version(*hello, "the agent")?,
+            other => return Err(NoAnswer::Unreadable(out_of_turn(&other).why)),
+        };
+        self.facts.push(boot_fact("guest.boot_s", self.booted));
+        while let Some(peer) = &mut self.peer {
+            if let Some(of_peer) = peer.hello.take() {
+                let of_peer = of_this_version(of_peer, "the peer's agent")?;
+                hello.notes.extend(of_peer.notes.iter().map(|note| format!("its peer: {note}")));
+                self.facts.push(boot_fact("guest.peer_boot_s", self.booted));
+                break;
             }
-            Answer::Hello(hello) => Err(NoAnswer::Unreadable(format!(
-                "the agent is holdup {}, this is {}",
-                hello.version,
-                env!("CARGO_PKG_VERSION")
-            ))),
-            other => Err(NoAnswer::Unreadable(out_of_turn(&other).why)),
+            if cancel.is_cancelled() {
+                return Err(NoAnswer::Cancelled);
+            }
+            // A peer that never speaks is lost when the time for its boot is over.
+            peer.look(GLANCE, &mut Silent)?;
         }
+        Ok(hello)
     }
 
     /// Gives an order and waits for its answer.
@@ -123,6 +152,9 @@ impl Running {
             if begun.elapsed() > timeout {
                 return Err(NoAnswer::TooLong(timeout));
             }
+            if let Some(peer) = &mut self.peer {
+                peer.look(Duration::ZERO, observer)?;
+            }
             let Some(payload) = self.machine.receive(GLANCE)? else { continue };
             match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
                 Answer::Alive => {}
@@ -136,29 +168,101 @@ impl Running {
 
     /// What went wrong, for a user. The guest is over then, so the session cannot go on.
     pub(super) fn problem(&mut self, no: NoAnswer, when: &str) -> Problem {
-        let what = format!("the guest with {}", self.label);
+        let mut what = format!("the guest with {}", self.label);
+        let mut machine = &self.machine;
         let why = match no {
             NoAnswer::Cancelled => return Problem::interrupted(what),
             NoAnswer::Lost(lost) => format!("{when}: {}", lost.cause),
+            NoAnswer::PeerLost(lost) => {
+                what = format!("the peer of {what}");
+                machine = self.peer.as_ref().map_or(machine, |peer| &peer.machine);
+                format!("{when}: {}", lost.cause)
+            }
             NoAnswer::TooLong(limit) => format!("{when}: no answer within {:.0} s", limit.as_secs_f64()),
             NoAnswer::Unreadable(why) => format!("{when}: {why}"),
         };
-        let tail = self.machine.console_tail(3).join(" | ");
+        let tail = machine.console_tail(3).join(" | ");
         let problem = Problem::host(what, why);
         if tail.is_empty() { problem } else { problem.hint(format!("its console ends: {tail}")) }
     }
 
     /// The last lines of the console, for a trial that was lost with the guest.
     fn tail(&self) -> Vec<String> {
-        self.machine.console_tail(TAIL_LINES).into_iter().map(|line| format!("console: {line}")).collect()
+        let of = |machine: &Machine, name: &str| -> Vec<String> {
+            machine.console_tail(TAIL_LINES).into_iter().map(|line| format!("{name}: {line}")).collect()
+        };
+        let mut tail = of(&self.machine, "console");
+        tail.extend(self.peer.iter().flat_map(|peer| of(&peer.machine, "peer's console")));
+        tail
     }
 
-    /// Ends the machine.
+    /// A problem that the agent told of its peer, with the end of the peer's console.
+    pub(super) fn with_peer(&self, problem: Problem) -> Problem {
+        match &self.peer {
+            Some(peer) if problem.hint.is_none() && problem.what.starts_with(far::WHAT) => {
+                let tail = peer.machine.console_tail(3).join(" | ");
+                let tail = if tail.is_empty() { "its console says nothing".to_owned() } else { tail };
+                problem.hint(format!("the peer's console ends: {tail}"))
+            }
+            _ => problem,
+        }
+    }
+
+    /// Ends the machine, and its peer.
     pub(super) fn end(mut self) {
+        if let Some(peer) = self.peer.take() {
+            peer.end();
+        }
         // An agent that has gone, or a line that is broken, changes nothing: QEMU is ended.
         let _broken = self.machine.send(&wire::to_bytes(&Order::Off));
         let _ended = self.machine.end();
     }
+}
+
+/// The machine at the other end of a guest's link.
+struct Peer {
+    machine: Machine,
+    /// What its agent said first, until it is taken.
+    hello: Option<Hello>,
+}
+
+impl Peer {
+    fn new(machine: Machine) -> Self {
+        Peer { machine, hello: None }
+    }
+
+    /// Takes what its agent says.
+    fn look(&mut self, wait: Duration, observer: &mut dyn Observer) -> Result<(), NoAnswer> {
+        let mut wait = wait;
+        while let Some(payload) = self.machine.receive(wait).map_err(NoAnswer::PeerLost)? {
+            wait = Duration::ZERO;
+            match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
+                Answer::Alive => {}
+                Answer::Hello(hello) => self.hello = Some(*hello),
+                Answer::Step(text) | Answer::Note(text) => observer.event(Event::Note(&format!("the peer: {text}"))),
+                other => return Err(NoAnswer::Unreadable(out_of_turn(&other).why)),
+            }
+        }
+        Ok(())
+    }
+
+    fn end(mut self) {
+        let _broken = self.machine.send(&wire::to_bytes(&Order::Off));
+        let _ended = self.machine.end();
+    }
+}
+
+fn of_this_version(hello: Hello, who: &str) -> Result<Hello, NoAnswer> {
+    if hello.version == env!("CARGO_PKG_VERSION") {
+        return Ok(hello);
+    }
+    let why = format!("{who} is holdup {}, this is {}", hello.version, env!("CARGO_PKG_VERSION"));
+    Err(NoAnswer::Unreadable(why))
+}
+
+fn boot_fact(key: &str, since: Instant) -> Fact {
+    let seconds = format!("{:.2}", since.elapsed().as_secs_f64());
+    Fact::read(key, seconds, "QEMU's start to the agent's first message")
 }
 
 /// An open session in a guest. Dropping it ends the machine.
@@ -179,12 +283,12 @@ impl<'a> QemuSession<'a> {
     ) -> Result<Self, Problem> {
         let order = Order::Open(Box::new(work));
         let environment = match running.ask(&order, OPEN_TIMEOUT, &request.cancel, observer) {
-            Ok(Answer::Opened(opened)) => {
-                opened.map_err(|p| Problem { what: format!("{} in the guest with {}", p.what, running.label), ..p })?
-            }
+            Ok(Answer::Opened(opened)) => opened
+                .map_err(|p| running.with_peer(p))
+                .map_err(|p| Problem { what: format!("{} in the guest with {}", p.what, running.label), ..p })?,
             Ok(other) => return Err(out_of_turn(&other)),
             // Of the kind of a trial that failed: another boot may do better.
-            Err(no @ (NoAnswer::Lost(_) | NoAnswer::Unreadable(_))) => {
+            Err(no @ (NoAnswer::Lost(_) | NoAnswer::PeerLost(_) | NoAnswer::Unreadable(_))) => {
                 return Err(running.problem(no, "while the session was opened").of_kind(ProblemKind::Trial));
             }
             Err(no) => return Err(running.problem(no, "while the session was opened")),
@@ -253,6 +357,11 @@ impl Session for QemuSession<'_> {
         closed.notes.extend(console.notes().iter().map(|line| format!("the guest's console: {line}")));
         closed.logs.push(("console".to_owned(), console.bytes()));
         closed.logs.extend(kernel_log.map(|log| ("kernel".to_owned(), log.into_bytes())));
+        if let Some(peer) = &self.running.peer {
+            let console = peer.machine.console();
+            closed.notes.extend(console.notes().iter().map(|line| format!("the peer's console: {line}")));
+            closed.logs.push(("peer-console".to_owned(), console.bytes()));
+        }
         self.running.end();
         closed
     }

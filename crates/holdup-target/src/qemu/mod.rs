@@ -2,6 +2,7 @@
 
 mod boots;
 mod guest;
+mod nic;
 mod prepare;
 
 use crate::session::{Readiness, SessionRequest};
@@ -56,6 +57,9 @@ impl Kept {
 pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -> Result<Readiness, Problem> {
     check_together(request)?;
     let chosen = machine::choose(&machine_of(request.plan), arch())?;
+    if machine_of(request.plan).peer {
+        machine::check_link(&chosen)?;
+    }
     *request.kept.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some(chosen.clone());
     let mut readiness = Readiness {
         metrics: Vec::new(),
@@ -106,7 +110,7 @@ fn check(
     let mut running = booted(request, chosen, choice, with, observer)?;
     let answer = running.ask(&Order::Check(Box::new(work)), CHECK_TIMEOUT, &request.cancel, observer);
     let checked = match answer {
-        Ok(Answer::Checked(checked)) => checked.map_err(inside)?,
+        Ok(Answer::Checked(checked)) => checked.map_err(|p| inside(running.with_peer(p)))?,
         Ok(other) => return Err(guest::out_of_turn(&other)),
         Err(lost) => return Err(running.problem(lost, "while it was asked what it can do")),
     };
@@ -186,7 +190,7 @@ fn booted(
             Err(lost) if attempt < BOOT_ATTEMPTS && !request.cancel.is_cancelled() => {
                 attempt += 1;
                 let problem = running.problem(lost, "while it booted");
-                observer.event(Event::Note(&format!("the guest is booted again: {}", problem.why)));
+                observer.event(Event::Note(&format!("{} is booted again: {}", problem.what, problem.why)));
             }
             Err(lost) => return Err(running.problem(lost, "while it booted")),
         }

@@ -1,8 +1,10 @@
 //! What a boot needs on disk: a kernel, an initramfs, a folder.
 
 use super::boots::Choice;
+use super::nic;
 use crate::session::SessionRequest;
 use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
+use holdup_guest::machine::Nic;
 use holdup_kernels::{Cache, Kernel, Options, Spec};
 use holdup_model::guest::{Devices, PACKAGED};
 use holdup_model::{Event, Observer, Plan, Problem};
@@ -12,13 +14,16 @@ use holdup_workloads::postgres::find::{Need, Places};
 use std::path::{Path, PathBuf};
 
 /// The module of the virtio console, and what it sits on.
-const VIRTIO_MODULES: &[&str] = &["virtio_pci", "virtio_console"];
+const VIRTIO_MODULES: &[(&str, &str)] =
+    &[("CONFIG_VIRTIO_PCI", "virtio_pci"), ("CONFIG_VIRTIO_CONSOLE", "virtio_console")];
 
 /// What a boot needs.
 pub(super) struct Prepared {
     pub(super) kernel: Kernel,
     pub(super) image: Image,
     pub(super) virtio_console: bool,
+    /// The card at both ends of the link, where there is a peer.
+    pub(super) nic: Option<Nic>,
     /// Where QEMU runs; it writes nothing there.
     pub(super) folder: PathBuf,
 }
@@ -36,27 +41,27 @@ pub(super) fn prepared(
     choice: &Choice,
     observer: &mut dyn Observer,
 ) -> Result<Prepared, Problem> {
-    let devices = super::machine_of(request.plan).devices;
+    let guest = super::machine_of(request.plan);
     let cache = Cache::open(&request.guests.cache.clone().unwrap_or_else(Cache::default_root))?;
     let root = cache.root().to_owned();
-    let options = Options {
+    let mut options = Options {
         mirror: request.guests.mirror.clone(),
         offline: request.guests.offline,
         arch: super::arch().to_owned(),
-        modules: devices == Devices::Virtio,
+        modules: guest.devices == Devices::Virtio,
         cancel: Some(request.cancel.flag()),
     };
-    let kernel = cache.get(&Spec::parse(&choice.kernel)?, &options, observer)?;
-    let built_in = has_built_in(kernel.config.as_deref(), "CONFIG_VIRTIO_CONSOLE");
-    let modules = kernel.modules.clone().filter(|_| !built_in && devices == Devices::Virtio);
-    if devices == Devices::Virtio && !built_in && modules.is_none() {
-        return Err(Problem::host(
-            format!("guest.devices = virtio with kernel {}", choice.kernel),
-            "it has no virtio console, built in or as a module that could be had",
-        )
-        .hint("devices = \"auto\" uses a serial port where there is none"));
+    let spec = Spec::parse(&choice.kernel)?;
+    let mut kernel = cache.get(&spec, &options, observer)?;
+    if guest.peer && !options.modules && !nic::is_built_in(&kernel, guest.devices) {
+        // Its modules are 160 MB, so they are fetched only where they are needed.
+        options.modules = true;
+        kernel = cache.get(&spec, &options, observer)?;
     }
-    let virtio_console = devices != Devices::Emulated && (built_in || modules.is_some());
+    let nic = guest.peer.then(|| nic::choose(&kernel, guest.devices, &choice.kernel)).transpose()?;
+    let (virtio_console, mut wanted) = console(&kernel, guest.devices, choice)?;
+    wanted.extend(nic.iter().flat_map(|(_, modules)| modules.iter().copied()));
+    wanted.dedup();
     let agent = std::env::current_exe().map_err(|e| Problem::internal("the path of holdup itself", e.to_string()))?;
     let postgres = postgres(request, choice, &cache, &options, observer)?;
     let template =
@@ -74,8 +79,11 @@ pub(super) fn prepared(
             agent,
             postgres,
             programs: programs(request.plan),
-            modules: modules
-                .map(|dir| Modules { dir, wanted: VIRTIO_MODULES.iter().map(|m| (*m).to_owned()).collect() }),
+            modules: kernel
+                .modules
+                .clone()
+                .filter(|_| !wanted.is_empty())
+                .map(|dir| Modules { dir, wanted: wanted.iter().map(|m| (*m).to_owned()).collect() }),
             extra: Vec::new(),
             facts: Vec::new(),
             template,
@@ -83,12 +91,29 @@ pub(super) fn prepared(
         &root.join("images"),
         observer,
     )?;
-    Ok(Prepared { kernel, image, virtio_console, folder: PathBuf::from("/") })
+    let nic = nic.map(|(nic, _)| nic);
+    Ok(Prepared { kernel, image, virtio_console, nic, folder: PathBuf::from("/") })
+}
+
+/// Whether the guest gets a virtio console, and the modules that it needs for it.
+fn console(kernel: &Kernel, devices: Devices, choice: &Choice) -> Result<(bool, Vec<&'static str>), Problem> {
+    let built_in = has_built_in(kernel.config.as_deref(), "CONFIG_VIRTIO_CONSOLE");
+    let as_module = !built_in && devices == Devices::Virtio && kernel.modules.is_some();
+    if devices == Devices::Virtio && !built_in && !as_module {
+        return Err(Problem::host(
+            format!("guest.devices = virtio with kernel {}", choice.kernel),
+            "it has no virtio console, built in or as a module that could be had",
+        )
+        .hint("devices = \"auto\" uses a serial port where there is none"));
+    }
+    let config = kernel.config.as_deref();
+    let modules = VIRTIO_MODULES.iter().filter(|(option, _)| as_module && !has_built_in(config, option));
+    Ok((devices != Devices::Emulated && (built_in || as_module), modules.map(|(_, module)| *module).collect()))
 }
 
 /// Whether an option is built in. A kernel whose configuration is not known is taken to have none: the serial ports
 /// that are used then are in every distribution's.
-fn has_built_in(config: Option<&Path>, option: &str) -> bool {
+pub(super) fn has_built_in(config: Option<&Path>, option: &str) -> bool {
     let Some(text) = config.and_then(|path| std::fs::read_to_string(path).ok()) else { return false };
     text.lines().any(|line| line.strip_prefix(option) == Some("=y"))
 }

@@ -1,10 +1,10 @@
 //! `holdup agent`: the other end of a line.
 
 use crate::output;
-use holdup_guest::init;
+use holdup_guest::init::{self, Role};
 use holdup_host::Host;
 use holdup_model::Problem;
-use holdup_target::agent::{AgentRequest, serve};
+use holdup_target::agent::{AgentRequest, serve, serve_far};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -30,11 +30,17 @@ pub(crate) fn as_first_process() -> ExitCode {
 
 fn in_guest() -> i32 {
     let notes = init::set_up();
-    let served = init::open_line().map_err(|why| Problem::host("the agent", why)).and_then(|line| {
-        let input = line.try_clone().map_err(|e| Problem::host("the agent's line", e.to_string()))?;
-        let host = Host::real();
-        serve(&AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes }, input, line)
-    });
+    let failed = |why: String| Problem::host("the agent", why);
+    let served =
+        init::role().and_then(|role| Ok((role, init::open_line()?))).map_err(failed).and_then(|(role, line)| {
+            let input = line.try_clone().map_err(|e| Problem::host("the agent's line", e.to_string()))?;
+            let host = Host::real();
+            let request = AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes };
+            match role {
+                Role::Agent => serve(&request, input, line),
+                Role::Far(address) => serve_far(&request, address.into(), input, line),
+            }
+        });
     match served {
         Ok(()) => 0,
         Err(problem) => {

@@ -1,0 +1,138 @@
+//! The link between a guest and its peer: a wire of holdup's own, which leads nowhere else.
+//!
+//! ```text
+//!   QEMU of the guest ── socket pair ── QEMU of its peer
+//! ```
+//!
+//! Ethernet frames go through it with their lengths (`-netdev stream`), from the one emulator to the other. vhost, by
+//! which the host's kernel moves the packets instead, needs a tap device and /dev/vhost-net.
+
+use super::Chosen;
+use holdup_host::network::{LINK_PREFIX, LinkEnd, mac_of};
+use holdup_model::Problem;
+use holdup_model::guest::{ADDRESS_WORD, FAR_ROLE, PEER_WORD, ROLE_WORD};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+/// The first QEMU with `-netdev stream` (docs: qemu-options, "stream"), major and minor.
+const STREAM_SINCE: (u32, u32) = (7, 2);
+
+/// The kind of network card at both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nic {
+    /// virtio-net on PCI.
+    VirtioNet,
+    /// An emulated Intel 82540EM.
+    E1000,
+}
+
+impl Nic {
+    /// QEMU's name of the device.
+    pub const fn device(self) -> &'static str {
+        match self {
+            Nic::VirtioNet => "virtio-net-pci",
+            Nic::E1000 => "e1000",
+        }
+    }
+
+    /// The kernel's module that drives it.
+    pub const fn module(self) -> &'static str {
+        match self {
+            Nic::VirtioNet => "virtio_net",
+            Nic::E1000 => "e1000",
+        }
+    }
+
+    /// The option of the kernel's configuration that stands for the module.
+    pub const fn option(self) -> &'static str {
+        match self {
+            Nic::VirtioNet => "CONFIG_VIRTIO_NET",
+            Nic::E1000 => "CONFIG_E1000",
+        }
+    }
+}
+
+/// One end of the link, as a machine has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Which end.
+    pub end: LinkEnd,
+    /// Its card.
+    pub nic: Nic,
+}
+
+impl Link {
+    /// What the first process is told on the kernel's command line: its address, that of the other end, and its role
+    /// where it is the peer.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("{ADDRESS_WORD}{}/{LINK_PREFIX}", self.end.address()),
+            format!("{PEER_WORD}{}", self.end.other().address()),
+        ];
+        if self.end == LinkEnd::Far {
+            words.push(format!("{ROLE_WORD}{FAR_ROLE}"));
+        }
+        words
+    }
+
+    /// QEMU's arguments for it. Without `romfile` the firmware would look for a program to boot from the network.
+    pub(super) fn arguments(&self, descriptor: i32, options: &str) -> [[String; 2]; 2] {
+        let mac = mac_of(self.end.address()).map(|byte| format!("{byte:02x}")).join(":");
+        let options = if options.is_empty() { String::new() } else { format!(",{options}") };
+        [
+            ["-netdev".to_owned(), format!("stream,id=link,addr.type=fd,addr.str={descriptor}")],
+            ["-device".to_owned(), format!("{},netdev=link,mac={mac},romfile={options}", self.nic.device())],
+        ]
+    }
+}
+
+/// The wire: its two ends.
+///
+/// # Errors
+/// When QEMU cannot use it, or no descriptor is left.
+pub fn link(chosen: &Chosen) -> Result<(OwnedFd, OwnedFd), Problem> {
+    check_link(chosen)?;
+    let pair = UnixStream::pair().map_err(|e| Problem::host("the link between two guests", e.to_string()))?;
+    Ok((pair.0.into(), pair.1.into()))
+}
+
+/// Refuses a QEMU that is too old for the link.
+///
+/// # Errors
+/// When its version is below 7.2.
+pub fn check_link(chosen: &Chosen) -> Result<(), Problem> {
+    let mut numbers = chosen.qemu_version.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version >= STREAM_SINCE {
+        return Ok(());
+    }
+    let why = format!(
+        "the link between two guests needs -netdev stream, which QEMU has since 7.2; this is {}",
+        chosen.qemu_version
+    );
+    Err(Problem::host("[guest] peer", why).hint("a newer QEMU first in PATH, or a workload in one guest"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_qemu_that_is_too_old_for_the_link_is_refused() {
+        let of = |version: &str| {
+            check_link(&Chosen {
+                accel: "tcg",
+                why: None,
+                program: "/bin/qemu".into(),
+                qemu_version: version.to_owned(),
+                host_cpus: 2,
+            })
+        };
+        for good in ["7.2.22", "7.2", "8.0.0", "10.0.0-rc1"] {
+            assert_eq!(of(good), Ok(()), "{good}");
+        }
+        for bad in ["7.1.0", "6.2.0", "x"] {
+            assert!(of(bad).is_err_and(|p| p.why.ends_with(&format!("this is {bad}"))), "{bad}");
+        }
+    }
+}
