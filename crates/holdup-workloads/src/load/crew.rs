@@ -61,7 +61,6 @@ impl Job {
     }
 
     /// The same, with files that stay open where it runs in a process of its own.
-    #[cfg_attr(not(test), expect(dead_code, reason = "locks need no open files; messages do"))]
     pub(crate) fn keeping(mut self, files: impl IntoIterator<Item = RawFd>) -> Self {
         self.keeps.extend(files);
         self.keeps.sort_unstable();
