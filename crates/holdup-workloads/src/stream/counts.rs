@@ -107,23 +107,27 @@ impl Worker {
         Some(Failure { what, connection: packed as u32, errno: (packed >> 32) as u16 }.in_words())
     }
 
-    /// CPU time since its begin, ns, read from outside; `None` when it is not there any more.
-    ///
-    /// The clock of a thread or process other than the own one is named by its complement (`include/linux/posix-timers.h`
-    /// `make_thread_cpuclock`, `kernel/time/posix-cpu-timers.c`, v6.18); it counts what getrusage(2) does, in ns.
+    /// See [`cpu_ns`].
     pub(crate) fn cpu_ns(&self, processes: bool) -> Option<u64> {
-        const SCHED: i32 = 2;
-        const PER_THREAD: i32 = 4;
-        let tid = self.tid.load(Ordering::Acquire);
-        if tid == 0 {
-            return None;
-        }
-        let clock = (!tid << 3) | SCHED | if processes { 0 } else { PER_THREAD };
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the kernel writes one timespec.
-        let got = unsafe { libc::clock_gettime(clock, &raw mut time) };
-        (got == 0).then(|| (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))
+        cpu_ns(self.tid.load(Ordering::Acquire), processes)
     }
+}
+
+/// CPU time of a worker since its begin, ns, read from outside; `None` before that and when it is not there any more.
+///
+/// The clock of a thread or process other than the own one is named by its complement (`include/linux/posix-timers.h`
+/// `make_thread_cpuclock`, `kernel/time/posix-cpu-timers.c`, v6.18); it counts what getrusage(2) does, in ns.
+pub(crate) fn cpu_ns(tid: i32, processes: bool) -> Option<u64> {
+    const SCHED: i32 = 2;
+    const PER_THREAD: i32 = 4;
+    if tid == 0 {
+        return None;
+    }
+    let clock = (!tid << 3) | SCHED | if processes { 0 } else { PER_THREAD };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    let got = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (got == 0).then(|| (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))
 }
 
 #[cfg(test)]

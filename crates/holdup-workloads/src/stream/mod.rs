@@ -2,7 +2,8 @@
 //!
 //! [`setup`] reads parameters, [`connect`] makes all connections, [`trial`] leads the workers of both ends through a
 //! trial, [`worker`] and [`many`] are what they do, [`flow`] is one connection as they see it, [`counts`] is where they
-//! count, [`results`] makes metrics of it. [`profile`] reads profiles of uperf.
+//! count, [`results`] makes metrics of it. [`profile`] reads profiles of uperf, and [`strand`]
+//! runs them.
 
 pub(crate) mod connect;
 pub(crate) mod counts;
@@ -13,5 +14,6 @@ pub mod profile;
 pub(crate) mod results;
 pub(crate) mod setup;
 pub(crate) mod sockets;
+pub(crate) mod strand;
 pub(crate) mod trial;
 pub(crate) mod worker;

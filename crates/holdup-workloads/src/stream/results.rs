@@ -53,6 +53,8 @@ pub(crate) struct Measured<'a> {
     pub(crate) transfers: u64,
     pub(crate) latency: Result<&'a Histogram, String>,
     pub(crate) cpu_ns: [Option<u64>; 2],
+    /// Bytes received while that CPU time was spent.
+    pub(crate) cpu_bytes: u64,
     pub(crate) fairness: Result<f64, String>,
     pub(crate) life: Life,
     pub(crate) bytes_dropped: u64,
@@ -64,7 +66,7 @@ impl Measured<'_> {
     /// One measurement for each metric.
     pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let gbit = |id: &str, bytes: u64| match self.length_ns {
-            0 => Measurement::absent(id, "the window had no length"),
+            0 => Measurement::absent(id, "the window had no length, or no transaction moves data"),
             // Bits per ns are Gbit/s.
             length_ns => Measurement::new(id, bytes as f64 * 8.0 / length_ns as f64),
         };
@@ -72,7 +74,7 @@ impl Measured<'_> {
             Ok(latency) => metrics::percentile(id, latency, quantile, 1e3),
             Err(why) => Measurement::absent(id, why.clone()),
         };
-        let cpu = |id: &str, ns: Option<u64>| match (ns, self.received) {
+        let cpu = |id: &str, ns: Option<u64>| match (ns, self.cpu_bytes) {
             (None, _) => Measurement::absent(id, "the CPU time of a worker could not be read at an edge of the window"),
             (_, 0) => Measurement::absent(id, "nothing was delivered in the window"),
             // Nanoseconds per byte are seconds per 10^9 bytes.
@@ -133,6 +135,7 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
             Ok(&latency)
         },
         cpu_ns: [cpu(0), cpu(1)],
+        cpu_bytes: sum(1),
         fairness: fairness(moved.iter().map(|flow| flow[1])),
         life,
         bytes_dropped,

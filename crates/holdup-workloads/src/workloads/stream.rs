@@ -1,6 +1,7 @@
 //! N connections that carry data for a while, over a network that holdup makes.
 
 use crate::stream::setup::{PARAMETERS, Setup};
+use crate::stream::strand::pass;
 use crate::stream::{results, trial};
 use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
@@ -12,6 +13,9 @@ use std::collections::BTreeMap;
 /// The workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Stream;
+
+/// For reading a profile before it is known how long a trial is.
+const ANY_DURATION_NS: u64 = 1_000_000_000;
 
 const META: Meta = Meta {
     id: "stream",
@@ -80,6 +84,9 @@ impl Workload for Stream {
         let mut seen = Vec::new();
         for parameters in context.combinations {
             let setup = Setup::read(parameters, context.host)?;
+            if let Some(path) = &setup.profile {
+                pass::read(path, &setup, ANY_DURATION_NS)?;
+            }
             // Each kind of network is tried once, so that a session does not fail in its midst.
             if !seen.contains(&(setup.topology, setup.mtu)) {
                 setup.network(context.host)?;
@@ -105,7 +112,10 @@ impl Prepared for Session {
 
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
-        trial::run(&setup, &self.host, trial)
+        match &setup.profile {
+            None => trial::run(&setup, &self.host, trial),
+            Some(path) => pass::run(&setup, path, &self.host, trial),
+        }
     }
 
     fn close(self: Box<Self>) -> Result<(), Problem> {

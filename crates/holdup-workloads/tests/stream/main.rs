@@ -2,6 +2,7 @@
 
 mod common;
 mod failures;
+mod profiles;
 
 use common::{absent, holds, is_root, metric, run};
 use holdup_model::Value;
