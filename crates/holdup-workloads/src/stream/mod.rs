@@ -1,3 +1,19 @@
-//! What `stream` is made of: N connections that carry data for a while.
+//! What `stream` is made of: N connections that carry data for a while, both ends by holdup.
+//!
+//! [`setup`] reads parameters, [`connect`] makes all connections, [`trial`] leads the workers of both ends through a
+//! trial, [`worker`] and [`many`] are what they do, [`flow`] is one connection as they see it, [`counts`] is where they
+//! count, [`results`] makes metrics of it. [`profile`] reads profiles of uperf, and [`strand`]
+//! runs them.
 
+pub(crate) mod connect;
+pub(crate) mod counts;
+pub(crate) mod flow;
+pub(crate) mod limit;
+pub(crate) mod many;
 pub mod profile;
+pub(crate) mod results;
+pub(crate) mod setup;
+pub(crate) mod sockets;
+pub(crate) mod strand;
+pub(crate) mod trial;
+pub(crate) mod worker;

@@ -8,6 +8,7 @@ pub mod mixed;
 pub mod pgbench;
 pub mod ping;
 pub mod request;
+pub mod stream;
 pub mod wakeup;
 
 use crate::Workload;
@@ -20,6 +21,7 @@ pub const ALL: &[&dyn Workload] = &[
     &messenger::Messenger,
     &request::Request,
     &ping::Ping,
+    &stream::Stream,
     &mixed::Mixed,
     &command::Command,
     &external::External,

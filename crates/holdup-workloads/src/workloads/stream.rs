@@ -1,0 +1,124 @@
+//! N connections that carry data for a while, over a network that holdup makes.
+
+use crate::stream::setup::{PARAMETERS, Setup};
+use crate::stream::strand::pass;
+use crate::stream::{results, trial};
+use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_host::Host;
+use holdup_host::network::Topology;
+use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
+use std::collections::BTreeMap;
+
+/// The workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Stream;
+
+/// For reading a profile before it is known how long a trial is.
+const ANY_DURATION_NS: u64 = 1_000_000_000;
+
+const META: Meta = Meta {
+    id: "stream",
+    summary: "connections that carry data for a while, and what a gigabyte costs (uperf, iperf3, netperf)",
+    docs: "Both ends are holdup's own: `connections` connections are made before the warm-up, and from then until after \
+           the window one end of each sends transfers of `size` bytes, one after another, while the other receives. \
+           With mode `write` the near end sends, with `read` the far end, with `both` there are as many connections \
+           again for the other direction. A transfer of more than 1 MB is made of several calls.\n\n\
+           Only what was received counts as throughput. What was sent, and what the kernel dropped by its own counters, \
+           stand beside it, and over the whole life of a trial they must add up: TCP and Unix sockets are drained to \
+           their end and must have carried every byte; datagrams must have arrived or have been dropped by a socket \
+           or a link that counts. A trial in which they do not is void.\n\n\
+           The time of a transfer is from the moment at which it was due to the moment at which its last byte was \
+           received, on one clock; it holds the time that its bytes lay in socket buffers. With a `rate` transfers are due \
+           at even distances, and one that begins late because others were slow counts from when it was due. \
+           Transfers of less than 8 bytes carry no moment, and have no such time.\n\n\
+           A worker with one connection waits in its calls, one with several in epoll(7). There are as many workers at \
+           each end as connections, but 64 at most, unless `workers` says otherwise.\n\n\
+           CPU seconds per 10^9 bytes are those of the workers between the edges of the window, by their own clocks, \
+           with what the kernel did in their name, mostly also on behalf of the other end: on one host the softirq that \
+           delivers runs in the sender. What ksoftirqd did belongs to nobody.\n\n\
+           With a `profile`, which is read as uperf reads it, connections, protocol, size, mode, workers, sharing and rate \
+           are those of the profile.",
+    references: &[
+        "uperf 1.0.8; iperf3(1) 3.12; netperf 2.7",
+        "tcp(7); udp(7); unix(7); socket(7); epoll(7); network_namespaces(7)",
+        "G. Tene, How NOT to measure latency, 2013",
+    ],
+};
+
+impl Workload for Stream {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {
+        results::metrics()
+    }
+
+    fn primary_metric(&self) -> Option<&'static str> {
+        Some("throughput_gbit_per_s")
+    }
+
+    fn may_be_background(&self) -> bool {
+        true
+    }
+
+    fn session_key(&self, _parameters: &Parameters) -> String {
+        String::new()
+    }
+
+    fn probe(&self, host: &Host, _postgres: &PostgresOptions) -> Availability {
+        match holdup_host::network::probe(Topology::Veth, host) {
+            Availability::Ready => Availability::Ready,
+            Availability::Degraded { reason } | Availability::Unavailable { reason, .. } => {
+                Availability::Degraded { reason: format!("only with network host: {reason}") }
+            }
+        }
+    }
+
+    fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
+        let mut seen = Vec::new();
+        for parameters in context.combinations {
+            let setup = Setup::read(parameters, context.host)?;
+            if let Some(path) = &setup.profile {
+                pass::read(path, &setup, ANY_DURATION_NS)?;
+            }
+            // Each kind of network is tried once, so that a session does not fail in its midst.
+            if !seen.contains(&(setup.topology, setup.mtu)) {
+                setup.network(context.host)?;
+                seen.push((setup.topology, setup.mtu));
+            }
+        }
+        Ok(Box::new(Session { host: context.host.clone() }))
+    }
+}
+
+struct Session {
+    host: Host,
+}
+
+impl Prepared for Session {
+    fn facts(&mut self) -> Vec<Fact> {
+        Vec::new()
+    }
+
+    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+        let setup = Setup::read(trial.parameters, &self.host)?;
+        match &setup.profile {
+            None => trial::run(&setup, &self.host, trial),
+            Some(path) => pass::run(&setup, path, &self.host, trial),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Problem> {
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! What goes wrong is said, and nothing is left of it.
+
+use crate::common::{holds, is_root, metric, run, run_and};
+use holdup_model::{Problem, Value};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+/// The processes that this one has begun and not waited for.
+fn children() -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("lists").flatten();
+    let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    tasks.flat_map(|task| of(task).split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+/// Runs a test of this file in a process of its own, because what it does is done to the whole process.
+fn alone(name: &str, prepare: impl FnMut() -> std::io::Result<()> + Send + Sync + 'static) -> String {
+    let mut command = Command::new(std::env::current_exe().expect("is known"));
+    command.args(["--exact", name, "--include-ignored", "--nocapture", "--test-threads=1"]);
+    // SAFETY: what is done there are system calls.
+    let out = unsafe { command.pre_exec(prepare) }.output().expect("starts");
+    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{name}: {text}");
+    text
+}
+
+#[test]
+fn a_peer_that_dies_makes_the_trial_void() {
+    alone("failures::kills_a_far_worker", || Ok(()));
+}
+
+#[test]
+#[ignore = "run by a_peer_that_dies_makes_the_trial_void in a process of its own"]
+fn kills_a_far_worker() {
+    for (connections, workers) in [(2i64, 2i64), (4, 1)] {
+        let changes: [(&str, Value); 3] =
+            [("connections", connections.into()), ("workers", workers.into()), ("sharing", "processes".into())];
+        let mut kill_last = || {
+            let mut pids = children();
+            pids.sort_unstable();
+            assert_eq!(pids.len() as i64, 2 * workers, "both ends are processes");
+            let far = Pid::from_raw(*pids.last().expect("there are some")).expect("a pid");
+            kill_process(far, Signal::KILL).expect("it is there");
+        };
+        let problem = run_and(&changes, 5_000, &mut kill_last).expect_err("the trial is void");
+        assert_eq!(problem.what, "a worker is gone");
+        assert!(problem.why.contains("killed by signal 9"), "{}", problem.why);
+        assert_eq!(children(), Vec::<i32>::new(), "nothing is left");
+    }
+}
+
+fn refusal(result: Result<holdup_workloads::TrialResult, Problem>) -> String {
+    let problem = result.expect_err("it is refused");
+    format!("{}: {}", problem.what, problem.why)
+}
+
+#[test]
+fn too_low_a_limit_on_files_is_named() {
+    alone("failures::takes_more_files_than_allowed", || {
+        let low = Rlimit { current: Some(64), maximum: Some(64) };
+        setrlimit(Resource::Nofile, low)?;
+        // Root may raise the limit again unless it is another user; nobody may not.
+        if rustix::process::geteuid().is_root() {
+            // SAFETY: plain system calls in a child that is about to become another program.
+            let gone = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
+            if gone != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+#[ignore = "run by too_low_a_limit_on_files_is_named in a process of its own"]
+fn takes_more_files_than_allowed() {
+    let got = refusal(run(&[("connections", 10_000.into())], 50));
+    assert_eq!(
+        got,
+        "10000 connections: both ends of them take 20256 open files with what else is open, and 64 are allowed"
+    );
+}
+
+#[test]
+fn without_root_a_network_is_refused() {
+    if !is_root() {
+        return without_root();
+    }
+    alone("failures::without_root", || {
+        // SAFETY: a plain system call in a child that is about to become another program.
+        match unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    });
+}
+
+#[test]
+#[ignore = "run by without_root_a_network_is_refused as another user"]
+fn without_root() {
+    let got = refusal(run(&[("network", "veth".into())], 50));
+    assert_eq!(
+        got,
+        "network veth: making network namespaces is not permitted: it takes CAP_SYS_ADMIN and CAP_NET_ADMIN"
+    );
+    holds(&run(&[], 50).expect("the host's own network is for everybody"), "without root");
+}
+
+#[test]
+fn ten_thousand_connections_are_held_by_one_process_in_200_mb() {
+    let text = alone("failures::holds_ten_thousand", || Ok(()));
+    eprintln!("{}", text.lines().find(|line| line.contains("resident")).unwrap_or_default());
+}
+
+fn peak_resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("reads");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells");
+    line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
+}
+
+#[test]
+#[ignore = "run by ten_thousand_connections_are_held_by_one_process_in_200_mb in a process of its own"]
+fn holds_ten_thousand() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where fewer files are allowed, so many as they are enough for.
+    let connections = limit.maximum.map_or(10_000, |limit| (limit.saturating_sub(256) / 2).min(10_000));
+    let changes: [(&str, Value); 3] =
+        [("connections", (connections as i64).into()), ("size", 4096.into()), ("rate", 2.into())];
+    let result = run(&changes, 1_000).expect("runs");
+    holds(&result, "10,000 connections");
+    assert_eq!(metric(&result, "connections_held"), connections as f64);
+    let peak = peak_resident_kb();
+    eprintln!("{peak} kB resident at most, both ends of {connections} connections in one process");
+    assert!(peak < 200_000, "{peak} kB");
+    assert_eq!(getrlimit(Resource::Nofile), limit, "the limit is as before");
+}

@@ -1,0 +1,124 @@
+//! `stream` on this machine: what is sent is what is received and dropped, whatever it goes through.
+
+mod common;
+mod failures;
+mod profiles;
+
+use common::{absent, holds, is_root, metric, run};
+use holdup_model::Value;
+
+#[test]
+fn every_byte_is_accounted_for_in_every_mode() {
+    for protocol in ["tcp", "udp", "unix"] {
+        for mode in ["write", "read", "both"] {
+            for (sharing, workers) in [("threads", 4i64), ("threads", 1), ("processes", 2)] {
+                let what = format!("{protocol} {mode} {workers} {sharing}");
+                let changes: [(&str, Value); 5] = [
+                    ("connections", 4.into()),
+                    ("protocol", protocol.into()),
+                    ("mode", mode.into()),
+                    ("sharing", sharing.into()),
+                    ("workers", workers.into()),
+                ];
+                let result = run(&changes, 60).unwrap_or_else(|e| panic!("{what}: {}: {}", e.what, e.why));
+                holds(&result, &what);
+                assert_eq!(metric(&result, "connections_held"), if mode == "both" { 8.0 } else { 4.0 }, "{what}");
+                if protocol != "udp" {
+                    assert_eq!(metric(&result, "bytes_dropped"), 0.0, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_window_has_rates_times_and_costs_of_what_was_delivered() {
+    let changes: [(&str, Value); 2] = [("connections", 2.into()), ("size", 65_536.into())];
+    let result = run(&changes, 300).expect("runs");
+    holds(&result, "tcp");
+    let rate = metric(&result, "throughput_gbit_per_s");
+    assert!(rate > 0.0 && metric(&result, "sent_gbit_per_s") > 0.0);
+    // Bytes of the window are transfers of the window, but for those that lie across its edges.
+    let of_transfers = metric(&result, "transfers_per_s") * 65_536.0 * 8.0 / 1e9;
+    let cut = 4.0 * 65_536.0 * 8.0 / 0.3 / 1e9;
+    assert!((rate - of_transfers).abs() <= cut, "{rate} and {of_transfers} Gbit/s");
+    assert!(metric(&result, "transfer_p50_us") <= metric(&result, "transfer_p99_us"));
+    assert!(metric(&result, "near_cpu_s_per_gb") > 0.0);
+    assert!(metric(&result, "far_cpu_s_per_gb") > 0.0);
+    let fairness = metric(&result, "fairness_min_max");
+    assert!((0.0..=1.0).contains(&fairness), "{fairness}");
+    assert!(metric(&result, "retransmissions") >= 0.0);
+    let latency = &result.histograms[0];
+    assert_eq!(latency.name, "latency");
+    assert!(latency.histogram.count() > 0);
+}
+
+#[test]
+fn a_rate_is_kept_by_workers_with_one_connection_and_with_several() {
+    for workers in [4i64, 1] {
+        for protocol in ["tcp", "udp"] {
+            let changes: [(&str, Value); 5] = [
+                ("connections", 4.into()),
+                ("workers", workers.into()),
+                ("protocol", protocol.into()),
+                ("size", 100.into()),
+                ("rate", 200.into()),
+            ];
+            let result = run(&changes, 500).expect("runs");
+            holds(&result, protocol);
+            // Moments that are over are made up for, so that the mean is the rate on a busy machine as well.
+            let rate = metric(&result, "transfers_per_s");
+            assert!((400.0..1600.0).contains(&rate), "{rate} transfers per s of 4 x 200");
+        }
+    }
+}
+
+#[test]
+fn the_smallest_and_the_largest_sizes_work() {
+    let small = run(&[("size", 1.into())], 50).expect("runs");
+    holds(&small, "1 byte");
+    let why = absent(&small, "transfer_p50_us");
+    assert!(why.contains("no room for the moment"), "{why}");
+    for (mode, workers) in [("write", 1i64), ("both", 1)] {
+        let changes: [(&str, Value); 3] =
+            [("size", (1i64 << 30).into()), ("mode", mode.into()), ("workers", workers.into())];
+        holds(&run(&changes, 50).expect("runs"), "1 GB");
+    }
+    let datagram: [(&str, Value); 2] = [("size", 65_507.into()), ("protocol", "udp".into())];
+    holds(&run(&datagram, 50).expect("runs"), "the largest datagram");
+}
+
+#[test]
+fn data_goes_through_networks_of_its_own() {
+    if !is_root() {
+        return;
+    }
+    for network in ["loopback", "veth", "bridge"] {
+        for (protocol, sharing) in [("tcp", "threads"), ("udp", "processes")] {
+            let what = format!("{protocol} through {network}");
+            let changes: [(&str, Value); 5] = [
+                ("connections", 3.into()),
+                ("network", network.into()),
+                ("protocol", protocol.into()),
+                ("sharing", sharing.into()),
+                ("mtu", 1400.into()),
+            ];
+            let result = run(&changes, 60).unwrap_or_else(|e| panic!("{what}: {}: {}", e.what, e.why));
+            holds(&result, &what);
+        }
+    }
+}
+
+#[test]
+fn sockets_have_the_options_that_were_asked_for() {
+    let changes: [(&str, Value); 5] = [
+        ("no_delay", true.into()),
+        ("send_buffer", 16_384.into()),
+        ("receive_buffer", 16_384.into()),
+        ("size", 100.into()),
+        ("placement", "same-cpu".into()),
+    ];
+    let result = run(&changes, 50).expect("runs");
+    holds(&result, "small buffers");
+    assert!(result.notes.iter().any(|note| note.contains("both sides ran on CPU")), "{:?}", result.notes);
+}
