@@ -7,7 +7,7 @@ use holdup_model::wire;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How often a wait looks whether it is to end.
@@ -61,6 +61,11 @@ impl Channel {
         stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(WRITE_LIMIT))?;
         Ok(Channel { stream, decoder: Decoder::new(), sequence: 0, buffer: vec![0; 64 << 10] })
+    }
+
+    /// The own address of the connection.
+    pub(super) fn address(&self) -> IpAddr {
+        self.stream.local_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
     }
 
     /// Sends one message.

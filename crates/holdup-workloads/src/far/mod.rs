@@ -22,6 +22,7 @@ mod service;
 pub use client::Far;
 pub use service::serve;
 
+use crate::stream::apart;
 use holdup_host::Host;
 use holdup_model::Fact;
 use holdup_model::guest::{FAR_PORT, PEER_WORD};
@@ -67,6 +68,8 @@ pub enum FarOrder {
     Echo,
     /// Tell what is known about the machine. Answer: [`FarAnswer::Facts`].
     Facts,
+    /// One end of a trial of `stream`. Answer: [`FarAnswer::Stream`].
+    Stream(apart::Order),
     /// End the connection. No answer.
     Bye,
 }
@@ -80,6 +83,8 @@ pub enum FarAnswer {
     Echo,
     /// To [`FarOrder::Facts`].
     Facts(Vec<Fact>),
+    /// To [`FarOrder::Stream`].
+    Stream(apart::Answer),
     /// The connection is ended, for this reason.
     Refused(String),
 }

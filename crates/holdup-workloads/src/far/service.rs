@@ -3,6 +3,7 @@
 use super::channel::{Channel, End};
 use super::{FarAnswer, FarHello, FarOrder};
 use crate::Cancel;
+use crate::stream::apart::Half;
 use holdup_host::Host;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -101,10 +102,13 @@ fn converse(host: &Host, channel: &mut Channel, stop: &Cancel) -> Result<(), End
         }
         _ => return Err(End::fault("an order came before the hello")),
     }
+    // What is left of it ends with the connection.
+    let mut stream = Half::default();
     loop {
         let answer = match channel.receive(None, stop)? {
             FarOrder::Echo => FarAnswer::Echo,
             FarOrder::Facts => FarAnswer::Facts(holdup_host::facts(host)),
+            FarOrder::Stream(order) => FarAnswer::Stream(stream.carry_out(host, channel.address(), order)),
             FarOrder::Bye => return Ok(()),
             FarOrder::Hello(_) => return Err(End::fault("a second hello came")),
         };

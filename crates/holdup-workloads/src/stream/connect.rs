@@ -12,7 +12,7 @@ use holdup_model::Problem;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub(crate) fn all(setup: &Setup, network: &Network) -> Result<Connected, Problem
     let near_sends = |index: usize| match setup.mode {
         Mode::Write => true,
         Mode::Read => false,
-        Mode::Both => index % 2 == 0,
+        Mode::Both => index.is_multiple_of(2),
     };
     let with_direction = |(index, (near, far))| Ends { near, far, near_sends: near_sends(index) };
     Ok(Connected { ends: made.0.into_iter().enumerate().map(with_direction).collect(), strangers: made.1 })
@@ -88,7 +88,7 @@ type Pairs = Vec<(OwnedFd, OwnedFd)>;
 
 fn tcp(flows: usize, near: &Place, far: &Place, options: &SocketOptions) -> Result<(Pairs, u64), Problem> {
     let failed = |e: io::Error| failed("tcp", &e);
-    let listener = far.within(|| listen(far, options))?.map_err(failed)?;
+    let listener = far.within(|| listen(far.address(), options))?.map_err(failed)?;
     let target = sockets::local_address(listener.as_fd()).map_err(failed)?;
     let (mut pairs, mut strangers) = (Vec::with_capacity(flows), 0);
     while pairs.len() < flows {
@@ -101,16 +101,17 @@ fn tcp(flows: usize, near: &Place, far: &Place, options: &SocketOptions) -> Resu
     Ok((pairs, strangers))
 }
 
-fn listen(far: &Place, options: &SocketOptions) -> io::Result<OwnedFd> {
+/// A listener on an address, on a port of the kernel's choice.
+pub(crate) fn listen(address: IpAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
     let listener = sockets::open(SocketType::STREAM, options)?;
-    net::bind(&listener, &SocketAddr::new(far.address(), 0))?;
+    net::bind(&listener, &SocketAddr::new(address, 0))?;
     net::listen(&listener, BACKLOG)?;
     rustix::io::ioctl_fionbio(&listener, true)?;
     Ok(listener)
 }
 
 /// Connects; the kernel completes it without anybody who accepts.
-fn call(target: SocketAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
+pub(crate) fn call(target: SocketAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
     let socket = sockets::open(SocketType::STREAM, options)?;
     sockets::wait_at_most(socket.as_fd(), None, Some(PATIENCE))?;
     net::connect(&socket, &target)?;
@@ -137,6 +138,24 @@ fn accept_batch(listener: &OwnedFd, called: Vec<OwnedFd>, pairs: &mut Pairs) -> 
     for near in called {
         waiting.insert(sockets::local_address(near.as_fd())?, near);
     }
+    accept_all(listener, waiting, |near, far| pairs.push((near, far)))
+}
+
+/// Accepts the connections from these addresses, in their order. Returns how many others were turned away, too.
+pub(crate) fn accept_from(listener: &OwnedFd, from: &[SocketAddr]) -> io::Result<(Vec<OwnedFd>, u64)> {
+    let waiting: HashMap<SocketAddr, usize> = from.iter().enumerate().map(|(index, from)| (*from, index)).collect();
+    let mut accepted: Vec<(usize, OwnedFd)> = Vec::with_capacity(from.len());
+    let strangers = accept_all(listener, waiting, |index, socket| accepted.push((index, socket)))?;
+    accepted.sort_by_key(|(index, _)| *index);
+    Ok((accepted.into_iter().map(|(_, socket)| socket).collect(), strangers))
+}
+
+/// Accepts until nobody is waited for. Returns how many others were turned away.
+fn accept_all<W>(
+    listener: &OwnedFd,
+    mut waiting: HashMap<SocketAddr, W>,
+    mut take: impl FnMut(W, OwnedFd),
+) -> io::Result<u64> {
     let deadline = Instant::now() + PATIENCE;
     let mut strangers = 0;
     while !waiting.is_empty() {
@@ -144,7 +163,7 @@ fn accept_batch(listener: &OwnedFd, called: Vec<OwnedFd>, pairs: &mut Pairs) -> 
             Ok((far, from)) => {
                 let from = from.and_then(|from| SocketAddr::try_from(from).ok());
                 match from.and_then(|from| waiting.remove(&from)) {
-                    Some(near) => pairs.push((near, far)),
+                    Some(who) => take(who, far),
                     None => strangers += 1,
                 }
             }
@@ -224,7 +243,7 @@ mod tests {
         .expect("the host's own");
         let far = network.end(End::Far);
         let options = SocketOptions::default();
-        let listener = listen(far, &options).expect("listens");
+        let listener = listen(far.address(), &options).expect("listens");
         let target = sockets::local_address(listener.as_fd()).expect("is bound");
         let mut stranger = TcpStream::connect(target).expect("the listener's queue has room");
         stranger.write_all(&[b'x'; 100_000]).expect("the kernel takes it");

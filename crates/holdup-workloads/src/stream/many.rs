@@ -212,7 +212,7 @@ impl Many<'_> {
         let moved = stream.receive(&mut self.job.buffer, flow, libc::MSG_DONTWAIT, latency);
         match moved.map_err(|e| Failure::new(What::Receive, stream.connection, &e))? {
             Moved::End => {
-                ended(stream, flow)?;
+                ended(stream, flow, self.job.is_apart)?;
                 self.over(place)
             }
             Moved::Some | Moved::Whole => {

@@ -5,6 +5,7 @@
 //! count, [`results`] makes metrics of it. [`profile`] reads profiles of uperf, and [`strand`]
 //! runs them.
 
+pub mod apart;
 pub(crate) mod connect;
 pub(crate) mod counts;
 pub(crate) mod flow;

@@ -126,7 +126,9 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
         sent: sum(0),
         received: sum(1),
         transfers: sum(2),
-        latency: if setup.size < STAMP_BYTES as u64 {
+        latency: if !done.has_one_clock {
+            Err("the two ends have clocks of their own".to_owned())
+        } else if setup.size < STAMP_BYTES as u64 {
             Err(format!(
                 "a transfer of {} bytes has no room for the moment of its begin, which takes {STAMP_BYTES}",
                 setup.size
@@ -139,21 +141,20 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
         fairness: fairness(moved.iter().map(|flow| flow[1])),
         life,
         bytes_dropped,
-        retransmitted: retransmitted(setup.protocol, setup.topology, done.counters, &mut notes),
-        held: done.connected.ends.len() as u64,
+        retransmitted: retransmitted(setup.protocol, setup.topology, done.counters, &mut notes)
+            .map(|here| here + done.sent_again_elsewhere.unwrap_or(0)),
+        held: done.held,
     };
     let workers = if setup.sharing == Sharing::Threads { "threads" } else { "processes" };
     notes.push(format!("{} {workers} at each end", setup.workers));
     notes.extend(setup.placement.in_words());
-    if done.connected.strangers > 0 {
-        notes.push(format!("{} connections of others were turned away", done.connected.strangers));
+    if done.strangers > 0 {
+        notes.push(format!("{} connections of others were turned away", done.strangers));
     }
     let measurements = measured.measurements();
-    Ok(TrialResult {
-        measurements,
-        histograms: vec![NamedHistogram { name: "latency".to_owned(), histogram: latency }],
-        notes,
-    })
+    let named = |histogram| NamedHistogram { name: "latency".to_owned(), histogram };
+    let histograms = done.has_one_clock.then_some(latency).map(named).into_iter().collect();
+    Ok(TrialResult { measurements, histograms, notes })
 }
 
 /// The least of all by the most of all.

@@ -25,7 +25,9 @@ const MOST_BUFFER_BYTES: i64 = 1 << 30;
 
 const MODES: &[&str] = &["write", "read", "both"];
 const PROTOCOLS: &[&str] = &["tcp", "udp", "unix"];
-const NETWORKS: &[&str] = &["host", "loopback", "veth", "bridge", "openvswitch"];
+const NETWORKS: &[&str] = &["host", "loopback", "veth", "bridge", "openvswitch", PEER];
+/// The network to the guest beside this one, `[guest] peer = true`.
+const PEER: &str = "peer";
 
 const fn optional(
     name: &'static str,
@@ -59,7 +61,12 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "threads or processes at each end; as many as connections, at most 64",
     ),
     optional("sharing", ParameterKind::Choice(Sharing::WORDS), Some("threads"), "what workers are"),
-    optional("network", ParameterKind::Choice(NETWORKS), Some("host"), "what lies between the two ends"),
+    optional(
+        "network",
+        ParameterKind::Choice(NETWORKS),
+        Some("host"),
+        "what lies between the two ends; peer: another guest",
+    ),
     optional("mtu", ParameterKind::Integer { min: 68, max: 65_535 }, None, "MTU of that network's links in bytes"),
     optional("profile", ParameterKind::Path, None, "a uperf profile, which says what each strand does"),
     optional(
@@ -93,6 +100,8 @@ pub(crate) struct Setup {
     pub(crate) workers: usize,
     pub(crate) sharing: Sharing,
     pub(crate) topology: Topology,
+    /// Whether the far end is another machine.
+    pub(crate) is_apart: bool,
     pub(crate) mtu: Option<u32>,
     pub(crate) profile: Option<PathBuf>,
     /// Time from one transfer of a connection to the next, ns; 0 for none.
@@ -124,7 +133,9 @@ impl Setup {
             Some(_) => (whole(parameters, "workers", 1, MOST_WORKERS)? as usize).min(flows),
         };
         let sharing = Sharing::of(text(parameters, "sharing")?).unwrap_or(Sharing::Threads);
-        let topology = Topology::parse(text(parameters, "network")?)?;
+        let network = text(parameters, "network")?;
+        let is_apart = network == PEER;
+        let topology = if is_apart { Topology::Host } else { Topology::parse(network)? };
         let mtu = match parameters.integer("mtu")? {
             None => None,
             Some(_) => Some(whole(parameters, "mtu", 68, 65_535)? as u32),
@@ -150,9 +161,10 @@ impl Setup {
             workers,
             sharing,
             topology,
+            is_apart,
             mtu,
             profile: parameters.text("profile")?.map(PathBuf::from),
-            interval_ns: if rate == 0 { 0 } else { 1_000_000_000 / rate },
+            interval_ns: 1_000_000_000_u64.checked_div(rate).unwrap_or(0),
             sockets,
             placement: Placement::read(parameters, host)?,
         })

@@ -4,7 +4,7 @@ use crate::load::board::phase;
 use crate::load::clock::now_ns;
 use crate::load::crew::{self, Crew, Sharing};
 use crate::load::drive::{self, Team};
-use crate::stream::connect::{self, Connected, Ends};
+use crate::stream::connect::{self, Ends};
 use crate::stream::counts::{Flows, Workers};
 use crate::stream::flow::{Stream, buffer_bytes};
 use crate::stream::limit::FileLimit;
@@ -17,7 +17,7 @@ use crate::{TrialContext, TrialResult};
 use holdup_host::Host;
 use holdup_host::network::{Counters, End};
 use holdup_model::Problem;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,7 +25,10 @@ use std::time::Duration;
 /// What a trial leaves to be reckoned with when all workers have ended.
 pub(crate) struct Done<'a> {
     pub(crate) setup: &'a Setup,
-    pub(crate) connected: &'a Connected,
+    /// Connections that were open at once.
+    pub(crate) held: u64,
+    /// Connections of others that were turned away.
+    pub(crate) strangers: u64,
     pub(crate) flows: &'a Flows,
     pub(crate) workers: &'a Workers,
     pub(crate) begin: &'a Edge,
@@ -34,6 +37,10 @@ pub(crate) struct Done<'a> {
     pub(crate) socket_drops: u64,
     /// What the kernel counted from before the first transfer until after the last.
     pub(crate) counters: &'a Counters,
+    /// TCP segments that another machine has sent again; `None` when the far end is on this one, or does not count.
+    pub(crate) sent_again_elsewhere: Option<u64>,
+    /// Whether both ends have the same clock.
+    pub(crate) has_one_clock: bool,
 }
 
 /// What was counted at an edge of the window.
@@ -70,47 +77,82 @@ pub(crate) fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result
     let counters = network.counters()?.minus(&counters_before);
     results::of(&Done {
         setup,
-        connected: &connected,
+        held: connected.ends.len() as u64,
+        strangers: connected.strangers,
         flows: &flows,
         workers: &workers,
         begin: &begin,
         end: &end,
         socket_drops,
         counters: &counters,
+        sent_again_elsewhere: None,
+        has_one_clock: true,
     })
 }
 
 fn jobs(setup: &Setup, ends: &[Ends], flows: &Arc<Flows>, workers: &Arc<Workers>) -> Result<Vec<crew::Job>, Problem> {
-    let is_udp = setup.protocol == Protocol::Udp;
     let mut jobs = Vec::with_capacity(2 * setup.workers);
-    for end in [End::Near, End::Far] {
-        for worker in 0..setup.workers {
-            let own = ends.iter().enumerate().skip(worker).step_by(setup.workers);
+    for (end, first, cpus) in [(End::Near, 0, &setup.placement.near), (End::Far, setup.workers, &setup.placement.far)] {
+        let side = Side {
+            ends: ends.iter().map(|ends| (ends.of(end), ends.sends(end))).collect(),
+            workers: setup.workers,
+            first,
+            size: setup.size,
+            interval_ns: setup.interval_ns,
+            is_udp: setup.protocol == Protocol::Udp,
+            is_apart: false,
+            cpus: cpus.clone(),
+        };
+        jobs.extend(side.jobs(flows, workers)?);
+    }
+    Ok(jobs)
+}
+
+/// One end of all connections.
+pub(crate) struct Side {
+    /// The socket of each connection, and whether this end sends over it.
+    pub(crate) ends: Vec<(RawFd, bool)>,
+    pub(crate) workers: usize,
+    /// The slot of the first worker.
+    pub(crate) first: usize,
+    pub(crate) size: u64,
+    pub(crate) interval_ns: u64,
+    pub(crate) is_udp: bool,
+    /// Whether the other end counts on another board.
+    pub(crate) is_apart: bool,
+    pub(crate) cpus: Option<Vec<u32>>,
+}
+
+impl Side {
+    /// What the workers of this end do; each has every so-manieth connection.
+    ///
+    /// # Errors
+    /// Of kind `Trial` when a socket cannot be made ready.
+    pub(crate) fn jobs(&self, flows: &Arc<Flows>, workers: &Arc<Workers>) -> Result<Vec<crew::Job>, Problem> {
+        let one = |worker: usize| {
+            let own = self.ends.iter().enumerate().skip(worker).step_by(self.workers);
             let streams: Vec<Stream> = own
-                .map(|(index, ends)| Stream::new(ends.of(end), index, ends.sends(end), is_udp, setup.size))
+                .map(|(index, (socket, sends))| Stream::new(*socket, index, *sends, self.is_udp, self.size))
                 .collect();
-            if let ([stream], true) = (streams.as_slice(), is_udp) {
+            if let ([stream], true) = (streams.as_slice(), self.is_udp) {
                 look_up(stream)?;
             }
-            let (first, cpus) = match end {
-                End::Near => (0, setup.placement.near.clone()),
-                End::Far => (setup.workers, setup.placement.far.clone()),
-            };
             let keeps: Vec<_> = streams.iter().map(|stream| stream.socket).collect();
             let job = Job {
                 workers: workers.clone(),
                 flows: flows.clone(),
-                index: first + worker,
+                index: self.first + worker,
                 room: Room::new(streams.len()),
                 streams,
-                buffer: vec![0; buffer_bytes(setup.size)],
-                interval_ns: setup.interval_ns,
-                cpus,
+                buffer: vec![0; buffer_bytes(self.size)],
+                interval_ns: self.interval_ns,
+                is_apart: self.is_apart,
+                cpus: self.cpus.clone(),
             };
-            jobs.push(crew::Job::new(move || job.run()).keeping(keeps));
-        }
+            Ok(crew::Job::new(move || job.run()).keeping(keeps))
+        };
+        (0..self.workers).map(one).collect()
     }
-    Ok(jobs)
 }
 
 /// A datagram that does not come must not keep its receiver from seeing the end.
@@ -132,15 +174,26 @@ fn drops(setup: &Setup, ends: &[Ends]) -> Result<u64, Problem> {
 
 impl Edge {
     fn read(setup: &Setup, flows: &Flows, workers: &Workers) -> Self {
-        let processes = setup.sharing == Sharing::Processes;
-        let cpu = |first: usize| (first..first + setup.workers).map(|i| workers.slot(i).cpu_ns(processes)).sum();
+        let far = cpu_ns(setup, workers, setup.workers);
+        let near = Edge::near(setup, flows, workers);
+        Edge { cpu_ns: [near.cpu_ns[0], far], ..near }
+    }
+
+    /// The same without the CPU time of the far end's workers.
+    pub(crate) fn near(setup: &Setup, flows: &Flows, workers: &Workers) -> Self {
         let at_ns = now_ns();
         let flow = |flow: &crate::stream::counts::Flow| {
             let (sent, received) = (&flow.sent.0, &flow.received.0);
             [&sent.bytes, &received.bytes, &received.transfers].map(|count| count.load(Ordering::Relaxed))
         };
-        Edge { at_ns, cpu_ns: [cpu(0), cpu(setup.workers)], flows: flows.slots().map(flow).collect() }
+        Edge { at_ns, cpu_ns: [cpu_ns(setup, workers, 0), None], flows: flows.slots().map(flow).collect() }
     }
+}
+
+/// CPU time of one end's workers, the first of which has this slot.
+fn cpu_ns(setup: &Setup, workers: &Workers, first: usize) -> Option<u64> {
+    let processes = setup.sharing == Sharing::Processes;
+    (first..first + setup.workers).map(|i| workers.slot(i).cpu_ns(processes)).sum()
 }
 
 /// The workers, and why one of them gave up.
@@ -149,8 +202,14 @@ struct Streams {
     crew: Crew,
 }
 
-/// What the first of the workers that gave up says of itself.
-fn gave_up(workers: &Workers) -> Option<String> {
+/// What the first of the workers that gave up says of itself; all of them are of one end.
+pub(crate) fn gave_up(workers: &Workers, end: &str) -> Option<String> {
+    let said = workers.slots().enumerate().find_map(|(index, worker)| Some((index, worker.failure()?)));
+    said.map(|(index, why)| format!("worker {index} of the {end} end {why}"))
+}
+
+/// The same where those of the near end have the first half of the slots.
+fn one_gave_up(workers: &Workers) -> Option<String> {
     let of_end = workers.slots().count() / 2;
     workers.slots().enumerate().find_map(|(index, worker)| {
         let why = worker.failure()?;
@@ -163,13 +222,13 @@ impl Team for Streams {
     fn failed(&mut self) -> Option<String> {
         // A worker that was killed leaves its peer with an error that says less.
         match self.crew.failed() {
-            Some(dead) => Some(gave_up(&self.workers).filter(|_| dead.contains("ended early")).unwrap_or(dead)),
-            None => gave_up(&self.workers),
+            Some(dead) => Some(one_gave_up(&self.workers).filter(|_| dead.contains("ended early")).unwrap_or(dead)),
+            None => one_gave_up(&self.workers),
         }
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
         self.crew.finish(hurry)?;
-        gave_up(&self.workers).map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
+        one_gave_up(&self.workers).map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
     }
 }

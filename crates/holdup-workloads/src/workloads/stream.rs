@@ -2,7 +2,7 @@
 
 use crate::stream::setup::{PARAMETERS, Setup};
 use crate::stream::strand::pass;
-use crate::stream::{results, trial};
+use crate::stream::{apart, results, trial};
 use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
 use holdup_host::network::Topology;
@@ -84,6 +84,10 @@ impl Workload for Stream {
         let mut seen = Vec::new();
         for parameters in context.combinations {
             let setup = Setup::read(parameters, context.host)?;
+            if setup.is_apart {
+                apart::reach(&setup, context.host, &context.cancel)?.bye();
+                continue;
+            }
             if let Some(path) = &setup.profile {
                 pass::read(path, &setup, ANY_DURATION_NS)?;
             }
@@ -113,6 +117,7 @@ impl Prepared for Session {
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
         match &setup.profile {
+            _ if setup.is_apart => apart::run(&setup, &self.host, trial),
             None => trial::run(&setup, &self.host, trial),
             Some(path) => pass::run(&setup, path, &self.host, trial),
         }
