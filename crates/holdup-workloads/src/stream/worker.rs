@@ -176,3 +176,58 @@ fn sleep_until(at_ns: u64, stopped: impl Fn() -> bool) -> bool {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::board::phase;
+    use crate::stream::counts::add;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
+
+    /// What a receiver says of a connection on which somebody sends `bytes` bytes and ends, where the one who should
+    /// send says that it has sent `said`, or is not done.
+    fn receiver_of(bytes: &[u8], said: Option<u64>) -> Option<String> {
+        let (mut peer, own) = UnixStream::pair().expect("a pair");
+        let flows = Arc::new(Flows::new(1).expect("maps"));
+        let workers = Arc::new(Workers::new(1).expect("maps"));
+        std::io::Write::write_all(&mut peer, bytes).expect("has room");
+        peer.shutdown(std::net::Shutdown::Write).expect("half of it ends");
+        if let Some(said) = said {
+            add(&flows.slot(0).sent.0.bytes, said);
+            flows.slot(0).sent.0.done.store(1, Ordering::Release);
+        }
+        workers.stage().enter(phase::WARM);
+        let job = Job {
+            workers: workers.clone(),
+            flows,
+            index: 0,
+            streams: vec![Stream::new(own.as_raw_fd(), 0, false, false, 10)],
+            buffer: vec![0; 10],
+            interval_ns: 0,
+            cpus: None,
+            room: Room::new(1),
+        };
+        job.run();
+        let why = workers.slot(0).failure();
+        if why.is_some() {
+            let left = std::io::Write::write(&mut peer, b"x");
+            assert!(left.is_err(), "the other end is told as well");
+        }
+        why
+    }
+
+    #[test]
+    fn a_connection_that_ends_too_early_or_carries_too_much_is_told() {
+        assert_eq!(receiver_of(b"twenty bytes of data", Some(20)), None);
+        assert_eq!(
+            receiver_of(b"half-closed", None).as_deref(),
+            Some("saw connection 0 end before its sender was done")
+        );
+        assert_eq!(receiver_of(b"short", Some(20)).as_deref(), Some("saw connection 0 end before its sender was done"));
+        assert_eq!(
+            receiver_of(b"more than was sent", Some(4)).as_deref(),
+            Some("got more over connection 0 than was sent")
+        );
+    }
+}

@@ -134,3 +134,44 @@ fn holds_ten_thousand() {
     assert!(peak < 200_000, "{peak} kB");
     assert_eq!(getrlimit(Resource::Nofile), limit, "the limit is as before");
 }
+
+/// Whether a process is there and no zombie.
+fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
+}
+
+#[test]
+fn nothing_outlives_a_process_that_is_killed() {
+    let mut command = Command::new(std::env::current_exe().expect("is known"));
+    command.args(["--exact", "failures::runs_until_it_is_killed", "--include-ignored", "--test-threads=1"]);
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("starts");
+    let own = child.id();
+    let workers = || {
+        let tasks = std::fs::read_dir(format!("/proc/{own}/task")).into_iter().flatten().flatten();
+        let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        tasks.flat_map(|t| of(t).split_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<i32>>()).collect()
+    };
+    let pids: Vec<i32> = loop {
+        let pids: Vec<i32> = workers();
+        if pids.len() == 4 {
+            break pids;
+        }
+        assert!(child.try_wait().expect("is there").is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    child.kill().expect("is there");
+    child.wait().expect("was started");
+    while pids.iter().any(|pid| lives(*pid)) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+#[ignore = "run by nothing_outlives_a_process_that_is_killed in a process of its own"]
+fn runs_until_it_is_killed() {
+    let network = if rustix::process::geteuid().is_root() { "veth" } else { "host" };
+    let changes: [(&str, Value); 3] =
+        [("connections", 2.into()), ("sharing", "processes".into()), ("network", network.into())];
+    run(&changes, 60_000).expect("is killed before that");
+}

@@ -27,9 +27,11 @@ pub(crate) enum Target {
 #[derive(Debug)]
 pub(crate) struct Link {
     /// `None` for a datagram socket that waits for the next one when this connection is closed.
-    owned: Option<OwnedFd>,
+    _owned: Option<OwnedFd>,
     pub(crate) socket: RawFd,
     pub(crate) is_udp: bool,
+    /// Who is at the other end of a datagram socket that is kept.
+    peer: Option<SocketAddr>,
 }
 
 /// Makes a socket as an endpoint of a profile is to be.
@@ -89,7 +91,8 @@ impl Link {
         if sockets::send(number, token, 0)? != TOKEN_BYTES {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        Ok(Link { owned: Some(socket), socket: number, is_udp: endpoint.protocol == Protocol::Udp })
+        let is_udp = endpoint.protocol == Protocol::Udp;
+        Ok(Link { _owned: Some(socket), socket: number, is_udp, peer: None })
     }
 
     /// Takes the next connection that the other end makes, and counts those of others.
@@ -110,8 +113,8 @@ impl Link {
                 if let (Some(from), TOKEN_BYTES) = (from, length)
                     && got == *token
                 {
-                    net::connect(listener, &from)?;
-                    return Ok(Link { owned: None, socket: listener.as_raw_fd(), is_udp: true });
+                    let socket = listener.as_raw_fd();
+                    return Ok(Link { _owned: None, socket, is_udp: true, peer: Some(from) });
                 }
                 stranger();
             }
@@ -125,21 +128,34 @@ impl Link {
             let length = sockets::receive(socket.as_raw_fd(), &mut got, libc::MSG_WAITALL);
             if matches!(length, Ok(TOKEN_BYTES)) && got == *token {
                 let number = socket.as_raw_fd();
-                return Ok(Link { owned: Some(socket), socket: number, is_udp: false });
+                return Ok(Link { _owned: Some(socket), socket: number, is_udp: false, peer: None });
             }
             stranger();
         }
     }
 
-    /// What closing a datagram socket takes beside: one that is kept waits for anybody again, and of one that is not
-    /// it is told how many datagrams it dropped.
-    pub(crate) fn leave(&self, dropped: impl FnOnce(u64)) {
-        if self.owned.is_some() {
-            return dropped(sockets::drops(self.socket).unwrap_or(0));
+    /// How many datagrams a socket dropped that is closed with its connection; one that is kept tells it later.
+    pub(crate) fn dropped(&self) -> u64 {
+        if self.peer.is_some() { 0 } else { sockets::drops(self.socket).unwrap_or(0) }
+    }
+
+    /// The next datagram that is left, but not the first one of the next connection.
+    pub(crate) fn take_left(&self, buffer: &mut [u8]) -> Option<usize> {
+        if self.peer.is_some() {
+            let (_, from) = self.receive_from(&mut buffer[..1], libc::MSG_DONTWAIT | libc::MSG_PEEK).ok()?;
+            if from != self.peer {
+                return None;
+            }
         }
-        let nobody = libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: Default::default() };
-        // SAFETY: the kernel reads one address of the given length.
-        unsafe { libc::connect(self.socket, &raw const nobody, size_of::<libc::sockaddr>() as libc::socklen_t) };
+        sockets::receive(self.socket, buffer, libc::MSG_DONTWAIT).ok()
+    }
+
+    fn receive_from(&self, bytes: &mut [u8], flags: i32) -> io::Result<(usize, Option<SocketAddr>)> {
+        // SAFETY: the connection is open as long as this is there.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
+        let flags = net::RecvFlags::from_bits_retain(flags as u32);
+        let (got, _, from) = net::recvfrom(socket, bytes, flags)?;
+        Ok((got, from.and_then(|from| SocketAddr::try_from(from).ok())))
     }
 
     /// One call that sends.
@@ -148,6 +164,11 @@ impl Link {
     /// What the kernel says.
     #[inline]
     pub(crate) fn send(&self, bytes: &[u8], call: Call, flags: i32) -> io::Result<usize> {
+        if let Some(peer) = &self.peer {
+            // SAFETY: the connection is open as long as this is there.
+            let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
+            return Ok(net::sendto(socket, bytes, net::SendFlags::from_bits_retain(flags as u32), peer)?);
+        }
         if call != Call::Message {
             return sockets::send(self.socket, bytes, flags);
         }
@@ -164,6 +185,11 @@ impl Link {
     /// What the kernel says.
     #[inline]
     pub(crate) fn receive(&self, bytes: &mut [u8], call: Call, flags: i32) -> io::Result<usize> {
+        if self.peer.is_some() {
+            // What strangers send is passed over, as if it had not come.
+            let (got, from) = self.receive_from(bytes, flags)?;
+            return if from == self.peer { Ok(got) } else { Err(rustix::io::Errno::INTR.into()) };
+        }
         if call != Call::Message {
             return sockets::receive(self.socket, bytes, flags);
         }
@@ -209,5 +235,88 @@ fn ready(socket: BorrowedFd<'_>, events: PollFlags, within: Duration) -> io::Res
         Ok(n) => Ok(n > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+
+    fn endpoint(protocol: Protocol) -> Endpoint {
+        Endpoint {
+            host: None,
+            protocol,
+            port: None,
+            window_bytes: None,
+            nodelay: false,
+            congestion: None,
+            non_blocking: false,
+        }
+    }
+
+    fn listener(protocol: Protocol) -> (OwnedFd, SocketAddr) {
+        let listener = socket(&endpoint(protocol)).expect("makes it");
+        net::bind(&listener, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("binds");
+        if protocol == Protocol::Tcp {
+            net::listen(&listener, 16).expect("listens");
+        }
+        let address = sockets::local_address(listener.as_fd()).expect("is bound");
+        (listener, address)
+    }
+
+    #[test]
+    fn strangers_are_turned_away_whatever_they_say() {
+        let token = [7; TOKEN_BYTES];
+        let (listener, address) = listener(Protocol::Tcp);
+        let mut loud = TcpStream::connect(address).expect("connects");
+        loud.write_all(&[b'x'; 100_000]).expect("the kernel takes it");
+        let mut short = TcpStream::connect(address).expect("connects");
+        short.write_all(&token[..3]).expect("sends");
+        let _silent = TcpStream::connect(address).expect("connects");
+        let target = Target::Internet(address);
+        let near = Link::call(&endpoint(Protocol::Tcp), &target, &token, || true).expect("calls");
+        let mut strangers = 0;
+        let far = Link::accept(listener.as_fd(), Protocol::Tcp, &token, || strangers += 1).expect("accepts");
+        assert_eq!(strangers, 3);
+        let mut got = [0; 8];
+        assert_eq!(near.send(b"ours", Call::Plain, 0).expect("sends"), 4);
+        assert_eq!(far.receive(&mut got, Call::Message, 0).expect("receives"), 4);
+        let nobody = Link::accept(listener.as_fd(), Protocol::Tcp, &token, || ());
+        assert!(nobody.is_err_and(|e| sockets::is_wait(&e)), "it does not wait for ever");
+    }
+
+    #[test]
+    fn a_datagram_socket_serves_one_connection_after_another() {
+        let token = [7; TOKEN_BYTES];
+        let (listener, address) = listener(Protocol::Udp);
+        let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+        for _ in 0..2 {
+            stranger.send_to(b"strange", address).expect("sends");
+            let target = Target::Internet(address);
+            let near = Link::call(&endpoint(Protocol::Udp), &target, &token, || true).expect("calls");
+            let mut strangers = 0;
+            let far = Link::accept(listener.as_fd(), Protocol::Udp, &token, || strangers += 1).expect("accepts");
+            assert_eq!(strangers, 1);
+            stranger.send_to(b"strange", address).expect("sends");
+            assert_eq!(near.send(b"ours", Call::Message, 0).expect("sends"), 4);
+            let mut got = [0; 16];
+            let strange = far.receive(&mut got, Call::Plain, 0);
+            assert!(strange.is_err_and(|e| sockets::is_wait(&e)), "it is passed over");
+            assert_eq!(far.receive(&mut got, Call::Plain, 0).expect("receives"), 4);
+            assert_eq!(far.send(b"answer", Call::Plain, 0).expect("sends"), 6);
+            assert_eq!(near.receive(&mut got, Call::Plain, 0).expect("receives"), 6);
+            assert_eq!(near.send(b"left", Call::Plain, 0).expect("sends"), 4);
+            assert_eq!((far.take_left(&mut got), far.take_left(&mut got)), (Some(4), None));
+        }
+    }
+
+    #[test]
+    fn nobody_who_listens_is_an_error() {
+        let (listener, address) = listener(Protocol::Tcp);
+        drop(listener);
+        let refused = Link::call(&endpoint(Protocol::Tcp), &Target::Internet(address), &[0; TOKEN_BYTES], || true);
+        assert_eq!(refused.expect_err("refused").raw_os_error(), Some(libc::ECONNREFUSED));
     }
 }

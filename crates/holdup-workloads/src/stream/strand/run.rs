@@ -152,6 +152,8 @@ impl Strand {
                         Ok(()) => {}
                         Err(Broken::Over) => return Ok(now_ns()),
                         Err(Broken::PeerIsThrough(since_ns)) => return Ok(since_ns.max(begun_ns)),
+                        // The other end has broken off first, by the same clock.
+                        Err(Broken::Failed(_)) if self.is_over(deadline_ns) => return Ok(now_ns()),
                         Err(Broken::Failed(_)) if step.can_fail => add(&turn.part.failed, 1),
                         Err(Broken::Failed(error)) => return Err((step.line, error)),
                     }
@@ -390,11 +392,11 @@ impl Strand {
     /// Receives and counts what is still on its way, and closes.
     fn close(&mut self, link: &Link, receives: bool, slot: &Slot) {
         if link.is_udp {
-            while let Ok(got) = sockets::receive(link.socket, &mut self.buffer, libc::MSG_DONTWAIT) {
+            while let Some(got) = link.take_left(&mut self.buffer) {
                 add(&slot.drained, got as u64);
                 add(&slot.datagrams_received, 1);
             }
-            return link.leave(|drops| add(&slot.datagrams_dropped, drops));
+            return add(&slot.datagrams_dropped, link.dropped());
         }
         // Where nothing is received here, closing at once tells the other end.
         if receives && sockets::end_sending(link.socket).is_ok() {
