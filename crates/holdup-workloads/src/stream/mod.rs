@@ -15,6 +15,9 @@ pub mod profile;
 pub(crate) mod results;
 pub(crate) mod setup;
 pub(crate) mod sockets;
+mod stand_in;
 pub(crate) mod strand;
 pub(crate) mod trial;
 pub(crate) mod worker;
+
+pub(crate) use stand_in::STAND_INS;

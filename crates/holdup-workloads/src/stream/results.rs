@@ -13,7 +13,7 @@ use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
 use std::sync::atomic::Ordering;
 
 /// What is measured, in the order shown.
-const METRICS: &[Row] = &[
+pub(crate) const METRICS: &[Row] = &[
     ("throughput_gbit_per_s", "Gbit/s", Direction::Higher, "payload that receivers got in the window"),
     ("sent_gbit_per_s", "Gbit/s", Direction::Higher, "payload that the kernel took from senders in the window"),
     ("transfers_per_s", "1/s", Direction::Higher, "whole transfers that receivers got"),
@@ -22,6 +22,7 @@ const METRICS: &[Row] = &[
     ("transfer_p999_us", "us", Direction::Lower, "time of a whole transfer, 99.9th percentile"),
     ("near_cpu_s_per_gb", "s", Direction::Lower, "CPU time of the near end's workers per 10^9 bytes delivered"),
     ("far_cpu_s_per_gb", "s", Direction::Lower, "CPU time of the far end's workers per 10^9 bytes delivered"),
+    ("cpu_s_per_gb", "s", Direction::Lower, "CPU time of the workers of both ends per 10^9 bytes delivered"),
     ("fairness_min_max", "1", Direction::Higher, "bytes of the slowest connection by those of the fastest; 1 is even"),
     ("bytes_sent", "bytes", Direction::Higher, "payload sent in the whole life of the trial"),
     ("bytes_received", "bytes", Direction::Higher, "payload received in the whole life of the trial"),
@@ -93,6 +94,7 @@ impl Measured<'_> {
             percentile("transfer_p999_us", 0.999),
             cpu("near_cpu_s_per_gb", self.cpu_ns[0]),
             cpu("far_cpu_s_per_gb", self.cpu_ns[1]),
+            cpu("cpu_s_per_gb", self.cpu_ns[0].zip(self.cpu_ns[1]).map(|(near, far)| near + far)),
             or_absent("fairness_min_max", self.fairness.as_ref().copied()),
             Measurement::new("bytes_sent", self.life.sent as f64),
             Measurement::new("bytes_received", self.life.received as f64),

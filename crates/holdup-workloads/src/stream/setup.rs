@@ -1,5 +1,6 @@
 //! The parameters of `stream`, read and checked.
 
+use crate::external::stand_in;
 use crate::load::crew::Sharing;
 use crate::load::parameters::{text, truth, whole, word};
 use crate::load::placement::{PLACEMENT, Placement};
@@ -79,6 +80,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     optional("send_buffer", ParameterKind::Size, None, "SO_SNDBUF; left to the kernel otherwise"),
     optional("receive_buffer", ParameterKind::Size, None, "SO_RCVBUF; left to the kernel otherwise"),
     PLACEMENT,
+    stand_in::parameter(&[stand_in::OWN, "iperf3", "uperf"]),
 ];
 
 /// What all sockets are made with.

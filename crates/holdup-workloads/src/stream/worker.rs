@@ -204,6 +204,7 @@ mod tests {
             index: 0,
             streams: vec![Stream::new(own.as_raw_fd(), 0, false, false, 10)],
             buffer: vec![0; 10],
+            is_apart: false,
             interval_ns: 0,
             cpus: None,
             room: Room::new(1),

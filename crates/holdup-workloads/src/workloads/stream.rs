@@ -81,23 +81,25 @@ impl Workload for Stream {
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        let mut seen = Vec::new();
-        for parameters in context.combinations {
-            let setup = Setup::read(parameters, context.host)?;
-            if setup.is_apart {
-                apart::reach(&setup, context.host, &context.cancel)?.bye();
-                continue;
+        crate::stream::STAND_INS.prepare(context, |context| {
+            let mut seen = Vec::new();
+            for parameters in context.combinations {
+                let setup = Setup::read(parameters, context.host)?;
+                if setup.is_apart {
+                    apart::reach(&setup, context.host, &context.cancel)?.bye();
+                    continue;
+                }
+                if let Some(path) = &setup.profile {
+                    pass::read(path, &setup, ANY_DURATION_NS)?;
+                }
+                // Each kind of network is tried once, so that a session does not fail in its midst.
+                if !seen.contains(&(setup.topology, setup.mtu)) {
+                    setup.network(context.host)?;
+                    seen.push((setup.topology, setup.mtu));
+                }
             }
-            if let Some(path) = &setup.profile {
-                pass::read(path, &setup, ANY_DURATION_NS)?;
-            }
-            // Each kind of network is tried once, so that a session does not fail in its midst.
-            if !seen.contains(&(setup.topology, setup.mtu)) {
-                setup.network(context.host)?;
-                seen.push((setup.topology, setup.mtu));
-            }
-        }
-        Ok(Box::new(Session { host: context.host.clone() }))
+            Ok(Box::new(Session { host: context.host.clone() }))
+        })
     }
 }
 
