@@ -68,7 +68,7 @@ pub(crate) fn all(setup: &Setup, network: &Network) -> Result<Connected, Problem
     let near_sends = |index: usize| match setup.mode {
         Mode::Write => true,
         Mode::Read => false,
-        Mode::Both => index % 2 == 0,
+        Mode::Both => index.is_multiple_of(2),
     };
     let with_direction = |(index, (near, far))| Ends { near, far, near_sends: near_sends(index) };
     Ok(Connected { ends: made.0.into_iter().enumerate().map(with_direction).collect(), strangers: made.1 })

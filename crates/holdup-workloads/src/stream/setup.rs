@@ -152,7 +152,7 @@ impl Setup {
             topology,
             mtu,
             profile: parameters.text("profile")?.map(PathBuf::from),
-            interval_ns: if rate == 0 { 0 } else { 1_000_000_000 / rate },
+            interval_ns: 1_000_000_000_u64.checked_div(rate).unwrap_or(0),
             sockets,
             placement: Placement::read(parameters, host)?,
         })

@@ -350,7 +350,7 @@ impl Strand {
         let all = self.files.clone();
         let all = &all[usize::from(files)];
         for _ in 0..wanted.0 {
-            let chosen = (u128::from(self.next_random()) * all.len() as u128 >> 64) as usize;
+            let chosen = ((u128::from(self.next_random()) * all.len() as u128) >> 64) as usize;
             let Some(chosen) = all.get(chosen) else { return Err(Broken::Failed(not_found())) };
             let (mut offset, mut waits) = (0i64, Waits::plain());
             while (offset as u64) < chosen.bytes {
@@ -534,7 +534,7 @@ impl Waits {
 
 /// What a strand keeps open where it is a process of its own.
 pub(crate) fn keeps(strand: &Strand) -> Vec<RawFd> {
-    let mut keeps: Vec<RawFd> = strand.place.namespace().iter().map(|fd| fd.as_raw_fd()).collect();
+    let mut keeps: Vec<RawFd> = strand.place.namespace().iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
     keeps.extend(strand.ways.iter().filter_map(|way| match way {
         Some(Way::Waits(listener)) => Some(listener.as_raw_fd()),
         _ => None,
