@@ -81,9 +81,12 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+type Field = fn(&Cost) -> f64;
+
 /// Medians of each, and of the ratios within the rounds.
+#[allow(clippy::print_stdout, reason = "a bench shows what it measured")]
 fn show(name: &str, rounds: &[(Cost, Cost)]) {
-    let fields: [(&str, fn(&Cost) -> f64); 3] =
+    let fields: [(&str, Field); 3] =
         [("Gbit/s", |c| c.gbit_per_s), ("near s/GB", |c| c.near_s_per_gb), ("far s/GB", |c| c.far_s_per_gb)];
     for (unit, of) in fields {
         let (ours, theirs) = (median(rounds.iter().map(|r| of(&r.0))), median(rounds.iter().map(|r| of(&r.1))));
@@ -92,6 +95,7 @@ fn show(name: &str, rounds: &[(Cost, Cost)]) {
     }
 }
 
+#[allow(clippy::print_stdout, reason = "a bench shows what it measured")]
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let number = |at: usize, or: u64| arguments.get(at).and_then(|a| a.parse().ok()).unwrap_or(or);

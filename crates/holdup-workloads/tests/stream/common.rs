@@ -91,6 +91,7 @@ pub(crate) fn holds(result: &TrialResult, what: &str) {
     assert_eq!(sent, received + metric(result, "bytes_dropped"), "{what}: {:?}", result.notes);
 }
 
+#[allow(clippy::print_stderr, reason = "a test that could not run says so")]
 pub(crate) fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {

@@ -175,7 +175,7 @@ fn what_may_fail_is_counted_and_what_may_not_makes_the_pass_void() {
     };
     match run_text(&refused("canfail"), &[]) {
         Ok(result) => {
-            assert!(result.notes.iter().any(|note| note.contains("steps failed that may")), "{:?}", result.notes)
+            assert!(result.notes.iter().any(|note| note.contains("steps failed that may")), "{:?}", result.notes);
         }
         // A reader of profiles may see that there is no connection.
         Err(problem) => assert!(problem.why.contains("conn"), "{}: {}", problem.what, problem.why),
