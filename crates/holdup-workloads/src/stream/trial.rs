@@ -75,7 +75,7 @@ pub(crate) fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result
     let (begin, end) = drive::through(trial, workers.stage(), 2 * setup.workers, team, edge)?;
     let socket_drops = drops(setup, &connected.ends)?.saturating_sub(drops_before);
     let counters = network.counters()?.minus(&counters_before);
-    results::of(&Done {
+    let mut result = results::of(&Done {
         setup,
         held: connected.ends.len() as u64,
         strangers: connected.strangers,
@@ -87,7 +87,9 @@ pub(crate) fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result
         counters: &counters,
         sent_again_elsewhere: None,
         has_one_clock: true,
-    })
+    })?;
+    result.notes.extend(network.facts().into_iter().map(|(name, value)| format!("{name}: {value}")));
+    Ok(result)
 }
 
 fn jobs(setup: &Setup, ends: &[Ends], flows: &Arc<Flows>, workers: &Arc<Workers>) -> Result<Vec<crew::Job>, Problem> {

@@ -13,7 +13,7 @@ use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_model::Problem;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -29,8 +29,18 @@ enum State {
     Working(Box<Working>),
 }
 
+/// Ends connections at both ends when it is dropped, so that workers who wait for the other machine come to an end.
+struct HangUp(Vec<RawFd>);
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|socket| sockets::hang_up(*socket));
+    }
+}
+
 struct Working {
-    // Ended before its sockets are closed.
+    // Dropped in this order: connections are ended, workers end, sockets are closed.
+    line: HangUp,
     crew: Crew,
     flows: Arc<Flows>,
     workers: Arc<Workers>,
@@ -121,7 +131,8 @@ impl Working {
         let stop = workers.clone();
         let crew = Crew::start(begin.sharing(), "stream", jobs, move || stop.stage().enter(phase::STOP))?;
         workers.stage().enter(phase::WARM);
-        Ok((Working { crew, flows, workers, begin, sockets, network, _limit: limit }, strangers))
+        let line = HangUp(sockets.iter().map(sockets::number).collect());
+        Ok((Working { line, crew, flows, workers, begin, sockets, network, _limit: limit }, strangers))
     }
 
     fn counts(&self) -> Counts {
@@ -138,14 +149,16 @@ impl Working {
     }
 
     fn end(self) -> Result<Counts, Problem> {
-        let Working { crew, flows, workers, begin, sockets, network, _limit } = self;
+        let Working { mut line, crew, flows, workers, begin, sockets, network, _limit } = self;
+        // They end in order, each when the other end is done.
+        line.0.clear();
         crew.finish(&|| false)?;
         if let Some(why) = gave_up(&workers, "far") {
             return Err(Problem::trial("a worker is gone", why));
         }
         let left = Crew::start(Sharing::Threads, "none", Vec::new(), || ())?;
         // The workers have ended, so their CPU time is not told any more; what they moved is.
-        let counts = Working { crew: left, flows, workers, begin, sockets, network, _limit }.counts();
+        let counts = Working { line, crew: left, flows, workers, begin, sockets, network, _limit }.counts();
         Ok(Counts { cpu_ns: None, ..counts })
     }
 }

@@ -82,3 +82,6 @@ pub struct Counts {
     /// TCP segments that the far machine has sent again since it was booted; `None` when it does not count.
     pub retransmitted: Option<u64>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,9 +84,15 @@ fn near_sends(mode: Mode, index: usize) -> bool {
 /// # Errors
 /// Of kind `Trial` when it is void, of kind `Host` when there is no peer, of kind `Interrupted` when it was cancelled.
 pub(crate) fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    let far = reach(setup, host, &trial.cancel)?;
+    run_with(far, setup, host, trial)
+}
+
+/// The same with a far end that is connected to already.
+pub(super) fn run_with(far: Far, setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
     let count = if setup.mode == Mode::Both { 2 * setup.connections } else { setup.connections };
     let _limit = FileLimit::raise(count as u64)?;
-    let far = Rc::new(RefCell::new(reach(setup, host, &trial.cancel)?));
+    let far = Rc::new(RefCell::new(far));
     let sends: Vec<bool> = (0..count).map(|index| near_sends(setup.mode, index)).collect();
     let (sockets, strangers) = connected(setup, &far, &sends)?;
     let no_memory = |e: std::io::Error| Problem::trial(format!("{count} connections"), format!("no memory: {e}"));
