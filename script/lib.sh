@@ -40,6 +40,11 @@ need_postgresql() {
     as_root mv "$conf.before-holdup" "$conf"
 }
 
+# The original tools that holdup's engines are compared with.
+need_peers() {
+    need_packages rt-tests sockperf iperf3
+}
+
 # QEMU, and what a kernel is built with.
 need_guests() {
     case $(uname -m) in

@@ -140,6 +140,8 @@ pub struct WorkloadWords {
     pub primary_metric: Option<&'static str>,
     /// Whether `postgres.SETTING` factors make sense with it.
     pub has_postgres: bool,
+    /// Whether a plan may define metrics for it: it runs a program that holdup knows nothing about.
+    pub takes_metrics: bool,
     /// Whether it is made of other workloads: `foreground` names one, `background` several with `+` between or `none`,
     /// and the parameters of each are named `KIND.parameter`.
     pub combines: bool,

@@ -118,6 +118,7 @@ fn together(words: &WorkloadWords, members: &[&WorkloadWords]) -> WorkloadWords 
     let mut all = words.clone();
     all.has_postgres = members.iter().any(|m| m.has_postgres);
     all.factors = members.iter().map(|m| m.factors).find(|factors| !factors.is_empty()).unwrap_or_default();
+    all.takes_metrics = members.first().is_some_and(|m| m.takes_metrics);
     all.primary_metric = members.first().and_then(|m| m.primary_metric);
     all.metrics = members.first().map(|m| m.metrics.clone()).unwrap_or_default();
     let behind = members.iter().skip(1).flat_map(|m| m.metrics.iter().map(|id| format!("{}.{id}", m.id)));

@@ -6,7 +6,7 @@ use crate::errors::Wrong;
 use crate::node::{Data, Entry, Node};
 use crate::source::Place;
 use crate::values::{truth, unexpected};
-use crate::words::{did_you_mean, shown, takes_metrics};
+use crate::words::{did_you_mean, shown};
 use holdup_model::Direction;
 use holdup_model::plan::{Extract, MetricChoice};
 
@@ -37,7 +37,7 @@ impl Named {
 
 /// Whether a workload measures it, or lets the plan define it.
 fn has(workload: &Used<'_>, choice: &MetricChoice) -> bool {
-    if choice.from.is_some() { takes_metrics(&workload.words) } else { workload.words.metrics.contains(&choice.id) }
+    if choice.from.is_some() { workload.words.takes_metrics } else { workload.words.metrics.contains(&choice.id) }
 }
 
 impl Checker<'_> {
@@ -111,8 +111,7 @@ impl Checker<'_> {
             self.complain(&unit.node.place, format!("unit = {}", unit.node.written()), wrong);
         }
         let in_doubt = choice.workload.is_none() && !self.doubtful.is_empty();
-        if meant.is_empty() || in_doubt || meant.iter().any(|w| has(w, choice) || (has_from && takes_metrics(&w.words)))
-        {
+        if meant.is_empty() || in_doubt || meant.iter().any(|w| has(w, choice) || (has_from && w.words.takes_metrics)) {
             return;
         }
         let what = format!("metric {}", shown(&choice.id));
@@ -122,7 +121,7 @@ impl Checker<'_> {
             let wrong = Wrong::new(format!("{names} runs no program of yours to read it from"))
                 .hint("`from` is for workloads of kind command; take it out");
             self.complain(id_place, what, wrong);
-        } else if meant.iter().any(|w| takes_metrics(&w.words)) {
+        } else if meant.iter().any(|w| w.words.takes_metrics) {
             let wrong = Wrong::new("how to read it from the output is not said")
                 .hint("from = { regex = \"…\" }, { json = \"/…\" } or { duration = true }");
             self.complain(id_place, what, wrong);
@@ -293,7 +292,7 @@ fn settle_primary(named: &mut Vec<Named>, workload: &Used<'_>, all: &[Used<'_>])
     if named.iter().any(|n| n.choice.primary && n.is_of(workload)) {
         return;
     }
-    let own_program = takes_metrics(&workload.words);
+    let own_program = workload.words.takes_metrics;
     let defined = named.iter().find(|n| own_program && n.choice.from.is_some() && n.is_of(workload));
     let id = match defined {
         Some(first) => first.choice.id.clone(),

@@ -87,11 +87,6 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Whether a plan may define metrics for this workload: it runs a program that holdup knows nothing about.
-pub(crate) fn takes_metrics(workload: &WorkloadWords) -> bool {
-    workload.metrics.is_empty() || workload.parameters.iter().any(|p| p.kind == ParameterKind::CommandLine)
-}
-
 /// A hint for a name that is not known: the nearest one that is, and the list when it is short.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     let list = if known.is_empty() {

@@ -72,6 +72,14 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         let what = format!("workload {}", used.kind);
         usable(&what, workload.probe(request.host, request.postgres), &mut notes)?;
         metrics.extend(metrics_of(request.plan, used, workload));
+        let mut seen: Vec<Parameters> = Vec::new();
+        for arm in request.schedule.arms.iter().filter(|arm| arm.workload == used.name) {
+            let parameters = parameters_of(used, arm);
+            if !seen.contains(&parameters) {
+                workload.check(request.host, &parameters)?;
+                seen.push(parameters);
+            }
+        }
     }
     let context = KnobContext { host: request.host, postgres: None, pids: vec![std::process::id()] };
     let mut touches = Vec::new();

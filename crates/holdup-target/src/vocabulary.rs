@@ -16,6 +16,7 @@ pub fn vocabulary() -> Vocabulary {
                 metrics: w.metrics(&[]).into_iter().map(|m| m.id).collect(),
                 primary_metric: w.primary_metric(),
                 has_postgres: w.has_postgres(),
+                takes_metrics: w.takes_metrics(),
                 combines: w.combines(),
             })
             .collect(),

@@ -148,6 +148,10 @@ pub trait Workload: Sync {
     fn may_be_background(&self) -> bool {
         false
     }
+    /// Whether a plan may define metrics for it: it runs a program that holdup knows nothing about.
+    fn takes_metrics(&self) -> bool {
+        false
+    }
     /// Whether it is made of other workloads, whose parameters it has as `KIND.parameter`.
     fn combines(&self) -> bool {
         false
@@ -171,6 +175,14 @@ pub trait Workload: Sync {
     }
     /// Whether it can work here. Never writes.
     fn probe(&self, host: &Host, postgres: &PostgresOptions) -> Availability;
+    /// Whether the parameters of an arm go together, and whether this host has what they ask for, as far as that can be
+    /// told without making anything. Asked for every arm before the first trial.
+    ///
+    /// # Errors
+    /// When they do not.
+    fn check(&self, _host: &Host, _parameters: &Parameters) -> Result<(), Problem> {
+        Ok(())
+    }
     /// Makes a session ready. Dropping what it returns puts everything away.
     ///
     /// # Errors

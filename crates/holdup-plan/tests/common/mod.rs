@@ -85,6 +85,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
         metrics: ids(metrics),
         primary_metric,
         has_postgres,
+        takes_metrics: id == "command",
         combines: id == "mixed",
     };
     let knob = |id, prefix, values| KnobWords { id, prefix, values };

@@ -6,6 +6,7 @@
 use crate::load::metrics::Row;
 use crate::workloads::external::External;
 use crate::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_host::Host;
 use holdup_model::plan::Level;
 use holdup_model::{Fact, Measured, Measurement, Parameter, ParameterKind, Parameters, Problem};
 use std::collections::BTreeMap;
@@ -47,6 +48,22 @@ impl StandIns {
         let mut theirs = (self.translate)(tool, own)?;
         theirs.set("tool", tool);
         Ok(theirs)
+    }
+
+    /// Checks the parameters of an arm with `own` where holdup's engine measures, else with those of the tool.
+    ///
+    /// # Errors
+    /// When they do not go together.
+    pub(crate) fn check(
+        self,
+        host: &Host,
+        parameters: &Parameters,
+        own: impl FnOnce() -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        match tool(parameters)? {
+            None => own(),
+            Some(tool) => External.check(host, &self.parameters(tool, parameters)?),
+        }
     }
 
     /// Prepares holdup's own engine with `own` for the combinations in which it measures, and the tools for the others.

@@ -32,8 +32,14 @@ pub(crate) fn run(setup: &Setup, trial: TrialContext<'_>) -> Result<TrialResult,
     let slots = Arc::new(slots);
     let job = |index: usize| {
         let cpus = if setup.pin { vec![setup.cpus[index % setup.cpus.len()]] } else { setup.cpus.clone() };
-        let job =
-            Job { slots: slots.clone(), index, interval_ns: setup.interval_of(index), priority: setup.priority, cpus };
+        let job = Job {
+            slots: slots.clone(),
+            index,
+            interval_ns: setup.interval_of(index),
+            offset_ns: setup.interval_ns * index as u64 / setup.threads as u64,
+            priority: setup.priority,
+            cpus,
+        };
         crew::Job::new(move || job.run())
     };
     let stop = slots.clone();

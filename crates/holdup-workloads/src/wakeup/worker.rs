@@ -32,6 +32,8 @@ pub(crate) struct Job {
     pub(crate) slots: Arc<Slots>,
     pub(crate) index: usize,
     pub(crate) interval_ns: u64,
+    /// How much later than the others its first moment is: threads that wake in step meet on every timer interrupt.
+    pub(crate) offset_ns: u64,
     pub(crate) priority: u32,
     pub(crate) cpus: Vec<u32>,
 }
@@ -56,7 +58,7 @@ impl Job {
             return Ok(());
         }
         let mut seen = phase::WARM;
-        let mut next_ns = now_ns() + self.interval_ns;
+        let mut next_ns = now_ns() + self.interval_ns + self.offset_ns;
         loop {
             sleep_until(next_ns);
             let now = now_ns();

@@ -109,6 +109,10 @@ impl Workload for Command {
         Some("duration_s")
     }
 
+    fn takes_metrics(&self) -> bool {
+        true
+    }
+
     fn may_be_background(&self) -> bool {
         true
     }

@@ -5,7 +5,7 @@ use crate::external::{Run, metrics, tools, trial, version};
 use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
 use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::{Availability, Fact, Measured, Meta, Metric, Parameter, Problem};
+use holdup_model::{Availability, Fact, Measured, Meta, Metric, Parameter, Parameters, Problem};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -59,6 +59,13 @@ impl Workload for External {
 
     fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
         version::availability()
+    }
+
+    fn check(&self, _host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        // A problem of the parameters is told now, not in a trial.
+        let setup = Setup::read(parameters)?;
+        setup.tool.invocation(&setup, &Run { duration_ns: 1, port: 1 })?;
+        version::find(setup.tool.about()).map(drop)
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {

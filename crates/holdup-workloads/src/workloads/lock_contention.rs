@@ -71,6 +71,10 @@ impl Workload for LockContention {
         Availability::Ready
     }
 
+    fn check(&self, _host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        Setup::read(parameters)?.available()
+    }
+
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
         for parameters in context.combinations {
             Setup::read(parameters)?.available()?;

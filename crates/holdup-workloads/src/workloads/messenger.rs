@@ -66,6 +66,11 @@ impl Workload for Messenger {
         Availability::Ready
     }
 
+    fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        let own = || Setup::read(parameters, host).map(drop);
+        crate::messenger::STAND_INS.check(host, parameters, own)
+    }
+
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
         crate::messenger::STAND_INS.prepare(context, |context| {
             for parameters in context.combinations {

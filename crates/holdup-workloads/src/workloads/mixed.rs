@@ -1,11 +1,11 @@
 //! One workload in front of others.
 
-use crate::mixed::members::{self, BACKGROUND, FOREGROUND};
+use crate::mixed::members::{self, BACKGROUND, FOREGROUND, Members};
 use crate::mixed::session::Session;
 use crate::{PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_host::Host;
 use holdup_model::plan::MetricChoice;
-use holdup_model::{Availability, Meta, Metric, Parameter, ParameterKind, Problem, WorkloadUse};
+use holdup_model::{Availability, Meta, Metric, Parameter, ParameterKind, Parameters, Problem, WorkloadUse};
 use std::sync::LazyLock;
 
 /// The workload.
@@ -78,6 +78,15 @@ impl Workload for Mixed {
 
     fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
         Availability::Ready
+    }
+
+    fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        let members = Members::read(parameters)?;
+        members.all().try_for_each(|kind| {
+            let member =
+                crate::find(kind).ok_or_else(|| Problem::internal(format!("workload {kind}"), "it is gone"))?;
+            member.check(host, &members::own(kind, parameters))
+        })
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {

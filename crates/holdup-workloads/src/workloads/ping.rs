@@ -77,6 +77,11 @@ impl Workload for Ping {
         Availability::Ready
     }
 
+    fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        let own = || Setup::read(parameters, host).map(drop);
+        crate::ping::STAND_INS.check(host, parameters, own)
+    }
+
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
         crate::ping::STAND_INS.prepare(context, |context| {
             for parameters in context.combinations {

@@ -67,6 +67,11 @@ impl Workload for Request {
         Availability::Ready
     }
 
+    fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        let own = || Setup::read(parameters, host).map(drop);
+        crate::request::STAND_INS.check(host, parameters, own)
+    }
+
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
         crate::request::STAND_INS.prepare(context, |context| {
             for parameters in context.combinations {

@@ -80,6 +80,14 @@ impl Workload for Stream {
         }
     }
 
+    fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        let own = || {
+            let setup = Setup::read(parameters, host)?;
+            setup.profile.as_ref().map_or(Ok(()), |path| pass::read(path, &setup, ANY_DURATION_NS).map(drop))
+        };
+        crate::stream::STAND_INS.check(host, parameters, own)
+    }
+
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
         crate::stream::STAND_INS.prepare(context, |context| {
             let mut seen = Vec::new();

@@ -17,7 +17,7 @@ const META: Meta = Meta {
     summary: "periodic timers, and how late each wakes its thread (cyclictest)",
     docs: "Each thread sleeps until an absolute moment (clock_nanosleep, CLOCK_MONOTONIC), reads the clock when it runs, \
            counts how late it is, and goes on to the next moment, one `interval` later. Thread k has an interval that is \
-           k times `distance` longer. A thread that wakes after one or more of its next moments leaves those out, as \
+           k times `distance` longer. The first moments are spread evenly over an interval. A thread that wakes after one or more of its next moments leaves those out, as \
            cyclictest does, and counts them as missed: a delay of five intervals is one late wake-up and four missed ones.\n\n\
            Every wake-up of the window is in the histogram; none is cut at an edge. Percentiles say nothing about what \
            lies beyond them, and the longest of a run grows with its length, so the longest is told for each trial \
@@ -66,6 +66,11 @@ impl Workload for Wakeup {
             Ok(()) => Availability::Ready,
             Err(e) => Availability::Degraded { reason: format!("only with priority 0, not as SCHED_FIFO: {e}") },
         }
+    }
+
+    fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+        let own = || Setup::read(parameters, host)?.possible();
+        crate::wakeup::STAND_INS.check(host, parameters, own)
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
