@@ -1,5 +1,6 @@
 //! The near side, which leads.
 
+use super::half::HangUp;
 use super::{Answer, Begin, Counts, MOST_CONNECTIONS, Order};
 use crate::far::{self, Far, FarAnswer, FarOrder};
 use crate::load::board::phase;
@@ -114,7 +115,8 @@ pub(super) fn run_with(far: Far, setup: &Setup, host: &Host, trial: TrialContext
     let stop = workers.clone();
     let crew = Crew::start(setup.sharing, "stream", jobs, move || stop.stage().enter(phase::STOP))?;
     let theirs = Theirs { flows: flows.clone(), sends, retransmitted: Rc::default() };
-    let team = Apart { crew, workers: workers.clone(), far: far.clone(), theirs: theirs.clone() };
+    let line = HangUp(sockets.iter().map(sockets::number).collect());
+    let team = Apart { line, crew, workers: workers.clone(), far: far.clone(), theirs: theirs.clone() };
     let edge = || edge(setup, &far, &theirs, &workers);
     let (begin, end) = drive::through(trial, workers.stage(), setup.workers, team, edge)?;
     let (begin, end) = (begin?, end?);
@@ -209,6 +211,8 @@ fn edge(setup: &Setup, far: &Rc<RefCell<Far>>, theirs: &Theirs, workers: &Worker
 
 /// The near workers, and the far end with its own.
 struct Apart {
+    // Dropped in this order.
+    line: HangUp,
     crew: Crew,
     workers: Arc<Workers>,
     far: Rc<RefCell<Far>>,
@@ -223,12 +227,14 @@ impl Team for Apart {
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
         // Near senders stop first, so that far receivers come to an end while the answer is awaited.
         self.workers.stage().enter(phase::STOP);
-        let ended = ask(&self.far, Order::End);
-        self.crew.finish(hurry)?;
-        match ended? {
-            Answer::Ended(counts) => self.theirs.take(&counts),
+        let Apart { mut line, crew, workers, far, theirs } = self;
+        match ask(&far, Order::End)? {
+            Answer::Ended(counts) => theirs.take(&counts),
             other => return out_of_turn(&other),
         }
-        gave_up(&self.workers, "near").map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
+        // They end in order, each when the other end is done.
+        line.0.clear();
+        crew.finish(hurry)?;
+        gave_up(&workers, "near").map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
     }
 }
