@@ -243,7 +243,8 @@ fn a_stall_shows_in_full_only_in_an_open_loop() {
         }
     }
     let closed = stalled("ping-pong", 1);
-    assert!(metric(&closed, "rtt_max_us") > 149_000.0);
+    // Its next message may be sent a while after the far end was stopped, where the machine is busy.
+    assert!(metric(&closed, "rtt_max_us") > 75_000.0);
     assert!(long_ones(&closed) < 50, "{} round trips of the closed loop", long_ones(&closed));
 }
 
