@@ -103,8 +103,13 @@ fn data_goes_through_networks_of_its_own() {
                 ("sharing", sharing.into()),
                 ("mtu", 1400.into()),
             ];
-            let result = run(&changes, 60).unwrap_or_else(|e| panic!("{what}: {}: {}", e.what, e.why));
-            holds(&result, &what);
+            // A trial that is void is repeated, as a run does: on a starved machine a datagram may wait in a backlog for
+            // longer than the end of a trial does.
+            let mut result = run(&changes, 60);
+            for _ in 0..2 {
+                result = result.or_else(|_| run(&changes, 60));
+            }
+            holds(&result.unwrap_or_else(|e| panic!("{what}: {}: {}", e.what, e.why)), &what);
         }
     }
 }
