@@ -34,6 +34,9 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// The host's own.
+    pub(crate) const HOST: Wanted = Wanted { topology: Topology::Host, mtu: None };
+
     /// Reads [`NETWORK`] and [`MTU`].
     ///
     /// # Errors

@@ -143,7 +143,7 @@ pub(crate) fn of(done: &Done<'_>) -> Result<TrialResult, Problem> {
         fairness: fairness(moved.iter().map(|flow| flow[1])),
         life,
         bytes_dropped,
-        retransmitted: retransmitted(setup.protocol, setup.topology, done.counters, &mut notes)
+        retransmitted: retransmitted(setup.protocol, setup.network.topology, done.counters, &mut notes)
             .map(|here| here + done.sent_again_elsewhere.unwrap_or(0)),
         held: done.held,
     };

@@ -2,11 +2,12 @@
 
 use crate::external::stand_in;
 use crate::load::crew::Sharing;
+use crate::load::network::{MTU, NETWORK, Wanted};
 use crate::load::parameters::{text, truth, whole, word};
 use crate::load::placement::{PLACEMENT, Placement};
 use crate::stream::profile::{MOST_DATAGRAM_BYTES, MOST_SIZE_BYTES, Mode, Protocol};
 use holdup_host::Host;
-use holdup_host::network::{Network, Options, Topology};
+use holdup_host::network::Topology;
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem};
 use std::path::PathBuf;
 
@@ -62,13 +63,12 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "threads or processes at each end; as many as connections, at most 64",
     ),
     optional("sharing", ParameterKind::Choice(Sharing::WORDS), Some("threads"), "what workers are"),
-    optional(
-        "network",
-        ParameterKind::Choice(NETWORKS),
-        Some("host"),
-        "what lies between the two ends; peer: another guest",
-    ),
-    optional("mtu", ParameterKind::Integer { min: 68, max: 65_535 }, None, "MTU of that network's links in bytes"),
+    Parameter {
+        kind: ParameterKind::Choice(NETWORKS),
+        summary: "what lies between the two ends; peer: another guest",
+        ..NETWORK
+    },
+    MTU,
     optional("profile", ParameterKind::Path, None, "a uperf profile, which says what each strand does"),
     optional(
         "rate",
@@ -101,10 +101,9 @@ pub(crate) struct Setup {
     /// Of each end.
     pub(crate) workers: usize,
     pub(crate) sharing: Sharing,
-    pub(crate) topology: Topology,
+    pub(crate) network: Wanted,
     /// Whether the far end is another machine.
     pub(crate) is_apart: bool,
-    pub(crate) mtu: Option<u32>,
     pub(crate) profile: Option<PathBuf>,
     /// Time from one transfer of a connection to the next, ns; 0 for none.
     pub(crate) interval_ns: u64,
@@ -135,16 +134,11 @@ impl Setup {
             Some(_) => (whole(parameters, "workers", 1, MOST_WORKERS)? as usize).min(flows),
         };
         let sharing = Sharing::of(text(parameters, "sharing")?).unwrap_or(Sharing::Threads);
-        let network = text(parameters, "network")?;
-        let is_apart = network == PEER;
-        let topology = if is_apart { Topology::Host } else { Topology::parse(network)? };
-        let mtu = match parameters.integer("mtu")? {
-            None => None,
-            Some(_) => Some(whole(parameters, "mtu", 68, 65_535)? as u32),
-        };
-        if protocol == Protocol::Unix && topology != Topology::Host {
+        let is_apart = text(parameters, "network")? == PEER;
+        let network = if is_apart { Wanted::HOST } else { Wanted::read(parameters)? };
+        if protocol == Protocol::Unix && network.topology != Topology::Host {
             return Err(Problem::usage(
-                format!("protocol unix with network {}", topology.word()),
+                format!("protocol unix with network {}", network.topology.word()),
                 "sockets of that kind do not go through a network",
             )
             .hint("take network host"));
@@ -162,22 +156,13 @@ impl Setup {
             mode,
             workers,
             sharing,
-            topology,
+            network,
             is_apart,
-            mtu,
             profile: parameters.text("profile")?.map(PathBuf::from),
             interval_ns: 1_000_000_000_u64.checked_div(rate).unwrap_or(0),
             sockets,
             placement: Placement::read(parameters, host)?,
         })
-    }
-
-    /// The network between the two ends.
-    ///
-    /// # Errors
-    /// When it cannot be made here.
-    pub(crate) fn network(&self, host: &Host) -> Result<Network, Problem> {
-        Network::make(self.topology, Options { mtu: self.mtu }, host)
     }
 }
 

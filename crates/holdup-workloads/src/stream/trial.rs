@@ -60,7 +60,7 @@ pub(crate) struct Edge {
 pub(crate) fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
     let count = if setup.mode == Mode::Both { 2 * setup.connections } else { setup.connections };
     let _limit = FileLimit::raise(count as u64)?;
-    let network = setup.network(host)?;
+    let network = setup.network.make(host)?;
     let connected = connect::all(setup, &network)?;
     let no_memory = |e: std::io::Error| Problem::trial(format!("{count} connections"), format!("no memory: {e}"));
     let flows = Arc::new(Flows::new(count).map_err(no_memory)?);

@@ -101,9 +101,9 @@ impl Workload for Stream {
                     pass::read(path, &setup, ANY_DURATION_NS)?;
                 }
                 // Each kind of network is tried once, so that a session does not fail in its midst.
-                if !seen.contains(&(setup.topology, setup.mtu)) {
-                    setup.network(context.host)?;
-                    seen.push((setup.topology, setup.mtu));
+                if !seen.contains(&setup.network) {
+                    setup.network.make(context.host)?;
+                    seen.push(setup.network);
                 }
             }
             Ok(Box::new(Session { host: context.host.clone() }))

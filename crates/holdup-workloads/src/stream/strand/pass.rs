@@ -88,7 +88,7 @@ pub(crate) fn run(setup: &Setup, path: &Path, host: &Host, trial: TrialContext<'
     let count: usize = pairs.iter().map(|pair| pair.near.strands as usize).sum();
     let open = |pair: &Pair| u64::from(pair.near.strands) * (pair.near.most_open.unwrap_or(64) + 1);
     let _limit = FileLimit::raise(pairs.iter().map(open).sum())?;
-    let network = setup.network(host)?;
+    let network = setup.network.make(host)?;
     let board = Strands::new(2 * count)
         .map_err(|e| Problem::trial(format!("{count} strands"), format!("no memory for their counts: {e}")))?;
     let board = Arc::new(board);

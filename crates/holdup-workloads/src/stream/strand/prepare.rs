@@ -41,9 +41,9 @@ pub(crate) fn pairs(profile: &Profile, setup: &Setup) -> Result<Vec<Pair>, Probl
     let pair = |(near, far)| {
         let (near, far) = (Program::of(near)?, Program::of(far)?);
         let endpoints = || near.endpoints.iter().chain(&far.endpoints);
-        if setup.topology != Topology::Host && endpoints().any(|e| e.protocol == Protocol::Unix) {
+        if setup.network.topology != Topology::Host && endpoints().any(|e| e.protocol == Protocol::Unix) {
             return Err(Problem::usage(
-                format!("protocol unix with network {}", setup.topology.word()),
+                format!("protocol unix with network {}", setup.network.topology.word()),
                 "sockets of that kind do not go through a network",
             )
             .hint("take network host"));

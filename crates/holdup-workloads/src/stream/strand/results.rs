@@ -60,7 +60,7 @@ pub(crate) fn of(passed: &Passed<'_>) -> Result<TrialResult, Problem> {
         fairness: fairness((0..near).map(pair_bytes)),
         life,
         bytes_dropped,
-        retransmitted: retransmitted(protocol(passed), passed.setup.topology, passed.counters, &mut notes),
+        retransmitted: retransmitted(protocol(passed), passed.setup.network.topology, passed.counters, &mut notes),
         held: passed.strands.slots().take(near).map(|slot| slot.held.load(Ordering::Relaxed)).sum(),
     };
     let strangers: u64 = passed.strands.slots().map(|slot| slot.strangers.load(Ordering::Relaxed)).sum();
