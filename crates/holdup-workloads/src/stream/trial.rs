@@ -204,20 +204,18 @@ struct Streams {
     crew: Crew,
 }
 
-/// What the first of the workers that gave up says of itself; all of them are of one end.
-pub(crate) fn gave_up(workers: &Workers, end: &str) -> Option<String> {
-    let said = workers.slots().enumerate().find_map(|(index, worker)| Some((index, worker.failure()?)));
-    said.map(|(index, why)| format!("worker {index} of the {end} end {why}"))
-}
-
-/// The same where those of the near end have the first half of the slots.
-fn one_gave_up(workers: &Workers) -> Option<String> {
-    let of_end = workers.slots().count() / 2;
+/// What the first of the workers that gave up says of itself; those of the near end have the first `near` slots.
+pub(crate) fn gave_up(workers: &Workers, near: usize) -> Option<String> {
     workers.slots().enumerate().find_map(|(index, worker)| {
         let why = worker.failure()?;
-        let (end, index) = if index < of_end { ("near", index) } else { ("far", index - of_end) };
+        let (end, index) = if index < near { ("near", index) } else { ("far", index - near) };
         Some(format!("worker {index} of the {end} end {why}"))
     })
+}
+
+/// Where both ends are here, the near one has the first half of the slots.
+fn one_gave_up(workers: &Workers) -> Option<String> {
+    gave_up(workers, workers.slots().count() / 2)
 }
 
 impl Team for Streams {

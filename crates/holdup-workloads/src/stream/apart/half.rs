@@ -63,7 +63,7 @@ impl Half {
             }
             (Order::Read, State::Working(working)) => {
                 let answer = Answer::Edge(working.counts());
-                match gave_up(&working.workers, "far") {
+                match gave_up(&working.workers, 0) {
                     None => Ok((State::Working(working), answer)),
                     Some(why) => Err(Problem::trial("a worker is gone", why)),
                 }
@@ -154,7 +154,7 @@ impl Working {
         // They end in order, each when the other end is done.
         line.0.clear();
         crew.finish(&|| false)?;
-        if let Some(why) = gave_up(&workers, "far") {
+        if let Some(why) = gave_up(&workers, 0) {
             return Err(Problem::trial("a worker is gone", why));
         }
         let left = Crew::start(Sharing::Threads, "none", Vec::new(), || ())?;

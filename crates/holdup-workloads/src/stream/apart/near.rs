@@ -221,7 +221,7 @@ struct Apart {
 
 impl Team for Apart {
     fn failed(&mut self) -> Option<String> {
-        gave_up(&self.workers, "near").or_else(|| self.crew.failed())
+        gave_up(&self.workers, usize::MAX).or_else(|| self.crew.failed())
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
@@ -235,6 +235,6 @@ impl Team for Apart {
         // They end in order, each when the other end is done.
         line.0.clear();
         crew.finish(hurry)?;
-        gave_up(&workers, "near").map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
+        gave_up(&workers, usize::MAX).map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
     }
 }
