@@ -294,7 +294,7 @@ fn read_anywhere(parameters: &Parameters, text: &str) -> Result<Reading, Problem
     let udp = Some(Ok(Udp { received: 1, sent: u64::MAX, queue_full: 2, errors: 3 }));
     let reading = read(parameters, &Said { stdout: text, stderr: text, server: text, udp })?;
     for id in reading.values.iter().map(|v| v.0).chain(reading.absent.iter().map(|a| a.0)) {
-        assert!(metrics::ALL.iter().any(|row| row.id == id), "{id}");
+        assert!(metrics::ALL.iter().any(|row| row.0 == id), "{id}");
     }
     Ok(reading)
 }

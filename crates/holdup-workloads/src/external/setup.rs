@@ -2,6 +2,9 @@
 
 use crate::external::tools;
 use crate::external::{About, Tool};
+use crate::load::crew::Sharing;
+use crate::load::placement::{PLACEMENT, Placement};
+use holdup_host::Host;
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 
 const fn optional(name: &'static str, kind: ParameterKind, summary: &'static str) -> Parameter {
@@ -17,13 +20,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         required: true,
         summary: "the tool",
     },
-    Parameter {
-        name: "placement",
-        kind: ParameterKind::Choice(&["none", "same-cpu", "two-cpus"]),
-        default: Some("none"),
-        required: false,
-        summary: "all on the first CPU, or server on the first and client on the second",
-    },
+    PLACEMENT,
     optional(
         "mode",
         ParameterKind::Choice(&[
@@ -41,11 +38,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         "what sockperf, perf-bench, uperf, iperf3 or sysbench does",
     ),
     optional("protocol", ParameterKind::Choice(&["tcp", "udp", "unix", "pipe"]), "how messages go"),
-    optional(
-        "sharing",
-        ParameterKind::Choice(&["threads", "processes"]),
-        "what tasks are (hackbench, perf-bench, uperf)",
-    ),
+    optional("sharing", ParameterKind::Choice(Sharing::WORDS), "what tasks are (hackbench, perf-bench, uperf)"),
     optional("threads", whole(1, 4096), "threads (cyclictest, sysbench), workers per messenger (schbench)"),
     optional("interval", ParameterKind::Duration, "time between wake-ups (cyclictest)"),
     optional("distance", ParameterKind::Duration, "what each thread's interval is longer (cyclictest)"),
@@ -70,19 +63,10 @@ const fn whole(min: i64, max: i64) -> ParameterKind {
     ParameterKind::Integer { min, max }
 }
 
-/// Which CPUs client and server get.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Placement {
-    None,
-    SameCpu,
-    TwoCpus,
-}
-
 /// One arm's parameters.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) tool: &'static dyn Tool,
-    pub(crate) placement: Placement,
     /// The mode, the tool's first one when none is given; empty for a tool that has only one.
     pub(crate) mode: &'static str,
     /// The protocol, the tool's first one when none is given; empty for a tool that has none.
@@ -109,20 +93,21 @@ impl Setup {
         for (name, value) in &parameters.0 {
             known(about, name, value)?;
         }
-        let placement = match parameters.text("placement")? {
-            None | Some("none") => Placement::None,
-            Some("same-cpu") => Placement::SameCpu,
-            Some("two-cpus") => Placement::TwoCpus,
-            Some(other) => return Err(Problem::usage(format!("placement {other}"), "there is no such placement")),
-        };
         Ok(Setup {
             tool,
-            placement,
             mode: word(about, "mode", parameters.text("mode")?, about.modes)?,
             protocol: word(about, "protocol", parameters.text("protocol")?, about.protocols)?,
             arguments: parameters.text("arguments")?.map_or(Ok(Vec::new()), further)?,
             given: parameters.clone(),
         })
+    }
+
+    /// The CPUs of client and server, as of the two sides of holdup's own workloads.
+    ///
+    /// # Errors
+    /// When this machine has no such CPUs, or does not tell.
+    pub(crate) fn placement(&self, host: &Host) -> Result<Placement, Problem> {
+        Placement::read(&self.given, host)
     }
 
     /// A whole number, when it was given. Durations are in ns, sizes in bytes.

@@ -5,9 +5,10 @@ use crate::command::beside::Beside;
 use crate::command::spawn::Program;
 use crate::command::supervise::{self, Ended, How, Watch};
 use crate::external::metrics;
-use crate::external::setup::{Placement, Setup};
+use crate::external::setup::Setup;
 use crate::external::snmp::{self, Udp};
 use crate::external::{Invocation, Listens, Reading, Run, Said, Server};
+use crate::load::placement::Placement;
 use crate::{Cancel, TrialContext, TrialResult};
 use holdup_host::Host;
 use holdup_model::{Measurement, Problem};
@@ -126,13 +127,13 @@ fn result(
     }
     let about = setup.tool.about();
     let named = if setup.mode.is_empty() { about.id.to_owned() } else { format!("{} {}", about.id, setup.mode) };
-    let measurements = metrics::ALL.iter().map(|row| {
-        if let Some((_, value)) = reading.values.iter().find(|v| v.0 == row.id) {
-            return Measurement::new(row.id, *value);
+    let measurements = metrics::ALL.iter().map(|(id, ..)| {
+        if let Some((_, value)) = reading.values.iter().find(|v| v.0 == *id) {
+            return Measurement::new(*id, *value);
         }
-        match reading.absent.iter().find(|a| a.0 == row.id) {
-            Some((_, why)) => Measurement::absent(row.id, why.clone()),
-            None => Measurement::absent(row.id, format!("{named} does not measure it")),
+        match reading.absent.iter().find(|a| a.0 == *id) {
+            Some((_, why)) => Measurement::absent(*id, why.clone()),
+            None => Measurement::absent(*id, format!("{named} does not measure it")),
         }
     });
     let mut result =
@@ -176,21 +177,21 @@ fn memory_file(text: &str) -> Result<OwnedFd, Problem> {
     Ok(file)
 }
 
-/// CPUs of a server and of a client, `None` for all that holdup has.
+/// CPUs of a server and of a client, `None` for all that holdup has. A tool without a server has those of both sides.
 type Places = (Option<Vec<u32>>, Option<Vec<u32>>);
 
-/// The CPUs of the server and of the client, or of a tool that has no server.
 fn cpus(setup: &Setup, host: &Host, has_server: bool) -> Result<Places, Problem> {
-    if setup.placement == Placement::None {
-        return Ok((None, None));
+    let Placement { near, far } = setup.placement(host)?;
+    if has_server {
+        return Ok((far, near));
     }
-    let allowed = host.affinity(std::process::id()).map_err(|e| Problem::host("the placement", e.to_string()))?;
-    match (setup.placement, allowed.as_slice()) {
-        (Placement::SameCpu, [first, ..]) => Ok((Some(vec![*first]), Some(vec![*first]))),
-        (Placement::TwoCpus, [first, second, ..]) if has_server => Ok((Some(vec![*first]), Some(vec![*second]))),
-        (Placement::TwoCpus, [first, second, ..]) => Ok((None, Some(vec![*first, *second]))),
-        _ => Err(Problem::host("placement two-cpus", format!("holdup may use {} CPU only", allowed.len()))),
-    }
+    let both = near.zip(far).map(|(near, far)| {
+        let mut both = [near, far].concat();
+        both.sort_unstable();
+        both.dedup();
+        both
+    });
+    Ok((None, both))
 }
 
 /// What is executed. Programs print numbers as in the C locale.

@@ -29,7 +29,8 @@ const META: Meta = Meta {
            cyclictest runs with --default-system: it does not touch /dev/cpu_dma_latency.\n\n\
            A server is started on a free port of 127.0.0.1 and ended with the trial (uperf's listens on all \
            addresses, it cannot be told otherwise). CPU time is that of client and server with what they started. \
-           `placement` sets the CPUs that they may run on, as taskset(1) does; a tool without a server gets one or two.\n\n\
+           `placement` sets the CPUs that they may run on, as taskset(1) does: the client's are near, the server's far; a \
+           tool without a server gets both sides'.\n\n\
            Sent is not delivered: for UDP, what arrived and what was dropped are counted by the kernel for the whole \
            network namespace, or by sockperf's server. What is known to be wrong with a tool's numbers is in the \
            notes of each trial. Versions are facts that must not move.",
@@ -61,10 +62,11 @@ impl Workload for External {
         version::availability()
     }
 
-    fn check(&self, _host: &Host, parameters: &Parameters) -> Result<(), Problem> {
+    fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         // A problem of the parameters is told now, not in a trial.
         let setup = Setup::read(parameters)?;
         setup.tool.invocation(&setup, &Run { duration_ns: 1, port: 1 })?;
+        setup.placement(host)?;
         version::find(setup.tool.about()).map(drop)
     }
 
