@@ -127,7 +127,13 @@ mod tests {
             window: Some(Window { begin_unix_ns: 0, end_unix_ns: 2_000_000_000, length_ns: 2_000_000_000 }),
             measurements: Vec::new(),
             histograms: Vec::new(),
-            evidence: vec![Collected { collector: "waits".to_owned(), items, coverage, cost: SelfCost::default() }],
+            evidence: vec![Collected {
+                collector: "waits".to_owned(),
+                items,
+                coverage,
+                cost: SelfCost::default(),
+                ..Collected::default()
+            }],
             environment_before: Vec::new(),
             environment_moved: Vec::new(),
             notes: Vec::new(),

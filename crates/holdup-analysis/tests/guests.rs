@@ -65,6 +65,7 @@ fn steal(bundle: &mut BundleData, share: impl Fn(&str, u32) -> f64) {
             items: vec![EvidenceItem::labelled("cpu_share", "steal", "share", share(kernel, trial.seq))],
             coverage: Coverage::default(),
             cost: SelfCost::default(),
+            ..Collected::default()
         });
     }
 }

@@ -111,6 +111,7 @@ impl<T: TwoReadings> Collecting for Running<T> {
                     items: seen.items,
                     coverage: Coverage { seen: 2, lost: seen.lost, notes: seen.notes },
                     cost: self.meter.0,
+                    ..Collected::default()
                 }
             }
             Err(why) => all_absent(self.id, self.produces, &why, self.meter.0),
@@ -125,6 +126,7 @@ pub(crate) fn all_absent(id: &str, produces: Produces, why: &str, cost: SelfCost
         items: produces.iter().map(|(name, unit, _)| EvidenceItem::absent(*name, *unit, why)).collect(),
         coverage: Coverage { seen: 0, lost: 0, notes: vec![why.to_owned()] },
         cost,
+        ..Collected::default()
     }
 }
 

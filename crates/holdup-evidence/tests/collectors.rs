@@ -83,8 +83,8 @@ fn cpu_time_of_a_busy_process_is_seen() {
 
 #[test]
 fn each_sleep_is_a_voluntary_switch() {
-    if works("switches") {
-        let collected = watch("switches", "for i in 1 2 3 4 5 6 7 8; do sleep 0.01; done");
+    if works("switch-counters") {
+        let collected = watch("switch-counters", "for i in 1 2 3 4 5 6 7 8; do sleep 0.01; done");
         let seen = labelled(&collected, "voluntary_switches", "shell").expect("measured");
         assert!(seen >= 8.0, "the shell waited for eight children: {seen}");
     }
@@ -101,9 +101,9 @@ fn waiting_for_a_cpu_and_times_on_it_are_seen() {
 
 #[test]
 fn first_touch_of_memory_is_seen_as_minor_faults() {
-    if works("faults") {
+    if works("fault-counters") {
         // A string of 8 MB takes about 2,000 new pages.
-        let collected = watch("faults", "x=$(head -c 8388608 /dev/zero | tr '\\0' a)");
+        let collected = watch("fault-counters", "x=$(head -c 8388608 /dev/zero | tr '\\0' a)");
         let seen = labelled(&collected, "minor_faults", "shell").expect("measured");
         assert!(seen >= 2000.0, "8 MB in pages of 4 KB: {seen}");
     }
@@ -128,7 +128,7 @@ fn a_subject_that_ends_inside_the_window_is_said() {
     let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
     let subjects = vec![Subject { role: "load".to_owned(), pid: child.id() }];
     let context = CollectContext { host: Host::real(), subjects, postgres: None };
-    let running = collector("switches").start(&context).expect("it starts");
+    let running = collector("switch-counters").start(&context).expect("it starts");
     child.kill().expect("ours");
     child.wait().expect("ours");
     let collected = running.stop();
@@ -219,7 +219,7 @@ fn a_captured_tree_gives_the_differences_of_its_counters() {
         ("proc/interrupts", b"      CPU0 CPU1\nLOC:  10 20  Local timer interrupts\n"),
         ("proc/net/snmp", b"Tcp: RetransSegs OutSegs\nTcp: 5 100\n"),
     ]);
-    let ids = ["cpu", "switches", "run-queue", "migrations", "faults", "interrupts", "network"];
+    let ids = ["cpu", "switch-counters", "run-queue", "migrations", "fault-counters", "interrupts", "network"];
     let running: Vec<_> = ids.iter().map(|id| collector(id).start(&at(root.path())).expect("starts")).collect();
     let later = STAT.replace(" 100 0 5 0 30 20 ", " 140 0 6 0 50 25 ");
     for (path, text) in [
@@ -238,12 +238,12 @@ fn a_captured_tree_gives_the_differences_of_its_counters() {
     let of = |id: &str| seen.iter().find(|c| c.collector == id).expect("collected");
     assert_eq!(labelled(of("cpu"), "cpu_share", "user"), Some(0.5));
     assert_eq!(labelled(of("cpu"), "cpu_share", "steal"), Some(0.1));
-    assert_eq!(labelled(of("switches"), "voluntary_switches", "s"), Some(7.0));
-    assert_eq!(labelled(of("switches"), "involuntary_switches", "s"), Some(5.0));
+    assert_eq!(labelled(of("switch-counters"), "voluntary_switches", "s"), Some(7.0));
+    assert_eq!(labelled(of("switch-counters"), "involuntary_switches", "s"), Some(5.0));
     assert_eq!(labelled(of("run-queue"), "run_queue_wait_mean_us", "s"), Some(1.0));
     assert_eq!(labelled(of("run-queue"), "times_on_cpu", "s"), Some(7.0));
     assert_eq!(labelled(of("migrations"), "migrations", "s"), Some(5.0));
-    assert_eq!(labelled(of("faults"), "minor_faults", "s"), Some(40.0));
+    assert_eq!(labelled(of("fault-counters"), "minor_faults", "s"), Some(40.0));
     assert_eq!(labelled(of("interrupts"), "interrupts", "LOC"), Some(12.0));
     assert_eq!(labelled(of("network"), "network", "Tcp RetransSegs"), Some(0.0), "a zero that is an answer");
     assert_eq!(labelled(of("network"), "network", "Tcp OutSegs"), Some(60.0));

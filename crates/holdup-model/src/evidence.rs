@@ -1,6 +1,9 @@
 //! What a collector saw, with its window, its losses and its own cost.
 
+use crate::histogram::Histogram;
 use crate::metric::Measured;
+use crate::stacks::StackProfile;
+use crate::timeline::Timeline;
 use serde::{Deserialize, Serialize};
 
 /// One number of evidence.
@@ -54,10 +57,37 @@ pub struct SelfCost {
     pub wakeups: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// What its BPF programs took, in the context of the tasks that they watch; `None` where it has none, or where the
+    /// kernel does not say (`kernel.bpf_stats_enabled`).
+    #[serde(default)]
+    pub bpf: Option<BpfCost>,
+    /// Memory of its maps, rings and tables, bytes.
+    #[serde(default)]
+    pub memory_bytes: u64,
+}
+
+/// What BPF programs took, by the kernel's own account (BPF_ENABLE_STATS).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BpfCost {
+    /// How often they ran.
+    pub runs: u64,
+    /// For how long, ns, all CPUs together.
+    pub run_ns: u64,
+}
+
+/// A histogram of evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvidenceHistogram {
+    /// Its name, unit last (`run_queue_wait_ns`).
+    pub name: String,
+    /// What it is about when there are several.
+    pub label: Option<String>,
+    /// The counts; values in ns.
+    pub histogram: Histogram,
 }
 
 /// All that one collector brought from one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Collected {
     /// The collector's id.
     pub collector: String,
@@ -67,4 +97,13 @@ pub struct Collected {
     pub coverage: Coverage,
     /// What it cost.
     pub cost: SelfCost,
+    /// Its distributions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histograms: Vec<EvidenceHistogram>,
+    /// Its call stacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackProfile>,
+    /// What it saw event by event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
 }

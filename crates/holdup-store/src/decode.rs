@@ -366,7 +366,8 @@ fn evidence(part: &Loaded) -> Decoded<Vec<Collected>> {
             collector: c.text()?,
             items: Vec::new(),
             coverage: Coverage { seen: c.integer()?, lost: c.integer()?, notes: Vec::new() },
-            cost: SelfCost { cpu_ns: c.integer()?, wakeups: c.integer()?, bytes: c.integer()? },
+            cost: SelfCost { cpu_ns: c.integer()?, wakeups: c.integer()?, bytes: c.integer()?, ..SelfCost::default() },
+            ..Collected::default()
         })
     })?;
     for row in rows(part, 4)? {

@@ -55,7 +55,8 @@ fn collected() -> impl Strategy<Value = Collected> {
             collector,
             items,
             coverage: Coverage { seen, lost, notes },
-            cost: SelfCost { cpu_ns, wakeups, bytes },
+            cost: SelfCost { cpu_ns, wakeups, bytes, ..SelfCost::default() },
+            ..Collected::default()
         },
     )
 }

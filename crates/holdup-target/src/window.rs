@@ -105,6 +105,7 @@ fn absent(id: &str, produces: &[(&str, &str, &str)], problem: &Problem) -> Colle
         items: produces.iter().map(|(name, unit, _)| EvidenceItem::absent(*name, *unit, reason.clone())).collect(),
         coverage: Coverage { seen: 0, lost: 0, notes: vec![reason] },
         cost: SelfCost::default(),
+        ..Collected::default()
     }
 }
 

@@ -270,7 +270,8 @@ impl Maker {
                 EvidenceItem::absent("steal_s", "s", "not a virtual machine"),
             ],
             coverage: Coverage { seen: 2, lost: 0, notes: Vec::new() },
-            cost: SelfCost { cpu_ns: 400_000, wakeups: 2, bytes: 4096 },
+            cost: SelfCost { cpu_ns: 400_000, wakeups: 2, bytes: 4096, ..SelfCost::default() },
+            ..Collected::default()
         }
     }
 }

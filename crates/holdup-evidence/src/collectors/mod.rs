@@ -2,7 +2,7 @@
 
 mod cgroup_throttling;
 mod cpu;
-mod faults;
+mod fault_counters;
 mod interrupts;
 mod migrations;
 mod network;
@@ -10,8 +10,8 @@ mod postgres_statistics;
 mod pressure;
 mod run_queue;
 mod softirqs;
+mod switch_counters;
 mod switch_outs;
-mod switches;
 mod wait_events;
 
 use crate::Collector;
@@ -19,11 +19,11 @@ use crate::Collector;
 /// Every collector, in the order shown to users.
 pub const ALL: &[&dyn Collector] = &[
     &cpu::Cpu,
-    &switches::Switches,
+    &switch_counters::SwitchCounters,
     &switch_outs::SwitchOuts,
     &run_queue::RunQueue,
     &migrations::Migrations,
-    &faults::Faults,
+    &fault_counters::FaultCounters,
     &pressure::Pressure,
     &interrupts::Interrupts,
     &softirqs::Softirqs,

@@ -106,7 +106,7 @@ impl Collecting for Running {
         if coverage.lost > 0 {
             coverage.notes.push(format!("{} counters were reset inside the window", coverage.lost));
         }
-        Collected { collector: META.id.to_owned(), items, coverage, cost: self.meter.0 }
+        Collected { collector: META.id.to_owned(), items, coverage, cost: self.meter.0, ..Collected::default() }
     }
 }
 

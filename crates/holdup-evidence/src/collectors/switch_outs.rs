@@ -350,6 +350,7 @@ impl Collecting for Running {
                 notes,
             },
             cost: meter.0,
+            ..Collected::default()
         }
     }
 }

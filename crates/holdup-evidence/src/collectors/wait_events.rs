@@ -126,6 +126,7 @@ fn told(samples: &Samples) -> Collected {
         items,
         coverage: Coverage { seen: samples.taken, lost: samples.late, notes },
         cost: samples.cost,
+        ..Collected::default()
     }
 }
 

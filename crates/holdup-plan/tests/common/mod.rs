@@ -99,7 +99,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
         "failed_transactions",
     ];
     let lock_metrics = ["operations_per_s", "acquire_p99_ns", "fairness"];
-    let collectors = vec!["cpu", "switches", "run-queue", "migrations", "faults", "pressure"];
+    let collectors = vec!["cpu", "switch-counters", "run-queue", "migrations", "fault-counters", "pressure"];
     Vocabulary {
         workloads: vec![
             workload("pgbench", PGBENCH, POOL, &pgbench_metrics, Some("tps"), true),

@@ -6,10 +6,10 @@ use holdup_model::*;
 
 pub const IDS: [&str; 11] = [
     "cpu",
-    "switches",
+    "switch-counters",
     "run-queue",
     "migrations",
-    "faults",
+    "fault-counters",
     "pressure",
     "interrupts",
     "softirqs",
@@ -50,7 +50,7 @@ pub fn collected(tps: f64, clients: f64, batch: bool, noise: &mut Noise) -> Vec<
             ],
         ),
         (
-            "switches",
+            "switch-counters",
             vec![
                 of("involuntary_switches", "server", "1", about(if batch { tps * 0.4 } else { tps * 1.3 })),
                 of("voluntary_switches", "server", "1", about(tps * 1.1)),
@@ -65,7 +65,10 @@ pub fn collected(tps: f64, clients: f64, batch: bool, noise: &mut Noise) -> Vec<
             ],
         ),
         ("migrations", vec![of("migrations", "server", "1", about(clients * 90.0))]),
-        ("faults", vec![of("minor_faults", "server", "1", about(1_200.0)), of("major_faults", "server", "1", 0.0)]),
+        (
+            "fault-counters",
+            vec![of("minor_faults", "server", "1", about(1_200.0)), of("major_faults", "server", "1", 0.0)],
+        ),
         ("pressure", vec![of("pressure_share", "cpu some", "share", busy * 0.9)]),
         ("interrupts", vec![of("interrupts", "LOC", "1", about(900.0)), of("interrupts", "RES", "1", about(3_100.0))]),
         ("softirqs", vec![of("softirqs", "TIMER", "1", about(300.0)), of("softirqs", "SCHED", "1", about(420.0))]),
@@ -84,7 +87,8 @@ pub fn collected(tps: f64, clients: f64, batch: bool, noise: &mut Noise) -> Vec<
             collector: collector.into(),
             items,
             coverage: Coverage { seen: 2, lost: 0, notes: Vec::new() },
-            cost: SelfCost { cpu_ns: 450_000, wakeups: 2, bytes: 9_000 },
+            cost: SelfCost { cpu_ns: 450_000, wakeups: 2, bytes: 9_000, ..SelfCost::default() },
+            ..Collected::default()
         })
         .collect()
 }

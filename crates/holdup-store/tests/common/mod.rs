@@ -214,13 +214,15 @@ fn trial(seq: u32, spec: &TrialSpec, attempt: u32) -> Trial {
                     EvidenceItem::absent("cpu_steal_s", "s", "no hypervisor"),
                 ],
                 coverage: Coverage { seen: 2, lost: 1, notes: vec!["3 tasks ended".into(), String::new()] },
-                cost: SelfCost { cpu_ns: 12_345, wakeups: 2, bytes: 678 },
+                cost: SelfCost { cpu_ns: 12_345, wakeups: 2, bytes: 678, ..SelfCost::default() },
+                ..Collected::default()
             },
             Collected {
                 collector: "psi".into(),
                 items: Vec::new(),
                 coverage: Coverage::default(),
                 cost: SelfCost::default(),
+                ..Collected::default()
             },
         ],
         environment_before: facts("0.10"),

@@ -6,10 +6,10 @@ use crate::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::{Availability, EvidenceItem, Meta, Problem};
 use std::time::Duration;
 
-pub(crate) struct Switches;
+pub(crate) struct SwitchCounters;
 
 static META: Meta = Meta {
-    id: "switches",
+    id: "switch-counters",
     summary: "voluntary and involuntary context switches of server and load",
     docs: "From /proc/PID/task/TID/status of every thread of the processes under test. A switch is voluntary when the \
            task blocked, involuntary when it was still runnable: preempted, at the user boundary or in the kernel; the \
@@ -62,7 +62,7 @@ impl TwoReadings for What {
     }
 }
 
-impl Collector for Switches {
+impl Collector for SwitchCounters {
     fn meta(&self) -> &'static Meta {
         &META
     }
@@ -77,6 +77,6 @@ impl Collector for Switches {
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
         start(META.id, PRODUCES, &context.host, What { subjects: context.subjects.clone() })
-            .map_err(|why| Problem::host("collector switches", why))
+            .map_err(|why| Problem::host("collector switch-counters", why))
     }
 }

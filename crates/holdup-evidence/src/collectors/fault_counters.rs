@@ -6,10 +6,10 @@ use holdup_model::{Availability, EvidenceItem, Meta, Problem};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(crate) struct Faults;
+pub(crate) struct FaultCounters;
 
 static META: Meta = Meta {
-    id: "faults",
+    id: "fault-counters",
     summary: "minor and major page faults of server and load",
     docs: "Minor faults found their page in memory (first touch of shared memory by a process is one, since page tables \
            are its own); major ones waited for a disk. From fields 10 and 12 of /proc/PID/stat of every process under \
@@ -72,7 +72,7 @@ impl TwoReadings for What {
     }
 }
 
-impl Collector for Faults {
+impl Collector for FaultCounters {
     fn meta(&self) -> &'static Meta {
         &META
     }
@@ -87,6 +87,6 @@ impl Collector for Faults {
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
         start(META.id, PRODUCES, &context.host, What { subjects: context.subjects.clone() })
-            .map_err(|why| Problem::host("collector faults", why))
+            .map_err(|why| Problem::host("collector fault-counters", why))
     }
 }
