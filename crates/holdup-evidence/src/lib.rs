@@ -5,12 +5,15 @@
 //! exist here makes it unavailable, with the reason.
 
 pub mod collectors;
+mod kernel;
 mod reading;
 mod table;
 mod tasks;
 
 use holdup_host::Host;
 use holdup_model::{Availability, Collected, Meta, Problem};
+pub use kernel::Wants;
+use std::sync::{Arc, OnceLock};
 
 /// What a collector watches.
 #[derive(Clone, Default)]
@@ -22,6 +25,34 @@ pub struct CollectContext {
     pub subjects: Vec<Subject>,
     /// How to reach the PostgreSQL server under test, for the `postgres` crate.
     pub postgres: Option<String>,
+    /// What the collectors of this window want of the one program inside the kernel, and that program once it runs.
+    pub kernel: Kernel,
+}
+
+/// The program inside the kernel that the collectors of a window share.
+#[derive(Clone, Default)]
+pub struct Kernel {
+    wants: Wants,
+    watch: Arc<OnceLock<Result<Arc<kernel::Watch>, String>>>,
+}
+
+impl CollectContext {
+    /// Says which collectors will be started in this window: the first of them that watches inside the kernel starts
+    /// what all of them want.
+    #[must_use]
+    pub fn for_collectors(mut self, collectors: &[&dyn Collector]) -> Self {
+        let wants = collectors.iter().map(|c| c.wants()).fold(Wants::default(), Wants::and);
+        self.kernel = Kernel { wants, watch: Arc::default() };
+        self
+    }
+
+    /// The program inside the kernel, started at the first call.
+    pub(crate) fn watch(&self, collector: &str) -> Result<Arc<kernel::Watch>, Problem> {
+        let of_collector = find(collector).map(Collector::wants).unwrap_or_default();
+        let wants = self.kernel.wants.and(of_collector);
+        let watch = self.kernel.watch.get_or_init(|| kernel::Watch::start(self, wants).map(Arc::new));
+        watch.clone().map_err(|why| Problem::host(format!("collector {collector}"), why))
+    }
 }
 
 /// A process tree under test, with what reports call it.
@@ -49,6 +80,11 @@ pub trait Collector: Sync {
     /// Whether it needs a PostgreSQL server; asked before there is one.
     fn needs_postgres(&self) -> bool {
         false
+    }
+
+    /// What it wants of the program inside the kernel.
+    fn wants(&self) -> Wants {
+        Wants::default()
     }
 
     /// Whether it can work here. Never writes.

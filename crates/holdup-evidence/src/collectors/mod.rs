@@ -12,6 +12,7 @@ mod run_queue;
 mod softirqs;
 mod switch_counters;
 mod switch_outs;
+mod switches;
 mod wait_events;
 
 use crate::Collector;
@@ -21,6 +22,7 @@ pub const ALL: &[&dyn Collector] = &[
     &cpu::Cpu,
     &switch_counters::SwitchCounters,
     &switch_outs::SwitchOuts,
+    &switches::Switches,
     &run_queue::RunQueue,
     &migrations::Migrations,
     &fault_counters::FaultCounters,

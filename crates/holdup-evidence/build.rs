@@ -1,0 +1,34 @@
+//! Compiles the BPF programs: C by clang, one object, found by the loader at run time.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+fn main() {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    let sources = ["src/kernel/bpf", "src/collectors"];
+    for folder in sources {
+        println!("cargo:rerun-if-changed={folder}");
+    }
+    println!("cargo:rerun-if-env-changed=CLANG");
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    compile(&clang, Path::new("src/kernel/bpf/watch.bpf.c"), &out.join("watch.bpf.o"));
+}
+
+fn compile(clang: &str, source: &Path, object: &Path) {
+    let status = Command::new(clang)
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
+        .args(["-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-missing-field-initializers"])
+        .args(["-Isrc/kernel/bpf", "-Isrc/collectors", "-c"])
+        .arg(source)
+        .arg("-o")
+        .arg(object)
+        .status();
+    let why = match status {
+        Ok(status) if status.success() => return,
+        Ok(status) => format!("{clang} failed on {}: {status}", source.display()),
+        Err(error) => format!("{clang}: {error}"),
+    };
+    eprintln!("error: the BPF programs were not compiled: {why}");
+    eprintln!("hint: install clang 14 or later (Debian: apt-get install clang), or name it in the variable CLANG");
+    exit(1);
+}

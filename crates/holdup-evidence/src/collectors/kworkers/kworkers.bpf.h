@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/* How long kernel threads that are bound to one CPU waited for it, and behind whom. */
+#pragma once
+#include "state.h"
+
+struct hog {
+	char worker[COMM];
+	char hog[COMM];
+};
+
+struct hog_counts {
+	u64 times;
+	u64 wait_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct hog);
+	__type(value, struct hog_counts);
+} hogs SEC(".maps");
+
+/* A kernel worker leaves: how long it had waited for this time on the CPU is in its account since it came. */
+INLINE void worker_leaves(struct task_state *state, struct task_struct *task, u64 wait_ns, struct counts *c)
+{
+	struct hog pair;
+	struct hog_counts *known, one = { .times = 1, .wait_ns = wait_ns };
+
+	__builtin_memcpy(pair.hog, state->by, COMM);
+	__builtin_memset(pair.worker, 0, COMM);
+	bpf_probe_read_kernel(pair.worker, COMM, task->comm);
+	known = bpf_map_lookup_elem(&hogs, &pair);
+	if (likely(known)) {
+		__sync_fetch_and_add(&known->times, 1);
+		__sync_fetch_and_add(&known->wait_ns, wait_ns);
+	} else if (bpf_map_update_elem(&hogs, &pair, &one, BPF_NOEXIST)) {
+		add(&c->matrix_full, 1);
+	}
+}
+
+INLINE void worker_arrives(struct task_state *state, struct task_struct *before)
+{
+	bpf_probe_read_kernel(state->by, COMM, before->comm);
+}

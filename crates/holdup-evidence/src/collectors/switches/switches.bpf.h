@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/* Why a task that could run left the CPU, and who took it. */
+#pragma once
+#include "state.h"
+
+struct pair {
+	char victim[COMM];
+	char by[COMM];
+};
+
+struct pair_counts {
+	u64 times;
+	u64 off_cpu_ns;
+};
+
+/* Who preempted whom, by name. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct pair);
+	__type(value, struct pair_counts);
+} preempted_by SEC(".maps");
+
+/* Nonzero while this CPU is in its scheduler tick. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} in_tick SEC(".maps");
+
+/* Whether a task just began a new request of time: its deadline was moved to a whole slice away (fair.c:update_deadline),
+ * which is so for no longer than until it is charged again. Weights other than that of nice 0 scale the slice; for them
+ * only the tick tells. */
+INLINE u32 began_slice(struct task_struct *task)
+{
+	u64 left = task->se.deadline - task->se.vruntime;
+
+	return left == task->se.slice;
+}
+
+/* sched_set_need_resched(tsk, cpu, tif): the task is asked to leave. In the waker's context, or in the tick. */
+INLINE int asked_to_leave(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u32 zero = 0, *tick;
+	struct task_state *state;
+	u8 flag = ctx[2];
+
+	if (!task->pid)
+		return 0;
+	state = state_of(task);
+	if (!state)
+		return 0;
+	if (state->asked != NOT_ASKED) {
+		/* Asked again with another flag: the lazy request was still there at a tick, and now it counts in the kernel
+		 * as well (core.c:sched_tick). */
+		if (flag != state->asked_flag)
+			state->is_promoted = 1;
+		return 0;
+	}
+	tick = bpf_map_lookup_elem(&in_tick, &zero);
+	state->asked = (tick && *tick) || began_slice(task) ? CAUSE_SLICE : CAUSE_WAKEUP;
+	state->asked_flag = flag;
+	return 0;
+}
+
+SEC("tp_btf/sched_set_need_resched")
+int set_need_resched(u64 *ctx)
+{
+	return asked_to_leave(ctx);
+}
+
+SEC("fentry/sched_tick")
+int tick_begins(u64 *ctx)
+{
+	u32 zero = 0, *tick = bpf_map_lookup_elem(&in_tick, &zero);
+
+	if (tick)
+		*tick = 1;
+	return 0;
+}
+
+SEC("fexit/sched_tick")
+int tick_ends(u64 *ctx)
+{
+	u32 zero = 0, *tick = bpf_map_lookup_elem(&in_tick, &zero);
+
+	if (tick)
+		*tick = 0;
+	return 0;
+}
+
+/* Why `prev`, which could go on, gives way to `next`. */
+INLINE u32 cause_of(struct task_state *state, struct task_struct *prev, struct task_struct *next, u64 now, struct counts *c)
+{
+	if (state->place == PLACE_THROTTLED)
+		return CAUSE_THROTTLED;
+	if (next->pid && next->prio < MAX_RT_PRIO && prev->prio >= next->prio)
+		return CAUSE_CLASS;
+	if (knows_causes) {
+		if (state->asked == NOT_ASKED)
+			return CAUSE_OTHER;
+		if (state->place == PLACE_KERNEL && state->is_promoted)
+			return CAUSE_PROMOTED;
+		return state->asked;
+	}
+	/* Without the tracepoint: whoever ran for a whole slice was at its end. */
+	add(&c->inferred, 1);
+	if (!next->pid)
+		return CAUSE_OTHER;
+	if (has_field(prev->se.slice))
+		return began_slice(prev) || (state->on_since_ns && now - state->on_since_ns >= prev->se.slice) ?
+			       CAUSE_SLICE : CAUSE_WAKEUP;
+	return state->on_since_ns && now - state->on_since_ns >= 3000000 ? CAUSE_SLICE : CAUSE_WAKEUP;
+}
+
+/* A preempted task is back after `off_ns`. */
+INLINE void count_pair(struct task_state *state, struct task_struct *task, u64 off_ns, struct counts *c)
+{
+	struct pair pair;
+	struct pair_counts *known, one = { .times = 1, .off_cpu_ns = off_ns };
+
+	__builtin_memcpy(pair.by, state->by, COMM);
+	__builtin_memset(pair.victim, 0, COMM);
+	bpf_probe_read_kernel(pair.victim, COMM, task->comm);
+	known = bpf_map_lookup_elem(&preempted_by, &pair);
+	if (likely(known)) {
+		__sync_fetch_and_add(&known->times, 1);
+		__sync_fetch_and_add(&known->off_cpu_ns, off_ns);
+	} else if (bpf_map_update_elem(&preempted_by, &pair, &one, BPF_NOEXIST)) {
+		add(&c->matrix_full, 1);
+	}
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/* What is kept for each watched task, and the tables that programs count into. `crates/holdup-evidence/src/kernel/layout.rs`
+ * has the same shapes; a test compares their sizes. */
+#pragma once
+#include "base.h"
+
+#define ROLES 8
+/* Log-linear: 64 buckets for each power of two, so a bucket is at most 1/64 of its values wide and its middle at most
+ * 0.8 % away from each of them. 128 single values, then 2^7 to 2^42 ns (73 minutes). */
+#define BUCKETS (128 + 35 * 64)
+#define COMM 16
+
+/* Where a task was when it left the CPU. */
+enum place { PLACE_SLEEPING, PLACE_BLOCKED, PLACE_USER, PLACE_KERNEL, PLACE_THROTTLED, PLACE_EXITED, PLACES };
+/* Why it left while it could run. */
+enum cause { CAUSE_WAKEUP, CAUSE_SLICE, CAUSE_PROMOTED, CAUSE_CLASS, CAUSE_THROTTLED, CAUSE_OTHER, CAUSES };
+/* What it was doing in the kernel when it left, for a task in a section. */
+enum context { IN_USER, IN_SYSCALL, IN_FAULT, IN_SLEEP, CONTEXTS };
+/* SectionRole, and the third answer. */
+enum held { HOLDER, WAITER, NEITHER, HELD };
+
+struct task_state {
+	u64 off_since_ns;
+	u64 on_since_ns;
+	u64 run_delay_ns;
+	u64 fault_begin_ns;
+	u32 role;
+	/* Which section table; IMAGE_NONE for none, IMAGE_UNKNOWN after exec. */
+	u32 image;
+	u32 cpu;
+	u16 section;
+	u16 fault_section;
+	u8 place;
+	u8 held;
+	u8 context;
+	u8 cause;
+	/* What sched_set_need_resched told since the task came to the CPU. */
+	u8 asked;
+	u8 asked_flag;
+	u8 is_promoted;
+	u8 fault_held;
+	u8 is_kernel_worker;
+	u8 unused[7];
+	char by[COMM];
+};
+
+#define IMAGE_NONE 0
+#define IMAGE_UNKNOWN 0xffffffff
+#define NOT_ASKED 0xff
+
+/* Counts of one shard. */
+struct counts {
+	u64 switches;
+	u64 left[ROLES][PLACES];
+	u64 cause[ROLES][CAUSES];
+	u64 on_cpu_ns[ROLES];
+	u64 wait_ns[ROLES];
+	u64 off_cpu_ns[ROLES];
+	u64 migrated[ROLES];
+	u64 inferred;
+	u64 clock_backwards;
+	u64 no_storage;
+	u64 classified[HELD];
+	u64 samples[HELD];
+	u64 unreadable_stack;
+	u64 matrix_full;
+	u64 faults[ROLES][3];
+	u64 first_touch[ROLES];
+	u64 fault_ns[ROLES];
+	u64 runs[8];
+};
+
+/* Counts of one section. */
+struct section_counts {
+	u64 left[2][CONTEXTS];
+	u64 off_cpu_ns[CONTEXTS];
+	u64 cause[CAUSES];
+	u64 samples[2];
+	u64 samples_behind;
+	u64 faults;
+	u64 fault_ns;
+	/* Holders that are off the CPU now. */
+	s64 off_cpu;
+};
+
+struct histogram {
+	u64 buckets[BUCKETS];
+};
+
+/* Histograms of each role: run-queue wait after a wake-up and after a preemption, time on the CPU, page faults, time off
+ * the CPU by place. */
+enum { HISTOGRAM_WAIT_WOKEN, HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_ON, HISTOGRAM_FAULT, HISTOGRAM_OFF, HISTOGRAMS = HISTOGRAM_OFF + PLACES };
+/* Histograms of each section. */
+enum { SECTION_OFF, SECTION_FAULT, SECTION_HISTOGRAMS };
+
+/* Set by the loader before the programs are checked, so that what is not wanted is not even compiled. */
+const volatile u32 roles = 1;
+const volatile u32 shards = 1;
+/* Whether several CPUs count into one shard. */
+const volatile u32 shared_shards = 0;
+const volatile u32 want_switches = 0;
+const volatile u32 want_sections = 0;
+const volatile u32 want_faults = 0;
+const volatile u32 want_kworkers = 0;
+const volatile u32 want_timeline = 0;
+/* Since 5.18 the tracepoint gives the state that __schedule saw. */
+const volatile u32 switch_has_state = 0;
+/* Since 6.18 sched_set_need_resched tells why a task is asked to leave. */
+const volatile u32 knows_causes = 0;
+/* Places in struct pt_regs of this architecture, bytes (include/uapi/asm/ptrace.h). */
+const volatile u32 regs_ip = 128;
+const volatile u32 regs_sp = 152;
+const volatile u32 regs_bp = 32;
+const volatile u32 regs_syscall = 120;
+const volatile u32 sections = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_state);
+} tasks SEC(".maps");
+
+struct watched {
+	u32 role;
+	u32 image;
+};
+
+/* Processes to watch, by tgid, as the loader found them; and the images of those that called exec. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 131072);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct watched);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct counts);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct histogram);
+} histograms SEC(".maps");
+
+INLINE struct task_state *state_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&tasks, task, NULL, 0);
+}
+
+INLINE u32 shard(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	return shared_shards ? cpu % shards : cpu;
+}
+
+INLINE struct counts *my_counts(u32 of)
+{
+	return bpf_map_lookup_elem(&counts, &of);
+}
+
+INLINE void add(u64 *to, u64 amount)
+{
+	if (shared_shards)
+		__sync_fetch_and_add(to, amount);
+	else
+		*to += amount;
+}
+
+/* The highest set bit of a value that is not 0. */
+INLINE u32 highest_bit(u64 value)
+{
+	u32 bit = 0;
+
+	if (value >> 32) { bit += 32; value >>= 32; }
+	if (value >> 16) { bit += 16; value >>= 16; }
+	if (value >> 8) { bit += 8; value >>= 8; }
+	if (value >> 4) { bit += 4; value >>= 4; }
+	if (value >> 2) { bit += 2; value >>= 2; }
+	return bit + (value >> 1);
+}
+
+INLINE u32 bucket_of(u64 ns)
+{
+	u32 bit;
+
+	if (ns < 128)
+		return ns;
+	if (ns >> 42)
+		return BUCKETS - 1;
+	bit = highest_bit(ns);
+	return 128 + (bit - 7) * 64 + ((ns >> (bit - 6)) & 63);
+}
+
+INLINE void record(u32 index, u64 ns, u32 is_shared)
+{
+	struct histogram *h = bpf_map_lookup_elem(&histograms, &index);
+	u32 bucket = bucket_of(ns);
+
+	if (!h || bucket >= BUCKETS)
+		return;
+	if (is_shared)
+		__sync_fetch_and_add(&h->buckets[bucket], 1);
+	else
+		h->buckets[bucket] += 1;
+}

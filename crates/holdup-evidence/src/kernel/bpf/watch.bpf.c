@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
+/* The one program that runs at each switch; collectors bring its parts. One object with parts that are compiled out is
+ * cheaper than a program for each collector: the task's state is looked up once. */
+#include "state.h"
+#include "../../collectors/critical_sections/sections.bpf.h"
+#include "../../collectors/switches/switches.bpf.h"
+#include "../../collectors/faults/faults.bpf.h"
+#include "../../collectors/kworkers/kworkers.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+INLINE u32 place_of(u64 preempt, u32 state, struct task_struct *prev)
+{
+	struct task_struct___throttled *throttled = (void *)prev;
+
+	if (preempt)
+		return PLACE_KERNEL;
+	if (state == TASK_RUNNING) {
+		if (has_field(throttled->throttled)) {
+			if (throttled->throttled)
+				return PLACE_THROTTLED;
+		} else if (has_field(prev->se.cfs_rq->throttle_count)) {
+			if (prev->se.cfs_rq->throttle_count > 0)
+				return PLACE_THROTTLED;
+		}
+		return PLACE_USER;
+	}
+	if (state & TASK_DEAD)
+		return PLACE_EXITED;
+	if (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD))
+		return PLACE_BLOCKED;
+	return PLACE_SLEEPING;
+}
+
+INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next, struct task_state *state,
+		   struct counts *c, u32 first_histogram, u64 now)
+{
+	u32 prev_state = switch_has_state ? (u32)ctx[3] : prev->__state;
+	u32 role = state->role, place = place_of(ctx[0], prev_state, prev);
+	u64 run_delay_ns, wait_ns;
+
+	if (role >= ROLES)
+		return;
+	run_delay_ns = prev->sched_info.run_delay;
+	wait_ns = run_delay_ns - state->run_delay_ns;
+	if (want_kworkers && state->is_kernel_worker) {
+		if (state->on_since_ns)
+			worker_leaves(state, prev, wait_ns, c);
+	} else {
+		add(&c->left[role][place], 1);
+		if (state->on_since_ns && now >= state->on_since_ns) {
+			add(&c->on_cpu_ns[role], now - state->on_since_ns);
+			add(&c->wait_ns[role], wait_ns);
+			record(first_histogram + HISTOGRAM_ON, now - state->on_since_ns, shared_shards);
+			record(first_histogram + (state->place == PLACE_SLEEPING || state->place == PLACE_BLOCKED ?
+							  HISTOGRAM_WAIT_WOKEN : HISTOGRAM_WAIT_PREEMPTED),
+			       wait_ns, shared_shards);
+		}
+	}
+	state->run_delay_ns = run_delay_ns;
+	state->off_since_ns = now;
+	state->place = place;
+	if (place == PLACE_USER || place == PLACE_KERNEL || place == PLACE_THROTTLED) {
+		state->cause = cause_of(state, prev, next, now, c);
+		if (!(want_kworkers && state->is_kernel_worker)) {
+			add(one_of(c->cause[role], state->cause, CAUSES), 1);
+			bpf_probe_read_kernel(state->by, COMM, next->comm);
+		}
+	}
+	if (want_sections)
+		section_leaves(state, prev, c);
+}
+
+INLINE void arrives(struct task_struct *prev, struct task_struct *next, struct task_state *state, struct counts *c,
+		    u32 first_histogram, u64 now)
+{
+	u32 role = state->role, place = state->place, cpu = bpf_get_smp_processor_id();
+	u64 off_ns;
+
+	if (role >= ROLES || place >= PLACES)
+		return;
+	if (state->off_since_ns) {
+		if (unlikely(now < state->off_since_ns)) {
+			/* The clocks of two CPUs disagree: no time is better than a wrong one. */
+			add(&c->clock_backwards, 1);
+			if (want_sections)
+				section_arrives(state, 0);
+		} else {
+			off_ns = now - state->off_since_ns;
+			if (!(want_kworkers && state->is_kernel_worker)) {
+				add(&c->off_cpu_ns[role], off_ns);
+				record(first_histogram + HISTOGRAM_OFF + place, off_ns, shared_shards);
+				if (place == PLACE_USER || place == PLACE_KERNEL)
+					count_pair(state, next, off_ns, c);
+			}
+			if (want_sections)
+				section_arrives(state, off_ns);
+		}
+		if (state->cpu != cpu)
+			add(&c->migrated[role], 1);
+	}
+	if (want_kworkers && state->is_kernel_worker)
+		worker_arrives(state, prev);
+	state->cpu = cpu;
+	state->on_since_ns = now;
+	state->asked = NOT_ASKED;
+	state->is_promoted = 0;
+}
+
+SEC("tp_btf/sched_switch")
+int switched(u64 *ctx)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	struct task_state *from = prev->pid ? state_of(prev) : NULL;
+	struct task_state *to = next->pid ? state_of(next) : NULL;
+	struct counts *c;
+	u32 here;
+	u64 now;
+
+	if (!from) {
+		/* The checker of programs does not know the logical or of two pointers, which this would be compiled to. */
+		barrier(to);
+		if (!to)
+			return 0;
+	}
+	here = shard();
+	c = my_counts(here);
+	if (!c)
+		return 0;
+	now = bpf_ktime_get_ns();
+	add(&c->switches, 1);
+	if (from)
+		leaves(ctx, prev, next, from, c, (here * roles + from->role) * HISTOGRAMS, now);
+	if (to)
+		arrives(prev, next, to, c, (here * roles + to->role) * HISTOGRAMS, now);
+	return 0;
+}
+
+INLINE void begin_watching(struct task_struct *task, u32 role, u32 image, u32 is_kernel_worker)
+{
+	struct task_state new = {}, *state;
+
+	new.role = role;
+	new.image = image;
+	new.run_delay_ns = task->sched_info.run_delay;
+	new.place = PLACE_EXITED;
+	new.held = NEITHER;
+	new.fault_held = NEITHER;
+	new.asked = NOT_ASKED;
+	new.is_kernel_worker = is_kernel_worker;
+	state = bpf_task_storage_get(&tasks, task, &new, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!state) {
+		struct counts *c = my_counts(0);
+
+		if (c)
+			__sync_fetch_and_add(&c->no_storage, 1);
+	}
+}
+
+INLINE u32 is_bound_worker(struct task_struct *task)
+{
+	return task->flags & PF_KTHREAD && task->nr_cpus_allowed == 1;
+}
+
+/* Tasks that are there when watching begins. */
+SEC("iter/task")
+int find_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct watched *w;
+	u32 tgid;
+
+	if (!task)
+		return 0;
+	tgid = task->tgid;
+	w = bpf_map_lookup_elem(&processes, &tgid);
+	if (w) {
+		if (!state_of(task))
+			begin_watching(task, w->role, w->image, 0);
+	} else if (want_kworkers && is_bound_worker(task)) {
+		begin_watching(task, 0, IMAGE_NONE, 1);
+	}
+	return 0;
+}
+
+/* task_newtask(task, clone_flags): children of watched tasks are watched, before they first run. */
+SEC("tp_btf/task_newtask")
+int new_task(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0], *parent = bpf_get_current_task_btf();
+	struct task_state *state = state_of(parent);
+
+	if (state && !state->is_kernel_worker) {
+		begin_watching(task, state->role, image_of(state, parent), 0);
+	} else {
+		u32 tgid = parent->tgid;
+		struct watched *w = bpf_map_lookup_elem(&processes, &tgid);
+
+		if (w)
+			begin_watching(task, w->role, w->image, 0);
+	}
+	return 0;
+}
+
+struct executed {
+	u32 tgid;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 65536);
+} executions SEC(".maps");
+
+/* sched_process_exec(task, old_pid, bprm): what the sections of the new program are, the loader has to find out. */
+SEC("tp_btf/sched_process_exec")
+int executes(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct task_state *state = state_of(task);
+	struct executed *e;
+
+	if (!state)
+		return 0;
+	state->image = IMAGE_UNKNOWN;
+	if (!want_sections)
+		return 0;
+	u32 tgid = task->tgid;
+	struct watched w = { .role = state->role, .image = IMAGE_UNKNOWN };
+	bpf_map_update_elem(&processes, &tgid, &w, BPF_ANY);
+	e = bpf_ringbuf_reserve(&executions, sizeof(*e), 0);
+	if (e) {
+		e->tgid = tgid;
+		bpf_ringbuf_submit(e, 0);
+	}
+	return 0;
+}

@@ -1,0 +1,72 @@
+//! Watching inside the kernel: one BPF object, of which each collector switches on its part.
+//!
+//! The program at the switch looks a task's state up once and serves all collectors, so those of one trial are started
+//! together: [`Watch`] is loaded with the wishes of all, and each collector reads its own part of [`Seen`].
+
+mod layout;
+mod load;
+mod probe;
+mod seen;
+mod stats;
+mod table;
+mod watch;
+
+pub(crate) use layout::{CONTEXTS, HISTOGRAMS, PLACES};
+pub(crate) use probe::probe;
+pub(crate) use seen::{Pairs, RoleSeen, SectionSeen, Seen};
+pub(crate) use table::Images;
+pub(crate) use watch::Watch;
+
+use crate::CollectContext;
+use holdup_model::{Coverage, SelfCost};
+
+/// Parts of the object that collectors ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Every switch of the tasks under test.
+    pub switches: bool,
+    /// What they held or waited for.
+    pub sections: bool,
+    /// Their page faults.
+    pub faults: bool,
+    /// Kernel threads that are bound to a CPU.
+    pub kworkers: bool,
+}
+
+impl Wants {
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Wants {
+            switches: self.switches || other.switches,
+            sections: self.sections || other.sections,
+            faults: self.faults || other.faults,
+            kworkers: self.kworkers || other.kworkers,
+        }
+    }
+}
+
+/// The roles of the processes under test, each once, in their order; the place of a role is its number in the tables.
+pub(crate) fn roles(context: &CollectContext) -> Vec<String> {
+    let mut roles: Vec<String> = Vec::new();
+    for subject in &context.subjects {
+        if !roles.contains(&subject.role) {
+            roles.push(subject.role.clone());
+        }
+    }
+    roles.truncate(layout::ROLES);
+    roles
+}
+
+/// What is missing of what was seen.
+pub(crate) fn coverage(seen: &Seen, events: u64) -> Coverage {
+    let lost = seen.lost.iter().map(|(count, _)| count).sum();
+    let mut notes: Vec<String> = seen.lost.iter().map(|(count, why)| format!("{count} {why}")).collect();
+    notes.extend(seen.notes.iter().cloned());
+    Coverage { seen: events, lost, notes }
+}
+
+/// What watching cost. The programs of all collectors are one; each tells the cost of all.
+pub(crate) fn cost(seen: &Seen) -> SelfCost {
+    SelfCost { cpu_ns: seen.cpu_ns, wakeups: 2, bytes: 0, bpf: seen.bpf, memory_bytes: seen.memory_bytes }
+}

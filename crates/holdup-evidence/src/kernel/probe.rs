@@ -1,0 +1,56 @@
+//! Whether BPF programs can be loaded here, told from files alone.
+
+use holdup_host::Host;
+use holdup_model::Availability;
+
+/// include/uapi/linux/capability.h
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// What a kernel needs to have for all programs.
+pub(crate) fn probe(host: &Host) -> Availability {
+    if cfg!(not(target_arch = "x86_64")) {
+        return Availability::unavailable("the programs were written for x86-64 and have not been tried elsewhere");
+    }
+    if let Err(e) = host.read("/sys/kernel/btf/vmlinux") {
+        return Availability::unavailable(format!(
+            "the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF): {e}"
+        ));
+    }
+    if host.read_text("/sys/kernel/security/lockdown").is_ok_and(|text| text.contains("[confidentiality]")) {
+        return Availability::unavailable(
+            "the kernel is locked down (confidentiality): BPF programs may not read its memory",
+        );
+    }
+    match host.read_text("/proc/self/status").ok().and_then(|text| capabilities(&text)) {
+        Some(held) if may_load(held) => Availability::Ready,
+        Some(_) => Availability::unavailable("BPF programs need root, or CAP_BPF with CAP_PERFMON"),
+        None => Availability::unavailable("/proc/self/status does not tell the capabilities of this process"),
+    }
+}
+
+fn capabilities(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+fn may_load(held: u64) -> bool {
+    let has = |capability: u32| held & (1 << capability) != 0;
+    has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_decide() {
+        assert!(may_load(capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n").expect("a set")));
+        assert!(may_load(1 << CAP_BPF | 1 << CAP_PERFMON));
+        assert!(!may_load(1 << CAP_BPF));
+        assert!(!may_load(0));
+        assert_eq!(capabilities("CapEff:\tzz"), None);
+        assert_eq!(capabilities(""), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! What the programs counted, with the shards added up.
+
+use crate::kernel::layout::{
+    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, HISTOGRAMS, PLACES, Pair, PairCounts, SECTION_HISTOGRAMS,
+    SectionCounts, bounds_ns, name,
+};
+use crate::kernel::watch::array;
+use aya::Ebpf;
+use aya::maps::HashMap;
+use holdup_model::Histogram;
+use holdup_model::evidence::BpfCost;
+
+/// Two names with how often, and the time, ns; most time first.
+pub(crate) type Pairs = Vec<(String, String, u64, u64)>;
+
+/// What the tasks of a role did.
+#[derive(Debug, Clone)]
+pub(crate) struct RoleSeen {
+    pub(crate) role: String,
+    pub(crate) left: [u64; PLACES],
+    pub(crate) cause: [u64; CAUSES],
+    pub(crate) on_cpu_ns: u64,
+    pub(crate) wait_ns: u64,
+    pub(crate) off_cpu_ns: u64,
+    pub(crate) migrated: u64,
+    /// Minor, major, huge.
+    pub(crate) faults: [u64; 3],
+    pub(crate) first_touch: u64,
+    pub(crate) fault_ns: u64,
+    /// In the order of state.h.
+    pub(crate) histograms: Vec<Histogram>,
+}
+
+/// What was seen of a section.
+#[derive(Debug, Clone)]
+pub(crate) struct SectionSeen {
+    pub(crate) name: String,
+    /// Of holders and waiters.
+    pub(crate) left: [[u64; CONTEXTS]; 2],
+    pub(crate) off_cpu_ns: [u64; CONTEXTS],
+    pub(crate) cause: [u64; CAUSES],
+    /// Of holders and waiters.
+    pub(crate) samples: [u64; 2],
+    pub(crate) samples_behind: u64,
+    pub(crate) faults: u64,
+    pub(crate) fault_ns: u64,
+    pub(crate) histograms: Vec<Histogram>,
+}
+
+/// All that was seen in a window.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) roles: Vec<RoleSeen>,
+    pub(crate) sections: Vec<SectionSeen>,
+    pub(crate) preempted_by: Pairs,
+    pub(crate) hogs: Pairs,
+    /// Switches that were looked at.
+    pub(crate) switches: u64,
+    /// Preemptions whose cause was inferred.
+    pub(crate) inferred: u64,
+    pub(crate) classified: [u64; 3],
+    pub(crate) samples: [u64; 3],
+    /// The time that one sample stands for.
+    pub(crate) sample_period_ns: u64,
+    /// What is missing, as (how many, why).
+    pub(crate) lost: Vec<(u64, &'static str)>,
+    pub(crate) notes: Vec<String>,
+    /// Cost of all programs together, over the whole window.
+    pub(crate) bpf: Option<BpfCost>,
+    pub(crate) memory_bytes: u64,
+    pub(crate) cpu_ns: u64,
+}
+
+/// A histogram from buckets; a value is counted at the middle of its bucket.
+fn histogram(buckets: &[u64; BUCKETS]) -> Histogram {
+    let mut histogram = Histogram::new();
+    for (bucket, count) in buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let (low, end) = bounds_ns(bucket);
+        histogram.record_n_ns(low.midpoint(end - 1), *count);
+    }
+    histogram
+}
+
+fn plus(into: &mut [u64; BUCKETS], buckets: &Buckets) {
+    for (into, count) in into.iter_mut().zip(buckets.0) {
+        *into += count;
+    }
+}
+
+/// Reads the counts of all shards.
+pub(crate) fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
+    let counts = array::<Counts>(object, "counts")?;
+    let mut sum = Counts::zero();
+    for shard in 0..shards {
+        sum = sum.plus(counts.get(&shard, 0).map_err(|e| e.to_string())?);
+    }
+    Ok(sum)
+}
+
+/// Reads what each role did.
+pub(crate) fn roles(object: &Ebpf, sum: &Counts, shards: u32, names: &[String]) -> Result<Vec<RoleSeen>, String> {
+    let all = array::<Buckets>(object, "histograms")?;
+    let per_shard = names.len().max(1) * HISTOGRAMS;
+    let mut seen = Vec::new();
+    for (role, name) in names.iter().enumerate() {
+        let mut histograms = Vec::new();
+        for h in 0..HISTOGRAMS {
+            let mut buckets = [0; BUCKETS];
+            for shard in 0..shards as usize {
+                let index = (shard * per_shard + role * HISTOGRAMS + h) as u32;
+                plus(&mut buckets, &all.get(&index, 0).map_err(|e| e.to_string())?);
+            }
+            histograms.push(histogram(&buckets));
+        }
+        seen.push(RoleSeen {
+            role: name.clone(),
+            left: sum.left[role],
+            cause: sum.cause[role],
+            on_cpu_ns: sum.on_cpu_ns[role],
+            wait_ns: sum.wait_ns[role],
+            off_cpu_ns: sum.off_cpu_ns[role],
+            migrated: sum.migrated[role],
+            faults: sum.faults[role],
+            first_touch: sum.first_touch[role],
+            fault_ns: sum.fault_ns[role],
+            histograms,
+        });
+    }
+    Ok(seen)
+}
+
+/// Reads what was seen of each section.
+pub(crate) fn sections(object: &Ebpf, names: &[String]) -> Result<Vec<SectionSeen>, String> {
+    let counts = array::<SectionCounts>(object, "section_counts")?;
+    let all = array::<Buckets>(object, "section_histograms")?;
+    let mut seen = Vec::new();
+    for (section, name) in names.iter().enumerate() {
+        let c = counts.get(&(section as u32), 0).map_err(|e| e.to_string())?;
+        let mut histograms = Vec::new();
+        for h in 0..SECTION_HISTOGRAMS {
+            let index = (section * SECTION_HISTOGRAMS + h) as u32;
+            histograms.push(histogram(&all.get(&index, 0).map_err(|e| e.to_string())?.0));
+        }
+        seen.push(SectionSeen {
+            name: name.clone(),
+            left: c.left,
+            off_cpu_ns: c.off_cpu_ns,
+            cause: c.cause,
+            samples: c.samples,
+            samples_behind: c.samples_behind,
+            faults: c.faults,
+            fault_ns: c.fault_ns,
+            histograms,
+        });
+    }
+    Ok(seen)
+}
+
+/// Reads a table of pairs of names.
+pub(crate) fn pairs(object: &Ebpf, map: &str) -> Result<Pairs, String> {
+    let map = object.map(map).ok_or_else(|| format!("the object has no map {map}"))?;
+    let map: HashMap<_, Pair, PairCounts> = HashMap::try_from(map).map_err(|e| e.to_string())?;
+    let mut pairs: Pairs = Vec::new();
+    for row in map.iter() {
+        let (key, value) = row.map_err(|e| e.to_string())?;
+        pairs.push((told(&key.first), told(&key.second), value.times, value.ns));
+    }
+    pairs.sort_by(|a, b| (b.3, &a.0, &a.1).cmp(&(a.3, &b.0, &b.1)));
+    Ok(pairs)
+}
+
+/// The idle task is called `swapper/N` on each CPU.
+fn told(comm: &[u8; COMM]) -> String {
+    let name = name(comm);
+    if name.starts_with("swapper/") { "idle".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_becomes_its_middle() {
+        let mut buckets = [0; BUCKETS];
+        buckets[5] = 2;
+        buckets[128] = 1;
+        let h = histogram(&buckets);
+        assert_eq!(h.count(), 3);
+        assert_eq!(h.range_ns(), Some((5, 128)));
+    }
+}

@@ -1,0 +1,107 @@
+//! What loaded programs cost, by the kernel's own account.
+
+use aya::Ebpf;
+use holdup_model::evidence::BpfCost;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// For how long run times are measured in each second. To measure adds two readings of the clock to each run of every
+/// program of the host, which is a good part of what a short program takes.
+const SLICE: Duration = Duration::from_millis(25);
+const PAUSE: Duration = Duration::from_millis(975);
+
+/// Measures the run time of BPF programs (BPF_ENABLE_STATS) in short slices until it is ended.
+pub(crate) struct Measuring {
+    end: Arc<(Mutex<bool>, Condvar)>,
+    thread: JoinHandle<Option<Duration>>,
+    begun: Instant,
+}
+
+impl Measuring {
+    /// Begins.
+    pub(crate) fn begin() -> Option<Self> {
+        let end = Arc::new((Mutex::new(false), Condvar::new()));
+        let asked = end.clone();
+        let thread = std::thread::Builder::new().name("bpf-stats".to_owned()).spawn(move || slices(&asked)).ok()?;
+        Some(Measuring { end, thread, begun: Instant::now() })
+    }
+
+    /// Ends; gives by how much what was measured is to be multiplied, to stand for the whole time. `None` where the
+    /// kernel refused (older than 5.8, or not root).
+    pub(crate) fn end(self) -> Option<f64> {
+        *self.end.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.end.1.notify_all();
+        let measured = self.thread.join().ok()??;
+        let whole = self.begun.elapsed();
+        (!measured.is_zero()).then(|| (whole.as_secs_f64() / measured.as_secs_f64()).max(1.0))
+    }
+}
+
+/// Waits for a while, or for the end. Gives whether that has come.
+fn over(end: &(Mutex<bool>, Condvar), wait: Duration) -> bool {
+    let asked = end.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let result = end.1.wait_timeout_while(asked, wait, |asked| !*asked);
+    *result.unwrap_or_else(PoisonError::into_inner).0
+}
+
+fn slices(end: &(Mutex<bool>, Condvar)) -> Option<Duration> {
+    let mut measured = Duration::ZERO;
+    loop {
+        let begun = Instant::now();
+        let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).ok()?;
+        let is_over = over(end, SLICE);
+        drop(enabled);
+        measured += begun.elapsed();
+        if is_over || over(end, PAUSE) {
+            return Some(measured);
+        }
+    }
+}
+
+/// `struct bpf_prog_info` up to what is read (include/uapi/linux/bpf.h, v5.15).
+#[repr(C)]
+struct ProgramInfo {
+    skipped: [u64; 24],
+    run_time_ns: u64,
+    run_count: u64,
+    recursion_misses: u64,
+}
+
+/// `union bpf_attr` for BPF_OBJ_GET_INFO_BY_FD.
+#[repr(C)]
+struct InfoByFd {
+    fd: u32,
+    length: u32,
+    info: u64,
+}
+
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+
+/// Run time, runs and runs that were left out of one program.
+fn of_program(fd: i32) -> Option<(u64, u64, u64)> {
+    let mut info = ProgramInfo { skipped: [0; 24], run_time_ns: 0, run_count: 0, recursion_misses: 0 };
+    let length = u32::try_from(size_of::<ProgramInfo>()).ok()?;
+    let mut attributes = InfoByFd { fd: u32::try_from(fd).ok()?, length, info: std::ptr::from_mut(&mut info) as u64 };
+    // SAFETY: the attributes have the shape that the command expects, and the buffer has the length that they tell.
+    let result = unsafe {
+        libc::syscall(libc::SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, std::ptr::from_mut(&mut attributes), size_of::<InfoByFd>())
+    };
+    (result == 0).then_some((info.run_time_ns, info.run_count, info.recursion_misses))
+}
+
+/// The sum over the object's loaded programs of what was measured so far, and the runs that the kernel left out because
+/// the program was running on that CPU already.
+pub(crate) fn of(object: &Ebpf) -> (BpfCost, u64) {
+    let mut cost = BpfCost::default();
+    let mut missed = 0;
+    for (_, program) in object.programs() {
+        let Ok(fd) = program.fd() else { continue };
+        let Some((run_ns, runs, left_out)) = of_program(fd.as_fd().as_raw_fd()) else { continue };
+        cost.run_ns += run_ns;
+        cost.runs += runs;
+        missed += left_out;
+    }
+    (cost, missed)
+}

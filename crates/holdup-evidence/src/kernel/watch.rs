@@ -1,0 +1,212 @@
+//! One window of watching: from loading to the sums.
+
+use crate::kernel::layout::{Counts, Entry, Image, Watched};
+use crate::kernel::load::{self, Loaded};
+use crate::kernel::seen::{self, Seen};
+use crate::kernel::stats::{self, Measuring};
+use crate::kernel::table::Images;
+use crate::kernel::{Wants, roles};
+use crate::reading::thread_cpu_ns;
+use crate::{CollectContext, tasks};
+use aya::Ebpf;
+use aya::maps::{Array, HashMap, MapData};
+use holdup_model::evidence::BpfCost;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often sections are sampled on each CPU.
+pub(crate) struct Sampling {
+    pub(crate) cpus: Vec<u32>,
+    pub(crate) period_ns: u64,
+}
+
+/// 251 times a second: a prime, so that it does not beat with the tick.
+const SAMPLE_PERIOD_NS: u64 = 1_000_000_000 / 251;
+
+/// An array map by name.
+pub(crate) fn array<'a, V: aya::Pod>(object: &'a Ebpf, name: &str) -> Result<Array<&'a MapData, V>, String> {
+    let map = object.map(name).ok_or_else(|| format!("the object has no map {name}"))?;
+    Array::try_from(map).map_err(|e| format!("{name}: {e}"))
+}
+
+fn array_mut<'a, V: aya::Pod>(object: &'a mut Ebpf, name: &str) -> Result<Array<&'a mut MapData, V>, String> {
+    let map = object.map_mut(name).ok_or_else(|| format!("the object has no map {name}"))?;
+    Array::try_from(map).map_err(|e| format!("{name}: {e}"))
+}
+
+/// Watching, for all collectors of a trial that want a part of it.
+pub(crate) struct Watch {
+    running: Mutex<State>,
+}
+
+enum State {
+    Running(Box<Running>),
+    Ended(Result<Arc<Seen>, String>),
+}
+
+struct Running {
+    loaded: Loaded,
+    wants: Wants,
+    roles: Vec<String>,
+    images: Images,
+    before: Counts,
+    measuring: Option<Measuring>,
+    cpu_ns: u64,
+}
+
+impl Watch {
+    /// Loads, attaches and begins to count.
+    ///
+    /// # Errors
+    /// Why it cannot be done here.
+    pub(crate) fn start(context: &CollectContext, wants: Wants) -> Result<Self, String> {
+        let begun = thread_cpu_ns();
+        let images = Images::default();
+        let roles = roles(context);
+        let cpus = possible_cpus(context)?;
+        let mut loaded = load::load(wants, roles.len() as u32, &images, cpus)?;
+        fill(&mut loaded.object, &images)?;
+        let found = watch_processes(context, &mut loaded.object, &roles, &images)?;
+        let online = holdup_host::online_cpus(&context.host).ok_or("the host does not tell which CPUs are online")?;
+        let sampling = Sampling { cpus: online, period_ns: SAMPLE_PERIOD_NS };
+        load::attach(&mut loaded, wants, &sampling)?;
+        catch_up(context, &mut loaded.object, &roles, &images, found)?;
+        let before = seen::counts(&loaded.object, loaded.shards)?;
+        let measuring = Measuring::begin();
+        let cpu_ns = thread_cpu_ns().saturating_sub(begun);
+        let running = Running { loaded, wants, roles, images, before, measuring, cpu_ns };
+        Ok(Watch { running: Mutex::new(State::Running(Box::new(running))) })
+    }
+
+    /// Ends watching at the first call; gives what was seen at each.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn seen(&self) -> Result<Arc<Seen>, String> {
+        let mut state = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = match std::mem::replace(&mut *state, State::Ended(Err("it is being ended".to_owned()))) {
+            State::Running(running) => running.end().map(Arc::new),
+            State::Ended(seen) => seen,
+        };
+        *state = State::Ended(ended.clone());
+        ended
+    }
+}
+
+/// CPUs that may ever be there: tables are made for all of them.
+fn possible_cpus(context: &CollectContext) -> Result<u32, String> {
+    let path = "/sys/devices/system/cpu/possible";
+    let text = context.host.read_text(path).map_err(|e| e.to_string())?;
+    let cpus = holdup_host::cpu_list(&text).ok_or_else(|| format!("{path} has another form: {text}"))?;
+    cpus.last().map(|last| last + 1).ok_or_else(|| format!("{path} is empty"))
+}
+
+fn fill(object: &mut Ebpf, images: &Images) -> Result<(), String> {
+    let mut table = array_mut::<Entry>(object, "section_table")?;
+    for (index, entry) in images.entries().iter().enumerate() {
+        table.set(index as u32, entry, 0).map_err(|e| e.to_string())?;
+    }
+    let mut places = array_mut::<Image>(object, "images")?;
+    for (index, image) in images.images().iter().enumerate() {
+        places.set(index as u32, image, 0).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Processes under test, by pid, with their roles.
+type Found = BTreeMap<u32, u32>;
+
+/// Tells the programs which processes to watch.
+fn watch_processes(
+    context: &CollectContext,
+    object: &mut Ebpf,
+    roles: &[String],
+    images: &Images,
+) -> Result<Found, String> {
+    let mut meter = crate::reading::Meter::default();
+    let found = meter.spend(&context.host, |reader| tasks::processes(reader, &context.subjects))?;
+    let map = object.map_mut("processes").ok_or("the object has no map processes")?;
+    let mut map: HashMap<_, u32, Watched> = HashMap::try_from(map).map_err(|e| e.to_string())?;
+    let mut by_pid = Found::new();
+    for (role, stat) in found {
+        let Some(role) = roles.iter().position(|r| *r == role) else { continue };
+        by_pid.insert(stat.pid, role as u32);
+        let watched = Watched { role: role as u32, image: images.of(stat.pid) };
+        map.insert(stat.pid, watched, 0).map_err(|e| format!("{} processes: {e}", by_pid.len()))?;
+    }
+    Ok(by_pid)
+}
+
+/// Processes that began between the first look and the attaching are looked for until a look finds none.
+fn catch_up(
+    context: &CollectContext,
+    object: &mut Ebpf,
+    roles: &[String],
+    images: &Images,
+    mut known: Found,
+) -> Result<(), String> {
+    for _ in 0..8 {
+        let now = watch_processes(context, object, roles, images)?;
+        load::find_tasks(object)?;
+        if now.keys().all(|pid| known.contains_key(pid)) {
+            break;
+        }
+        known = now;
+    }
+    Ok(())
+}
+
+impl Running {
+    fn end(mut self) -> Result<Seen, String> {
+        let begun = thread_cpu_ns();
+        let object = &self.loaded.object;
+        let sum = seen::counts(object, self.loaded.shards)?.since(self.before);
+        let (bpf, missed) = stats::of(object);
+        let bpf = self.measuring.take().and_then(Measuring::end).map(|factor| BpfCost {
+            runs: (bpf.runs as f64 * factor) as u64,
+            run_ns: (bpf.run_ns as f64 * factor) as u64,
+        });
+        let mut seen = Seen {
+            roles: seen::roles(object, &sum, self.loaded.shards, &self.roles)?,
+            sections: if self.wants.sections { seen::sections(object, self.images.names())? } else { Vec::new() },
+            preempted_by: if self.wants.switches { seen::pairs(object, "preempted_by")? } else { Vec::new() },
+            hogs: if self.wants.kworkers { seen::pairs(object, "hogs")? } else { Vec::new() },
+            switches: sum.switches,
+            inferred: sum.inferred,
+            classified: sum.classified,
+            samples: sum.samples,
+            sample_period_ns: SAMPLE_PERIOD_NS,
+            lost: vec![
+                (missed, "runs of a program that the kernel left out because it was running already"),
+                (sum.clock_backwards, "times that were negative, because clocks of CPUs differ"),
+                (sum.no_storage, "tasks that there was no memory for"),
+                (sum.matrix_full, "preemptions between more pairs of names than there is room for"),
+                (sum.unreadable_stack, "switches in a function whose return address could not be read"),
+            ],
+            notes: std::mem::take(&mut self.loaded.notes),
+            bpf,
+            memory_bytes: memory(object),
+            cpu_ns: 0,
+        };
+        seen.notes.extend(self.images.notes().iter().cloned());
+        seen.lost.retain(|(count, _)| *count > 0);
+        drop(self.loaded);
+        seen.cpu_ns = self.cpu_ns + thread_cpu_ns().saturating_sub(begun);
+        Ok(seen)
+    }
+}
+
+/// What the object's maps take, as the kernel accounts for them.
+fn memory(object: &Ebpf) -> u64 {
+    object.maps().filter_map(|(_, map)| map_bytes(map)).sum()
+}
+
+fn map_bytes(map: &aya::maps::Map) -> Option<u64> {
+    use aya::maps::Map;
+    let data = match map {
+        Map::Array(d) | Map::HashMap(d) | Map::PerCpuArray(d) | Map::RingBuf(d) | Map::Unsupported(d) => d,
+        _ => return None,
+    };
+    let info = data.info().ok()?;
+    Some(u64::from(info.max_entries()) * (u64::from(info.key_size()) + u64::from(info.value_size())))
+}
