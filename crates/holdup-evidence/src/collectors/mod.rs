@@ -2,8 +2,11 @@
 
 mod cgroup_throttling;
 mod cpu;
+mod critical_sections;
 mod fault_counters;
+mod faults;
 mod interrupts;
+mod kworkers;
 mod migrations;
 mod network;
 mod postgres_statistics;
@@ -23,6 +26,9 @@ pub const ALL: &[&dyn Collector] = &[
     &switch_counters::SwitchCounters,
     &switch_outs::SwitchOuts,
     &switches::Switches,
+    &critical_sections::CriticalSections,
+    &faults::Faults,
+    &kworkers::Kworkers,
     &run_queue::RunQueue,
     &migrations::Migrations,
     &fault_counters::FaultCounters,

@@ -16,8 +16,14 @@ pub(crate) const CAUSES: usize = 6;
 pub(crate) const CONTEXTS: usize = 4;
 /// Histograms of a role: wait after a wake-up, wait after a preemption, on the CPU, faults, off the CPU by place.
 pub(crate) const HISTOGRAMS: usize = 4 + PLACES;
+/// Where that of faults is.
+pub(crate) const HISTOGRAM_FAULT: usize = 3;
 /// Histograms of a section: holder off the CPU, faults.
 pub(crate) const SECTION_HISTOGRAMS: usize = 2;
+/// Where that of holders off the CPU is.
+pub(crate) const SECTION_OFF: usize = 0;
+/// Where that of faults is.
+pub(crate) const SECTION_FAULT: usize = 1;
 /// No sections are known for the process.
 pub(crate) const IMAGE_NONE: u32 = 0;
 /// Place of a meaning that always holds.
@@ -41,7 +47,7 @@ pub(crate) struct Counts {
     pub(crate) samples: [u64; 3],
     pub(crate) unreadable_stack: u64,
     pub(crate) matrix_full: u64,
-    pub(crate) faults: [[u64; 3]; ROLES],
+    pub(crate) faults: [[u64; 2]; ROLES],
     pub(crate) first_touch: [u64; ROLES],
     pub(crate) fault_ns: [u64; ROLES],
     pub(crate) runs: [u64; 8],

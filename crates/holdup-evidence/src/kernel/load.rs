@@ -4,7 +4,7 @@ use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS};
 use crate::kernel::table::Images;
 use crate::kernel::{Wants, watch::Sampling};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
-use aya::programs::{BtfTracePoint, FEntry, FExit, Iter, PerfEvent, ProgramError};
+use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use aya_obj::btf::BtfKind;
 use std::io::Read as _;
@@ -22,10 +22,11 @@ type Why = String;
 /// A loaded object.
 pub(crate) struct Loaded {
     pub(crate) object: Ebpf,
-    pub(crate) btf: Btf,
     pub(crate) shards: u32,
     /// Whether causes come from the kernel's own tracepoint.
     pub(crate) knows_causes: bool,
+    /// Whether the tick is told from other timers.
+    knows_tick: bool,
     /// What could not be attached, and what is missing for it.
     pub(crate) notes: Vec<String>,
 }
@@ -58,19 +59,14 @@ fn message(error: &dyn std::error::Error) -> Why {
 ///
 /// # Errors
 /// Why the kernel does not take it.
-pub(crate) fn load(wants: Wants, roles: u32, images: &Images, cpus: u32) -> Result<Loaded, Why> {
+pub(crate) fn load(wants: Wants, roles: u32, images: &Images, cpus: u32, tick: u64) -> Result<Loaded, Why> {
     let btf = Btf::from_sys_fs().map_err(|e| message(&e))?;
     let resched = need_resched_name(&btf);
     let form = Form { switch_has_state: true, knows_causes: resched.is_some() };
-    match create(wants, roles, images, cpus, &btf, form) {
-        Ok((object, shards, notes)) => Ok(Loaded { object, btf, shards, knows_causes: form.knows_causes, notes }),
-        Err(first) => {
-            let older = Form { switch_has_state: false, ..form };
-            let (object, shards, notes) =
-                create(wants, roles, images, cpus, &btf, older).map_err(|second| format!("{first}; then {second}"))?;
-            Ok(Loaded { object, btf, shards, knows_causes: form.knows_causes, notes })
-        }
-    }
+    create(wants, roles, images, (cpus, tick), &btf, form).or_else(|first| {
+        let older = Form { switch_has_state: false, ..form };
+        create(wants, roles, images, (cpus, tick), &btf, older).map_err(|second| format!("{first}; then {second}"))
+    })
 }
 
 /// What the tracepoint is called here: since 6.16 those without a trace event end in `_tp`.
@@ -83,10 +79,10 @@ fn create(
     wants: Wants,
     roles: u32,
     images: &Images,
-    cpus: u32,
+    (cpus, tick): (u32, u64),
     btf: &Btf,
     form: Form,
-) -> Result<(Ebpf, u32, Vec<String>), Why> {
+) -> Result<Loaded, Why> {
     let shards = cpus.clamp(1, MOST_SHARDS);
     let flag = u32::from;
     let values = [
@@ -106,6 +102,7 @@ fn create(
     for (name, value) in &values {
         loader.override_global(name, value, true);
     }
+    loader.override_global("tick_function", &tick, true);
     loader
         .map_max_entries("counts", shards)
         .map_max_entries("histograms", shards * roles.max(1) * HISTOGRAMS as u32)
@@ -115,8 +112,22 @@ fn create(
         .map_max_entries("images", u32::try_from(images.images().len()).unwrap_or(u32::MAX).max(1));
     let mut object = loader.load(OBJECT).map_err(|e| message(&e))?;
     let mut notes = Vec::new();
-    load_programs(&mut object, btf, wants, form, &mut notes)?;
-    Ok((object, shards, notes))
+    load_programs(&mut object, btf, form, tick != 0, &mut notes)?;
+    if wants.sections {
+        load_sampler(&mut object, "section_sample")?;
+    }
+    if wants.faults {
+        tracepoint(&mut object, "user_fault_begins", "page_fault_user", btf)?;
+        tracepoint(&mut object, "kernel_fault_begins", "page_fault_kernel", btf)?;
+        load_sampler(&mut object, "minor_fault_ends")?;
+        load_sampler(&mut object, "major_fault_ends")?;
+    }
+    Ok(Loaded { object, shards, knows_causes: form.knows_causes, knows_tick: tick != 0 && form.knows_causes, notes })
+}
+
+fn load_sampler(object: &mut Ebpf, name: &str) -> Result<(), Why> {
+    let program: &mut PerfEvent = found(object, name)?;
+    program.load().map_err(|e| format!("{name}: {}", message(&e)))
 }
 
 fn tracepoint(object: &mut Ebpf, program: &str, name: &str, btf: &Btf) -> Result<(), Why> {
@@ -134,7 +145,13 @@ where
 }
 
 /// Has the kernel check every program that is wanted; what is optional and is not taken becomes a note.
-fn load_programs(object: &mut Ebpf, btf: &Btf, wants: Wants, form: Form, notes: &mut Vec<String>) -> Result<(), Why> {
+fn load_programs(
+    object: &mut Ebpf,
+    btf: &Btf,
+    form: Form,
+    knows_tick: bool,
+    notes: &mut Vec<String>,
+) -> Result<(), Why> {
     tracepoint(object, "switched", "sched_switch", btf)?;
     tracepoint(object, "new_task", "task_newtask", btf)?;
     tracepoint(object, "executes", "sched_process_exec", btf)?;
@@ -143,36 +160,29 @@ fn load_programs(object: &mut Ebpf, btf: &Btf, wants: Wants, form: Form, notes: 
     if form.knows_causes {
         let name = need_resched_name(btf).unwrap_or("sched_set_need_resched");
         tracepoint(object, "set_need_resched", name, btf)?;
-        if let Err(why) = load_tick(object, btf) {
-            notes.push(format!("the end of a slice is told from the slice alone: {why}"));
-        }
-    }
-    if wants.sections {
-        let sample: &mut PerfEvent = found(object, "section_sample")?;
-        sample.load().map_err(|e| message(&e))?;
-    }
-    if wants.faults {
-        let begin: &mut FEntry = found(object, "fault_begins")?;
-        begin.load("handle_mm_fault", btf).map_err(|e| format!("fentry/handle_mm_fault: {}", message(&e)))?;
-        let end: &mut FExit = found(object, "fault_ends")?;
-        end.load("handle_mm_fault", btf).map_err(|e| format!("fexit/handle_mm_fault: {}", message(&e)))?;
-        if let Err(why) = tracepoint(object, "fault_from_user", "page_fault_user", btf) {
-            notes.push(format!("first touches are not told apart: {why}"));
+        if knows_tick {
+            tracepoint(object, "timer_begins", "hrtimer_expire_entry", btf)?;
+            tracepoint(object, "timer_ends", "hrtimer_expire_exit", btf)?;
+        } else {
+            notes.push(
+                "the end of a slice is told from the slice alone, because the tick's function is not known".to_owned(),
+            );
         }
     }
     Ok(())
 }
 
-/// The tick's name since 6.10, and before.
-const TICKS: [&str; 2] = ["sched_tick", "scheduler_tick"];
+/// The function of the timer that is the tick since 6.9, and before.
+const TICKS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
 
-fn load_tick(object: &mut Ebpf, btf: &Btf) -> Result<(), Why> {
-    let is_there = |name: &&&str| btf.id_by_type_name_kind(name, BtfKind::Func).is_ok();
-    let name = TICKS.iter().find(is_there).ok_or("the kernel has no function sched_tick")?;
-    let begin: &mut FEntry = found(object, "tick_begins")?;
-    begin.load(name, btf).map_err(|e| message(&e))?;
-    let end: &mut FExit = found(object, "tick_ends")?;
-    end.load(name, btf).map_err(|e| message(&e))
+/// Where that function lies, from the text of /proc/kallsyms; 0 when it is not told (addresses are hidden from those who
+/// may not know them).
+pub(crate) fn tick_function(kallsyms: &str) -> u64 {
+    let of = |name: &str| {
+        let line = kallsyms.lines().find(|line| line.split_ascii_whitespace().nth(2) == Some(name))?;
+        u64::from_str_radix(line.split_ascii_whitespace().next()?, 16).ok()
+    };
+    TICKS.into_iter().find_map(of).unwrap_or(0)
 }
 
 /// Attaches what was loaded, the switch last, and finds the tasks that are there.
@@ -187,23 +197,21 @@ pub(crate) fn attach(loaded: &mut Loaded, wants: Wants, sampling: &Sampling) -> 
     find_tasks(object)?;
     if loaded.knows_causes {
         attach_tracepoint(object, "set_need_resched")?;
-        attach_optional(object);
+        if loaded.knows_tick {
+            attach_tracepoint(object, "timer_begins")?;
+            attach_tracepoint(object, "timer_ends")?;
+        }
     }
     if wants.faults {
-        let begin: &mut FEntry = found(object, "fault_begins")?;
-        begin.attach().map_err(|e| message(&e))?;
-        let end: &mut FExit = found(object, "fault_ends")?;
-        end.attach().map_err(|e| message(&e))?;
+        let each = SamplePolicy::Period(1);
+        attach_event(object, "minor_fault_ends", SoftwareEvent::PageFaultsMin, &each, &sampling.cpus)?;
+        attach_event(object, "major_fault_ends", SoftwareEvent::PageFaultsMaj, &each, &sampling.cpus)?;
+        attach_tracepoint(object, "user_fault_begins")?;
+        attach_tracepoint(object, "kernel_fault_begins")?;
     }
     if wants.sections {
-        let sample: &mut PerfEvent = found(object, "section_sample")?;
-        for cpu in &sampling.cpus {
-            let scope = PerfEventScope::AllProcessesOneCpu { cpu: *cpu };
-            let config = PerfEventConfig::Software(SoftwareEvent::CpuClock);
-            sample
-                .attach(config, scope, SamplePolicy::Period(sampling.period_ns), true)
-                .map_err(|e| format!("cpu-clock on CPU {cpu}: {}", message(&e)))?;
-        }
+        let policy = SamplePolicy::Period(sampling.period_ns);
+        attach_event(object, "section_sample", SoftwareEvent::CpuClock, &policy, &sampling.cpus)?;
     }
     attach_tracepoint(object, "switched")
 }
@@ -224,12 +232,24 @@ fn attach_tracepoint(object: &mut Ebpf, name: &str) -> Result<(), Why> {
     program.attach().map(drop).map_err(|e| format!("{name}: {}", message(&e)))
 }
 
-/// What only sharpens the evidence; when the program was not loaded, its note says so already.
-fn attach_optional(object: &mut Ebpf) {
-    let begin: Result<&mut FEntry, Why> = found(object, "tick_begins");
-    let _begins = begin.map(|p| p.attach().map(drop));
-    let end: Result<&mut FExit, Why> = found(object, "tick_ends");
-    let _ends = end.map(|p| p.attach().map(drop));
-    let first: Result<&mut BtfTracePoint, Why> = found(object, "fault_from_user");
-    let _first = first.map(|p| p.attach().map(drop));
+/// Has a program run at the overflows of a software event on each CPU.
+fn attach_event(
+    object: &mut Ebpf,
+    name: &str,
+    event: SoftwareEvent,
+    policy: &SamplePolicy,
+    cpus: &[u32],
+) -> Result<(), Why> {
+    let program: &mut PerfEvent = found(object, name)?;
+    for cpu in cpus {
+        let scope = PerfEventScope::AllProcessesOneCpu { cpu: *cpu };
+        let policy = match policy {
+            SamplePolicy::Period(period) => SamplePolicy::Period(*period),
+            SamplePolicy::Frequency(frequency) => SamplePolicy::Frequency(*frequency),
+        };
+        program
+            .attach(PerfEventConfig::Software(event), scope, policy, false)
+            .map_err(|e| format!("{name} on CPU {cpu}: {}", message(&e)))?;
+    }
+    Ok(())
 }

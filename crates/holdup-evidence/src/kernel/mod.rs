@@ -11,10 +11,9 @@ mod stats;
 mod table;
 mod watch;
 
-pub(crate) use layout::{CONTEXTS, HISTOGRAMS, PLACES};
+pub(crate) use layout::{CONTEXTS, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF};
 pub(crate) use probe::probe;
-pub(crate) use seen::{Pairs, RoleSeen, SectionSeen, Seen};
-pub(crate) use table::Images;
+pub(crate) use seen::{RoleSeen, SectionSeen, Seen};
 pub(crate) use watch::Watch;
 
 use crate::CollectContext;

@@ -23,8 +23,8 @@ pub(crate) struct RoleSeen {
     pub(crate) wait_ns: u64,
     pub(crate) off_cpu_ns: u64,
     pub(crate) migrated: u64,
-    /// Minor, major, huge.
-    pub(crate) faults: [u64; 3],
+    /// Minor and major.
+    pub(crate) faults: [u64; 2],
     pub(crate) first_touch: u64,
     pub(crate) fault_ns: u64,
     /// In the order of state.h.
@@ -58,6 +58,8 @@ pub(crate) struct Seen {
     pub(crate) switches: u64,
     /// Preemptions whose cause was inferred.
     pub(crate) inferred: u64,
+    /// Whether sections were watched at all.
+    pub(crate) has_sections: bool,
     pub(crate) classified: [u64; 3],
     pub(crate) samples: [u64; 3],
     /// The time that one sample stands for.

@@ -64,7 +64,9 @@ impl Watch {
         let images = Images::default();
         let roles = roles(context);
         let cpus = possible_cpus(context)?;
-        let mut loaded = load::load(wants, roles.len() as u32, &images, cpus)?;
+        let symbols = context.host.read_text("/proc/kallsyms").unwrap_or_default();
+        let tick = load::tick_function(&symbols);
+        let mut loaded = load::load(wants, roles.len() as u32, &images, cpus, tick)?;
         fill(&mut loaded.object, &images)?;
         let found = watch_processes(context, &mut loaded.object, &roles, &images)?;
         let online = holdup_host::online_cpus(&context.host).ok_or("the host does not tell which CPUs are online")?;
@@ -173,6 +175,7 @@ impl Running {
             hogs: if self.wants.kworkers { seen::pairs(object, "hogs")? } else { Vec::new() },
             switches: sum.switches,
             inferred: sum.inferred,
+            has_sections: self.wants.sections && self.images.sections() > 0,
             classified: sum.classified,
             samples: sum.samples,
             sample_period_ns: SAMPLE_PERIOD_NS,

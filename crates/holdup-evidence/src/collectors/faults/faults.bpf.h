@@ -4,70 +4,70 @@
 #include "state.h"
 #include "../critical_sections/sections.bpf.h"
 
-enum { FAULT_MINOR, FAULT_MAJOR, FAULT_HUGE };
+enum { FAULT_MINOR, FAULT_MAJOR };
 
-/* page_fault_user(address, regs, error_code): bit 0 of the code is off when no page was there. */
-SEC("tp_btf/page_fault_user")
-int fault_from_user(u64 *ctx)
-{
-	struct task_state *state = state_of(bpf_get_current_task_btf());
-	struct counts *c;
-
-	if (!state || ctx[2] & 1)
-		return 0;
-	c = my_counts(shard());
-	if (c)
-		__sync_fetch_and_add(one_of(c->first_touch, state->role, ROLES), 1);
-	return 0;
-}
-
-/* handle_mm_fault(vma, address, flags, regs) */
-SEC("fentry/handle_mm_fault")
-int fault_begins(u64 *ctx)
+INLINE void fault_begins(u64 *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_state *state = state_of(task);
+	struct counts *c;
 
 	if (!state)
-		return 0;
+		return;
 	state->fault_begin_ns = bpf_ktime_get_ns();
 	state->fault_held = NEITHER;
+	/* Bit 0 of the error code is off when there was no page table entry (X86_PF_PROT). */
+	state->fault_is_first = !(ctx[2] & 1);
 	if (want_sections && image_of(state, task) != IMAGE_NONE) {
 		struct found found = classify(state, (void *)bpf_task_pt_regs(task));
 
 		state->fault_held = found.held;
 		state->fault_section = found.section;
 	}
+}
+
+/* page_fault_user(address, regs, error_code) */
+SEC("tp_btf/page_fault_user")
+int user_fault_begins(u64 *ctx)
+{
+	fault_begins(ctx);
 	return 0;
 }
 
-SEC("fexit/handle_mm_fault")
-int fault_ends(u64 *ctx)
+/* page_fault_kernel(address, regs, error_code): the kernel touches memory of the task. */
+SEC("tp_btf/page_fault_kernel")
+int kernel_fault_begins(u64 *ctx)
 {
-	struct vm_area_struct *vma = (void *)ctx[0];
+	fault_begins(ctx);
+	return 0;
+}
+
+/* The software events of faults are counted where the handler ends (mm/memory.c:mm_account_fault). */
+INLINE void fault_ends(u32 kind)
+{
 	struct task_state *state = state_of(bpf_get_current_task_btf());
-	u32 kind = FAULT_MINOR, role, index;
-	struct counts *c;
 	u64 now, ns;
+	u32 role, index;
+	struct counts *c;
 
 	if (!state || !state->fault_begin_ns)
-		return 0;
+		return;
 	now = bpf_ktime_get_ns();
 	ns = now - state->fault_begin_ns;
 	state->fault_begin_ns = 0;
-	c = my_counts(shard());
-	if (!c)
-		return 0;
-	/* The task may have moved to another CPU inside the fault, and it may be preempted here: all counts are shared. */
-	if ((u32)ctx[4] & VM_FAULT_MAJOR)
-		kind = FAULT_MAJOR;
 	role = state->role;
-	if (role >= ROLES)
-		return 0;
+	if (role >= ROLES || (s64)ns < 0)
+		return;
+	index = shard();
+	c = my_counts(index);
+	if (!c)
+		return;
+	/* The task may be interrupted here by a switch that counts into the same shard: all counts are atomic. */
 	__sync_fetch_and_add(&c->faults[role][kind], 1);
 	__sync_fetch_and_add(&c->fault_ns[role], ns);
-	index = (shard() * roles + role) * HISTOGRAMS + HISTOGRAM_FAULT;
-	record(index, ns, 1);
+	if (state->fault_is_first)
+		__sync_fetch_and_add(&c->first_touch[role], 1);
+	record((index * roles + role) * HISTOGRAMS + HISTOGRAM_FAULT, ns, 1);
 	if (want_sections && state->fault_held == HOLDER) {
 		struct section_counts *s;
 
@@ -79,5 +79,18 @@ int fault_ends(u64 *ctx)
 			record_section(index * SECTION_HISTOGRAMS + SECTION_FAULT, ns);
 		}
 	}
+}
+
+SEC("perf_event")
+int minor_fault_ends(void *ctx)
+{
+	fault_ends(FAULT_MINOR);
+	return 0;
+}
+
+SEC("perf_event")
+int major_fault_ends(void *ctx)
+{
+	fault_ends(FAULT_MAJOR);
 	return 0;
 }

@@ -3,7 +3,7 @@
 use crate::kernel::{HISTOGRAMS, PLACES, RoleSeen, Seen, Wants, Watch};
 use crate::reading::{Produces, all_absent};
 use crate::{CollectContext, Collecting, Collector, kernel};
-use holdup_model::{Availability, Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost};
+use holdup_model::{Availability, Collected, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost};
 use std::sync::Arc;
 
 pub(crate) struct Switches;

@@ -71,18 +71,24 @@ int set_need_resched(u64 *ctx)
 	return asked_to_leave(ctx);
 }
 
-SEC("fentry/sched_tick")
-int tick_begins(u64 *ctx)
+/* hrtimer_expire_entry(timer, now) and hrtimer_expire_exit(timer): the tick is a timer with a function of its own. fentry
+ * at the tick itself would be simpler, and is refused on some kernels. */
+SEC("tp_btf/hrtimer_expire_entry")
+int timer_begins(u64 *ctx)
 {
-	u32 zero = 0, *tick = bpf_map_lookup_elem(&in_tick, &zero);
+	struct hrtimer *timer = (void *)ctx[0];
+	u32 zero = 0, *tick;
 
+	if ((u64)timer->function != tick_function)
+		return 0;
+	tick = bpf_map_lookup_elem(&in_tick, &zero);
 	if (tick)
 		*tick = 1;
 	return 0;
 }
 
-SEC("fexit/sched_tick")
-int tick_ends(u64 *ctx)
+SEC("tp_btf/hrtimer_expire_exit")
+int timer_ends(u64 *ctx)
 {
 	u32 zero = 0, *tick = bpf_map_lookup_elem(&in_tick, &zero);
 

@@ -92,8 +92,8 @@ struct task_struct___throttled {
 	u8 throttled;
 } CORE;
 
-struct vm_area_struct {
-	unsigned long vm_flags;
+struct hrtimer {
+	void *function;
 } CORE;
 
 struct bpf_iter_meta;
@@ -112,6 +112,4 @@ enum {
 	PF_WQ_WORKER = 0x00000020,
 	/* include/linux/sched/prio.h: priorities below are of the classes stop, dl and rt. */
 	MAX_RT_PRIO = 100,
-	VM_HUGETLB = 0x00400000,
-	VM_FAULT_MAJOR = 4,
 };

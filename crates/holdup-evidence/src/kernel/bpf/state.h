@@ -39,8 +39,9 @@ struct task_state {
 	u8 asked_flag;
 	u8 is_promoted;
 	u8 fault_held;
+	u8 fault_is_first;
 	u8 is_kernel_worker;
-	u8 unused[7];
+	u8 unused[6];
 	char by[COMM];
 };
 
@@ -64,7 +65,7 @@ struct counts {
 	u64 samples[HELD];
 	u64 unreadable_stack;
 	u64 matrix_full;
-	u64 faults[ROLES][3];
+	u64 faults[ROLES][2];
 	u64 first_touch[ROLES];
 	u64 fault_ns[ROLES];
 	u64 runs[8];
@@ -107,6 +108,8 @@ const volatile u32 want_timeline = 0;
 const volatile u32 switch_has_state = 0;
 /* Since 6.18 sched_set_need_resched tells why a task is asked to leave. */
 const volatile u32 knows_causes = 0;
+/* The function of the timer that is the tick (time/tick-sched.c:tick_nohz_handler). */
+const volatile u64 tick_function = 1;
 /* Places in struct pt_regs of this architecture, bytes (include/uapi/asm/ptrace.h). */
 const volatile u32 regs_ip = 128;
 const volatile u32 regs_sp = 152;

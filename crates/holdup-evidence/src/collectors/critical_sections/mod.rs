@@ -1,0 +1,144 @@
+//! Holder, waiter or neither: at every switch-out, every fault and every sample.
+
+use crate::collectors::switches::CAUSE_NAMES;
+use crate::kernel::{CONTEXTS, SECTION_OFF, SectionSeen, Seen, Wants, Watch};
+use crate::reading::{Produces, all_absent};
+use crate::{CollectContext, Collecting, Collector, kernel};
+use holdup_model::{Availability, Collected, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost};
+use std::sync::Arc;
+
+pub(crate) struct CriticalSections;
+
+static META: Meta = Meta {
+    id: "critical-sections",
+    summary: "who held a lock or waited for one when it lost the CPU, without uprobes",
+    docs: "When a task under test leaves the CPU, and 251 times a second on each CPU, its user instruction pointer is looked \
+           up in the section map of its program: instructions between the atomic operation that takes a lock and the \
+           store that gives it back (holder), and those that wait for it (waiter). Inside a page fault or a system call \
+           the pointer is that of the user code that caused it. Between the atomic operation and the branch on its \
+           result, the register or flag that tells the result decides. A function that is called from a section is told \
+           by its return address. Nothing is put into the program's code, and nothing runs when a lock is taken or given \
+           back.\n\n\
+           The map is made once for a build (by build id) from the binary itself, stripped or not: see `holdup list \
+           sections`. Maps are known for spinlocks of PostgreSQL 15 to 18; `--section FUNCTION` adds functions; a binary \
+           may declare its sections in a note, as `lock-contention` does.\n\n\
+           `waiter_s` is sampled: samples times their period. `waiter_behind_off_cpu_holder_s` are those of them at which \
+           a holder of the same section was off the CPU; sections are told apart by code, so two locks of one section \
+           (buffer headers, for example) count as one, and the number is an upper bound there.\n\n\
+           x86-64 only. Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
+    references: &[
+        "kernel/sched/core.c:__schedule (v6.18); include/linux/sched/task_stack.h:task_pt_regs",
+        "System V ABI, AMD64 supplement 1.0, 3.4.1 (stack), 3.7 (unwinding)",
+    ],
+};
+
+const PRODUCES: Produces = &[
+    ("sections_mapped", "1", "critical sections that are known of the programs under test"),
+    ("switch_outs_classified", "1", "switch-outs of processes with a map: holder, waiter, neither"),
+    ("holder_switched_out", "1", "times that a holder left the CPU, by section and what it was doing"),
+    ("waiter_switched_out", "1", "times that a waiter left the CPU, by section and what it was doing"),
+    ("holder_off_cpu_s", "s", "time that holders were off the CPU, by section and what they were doing"),
+    ("holder_preempted_by_cause", "1", "times that a holder that could go on lost the CPU, by section and cause"),
+    ("section_samples", "samples", "samples of tasks on a CPU, by section and role, and of neither"),
+    ("waiter_s", "s", "time that tasks on a CPU waited for a lock, by section, sampled"),
+    ("waiter_behind_off_cpu_holder_s", "s", "of it, while a holder of the section was off the CPU"),
+];
+
+/// In the order of `enum context`.
+const CONTEXT_NAMES: [&str; CONTEXTS] = ["user boundary", "in a system call", "in a page fault", "sleeping"];
+/// In the order of `enum held`.
+const HELD_NAMES: [&str; 3] = ["holder", "waiter", "neither"];
+
+struct Running {
+    watch: Arc<Watch>,
+}
+
+impl Collecting for Running {
+    fn stop(self: Box<Self>) -> Collected {
+        match self.watch.seen() {
+            Ok(seen) => told(&seen),
+            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
+        }
+    }
+}
+
+fn of_section(seen: &SectionSeen, period_s: f64, into: &mut Collected) {
+    let mut item = |name: &str, what: Option<&str>, unit: &str, value: f64| {
+        let label = what.map_or_else(|| seen.name.clone(), |what| format!("{}: {what}", seen.name));
+        into.items.push(EvidenceItem::labelled(name, label, unit, value));
+    };
+    for (context, name) in CONTEXT_NAMES.iter().enumerate() {
+        item("holder_switched_out", Some(name), "1", seen.left[0][context] as f64);
+        item("waiter_switched_out", Some(name), "1", seen.left[1][context] as f64);
+        item("holder_off_cpu_s", Some(name), "s", seen.off_cpu_ns[context] as f64 / 1e9);
+    }
+    for (cause, count) in CAUSE_NAMES.iter().zip(seen.cause) {
+        item("holder_preempted_by_cause", Some(cause), "1", count as f64);
+    }
+    for (held, count) in HELD_NAMES.iter().zip(seen.samples) {
+        item("section_samples", Some(held), "samples", count as f64);
+    }
+    item("waiter_s", None, "s", seen.samples[1] as f64 * period_s);
+    item("waiter_behind_off_cpu_holder_s", None, "s", seen.samples_behind as f64 * period_s);
+    if let Some(histogram) = seen.histograms.get(SECTION_OFF).filter(|h| h.count() > 0) {
+        let (name, label) = ("holder_off_cpu_ns".to_owned(), Some(seen.name.clone()));
+        into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });
+    }
+}
+
+/// Whether anything was seen of a section; those without are told by their number alone.
+fn is_active(seen: &SectionSeen) -> bool {
+    seen.left.iter().flatten().chain(&seen.samples).any(|count| *count > 0)
+}
+
+fn told(seen: &Seen) -> Collected {
+    if seen.sections.is_empty() {
+        let why = match seen.notes.as_slice() {
+            [] => "no critical section is known of the programs under test".to_owned(),
+            notes => format!("no critical section is known of the programs under test: {}", notes.join("; ")),
+        };
+        return all_absent(META.id, PRODUCES, &why, kernel::cost(seen));
+    }
+    let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
+    let period_s = seen.sample_period_ns as f64 / 1e9;
+    let mapped = seen.sections.len() as f64;
+    collected.items.push(EvidenceItem::new("sections_mapped", "1", mapped));
+    for (held, count) in HELD_NAMES.iter().zip(seen.classified) {
+        collected.items.push(EvidenceItem::labelled("switch_outs_classified", *held, "1", count as f64));
+    }
+    for section in seen.sections.iter().filter(|s| is_active(s)) {
+        of_section(section, period_s, &mut collected);
+    }
+    let neither = seen.samples[2] as f64;
+    collected.items.push(EvidenceItem::labelled("section_samples", "neither", "samples", neither));
+    collected.coverage = kernel::coverage(seen, seen.classified.iter().sum());
+    collected.cost = kernel::cost(seen);
+    collected
+}
+
+impl Collector for CriticalSections {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn produces(&self) -> Produces {
+        PRODUCES
+    }
+
+    fn is_default(&self) -> bool {
+        false
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { sections: true, ..Wants::default() }
+    }
+
+    fn probe(&self, context: &CollectContext) -> Availability {
+        kernel::probe(&context.host)
+    }
+
+    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
+        let watch = context.watch(META.id)?;
+        Ok(Box::new(Running { watch }))
+    }
+}

@@ -1,0 +1,91 @@
+//! Kernel threads that are bound to one CPU, and who kept them from it.
+
+use crate::kernel::{Seen, Wants, Watch};
+use crate::reading::{Produces, all_absent};
+use crate::{CollectContext, Collecting, Collector, kernel};
+use holdup_model::{Availability, Collected, EvidenceItem, Meta, Problem, SelfCost};
+use std::sync::Arc;
+
+pub(crate) struct Kworkers;
+
+static META: Meta = Meta {
+    id: "kworkers",
+    summary: "waits of per-CPU kernel threads for their CPU, with who ran instead",
+    docs: "Kernel threads that may run on one CPU only (kworkers of per-CPU work queues, ksoftirqd, migration, …) cannot go \
+           around a task that keeps their CPU busy inside the kernel: under lazy preemption they wait there until the next \
+           tick. A BPF program at the tracepoint sched_switch counts the waits of all of them on the host by the kernel's \
+           own account (sched_info.run_delay), and names the task that had the CPU until the thread got it. Waits shorter \
+           than the time of a switch count as well, so the time says more than the number.\n\n\
+           Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
+    references: &[
+        "kernel/workqueue.c:kick_pool, WORKER_UNBOUND (v6.18)",
+        "include/linux/sched.h:task_struct.nr_cpus_allowed (v6.18)",
+    ],
+};
+
+const PRODUCES: Produces = &[
+    (
+        "kworker_waits",
+        "1",
+        "times that a bound kernel thread waited for its CPU, by the names (thread < task before it)",
+    ),
+    ("kworker_wait_s", "s", "time that it waited, by the same names"),
+    ("kworker_wait_all_s", "s", "time that all bound kernel threads waited"),
+];
+
+/// Pairs of names that are told, those with the most time.
+const MOST_PAIRS: usize = 50;
+
+struct Running {
+    watch: Arc<Watch>,
+}
+
+impl Collecting for Running {
+    fn stop(self: Box<Self>) -> Collected {
+        match self.watch.seen() {
+            Ok(seen) => told(&seen),
+            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
+        }
+    }
+}
+
+fn told(seen: &Seen) -> Collected {
+    let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
+    for (worker, hog, times, ns) in seen.hogs.iter().take(MOST_PAIRS) {
+        let label = format!("{worker} < {hog}");
+        collected.items.push(EvidenceItem::labelled("kworker_waits", &label, "1", *times as f64));
+        collected.items.push(EvidenceItem::labelled("kworker_wait_s", &label, "s", *ns as f64 / 1e9));
+    }
+    let all: u64 = seen.hogs.iter().map(|(_, _, _, ns)| ns).sum();
+    collected.items.push(EvidenceItem::new("kworker_wait_all_s", "s", all as f64 / 1e9));
+    collected.coverage = kernel::coverage(seen, seen.hogs.iter().map(|(_, _, times, _)| times).sum());
+    collected.cost = kernel::cost(seen);
+    collected
+}
+
+impl Collector for Kworkers {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn produces(&self) -> Produces {
+        PRODUCES
+    }
+
+    fn is_default(&self) -> bool {
+        false
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { kworkers: true, ..Wants::default() }
+    }
+
+    fn probe(&self, context: &CollectContext) -> Availability {
+        kernel::probe(&context.host)
+    }
+
+    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
+        let watch = context.watch(META.id)?;
+        Ok(Box::new(Running { watch }))
+    }
+}
