@@ -43,6 +43,7 @@ pub(crate) struct Counts {
     pub(crate) inferred: u64,
     pub(crate) clock_backwards: u64,
     pub(crate) no_storage: u64,
+    pub(crate) no_wakeup: u64,
     pub(crate) classified: [u64; 3],
     pub(crate) samples: [u64; 3],
     pub(crate) unreadable_stack: u64,

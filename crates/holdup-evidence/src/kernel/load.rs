@@ -153,6 +153,8 @@ fn load_programs(
     notes: &mut Vec<String>,
 ) -> Result<(), Why> {
     tracepoint(object, "switched", "sched_switch", btf)?;
+    tracepoint(object, "wakes_up", "sched_wakeup", btf)?;
+    tracepoint(object, "wakes_up_new", "sched_wakeup_new", btf)?;
     tracepoint(object, "new_task", "task_newtask", btf)?;
     tracepoint(object, "executes", "sched_process_exec", btf)?;
     let tasks: &mut Iter = found(object, "find_tasks")?;
@@ -213,7 +215,10 @@ pub(crate) fn attach(loaded: &mut Loaded, wants: Wants, sampling: &Sampling) -> 
         let policy = SamplePolicy::Period(sampling.period_ns);
         attach_event(object, "section_sample", SoftwareEvent::CpuClock, &policy, &sampling.cpus)?;
     }
-    attach_tracepoint(object, "switched")
+    for name in ["wakes_up", "wakes_up_new", "switched"] {
+        attach_tracepoint(object, name)?;
+    }
+    Ok(())
 }
 
 /// Runs over every task of the host: those under test get their state.

@@ -182,6 +182,7 @@ impl Running {
             lost: vec![
                 (missed, "runs of a program that the kernel left out because it was running already"),
                 (sum.clock_backwards, "times that were negative, because clocks of CPUs differ"),
+                (sum.no_wakeup, "waits whose wake-up was not seen"),
                 (sum.no_storage, "tasks that there was no memory for"),
                 (sum.matrix_full, "preemptions between more pairs of names than there is room for"),
                 (sum.unreadable_stack, "switches in a function whose return address could not be read"),

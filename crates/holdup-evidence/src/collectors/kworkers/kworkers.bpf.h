@@ -20,15 +20,15 @@ struct {
 	__type(value, struct hog_counts);
 } hogs SEC(".maps");
 
-/* A kernel worker leaves: how long it had waited for this time on the CPU is in its account since it came. */
-INLINE void worker_leaves(struct task_state *state, struct task_struct *task, u64 wait_ns, struct counts *c)
+/* A kernel worker has its CPU after `wait_ns`; until now `before` had it. */
+INLINE void worker_arrives(struct task_struct *before, struct task_struct *task, u64 wait_ns, struct counts *c)
 {
 	struct hog pair;
 	struct hog_counts *known, one = { .times = 1, .wait_ns = wait_ns };
 
-	__builtin_memcpy(pair.hog, state->by, COMM);
-	__builtin_memset(pair.worker, 0, COMM);
+	__builtin_memset(&pair, 0, sizeof(pair));
 	bpf_probe_read_kernel(pair.worker, COMM, task->comm);
+	bpf_probe_read_kernel(pair.hog, COMM, before->comm);
 	known = bpf_map_lookup_elem(&hogs, &pair);
 	if (likely(known)) {
 		__sync_fetch_and_add(&known->times, 1);
@@ -36,9 +36,4 @@ INLINE void worker_leaves(struct task_state *state, struct task_struct *task, u6
 	} else if (bpf_map_update_elem(&hogs, &pair, &one, BPF_NOEXIST)) {
 		add(&c->matrix_full, 1);
 	}
-}
-
-INLINE void worker_arrives(struct task_state *state, struct task_struct *before)
-{
-	bpf_probe_read_kernel(state->by, COMM, before->comm);
 }

@@ -13,9 +13,9 @@ static META: Meta = Meta {
     summary: "waits of per-CPU kernel threads for their CPU, with who ran instead",
     docs: "Kernel threads that may run on one CPU only (kworkers of per-CPU work queues, ksoftirqd, migration, …) cannot go \
            around a task that keeps their CPU busy inside the kernel: under lazy preemption they wait there until the next \
-           tick. A BPF program at the tracepoint sched_switch counts the waits of all of them on the host by the kernel's \
-           own account (sched_info.run_delay), and names the task that had the CPU until the thread got it. Waits shorter \
-           than the time of a switch count as well, so the time says more than the number.\n\n\
+           tick. BPF programs at the tracepoints sched_wakeup and sched_switch count the waits of all of them on the host, and \
+           name the task that had the CPU until the thread got it. Waits shorter than the time of a switch count as well, \
+           so the time says more than the number.\n\n\
            Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/workqueue.c:kick_pool, WORKER_UNBOUND (v6.18)",

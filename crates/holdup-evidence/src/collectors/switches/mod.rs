@@ -18,13 +18,15 @@ static META: Meta = Meta {
            by a higher class, throttled, other (sched_yield, a change of affinity, cond_resched without a request). From \
            6.18 on the cause is what sched_set_need_resched told when the task was asked to leave; before, it is inferred \
            from how much of its slice the task had run, and `causes_inferred` says so.\n\n\
-           Waits for a CPU are the kernel's own account of each task (sched_info.run_delay), so that nothing has to run \
-           at wake-ups. A wait is counted when the task leaves the CPU again. Histograms are log-linear, at most 0.8 % \
+           A wait for a CPU begins when the task is woken up (sched_wakeup), or when it left the CPU and could go on. (The \
+           kernel's own account, sched_info.run_delay, is not used: it leaves out the time from a wake-up to the switch \
+           that it causes, because the clock of the run queue is not read anew in between.) Histograms are log-linear, at \
+           most 0.8 % \
            wrong per value. `preempted_by` tells who took the CPU and how long the victim was off it then.\n\n\
            Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/sched/core.c:__schedule, trace_sched_switch; __resched_curr, trace_sched_set_need_resched_tp (v6.18)",
-        "kernel/sched/stats.h:sched_info_arrive, sched_info_dequeue (v6.18)",
+        "kernel/sched/core.c:ttwu_do_wakeup, trace_sched_wakeup; wakeup_preempt, rq_clock_skip_update (v6.18)",
         "kernel/sched/fair.c:update_deadline, update_curr; throttle_cfs_rq_work (v6.18)",
     ],
 };

@@ -55,10 +55,6 @@ static long (*bpf_task_pt_regs)(void *task) = (void *)175;
 
 struct list_head;
 
-struct sched_info {
-	unsigned long long run_delay;
-} CORE;
-
 struct cfs_rq {
 	int throttle_count;
 } CORE;
@@ -83,7 +79,6 @@ struct task_struct {
 	int nr_cpus_allowed;
 	char comm[16];
 	struct sched_entity se;
-	struct sched_info sched_info;
 	struct mm_struct *mm;
 } CORE;
 

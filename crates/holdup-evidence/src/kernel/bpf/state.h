@@ -22,7 +22,7 @@ enum held { HOLDER, WAITER, NEITHER, HELD };
 struct task_state {
 	u64 off_since_ns;
 	u64 on_since_ns;
-	u64 run_delay_ns;
+	u64 woken_ns;
 	u64 fault_begin_ns;
 	u32 role;
 	/* Which section table; IMAGE_NONE for none, IMAGE_UNKNOWN after exec. */
@@ -61,6 +61,7 @@ struct counts {
 	u64 inferred;
 	u64 clock_backwards;
 	u64 no_storage;
+	u64 no_wakeup;
 	u64 classified[HELD];
 	u64 samples[HELD];
 	u64 unreadable_stack;

@@ -37,74 +37,103 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 {
 	u32 prev_state = switch_has_state ? (u32)ctx[3] : prev->__state;
 	u32 role = state->role, place = place_of(ctx[0], prev_state, prev);
-	u64 run_delay_ns, wait_ns;
+	u32 is_counted = !(want_kworkers && state->is_kernel_worker);
 
 	if (role >= ROLES)
 		return;
-	run_delay_ns = prev->sched_info.run_delay;
-	wait_ns = run_delay_ns - state->run_delay_ns;
-	if (want_kworkers && state->is_kernel_worker) {
-		if (state->on_since_ns)
-			worker_leaves(state, prev, wait_ns, c);
-	} else {
+	if (is_counted) {
 		add(&c->left[role][place], 1);
 		if (state->on_since_ns && now >= state->on_since_ns) {
 			add(&c->on_cpu_ns[role], now - state->on_since_ns);
-			add(&c->wait_ns[role], wait_ns);
 			record(first_histogram + HISTOGRAM_ON, now - state->on_since_ns, shared_shards);
-			record(first_histogram + (state->place == PLACE_SLEEPING || state->place == PLACE_BLOCKED ?
-							  HISTOGRAM_WAIT_WOKEN : HISTOGRAM_WAIT_PREEMPTED),
-			       wait_ns, shared_shards);
 		}
 	}
-	state->run_delay_ns = run_delay_ns;
 	state->off_since_ns = now;
+	state->woken_ns = 0;
 	state->place = place;
-	if (place == PLACE_USER || place == PLACE_KERNEL || place == PLACE_THROTTLED) {
+	if (is_counted && (place == PLACE_USER || place == PLACE_KERNEL || place == PLACE_THROTTLED)) {
 		state->cause = cause_of(state, prev, next, now, c);
-		if (!(want_kworkers && state->is_kernel_worker)) {
-			add(one_of(c->cause[role], state->cause, CAUSES), 1);
-			bpf_probe_read_kernel(state->by, COMM, next->comm);
-		}
+		add(one_of(c->cause[role], state->cause, CAUSES), 1);
+		bpf_probe_read_kernel(state->by, COMM, next->comm);
 	}
 	if (want_sections)
 		section_leaves(state, prev, c);
+}
+
+/* For how long a task could run before it came, when that is known. */
+INLINE u64 waited(struct task_state *state, u64 off_ns, u64 now, struct counts *c)
+{
+	/* What left while it could go on has waited ever since. */
+	if (state->place == PLACE_USER || state->place == PLACE_KERNEL || state->place == PLACE_THROTTLED)
+		return off_ns;
+	if (!state->woken_ns) {
+		add(&c->no_wakeup, 1);
+		return 0;
+	}
+	return now >= state->woken_ns ? now - state->woken_ns : 0;
 }
 
 INLINE void arrives(struct task_struct *prev, struct task_struct *next, struct task_state *state, struct counts *c,
 		    u32 first_histogram, u64 now)
 {
 	u32 role = state->role, place = state->place, cpu = bpf_get_smp_processor_id();
-	u64 off_ns;
+	u32 is_woken = place == PLACE_SLEEPING || place == PLACE_BLOCKED;
+	u64 off_ns, wait_ns;
 
 	if (role >= ROLES || place >= PLACES)
 		return;
-	if (state->off_since_ns) {
+	if (likely(state->off_since_ns)) {
+		off_ns = now - state->off_since_ns;
 		if (unlikely(now < state->off_since_ns)) {
 			/* The clocks of two CPUs disagree: no time is better than a wrong one. */
 			add(&c->clock_backwards, 1);
 			if (want_sections)
 				section_arrives(state, 0);
+		} else if (want_kworkers && state->is_kernel_worker) {
+			if (state->woken_ns && now > state->woken_ns)
+				worker_arrives(prev, next, now - state->woken_ns, c);
 		} else {
-			off_ns = now - state->off_since_ns;
-			if (!(want_kworkers && state->is_kernel_worker)) {
-				add(&c->off_cpu_ns[role], off_ns);
-				record(first_histogram + HISTOGRAM_OFF + place, off_ns, shared_shards);
-				if (place == PLACE_USER || place == PLACE_KERNEL)
-					count_pair(state, next, off_ns, c);
+			add(&c->off_cpu_ns[role], off_ns);
+			record(first_histogram + HISTOGRAM_OFF + place, off_ns, shared_shards);
+			wait_ns = waited(state, off_ns, now, c);
+			if (wait_ns) {
+				add(&c->wait_ns[role], wait_ns);
+				record(first_histogram + (is_woken ? HISTOGRAM_WAIT_WOKEN : HISTOGRAM_WAIT_PREEMPTED), wait_ns,
+				       shared_shards);
 			}
+			if (place == PLACE_USER || place == PLACE_KERNEL)
+				count_pair(state, next, off_ns, c);
 			if (want_sections)
 				section_arrives(state, off_ns);
 		}
 		if (state->cpu != cpu)
 			add(&c->migrated[role], 1);
 	}
-	if (want_kworkers && state->is_kernel_worker)
-		worker_arrives(state, prev);
 	state->cpu = cpu;
 	state->on_since_ns = now;
 	state->asked = NOT_ASKED;
 	state->is_promoted = 0;
+}
+
+INLINE int wakes(u64 *ctx)
+{
+	struct task_state *state = state_of((struct task_struct *)ctx[0]);
+
+	if (state)
+		state->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int wakes_up(u64 *ctx)
+{
+	return wakes(ctx);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int wakes_up_new(u64 *ctx)
+{
+	return wakes(ctx);
 }
 
 SEC("tp_btf/sched_switch")
@@ -142,7 +171,6 @@ INLINE void begin_watching(struct task_struct *task, u32 role, u32 image, u32 is
 
 	new.role = role;
 	new.image = image;
-	new.run_delay_ns = task->sched_info.run_delay;
 	new.place = PLACE_EXITED;
 	new.held = NEITHER;
 	new.fault_held = NEITHER;
