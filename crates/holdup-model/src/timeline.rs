@@ -23,7 +23,8 @@ pub enum TimelineKind {
         from: Option<u32>,
         /// Who came; `None` for the idle task.
         to: Option<u32>,
-        /// Why `from` left: `sleeping`, `blocked`, `user_boundary`, `in_kernel`, `throttled`, `exited`.
+        /// Where `from` was, as the collector `switches` names it (`sleeping`, `user boundary (R)`, …), with the cause behind
+        /// a colon where it could go on; `not watched`.
         left: String,
         /// The section that `from` held its lock in or waited for, when it did: `holder NAME`, `waiter NAME`.
         section: Option<String>,

@@ -16,6 +16,7 @@ mod softirqs;
 mod switch_counters;
 mod switch_outs;
 mod switches;
+mod timeline;
 mod wait_events;
 
 use crate::Collector;
@@ -29,6 +30,7 @@ pub const ALL: &[&dyn Collector] = &[
     &critical_sections::CriticalSections,
     &faults::Faults,
     &kworkers::Kworkers,
+    &timeline::Timeline,
     &run_queue::RunQueue,
     &migrations::Migrations,
     &fault_counters::FaultCounters,

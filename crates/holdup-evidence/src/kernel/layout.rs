@@ -48,6 +48,7 @@ pub(crate) struct Counts {
     pub(crate) samples: [u64; 3],
     pub(crate) unreadable_stack: u64,
     pub(crate) matrix_full: u64,
+    pub(crate) events_lost: u64,
     pub(crate) faults: [[u64; 2]; ROLES],
     pub(crate) first_touch: [u64; ROLES],
     pub(crate) fault_ns: [u64; ROLES],
@@ -134,6 +135,24 @@ pub(crate) struct PairCounts {
     pub(crate) ns: u64,
 }
 
+/// `struct event`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event {
+    pub(crate) ns: u64,
+    pub(crate) length_ns: u64,
+    pub(crate) tid: [u32; 2],
+    pub(crate) pid: [u32; 2],
+    pub(crate) comm: [[u8; COMM]; 2],
+    pub(crate) cpu: u32,
+    pub(crate) section: u16,
+    pub(crate) kind: u8,
+    pub(crate) place: u8,
+    pub(crate) cause: u8,
+    pub(crate) held: u8,
+    pub(crate) unused: [u8; 6],
+}
+
 /// `struct meaning`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +197,8 @@ unsafe impl Pod for Watched {}
 unsafe impl Pod for Pair {}
 // SAFETY: integers without padding.
 unsafe impl Pod for PairCounts {}
+// SAFETY: integers; the padding is a field.
+unsafe impl Pod for Event {}
 // SAFETY: integers; the padding is a field.
 unsafe impl Pod for Entry {}
 // SAFETY: integers without padding.

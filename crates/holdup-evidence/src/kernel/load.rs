@@ -16,6 +16,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wa
 /// the limit of memory on machines with hundreds of CPUs.
 const MOST_SHARDS: u32 = 16;
 
+/// The ring of the timeline: some 100,000 events.
+const EVENTS_BYTES: u32 = 8 << 20;
+
 /// A name for messages.
 type Why = String;
 
@@ -93,6 +96,7 @@ fn create(
         ("want_sections", flag(wants.sections)),
         ("want_faults", flag(wants.faults)),
         ("want_kworkers", flag(wants.kworkers)),
+        ("want_timeline", flag(wants.timeline)),
         ("switch_has_state", flag(form.switch_has_state)),
         ("knows_causes", flag(form.knows_causes)),
     ];
@@ -104,6 +108,7 @@ fn create(
     }
     loader.override_global("tick_function", &tick, true);
     loader
+        .map_max_entries("events", if wants.timeline { EVENTS_BYTES } else { 4096 })
         .map_max_entries("counts", shards)
         .map_max_entries("histograms", shards * roles.max(1) * HISTOGRAMS as u32)
         .map_max_entries("section_counts", sections)

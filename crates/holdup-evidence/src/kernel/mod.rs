@@ -11,7 +11,8 @@ mod stats;
 mod table;
 mod watch;
 
-pub(crate) use layout::{CONTEXTS, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF};
+pub(crate) use layout::name as comm_name;
+pub(crate) use layout::{CONTEXTS, Event, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF};
 pub(crate) use probe::probe;
 pub(crate) use seen::{RoleSeen, SectionSeen, Seen};
 pub(crate) use watch::Watch;
@@ -30,6 +31,8 @@ pub struct Wants {
     pub faults: bool,
     /// Kernel threads that are bound to a CPU.
     pub kworkers: bool,
+    /// Events one by one.
+    pub timeline: bool,
 }
 
 impl Wants {
@@ -41,6 +44,7 @@ impl Wants {
             sections: self.sections || other.sections,
             faults: self.faults || other.faults,
             kworkers: self.kworkers || other.kworkers,
+            timeline: self.timeline || other.timeline,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What the programs counted, with the shards added up.
 
 use crate::kernel::layout::{
-    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, HISTOGRAMS, PLACES, Pair, PairCounts, SECTION_HISTOGRAMS,
+    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, HISTOGRAMS, PLACES, Pair, PairCounts, SECTION_HISTOGRAMS,
     SectionCounts, bounds_ns, name,
 };
 use crate::kernel::watch::array;
 use aya::Ebpf;
-use aya::maps::HashMap;
+use aya::maps::{HashMap, RingBuf};
 use holdup_model::Histogram;
 use holdup_model::evidence::BpfCost;
 
@@ -54,6 +54,9 @@ pub(crate) struct Seen {
     pub(crate) sections: Vec<SectionSeen>,
     pub(crate) preempted_by: Pairs,
     pub(crate) hogs: Pairs,
+    /// In the order of their times.
+    pub(crate) events: Vec<Event>,
+    pub(crate) events_lost: u64,
     /// Switches that were looked at.
     pub(crate) switches: u64,
     /// Preemptions whose cause was inferred.
@@ -169,6 +172,21 @@ pub(crate) fn pairs(object: &Ebpf, map: &str) -> Result<Pairs, String> {
     }
     pairs.sort_by(|a, b| (b.3, &a.0, &a.1).cmp(&(a.3, &b.0, &b.1)));
     Ok(pairs)
+}
+
+/// Takes all events out of the ring.
+pub(crate) fn events(object: &mut Ebpf) -> Result<Vec<Event>, String> {
+    let map = object.map_mut("events").ok_or("the object has no map events")?;
+    let mut ring = RingBuf::try_from(map).map_err(|e| e.to_string())?;
+    let mut events = Vec::new();
+    while let Some(item) = ring.next() {
+        if item.len() >= size_of::<Event>() {
+            // SAFETY: the item has the size of an event, which consists of integers only.
+            events.push(unsafe { item.as_ptr().cast::<Event>().read_unaligned() });
+        }
+    }
+    events.sort_by_key(|e| e.ns);
+    Ok(events)
 }
 
 /// The idle task is called `swapper/N` on each CPU.

@@ -161,6 +161,7 @@ fn catch_up(
 impl Running {
     fn end(mut self) -> Result<Seen, String> {
         let begun = thread_cpu_ns();
+        let events = if self.wants.timeline { seen::events(&mut self.loaded.object)? } else { Vec::new() };
         let object = &self.loaded.object;
         let sum = seen::counts(object, self.loaded.shards)?.since(self.before);
         let (bpf, missed) = stats::of(object);
@@ -173,6 +174,8 @@ impl Running {
             sections: if self.wants.sections { seen::sections(object, self.images.names())? } else { Vec::new() },
             preempted_by: if self.wants.switches { seen::pairs(object, "preempted_by")? } else { Vec::new() },
             hogs: if self.wants.kworkers { seen::pairs(object, "hogs")? } else { Vec::new() },
+            events,
+            events_lost: sum.events_lost,
             switches: sum.switches,
             inferred: sum.inferred,
             has_sections: self.wants.sections && self.images.sections() > 0,

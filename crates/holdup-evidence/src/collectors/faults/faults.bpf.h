@@ -3,6 +3,7 @@
 #pragma once
 #include "state.h"
 #include "../critical_sections/sections.bpf.h"
+#include "../timeline/timeline.bpf.h"
 
 enum { FAULT_MINOR, FAULT_MAJOR };
 
@@ -45,7 +46,8 @@ int kernel_fault_begins(u64 *ctx)
 /* The software events of faults are counted where the handler ends (mm/memory.c:mm_account_fault). */
 INLINE void fault_ends(u32 kind)
 {
-	struct task_state *state = state_of(bpf_get_current_task_btf());
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state = state_of(task);
 	u64 now, ns;
 	u32 role, index;
 	struct counts *c;
@@ -54,7 +56,6 @@ INLINE void fault_ends(u32 kind)
 		return;
 	now = bpf_ktime_get_ns();
 	ns = now - state->fault_begin_ns;
-	state->fault_begin_ns = 0;
 	role = state->role;
 	if (role >= ROLES || (s64)ns < 0)
 		return;
@@ -62,6 +63,9 @@ INLINE void fault_ends(u32 kind)
 	c = my_counts(index);
 	if (!c)
 		return;
+	if (want_timeline)
+		event_fault(task, state, ns, c);
+	state->fault_begin_ns = 0;
 	/* The task may be interrupted here by a switch that counts into the same shard: all counts are atomic. */
 	__sync_fetch_and_add(&c->faults[role][kind], 1);
 	__sync_fetch_and_add(&c->fault_ns[role], ns);

@@ -66,6 +66,7 @@ struct counts {
 	u64 samples[HELD];
 	u64 unreadable_stack;
 	u64 matrix_full;
+	u64 events_lost;
 	u64 faults[ROLES][2];
 	u64 first_touch[ROLES];
 	u64 fault_ns[ROLES];

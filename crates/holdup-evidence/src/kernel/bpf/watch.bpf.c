@@ -2,6 +2,7 @@
 /* The one program that runs at each switch; collectors bring its parts. One object with parts that are compiled out is
  * cheaper than a program for each collector: the task's state is looked up once. */
 #include "state.h"
+#include "../../collectors/timeline/timeline.bpf.h"
 #include "../../collectors/critical_sections/sections.bpf.h"
 #include "../../collectors/switches/switches.bpf.h"
 #include "../../collectors/faults/faults.bpf.h"
@@ -119,8 +120,11 @@ INLINE int wakes(u64 *ctx)
 {
 	struct task_state *state = state_of((struct task_struct *)ctx[0]);
 
-	if (state)
-		state->woken_ns = bpf_ktime_get_ns();
+	if (!state)
+		return 0;
+	state->woken_ns = bpf_ktime_get_ns();
+	if (want_timeline)
+		event_wakeup((struct task_struct *)ctx[0], state->woken_ns);
 	return 0;
 }
 
@@ -160,6 +164,8 @@ int switched(u64 *ctx)
 	add(&c->switches, 1);
 	if (from)
 		leaves(ctx, prev, next, from, c, (here * roles + from->role) * HISTOGRAMS, now);
+	if (want_timeline)
+		event_switch(prev, next, from, now, c);
 	if (to)
 		arrives(prev, next, to, c, (here * roles + to->role) * HISTOGRAMS, now);
 	return 0;
