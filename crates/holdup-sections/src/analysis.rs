@@ -103,8 +103,9 @@ impl<'a> Analysis<'a> {
             Ok(function) => function,
             Err(why) => return self.give_up(entry, why),
         };
-        self.known.name(&self.program, &mut function);
         let taken = self.taken(&mut function);
+        let takes = taken.iter().any(|one| one.by_call.is_none());
+        self.known.name(&self.program, &mut function, takes);
         let mut found = Vec::new();
         let cut = |word: &Word| -> BTreeSet<(Index, Index)> {
             let alike = taken.iter().filter(|t| t.word.alike(word));
@@ -130,7 +131,7 @@ impl<'a> Analysis<'a> {
             if crate::program::may_acquire(&instruction) {
                 let Some(state) = function.state(place) else { continue };
                 let Some(attempt) = crate::atomic::attempt(&instruction, &state, &mut function.nodes) else { continue };
-                match decide(function, place, &attempt) {
+                match decide(function, place, state, &attempt) {
                     Ok(decision) => all.push(Taken { place, word: attempt.word, decision, by_call: None }),
                     Err(why) => {
                         self.give_up(function.entry, format!("the atomic operation at {:#x}: {why}", instruction.ip()));
@@ -202,7 +203,7 @@ impl<'a> Analysis<'a> {
         let mut found = Found {
             function: function.entry,
             source: self.source(function, all, &again, &waits),
-            lock: one.by_call.map(|callee| self.known.lock_label(&self.program, callee)).unwrap_or_default(),
+            lock: one.by_call.map(|callee| self.known.lock_label(callee)).unwrap_or_default(),
             declared: match one.word {
                 Word::Declared(lock) => Some(self.known.declared_name(lock)),
                 Word::Memory { .. } => None,
@@ -232,6 +233,8 @@ impl<'a> Analysis<'a> {
         if given.is_argument() && !held.free_from.is_empty() {
             return Err(format!("the function returns at {at:#x} with it, and elsewhere releases it"));
         }
+        let through = one.by_call.map(|callee| self.known.lock_label(callee));
+        self.known.label(&self.program, function.entry, through);
         if self.known.gives.insert(function.entry, given).is_none() {
             let callers: Vec<u64> = self.program.callers(function.entry).collect();
             let fragments: BTreeSet<usize> =
@@ -247,7 +250,7 @@ impl<'a> Analysis<'a> {
 
     /// Where a failed attempt waits for the next.
     fn waits(&mut self, function: &mut Function, one: &Taken, again: &BTreeSet<Index>) -> BTreeSet<Index> {
-        let mut failures = one.decision.failure.clone();
+        let mut failures: BTreeSet<Index> = one.decision.failure.iter().map(|(_, to, _)| *to).collect();
         let mut again = again.clone();
         if let Word::Declared(lock) = one.word {
             failures = self.known.indexes(function, Kind::Waiting, lock);
@@ -309,7 +312,7 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
         let instruction = &function.step(at).instruction;
         Piece { begin: instruction.ip(), end: instruction.next_ip(), role, when }
     };
-    let failing_waits = one.decision.failure.iter().any(|at| waits.contains(at));
+    let failing_waits = one.decision.failure.iter().any(|(_, to, _)| waits.contains(to));
     for (&at, conditions) in &one.decision.undecided {
         if held.at.contains(&at) || waits.contains(&at) {
             continue;
@@ -325,6 +328,13 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
         found.pieces.push(piece(at, SectionRole::Holder, Some(*last)));
         if failing_waits {
             found.pieces.push(piece(at, SectionRole::Waiter, None));
+        }
+    }
+    for (at, conditions) in &held.perhaps {
+        if let [condition] = conditions[..]
+            && !held.at.contains(at)
+        {
+            found.pieces.push(piece(*at, SectionRole::Holder, Some(condition)));
         }
     }
     found.pieces.extend(held.at.iter().map(|at| piece(*at, SectionRole::Holder, None)));

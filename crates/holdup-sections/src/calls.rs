@@ -62,6 +62,8 @@ pub(crate) struct Known {
     pub(crate) partial: BTreeMap<u64, BTreeSet<(u64, u64)>>,
     /// Names of functions without a symbol, found otherwise.
     names: BTreeMap<u64, String>,
+    /// What the locks are called that functions take for their callers.
+    labels: BTreeMap<u64, String>,
     /// Declared locks: name and number.
     locks: Vec<(String, u32)>,
     /// Declared points by address.
@@ -104,15 +106,22 @@ impl Known {
     }
 
     /// What the lock that a function gives is called.
-    pub(crate) fn lock_label(&self, program: &Program<'_>, callee: u64) -> String {
-        let name = self.name_of(program, callee);
-        let known = postgres::LOCKS.iter().find(|(function, _)| *function == name);
-        known.map_or(name.clone(), |(_, label)| (*label).to_owned())
+    pub(crate) fn lock_label(&self, callee: u64) -> String {
+        self.labels.get(&callee).cloned().unwrap_or_default()
+    }
+
+    /// Says what the lock that a function gives is called: as the one that it got `through` a call, or its own.
+    pub(crate) fn label(&mut self, program: &Program<'_>, function: u64, through: Option<String>) {
+        let name = self.name_of(program, function);
+        let known = postgres::LOCKS.iter().find(|(lock, _)| name == *lock);
+        let label = known.map(|(_, label)| (*label).to_owned()).or(through).unwrap_or(name);
+        self.labels.insert(function, label);
     }
 
     /// Looks for the name of a function that has no symbol: PostgreSQL's spin delay and its error reports carry the name
-    /// of the function in the source.
-    pub(crate) fn name(&mut self, program: &Program<'_>, function: &mut Function) {
+    /// of the function in the source. The delay's is its own when it `takes` a lock itself; a report's may be that of an
+    /// inlined function, and is only put behind the address.
+    pub(crate) fn name(&mut self, program: &Program<'_>, function: &mut Function, takes: bool) {
         let fragment = program.image.fragment(function.entry).and_then(|n| program.image.fragments.get(n));
         if self.names.contains_key(&function.entry) || fragment.is_none_or(|f| f.name.is_some()) {
             return;
@@ -143,11 +152,10 @@ impl Known {
                 delays.extend(name_at(value));
             }
         }
-        for names in [delays, reports] {
-            if let (1, Some(name)) = (names.len(), names.first()) {
-                self.names.insert(function.entry, name.clone());
-                return;
-            }
+        if let (true, 1, Some(name)) = (takes, delays.len(), delays.first()) {
+            self.names.insert(function.entry, name.clone());
+        } else if let (1, Some(name)) = (reports.len(), reports.first()) {
+            self.names.insert(function.entry, format!("{} ({name})", program.name(function.entry)));
         }
     }
 

@@ -5,7 +5,7 @@ use crate::function::{Exit, Function, Index};
 use crate::values::{RAX, State, Value, mask, number, width};
 use holdup_model::sections::Condition;
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The zero flag and the carry flag in rflags (Intel SDM volume 1, 3.4.3).
 const ZERO_FLAG: u64 = 1 << 6;
@@ -21,7 +21,7 @@ pub(crate) struct Decision {
     /// Ways (from, to) on which the lock is held, with what is known there.
     pub(crate) success: Vec<(Index, Index, State)>,
     /// Where control goes on without it.
-    pub(crate) failure: BTreeSet<Index>,
+    pub(crate) failure: Vec<(Index, Index, State)>,
 }
 
 /// What a flag or a register says of one of the tests.
@@ -63,12 +63,16 @@ struct Path {
 /// More steps than this has no decision.
 const MOST_STEPS: usize = 400;
 
-/// Follows the outcome of the attempt at `site`.
+/// Follows the outcome of the attempt at `site`; `state` is what is known before it.
 ///
 /// # Errors
 /// Why it cannot be told.
-pub(crate) fn decide(function: &mut Function, site: Index, attempt: &Attempt) -> Result<Decision, String> {
-    let Some(mut state) = function.state(site) else { return Err("no path leads to it".to_owned()) };
+pub(crate) fn decide(
+    function: &mut Function,
+    site: Index,
+    mut state: State,
+    attempt: &Attempt,
+) -> Result<Decision, String> {
     let operation = function.step(site).instruction;
     let expected = state.registers[RAX];
     state.step(&operation, false, &mut function.nodes);
@@ -108,7 +112,7 @@ impl Walk<'_, '_> {
             let visits = seen.entry(path.at).or_default();
             *visits += 1;
             if path.at == site {
-                self.decision.failure.insert(site);
+                self.decision.failure.push((site, site, path.state));
                 continue;
             }
             if steps > MOST_STEPS || *visits > 4 {
@@ -240,7 +244,7 @@ impl Walk<'_, '_> {
         for &to in next {
             let is_success = (taken_when_clear == sign.when_zero) == (taken == Some(to));
             if !is_success {
-                self.decision.failure.insert(to);
+                self.decision.failure.push((path.at, to, path.state.clone()));
                 continue;
             }
             let open: Vec<usize> = path.open.iter().copied().filter(|test| *test != sign.test).collect();

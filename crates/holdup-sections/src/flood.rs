@@ -1,8 +1,11 @@
 //! From where a lock is held to where it is given back, along every way; and from a failed attempt to the next.
 
-use crate::atomic::{Effect, Word, attempt, effect};
+use crate::atomic::{Attempt, Effect, Test, Word, attempt, effect};
+use crate::decide::decide;
 use crate::function::{Exit, Function, Index};
-use crate::values::{State, Value};
+use crate::values::{State, Value, number};
+use holdup_model::sections::Condition;
+use iced_x86::{ConditionCode, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a called function does to a lock that its caller holds or wants.
@@ -22,6 +25,9 @@ pub(crate) struct Held {
     pub(crate) at: BTreeSet<Index>,
     /// Where control goes on without it.
     pub(crate) free_from: BTreeSet<Index>,
+    /// Instructions between an atomic operation that may have given it back and the branch on that: it is still held where
+    /// all of these conditions hold.
+    pub(crate) perhaps: BTreeMap<Index, Vec<Condition>>,
     /// Calls that give it back.
     pub(crate) released_by_call: BTreeSet<Index>,
     /// Where the function returns with it, and what rax is there.
@@ -47,6 +53,7 @@ pub(crate) fn held(
     for (at, state) in starts {
         arrive(function, &mut states, &mut waiting, *at, state);
     }
+    let mut never: BTreeSet<(Index, Index)> = BTreeSet::new();
     let mut rounds = 0;
     while let Some(at) = waiting.pop_first() {
         rounds += 1;
@@ -64,7 +71,15 @@ pub(crate) fn held(
         }
         match effect(&instruction, word, &state, &mut function.nodes) {
             Effect::Releases => {
-                held.free_from.extend(&function.step(at).next);
+                if instruction.mnemonic() == Mnemonic::Cmpxchg {
+                    let (free, still) = exchange(function, at, state, word, &mut held)?;
+                    held.free_from.extend(free);
+                    for (to, state) in still {
+                        arrive(function, &mut states, &mut waiting, to, &state);
+                    }
+                } else {
+                    held.free_from.extend(&function.step(at).next);
+                }
                 continue;
             }
             Effect::MayRelease => return Err(format!("the store at {ip:#x} may release it or another lock")),
@@ -86,14 +101,66 @@ pub(crate) fn held(
             Exit::Unknown => return Err(format!("the jump at {ip:#x} leads to an unknown place")),
             Exit::Stays | Exit::Ends => {}
         }
+        if let Some(to) = impossible(function, at, &state, word)
+            && let [branch] = function.step(at).next[..]
+        {
+            never.insert((branch, to));
+        }
         state.step(&instruction, true, &mut function.nodes);
         for next in function.step(at).next.clone() {
+            if never.contains(&(at, next)) {
+                continue;
+            }
             arrive(function, &mut states, &mut waiting, next, &state);
         }
     }
     held.returned_at.dedup_by_key(|returned| returned.0);
     held.at = states.into_keys().collect();
     Ok(held)
+}
+
+/// A compare-and-swap that gives the lock back where it succeeds: where control goes on without it, and where with it.
+fn exchange(
+    function: &mut Function,
+    at: Index,
+    state: State,
+    word: &Word,
+    held: &mut Held,
+) -> Result<(Vec<Index>, Vec<(Index, State)>), String> {
+    let ip = function.step(at).instruction.ip();
+    let release = Attempt { word: *word, tests: vec![Test::ZeroFlag] };
+    let decision =
+        decide(function, at, state, &release).map_err(|why| format!("whether {ip:#x} releases it: {why}"))?;
+    for (place, conditions) in decision.undecided {
+        let still = conditions.iter().map(|c| Condition { differs: !c.differs, ..*c }).collect();
+        held.perhaps.insert(place, still);
+    }
+    let free = decision.success.into_iter().map(|(_, to, _)| to).collect();
+    Ok((free, decision.failure.into_iter().map(|(_, to, state)| (to, state)).collect()))
+}
+
+/// The way of two that a test of the lock's own address for null would take if it were: nobody holds a lock at null.
+fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Option<Index> {
+    let Word::Memory { address, .. } = word else { return None };
+    let test = &function.step(at).instruction;
+    let compares = match test.mnemonic() {
+        Mnemonic::Test => test.op0_register() == test.op1_register(),
+        Mnemonic::Cmp => test.op1_kind() != OpKind::Memory && test.op1_kind() != OpKind::Register && test.immediate(1) == 0,
+        _ => false,
+    };
+    if !compares || test.op0_kind() != OpKind::Register || test.op0_register().size() != 8 {
+        return None;
+    }
+    let value = state.registers[number(test.op0_register())?];
+    let [branch] = function.step(at).next[..] else { return None };
+    let near = value.symbol.is_some() && value.symbol == address.symbol && address.offset.wrapping_sub(value.offset) < 1 << 16;
+    let jump = &function.step(branch).instruction;
+    let when_null = match jump.condition_code() {
+        ConditionCode::e => jump.near_branch_target(),
+        ConditionCode::ne => jump.next_ip(),
+        _ => return None,
+    };
+    near.then(|| function.index(when_null)).flatten()
 }
 
 fn arrive(

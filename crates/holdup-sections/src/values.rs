@@ -29,6 +29,8 @@ pub(crate) enum Node {
     Sum { a: Option<Symbol>, b: Symbol, scale: u8 },
     /// `of + offset | bits`.
     Or { of: Option<Symbol>, offset: u64, bits: u64 },
+    /// What an operation without side effects makes of two values (symbol and offset).
+    Made { by: u16, of: (Option<Symbol>, u64), and: (Option<Symbol>, u64), bytes: u8 },
     /// Only the lowest byte is known.
     Byte { byte: u8, at: u64 },
 }
@@ -292,7 +294,7 @@ impl State {
             Mnemonic::Nop | Mnemonic::Endbr64 => return true,
             _ => None,
         };
-        let Some(value) = result else { return false };
+        let Some(value) = result.or_else(|| self.made(instruction, nodes)) else { return false };
         match instruction.op0_kind() {
             OpKind::Register => self.set(instruction.op0_register(), value, at, nodes),
             OpKind::Memory => {
@@ -302,6 +304,35 @@ impl State {
             _ => return false,
         }
         true
+    }
+
+    /// The result of an operation that gives the same for the same operands.
+    fn made(&self, instruction: &Instruction, nodes: &mut Nodes) -> Option<Value> {
+        use Mnemonic::{And, Imul, Movsx, Movsxd, Movzx, Neg, Not, Or, Sar, Shl, Shr, Sub, Xor};
+        let one = matches!(instruction.mnemonic(), Movsx | Movsxd | Movzx);
+        if !(one || matches!(instruction.mnemonic(), And | Imul | Neg | Not | Or | Sar | Shl | Shr | Sub | Xor))
+            || instruction.has_lock_prefix()
+            || width(instruction, 0) < 4
+        {
+            return None;
+        }
+        let operands = instruction.op_count();
+        // With one operand `imul` writes rax and rdx.
+        if instruction.mnemonic() == Imul && operands < 2 {
+            return None;
+        }
+        let first = if one || operands == 3 { 1 } else { 0 };
+        let of = self.operand(instruction, first, nodes)?;
+        let and = if one || operands < 2 {
+            Value::constant(0)
+        } else {
+            self.operand(instruction, operands - 1, nodes)?
+        };
+        let by = instruction.mnemonic() as u16;
+        // The widths of both operands are part of what is done.
+        let bytes = (width(instruction, 0) * 16 + width(instruction, first)) as u8;
+        let (of, and) = ((of.symbol, of.offset), (and.symbol, and.offset));
+        Some(nodes.symbol(Node::Made { by, of, and, bytes }))
     }
 
     fn zero_extended(&self, instruction: &Instruction, nodes: &mut Nodes) -> Option<Value> {
@@ -356,7 +387,9 @@ impl State {
         if before.symbol.is_none() {
             return Some(Value::constant(before.offset & bits));
         }
-        let result = nodes.symbol(Node::Result { at: instruction.ip(), register: 16, later: false });
+        let by = Mnemonic::And as u16;
+        let (of, bytes) = ((before.symbol, before.offset), width(instruction, 0) as u8);
+        let result = nodes.symbol(Node::Made { by, of, and: (None, bits), bytes });
         Some(Value { zero: before.zero | !bits, ..result })
     }
 
