@@ -1,0 +1,350 @@
+//! The whole analysis: every function that takes a lock, and those that get one from a function that they call.
+
+use crate::atomic::Word;
+use crate::calls::Known;
+use crate::decide::{Decision, decide};
+use crate::flood::{self, Calls, Held};
+use crate::function::{Function, Index};
+use crate::note::Kind;
+use crate::program::Program;
+use crate::shipped::postgres;
+use crate::values::{RSP, State};
+use holdup_model::sections::{Condition, SectionRole};
+use iced_x86::FlowControl;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A piece of a section: from `begin` to before `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) role: SectionRole,
+    pub(crate) when: Option<Condition>,
+}
+
+/// One place that takes a lock, and where the lock is held from there.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    /// The function that the place lies in.
+    pub(crate) function: u64,
+    /// The function whose source it is, when another was inlined.
+    pub(crate) source: Option<String>,
+    /// What the lock is called behind the function's name.
+    pub(crate) lock: String,
+    /// The section's name, where a note declares it.
+    pub(crate) declared: Option<String>,
+    /// In the order in which they are to be asked.
+    pub(crate) pieces: Vec<Piece>,
+    /// Calls inside, by the address of the instruction.
+    pub(crate) calls: Vec<u64>,
+}
+
+/// The analysis of one binary.
+pub(crate) struct Analysis<'a> {
+    pub(crate) program: Program<'a>,
+    pub(crate) known: Known,
+    pub(crate) found: BTreeMap<u64, Vec<Found>>,
+    /// By function: what was given up, and why.
+    pub(crate) given_up: BTreeMap<u64, BTreeSet<String>>,
+    rounds: BTreeMap<u64, u32>,
+    open: VecDeque<u64>,
+}
+
+/// One place that takes a lock.
+struct Taken {
+    place: Index,
+    word: Word,
+    decision: Decision,
+    /// The called function that takes it.
+    by_call: Option<u64>,
+}
+
+/// A function is looked at again when a function that it calls turns out to take a lock for it, so often.
+const MOST_ROUNDS: u32 = 4;
+
+impl<'a> Analysis<'a> {
+    /// The binary, with nothing looked at yet.
+    pub(crate) fn without_locks(program: Program<'a>) -> Self {
+        let known = Known::new(&program);
+        let (found, given_up, rounds, open) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+        Analysis { program, known, found, given_up, rounds, open }
+    }
+
+    /// Looks at every function of the binary that may take a lock.
+    pub(crate) fn run(program: Program<'a>) -> Self {
+        let mut analysis = Self::without_locks(program);
+        let points = analysis.program.image.points.iter().filter_map(|p| analysis.program.image.fragment(p.address));
+        let fragments: BTreeSet<usize> = analysis.program.atomic.iter().copied().chain(points).collect();
+        let functions: BTreeSet<u64> =
+            fragments.iter().flat_map(|fragment| analysis.program.owners(*fragment)).collect();
+        // What gives locks to others first: their callers are then looked at once.
+        for (name, _) in postgres::LOCKS {
+            let symbols = analysis.program.image.symbols.get(*name).into_iter().flatten();
+            analysis.open.extend(symbols.map(|symbol| symbol.address));
+        }
+        analysis.open.extend(functions.iter().filter(|f| !analysis.open.contains(f)).copied().collect::<Vec<_>>());
+        while let Some(function) = analysis.open.pop_front() {
+            let rounds = analysis.rounds.entry(function).or_default();
+            *rounds += 1;
+            if *rounds <= MOST_ROUNDS {
+                analysis.look_at(function);
+            }
+        }
+        analysis
+    }
+
+    fn give_up(&mut self, function: u64, why: String) {
+        self.given_up.entry(function).or_default().insert(why);
+    }
+
+    fn look_at(&mut self, entry: u64) {
+        self.given_up.remove(&entry);
+        let mut function = match Function::read(&mut self.program, entry) {
+            Ok(function) => function,
+            Err(why) => return self.give_up(entry, why),
+        };
+        let taken = self.taken(&mut function);
+        let takes = taken.iter().any(|one| one.by_call.is_none());
+        self.known.name(&self.program, &mut function, takes);
+        let mut found = Vec::new();
+        let cut = |word: &Word| -> BTreeSet<(Index, Index)> {
+            let alike = taken.iter().filter(|t| t.word.alike(word));
+            alike.flat_map(|t| t.decision.success.iter().map(|(from, to, _)| (*from, *to))).collect()
+        };
+        for one in &taken {
+            match self.section(&mut function, one, &taken, &cut(&one.word)) {
+                Ok(section) => found.push(section),
+                Err(why) => {
+                    let at = function.step(one.place).instruction.ip();
+                    self.give_up(entry, format!("the lock taken at {at:#x}: {why}"));
+                }
+            }
+        }
+        self.found.insert(entry, found);
+    }
+
+    /// Every place of a function that takes a lock.
+    fn taken(&mut self, function: &mut Function) -> Vec<Taken> {
+        let mut all = Vec::new();
+        for place in 0..function.steps.len() as Index {
+            let instruction = function.step(place).instruction;
+            if crate::program::may_acquire(&instruction) {
+                let Some(state) = function.state(place) else { continue };
+                let Some(attempt) = crate::atomic::attempt(&instruction, &state, &mut function.nodes) else { continue };
+                match decide(function, place, state, &attempt) {
+                    Ok(decision) => all.push(Taken { place, word: attempt.word, decision, by_call: None }),
+                    Err(why) => {
+                        self.give_up(function.entry, format!("the atomic operation at {:#x}: {why}", instruction.ip()));
+                    }
+                }
+            } else if instruction.flow_control() == FlowControl::Call
+                && self.program.callee(&instruction).is_some_and(|callee| self.known.gives.contains_key(&callee))
+                && let Some(state) = function.state(place)
+                && let Some(word) = self.view().acquires(function, place, &state)
+            {
+                let mut after = state;
+                after.step(&instruction, false, &mut function.nodes);
+                let next = function.step(place).next.clone();
+                let success = next.into_iter().map(|to| (place, to, after.clone())).collect();
+                let decision = Decision { success, ..Decision::default() };
+                all.push(Taken { place, word, decision, by_call: self.program.callee(&instruction) });
+            }
+        }
+        all.extend(self.declared(function));
+        all
+    }
+
+    /// The points of the note that lie in a function.
+    fn declared(&mut self, function: &mut Function) -> Vec<Taken> {
+        let mut all = Vec::new();
+        let points: Vec<(u64, usize)> = self.known.points(Kind::Acquired);
+        for (address, lock) in points {
+            let Some(place) = function.index(address) else { continue };
+            let Some(state) = function.state(place) else { continue };
+            let success = vec![(place, place, state)];
+            let decision = Decision { success, ..Decision::default() };
+            all.push(Taken { place, word: Word::Declared(lock), decision, by_call: None });
+        }
+        all
+    }
+
+    fn view(&mut self) -> crate::calls::View<'_, 'a> {
+        crate::calls::View { known: &mut self.known, program: &mut self.program }
+    }
+
+    /// Where the lock of one place is held, and where it is waited for.
+    fn section(
+        &mut self,
+        function: &mut Function,
+        one: &Taken,
+        all: &[Taken],
+        cut: &BTreeSet<(Index, Index)>,
+    ) -> Result<Found, String> {
+        let starts: Vec<(Index, State)> = one.decision.success.iter().map(|(_, to, s)| (*to, s.clone())).collect();
+        let mut held = flood::held(function, &one.word, &starts, &mut self.view())?;
+        let entry = function.index(function.entry);
+        let free = flood::without(function, entry.into_iter().chain(held.free_from.iter().copied()), cut);
+        if !held.returned_at.is_empty() {
+            self.returns_with_it(function, one, &held, &free)?;
+        }
+        // Where ways with and without the lock meet, the place alone tells nothing. A note's points are exact.
+        if !matches!(one.word, Word::Declared(_)) {
+            let both = held.at.intersection(&free).count();
+            if both > 0 {
+                self.give_up(function.entry, format!("{both} instructions are reached with and without the lock"));
+            }
+            held.at.retain(|at| !free.contains(at));
+        }
+        for at in &held.released_by_call {
+            self.known.note_partial(&self.program, function, *at, &one.word);
+        }
+        let again: BTreeSet<Index> = all.iter().filter(|t| t.word.same(&one.word)).map(|t| t.place).collect();
+        let waits = self.waits(function, one, &again);
+        let mut found = Found {
+            function: function.entry,
+            source: self.source(function, all, &again, &waits),
+            lock: one.by_call.map(|callee| self.known.lock_label(callee)).unwrap_or_default(),
+            declared: match one.word {
+                Word::Declared(lock) => Some(self.known.declared_name(lock)),
+                Word::Memory { .. } => None,
+            },
+            pieces: Vec::new(),
+            calls: Vec::new(),
+        };
+        pieces(function, one, &held, &waits, &mut found);
+        Ok(found)
+    }
+
+    /// A function that always returns with the lock takes it for its caller.
+    fn returns_with_it(
+        &mut self,
+        function: &mut Function,
+        one: &Taken,
+        held: &Held,
+        free: &BTreeSet<Index>,
+    ) -> Result<(), String> {
+        let (place, rax) = held.returned_at[0];
+        let at = function.step(place).instruction.ip();
+        if held.returned_at.iter().any(|(place, _)| free.contains(place)) {
+            return Err(format!("the function returns at {at:#x} with it or without"));
+        }
+        let given = crate::calls::Given::of(function, &one.word, rax);
+        let Some(given) = given else { return Err(format!("the function returns at {at:#x} before a release")) };
+        if given.is_argument() && !held.free_from.is_empty() {
+            return Err(format!("the function returns at {at:#x} with it, and elsewhere releases it"));
+        }
+        let through = one.by_call.map(|callee| self.known.lock_label(callee));
+        self.known.label(&self.program, function.entry, through);
+        if self.known.gives.insert(function.entry, given).is_none() {
+            let callers: Vec<u64> = self.program.callers(function.entry).collect();
+            let fragments: BTreeSet<usize> =
+                callers.iter().filter_map(|caller| self.program.image.fragment(*caller)).collect();
+            for owner in fragments.into_iter().flat_map(|fragment| self.program.owners(fragment)) {
+                if !self.open.contains(&owner) {
+                    self.open.push_back(owner);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a failed attempt waits for the next.
+    fn waits(&mut self, function: &mut Function, one: &Taken, again: &BTreeSet<Index>) -> BTreeSet<Index> {
+        let mut failures: BTreeSet<Index> = one.decision.failure.iter().map(|(_, to, _)| *to).collect();
+        let mut again = again.clone();
+        if let Word::Declared(lock) = one.word {
+            failures = self.known.indexes(function, Kind::Waiting, lock);
+            again = self.known.indexes(function, Kind::Acquired, lock);
+            again.extend(self.known.indexes(function, Kind::NotWaiting, lock));
+        } else if postgres::WAITS_FROM_ENTRY.contains(&self.program.name(function.entry).as_str()) {
+            failures.extend(function.index(function.entry));
+        }
+        // The next attempt is itself waiting but for a declared point, which is reached when it is over.
+        let declared = matches!(one.word, Word::Declared(_));
+        match flood::waiting(function, &failures, &again) {
+            Ok(waits) if declared => waits.difference(&again).copied().collect(),
+            Ok(waits) => waits,
+            Err(why) => {
+                self.give_up(function.entry, why);
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// The function whose source takes the lock: what it tells `s_lock`.
+    fn source(
+        &self,
+        function: &mut Function,
+        all: &[Taken],
+        again: &BTreeSet<Index>,
+        waits: &BTreeSet<Index>,
+    ) -> Option<String> {
+        let calls = all.iter().filter(|t| t.by_call.is_some() && again.contains(&t.place));
+        let near: Vec<(Index, u64)> = calls.filter_map(|t| Some((t.place, t.by_call?))).collect();
+        let own = near.iter().find(|(place, _)| waits.contains(place)).or(near.first())?;
+        if !postgres::WAITS_FROM_ENTRY.contains(&self.program.name(own.1).as_str()) {
+            return None;
+        }
+        let name = function.state(own.0)?.registers[postgres::NAME_ARGUMENT];
+        if name.symbol.is_some() {
+            return None;
+        }
+        self.program.image.identifier(name.offset).map(str::to_owned)
+    }
+
+    /// The stack pointer's distance from the return address at every instruction of a function, bytes.
+    pub(crate) fn stack_depths(&mut self, entry: u64) -> BTreeMap<u64, i64> {
+        let Ok(mut function) = Function::read(&mut self.program, entry) else { return BTreeMap::new() };
+        let mut depths = BTreeMap::new();
+        for index in 0..function.steps.len() as Index {
+            let Some(state) = function.state(index) else { continue };
+            if let Some(offset) = function.nodes.stack(state.registers[RSP]) {
+                depths.insert(function.step(index).instruction.ip(), offset.wrapping_neg());
+            }
+        }
+        depths
+    }
+}
+
+/// Writes down who holds and who waits at which instruction: first what depends on a result, then what is certain.
+fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>, found: &mut Found) {
+    let piece = |at: Index, role, when| {
+        let instruction = &function.step(at).instruction;
+        Piece { begin: instruction.ip(), end: instruction.next_ip(), role, when }
+    };
+    let failing_waits = one.decision.failure.iter().any(|(_, to, _)| waits.contains(to));
+    for (&at, conditions) in &one.decision.undecided {
+        if held.at.contains(&at) || waits.contains(&at) {
+            continue;
+        }
+        let Some((last, before)) = conditions.split_last() else { continue };
+        if failing_waits {
+            let not = |c: &Condition| Condition { differs: !c.differs, ..*c };
+            found.pieces.extend(before.iter().map(|c| piece(at, SectionRole::Waiter, Some(not(c)))));
+        } else if !before.is_empty() {
+            // Without a waiter to name first, two conditions cannot be told one after the other.
+            continue;
+        }
+        found.pieces.push(piece(at, SectionRole::Holder, Some(*last)));
+        if failing_waits {
+            found.pieces.push(piece(at, SectionRole::Waiter, None));
+        }
+    }
+    for (at, conditions) in &held.perhaps {
+        if let [condition] = conditions[..]
+            && !held.at.contains(at)
+        {
+            found.pieces.push(piece(*at, SectionRole::Holder, Some(condition)));
+        }
+    }
+    found.pieces.extend(held.at.iter().map(|at| piece(*at, SectionRole::Holder, None)));
+    found.pieces.extend(waits.difference(&held.at).map(|at| piece(*at, SectionRole::Waiter, None)));
+    for at in held.at.union(waits) {
+        let step = function.step(*at);
+        if matches!(step.instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+            && step.exit == crate::function::Exit::Stays
+        {
+            found.calls.push(step.instruction.ip());
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Functions that run inside sections because they are called from there, and where their return address lies.
+
+use crate::analysis::Analysis;
+use crate::frames::Frame;
+use crate::image::{Image, Symbol};
+use crate::program::{Program, target};
+use crate::shipped::postgres;
+use holdup_model::sections::CalleeRange;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Calls are followed so deep.
+const DEEPEST: u32 = 3;
+
+/// More functions than this are not followed.
+const MOST_FUNCTIONS: usize = 400;
+
+/// What runs inside sections.
+#[derive(Debug, Default)]
+pub(crate) struct Inside {
+    pub(crate) ranges: Vec<CalleeRange>,
+    pub(crate) imports: BTreeSet<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Functions to look at, and how deep calls from there are followed.
+struct Walk<'p, 'a> {
+    program: &'p Program<'a>,
+    open: Vec<(u64, u32)>,
+    /// Functions by the depth that is left below them.
+    functions: BTreeMap<u64, u32>,
+    stubs: BTreeSet<u64>,
+    inside: Inside,
+    by_pointer: usize,
+}
+
+impl<'p, 'a> Walk<'p, 'a> {
+    fn new(program: &'p Program<'a>) -> Self {
+        Walk {
+            program,
+            open: Vec::new(),
+            functions: BTreeMap::new(),
+            stubs: BTreeSet::new(),
+            inside: Inside::default(),
+            by_pointer: 0,
+        }
+    }
+
+    fn call(&mut self, instruction: &Instruction, depth: u32) {
+        if let Some(name) = self.program.import(instruction) {
+            self.inside.imports.insert(name.to_owned());
+            self.stubs.extend(target(instruction));
+        } else if let Some(callee) = self.program.callee(instruction) {
+            self.open.push((callee, depth));
+        } else {
+            self.by_pointer += 1;
+        }
+    }
+
+    fn run(&mut self) {
+        while let Some((function, depth)) = self.open.pop() {
+            let seen = self.functions.get(&function).copied();
+            if seen.is_some_and(|before| before >= depth) {
+                continue;
+            }
+            if seen.is_none() && self.functions.len() >= MOST_FUNCTIONS {
+                let more = format!("more than {MOST_FUNCTIONS} functions run inside sections: the others are left out");
+                if self.inside.notes.last() != Some(&more) {
+                    self.inside.notes.push(more);
+                }
+                continue;
+            }
+            self.functions.insert(function, depth);
+            if depth > 0 && !postgres::NOT_FOLLOWED.contains(&self.program.name(function).as_str()) {
+                for call in calls_of(self.program, function) {
+                    self.call(&call, depth - 1);
+                }
+            }
+        }
+        if self.by_pointer > 0 {
+            let say = format!("{} calls inside sections go through pointers, which are not followed", self.by_pointer);
+            self.inside.notes.push(say);
+        }
+    }
+}
+
+/// The calls, and jumps to other functions, in a function's own piece: what was moved away as unlikely is not followed.
+fn calls_of(program: &Program<'_>, function: u64) -> Vec<Instruction> {
+    let image = &program.image;
+    let Some(fragment) = image.fragment(function).and_then(|n| image.fragments.get(n)) else { return Vec::new() };
+    let Some(code) = image.code(function) else { return Vec::new() };
+    let length = usize::try_from(fragment.end - function).unwrap_or(usize::MAX).min(code.len());
+    let mut decoder = Decoder::with_ip(64, &code[..length], function, DecoderOptions::NONE);
+    let mut calls = Vec::new();
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        let leaves = match instruction.flow_control() {
+            FlowControl::Call | FlowControl::IndirectCall => !program.never_returns(&instruction),
+            FlowControl::UnconditionalBranch => target(&instruction)
+                .is_some_and(|to| image.fragment(to) != image.fragment(function) && !program.is_part(to)),
+            FlowControl::IndirectBranch => instruction.is_ip_rel_memory_operand(),
+            _ => false,
+        };
+        if leaves {
+            calls.push(instruction);
+        }
+    }
+    calls
+}
+
+/// Follows the calls at the given addresses.
+pub(crate) fn gather(analysis: &mut Analysis<'_>, calls: &BTreeSet<u64>) -> Inside {
+    let mut walk = Walk::new(&analysis.program);
+    for at in calls {
+        if let Some(instruction) = decode(&analysis.program.image, *at) {
+            walk.call(&instruction, DEEPEST);
+        }
+    }
+    walk.run();
+    let (functions, stubs, mut inside) = (walk.functions, walk.stubs, walk.inside);
+    for function in functions.into_keys() {
+        let ranges = ranges(analysis, function);
+        match analysis.known.partial.get(&function) {
+            None => inside.ranges.extend(ranges),
+            // It gives its caller's lock back: behind that it does not run inside the section.
+            Some(held) => inside.ranges.extend(ranges.iter().flat_map(|range| clipped(range, held))),
+        }
+    }
+    inside.ranges.extend(stubs.into_iter().map(stub));
+    finish(inside)
+}
+
+/// The same for functions of a library, by name.
+pub(crate) fn of_library(analysis: &mut Analysis<'_>, names: &[&str]) -> Inside {
+    let mut walk = Walk::new(&analysis.program);
+    let mut missing = Vec::new();
+    for name in names {
+        match analysis.program.image.symbols.get(*name) {
+            None => missing.push(format!("{name}: the library does not define it")),
+            Some(symbols) => {
+                for symbol in symbols {
+                    walk.open.extend(entries(&analysis.program, symbol).into_iter().map(|at| (at, DEEPEST - 1)));
+                }
+            }
+        }
+    }
+    walk.run();
+    let (functions, stubs, mut inside) = (walk.functions, walk.stubs, walk.inside);
+    inside.notes.extend(missing);
+    for function in functions.into_keys() {
+        inside.ranges.extend(ranges(analysis, function));
+    }
+    inside.ranges.extend(stubs.into_iter().map(stub));
+    finish(inside)
+}
+
+/// The code that a symbol stands for: of one that is chosen when the program starts, every function whose address the
+/// chooser takes.
+fn entries(program: &Program<'_>, symbol: &Symbol) -> Vec<u64> {
+    if !symbol.indirect {
+        return vec![symbol.address];
+    }
+    let image = &program.image;
+    let Some(fragment) = image.fragment(symbol.address).and_then(|n| image.fragments.get(n)) else { return Vec::new() };
+    let Some(code) = image.code(symbol.address) else { return Vec::new() };
+    let length = usize::try_from(fragment.end - symbol.address).unwrap_or(usize::MAX).min(code.len());
+    let mut decoder = Decoder::with_ip(64, &code[..length], symbol.address, DecoderOptions::NONE);
+    let mut found = BTreeSet::new();
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        if instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand() {
+            let at = instruction.ip_rel_memory_address();
+            let begins = image.fragment(at).and_then(|n| image.fragments.get(n)).is_some_and(|f| f.begin == at);
+            if begins {
+                found.insert(at);
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// Where the return address of a function lies, at each of its instructions.
+fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
+    let image = &analysis.program.image;
+    let Some(fragment) = image.fragment(function).and_then(|n| image.fragments.get(n)) else { return Vec::new() };
+    let (begin, end) = (fragment.begin, fragment.end);
+    let rows = image.frames.rows(begin);
+    let by_base = rows.iter().any(|row| matches!(row.frame, Frame::Base(_)));
+    // Where a frame pointer is kept, following pushes and pops gives the same from the stack pointer, which every caller
+    // up the stack has too.
+    let depths = if by_base { analysis.stack_depths(begin) } else { BTreeMap::new() };
+    let mut ranges = Vec::new();
+    for row in rows {
+        let (from, to) = (row.begin.max(begin), row.end.min(end));
+        let plain = |bytes: i64, by_frame_pointer| {
+            let bytes = i32::try_from(bytes.checked_sub(8)?).ok().filter(|bytes| *bytes >= 0)?;
+            (from < to).then_some(CalleeRange { begin: from, end: to, return_address_bytes: bytes, by_frame_pointer })
+        };
+        match row.frame {
+            Frame::Stack(bytes) => ranges.extend(plain(bytes, false)),
+            Frame::Other => {}
+            Frame::Base(bytes) => {
+                let known: Vec<(u64, i64)> = depths.range(from..to).map(|(at, depth)| (*at, *depth)).collect();
+                if known.is_empty() {
+                    ranges.extend(plain(bytes, true));
+                }
+                for (i, (at, depth)) in known.iter().enumerate() {
+                    let next = known.get(i + 1).map_or(to, |next| next.0);
+                    if let Some(depth) = i32::try_from(*depth).ok().filter(|depth| *depth >= 0) {
+                        ranges.push(CalleeRange {
+                            begin: *at,
+                            end: next,
+                            return_address_bytes: depth,
+                            by_frame_pointer: false,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    ranges
+}
+
+/// A stub jumps on with the return address on top of the stack.
+fn stub(at: u64) -> CalleeRange {
+    // `endbr64`, `bnd jmp`, or `jmp` with a 32-bit offset: none is longer than this before the jump is done.
+    CalleeRange { begin: at, end: at.saturating_add(6), return_address_bytes: 0, by_frame_pointer: false }
+}
+
+/// What of a range lies in pieces that are sorted.
+fn clipped(range: &CalleeRange, pieces: &BTreeSet<(u64, u64)>) -> Vec<CalleeRange> {
+    let inside = pieces.iter().map(|(begin, end)| (range.begin.max(*begin), range.end.min(*end)));
+    inside.filter(|(begin, end)| begin < end).map(|(begin, end)| CalleeRange { begin, end, ..*range }).collect()
+}
+
+fn decode(image: &Image<'_>, at: u64) -> Option<Instruction> {
+    let code = image.code(at)?;
+    Some(Decoder::with_ip(64, &code[..code.len().min(16)], at, DecoderOptions::NONE).decode())
+}
+
+/// Sorts, and joins neighbours that say the same.
+fn finish(mut inside: Inside) -> Inside {
+    inside.ranges.sort_unstable();
+    let mut joined: Vec<CalleeRange> = Vec::with_capacity(inside.ranges.len());
+    for range in inside.ranges {
+        match joined.last_mut() {
+            Some(last) if last.end > range.begin => {}
+            Some(last)
+                if last.end == range.begin
+                    && (last.return_address_bytes, last.by_frame_pointer)
+                        == (range.return_address_bytes, range.by_frame_pointer) =>
+            {
+                last.end = range.end;
+            }
+            _ => joined.push(range),
+        }
+    }
+    inside.ranges = joined;
+    inside
+}

@@ -1,0 +1,338 @@
+//! What called functions do to locks: some take one for their caller, some give their caller's back.
+
+use crate::atomic::{Effect, Word, effect};
+use crate::flood::Calls;
+use crate::function::{Function, Index};
+use crate::note::{Kind, Point};
+use crate::program::Program;
+use crate::shipped::postgres;
+use crate::values::{Node, RAX, RSP, State, Value};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The lock that a function returns with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Given {
+    place: Place,
+    bits: u64,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// At an offset from what a register held at entry.
+    Argument(u8, u64),
+    /// At an offset from what the function returns.
+    Result(u64),
+    /// As a note declares.
+    Declared(usize),
+}
+
+impl Given {
+    /// What a function that returns `rax` gives its caller, when it holds `word` then.
+    pub(crate) fn of(function: &Function, word: &Word, rax: Value) -> Option<Self> {
+        let Word::Memory { address, bits, bytes } = *word else {
+            let Word::Declared(lock) = *word else { return None };
+            return Some(Given { place: Place::Declared(lock), bits: 0, bytes: 0 });
+        };
+        let place = match function.nodes.entry(address) {
+            Some((register, offset)) if usize::from(register) != RSP => Place::Argument(register, offset),
+            _ if address.symbol.is_some() && address.symbol == rax.symbol => {
+                Place::Result(address.offset.wrapping_sub(rax.offset))
+            }
+            _ => return None,
+        };
+        Some(Given { place, bits, bytes })
+    }
+
+    /// Whether the lock is reached through an argument.
+    pub(crate) fn is_argument(&self) -> bool {
+        matches!(self.place, Place::Argument(..))
+    }
+}
+
+/// What is known of the functions of a binary.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// Functions that take a lock for their caller.
+    pub(crate) gives: BTreeMap<u64, Given>,
+    /// Functions that were read, and which of their instructions store where an argument leads.
+    stores: BTreeMap<u64, Option<(Function, Vec<Index>)>>,
+    /// Functions that give their caller's lock back: where they still hold it.
+    pub(crate) partial: BTreeMap<u64, BTreeSet<(u64, u64)>>,
+    /// Names of functions without a symbol, found otherwise.
+    names: BTreeMap<u64, String>,
+    /// What the locks are called that functions take for their callers.
+    labels: BTreeMap<u64, String>,
+    /// Declared locks: name and number.
+    locks: Vec<(String, u32)>,
+    /// Declared points by address.
+    points: BTreeMap<u64, BTreeSet<(Kind, usize)>>,
+}
+
+impl Known {
+    pub(crate) fn new(program: &Program<'_>) -> Self {
+        let mut known = Known::default();
+        let lock_of = |point: &Point| (point.section.clone(), point.lock);
+        let locks: BTreeSet<(String, u32)> = program.image.points.iter().map(lock_of).collect();
+        known.locks = locks.into_iter().collect();
+        for point in &program.image.points {
+            if let Ok(lock) = known.locks.binary_search(&lock_of(point)) {
+                known.points.entry(point.address).or_default().insert((point.kind, lock));
+            }
+        }
+        known
+    }
+
+    /// Addresses and locks of the declared points of a kind.
+    pub(crate) fn points(&self, kind: Kind) -> Vec<(u64, usize)> {
+        let all = self.points.iter().flat_map(|(at, here)| here.iter().map(move |(kind, lock)| (*at, *kind, *lock)));
+        all.filter(|point| point.1 == kind).map(|(at, _, lock)| (at, lock)).collect()
+    }
+
+    /// Where points of a kind and a lock lie in a function.
+    pub(crate) fn indexes(&self, function: &Function, kind: Kind, lock: usize) -> BTreeSet<Index> {
+        let points = self.points(kind).into_iter().filter(|point| point.1 == lock);
+        points.filter_map(|(at, _)| function.index(at)).collect()
+    }
+
+    pub(crate) fn declared_name(&self, lock: usize) -> String {
+        self.locks.get(lock).map(|(name, _)| name.clone()).unwrap_or_default()
+    }
+
+    /// The name of a function, with what was found for those without a symbol.
+    pub(crate) fn name_of(&self, program: &Program<'_>, function: u64) -> String {
+        self.names.get(&function).cloned().unwrap_or_else(|| program.name(function))
+    }
+
+    /// What the lock that a function gives is called.
+    pub(crate) fn lock_label(&self, callee: u64) -> String {
+        self.labels.get(&callee).cloned().unwrap_or_default()
+    }
+
+    /// Says what the lock that a function gives is called: as the one that it got `through` a call, or its own.
+    pub(crate) fn label(&mut self, program: &Program<'_>, function: u64, through: Option<String>) {
+        let name = self.name_of(program, function);
+        let known = postgres::LOCKS.iter().find(|(lock, _)| name == *lock);
+        let label = known.map(|(_, label)| (*label).to_owned()).or(through).unwrap_or(name);
+        self.labels.insert(function, label);
+    }
+
+    /// Looks for the name of a function that has no symbol: PostgreSQL's spin delay and its error reports carry the name
+    /// of the function in the source. The delay's is its own when it `takes` a lock itself; a report's may be that of an
+    /// inlined function, and is only put behind the address.
+    pub(crate) fn name(&mut self, program: &Program<'_>, function: &mut Function, takes: bool) {
+        let fragment = program.image.fragment(function.entry).and_then(|n| program.image.fragments.get(n));
+        if self.names.contains_key(&function.entry) || fragment.is_none_or(|f| f.name.is_some()) {
+            return;
+        }
+        let (mut delays, mut reports) = (BTreeSet::new(), BTreeSet::new());
+        for place in 0..function.steps.len() as Index {
+            let instruction = function.step(place).instruction;
+            let name_at = |value: Value| match value.symbol {
+                None => program.image.identifier(value.offset).map(str::to_owned),
+                Some(_) => None,
+            };
+            if instruction.flow_control() == FlowControl::Call {
+                let Some(callee) = program.callee(&instruction) else { continue };
+                if program.name(callee) == postgres::REPORT_ENDS
+                    && let Some(state) = function.state(place)
+                {
+                    reports.extend(name_at(state.registers[2]));
+                }
+            } else if instruction.mnemonic() == Mnemonic::Mov
+                && instruction.op0_kind() == OpKind::Memory
+                && instruction.op1_kind() == OpKind::Register
+                && instruction.op1_register().size() == 8
+                && let Some(state) = function.state(place)
+                && let Some(value) = state.operand(&instruction, 1, &mut function.nodes)
+                && let address = state.address(&instruction, &mut function.nodes)
+                && function.nodes.stack(address).is_some()
+            {
+                delays.extend(name_at(value));
+            }
+        }
+        if let (true, 1, Some(name)) = (takes, delays.len(), delays.first()) {
+            self.names.insert(function.entry, name.clone());
+        } else if let (1, Some(name)) = (reports.len(), reports.first()) {
+            self.names.insert(function.entry, format!("{} ({name})", program.name(function.entry)));
+        }
+    }
+
+    /// A called function and its stores through arguments or to fixed places.
+    fn read(&mut self, program: &mut Program<'_>, entry: u64) -> Option<&mut (Function, Vec<Index>)> {
+        if !self.stores.contains_key(&entry) {
+            let read = Function::read(program, entry).ok().filter(|f| f.steps.len() <= MOST_CALLED);
+            let read = read.map(|mut function| {
+                let stores = (0..function.steps.len() as Index).filter(|at| is_store(&mut function, *at)).collect();
+                (function, stores)
+            });
+            self.stores.insert(entry, read);
+        }
+        self.stores.get_mut(&entry)?.as_mut()
+    }
+
+    /// Where a called function that gives the lock back still holds it.
+    pub(crate) fn note_partial(&mut self, program: &Program<'_>, function: &mut Function, at: Index, word: &Word) {
+        let instruction = function.step(at).instruction;
+        let Some(callee) = program.callee(&instruction) else { return };
+        let Some(state) = function.state(at) else { return };
+        let Some(Some((called, _))) = self.stores.get_mut(&callee) else { return };
+        let held = translate(function, called, &state, word).and_then(|word| {
+            let start = called.index(called.entry)?;
+            let state = called.state(start)?;
+            let mut nothing = Nothing;
+            crate::flood::held(called, &word, &[(start, state)], &mut nothing).ok()
+        });
+        let ranges = self.partial.entry(callee).or_default();
+        let Some(held) = held.filter(|held| held.returned_at.is_empty()) else { return };
+        let free = crate::flood::without(called, held.free_from.iter().copied(), &BTreeSet::new());
+        ranges.extend(held.at.difference(&free).map(|at| {
+            let instruction = &called.step(*at).instruction;
+            (instruction.ip(), instruction.next_ip())
+        }));
+    }
+}
+
+/// Larger called functions are not searched for a release.
+const MOST_CALLED: usize = 3000;
+
+fn is_store(function: &mut Function, at: Index) -> bool {
+    let instruction = function.step(at).instruction;
+    if instruction.op_count() == 0
+        || instruction.op0_kind() != OpKind::Memory
+        || matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop)
+    {
+        return false;
+    }
+    let Some(state) = function.state(at) else { return false };
+    let address = state.address(&instruction, &mut function.nodes);
+    function.nodes.stack(address).is_none()
+}
+
+/// Called functions that do nothing to locks.
+struct Nothing;
+
+impl Calls for Nothing {
+    fn releases(&mut self, _: &mut Function, _: Index, _: &State, _: &Word) -> bool {
+        false
+    }
+    fn acquires(&mut self, _: &mut Function, _: Index, _: &State) -> Option<Word> {
+        None
+    }
+    fn declared(&self, _: u64, _: &Word) -> Effect {
+        Effect::None
+    }
+}
+
+/// The same lock word as a called function sees it.
+fn translate(caller: &Function, called: &mut Function, state: &State, word: &Word) -> Option<Word> {
+    let Word::Memory { address, bits, bytes } = *word else { return Some(*word) };
+    Some(Word::Memory { address: seen_by(caller, called, state, address, 4)?, bits, bytes })
+}
+
+fn seen_by(caller: &Function, called: &mut Function, state: &State, value: Value, depth: u32) -> Option<Value> {
+    let Some(symbol) = value.symbol else { return Some(value) };
+    // psABI: arguments are in rdi, rsi, rdx, rcx, r8, r9.
+    for register in [7usize, 6, 2, 1, 8, 9] {
+        let argument = state.registers[register];
+        if argument.symbol == Some(symbol) {
+            let entry = called.nodes.symbol(Node::Entry(register as u8));
+            return Some(entry.plus(value.offset.wrapping_sub(argument.offset)));
+        }
+    }
+    match caller.nodes.node(symbol)? {
+        Node::Load { base, offset, bytes } if depth > 0 => {
+            let base = Value { symbol: base, offset, zero: 0 };
+            let base = seen_by(caller, called, state, base, depth - 1)?;
+            let load = Node::Load { base: base.symbol, offset: base.offset, bytes };
+            Some(called.nodes.symbol(load).plus(value.offset))
+        }
+        _ => None,
+    }
+}
+
+/// What is known of called functions, for a flood.
+pub(crate) struct View<'k, 'a> {
+    pub(crate) known: &'k mut Known,
+    pub(crate) program: &'k mut Program<'a>,
+}
+
+impl View<'_, '_> {
+    /// Whether a called function stores to the word so that the lock is free, itself or in what it calls.
+    fn gives_back(&mut self, caller: &Function, call: &Instruction, state: &State, word: &Word, depth: u32) -> bool {
+        let Some(callee) = self.program.callee(call) else { return false };
+        if let Word::Declared(lock) = word {
+            return self.declares_release(callee, *lock);
+        }
+        let Some((called, stores)) = self.known.read(self.program, callee) else { return false };
+        let Some(word) = translate(caller, called, state, word) else { return false };
+        for at in stores.iter().copied() {
+            let Some(state) = called.state(at) else { continue };
+            let instruction = called.step(at).instruction;
+            if effect(&instruction, &word, &state, &mut called.nodes) == Effect::Releases {
+                return true;
+            }
+        }
+        if depth == 0 {
+            return false;
+        }
+        // The function is taken out while those that it calls are looked at.
+        let Some(Some(mut taken)) = self.known.stores.insert(callee, None) else { return false };
+        let calls: Vec<Index> = (0..taken.0.steps.len() as Index)
+            .filter(|at| taken.0.step(*at).instruction.flow_control() == FlowControl::Call)
+            .take(64)
+            .collect();
+        let mut yes = false;
+        for at in calls {
+            let instruction = taken.0.step(at).instruction;
+            let Some(state) = taken.0.state(at) else { continue };
+            if self.gives_back(&taken.0, &instruction, &state, &word, depth - 1) {
+                yes = true;
+                break;
+            }
+        }
+        self.known.stores.insert(callee, Some(taken));
+        yes
+    }
+
+    fn declares_release(&self, callee: u64, lock: usize) -> bool {
+        let image = &self.program.image;
+        let Some(fragment) = image.fragment(callee).and_then(|n| image.fragments.get(n)) else { return false };
+        let mut here = self.known.points.range(fragment.begin..fragment.end);
+        here.any(|(_, points)| points.contains(&(Kind::Released, lock)))
+    }
+}
+
+impl Calls for View<'_, '_> {
+    fn releases(&mut self, function: &mut Function, at: Index, state: &State, word: &Word) -> bool {
+        let instruction = function.step(at).instruction;
+        let calls = instruction.flow_control() == FlowControl::Call
+            || function.step(at).exit == crate::function::Exit::TailCall;
+        calls && self.gives_back(function, &instruction, state, word, 1)
+    }
+
+    fn acquires(&mut self, function: &mut Function, at: Index, state: &State) -> Option<Word> {
+        let instruction = function.step(at).instruction;
+        if instruction.flow_control() != FlowControl::Call {
+            return None;
+        }
+        let given = *self.known.gives.get(&self.program.callee(&instruction)?)?;
+        let address = match given.place {
+            Place::Declared(lock) => return Some(Word::Declared(lock)),
+            Place::Argument(register, offset) => state.registers[usize::from(register)].plus(offset),
+            Place::Result(offset) => {
+                let mut after = state.clone();
+                after.step(&instruction, false, &mut function.nodes);
+                after.registers[RAX].plus(offset)
+            }
+        };
+        Some(Word::Memory { address, bits: given.bits, bytes: given.bytes })
+    }
+
+    fn declared(&self, address: u64, word: &Word) -> Effect {
+        let Word::Declared(lock) = word else { return Effect::None };
+        let released = self.known.points.get(&address).is_some_and(|here| here.contains(&(Kind::Released, *lock)));
+        if released { Effect::Releases } else { Effect::None }
+    }
+}

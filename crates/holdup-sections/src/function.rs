@@ -1,0 +1,373 @@
+//! One function's control flow, with the parts of it that the compiler moved elsewhere.
+
+use crate::image::Image;
+use crate::program::{Program, target};
+use crate::shipped::postgres;
+use crate::values::{Nodes, State, number};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use std::collections::BTreeMap;
+
+/// Number of an instruction in its function.
+pub(crate) type Index = u32;
+
+/// How control leaves the function at an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It does not.
+    Stays,
+    /// To the caller.
+    Returns,
+    /// Into another function, which returns to our caller.
+    TailCall,
+    /// Nobody knows where: a jump through a register that is no known table.
+    Unknown,
+    /// It does not go on: a call that never returns, a trap.
+    Ends,
+}
+
+/// An instruction with what follows.
+pub(crate) struct Step {
+    pub(crate) instruction: Instruction,
+    pub(crate) next: Vec<Index>,
+    pub(crate) exit: Exit,
+}
+
+/// A function.
+pub(crate) struct Function {
+    pub(crate) entry: u64,
+    /// Sorted by address.
+    pub(crate) steps: Vec<Step>,
+    /// What is known before each instruction that is the first of a basic block.
+    states: BTreeMap<Index, State>,
+    /// The first instruction of the block that an instruction lies in.
+    blocks: BTreeMap<Index, Index>,
+    pub(crate) nodes: Nodes,
+}
+
+/// Larger functions are not analysed.
+pub(crate) const MOST_INSTRUCTIONS: usize = 40_000;
+
+/// How often a basic block may be gone through until its state stands, per block, before the function is given up.
+const MOST_ROUNDS: usize = 60;
+
+impl Function {
+    /// Follows the control flow from an entry.
+    ///
+    /// # Errors
+    /// Why the function cannot be analysed.
+    pub(crate) fn read(program: &mut Program<'_>, entry: u64) -> Result<Self, String> {
+        let steps = Reader::new(program, entry).read()?;
+        let mut function =
+            Function { entry, steps, states: BTreeMap::new(), blocks: BTreeMap::new(), nodes: Nodes::default() };
+        function.find_states()?;
+        Ok(function)
+    }
+
+    /// The instruction's number.
+    pub(crate) fn index(&self, at: u64) -> Option<Index> {
+        self.steps.binary_search_by_key(&at, |step| step.instruction.ip()).ok().map(|index| index as Index)
+    }
+
+    /// An instruction by its number.
+    pub(crate) fn step(&self, index: Index) -> &Step {
+        &self.steps[index as usize]
+    }
+
+    fn find_states(&mut self) -> Result<(), String> {
+        let Some(entry) = self.index(self.entry) else { return Err("its entry is not code".to_owned()) };
+        let leaders = self.leaders(entry);
+        let mut nodes = std::mem::take(&mut self.nodes);
+        let mut states = BTreeMap::from([(entry, State::entry(&mut nodes))]);
+        let mut waiting = std::collections::BTreeSet::from([entry]);
+        let mut rounds = 0;
+        while let Some(begin) = waiting.pop_first() {
+            rounds += 1;
+            if rounds > MOST_ROUNDS.saturating_mul(leaders.len() + 10) {
+                return Err("its values do not settle".to_owned());
+            }
+            let Some(mut state) = states.get(&begin).cloned() else { continue };
+            let mut at = begin;
+            loop {
+                self.blocks.insert(at, begin);
+                let step = &self.steps[at as usize];
+                state.step(&step.instruction, false, &mut nodes);
+                if let [next] = step.next[..]
+                    && leaders.binary_search(&next).is_err()
+                {
+                    at = next;
+                    continue;
+                }
+                for &next in &step.next {
+                    let ip = self.steps[next as usize].instruction.ip();
+                    let changed = match states.get_mut(&next) {
+                        Some(before) => before.meet(&state, ip, false, &mut nodes),
+                        None => {
+                            states.insert(next, state.clone());
+                            true
+                        }
+                    };
+                    if changed {
+                        waiting.insert(next);
+                    }
+                }
+                break;
+            }
+        }
+        self.states = states;
+        self.nodes = nodes;
+        Ok(())
+    }
+
+    /// The first instructions of basic blocks, sorted.
+    fn leaders(&self, entry: Index) -> Vec<Index> {
+        let mut entered = vec![0u8; self.steps.len()];
+        let mut leader = vec![false; self.steps.len()];
+        for step in &self.steps {
+            for &next in &step.next {
+                entered[next as usize] = entered[next as usize].saturating_add(1);
+                leader[next as usize] |= step.next.len() > 1 || entered[next as usize] > 1;
+            }
+        }
+        leader[entry as usize] = true;
+        (0..self.steps.len()).filter(|i| leader[*i]).map(|i| i as Index).collect()
+    }
+
+    /// What is known before an instruction; `None` for one that no path from the entry reaches.
+    pub(crate) fn state(&mut self, index: Index) -> Option<State> {
+        let mut at = *self.blocks.get(&index)?;
+        let mut state = self.states.get(&at)?.clone();
+        while at != index {
+            let step = &self.steps[at as usize];
+            state.step(&step.instruction, false, &mut self.nodes);
+            at = *step.next.first()?;
+        }
+        Some(state)
+    }
+}
+
+/// Follows the control flow.
+struct Reader<'p, 'a> {
+    program: &'p mut Program<'a>,
+    entry: u64,
+    found: BTreeMap<u64, (Instruction, Vec<u64>, Exit)>,
+    /// Where to go on, and the level of the error report that was begun on the way.
+    waiting: Vec<(u64, Option<u64>)>,
+}
+
+impl<'p, 'a> Reader<'p, 'a> {
+    fn new(program: &'p mut Program<'a>, entry: u64) -> Self {
+        Reader { program, entry, found: BTreeMap::new(), waiting: vec![(entry, None)] }
+    }
+
+    fn read(mut self) -> Result<Vec<Step>, String> {
+        while let Some((at, level)) = self.waiting.pop() {
+            self.straight(at, level)?;
+        }
+        let places: Vec<u64> = self.found.keys().copied().collect();
+        let index = |at: &u64| places.binary_search(at).ok().map(|index| index as Index);
+        Ok(self
+            .found
+            .into_values()
+            .map(|(instruction, next, exit)| Step { instruction, next: next.iter().filter_map(index).collect(), exit })
+            .collect())
+    }
+
+    /// Reads on until control goes elsewhere.
+    fn straight(&mut self, begin: u64, mut level: Option<u64>) -> Result<(), String> {
+        let Some(fragment) = self.program.image.fragment(begin) else { return Ok(()) };
+        let end = self.program.image.fragments[fragment].end;
+        let Some(code) = self.program.image.code(begin) else { return Ok(()) };
+        let length = usize::try_from(end - begin).unwrap_or(usize::MAX).min(code.len());
+        let mut decoder = Decoder::with_ip(64, &code[..length], begin, DecoderOptions::NONE);
+        let mut first_argument = None;
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            let at = instruction.ip();
+            if self.found.contains_key(&at) {
+                return Ok(());
+            }
+            if self.found.len() >= MOST_INSTRUCTIONS {
+                return Err(format!("it has more than {MOST_INSTRUCTIONS} instructions"));
+            }
+            if instruction.mnemonic() == Mnemonic::Mov && number(instruction.op0_register()) == Some(7) {
+                let fixed = instruction.op1_kind() == OpKind::Immediate32;
+                first_argument = fixed.then(|| instruction.immediate(1));
+            }
+            let behind = instruction.next_ip();
+            let (mut next, exit) = self.leads(&instruction, level);
+            let is_call = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+            if is_call && self.is_named(&instruction, postgres::REPORT_BEGINS) {
+                level = first_argument;
+            }
+            // A fall through the end of the code is no way that a program takes.
+            next.retain(|to| *to != behind || behind < end);
+            let exit = if next.is_empty() && exit == Exit::Stays { Exit::Ends } else { exit };
+            let goes_on = next.contains(&behind);
+            self.waiting.extend(next.iter().filter(|to| **to != behind).map(|to| (*to, level)));
+            self.found.insert(at, (instruction, next, exit));
+            if !goes_on {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Where control goes from an instruction.
+    fn leads(&mut self, instruction: &Instruction, level: Option<u64>) -> (Vec<u64>, Exit) {
+        let behind = instruction.next_ip();
+        match instruction.flow_control() {
+            FlowControl::Next | FlowControl::XbeginXabortXend => (vec![behind], Exit::Stays),
+            FlowControl::Call | FlowControl::IndirectCall => {
+                let final_report = level.is_some_and(|level| level >= postgres::LEAST_FINAL_LEVEL)
+                    && self.is_named(instruction, &[postgres::REPORT_ENDS]);
+                if final_report || self.program.never_returns(instruction) || self.is_dead_end(instruction) {
+                    (Vec::new(), Exit::Ends)
+                } else {
+                    (vec![behind], Exit::Stays)
+                }
+            }
+            FlowControl::ConditionalBranch => match target(instruction) {
+                Some(to) if self.is_inside(to) => (vec![behind, to], Exit::Stays),
+                Some(_) => (vec![behind], Exit::TailCall),
+                None => (vec![behind], Exit::Unknown),
+            },
+            FlowControl::UnconditionalBranch => match target(instruction) {
+                Some(to) if self.is_inside(to) => (vec![to], Exit::Stays),
+                _ => (Vec::new(), Exit::TailCall),
+            },
+            FlowControl::IndirectBranch => match self.table(instruction) {
+                Some(targets) => (targets, Exit::Stays),
+                None if instruction.is_ip_rel_memory_operand() => (Vec::new(), Exit::TailCall),
+                None => (Vec::new(), Exit::Unknown),
+            },
+            FlowControl::Return => (Vec::new(), Exit::Returns),
+            FlowControl::Interrupt | FlowControl::Exception => (Vec::new(), Exit::Ends),
+        }
+    }
+
+    fn is_named(&self, call: &Instruction, names: &[&str]) -> bool {
+        let Some(at) = self.program.callee(call) else { return false };
+        let image = &self.program.image;
+        let fragment = image.fragment(at).and_then(|number| image.fragments.get(number));
+        fragment.and_then(|f| f.name.as_deref()).is_some_and(|name| names.contains(&name))
+    }
+
+    /// Whether a jump there stays in the function.
+    fn is_inside(&self, to: u64) -> bool {
+        let image = &self.program.image;
+        let Some(number) = image.fragment(to) else { return false };
+        let own = image.fragment(self.entry) == Some(number);
+        own && (to != self.entry || !self.program.is_called(to) || self.found.is_empty() || own)
+            || self.program.is_part(to)
+    }
+
+    /// Whether a called function of this binary, and what it calls, has no way back.
+    fn is_dead_end(&mut self, call: &Instruction) -> bool {
+        let Some(at) = self.program.callee(call) else { return false };
+        !returns(self.program, at, 3)
+    }
+
+    /// The targets of a jump through a table of 32-bit offsets, as GCC and Clang make them for position-independent code:
+    /// `lea table, T; movslq (T, index, 4), X; add T, X; jmp *X`.
+    fn table(&self, jump: &Instruction) -> Option<Vec<u64>> {
+        if jump.op0_kind() != OpKind::Register {
+            return None;
+        }
+        let before: Vec<&Instruction> = {
+            let mut at = jump.ip();
+            let mut list = Vec::new();
+            for (_, (instruction, ..)) in self.found.range(..jump.ip()).rev().take(24) {
+                if instruction.next_ip() != at {
+                    break;
+                }
+                at = instruction.ip();
+                list.push(instruction);
+            }
+            list
+        };
+        let load = before.iter().position(|i| i.mnemonic() == Mnemonic::Movsxd && i.op1_kind() == OpKind::Memory)?;
+        let base = before[load].memory_base();
+        let table = before.iter().skip(load).find_map(|i| {
+            (i.mnemonic() == Mnemonic::Lea && i.op0_register() == base && i.is_ip_rel_memory_operand())
+                .then(|| i.ip_rel_memory_address())
+        })?;
+        let most = before.iter().skip(load).find_map(|i| {
+            let is_bound = i.mnemonic() == Mnemonic::Cmp && i.op0_register() != Register::None;
+            (is_bound && i.op1_kind() != OpKind::Register && i.op1_kind() != OpKind::Memory).then(|| i.immediate(1))
+        });
+        let most = most.map_or(1024, |most| most.saturating_add(1).min(1024));
+        let targets = entries(&self.program.image, table, most, |to| self.is_inside(to));
+        (!targets.is_empty()).then_some(targets)
+    }
+}
+
+fn entries(image: &Image<'_>, table: u64, most: u64, inside: impl Fn(u64) -> bool) -> Vec<u64> {
+    let mut targets: Vec<u64> = (0..most)
+        .map_while(|entry| image.number(table.wrapping_add(4 * entry)))
+        .map(|offset| table.wrapping_add_signed(i64::from(offset)))
+        .take_while(|to| inside(*to))
+        .collect();
+    targets.sort_unstable();
+    targets.dedup();
+    targets
+}
+
+/// Whether a function ever comes back, followed through so many calls; true where that is not known.
+fn returns(program: &mut Program<'_>, at: u64, depth: u32) -> bool {
+    if let Some(known) = program.returns.get(&at) {
+        return *known;
+    }
+    // Until it is known otherwise, and for functions that call themselves.
+    program.returns.insert(at, true);
+    let known = depth == 0 || comes_back(program, at, depth);
+    program.returns.insert(at, known);
+    known
+}
+
+fn comes_back(program: &mut Program<'_>, entry: u64, depth: u32) -> bool {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut waiting = vec![entry];
+    while let Some(begin) = waiting.pop() {
+        let Some(fragment) = program.image.fragment(begin) else { return true };
+        let end = program.image.fragments[fragment].end;
+        let Some(code) = program.image.code(begin) else { return true };
+        let length = usize::try_from(end - begin).unwrap_or(usize::MAX).min(code.len());
+        let mut decoder = Decoder::with_ip(64, &code[..length], begin, DecoderOptions::NONE);
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            if !seen.insert(instruction.ip()) {
+                break;
+            }
+            // Long functions come back: this only looks for small ones that end the program.
+            if seen.len() > 400 {
+                return true;
+            }
+            match instruction.flow_control() {
+                FlowControl::Return | FlowControl::IndirectBranch => return true,
+                FlowControl::Call if program.never_returns(&instruction) => break,
+                FlowControl::Call => {
+                    if let Some(callee) = program.callee(&instruction)
+                        && !returns(program, callee, depth - 1)
+                    {
+                        break;
+                    }
+                }
+                FlowControl::IndirectCall if program.never_returns(&instruction) => break,
+                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
+                    let Some(to) = target(&instruction) else { return true };
+                    let inside = program.image.fragment(to) == program.image.fragment(entry) || program.is_part(to);
+                    if !inside {
+                        return true;
+                    }
+                    waiting.push(to);
+                    if instruction.flow_control() == FlowControl::UnconditionalBranch {
+                        break;
+                    }
+                }
+                FlowControl::Exception | FlowControl::Interrupt => break,
+                _ => {}
+            }
+        }
+    }
+    false
+}

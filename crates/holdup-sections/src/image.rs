@@ -1,0 +1,248 @@
+//! What the analysis needs of an ELF file: code, pieces of functions, names, what is imported, declared points.
+
+use crate::frames::Frames;
+use crate::note::{self, Point};
+use holdup_model::Problem;
+use object::ObjectSymbolTable;
+use object::elf::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT};
+use object::read::elf::ElfFile64;
+use object::{
+    Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget,
+    SegmentFlags, SymbolKind,
+};
+use std::collections::BTreeMap;
+
+/// Bytes of the file at their link-time address.
+struct Loaded<'a> {
+    begin: u64,
+    bytes: &'a [u8],
+    executable: bool,
+}
+
+/// One contiguous piece of a function: all of it, or the part that the compiler moved away as unlikely.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    /// The symbol at its begin.
+    pub(crate) name: Option<String>,
+}
+
+/// A function's name in another object, and where its address is kept here.
+pub(crate) struct Image<'a> {
+    pub(crate) build_id: String,
+    loaded: Vec<Loaded<'a>>,
+    /// Sorted by begin, without overlap.
+    pub(crate) fragments: Vec<Fragment>,
+    /// Every function symbol that is defined here.
+    pub(crate) symbols: BTreeMap<String, Vec<Symbol>>,
+    /// Slots of the global offset table that hold an imported function's address.
+    pub(crate) slots: BTreeMap<u64, String>,
+    pub(crate) frames: Frames<'a>,
+    pub(crate) points: Vec<Point>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// A function symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Symbol {
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    /// The function at `address` chooses the real one when the program starts (`STT_GNU_IFUNC`).
+    pub(crate) indirect: bool,
+}
+
+impl<'a> Image<'a> {
+    /// Reads an ELF file of x86-64.
+    ///
+    /// # Errors
+    /// When it is not one, or has neither section headers nor functions.
+    pub(crate) fn read(elf: &'a [u8]) -> Result<Self, Problem> {
+        let cannot = |why: String| Problem::host("section map", why);
+        let file = ElfFile64::<LittleEndian>::parse(elf)
+            .map_err(|why| cannot(format!("the file is not a 64-bit little-endian ELF file: {why}")))?;
+        if file.architecture() != Architecture::X86_64 {
+            return Err(cannot(format!("the binary is for {:?}, and only x86-64 is analysed", file.architecture())));
+        }
+        let build_id = file.build_id().ok().flatten().unwrap_or_default();
+        let build_id = build_id.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+        let loaded = loaded(&file);
+        if !loaded.iter().any(|l| l.executable) {
+            return Err(cannot("the file has no code".to_owned()));
+        }
+        let mut notes = Vec::new();
+        let frames = Frames::read(section(&file, ".eh_frame"), section(&file, ".text").map_or(0, |(at, _)| at));
+        if frames.is_empty() {
+            notes.push("no unwind information (.eh_frame): callees cannot be followed".to_owned());
+        }
+        let (symbols, names) = symbols(&file);
+        let mut image = Image {
+            build_id,
+            loaded,
+            fragments: Vec::new(),
+            symbols,
+            slots: slots(&file),
+            frames,
+            points: Vec::new(),
+            notes,
+        };
+        image.fragments = image.find_fragments(&names);
+        if let Some((_, bytes)) = section(&file, ".note.holdup") {
+            let (points, wrong) = note::points(bytes);
+            image.points = points;
+            image.notes.extend(wrong);
+        }
+        if image.fragments.is_empty() {
+            let why = "the binary has neither symbols nor unwind information".to_owned();
+            return Err(cannot(why).hint("take the package's own build of it: a packed binary cannot be analysed"));
+        }
+        Ok(image)
+    }
+
+    fn find_fragments(&self, names: &BTreeMap<u64, (u64, String)>) -> Vec<Fragment> {
+        let mut pieces: Vec<(u64, u64)> = self.frames.functions().collect();
+        pieces.sort_unstable();
+        pieces.dedup_by_key(|piece| piece.0);
+        let covered = |at: u64| {
+            let next = pieces.partition_point(|piece| piece.0 <= at);
+            next.checked_sub(1).and_then(|i| pieces.get(i)).is_some_and(|piece| at < piece.1)
+        };
+        let mut more = Vec::new();
+        let mut addresses = names.iter().peekable();
+        while let Some((&at, &(bytes, _))) = addresses.next() {
+            if !covered(at) {
+                let next = addresses.peek().map_or(u64::MAX, |next| *next.0);
+                // A symbol without a size ends where the next one begins, and nowhere beyond 64 KiB.
+                let bytes = if bytes == 0 { 1 << 16 } else { bytes };
+                more.push((at, at.saturating_add(bytes).min(next)));
+            }
+        }
+        pieces.extend(more);
+        pieces.sort_unstable();
+        let mut fragments: Vec<Fragment> = Vec::with_capacity(pieces.len());
+        for (begin, end) in pieces {
+            let Some(code) = self.code(begin) else { continue };
+            let end = end.min(begin.saturating_add(code.len() as u64));
+            if end <= begin {
+                continue;
+            }
+            if let Some(last) = fragments.last_mut() {
+                last.end = last.end.min(begin);
+            }
+            fragments.push(Fragment { begin, end, name: names.get(&begin).map(|(_, name)| name.clone()) });
+        }
+        fragments
+    }
+
+    /// The code from an address to the end of its segment.
+    pub(crate) fn code(&self, at: u64) -> Option<&'a [u8]> {
+        self.bytes(at, true)
+    }
+
+    fn bytes(&self, at: u64, executable: bool) -> Option<&'a [u8]> {
+        self.loaded
+            .iter()
+            .filter(|l| l.executable || !executable)
+            .find_map(|l| l.bytes.get(usize::try_from(at.checked_sub(l.begin)?).ok()?..))
+            .filter(|bytes| !bytes.is_empty())
+    }
+
+    /// A 32-bit number at an address.
+    pub(crate) fn number(&self, at: u64) -> Option<i32> {
+        self.bytes(at, false)?.first_chunk().map(|four| i32::from_le_bytes(*four))
+    }
+
+    /// A name of the C language that stands as a string at an address.
+    pub(crate) fn identifier(&self, at: u64) -> Option<&'a str> {
+        let bytes = self.bytes(at, false)?;
+        let length = bytes.iter().take(64).position(|byte| *byte == 0)?;
+        let text = std::str::from_utf8(bytes.get(..length)?).ok()?;
+        let fits = !text.is_empty()
+            && !text.as_bytes()[0].is_ascii_digit()
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        fits.then_some(text)
+    }
+
+    /// The fragment that an address lies in, by its number.
+    pub(crate) fn fragment(&self, at: u64) -> Option<usize> {
+        let next = self.fragments.partition_point(|fragment| fragment.begin <= at);
+        let number = next.checked_sub(1)?;
+        (at < self.fragments.get(number)?.end).then_some(number)
+    }
+}
+
+fn section<'a>(file: &ElfFile64<'a, LittleEndian>, name: &str) -> Option<(u64, &'a [u8])> {
+    let section = file.section_by_name(name)?;
+    Some((section.address(), section.data().ok()?))
+}
+
+fn loaded<'a>(file: &ElfFile64<'a, LittleEndian>) -> Vec<Loaded<'a>> {
+    file.segments()
+        .take(64)
+        .filter_map(|segment| {
+            let executable = matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0);
+            Some(Loaded { begin: segment.address(), bytes: segment.data().ok()?, executable })
+        })
+        .collect()
+}
+
+/// Symbols by name, and of each address one name and size.
+type Symbols = (BTreeMap<String, Vec<Symbol>>, BTreeMap<u64, (u64, String)>);
+
+fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
+    let mut by_name: BTreeMap<String, Vec<Symbol>> = BTreeMap::new();
+    let mut names: BTreeMap<u64, (u64, String, bool)> = BTreeMap::new();
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        let indirect = symbol.flags_are_indirect();
+        if symbol.is_undefined() || symbol.address() == 0 || !(symbol.kind() == SymbolKind::Text || indirect) {
+            continue;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        if name.is_empty() {
+            continue;
+        }
+        let here = Symbol { address: symbol.address(), bytes: symbol.size(), indirect };
+        by_name.entry(name.to_owned()).or_default().push(here);
+        let global = symbol.is_global();
+        names
+            .entry(symbol.address())
+            .and_modify(|old| {
+                if global && !old.2 {
+                    *old = (symbol.size().max(old.0), name.to_owned(), true);
+                }
+            })
+            .or_insert_with(|| (symbol.size(), name.to_owned(), global));
+    }
+    for all in by_name.values_mut() {
+        all.sort_unstable();
+        all.dedup();
+    }
+    (by_name, names.into_iter().map(|(at, (bytes, name, _))| (at, (bytes, name))).collect())
+}
+
+/// Whether a symbol is one of an indirect function.
+trait Indirect {
+    fn flags_are_indirect(&self) -> bool;
+}
+
+impl<'d, S: ObjectSymbol<'d>> Indirect for S {
+    fn flags_are_indirect(&self) -> bool {
+        // STT_GNU_IFUNC of elf.h.
+        matches!(self.flags(), object::SymbolFlags::Elf { st_info, .. } if st_info.0 & 0xf == 10)
+    }
+}
+
+fn slots(file: &ElfFile64<'_, LittleEndian>) -> BTreeMap<u64, String> {
+    let Some(relocations) = file.dynamic_relocations() else { return BTreeMap::new() };
+    relocations
+        .filter(|(_, relocation)| {
+            matches!(relocation.flags(), RelocationFlags::Elf { r_type: R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT })
+        })
+        .filter_map(|(at, relocation)| {
+            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+            let symbol = file.dynamic_symbol_table()?.symbol_by_index(index).ok()?;
+            let name = symbol.name().ok()?;
+            (!name.is_empty()).then(|| (at, name.to_owned()))
+        })
+        .collect()
+}

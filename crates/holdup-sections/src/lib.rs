@@ -1,0 +1,91 @@
+//! Which instructions of a binary hold a lock or wait for one.
+//!
+//! A [`SectionMap`] is made from the bytes of an ELF file for x86-64. Pure: no files are opened, nothing is run. The way:
+//!
+//! 1. The file's code is cut into functions (symbols, and unwind information where it is stripped) and scanned once for
+//!    atomic operations and calls (`program`).
+//! 2. In every function with an atomic operation its control flow is followed (`function`), with what registers and stack
+//!    slots hold as expressions over what they held at entry (`values`).
+//! 3. An atomic operation that tries to take a lock is followed to the branch on its result (`decide`), and from there on
+//!    to the release of the same lock word (`flood`). What cannot be bounded is given up with a note.
+//! 4. A function that returns with a lock takes it for its caller, which is then analysed with the call as the acquire
+//!    (`calls`); a function that releases its caller's lock ends the section there.
+//! 5. Functions called inside are listed with the place of their return address (`callees`).
+//!
+//! A binary may also declare points in an ELF note, which are taken as they are (`note`).
+#![forbid(unsafe_code)]
+
+mod analysis;
+mod atomic;
+mod callees;
+mod calls;
+mod decide;
+mod flood;
+mod frames;
+mod function;
+mod image;
+pub mod lookup;
+mod map;
+mod note;
+mod program;
+mod shipped;
+mod values;
+
+use analysis::Analysis;
+use holdup_model::Problem;
+use holdup_model::sections::{CalleeRange, SectionMap};
+use image::Image;
+use program::Program;
+
+/// Which sections are looked for. Those that a note declares are always there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Those of products that holdup knows.
+    pub shipped: bool,
+    /// Those of functions that the user names.
+    pub functions: Vec<NamedFunction>,
+}
+
+/// A function that takes locks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFunction {
+    /// Its symbol.
+    pub name: String,
+    /// What its lock is to be called in the section's name.
+    pub lock: Option<String>,
+}
+
+/// The sections of a binary. Of several ranges at one address the first whose condition holds tells the role.
+///
+/// # Errors
+/// When the bytes are no ELF file for x86-64, or one without code or functions.
+pub fn map(elf: &[u8], wanted: &Wanted) -> Result<SectionMap, Problem> {
+    let program = Program::scan(Image::read(elf)?);
+    Ok(map::assemble(Analysis::run(program), wanted))
+}
+
+/// What of a library runs inside sections of others that call it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Callees {
+    /// The library's build id, hexadecimal.
+    pub build_id: String,
+    /// Its code, sorted by begin, addresses as the file's program headers have them.
+    pub ranges: Vec<CalleeRange>,
+    /// Functions of further objects that it calls, by name.
+    pub imports: Vec<String>,
+    /// What could not be found, and why.
+    pub notes: Vec<String>,
+}
+
+/// The code of functions that a library defines, and of what they call there.
+///
+/// # Errors
+/// As [`map`].
+pub fn callees(elf: &[u8], names: &[&str]) -> Result<Callees, Problem> {
+    let image = Image::read(elf)?;
+    let build_id = image.build_id.clone();
+    let mut analysis = Analysis::without_locks(Program::scan(image));
+    let inside = callees::of_library(&mut analysis, names);
+    let imports = inside.imports.into_iter().collect();
+    Ok(Callees { build_id, ranges: inside.ranges, imports, notes: inside.notes })
+}

@@ -1,0 +1,211 @@
+//! From an instruction pointer to the section: the flat table that is searched in the kernel, and the same search here.
+//!
+//! Entries are sorted by begin and do not overlap but for groups with one begin and one end, of which at most two have a
+//! condition, one has none, and one is a callee. The search, as small as a BPF program needs it:
+//!
+//! 1. Find the group whose begin is the greatest that is not above the address; if the address is not below its end, there
+//!    is none.
+//! 2. Of its entries, in order: a range without a condition, or whose condition holds, is the answer. Conditions are asked
+//!    only at the task's own instruction pointer: of a caller's registers at its call nothing is known.
+//! 3. Its callee entry, if it has one: the return address is read at the stack pointer plus its offset (or the frame
+//!    pointer plus its offset, when no frame below it was left out), the stack pointer is set behind it, and the search
+//!    goes on with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times.
+
+use holdup_model::sections::{CalleeRange, Condition, SectionMap, SectionRange, SectionRole};
+use std::collections::BTreeSet;
+
+/// Callees are followed so many calls up.
+pub const DEEPEST: usize = 6;
+
+/// Entries with one begin: two with a condition, one without, one callee.
+pub const MOST_AT_ONE_PLACE: usize = 4;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// First address, in the process.
+    pub begin: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// What code there is.
+    pub kind: Kind,
+}
+
+/// What an entry's code is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A section's.
+    Range {
+        /// Its number, over all maps in their order.
+        section: u16,
+        /// What a task there does.
+        role: SectionRole,
+        /// When.
+        when: Option<Condition>,
+    },
+    /// A function's that may run inside one.
+    Callee {
+        /// Where its return address lies, from rsp or rbp, bytes.
+        return_address_bytes: i32,
+        /// Whether that is from rbp.
+        by_frame_pointer: bool,
+    },
+}
+
+/// An object in a process: what is known of it and where it lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Loaded<'a> {
+    /// Its sections; `None` for a library of which only callees are known.
+    pub map: Option<&'a SectionMap>,
+    /// Further code of it that runs inside others' sections.
+    pub callees: &'a [CalleeRange],
+    /// Address in the process minus address in the file.
+    pub bias: u64,
+}
+
+/// The table of one process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Sorted by begin; within one begin in the order in which they are asked.
+    pub entries: Vec<Entry>,
+}
+
+impl Table {
+    /// The table of a process with these objects. The sections of the second map are numbered behind those of the first.
+    pub fn new(objects: &[Loaded<'_>]) -> Self {
+        let mut entries = Vec::new();
+        let mut first_section = 0u16;
+        for object in objects {
+            let ranges = object.map.map_or(&[][..], |map| &map.ranges);
+            let own = object.map.map_or(&[][..], |map| &map.callees);
+            let callees: Vec<CalleeRange> = own.iter().chain(object.callees).copied().collect();
+            flatten(ranges, &callees, object.bias, first_section, &mut entries);
+            let sections = object.map.map_or(0, |map| map.sections.len());
+            first_section = first_section.saturating_add(u16::try_from(sections).unwrap_or(u16::MAX));
+        }
+        entries.sort_by_key(|entry: &Entry| entry.begin);
+        Table { entries }
+    }
+
+    /// The entries of the place that an address lies in.
+    pub fn at(&self, address: u64) -> &[Entry] {
+        let behind = self.entries.partition_point(|entry| entry.begin <= address);
+        let Some(last) = behind.checked_sub(1).and_then(|i| self.entries.get(i)) else { return &[] };
+        if address >= last.end {
+            return &[];
+        }
+        let first = self.entries[..behind].partition_point(|entry| entry.begin < last.begin);
+        &self.entries[first..behind]
+    }
+}
+
+/// Ranges and callees of one object, cut where any of them begins or ends.
+fn flatten(ranges: &[SectionRange], callees: &[CalleeRange], bias: u64, first_section: u16, out: &mut Vec<Entry>) {
+    let ends = ranges.iter().flat_map(|r| [r.begin, r.end]).chain(callees.iter().flat_map(|c| [c.begin, c.end]));
+    let cuts: Vec<u64> = ends.collect::<BTreeSet<u64>>().into_iter().collect();
+    let place = |at: u64| cuts.partition_point(|cut| *cut < at);
+    let mut certain: Vec<Vec<Kind>> = vec![Vec::new(); cuts.len()];
+    let mut open: Vec<Vec<Kind>> = vec![Vec::new(); cuts.len()];
+    let mut called: Vec<Option<Kind>> = vec![None; cuts.len()];
+    for range in ranges.iter().filter(|range| range.begin < range.end) {
+        let section = range.section.saturating_add(first_section);
+        let kind = Kind::Range { section, role: range.role, when: range.when };
+        let list = if range.when.is_some() { &mut open } else { &mut certain };
+        for here in &mut list[place(range.begin)..place(range.end)] {
+            here.push(kind);
+        }
+    }
+    for callee in callees.iter().filter(|callee| callee.begin < callee.end) {
+        let CalleeRange { return_address_bytes, by_frame_pointer, .. } = *callee;
+        for here in &mut called[place(callee.begin)..place(callee.end)] {
+            here.get_or_insert(Kind::Callee { return_address_bytes, by_frame_pointer });
+        }
+    }
+    let mut last: Option<(Vec<Kind>, u64, u64)> = None;
+    let mut write = |piece: Option<(Vec<Kind>, u64, u64)>| {
+        let Some((kinds, begin, end)) = piece else { return };
+        let (begin, end) = (begin.wrapping_add(bias), end.wrapping_add(bias));
+        if begin < end {
+            out.extend(kinds.into_iter().map(|kind| Entry { begin, end, kind }));
+        }
+    };
+    for (i, pair) in cuts.windows(2).enumerate() {
+        let mut kinds = of_one_place(&open[i], &certain[i]);
+        kinds.extend(called[i]);
+        match &mut last {
+            Some((same, _, end)) if *same == kinds && *end == pair[0] => *end = pair[1],
+            _ => {
+                write(last.take());
+                last = (!kinds.is_empty()).then_some((kinds, pair[0], pair[1]));
+            }
+        }
+    }
+    write(last);
+}
+
+/// What is asked at one place: at most two conditions, then what is certain. A holder of any lock comes first: who holds
+/// one and waits for another holds up others. Where more conditions meet nothing is said.
+fn of_one_place(open: &[Kind], certain: &[Kind]) -> Vec<Kind> {
+    if open.len() > 2 {
+        return Vec::new();
+    }
+    let holder = |kind: &&Kind| matches!(kind, Kind::Range { role: SectionRole::Holder, .. });
+    let certainly = certain.iter().find(holder).or_else(|| certain.first());
+    match certainly {
+        Some(kind) if holder(&kind) => vec![*kind],
+        _ => open.iter().chain(certainly).copied().collect(),
+    }
+}
+
+/// The registers of a task that was switched out or sampled in user code.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// As x86-64 numbers them: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 … r15.
+    pub general: [u64; 16],
+    /// rflags.
+    pub flags: u64,
+}
+
+impl Registers {
+    fn value(&self, number: u8) -> u64 {
+        self.general.get(usize::from(number)).copied().unwrap_or(self.flags)
+    }
+}
+
+/// The section that a task is in, and what it does there; `stack` reads 8 bytes of its memory.
+pub fn classify(
+    table: &Table,
+    ip: u64,
+    registers: &Registers,
+    stack: &dyn Fn(u64) -> Option<u64>,
+) -> Option<(u16, SectionRole)> {
+    let mut at = ip;
+    let mut stack_pointer = registers.value(4);
+    // Known as long as every frame below kept it as its frame pointer.
+    let mut frame_pointer = Some(registers.value(5));
+    for depth in 0..=DEEPEST {
+        let mut callee = None;
+        for entry in table.at(at) {
+            match entry.kind {
+                Kind::Range { section, role, when } => match when {
+                    None => return Some((section, role)),
+                    Some(when) if depth == 0 && when.holds(registers.value(when.register)) => {
+                        return Some((section, role));
+                    }
+                    Some(_) => {}
+                },
+                Kind::Callee { return_address_bytes, by_frame_pointer } => {
+                    callee = Some((return_address_bytes, by_frame_pointer));
+                }
+            }
+        }
+        let (bytes, by_frame_pointer) = callee?;
+        let base = if by_frame_pointer { frame_pointer? } else { stack_pointer };
+        let place = base.wrapping_add_signed(i64::from(bytes));
+        let return_address = stack(place)?;
+        frame_pointer = if by_frame_pointer { stack(base) } else { None };
+        stack_pointer = place.wrapping_add(8);
+        at = return_address.wrapping_sub(1);
+    }
+    None
+}

@@ -1,0 +1,119 @@
+//! From what the analysis found to a section map.
+
+use crate::Wanted;
+use crate::analysis::{Analysis, Found, Piece};
+use crate::callees;
+use crate::shipped::postgres;
+use holdup_model::sections::{Section, SectionMap, SectionRange, SectionSource};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More sections than a `u16` can number are cut off.
+const MOST_SECTIONS: usize = u16::MAX as usize;
+
+/// The sections that are wanted of what was found.
+pub(crate) fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
+    let mut map = SectionMap { build_id: analysis.program.image.build_id.clone(), ..SectionMap::default() };
+    map.notes = analysis.program.image.notes.clone();
+    let product = is_postgres(&analysis);
+    if wanted.shipped && !product {
+        map.notes.push("the binary is no product that holdup knows: only declared and named sections".to_owned());
+    }
+    let all = std::mem::take(&mut analysis.found);
+    let mut sections: BTreeMap<String, (Section, Vec<Found>)> = BTreeMap::new();
+    for found in all.into_values().flatten() {
+        if let Some((name, source)) = chosen(&analysis, &found, wanted, product) {
+            let function = Some(analysis.known.name_of(&analysis.program, found.function));
+            let section = Section { name: name.clone(), function, source };
+            sections.entry(name).or_insert_with(|| (section, Vec::new())).1.push(found);
+        }
+    }
+    say_what_is_missing(&analysis, wanted, product, &sections, &mut map);
+    let mut calls = BTreeSet::new();
+    for (number, (section, places)) in sections.into_values().enumerate().take(MOST_SECTIONS) {
+        map.sections.push(section);
+        let mut pieces: Vec<Piece> = Vec::new();
+        for place in places {
+            calls.extend(place.calls);
+            pieces.extend(place.pieces);
+        }
+        map.ranges.extend(joined(pieces, number as u16));
+    }
+    // Stable: of several ranges that begin at one address the first whose condition holds tells the role.
+    map.ranges.sort_by_key(|range| (range.begin, range.when.is_none()));
+    let inside = callees::gather(&mut analysis, &calls);
+    map.callees = inside.ranges;
+    map.imports = inside.imports.into_iter().collect();
+    map.notes.extend(inside.notes);
+    map
+}
+
+/// Whether the binary is a PostgreSQL server.
+pub(crate) fn is_postgres(analysis: &Analysis<'_>) -> bool {
+    postgres::SIGNS.iter().all(|sign| analysis.program.image.symbols.contains_key(*sign))
+}
+
+/// The name and source of the section that a find belongs to; `None` when it is not wanted.
+fn chosen(analysis: &Analysis<'_>, found: &Found, wanted: &Wanted, product: bool) -> Option<(String, SectionSource)> {
+    if let Some(declared) = &found.declared {
+        return Some((declared.clone(), SectionSource::Note));
+    }
+    let function = analysis.known.name_of(&analysis.program, found.function);
+    let shown = found.source.as_ref().unwrap_or(&function);
+    let named = wanted.functions.iter().find(|named| named.name == function || named.name == *shown);
+    let lock = named.and_then(|named| named.lock.as_ref()).unwrap_or(&found.lock);
+    let name = if lock.is_empty() { shown.clone() } else { format!("{shown}: {lock}") };
+    match named {
+        Some(_) => Some((name, SectionSource::Named)),
+        None => (wanted.shipped && product).then_some((name, SectionSource::Shipped)),
+    }
+}
+
+fn say_what_is_missing(
+    analysis: &Analysis<'_>,
+    wanted: &Wanted,
+    product: bool,
+    sections: &BTreeMap<String, (Section, Vec<Found>)>,
+    map: &mut SectionMap,
+) {
+    for named in &wanted.functions {
+        let here = |section: &Section| {
+            section.function.as_ref() == Some(&named.name)
+                || section.name == named.name
+                || section.name.strip_prefix(&named.name).is_some_and(|rest| rest.starts_with(": "))
+        };
+        if !sections.values().any(|(section, _)| here(section)) {
+            let known = analysis.program.image.symbols.contains_key(&named.name);
+            let why = if known { "no lock was found that it takes" } else { "the binary has no function of this name" };
+            map.notes.push(format!("{}: {why}", named.name));
+        }
+    }
+    for (function, reasons) in &analysis.given_up {
+        let name = analysis.known.name_of(&analysis.program, *function);
+        let named = wanted.functions.iter().any(|named| named.name == name);
+        if named || (wanted.shipped && product) {
+            map.notes.extend(reasons.iter().map(|why| format!("{name}: {why}")));
+        }
+    }
+}
+
+/// Adjacent pieces of one role become one range. The order of pieces with different conditions at one address is kept.
+fn joined(pieces: Vec<Piece>, section: u16) -> Vec<SectionRange> {
+    let (mut ranges, mut certain) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        let range = SectionRange { begin: piece.begin, end: piece.end, section, role: piece.role, when: piece.when };
+        if piece.when.is_some() { ranges.push(range) } else { certain.push(range) }
+    }
+    // Holder before waiter.
+    certain.sort_by_key(|range| (range.begin, range.role, range.end));
+    let mut whole: Vec<SectionRange> = Vec::new();
+    for range in certain {
+        match whole.iter_mut().rev().take(4).find(|w| w.role == range.role && w.end >= range.begin) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => whole.push(range),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    ranges.retain(|range| seen.insert(range.clone()));
+    ranges.extend(whole);
+    ranges
+}

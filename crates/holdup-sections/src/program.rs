@@ -1,0 +1,177 @@
+//! The whole binary, scanned once: who calls whom, and where atomic operations stand.
+
+use crate::image::Image;
+use crate::shipped;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A binary and what a scan of its code found.
+pub(crate) struct Program<'a> {
+    pub(crate) image: Image<'a>,
+    /// Called address, calling instruction; sorted.
+    calls: Vec<(u64, u64)>,
+    /// Fragment that a jump leads to from another, and that other.
+    jumps: BTreeSet<(usize, usize)>,
+    /// Fragments with an atomic operation on memory that may take a lock.
+    pub(crate) atomic: BTreeSet<usize>,
+    /// Whether a function ever returns, as far as asked.
+    pub(crate) returns: BTreeMap<u64, bool>,
+    /// Stubs through which functions of other objects are called, by address.
+    stubs: BTreeMap<u64, String>,
+}
+
+impl<'a> Program<'a> {
+    /// Scans the code of an image.
+    pub(crate) fn scan(image: Image<'a>) -> Self {
+        let (mut calls, mut jumps, mut atomic) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let mut instruction = Instruction::default();
+        for (number, fragment) in image.fragments.iter().enumerate() {
+            let Some(code) = image.code(fragment.begin) else { continue };
+            let length = usize::try_from(fragment.end - fragment.begin).unwrap_or(usize::MAX).min(code.len());
+            let mut decoder = Decoder::with_ip(64, &code[..length], fragment.begin, DecoderOptions::NONE);
+            while decoder.can_decode() {
+                decoder.decode_out(&mut instruction);
+                match instruction.flow_control() {
+                    FlowControl::Call if is_near(&instruction) => {
+                        calls.push((instruction.near_branch_target(), instruction.ip()));
+                    }
+                    FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch if is_near(&instruction) => {
+                        let target = instruction.near_branch_target();
+                        if !(fragment.begin..fragment.end).contains(&target)
+                            && let Some(other) = image.fragment(target)
+                        {
+                            jumps.insert((other, number));
+                        }
+                    }
+                    FlowControl::Next if may_acquire(&instruction) => {
+                        atomic.insert(number);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        calls.sort_unstable();
+        let mut program = Program { image, calls, jumps, atomic, returns: BTreeMap::new(), stubs: BTreeMap::new() };
+        program.find_stubs();
+        program
+    }
+
+    fn find_stubs(&mut self) {
+        let mut targets: Vec<u64> = self.calls.iter().map(|call| call.0).collect();
+        targets.dedup();
+        for target in targets {
+            if let Some(name) = self.jump_through_slot(target) {
+                self.stubs.insert(target, name);
+            }
+        }
+    }
+
+    /// The imported function that a stub of the procedure linkage table jumps to.
+    fn jump_through_slot(&self, at: u64) -> Option<String> {
+        let code = self.image.code(at)?;
+        let mut decoder = Decoder::with_ip(64, &code[..code.len().min(24)], at, DecoderOptions::NONE);
+        for _ in 0..2 {
+            let instruction = decoder.decode();
+            match instruction.mnemonic() {
+                Mnemonic::Endbr64 => {}
+                Mnemonic::Jmp if instruction.is_ip_rel_memory_operand() => {
+                    return self.image.slots.get(&instruction.ip_rel_memory_address()).cloned();
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// The imported function that a call goes to, by its name.
+    pub(crate) fn import(&self, call: &Instruction) -> Option<&str> {
+        let name = if call.is_ip_rel_memory_operand() {
+            self.image.slots.get(&call.ip_rel_memory_address())
+        } else {
+            self.stubs.get(&target(call)?)
+        };
+        name.map(String::as_str)
+    }
+
+    /// The function of this binary that an instruction calls or jumps to.
+    pub(crate) fn callee(&self, instruction: &Instruction) -> Option<u64> {
+        target(instruction).filter(|at| !self.stubs.contains_key(at) && self.image.fragment(*at).is_some())
+    }
+
+    /// Calls of an address, by the address of the calling instruction.
+    pub(crate) fn callers(&self, of: u64) -> impl Iterator<Item = u64> {
+        let first = self.calls.partition_point(|call| call.0 < of);
+        self.calls[first..].iter().take_while(move |call| call.0 == of).map(|call| call.1)
+    }
+
+    /// Whether an address is called from anywhere.
+    pub(crate) fn is_called(&self, at: u64) -> bool {
+        self.callers(at).next().is_some()
+    }
+
+    /// Whether a jump to an address of another fragment stays within the same function: a part that was moved away has no
+    /// name of its own, is not called, and is not entered with a fresh stack frame.
+    pub(crate) fn is_part(&self, at: u64) -> bool {
+        let Some(fragment) = self.image.fragment(at).and_then(|number| self.image.fragments.get(number)) else {
+            return false;
+        };
+        let named = fragment.name.as_deref().is_some_and(|name| !name.contains(".cold") && !name.contains(".part"));
+        if fragment.begin != at {
+            return !named;
+        }
+        !named && !self.is_called(at)
+    }
+
+    /// The functions that a fragment belongs to: itself, or those that jump into it.
+    pub(crate) fn owners(&self, fragment: usize) -> Vec<u64> {
+        let Some(this) = self.image.fragments.get(fragment) else { return Vec::new() };
+        let from: Vec<usize> = self.jumps.range((fragment, 0)..=(fragment, usize::MAX)).map(|jump| jump.1).collect();
+        let moved = !self.is_called(this.begin)
+            && this.name.as_deref().is_none_or(|name| name.contains(".cold") || name.contains(".part"));
+        if moved && !from.is_empty() {
+            from.into_iter().filter_map(|other| Some(self.image.fragments.get(other)?.begin)).collect()
+        } else {
+            vec![this.begin]
+        }
+    }
+
+    /// A function's name: its symbol, or its address.
+    pub(crate) fn name(&self, function: u64) -> String {
+        let number = self.image.fragment(function);
+        let name = number.and_then(|number| self.image.fragments.get(number)).and_then(|f| f.name.clone());
+        name.unwrap_or_else(|| format!("function {function:#x}"))
+    }
+
+    /// Whether a call comes back, as far as names tell.
+    pub(crate) fn never_returns(&self, call: &Instruction) -> bool {
+        let named = |at: u64| {
+            let number = self.image.fragment(at)?;
+            self.image.fragments.get(number)?.name.as_deref()
+        };
+        let name = self.import(call).or_else(|| named(self.callee(call)?));
+        name.is_some_and(|name| shipped::NEVER_RETURN.contains(&name))
+    }
+}
+
+/// Where a direct call or jump leads.
+pub(crate) fn target(instruction: &Instruction) -> Option<u64> {
+    is_near(instruction).then(|| instruction.near_branch_target())
+}
+
+fn is_near(instruction: &Instruction) -> bool {
+    instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64
+}
+
+/// Whether an instruction is an atomic operation that can take a lock.
+pub(crate) fn may_acquire(instruction: &Instruction) -> bool {
+    if instruction.op_count() < 2
+        || instruction.op0_kind() != OpKind::Memory && instruction.op1_kind() != OpKind::Memory
+    {
+        return false;
+    }
+    match instruction.mnemonic() {
+        Mnemonic::Xchg => true,
+        Mnemonic::Cmpxchg | Mnemonic::Bts => instruction.has_lock_prefix(),
+        _ => false,
+    }
+}

@@ -1,0 +1,42 @@
+//! PostgreSQL 15 to 18.
+//!
+//! Sources: `src/backend/storage/lmgr/s_lock.c`, `src/backend/storage/lmgr/lwlock.c`,
+//! `src/backend/storage/buffer/{freelist,bufmgr}.c`, `src/backend/utils/error/elog.c`, `src/include/utils/elog.h` of 15.18
+//! and 18.
+
+/// By these symbols a binary is known as a PostgreSQL server.
+pub(crate) const SIGNS: &[&str] = &["s_lock", "perform_spin_delay", "PostgresMain"];
+
+/// Functions that are called only by who already failed to get the lock: all of them is waiting, until they have it.
+/// `S_LOCK` of s_lock.h calls `s_lock` where `TAS` fails.
+pub(crate) const WAITS_FROM_ENTRY: &[&str] = &["s_lock"];
+
+/// Functions that take a lock for their caller, and what that lock is called behind the caller's name.
+/// `LWLockWaitListLock` is static: it is known by the name that it gives to its spin delay.
+pub(crate) const LOCKS: &[(&str, &str)] =
+    &[("s_lock", ""), ("LockBufHdr", "buffer header"), ("LWLockWaitListLock", "wait list")];
+
+/// `errstart(elevel, domain)` sets the level of a report in its first argument, and `errfinish` does not come back when
+/// that was at least ERROR (elog.h: 21 since PostgreSQL 14).
+pub(crate) const REPORT_BEGINS: &[&str] = &["errstart", "errstart_cold"];
+/// See [`REPORT_BEGINS`].
+pub(crate) const REPORT_ENDS: &str = "errfinish";
+/// See [`REPORT_BEGINS`].
+pub(crate) const LEAST_FINAL_LEVEL: u64 = 21;
+
+/// `s_lock(lock, file, line, func)`: the number of the register with the name of the function whose source takes the lock,
+/// which tells inlined copies apart.
+pub(crate) const NAME_ARGUMENT: usize = 1;
+
+/// Functions of error reports, which run at most once per report: what they call is not followed.
+pub(crate) const NOT_FOLLOWED: &[&str] = &[
+    "errstart",
+    "errstart_cold",
+    "errfinish",
+    "errmsg",
+    "errmsg_internal",
+    "errdetail",
+    "errcode",
+    "errhint",
+    "ExceptionalCondition",
+];
