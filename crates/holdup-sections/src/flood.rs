@@ -83,7 +83,11 @@ pub(crate) fn held(
                 }
                 continue;
             }
-            Effect::MayRelease => return Err(format!("the store at {ip:#x} may release it or another lock")),
+            // It may be another lock of the kind: then the end of this section is missed, which is better than to go on.
+            Effect::MayRelease => {
+                held.free_from.extend(&function.step(at).next);
+                continue;
+            }
             Effect::None => {}
         }
         if attempt(&instruction, &state, &mut function.nodes).is_some_and(|a| a.word.same(word))
