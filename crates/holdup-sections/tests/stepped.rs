@@ -4,10 +4,12 @@
 mod tracer;
 
 use holdup_model::sections::{SectionMap, SectionRole};
-use holdup_sections::lookup::{Loaded, Table, classify};
+use holdup_sections::lookup::{Loaded, Registers, Table, classify};
 use holdup_sections::{NamedFunction, Wanted, callees, map};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
 use tracer::Traced;
@@ -31,6 +33,7 @@ fn compiled(compiler: &str, flags: &[&str], name: &str) -> Option<PathBuf> {
 }
 
 /// A lock word of the program, and who has it.
+#[derive(Clone, Copy)]
 struct Word {
     at: u64,
     bits: u64,
@@ -59,6 +62,8 @@ struct World {
     /// A small generator of numbers: what is measured does not hang on its quality.
     dice: u64,
     bias: u64,
+    /// The code, in the file, of the function that does not wait when it fails.
+    gives_up: Range<u64>,
 }
 
 impl World {
@@ -67,9 +72,7 @@ impl World {
         let bias = traced.base(&program.to_string_lossy()).expect("it is mapped");
         // The dynamic linker maps the C library before the program's entry.
         let file = object::File::parse(elf).expect("an ELF file");
-        while traced.registers().0 != bias + file.entry() {
-            assert!(traced.step());
-        }
+        assert!(traced.go_to(bias + file.entry()));
         let (library, base) = traced.c_library().expect("the C library is mapped");
         let names: Vec<&str> = map.imports.iter().map(String::as_str).collect();
         let inside = callees(&std::fs::read(library).expect("readable"), &names).expect("an ELF file");
@@ -87,7 +90,9 @@ impl World {
             }
             words.push(Word { at: word, bits, ours: false, theirs: 0 });
         }
-        World { traced, table: Table::new(&objects), words, dice: 1, bias }
+        let gives_up = file.symbols().find(|symbol| symbol.name() == Ok("try_count")).expect("it tries one lock");
+        let gives_up = gives_up.address()..gives_up.address() + gives_up.size();
+        World { traced, table: Table::new(&objects), words, dice: 1, bias, gives_up }
     }
 
     fn chance(&mut self, of: u64) -> bool {
@@ -96,56 +101,67 @@ impl World {
     }
 
     /// What another task does meanwhile: it takes a free lock for a while.
-    fn others(&mut self) {
-        for i in 0..self.words.len() {
-            let word = &self.words[i];
-            let (at, bits) = (word.at, word.bits);
-            let Some(value) = self.traced.read(at) else { continue };
-            if word.theirs == 1 {
-                self.traced.write(at, &((value & !bits) as u32).to_le_bytes()[..if bits == 0xff { 1 } else { 4 }]);
-            }
+    fn others(&mut self, values: &mut [u64]) {
+        for (i, value) in values.iter_mut().enumerate() {
+            let Word { at, bits, theirs, .. } = self.words[i];
+            let bytes = if bits == 0xff { 1 } else { 4 };
+            let next = match theirs {
+                1 => *value & !bits,
+                // The lowest bit of a word that is all lock, or the one bit that is.
+                0 if *value & bits == 0 && self.chance(400) => {
+                    self.words[i].theirs = 300;
+                    *value | if bits.count_ones() == 1 { bits } else { 1 }
+                }
+                _ => *value,
+            };
             self.words[i].theirs = self.words[i].theirs.saturating_sub(1);
-            if value & bits == 0 && self.chance(400) {
-                let one = if bits.count_ones() == 1 { bits } else { 1 };
-                self.traced.write(at, &((value | one) as u32).to_le_bytes()[..if bits == 0xff { 1 } else { 4 }]);
-                self.words[i].theirs = 300;
+            if next != *value {
+                self.traced.write(at, &next.to_le_bytes()[..bytes]);
+                *value = next;
             }
         }
     }
 
+    /// Whether the instruction at `ip` is an atomic operation on a lock that another task has.
+    fn attempts_in_vain(&self, ip: u64, registers: &Registers, values: &[u64]) -> bool {
+        let code = [self.traced.read(ip), self.traced.read(ip + 8)].map(|eight| eight.unwrap_or(0).to_le_bytes());
+        let instruction = Decoder::with_ip(64, code.as_flattened(), ip, DecoderOptions::NONE).decode();
+        let atomic = instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg;
+        let memory = (0..instruction.op_count()).find(|operand| instruction.op_kind(*operand) == OpKind::Memory);
+        let (true, Some(operand)) = (atomic, memory) else { return false };
+        let at = instruction.virtual_address(operand, 0, |register, _, _| {
+            Some(if register.is_gpr() { registers.general[register.full_register().number()] } else { 0 })
+        });
+        let theirs = |(word, value): (&Word, &u64)| Some(word.at) == at && !word.ours && value & word.bits != 0;
+        !self.gives_up.contains(&(ip - self.bias)) && self.words.iter().zip(values).any(theirs)
+    }
+
+    fn values(&self) -> Vec<u64> {
+        self.words.iter().map(|word| self.traced.read(word.at).unwrap_or(0)).collect()
+    }
+
     fn run(&mut self, steps: u64) -> Tally {
-        let mut tally = Tally::default();
-        let mut failed = false;
+        let mut tally = Tally { steps, ..Tally::default() };
+        let mut waits = false;
+        let mut before = self.values();
         for _ in 0..steps {
             let (ip, registers) = self.traced.registers();
             let told = classify(&self.table, ip, &registers, &|at| self.traced.read(at));
             let owned = self.words.iter().any(|word| word.ours);
-            tally.note(ip.wrapping_sub(self.bias), told.map(|told| told.1), owned, failed);
-            let before: Vec<u64> = self.words.iter().map(|word| self.traced.read(word.at).unwrap_or(0)).collect();
-            let code = self.traced.read(ip).unwrap_or(0);
+            tally.note(ip.wrapping_sub(self.bias), told.map(|told| told.1), owned, waits);
+            waits |= self.attempts_in_vain(ip, &registers, &before);
             assert!(self.traced.step(), "it does not end");
-            for (word, before) in self.words.iter_mut().zip(before) {
-                let now = self.traced.read(word.at).unwrap_or(0);
+            let now = self.values();
+            for ((word, before), now) in self.words.iter_mut().zip(&before).zip(&now) {
                 match (before & word.bits != 0, now & word.bits != 0) {
-                    (false, true) => (word.ours, failed) = (true, false),
+                    (false, true) => (word.ours, waits) = (true, false),
                     (true, false) => word.ours = false,
                     _ => {}
                 }
             }
-            // An exchange (with or without lock prefix) that leaves a lock of another task as it was has failed.
-            let contended = self.words.iter().any(|word| word.theirs > 0);
-            let atomic = code & 0xff == 0x86 || code & 0xff == 0x87 || code & 0xff == 0xf0;
-            if atomic && contended && !self.words.iter().any(|word| word.ours) && told.is_none() {
-                failed = false;
-            }
-            if atomic && contended && !self.words.iter().any(|word| word.ours) {
-                let (ip, registers) = self.traced.registers();
-                let told = classify(&self.table, ip, &registers, &|at| self.traced.read(at));
-                failed |= told.is_some_and(|told| told.1 == SectionRole::Waiter);
-            }
-            self.others();
+            before = now;
+            self.others(&mut before);
         }
-        tally.steps = steps;
         tally
     }
 }

@@ -49,7 +49,6 @@ impl Traced {
     }
 
     /// Goes on to the next breakpoint; false when the program ended.
-    #[allow(dead_code, reason = "one of the two users steps only")]
     pub fn go_on(&self) -> bool {
         // SAFETY: the child is ours and stopped.
         unsafe { libc::ptrace(libc::PTRACE_CONT, self.child.id() as libc::pid_t, 0, 0) };
@@ -69,9 +68,20 @@ impl Traced {
         (all.rip, Registers { general, flags: all.eflags })
     }
 
+    /// Goes on to an address; false when the program ended before.
+    pub fn go_to(&self, at: u64) -> bool {
+        let Some(code) = self.read(at) else { return false };
+        self.write(at, &[0xcc]);
+        let reached = self.go_on() && self.registers().0 == at + 1;
+        if reached {
+            self.write(at, &code.to_le_bytes()[..1]);
+            self.set_ip(at);
+        }
+        reached
+    }
+
     /// Sets the instruction pointer.
-    #[allow(dead_code, reason = "one of the two users steps only")]
-    pub fn set_ip(&self, ip: u64) {
+    fn set_ip(&self, ip: u64) {
         // SAFETY: as in `registers`.
         unsafe {
             let mut all: libc::user_regs_struct = std::mem::zeroed();
