@@ -81,7 +81,7 @@ impl Traced {
     }
 
     /// Sets the instruction pointer.
-    fn set_ip(&self, ip: u64) {
+    pub fn set_ip(&self, ip: u64) {
         // SAFETY: as in `registers`.
         unsafe {
             let mut all: libc::user_regs_struct = std::mem::zeroed();
