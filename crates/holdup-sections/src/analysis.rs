@@ -230,7 +230,7 @@ impl<'a> Analysis<'a> {
         }
         let given = crate::calls::Given::of(function, &one.word, rax);
         let Some(given) = given else { return Err(format!("the function returns at {at:#x} before a release")) };
-        if given.is_argument() && !held.free_from.is_empty() {
+        if !given.is_result() && !held.free_from.is_empty() {
             return Err(format!("the function returns at {at:#x} with it, and elsewhere releases it"));
         }
         let through = one.by_call.map(|callee| self.known.lock_label(callee));

@@ -22,6 +22,8 @@ pub(crate) struct Given {
 enum Place {
     /// At an offset from what a register held at entry.
     Argument(u8, u64),
+    /// At one address.
+    Fixed(u64),
     /// At an offset from what the function returns.
     Result(u64),
     /// As a note declares.
@@ -37,6 +39,7 @@ impl Given {
         };
         let place = match function.nodes.entry(address) {
             Some((register, offset)) if usize::from(register) != RSP => Place::Argument(register, offset),
+            _ if address.symbol.is_none() => Place::Fixed(address.offset),
             _ if address.symbol.is_some() && address.symbol == rax.symbol => {
                 Place::Result(address.offset.wrapping_sub(rax.offset))
             }
@@ -45,9 +48,9 @@ impl Given {
         Some(Given { place, bits, bytes })
     }
 
-    /// Whether the lock is reached through an argument.
-    pub(crate) fn is_argument(&self) -> bool {
-        matches!(self.place, Place::Argument(..))
+    /// Whether the lock is reached through what the function returns.
+    pub(crate) fn is_result(&self) -> bool {
+        matches!(self.place, Place::Result(_))
     }
 }
 
@@ -320,6 +323,7 @@ impl Calls for View<'_, '_> {
         let given = *self.known.gives.get(&self.program.callee(&instruction)?)?;
         let address = match given.place {
             Place::Declared(lock) => return Some(Word::Declared(lock)),
+            Place::Fixed(address) => Value::constant(address),
             Place::Argument(register, offset) => state.registers[usize::from(register)].plus(offset),
             Place::Result(offset) => {
                 let mut after = state.clone();

@@ -3,7 +3,7 @@
 use crate::atomic::{Attempt, Effect, Test, Word, attempt, effect};
 use crate::decide::decide;
 use crate::function::{Exit, Function, Index};
-use crate::values::{State, Value, number};
+use crate::values::{Places, State, Value, number};
 use holdup_model::sections::Condition;
 use iced_x86::{ConditionCode, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,10 +48,11 @@ pub(crate) fn held(
     calls: &mut dyn Calls,
 ) -> Result<Held, String> {
     let mut held = Held::default();
-    let mut states: BTreeMap<Index, State> = BTreeMap::new();
+    let mut states = Places::default();
     let mut waiting = BTreeSet::new();
-    for (at, state) in starts {
-        arrive(function, &mut states, &mut waiting, *at, state);
+    for (number, (at, state)) in starts.iter().enumerate() {
+        // Starts are told apart from instructions by numbers that none has.
+        arrive(function, &mut states, &mut waiting, (Index::MAX - number as Index, *at), state);
     }
     let mut never: BTreeSet<(Index, Index)> = BTreeSet::new();
     let mut rounds = 0;
@@ -61,11 +62,11 @@ pub(crate) fn held(
         if states.len() > MOST_HELD || rounds > 8 * MOST_HELD {
             return Err(format!("no release within {MOST_HELD} instructions"));
         }
-        let Some(mut state) = states.get(&at).cloned() else { continue };
+        let Some(mut state) = states.get(at).cloned() else { continue };
         let (instruction, exit) = (function.step(at).instruction, function.step(at).exit);
         if calls.declared(ip, word) == Effect::Releases {
             // From this instruction on it is not held.
-            states.remove(&at);
+            states.remove(at);
             held.free_from.insert(at);
             continue;
         }
@@ -75,14 +76,18 @@ pub(crate) fn held(
                     let (free, still) = exchange(function, at, state, word, &mut held)?;
                     held.free_from.extend(free);
                     for (to, state) in still {
-                        arrive(function, &mut states, &mut waiting, to, &state);
+                        arrive(function, &mut states, &mut waiting, (at, to), &state);
                     }
                 } else {
                     held.free_from.extend(&function.step(at).next);
                 }
                 continue;
             }
-            Effect::MayRelease => return Err(format!("the store at {ip:#x} may release it or another lock")),
+            // It may be another lock of the kind: then the end of this section is missed, which is better than to go on.
+            Effect::MayRelease => {
+                held.free_from.extend(&function.step(at).next);
+                continue;
+            }
             Effect::None => {}
         }
         if attempt(&instruction, &state, &mut function.nodes).is_some_and(|a| a.word.same(word))
@@ -111,11 +116,11 @@ pub(crate) fn held(
             if never.contains(&(at, next)) {
                 continue;
             }
-            arrive(function, &mut states, &mut waiting, next, &state);
+            arrive(function, &mut states, &mut waiting, (at, next), &state);
         }
     }
     held.returned_at.dedup_by_key(|returned| returned.0);
-    held.at = states.into_keys().collect();
+    held.at = states.places().collect();
     Ok(held)
 }
 
@@ -165,21 +170,14 @@ fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Opt
 
 fn arrive(
     function: &mut Function,
-    states: &mut BTreeMap<Index, State>,
+    states: &mut Places,
     waiting: &mut BTreeSet<Index>,
-    at: Index,
+    (from, to): (Index, Index),
     state: &State,
 ) {
-    let ip = function.step(at).instruction.ip();
-    let changed = match states.get_mut(&at) {
-        Some(before) => before.meet(state, ip, true, &mut function.nodes),
-        None => {
-            states.insert(at, state.clone());
-            true
-        }
-    };
-    if changed {
-        waiting.insert(at);
+    let ip = function.step(to).instruction.ip();
+    if states.arrive(from, (to, ip), state, true, &mut function.nodes) {
+        waiting.insert(to);
     }
 }
 

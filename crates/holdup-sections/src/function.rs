@@ -3,7 +3,7 @@
 use crate::image::Image;
 use crate::program::{Program, target};
 use crate::shipped::postgres;
-use crate::values::{Nodes, State, number};
+use crate::values::{Nodes, Places, State, number};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(crate) struct Function {
     /// Sorted by address.
     pub(crate) steps: Vec<Step>,
     /// What is known before each instruction that is the first of a basic block.
-    states: BTreeMap<Index, State>,
+    states: Places,
     /// The first instruction of the block that an instruction lies in.
     blocks: BTreeMap<Index, Index>,
     pub(crate) nodes: Nodes,
@@ -58,7 +58,7 @@ impl Function {
     pub(crate) fn read(program: &mut Program<'_>, entry: u64) -> Result<Self, String> {
         let steps = Reader::new(program, entry).read()?;
         let mut function =
-            Function { entry, steps, states: BTreeMap::new(), blocks: BTreeMap::new(), nodes: Nodes::default() };
+            Function { entry, steps, states: Places::default(), blocks: BTreeMap::new(), nodes: Nodes::default() };
         function.find_states()?;
         Ok(function)
     }
@@ -77,7 +77,9 @@ impl Function {
         let Some(entry) = self.index(self.entry) else { return Err("its entry is not code".to_owned()) };
         let leaders = self.leaders(entry);
         let mut nodes = std::mem::take(&mut self.nodes);
-        let mut states = BTreeMap::from([(entry, State::entry(&mut nodes))]);
+        let mut states = Places::default();
+        let first = State::entry(&mut nodes);
+        states.arrive(Index::MAX, (entry, self.entry), &first, false, &mut nodes);
         let mut waiting = std::collections::BTreeSet::from([entry]);
         let mut rounds = 0;
         while let Some(begin) = waiting.pop_first() {
@@ -85,7 +87,7 @@ impl Function {
             if rounds > MOST_ROUNDS.saturating_mul(leaders.len() + 10) {
                 return Err("its values do not settle".to_owned());
             }
-            let Some(mut state) = states.get(&begin).cloned() else { continue };
+            let Some(mut state) = states.get(begin).cloned() else { continue };
             let mut at = begin;
             loop {
                 self.blocks.insert(at, begin);
@@ -99,13 +101,7 @@ impl Function {
                 }
                 for &next in &step.next {
                     let ip = self.steps[next as usize].instruction.ip();
-                    let changed = match states.get_mut(&next) {
-                        Some(before) => before.meet(&state, ip, false, &mut nodes),
-                        None => {
-                            states.insert(next, state.clone());
-                            true
-                        }
-                    };
+                    let changed = states.arrive(at, (next, ip), &state, false, &mut nodes);
                     if changed {
                         waiting.insert(next);
                     }
@@ -135,7 +131,7 @@ impl Function {
     /// What is known before an instruction; `None` for one that no path from the entry reaches.
     pub(crate) fn state(&mut self, index: Index) -> Option<State> {
         let mut at = *self.blocks.get(&index)?;
-        let mut state = self.states.get(&at)?.clone();
+        let mut state = self.states.get(at)?.clone();
         while at != index {
             let step = &self.steps[at as usize];
             state.step(&step.instruction, false, &mut self.nodes);

@@ -149,25 +149,20 @@ impl State {
         State { registers, slots: BTreeMap::new() }
     }
 
-    /// Takes in another path that leads to `at`. Whether anything changed.
-    pub(crate) fn meet(&mut self, other: &State, at: u64, later: bool, nodes: &mut Nodes) -> bool {
-        let mut changed = false;
+    /// What is known where this path and another meet, at `at`.
+    fn meet(&mut self, other: &State, at: u64, later: bool, nodes: &mut Nodes) {
         for register in 0..16 {
             let (mine, theirs) = (self.registers[register], other.registers[register]);
             let zero = mine.zero & theirs.zero;
-            let next = if mine.same(theirs) {
+            self.registers[register] = if mine.same(theirs) {
                 Value { zero, ..mine }
             } else {
                 Value { zero, ..nodes.symbol(Node::Meeting { at, place: register as i64, later }) }
             };
-            changed |= next != mine;
-            self.registers[register] = next;
         }
-        let before = self.slots.len();
         self.slots.retain(|slot, (bytes, mine)| {
             other.slots.get(slot).is_some_and(|(width, theirs)| width == bytes && theirs.same(*mine))
         });
-        changed || self.slots.len() != before
     }
 
     /// The address of an instruction's memory operand.
@@ -443,6 +438,68 @@ impl State {
         if written[RSP] && instruction.is_stack_instruction() {
             self.registers[RSP] = stack.plus(i64::from(instruction.stack_pointer_increment()) as u64);
         }
+    }
+}
+
+/// What is known at places that several paths lead to.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// By place, then by where a path comes from.
+    arrived: BTreeMap<u32, BTreeMap<u32, State>>,
+    known: BTreeMap<u32, (State, u32)>,
+}
+
+/// So often is a place looked at anew; then what is known there only shrinks, so that it settles.
+const MOST_FRESH: u32 = 12;
+
+impl Places {
+    pub(crate) fn get(&self, place: u32) -> Option<&State> {
+        self.known.get(&place).map(|known| &known.0)
+    }
+
+    pub(crate) fn contains(&self, place: u32) -> bool {
+        self.known.contains_key(&place)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(crate) fn remove(&mut self, place: u32) {
+        self.known.remove(&place);
+    }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
+        self.known.keys().copied()
+    }
+
+    /// A path arrives at a place (its number and address) from another. Whether what is known there changed.
+    pub(crate) fn arrive(
+        &mut self,
+        from: u32,
+        (to, at): (u32, u64),
+        state: &State,
+        later: bool,
+        nodes: &mut Nodes,
+    ) -> bool {
+        let paths = self.arrived.entry(to).or_default();
+        paths.insert(from, state.clone());
+        let mut all = paths.values();
+        let Some(mut next) = all.next().cloned() else { return false };
+        all.for_each(|other| next.meet(other, at, later, nodes));
+        let Some((before, rounds)) = self.known.get_mut(&to) else {
+            self.known.insert(to, (next, 1));
+            return true;
+        };
+        if *rounds > MOST_FRESH {
+            next.meet(before, at, later, nodes);
+        }
+        if next == *before {
+            return false;
+        }
+        *rounds = rounds.saturating_add(1);
+        *before = next;
+        true
     }
 }
 

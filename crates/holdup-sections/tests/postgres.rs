@@ -1,0 +1,279 @@
+//! The map of an installed PostgreSQL 15 server, as its package ships it: without symbols of static functions.
+
+mod tracer;
+
+use holdup_model::sections::{SectionMap, SectionRole};
+use holdup_sections::lookup::{Loaded, Registers, Table, classify};
+use holdup_sections::{Wanted, callees, map};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
+use object::{Object, ObjectSection};
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tracer::Traced;
+
+const FOLDER: &str = "/usr/lib/postgresql/15/bin";
+
+/// The server's bytes and map; `None` where none is installed.
+fn server() -> Option<(Vec<u8>, SectionMap)> {
+    let Ok(elf) = std::fs::read(Path::new(FOLDER).join("postgres")) else {
+        eprintln!("ignored because there is no {FOLDER}/postgres");
+        return None;
+    };
+    let map = map(&elf, &Wanted { shipped: true, functions: Vec::new() }).expect("an ELF file");
+    Some((elf, map))
+}
+
+#[test]
+fn finds_the_locks_that_matter() {
+    let Some((_, map)) = server() else { return };
+    for name in [
+        "StrategyGetBuffer",
+        "StrategyGetBuffer: buffer header",
+        "ClockSweepTick",
+        "StrategyFreeBuffer",
+        "StrategySyncStart",
+        "StrategyNotifyBgWriter",
+        "LockBufHdr",
+        "InvalidateBuffer",
+        "ReadBuffer_common",
+        "LWLockWaitListLock",
+        "LWLockRelease: wait list",
+        "LWLockUpdateVar: wait list",
+        "LWLockWaitForVar: wait list",
+        "ReserveXLogInsertLocation",
+        "XLogFlush",
+        "ProcKill",
+        "SIGetDataEntries",
+        "s_lock",
+    ] {
+        let Some(number) = map.sections.iter().position(|s| s.name == name || s.name.contains(&format!("({name})")))
+        else {
+            panic!("{name} is not found: {:?}", map.notes)
+        };
+        let holders = map.ranges.iter().filter(|r| usize::from(r.section) == number && r.role == SectionRole::Holder);
+        assert!(holders.count() > 0, "{name} is never held");
+    }
+    assert!(map.sections.len() > 150, "{} sections", map.sections.len());
+    assert_eq!(map.build_id.len(), 40);
+    assert!(map.imports.iter().any(|name| name == "select"), "pg_usleep waits in select: {:?}", map.imports);
+    // The caller of s_lock waits there, and s_lock is a section of its own.
+    let s_lock = map.sections.iter().position(|s| s.name == "s_lock").expect("found above");
+    let waits = map.ranges.iter().filter(|r| usize::from(r.section) == s_lock && r.role == SectionRole::Waiter);
+    assert!(waits.map(|r| r.end - r.begin).sum::<u64>() > 60);
+}
+
+#[test]
+fn unlocked_code_is_in_no_section() {
+    let Some((elf, map)) = server() else { return };
+    let text: u64 = object::File::parse(&*elf).expect("ELF").section_by_name(".text").expect("code").size();
+    let covered: u64 = map.ranges.iter().map(|range| range.end - range.begin).sum();
+    assert!(covered * 100 < text, "{covered} of {text} bytes of code are in sections");
+}
+
+/// A lock that the server has, as its memory and registers tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owned {
+    at: u64,
+    bits: u64,
+}
+
+struct Stepped {
+    traced: Traced,
+    table: Table,
+    bias: u64,
+    /// Atomic operations with a breakpoint: the byte below it, and how often it was reached.
+    sites: BTreeMap<u64, (u8, u32)>,
+    steps: u64,
+    held: u64,
+    told: u64,
+    wrong: BTreeMap<u64, u64>,
+    missed: BTreeMap<u64, u64>,
+    sections: BTreeMap<String, u64>,
+}
+
+/// Each atomic operation is watched so often.
+const VISITS: u32 = 12;
+
+impl Stepped {
+    fn instruction(&self, ip: u64) -> Instruction {
+        let code = [self.traced.read(ip), self.traced.read(ip + 8)].map(|eight| eight.unwrap_or(0).to_le_bytes());
+        Decoder::with_ip(64, code.as_flattened(), ip, DecoderOptions::NONE).decode()
+    }
+
+    /// Executes the instruction at `ip`, and tells what lock it took.
+    fn execute(&mut self, ip: u64, registers: &Registers) -> (bool, Option<Owned>) {
+        if let Some((byte, _)) = self.sites.get(&ip) {
+            self.traced.write(ip, &[*byte]);
+        }
+        let instruction = self.instruction(ip);
+        let at = may_lock(&instruction).then(|| address(&instruction, registers)).flatten();
+        let bytes = instruction.memory_size().size();
+        let read = |traced: &Traced| {
+            let value = at.and_then(|at| traced.read(at)).unwrap_or(0);
+            if bytes >= 8 { value } else { value & ((1 << (8 * bytes)) - 1) }
+        };
+        let before = read(&self.traced);
+        let alive = self.traced.step();
+        if let Some((_, visits)) = self.sites.get_mut(&ip) {
+            *visits += 1;
+            if *visits < VISITS {
+                self.traced.write(ip, &[0xcc]);
+            } else {
+                self.sites.remove(&ip);
+            }
+        }
+        let after = read(&self.traced);
+        let set = after & !before;
+        let bits = match instruction.mnemonic() {
+            Mnemonic::Xchg if before == 0 && after == 1 => 0xff,
+            Mnemonic::Cmpxchg | Mnemonic::Bts if set == 1 << 22 || set == 1 << 28 => set,
+            _ => 0,
+        };
+        (alive, at.filter(|_| bits != 0).map(|at| Owned { at, bits }))
+    }
+
+    /// Steps from a breakpoint until every lock is given back.
+    fn follow(&mut self, map: &SectionMap) -> bool {
+        let mut owned: Vec<Owned> = Vec::new();
+        for step in 0..4000 {
+            let (ip, registers) = self.traced.registers();
+            let told = classify(&self.table, ip, &registers, &|at| self.traced.read(at));
+            self.steps += 1;
+            if owned.is_empty() && step > 0 && !self.sites.contains_key(&ip) {
+                self.compare(ip, told, &owned, map);
+                return true;
+            }
+            self.compare(ip, told, &owned, map);
+            let (alive, took) = self.execute(ip, &registers);
+            if !alive {
+                return false;
+            }
+            owned.extend(took);
+            owned.retain(|lock| self.traced.read(lock.at).is_some_and(|value| value & lock.bits != 0));
+        }
+        true
+    }
+
+    fn compare(&mut self, ip: u64, told: Option<(u16, SectionRole)>, owned: &[Owned], map: &SectionMap) {
+        let at = ip - self.bias;
+        self.held += u64::from(!owned.is_empty());
+        match told {
+            Some((section, SectionRole::Holder)) if !owned.is_empty() => {
+                self.told += 1;
+                *self.sections.entry(map.sections[usize::from(section)].name.clone()).or_default() += 1;
+            }
+            Some((_, SectionRole::Holder)) => *self.wrong.entry(at).or_default() += 1,
+            _ if !owned.is_empty() => *self.missed.entry(at).or_default() += 1,
+            _ => {}
+        }
+    }
+}
+
+fn may_lock(instruction: &Instruction) -> bool {
+    let memory = (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+    let atomic = match instruction.mnemonic() {
+        Mnemonic::Xchg => true,
+        Mnemonic::Cmpxchg | Mnemonic::Bts => instruction.has_lock_prefix(),
+        _ => false,
+    };
+    memory && atomic
+}
+
+fn address(instruction: &Instruction, registers: &Registers) -> Option<u64> {
+    let operand = (0..instruction.op_count()).find(|operand| instruction.op_kind(*operand) == OpKind::Memory)?;
+    instruction.virtual_address(operand, 0, |register, _, _| {
+        Some(if register.is_gpr() { registers.general[register.full_register().number()] } else { 0 })
+    })
+}
+
+/// Every atomic operation in the server's code.
+fn atomics(elf: &[u8]) -> Vec<u64> {
+    let file = object::File::parse(elf).expect("ELF");
+    let text = file.section_by_name(".text").expect("code");
+    let code = text.data().expect("in the file");
+    let decoder = Decoder::with_ip(64, code, text.address(), DecoderOptions::NONE);
+    decoder.into_iter().filter(may_lock).map(|instruction| instruction.ip()).collect()
+}
+
+/// A new database, and the command of a server that is its only user. The server refuses to run as root.
+fn single(folder: &Path) -> Option<Command> {
+    let script = folder.join("commands");
+    let commands = "create table t as select i, repeat('x', 400) as x from generate_series(1, 3000) i\n\
+                    create index on t (i)\nselect count(*) from t\ncheckpoint\nupdate t set i = i + 1 where i % 50 = 0\n\
+                    vacuum t\ndrop table t\ncheckpoint\n";
+    std::fs::write(&script, commands).expect("writable");
+    let nobody = |program: &str| {
+        let mut command = Command::new(Path::new(FOLDER).join(program));
+        command.uid(65534).gid(65534).current_dir(folder).env("LC_ALL", "C");
+        command
+    };
+    std::os::unix::fs::chown(folder, Some(65534), Some(65534)).ok()?;
+    let made = nobody("initdb").args(["-D", "data", "-A", "trust", "--no-sync"]).output().ok()?;
+    if !made.status.success() {
+        eprintln!("ignored because initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+        return None;
+    }
+    let mut server = nobody("postgres");
+    server.args(["--single", "-D", "data", "-c", "shared_buffers=1MB", "template1"]);
+    server.stdin(std::fs::File::open(script).expect("readable")).stdout(Stdio::null()).stderr(Stdio::null());
+    Some(server)
+}
+
+/// Runs the server as a single user, and from every atomic operation on by single steps: what the map tells must be what
+/// the lock words in memory tell.
+#[test]
+#[ignore = "needs root, and some minutes: run with --ignored"]
+fn a_running_server_holds_what_the_map_tells() {
+    let Some((elf, map)) = server() else { return };
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("single-user");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("writable");
+    let Some(command) = single(&folder) else { return };
+    let traced = Traced::start(command).expect("it can be traced");
+    let program = format!("{FOLDER}/postgres");
+    let bias = traced.base(&program).expect("mapped");
+    assert!(traced.go_to(bias + object::File::parse(&*elf).expect("ELF").entry()));
+    let (library, base) = traced.c_library().expect("mapped");
+    let names: Vec<&str> = map.imports.iter().map(String::as_str).collect();
+    let inside = callees(&std::fs::read(library).expect("readable"), &names).expect("an ELF file");
+    let objects = [
+        Loaded { map: Some(&map), callees: &[], bias },
+        Loaded { map: None, callees: &inside.ranges, bias: base },
+    ];
+    let mut stepped = Stepped {
+        traced,
+        table: Table::new(&objects),
+        bias,
+        sites: BTreeMap::new(),
+        steps: 0,
+        held: 0,
+        told: 0,
+        wrong: BTreeMap::new(),
+        missed: BTreeMap::new(),
+        sections: BTreeMap::new(),
+    };
+    for at in atomics(&elf) {
+        let at = at + bias;
+        let byte = stepped.traced.read(at).expect("code") as u8;
+        stepped.sites.insert(at, (byte, 0));
+        stepped.traced.write(at, &[0xcc]);
+    }
+    while stepped.traced.go_on() {
+        let ip = stepped.traced.registers().0 - 1;
+        if !stepped.sites.contains_key(&ip) {
+            continue;
+        }
+        stepped.traced.set_ip(ip);
+        if !stepped.follow(&map) {
+            break;
+        }
+    }
+    let (held, told) = (stepped.held, stepped.told);
+    eprintln!("{} steps, {held} with a lock, {told} told; wrong {:x?}; missed {:x?}", stepped.steps, stepped.wrong, stepped.missed);
+    eprintln!("{:?}", stepped.sections);
+    assert!(stepped.wrong.is_empty(), "told to hold a lock that the server does not hold: {:x?}", stepped.wrong);
+    assert!(held > 1000 && told * 100 >= held * 90, "{told} of {held}: {:x?}", stepped.missed);
+    assert!(stepped.sections.len() > 20, "{:?}", stepped.sections);
+}
