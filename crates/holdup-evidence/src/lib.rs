@@ -5,6 +5,7 @@
 //! exist here makes it unavailable, with the reason.
 
 pub mod collectors;
+mod processes;
 mod reading;
 mod table;
 mod tasks;
@@ -13,7 +14,7 @@ use holdup_host::Host;
 use holdup_model::{Availability, Collected, Meta, Problem};
 
 /// What a collector watches.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct CollectContext {
     /// The host.
     pub host: Host,
@@ -22,6 +23,17 @@ pub struct CollectContext {
     pub subjects: Vec<Subject>,
     /// How to reach the PostgreSQL server under test, for the `postgres` crate.
     pub postgres: Option<String>,
+    /// How often `cpu-profile` samples each CPU, Hz.
+    pub profile_hz: u32,
+}
+
+/// Low enough not to be felt, and no multiple of what timers commonly run at.
+const PROFILE_HZ: u32 = 99;
+
+impl Default for CollectContext {
+    fn default() -> Self {
+        CollectContext { host: Host::default(), subjects: Vec::new(), postgres: None, profile_hz: PROFILE_HZ }
+    }
 }
 
 /// A process tree under test, with what reports call it.

@@ -30,8 +30,14 @@ mod tests {
     #[test]
     fn names_of_three_languages() {
         assert_eq!(demangled("s_lock"), "s_lock");
-        assert_eq!(demangled("_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE"), "core::fmt::Formatter::write_str");
-        assert_eq!(demangled("_ZNSt6vectorIiSaIiEE9push_backEOi"), "std::vector<int, std::allocator<int> >::push_back(int&&)");
+        assert_eq!(
+            demangled("_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE"),
+            "core::fmt::Formatter::write_str"
+        );
+        assert_eq!(
+            demangled("_ZNSt6vectorIiSaIiEE9push_backEOi"),
+            "std::vector<int, std::allocator<int> >::push_back(int&&)"
+        );
         assert_eq!(demangled("_Z"), "_Z");
         let long = "_Z".repeat(5000);
         assert_eq!(demangled(&long), long);

@@ -22,8 +22,8 @@ pub struct Mapping {
     pub end: u64,
     /// Where in the file `start` is, bytes.
     pub offset: u64,
-    /// The file.
-    pub module: ModuleId,
+    /// The file; `None` where it is not known, or code that was made at run time.
+    pub module: Option<ModuleId>,
 }
 
 /// A place in code: a module and an address in it, or an address of the kernel, or nothing that is known.
@@ -74,7 +74,7 @@ impl Space {
     pub(crate) fn new(mappings: Vec<Mapping>, modules: &[Module]) -> Self {
         let mut unwinder = UnwinderX86_64::new();
         for mapping in &mappings {
-            let Some(module) = modules.get(usize::from(mapping.module.0)) else { continue };
+            let Some(module) = mapping.module.and_then(|id| modules.get(usize::from(id.0))) else { continue };
             // A file that is mapped below the address that it gives itself cannot be told to the unwinder.
             let Some(base) = module.address_of(mapping.offset).and_then(|own| mapping.start.checked_sub(own)) else {
                 continue;
@@ -94,9 +94,10 @@ impl Space {
         let after = self.mappings.partition_point(|mapping| mapping.start <= address);
         let mapping = after.checked_sub(1).and_then(|at| self.mappings.get(at)).filter(|m| address < m.end);
         let found = mapping.and_then(|mapping| {
-            let module = modules.get(usize::from(mapping.module.0))?;
+            let id = mapping.module?;
+            let module = modules.get(usize::from(id.0))?;
             let own = module.address_of(mapping.offset.checked_add(address - mapping.start)?)?;
-            Some((Place::in_module(mapping.module, own)?, module.can_be_left(own)))
+            Some((Place::in_module(id, own)?, module.can_be_left(own)))
         });
         found.unwrap_or((Place::UNKNOWN, false))
     }

@@ -51,6 +51,12 @@ const REMEMBERED: usize = 8192;
 /// The unwinder tells sets of mappings apart by 16 bits.
 const MOST_SPACES: usize = 16_384;
 
+impl Default for Symbolizer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A place that was looked up before.
 #[derive(Clone, Copy)]
 struct Remembered {
@@ -65,7 +71,6 @@ struct Remembered {
 /// Samples are unwound when they are added, so that of a stack's bytes only addresses are kept, each distinct stack
 /// once; names are looked up by [`Symbolizer::profile`], each address once.
 pub struct Symbolizer {
-    kernel: KernelSymbols,
     modules: Vec<Module>,
     spaces: Vec<Space>,
     by_mappings: BTreeMap<Vec<Mapping>, SpaceId>,
@@ -81,10 +86,9 @@ pub struct Symbolizer {
 
 impl Symbolizer {
     /// Without modules and stacks.
-    pub fn new(kernel: KernelSymbols) -> Self {
+    pub fn new() -> Self {
         let nothing = Remembered { space: u32::MAX, address: 0, place: Place::UNKNOWN, can_be_left: false };
         Symbolizer {
-            kernel,
             modules: Vec::new(),
             spaces: Vec::new(),
             by_mappings: BTreeMap::new(),
@@ -259,12 +263,12 @@ impl Symbolizer {
     /// Memory, bytes.
     pub fn bytes(&self) -> u64 {
         let modules: u64 = self.modules.iter().map(Module::bytes).sum();
-        modules + self.kernel.bytes() + self.tree.bytes() + (REMEMBERED * size_of::<Remembered>()) as u64
+        modules + self.tree.bytes() + (REMEMBERED * size_of::<Remembered>()) as u64
     }
 
     /// What was counted so far, with names. `name`, `unit` and `period_ns` are those of [`StackProfile`].
-    pub fn profile(&self, name: &str, unit: &str, period_ns: u64) -> StackProfile {
-        let mut names = Names::new(self);
+    pub fn profile(&self, kernel: &KernelSymbols, name: &str, unit: &str, period_ns: u64) -> StackProfile {
+        let mut names = Names::new(self, kernel);
         // A parent comes before its children, so that its path is known when theirs are asked for.
         let nodes = self.tree.nodes();
         let mut merged: BTreeMap<(u32, Vec<u32>), u64> = BTreeMap::new();
@@ -334,6 +338,7 @@ fn push_kernel(addresses: &[u64], places: &mut Vec<Place>) {
 /// Gives names to places, each once.
 struct Names<'a> {
     from: &'a Symbolizer,
+    kernel: &'a KernelSymbols,
     lookups: BTreeMap<ModuleId, Option<debug::Lookup<'a>>>,
     frames: Vec<Frame>,
     by_frame: BTreeMap<Frame, u32>,
@@ -341,9 +346,10 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn new(from: &'a Symbolizer) -> Self {
+    fn new(from: &'a Symbolizer, kernel: &'a KernelSymbols) -> Self {
         Names {
             from,
+            kernel,
             lookups: BTreeMap::new(),
             frames: Vec::new(),
             by_frame: BTreeMap::new(),
@@ -375,7 +381,7 @@ impl<'a> Names<'a> {
         match place.what() {
             What::Unknown => vec![Frame { function: unknown(), module: None, kind: FrameKind::User }],
             What::Kernel(address) => {
-                let found = self.from.kernel.find(address);
+                let found = self.kernel.find(address);
                 let (function, module) = found.map_or((unknown(), None), |(name, module)| (name.to_owned(), module));
                 let module = Some(module.unwrap_or("[kernel]").to_owned());
                 vec![Frame { function, module, kind: FrameKind::Kernel }]

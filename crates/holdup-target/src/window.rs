@@ -56,7 +56,12 @@ impl<'a> CollectorHooks<'a> {
 impl WindowHooks for CollectorHooks<'_> {
     fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
         let subjects = subjects.iter().map(|(role, pid)| Subject { role: role.clone(), pid: *pid }).collect();
-        let context = CollectContext { host: self.host.clone(), subjects, postgres: self.postgres.clone() };
+        let context = CollectContext {
+            host: self.host.clone(),
+            subjects,
+            postgres: self.postgres.clone(),
+            ..CollectContext::default()
+        };
         for id in self.collectors {
             let Some(collector) = holdup_evidence::find(id) else {
                 return Err(Problem::internal(
