@@ -46,6 +46,7 @@ pub(crate) struct Processes {
     tasks: BTreeMap<u32, TaskId>,
     names: BTreeMap<u32, String>,
     modules: BTreeMap<FileKey, Option<ModuleId>>,
+    vdso: Option<Option<ModuleId>>,
     /// A process that has each module mapped, and the module's build id, by module.
     origins: Vec<(u32, String)>,
     pub(crate) unreadable: Unreadable,
@@ -53,6 +54,8 @@ pub(crate) struct Processes {
     pub(crate) bytes: u64,
 }
 
+/// What the kernel calls the code that it puts into every process.
+const VDSO: &str = "[vdso]";
 /// Larger files are not read: their code stays unknown.
 const LARGEST_FILE: usize = 256 << 20;
 /// A process that maps more pieces of code one by one is read anew.
@@ -78,6 +81,7 @@ impl Processes {
             tasks: BTreeMap::new(),
             names: BTreeMap::new(),
             modules: BTreeMap::new(),
+            vdso: None,
             origins: Vec::new(),
             unreadable: Unreadable::default(),
             bytes: 0,
@@ -154,7 +158,8 @@ impl Processes {
             Record::Mapped { pid, start, length, offset, file, path } => {
                 let Some(process) = self.by_pid.get_mut(pid).filter(|process| process.role.is_some()) else { return };
                 let Some(areas) = &mut process.areas else { return };
-                let path = path.starts_with('/').then(|| path.clone()).filter(|path| !path.starts_with("//"));
+                let is_known = path == VDSO || (path.starts_with('/') && !path.starts_with("//"));
+                let path = is_known.then(|| path.clone());
                 let end = start.saturating_add(*length);
                 areas.push(Area { start: *start, end, offset: *offset, file: *file, path });
                 process.space = None;
@@ -219,6 +224,9 @@ impl Processes {
 
     fn module(&mut self, pid: u32, area: &Area, symbolizer: &mut Symbolizer) -> Option<ModuleId> {
         let path = area.path.as_deref()?;
+        if path == VDSO {
+            return self.vdso(symbolizer);
+        }
         if let Some(known) = self.modules.get(&area.file) {
             return *known;
         }
@@ -253,6 +261,19 @@ impl Processes {
         };
         self.modules.insert(area.file, module);
         module
+    }
+
+    /// The vDSO is the same in every process.
+    fn vdso(&mut self, symbolizer: &mut Symbolizer) -> Option<ModuleId> {
+        if self.vdso.is_none() {
+            let module = self.host.vdso().ok().and_then(|file| Module::parse(VDSO, &file).ok());
+            let id = module.and_then(|module| symbolizer.add_module(module));
+            if id.is_some() {
+                self.origins.push((0, String::new()));
+            }
+            self.vdso = Some(id);
+        }
+        self.vdso.flatten()
     }
 
     /// Reads the files that distributions keep symbols and debug information in, where they are installed.
@@ -291,7 +312,7 @@ fn area(line: &str) -> Option<Area> {
     let (major, minor) = parts.next()?.split_once(':')?;
     let number = |text: &str| u32::from_str_radix(text, 16).ok();
     let (major, minor, inode) = (number(major)?, number(minor)?, parts.next()?.parse().ok()?);
-    let path = parts.next().map(str::trim_start).filter(|path| path.starts_with('/'));
+    let path = parts.next().map(str::trim_start).filter(|path| *path == VDSO || (path.starts_with('/') && inode != 0));
     // The kernel writes a line feed in a path as \012.
     let path = path.map(|path| path.replace("\\012", "\n"));
     permissions.contains('x').then_some(Area {
@@ -299,7 +320,7 @@ fn area(line: &str) -> Option<Area> {
         end: hex(end)?,
         offset,
         file: (major, minor, inode),
-        path: path.filter(|_| inode != 0),
+        path,
     })
 }
 
@@ -318,7 +339,10 @@ mod tests {
     fn code_is_told_from_data_and_files_from_the_rest() {
         let areas = areas(MAPS);
         let paths: Vec<_> = areas.iter().map(|area| area.path.as_deref()).collect();
-        assert_eq!(paths, [Some("/usr/lib/postgresql/15/bin/postgres"), None, Some("/tmp/a file (deleted)"), None]);
+        assert_eq!(
+            paths,
+            [Some("/usr/lib/postgresql/15/bin/postgres"), None, Some("/tmp/a file (deleted)"), Some("[vdso]")]
+        );
         assert_eq!((areas[0].start, areas[0].offset, areas[0].file), (0x55d0_a00e_0000, 0xe0000, (0xfe, 0, 1234)));
     }
 

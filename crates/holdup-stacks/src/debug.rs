@@ -30,10 +30,8 @@ impl Debug {
     pub(crate) fn of(file: &ElfFile64<'_, object::LittleEndian>) -> Option<Self> {
         file.section_by_name(".debug_info")?;
         let mut bytes = 0;
-        let wanted = |id: SectionId| {
-            // Lines of the source and places of variables are not shown, and half of all bytes are theirs.
-            !matches!(id, SectionId::DebugLine | SectionId::DebugLoc | SectionId::DebugLocLists)
-        };
+        // The places of variables are not shown, and a good part of all bytes is theirs.
+        let wanted = |id: SectionId| !matches!(id, SectionId::DebugLoc | SectionId::DebugLocLists);
         let mut load = |id: SectionId| -> Option<Bytes> {
             let data: Vec<u8> = match file.section_by_name(id.name()) {
                 Some(section) if wanted(id) => unpacked(&section, MOST_BYTES.checked_sub(bytes)?)?,

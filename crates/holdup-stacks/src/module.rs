@@ -2,7 +2,7 @@
 
 use crate::debug::Debug;
 use crate::demangle::demangled;
-use crate::functions::Functions;
+use crate::functions::{Context, Functions, Leaving, State};
 use crate::symbols::Symbols;
 use framehop::ExplicitModuleSectionInfo;
 use gimli::BaseAddresses;
@@ -61,7 +61,7 @@ impl Module {
             .set_eh_frame_hdr(start(eh_frame_hdr.as_ref().map(|s| &s.addresses)))
             .set_text(start(text.as_ref()))
             .set_got(start(got.as_ref()));
-        let functions = eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, &bases));
+        let functions = eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, bases));
         let segments = elf.segments().map(|segment| {
             let (offset, length) = segment.file_range();
             (offset, length, segment.address())
@@ -129,9 +129,20 @@ impl Module {
         address.checked_add(offset - begin)
     }
 
-    /// Whether the unwinder knows how to leave the function at an address.
-    pub(crate) fn can_be_left(&self, address: u64) -> bool {
-        self.functions.find(address).is_some()
+    /// How the function at an address is left.
+    pub(crate) fn leaving(&self, address: u64, context: &mut Context) -> Leaving {
+        self.eh_frame.as_ref().map_or(Leaving::Unknown, |s| self.functions.leaving(&s.bytes, address, context))
+    }
+
+    /// See [`Functions::leave`].
+    pub(crate) fn leave(
+        &self,
+        address: u64,
+        from: State,
+        context: &mut Context,
+        read: &mut dyn FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Option<(State, bool)>> {
+        self.functions.leave(&self.eh_frame.as_ref()?.bytes, address, from, context, read)
     }
 
     pub(crate) fn debug(&self) -> Option<&Debug> {
@@ -143,7 +154,7 @@ impl Module {
         match self.symbols.find(address) {
             Some(name) => demangled(name),
             None => match self.functions.find(address) {
-                Some((begin, _)) => format!("[{}+{begin:#x}]", self.name),
+                Some(function) => format!("[{}+{:#x}]", self.name, function.begin),
                 None => crate::UNKNOWN.to_owned(),
             },
         }
@@ -178,7 +189,7 @@ fn parse_elf<'a>(name: &str, file: &'a [u8]) -> Result<ElfFile64<'a, LittleEndia
 }
 
 fn symbols(elf: &ElfFile64<'_, LittleEndian>, functions: &Functions) -> Symbols {
-    Symbols::of(elf, |address| functions.find(address).filter(|(begin, _)| *begin == address).map(|(_, end)| end))
+    Symbols::of(elf, |address| functions.find(address).filter(|f| f.begin == address).map(|f| f.end))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -89,16 +89,16 @@ impl Space {
         &self.mappings
     }
 
-    /// The place at an address, and whether its function can be left.
-    pub(crate) fn place(&self, address: u64, modules: &[Module]) -> (Place, bool) {
+    /// The place at an address.
+    pub(crate) fn place(&self, address: u64, modules: &[Module]) -> Place {
         let after = self.mappings.partition_point(|mapping| mapping.start <= address);
         let mapping = after.checked_sub(1).and_then(|at| self.mappings.get(at)).filter(|m| address < m.end);
         let found = mapping.and_then(|mapping| {
             let id = mapping.module?;
             let module = modules.get(usize::from(id.0))?;
             let own = module.address_of(mapping.offset.checked_add(address - mapping.start)?)?;
-            Some((Place::in_module(id, own)?, module.can_be_left(own)))
+            Place::in_module(id, own)
         });
-        found.unwrap_or((Place::UNKNOWN, false))
+        found.unwrap_or(Place::UNKNOWN)
     }
 }

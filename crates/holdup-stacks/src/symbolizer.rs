@@ -1,6 +1,7 @@
 //! From samples to a profile.
 
 use crate::debug;
+use crate::functions::{Context, Leaving, State};
 use crate::kernel::KernelSymbols;
 use crate::module::Module;
 use crate::space::{Mapping, ModuleId, Place, Space, SpaceId, What};
@@ -63,7 +64,7 @@ struct Remembered {
     space: u32,
     address: u64,
     place: Place,
-    can_be_left: bool,
+    leaving: Leaving,
 }
 
 /// Counts stacks, and gives their functions names in the end.
@@ -80,6 +81,7 @@ pub struct Symbolizer {
     truncated: u64,
     dropped: u64,
     cache: CacheX86_64,
+    context: Box<Context>,
     remembered: Vec<Remembered>,
     scratch: Vec<Place>,
 }
@@ -87,7 +89,7 @@ pub struct Symbolizer {
 impl Symbolizer {
     /// Without modules and stacks.
     pub fn new() -> Self {
-        let nothing = Remembered { space: u32::MAX, address: 0, place: Place::UNKNOWN, can_be_left: false };
+        let nothing = Remembered { space: u32::MAX, address: 0, place: Place::UNKNOWN, leaving: Leaving::Unknown };
         Symbolizer {
             modules: Vec::new(),
             spaces: Vec::new(),
@@ -98,6 +100,7 @@ impl Symbolizer {
             truncated: 0,
             dropped: 0,
             cache: CacheX86_64::new(),
+            context: Box::new(Context::new()),
             remembered: vec![nothing; REMEMBERED],
             scratch: Vec::new(),
         }
@@ -189,46 +192,83 @@ impl Symbolizer {
         self.scratch = places;
     }
 
-    fn place(&mut self, space: SpaceId, address: u64) -> (Place, bool) {
+    fn place(&mut self, space: SpaceId, address: u64) -> (Place, Leaving) {
         let slot = (address ^ (address >> 13) ^ u64::from(space.0)) as usize & (REMEMBERED - 1);
         let remembered = &mut self.remembered[slot];
         if remembered.space == space.0 && remembered.address == address {
-            return (remembered.place, remembered.can_be_left);
+            return (remembered.place, remembered.leaving);
         }
-        let Some(known) = self.spaces.get(space.0 as usize) else { return (Place::UNKNOWN, false) };
-        let (place, can_be_left) = known.place(address, &self.modules);
-        *remembered = Remembered { space: space.0, address, place, can_be_left };
-        (place, can_be_left)
+        let Some(known) = self.spaces.get(space.0 as usize) else { return (Place::UNKNOWN, Leaving::Unknown) };
+        let place = known.place(address, &self.modules);
+        let leaving = match place.what() {
+            What::Module(id, own) => {
+                let module = self.modules.get(usize::from(id.0));
+                module.map_or(Leaving::Unknown, |module| module.leaving(own, &mut self.context))
+            }
+            What::Unknown | What::Kernel(_) => Leaving::Unknown,
+        };
+        *remembered = Remembered { space: space.0, address, place, leaving };
+        (place, leaving)
     }
 
     /// Adds the places of a stack, innermost first; whether its outermost function was reached.
     fn unwind(&mut self, space: SpaceId, registers: Registers, stack: &[u8], places: &mut Vec<Place>) -> bool {
-        let mut current = UnwindRegsX86_64::new(registers.ip, registers.sp, registers.bp);
-        let mut address = FrameAddress::from_instruction_pointer(registers.ip);
+        let Registers { ip, sp, bp } = registers;
+        let mut address = FrameAddress::from_instruction_pointer(ip);
+        let mut at = State { ip, sp, bp };
         let mut read = |at: u64| -> Result<u64, ()> {
-            let begin = at.checked_sub(registers.sp).and_then(|begin| usize::try_from(begin).ok()).ok_or(())?;
+            let begin = at.checked_sub(sp).and_then(|begin| usize::try_from(begin).ok()).ok_or(())?;
             let bytes = stack.get(begin..).and_then(|rest| rest.first_chunk::<8>()).ok_or(())?;
             Ok(u64::from_le_bytes(*bytes))
         };
         for _ in 0..DEEPEST {
-            let (place, can_be_left) = self.place(space, address.address_for_lookup());
+            let (place, leaving) = self.place(space, address.address_for_lookup());
             places.push(place);
-            // The unwinder would guess by the base pointer here, and guesses give wrong callers.
-            if !can_be_left {
-                return false;
-            }
-            let Some(space) = self.spaces.get(space.0 as usize) else { return false };
-            let before = current.sp();
-            match space.unwinder.unwind_frame(address, &mut current, &mut self.cache, &mut read) {
-                Ok(None) => return true,
-                Ok(Some(caller)) if current.sp() > before => match FrameAddress::from_return_address(caller) {
-                    Some(caller) => address = caller,
-                    None => return true,
-                },
-                Ok(Some(_)) | Err(_) => return false,
+            let caller = match leaving {
+                Leaving::Unknown => None,
+                Leaving::Plain => self.leave_plainly(space, address, at, &mut read),
+                Leaving::ByExpression => self.leave_by_expression(place, at, &mut read),
+            };
+            match caller {
+                Some(None) => return true,
+                // Each caller's part of the stack lies above; what does not is no stack.
+                Some(Some((caller, is_interrupted))) if caller.sp > at.sp => {
+                    at = caller;
+                    address = match FrameAddress::from_return_address(caller.ip) {
+                        Some(address) if !is_interrupted => address,
+                        _ => FrameAddress::from_instruction_pointer(caller.ip),
+                    };
+                }
+                _ => return false,
             }
         }
         false
+    }
+
+    /// The outer `None` where the stack cannot be followed, the inner one at the outermost function.
+    fn leave_plainly(
+        &mut self,
+        space: SpaceId,
+        address: FrameAddress,
+        from: State,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Option<(State, bool)>> {
+        // Where it knows no rule the unwinder would guess by the base pointer, and guesses give wrong callers: it is
+        // only asked where there is one.
+        let mut registers = UnwindRegsX86_64::new(from.ip, from.sp, from.bp);
+        let unwinder = &self.spaces.get(space.0 as usize)?.unwinder;
+        let caller = unwinder.unwind_frame(address, &mut registers, &mut self.cache, read).ok()?;
+        Some(caller.map(|ip| (State { ip, sp: registers.sp(), bp: registers.bp() }, false)))
+    }
+
+    fn leave_by_expression(
+        &mut self,
+        place: Place,
+        from: State,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Option<(State, bool)>> {
+        let What::Module(id, own) = place.what() else { return None };
+        self.modules.get(usize::from(id.0))?.leave(own, from, &mut self.context, read)
     }
 
     fn count(&mut self, task: TaskId, places: &[Place], is_complete: bool, weight: u64) {

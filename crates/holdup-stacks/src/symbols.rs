@@ -37,6 +37,8 @@ impl Symbols {
                 continue;
             }
             let Ok(name) = symbol.name() else { continue };
+            // Tables of debug files have versions behind the names (`memcpy@@GLIBC_2.14`).
+            let name = name.split_once('@').map_or(name, |(name, _)| name);
             let address = symbol.address();
             let end = match symbol.size() {
                 0 => reach(address),

@@ -15,6 +15,7 @@ use ring::Ring;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
@@ -99,6 +100,28 @@ impl Host {
             sampler.events.push((fd, ring));
         }
         Ok(sampler)
+    }
+}
+
+impl Host {
+    /// The code that the kernel puts into every process of 64 bits (vdso(7)), as an ELF file.
+    ///
+    /// # Errors
+    /// When this process has none, or the host is a captured tree.
+    pub fn vdso(&self) -> Result<Vec<u8>, HostError> {
+        let fault = |error: &io::Error| HostError::new("read", "the vDSO", error);
+        if !self.is_live() {
+            return Err(fault(&io::Error::new(io::ErrorKind::Unsupported, "only a running system has one")));
+        }
+        let maps = self.read_text("/proc/self/maps")?;
+        let range = maps.lines().find_map(|line| line.strip_suffix("[vdso]")?.split_once(' ')?.0.split_once('-'));
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let range = range.and_then(|(start, end)| Some((hex(start)?, hex(end)?)));
+        let (start, end) = range.ok_or_else(|| fault(&io::Error::other("this process has none")))?;
+        let mut bytes = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
+        let memory = std::fs::File::open("/proc/self/mem").map_err(|e| fault(&e))?;
+        memory.read_exact_at(&mut bytes, start).map_err(|e| fault(&e))?;
+        Ok(bytes)
     }
 }
 

@@ -23,8 +23,8 @@ static META: Meta = Meta {
            (`[postgres+0x1234]`). Where debug information is there, in the file or below /usr/lib/debug/.build-id, \
            functions that were put inline are shown too.\n\n\
            Tasks outside of the processes under test are counted, nothing else. A stack ends in `[unknown]` and counts as \
-           truncated where it is deeper than the copy, or goes through code that is in no file (code that was made at \
-           run time, the vDSO), or through a file that cannot be read. Code that runs with interrupts off is seen where \
+           truncated where it is deeper than the copy, or goes through code that is in no file because it was \
+           made at run time, or through a file that cannot be read. Code that runs with interrupts off is seen where \
            it switches them on again. Only code of 64 bits for x86-64 is unwound.\n\n\
            Needs root, or CAP_PERFMON with access to /proc of the processes under test.",
     references: &[
