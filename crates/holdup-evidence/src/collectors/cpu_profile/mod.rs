@@ -43,16 +43,17 @@ const PRODUCES: Produces = &[
 const STACK_BYTES: u32 = 16 << 10;
 /// The rings of all CPUs together, bytes.
 const ALL_RINGS_BYTES: usize = 32 << 20;
-/// One CPU's ring, bytes: more than a second of samples at 99 Hz, and at least a few.
-const RING_BYTES: std::ops::RangeInclusive<usize> = (256 << 10)..=(4 << 20);
+/// One CPU's ring, bytes: two seconds of samples at 99 Hz, and at least a few.
+const RING_BYTES: std::ops::RangeInclusive<usize> = (256 << 10)..=(16 << 20);
 
 /// The sampler of this host, switched off.
 fn sampler(context: &CollectContext, frequency_hz: u32) -> Result<Sampler, (String, Option<&'static str>)> {
     let cpus = online_cpus(&context.host).filter(|cpus| !cpus.is_empty());
     let cpus = cpus.ok_or_else(|| ("the CPUs that are online cannot be read".to_owned(), None))?;
-    let wanted = (frequency_hz as usize).saturating_mul(STACK_BYTES as usize);
-    let share = (ALL_RINGS_BYTES / cpus.len()).next_power_of_two() / 2;
-    let ring_bytes = wanted.clamp(*RING_BYTES.start(), *RING_BYTES.end()).min(share.max(*RING_BYTES.start()));
+    let wanted = (frequency_hz as usize).saturating_mul(2 * STACK_BYTES as usize).next_power_of_two();
+    // The greatest power of two that is not above each CPU's share.
+    let share = 1 << (ALL_RINGS_BYTES / cpus.len()).max(1).ilog2();
+    let ring_bytes = wanted.min(share).clamp(*RING_BYTES.start(), *RING_BYTES.end());
     let sampling = Sampling { frequency_hz, stack_bytes: STACK_BYTES, ring_bytes };
     let made = context.host.sampler(&cpus, sampling);
     made.map_err(|e| (e.to_string(), Some("run holdup as root, or with CAP_PERFMON")))
