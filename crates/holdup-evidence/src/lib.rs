@@ -6,6 +6,7 @@
 
 pub mod collectors;
 mod kernel;
+mod processes;
 mod reading;
 mod table;
 mod tasks;
@@ -16,7 +17,7 @@ pub use kernel::Wants;
 use std::sync::{Arc, OnceLock};
 
 /// What a collector watches.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct CollectContext {
     /// The host.
     pub host: Host,
@@ -27,6 +28,10 @@ pub struct CollectContext {
     pub postgres: Option<String>,
     /// What the collectors of this window want of the one program inside the kernel, and that program once it runs.
     pub kernel: Kernel,
+    /// How often `cpu-profile` samples each CPU, Hz.
+    pub profile_hz: u32,
+    /// Functions that take locks, beside those that holdup knows.
+    pub sections: Vec<String>,
 }
 
 /// The program inside the kernel that the collectors of a window share.
@@ -52,6 +57,22 @@ impl CollectContext {
         let wants = self.kernel.wants.and(of_collector);
         let watch = self.kernel.watch.get_or_init(|| kernel::Watch::start(self, wants).map(Arc::new));
         watch.clone().map_err(|why| Problem::host(format!("collector {collector}"), why))
+    }
+}
+
+/// Low enough not to be felt, and no multiple of what timers commonly run at.
+const PROFILE_HZ: u32 = 99;
+
+impl Default for CollectContext {
+    fn default() -> Self {
+        CollectContext {
+            host: Host::default(),
+            subjects: Vec::new(),
+            postgres: None,
+            kernel: Kernel::default(),
+            profile_hz: PROFILE_HZ,
+            sections: Vec::new(),
+        }
     }
 }
 

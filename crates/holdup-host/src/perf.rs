@@ -15,10 +15,10 @@ const PERF_TYPE_TRACEPOINT: u32 = 2;
 /// PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING.
 const READ_FORMAT: u64 = 3;
 /// `disabled`, the first of the bits.
-const DISABLED: u64 = 1;
+pub(crate) const DISABLED: u64 = 1;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-const IOC_ENABLE: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 0);
-const IOC_DISABLE: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 1);
+pub(crate) const IOC_ENABLE: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 0);
+pub(crate) const IOC_DISABLE: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(b'$', 1);
 const IOC_SET_FILTER: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<*const libc::c_char>(b'$', 6);
 /// The kernel copies a filter into one page of at least this size (`strndup_user(arg, PAGE_SIZE)`).
 pub const LONGEST_FILTER: usize = 4095;
@@ -55,23 +55,30 @@ impl Tracepoint {
     }
 }
 
-/// The first form of `struct perf_event_attr` (PERF_ATTR_SIZE_VER0).
+/// `struct perf_event_attr` up to what sampling needs (PERF_ATTR_SIZE_VER3, Linux 3.7).
 #[repr(C)]
 #[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    bp_type: u32,
-    config1: u64,
+pub(crate) struct Attributes {
+    pub(crate) kind: u32,
+    pub(crate) size: u32,
+    pub(crate) config: u64,
+    /// A period, or with the flag `freq` a frequency.
+    pub(crate) sample_period: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    /// Events, or with the flag `watermark` bytes.
+    pub(crate) wakeup_events: u32,
+    pub(crate) bp_type: u32,
+    pub(crate) config1: u64,
+    pub(crate) config2: u64,
+    pub(crate) branch_sample_type: u64,
+    pub(crate) sample_regs_user: u64,
+    pub(crate) sample_stack_user: u32,
+    pub(crate) clockid: i32,
 }
 
-const ATTRIBUTES_SIZE: u32 = 64;
+pub(crate) const ATTRIBUTES_SIZE: u32 = 96;
 
 /// What a counter says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,7 +111,15 @@ impl Host {
         if !self.is_live() {
             return Err(fault(&io::Error::new(io::ErrorKind::Unsupported, "only the running system can be counted")));
         }
-        let counter = Counter { fd: open(tracepoint.id, cpu).map_err(|e| fault(&e))?, what: what.clone() };
+        let attributes = Attributes {
+            kind: PERF_TYPE_TRACEPOINT,
+            size: ATTRIBUTES_SIZE,
+            config: tracepoint.id,
+            read_format: READ_FORMAT,
+            flags: DISABLED,
+            ..Attributes::default()
+        };
+        let counter = Counter { fd: open(&attributes, cpu).map_err(|e| fault(&e))?, what: what.clone() };
         if !filter.is_empty() {
             let text = CString::new(filter).map_err(|e| fault(&io::Error::new(io::ErrorKind::InvalidInput, e)))?;
             // SAFETY: the kernel reads the text up to its end; it lives until the call returns.
@@ -117,21 +132,21 @@ impl Host {
     }
 }
 
-fn open(id: u64, cpu: u32) -> io::Result<OwnedFd> {
-    let attributes = Attributes {
-        kind: PERF_TYPE_TRACEPOINT,
-        size: ATTRIBUTES_SIZE,
-        config: id,
-        read_format: READ_FORMAT,
-        flags: DISABLED,
-        ..Attributes::default()
-    };
+/// Opens an event of all tasks on one CPU.
+pub(crate) fn open(attributes: &Attributes, cpu: u32) -> io::Result<OwnedFd> {
     let (every_task, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
     let cpu = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
     // SAFETY: the kernel reads as many bytes from `attributes` as its `size` says, which is its length; it lives until
     // the call returns.
     let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, every_task, cpu, no_group, PERF_FLAG_FD_CLOEXEC)
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const *attributes,
+            every_task,
+            cpu,
+            no_group,
+            PERF_FLAG_FD_CLOEXEC,
+        )
     };
     if fd < 0 {
         return Err(io::Error::last_os_error());

@@ -13,6 +13,7 @@ mod matrix;
 mod page;
 pub mod profile;
 mod series;
+pub mod stacks;
 mod tables;
 mod text;
 

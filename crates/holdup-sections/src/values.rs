@@ -318,11 +318,8 @@ impl State {
         }
         let first = if one || operands == 3 { 1 } else { 0 };
         let of = self.operand(instruction, first, nodes)?;
-        let and = if one || operands < 2 {
-            Value::constant(0)
-        } else {
-            self.operand(instruction, operands - 1, nodes)?
-        };
+        let and =
+            if one || operands < 2 { Value::constant(0) } else { self.operand(instruction, operands - 1, nodes)? };
         let by = instruction.mnemonic() as u16;
         // The widths of both operands are part of what is done.
         let bytes = (width(instruction, 0) * 16 + width(instruction, first)) as u8;

@@ -2,6 +2,7 @@
 
 mod cgroup_throttling;
 mod cpu;
+mod cpu_profile;
 mod critical_sections;
 mod fault_counters;
 mod faults;
@@ -24,6 +25,7 @@ use crate::Collector;
 /// Every collector, in the order shown to users.
 pub const ALL: &[&dyn Collector] = &[
     &cpu::Cpu,
+    &cpu_profile::CpuProfile,
     &switch_counters::SwitchCounters,
     &switch_outs::SwitchOuts,
     &switches::Switches,

@@ -107,8 +107,7 @@ fn workloads(host: &Host) -> Vec<Row> {
 }
 
 fn collectors(host: &Host) -> Vec<Row> {
-    let context =
-        CollectContext { host: host.clone(), subjects: Vec::new(), postgres: None, ..CollectContext::default() };
+    let context = CollectContext { host: host.clone(), ..CollectContext::default() };
     holdup_evidence::collectors::ALL
         .iter()
         .map(|c| {

@@ -1,0 +1,204 @@
+//! Reads samples while the window is open, and tells what they say.
+
+use super::META;
+use crate::processes::Processes;
+use crate::reading::{Meter, thread_cpu_ns};
+use crate::{CollectContext, tasks};
+use holdup_host::Host;
+use holdup_host::perf_samples::{Record, Sampler, UserSide};
+use holdup_model::{Collected, Coverage, EvidenceItem, SelfCost};
+use holdup_stacks::{KernelSymbols, Registers, Sample, Symbolizer};
+use std::io::PipeReader;
+use std::time::Duration;
+
+/// The mappings of a process are read at its first sample: one that lives shorter than this is only known from what
+/// the kernel says of it.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// Samples of one role.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    user: u64,
+    kernel: u64,
+    unwound: u64,
+    truncated: u64,
+}
+
+/// What is known from samples so far.
+struct Seen {
+    processes: Processes,
+    symbolizer: Symbolizer,
+    by_role: Vec<Counts>,
+    outside: u64,
+    lost: u64,
+    throttled: u64,
+    bits32: u64,
+}
+
+/// Reads samples.
+pub(super) struct Watcher {
+    host: Host,
+    sampler: Sampler,
+    seen: Seen,
+    period_ns: u64,
+    cost: SelfCost,
+    broken: u64,
+}
+
+impl Watcher {
+    /// Reads the programs of the subjects, so that this does not fall into the window, and begins to sample.
+    pub(super) fn new(context: &CollectContext, sampler: Sampler, frequency_hz: u32) -> Result<Self, String> {
+        let host = context.host.clone();
+        let mut meter = Meter::default();
+        let mut symbolizer = Symbolizer::new();
+        let mut processes = meter.spend(&host, |reader| {
+            let members = tasks::processes(reader, &context.subjects)?;
+            let mut processes = Processes::new(&host, &members);
+            for subject in &context.subjects {
+                let _known_from_now_on = processes.space(subject.pid, &mut symbolizer);
+            }
+            Ok::<_, String>(processes)
+        })?;
+        sampler.enable().map_err(|e| e.to_string())?;
+        // Processes that began since the list was read; later ones are announced by the kernel.
+        let members = meter.spend(&host, |reader| tasks::processes(reader, &context.subjects))?;
+        processes.add(&members);
+        let by_role = vec![Counts::default(); processes.roles().len()];
+        let seen = Seen { processes, symbolizer, by_role, outside: 0, lost: 0, throttled: 0, bits32: 0 };
+        let period_ns = 1_000_000_000 / u64::from(frequency_hz);
+        Ok(Watcher { host, sampler, seen, period_ns, cost: meter.0, broken: 0 })
+    }
+
+    /// Reads until the other end of the pipe is closed.
+    pub(super) fn run(mut self, ended: &PipeReader) -> Result<Collected, String> {
+        let begun_cpu_ns = thread_cpu_ns();
+        loop {
+            self.sampler.wait(LONGEST_WAIT, ended).map_err(|e| e.to_string())?;
+            let is_over = is_closed(ended);
+            if is_over {
+                self.sampler.disable().map_err(|e| e.to_string())?;
+            }
+            self.cost.wakeups += 1;
+            let seen = &mut self.seen;
+            let drained = self.sampler.drain(|_, record| seen.take(record));
+            self.cost.bytes += drained.bytes;
+            self.broken += drained.broken;
+            if is_over {
+                break;
+            }
+        }
+        let in_window_ns = thread_cpu_ns().saturating_sub(begun_cpu_ns);
+        self.cost.cpu_ns += in_window_ns;
+        self.cost.bytes += self.seen.processes.bytes;
+        self.cost.memory_bytes = self.sampler.bytes() + self.seen.symbolizer.bytes();
+        Ok(self.told())
+    }
+
+    /// Gives names to what was seen; the window is over.
+    fn told(mut self) -> Collected {
+        drop(self.sampler);
+        let Seen { processes, symbolizer, by_role, outside, lost, throttled, bits32 } = &mut self.seen;
+        processes.add_debug_files(symbolizer);
+        let mut notes = Vec::new();
+        let kernel = match self.host.read_text("/proc/kallsyms") {
+            Ok(text) => KernelSymbols::parse(&text),
+            Err(e) => {
+                notes.push(format!("functions of the kernel have no names: {e}"));
+                KernelSymbols::default()
+            }
+        };
+        if kernel.is_empty() && notes.is_empty() {
+            notes.push(
+                "functions of the kernel have no names: their addresses are hidden (kernel.kptr_restrict)".to_owned(),
+            );
+        }
+        let profile = symbolizer.profile(&kernel, "on_cpu", "samples", self.period_ns);
+        let mut items = Vec::new();
+        for (role, counts) in processes.roles().iter().zip(by_role.iter()) {
+            let item = |name: &str, count: u64| EvidenceItem::labelled(name, role, "samples", count as f64);
+            items.push(item("samples", counts.user + counts.kernel));
+            items.push(item("samples_user", counts.user));
+            items.push(item("samples_kernel", counts.kernel));
+            let share = counts.unwound as f64 / (counts.unwound + counts.truncated).max(1) as f64;
+            notes.push(format!(
+                "{role}: {} stacks followed to their outermost function ({:.1} %), {} truncated",
+                counts.unwound,
+                100.0 * share,
+                counts.truncated
+            ));
+        }
+        notes.push(format!("{outside} samples of other tasks were counted only"));
+        let dropped = symbolizer.dropped();
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                notes.push(format!("{count} {what}"));
+            }
+        };
+        say(*lost, "records found no room in the rings");
+        say(self.broken, "records of an unknown form were left out");
+        say(dropped, "samples were left out because there were too many different stacks");
+        say(*throttled, "times the kernel paused a clock because samples took too long");
+        say(*bits32, "samples of code of 32 bits, which is not unwound");
+        say(
+            processes.unreadable.mappings,
+            "processes ended before their mappings were read; their functions are unknown",
+        );
+        let files = &processes.unreadable.files;
+        say(files.len() as u64, "files could not be read; their functions are unknown");
+        notes.extend(files.iter().take(3).cloned());
+        let seen = by_role.iter().map(|counts| counts.user + counts.kernel).sum();
+        Collected {
+            collector: META.id.to_owned(),
+            items,
+            coverage: Coverage { seen, lost: *lost + self.broken + dropped, notes },
+            cost: self.cost,
+            stacks: vec![profile],
+            ..Collected::default()
+        }
+    }
+}
+
+/// Whether the other end is closed; nothing is ever written to it.
+fn is_closed(ended: &PipeReader) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(ended, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+impl Seen {
+    fn take(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Sample { pid, tid, kernel, user } => self.sample(*pid, *tid, kernel, *user),
+            Record::Lost(count) => self.lost += count,
+            Record::Throttled => self.throttled += 1,
+            other => self.processes.note(other),
+        }
+    }
+
+    fn sample(&mut self, pid: u32, tid: u32, kernel: &[u64], user: UserSide<'_>) {
+        let Some(role) = self.processes.role(pid) else {
+            self.outside += 1;
+            return;
+        };
+        let task = self.processes.task(pid, tid, &mut self.symbolizer);
+        let none = (None, None, &[][..]);
+        let (registers, space, stack) = match user {
+            UserSide::None => none,
+            UserSide::Bits32 => {
+                self.bits32 += 1;
+                (Some(Registers { ip: 0, sp: 0, bp: 0 }), None, &[][..])
+            }
+            UserSide::Bits64(at, stack) => {
+                let space = self.processes.space(pid, &mut self.symbolizer);
+                (Some(Registers { ip: at.ip, sp: at.sp, bp: at.bp }), space, stack)
+            }
+        };
+        let is_complete = self.symbolizer.add_sample(&Sample { task, space, registers, stack, kernel, weight: 1 });
+        let Some(counts) = self.by_role.get_mut(role) else { return };
+        let side = if kernel.is_empty() { &mut counts.user } else { &mut counts.kernel };
+        *side += 1;
+        let followed = if is_complete { &mut counts.unwound } else { &mut counts.truncated };
+        *followed += 1;
+    }
+}

@@ -1,0 +1,379 @@
+//! Which process is under test, and what it has mapped, while processes come and go.
+
+use holdup_host::Host;
+use holdup_host::perf_samples::Record;
+use holdup_host::process::{Stat, stat};
+use holdup_stacks::{Mapping, Module, ModuleId, SpaceId, Symbolizer, TaskId};
+use std::collections::BTreeMap;
+
+/// A file by its device (major, minor) and inode.
+type FileKey = (u32, u32, u64);
+
+/// Code that a process has mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Area {
+    start: u64,
+    end: u64,
+    offset: u64,
+    file: FileKey,
+    /// As the process knows it; `None` for code that is in no file.
+    path: Option<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Process {
+    /// Which of the roles; `None` for a process outside.
+    role: Option<usize>,
+    /// `None` as long as nobody asked.
+    areas: Option<Vec<Area>>,
+    space: Option<Option<SpaceId>>,
+}
+
+/// What could not be had, for the notes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unreadable {
+    /// Processes whose mappings could not be read before they ended.
+    pub(crate) mappings: u64,
+    /// Files that no code could be read from, with the reason.
+    pub(crate) files: Vec<String>,
+}
+
+/// The processes under test.
+pub(crate) struct Processes {
+    host: Host,
+    roles: Vec<String>,
+    by_pid: BTreeMap<u32, Process>,
+    tasks: BTreeMap<u32, TaskId>,
+    names: BTreeMap<u32, String>,
+    modules: BTreeMap<FileKey, Option<ModuleId>>,
+    vdso: Option<Option<ModuleId>>,
+    /// A process that has each module mapped, and the module's build id, by module.
+    origins: Vec<(u32, String)>,
+    pub(crate) unreadable: Unreadable,
+    /// Bytes read from files.
+    pub(crate) bytes: u64,
+}
+
+/// What the kernel calls the code that it puts into every process.
+const VDSO: &str = "[vdso]";
+/// Larger files are not read: their code stays unknown.
+const LARGEST_FILE: usize = 256 << 20;
+/// A process that maps more pieces of code one by one is read anew.
+const MOST_AREAS: usize = 8192;
+/// Ids of tasks that ended long ago are forgotten.
+const MOST_REMEMBERED: usize = 65_536;
+
+impl Processes {
+    /// Those that are there, with their roles.
+    pub(crate) fn new(host: &Host, members: &[(String, Stat)]) -> Self {
+        let mut roles: Vec<String> = members.iter().map(|(role, _)| role.clone()).collect();
+        roles.sort();
+        roles.dedup();
+        let with_role = |(role, process): &(String, Stat)| {
+            let role = roles.iter().position(|known| known == role);
+            (process.pid, Process { role, ..Process::default() })
+        };
+        let by_pid = members.iter().map(with_role).collect();
+        Processes {
+            host: host.clone(),
+            roles,
+            by_pid,
+            tasks: BTreeMap::new(),
+            names: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            vdso: None,
+            origins: Vec::new(),
+            unreadable: Unreadable::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Those that began before the kernel announced them. A role that was not there before is left out.
+    pub(crate) fn add(&mut self, members: &[(String, Stat)]) {
+        for (role, process) in members {
+            let role = self.roles.iter().position(|known| known == role);
+            self.by_pid.entry(process.pid).or_insert_with(|| Process { role, ..Process::default() });
+        }
+    }
+
+    /// The roles; [`Processes::role`] gives places in this list.
+    pub(crate) fn roles(&self) -> &[String] {
+        &self.roles
+    }
+
+    /// The role of a process. One that nobody announced is looked up by its parents once.
+    pub(crate) fn role(&mut self, pid: u32) -> Option<usize> {
+        if let Some(known) = self.by_pid.get(&pid) {
+            return known.role;
+        }
+        let role = self.role_of_parents(pid);
+        if self.by_pid.len() >= MOST_REMEMBERED {
+            self.by_pid.retain(|_, process| process.role.is_some());
+        }
+        self.by_pid.insert(pid, Process { role, ..Process::default() });
+        role
+    }
+
+    fn role_of_parents(&self, pid: u32) -> Option<usize> {
+        let mut at = pid;
+        for _ in 0..64 {
+            at = stat(&self.host, at).ok()?.ppid;
+            if let Some(known) = self.by_pid.get(&at) {
+                return known.role;
+            }
+        }
+        None
+    }
+
+    /// Takes note of what is no sample.
+    pub(crate) fn note(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Began { pid, tid, parent_pid, parent_tid } => {
+                self.tasks.remove(tid);
+                match self.names.get(parent_tid).cloned() {
+                    Some(name) => self.names.insert(*tid, name),
+                    None => self.names.remove(tid),
+                };
+                if pid != parent_pid {
+                    // The child of a fork has what its parent has mapped.
+                    let role = self.role(*parent_pid);
+                    let parent = self.by_pid.get(parent_pid).filter(|_| role.is_some());
+                    self.by_pid.insert(*pid, parent.cloned().unwrap_or_default());
+                }
+            }
+            Record::Ended { tid, .. } => {
+                self.tasks.remove(tid);
+                self.names.remove(tid);
+            }
+            Record::Named { pid, tid, name, is_exec } => {
+                self.tasks.remove(tid);
+                if self.names.len() < MOST_REMEMBERED {
+                    self.names.insert(*tid, name.clone());
+                }
+                if *is_exec && let Some(process) = self.by_pid.get_mut(pid) {
+                    process.areas = Some(Vec::new());
+                    process.space = None;
+                }
+            }
+            Record::Mapped { pid, start, length, offset, file, path } => {
+                let Some(process) = self.by_pid.get_mut(pid).filter(|process| process.role.is_some()) else { return };
+                let Some(areas) = &mut process.areas else { return };
+                let is_known = path == VDSO || (path.starts_with('/') && !path.starts_with("//"));
+                let path = is_known.then(|| path.clone());
+                let end = start.saturating_add(*length);
+                areas.push(Area { start: *start, end, offset: *offset, file: *file, path });
+                process.space = None;
+                if areas.len() > MOST_AREAS {
+                    process.areas = None;
+                }
+            }
+            Record::Sample { .. } | Record::Lost(_) | Record::Throttled => {}
+        }
+    }
+
+    /// What profiles call a task.
+    pub(crate) fn task(&mut self, pid: u32, tid: u32, symbolizer: &mut Symbolizer) -> TaskId {
+        if let Some(known) = self.tasks.get(&tid) {
+            return *known;
+        }
+        let name = self.names.get(&tid).cloned().or_else(|| {
+            let name = self.host.read_text(&format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+            Some(name.trim_end_matches('\n').to_owned())
+        });
+        let role = self.role(pid).and_then(|role| self.roles.get(role)).map(String::as_str);
+        let task = symbolizer.task(name.as_deref().unwrap_or("[unknown]"), role);
+        if self.tasks.len() >= MOST_REMEMBERED {
+            self.tasks.clear();
+        }
+        self.tasks.insert(tid, task);
+        task
+    }
+
+    /// What a process has mapped; `None` when that is not known.
+    pub(crate) fn space(&mut self, pid: u32, symbolizer: &mut Symbolizer) -> Option<SpaceId> {
+        let process = self.by_pid.get(&pid)?;
+        if let Some(known) = process.space {
+            return known;
+        }
+        let areas = match &process.areas {
+            Some(areas) => areas.clone(),
+            None => match self.host.read_text(&format!("/proc/{pid}/maps")) {
+                Ok(text) => {
+                    self.bytes += text.len() as u64;
+                    areas(&text)
+                }
+                Err(_) => {
+                    self.unreadable.mappings += 1;
+                    Vec::new()
+                }
+            },
+        };
+        let mappings: Vec<Mapping> = areas
+            .iter()
+            .map(|area| {
+                let module = self.module(pid, area, symbolizer);
+                Mapping { start: area.start, end: area.end, offset: area.offset, module }
+            })
+            .collect();
+        let space = if mappings.is_empty() { None } else { symbolizer.add_space(&mappings) };
+        let process = self.by_pid.get_mut(&pid)?;
+        process.areas = Some(areas);
+        process.space = Some(space);
+        space
+    }
+
+    fn module(&mut self, pid: u32, area: &Area, symbolizer: &mut Symbolizer) -> Option<ModuleId> {
+        let path = area.path.as_deref()?;
+        if path == VDSO {
+            return self.vdso(symbolizer);
+        }
+        if let Some(known) = self.modules.get(&area.file) {
+            return *known;
+        }
+        // The first one is the file itself, also when another one has its path by now, or in another mount namespace.
+        let places =
+            [format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end), format!("/proc/{pid}/root{path}")];
+        let is_deleted = path.ends_with(" (deleted)");
+        let places = if is_deleted { &places[..1] } else { &places[..] };
+        let read = places.iter().find_map(|place| self.host.read_head_bytes(place, LARGEST_FILE + 1).ok());
+        let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path);
+        let module = match read {
+            None => Err(format!("{path}: it could not be read before its process ended")),
+            Some(file) if file.len() > LARGEST_FILE => Err(format!("{path}: it has more than {LARGEST_FILE} bytes")),
+            Some(file) => {
+                self.bytes += file.len() as u64;
+                Module::parse(name, &file)
+            }
+        };
+        let module = match module {
+            Ok(module) => {
+                let build_id = module.build_id();
+                let id = symbolizer.add_module(module);
+                if id.is_some() {
+                    self.origins.push((pid, build_id));
+                }
+                id
+            }
+            Err(why) => {
+                self.unreadable.files.push(why);
+                None
+            }
+        };
+        self.modules.insert(area.file, module);
+        module
+    }
+
+    /// The vDSO is the same in every process.
+    fn vdso(&mut self, symbolizer: &mut Symbolizer) -> Option<ModuleId> {
+        if self.vdso.is_none() {
+            let module = self.host.vdso().ok().and_then(|file| Module::parse(VDSO, &file).ok());
+            let id = module.and_then(|module| symbolizer.add_module(module));
+            if id.is_some() {
+                self.origins.push((0, String::new()));
+            }
+            self.vdso = Some(id);
+        }
+        self.vdso.flatten()
+    }
+
+    /// Reads the files that distributions keep symbols and debug information in, where they are installed.
+    pub(crate) fn add_debug_files(&mut self, symbolizer: &mut Symbolizer) {
+        for (module, (pid, build_id)) in symbolizer.modules_mut().iter_mut().zip(&self.origins) {
+            let Some((head, tail)) = build_id.split_at_checked(2).filter(|(_, tail)| !tail.is_empty()) else {
+                continue;
+            };
+            let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
+            let places = [format!("/proc/{pid}/root{path}"), path.clone()];
+            let read = places.iter().find_map(|place| self.host.read_head_bytes(place, LARGEST_FILE + 1).ok());
+            let Some(file) = read else { continue };
+            self.bytes += file.len() as u64;
+            let added = match file.len() > LARGEST_FILE {
+                true => Err(format!("{path}: it has more than {LARGEST_FILE} bytes")),
+                false => module.add_debug_file(&file),
+            };
+            if let Err(why) = added {
+                self.unreadable.files.push(why);
+            }
+        }
+    }
+}
+
+/// The code in the text of /proc/PID/maps (fs/proc/task_mmu.c:show_map_vma): `start-end perms offset dev inode path`.
+fn areas(maps: &str) -> Vec<Area> {
+    maps.lines().filter_map(area).collect()
+}
+
+fn area(line: &str) -> Option<Area> {
+    let mut parts = line.splitn(6, ' ');
+    let (start, end) = parts.next()?.split_once('-')?;
+    let permissions = parts.next()?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let offset = hex(parts.next()?)?;
+    let (major, minor) = parts.next()?.split_once(':')?;
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let (major, minor, inode) = (number(major)?, number(minor)?, parts.next()?.parse().ok()?);
+    let path = parts.next().map(str::trim_start).filter(|path| *path == VDSO || (path.starts_with('/') && inode != 0));
+    // The kernel writes a line feed in a path as \012.
+    let path = path.map(|path| path.replace("\\012", "\n"));
+    permissions.contains('x').then_some(Area {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset,
+        file: (major, minor, inode),
+        path,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_host::fake::MemoryFs;
+
+    const MAPS: &str = "55d0a0000000-55d0a00e0000 r--p 00000000 fe:00 1234    /usr/lib/postgresql/15/bin/postgres\n\
+                        55d0a00e0000-55d0a0500000 r-xp 000e0000 fe:00 1234    /usr/lib/postgresql/15/bin/postgres\n\
+                        7f0000000000-7f0000001000 rwxp 00000000 00:00 0 \n\
+                        7f0000100000-7f0000200000 r-xp 00001000 fe:00 99      /tmp/a file (deleted)\n\
+                        7ffd0be00000-7ffd0be02000 r-xp 00000000 00:00 0       [vdso]\ngarbage\n1-2\n";
+
+    #[test]
+    fn code_is_told_from_data_and_files_from_the_rest() {
+        let areas = areas(MAPS);
+        let paths: Vec<_> = areas.iter().map(|area| area.path.as_deref()).collect();
+        assert_eq!(
+            paths,
+            [Some("/usr/lib/postgresql/15/bin/postgres"), None, Some("/tmp/a file (deleted)"), Some("[vdso]")]
+        );
+        assert_eq!((areas[0].start, areas[0].offset, areas[0].file), (0x55d0_a00e_0000, 0xe0000, (0xfe, 0, 1234)));
+    }
+
+    fn member(pid: u32) -> (String, Stat) {
+        let line = format!("{pid} (postgres) S 1 {pid} {pid} 0 -1 0 {}", "0 ".repeat(43));
+        ("server".to_owned(), Stat::parse(&line).expect("a line"))
+    }
+
+    #[test]
+    fn children_inherit_the_role_and_programs_that_are_begun_have_mappings_of_their_own() {
+        let host = MemoryFs::of(&[("/proc/7/maps", MAPS)]).host();
+        let mut symbolizer = Symbolizer::new();
+        let mut processes = Processes::new(&host, &[member(7)]);
+        let server = processes.space(7, &mut symbolizer);
+        assert!(server.is_some());
+        assert_eq!(
+            processes.unreadable.files.len(),
+            2,
+            "two files, and neither can be read: {:?}",
+            processes.unreadable
+        );
+        processes.note(&Record::Began { pid: 8, tid: 8, parent_pid: 7, parent_tid: 7 });
+        assert_eq!((processes.role(8), processes.space(8, &mut symbolizer)), (Some(0), server));
+        processes.note(&Record::Named { pid: 8, tid: 8, name: "sh".to_owned(), is_exec: true });
+        assert_eq!(processes.space(8, &mut symbolizer), None, "nothing is mapped yet");
+        let (file, path) = ((8, 1, 5), "/bin/sh".to_owned());
+        processes.note(&Record::Mapped { pid: 8, start: 0x1000, length: 0x1000, offset: 0, file, path });
+        let shell = processes.space(8, &mut symbolizer);
+        assert!(shell.is_some() && shell != server);
+        assert_eq!(processes.role(9), None, "nobody knows it");
+        processes.note(&Record::Began { pid: 10, tid: 10, parent_pid: 9, parent_tid: 9 });
+        assert_eq!(processes.role(10), None);
+    }
+}

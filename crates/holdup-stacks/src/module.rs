@@ -1,0 +1,197 @@
+//! One ELF file that code is mapped from.
+
+use crate::debug::Debug;
+use crate::demangle::demangled;
+use crate::functions::{Context, Functions, Leaving, State};
+use crate::symbols::Symbols;
+use framehop::ExplicitModuleSectionInfo;
+use gimli::BaseAddresses;
+use object::read::elf::ElfFile64;
+use object::{Architecture, LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A file's code: its functions, how to leave them, and what the compiler put inline.
+#[derive(Debug, Clone)]
+pub struct Module {
+    name: String,
+    build_id: Vec<u8>,
+    /// (first byte in the file, bytes in the file, address), of what is loaded.
+    segments: Vec<(u64, u64, u64)>,
+    symbols: Symbols,
+    functions: Functions,
+    eh_frame: Option<Section>,
+    eh_frame_hdr: Option<Section>,
+    text: Option<Range<u64>>,
+    got: Option<Range<u64>>,
+    debug: Option<Debug>,
+}
+
+#[derive(Debug, Clone)]
+struct Section {
+    addresses: Range<u64>,
+    bytes: Arc<[u8]>,
+}
+
+/// What the unwinder of one file reads.
+pub(crate) type SectionInfo = ExplicitModuleSectionInfo<Arc<[u8]>>;
+
+impl Module {
+    /// Reads a file; it is not needed any more afterwards. `name` is what reports call it (`postgres`, `libc.so.6`).
+    ///
+    /// # Errors
+    /// When it is no ELF file for x86-64 of 64 bits, or cut so that its headers or sections lie outside of it.
+    pub fn parse(name: &str, file: &[u8]) -> Result<Self, String> {
+        let elf = parse_elf(name, file)?;
+        let section = |name: &str| {
+            let section = elf.section_by_name(name)?;
+            let bytes = section.data().ok().filter(|bytes| !bytes.is_empty())?;
+            let end = section.address().checked_add(bytes.len() as u64)?;
+            Some(Section { addresses: section.address()..end, bytes: Arc::from(bytes) })
+        };
+        let addresses = |name: &str| {
+            let section = elf.section_by_name(name)?;
+            Some(section.address()..section.address().checked_add(section.size())?)
+        };
+        let (eh_frame, eh_frame_hdr) = (section(".eh_frame"), section(".eh_frame_hdr"));
+        let (text, got) = (addresses(".text"), addresses(".got"));
+        let start = |range: Option<&Range<u64>>| range.map_or(0, |range| range.start);
+        let bases = BaseAddresses::default()
+            .set_eh_frame(start(eh_frame.as_ref().map(|s| &s.addresses)))
+            .set_eh_frame_hdr(start(eh_frame_hdr.as_ref().map(|s| &s.addresses)))
+            .set_text(start(text.as_ref()))
+            .set_got(start(got.as_ref()));
+        let functions = eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, bases));
+        let segments = elf.segments().map(|segment| {
+            let (offset, length) = segment.file_range();
+            (offset, length, segment.address())
+        });
+        Ok(Module {
+            name: name.to_owned(),
+            build_id: elf.build_id().ok().flatten().unwrap_or_default().to_vec(),
+            segments: segments.collect(),
+            symbols: symbols(&elf, &functions),
+            debug: Debug::of(&elf),
+            functions,
+            eh_frame,
+            eh_frame_hdr,
+            text,
+            got,
+        })
+    }
+
+    /// Takes symbols and debug information from the file that a distribution keeps them in
+    /// (`/usr/lib/debug/.build-id/..`).
+    ///
+    /// # Errors
+    /// When it is no such file, or belongs to another build: nothing is taken then.
+    pub fn add_debug_file(&mut self, file: &[u8]) -> Result<(), String> {
+        let name = format!("debug information of {}", self.name);
+        let elf = parse_elf(&name, file)?;
+        let build_id = elf.build_id().ok().flatten().unwrap_or_default();
+        if build_id.is_empty() || build_id != self.build_id {
+            return Err(format!("{name}: it belongs to build {}, not {}", hex(build_id), hex(&self.build_id)));
+        }
+        let symbols = symbols(&elf, &self.functions);
+        if !symbols.is_empty() {
+            self.symbols = symbols;
+        }
+        self.debug = Debug::of(&elf).or(self.debug.take());
+        Ok(())
+    }
+
+    /// What reports call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The build's own id, hexadecimal; empty where it has none.
+    pub fn build_id(&self) -> String {
+        hex(&self.build_id)
+    }
+
+    /// Whether inlined functions are known.
+    pub fn has_debug_information(&self) -> bool {
+        self.debug.is_some()
+    }
+
+    /// Memory, bytes.
+    pub fn bytes(&self) -> u64 {
+        let sections = [&self.eh_frame, &self.eh_frame_hdr].into_iter().flatten().map(|s| s.bytes.len() as u64);
+        let debug = self.debug.as_ref().map_or(0, Debug::bytes);
+        sections.sum::<u64>() + self.symbols.bytes() + self.functions.bytes() + debug
+    }
+
+    /// The address that the file itself gives to one of its bytes.
+    pub(crate) fn address_of(&self, offset: u64) -> Option<u64> {
+        let (begin, _, address) =
+            self.segments.iter().find(|(begin, length, _)| offset >= *begin && offset - begin < *length)?;
+        address.checked_add(offset - begin)
+    }
+
+    /// How the function at an address is left.
+    pub(crate) fn leaving(&self, address: u64, context: &mut Context) -> Leaving {
+        self.eh_frame.as_ref().map_or(Leaving::Unknown, |s| self.functions.leaving(&s.bytes, address, context))
+    }
+
+    /// See [`Functions::leave`].
+    pub(crate) fn leave(
+        &self,
+        address: u64,
+        from: State,
+        context: &mut Context,
+        read: &mut dyn FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Option<(State, bool)>> {
+        self.functions.leave(&self.eh_frame.as_ref()?.bytes, address, from, context, read)
+    }
+
+    pub(crate) fn debug(&self) -> Option<&Debug> {
+        self.debug.as_ref()
+    }
+
+    /// The function at an address by its symbol; else by where its unwind information says that it begins.
+    pub(crate) fn function(&self, address: u64) -> String {
+        match self.symbols.find(address) {
+            Some(name) => demangled(name),
+            None => match self.functions.find(address) {
+                Some(function) => format!("[{}+{:#x}]", self.name, function.begin),
+                None => crate::UNKNOWN.to_owned(),
+            },
+        }
+    }
+
+    pub(crate) fn has_symbol(&self, address: u64) -> bool {
+        self.symbols.find(address).is_some()
+    }
+
+    pub(crate) fn section_info(&self) -> SectionInfo {
+        let addresses = |section: &Option<Section>| section.as_ref().map(|s| s.addresses.clone());
+        let bytes = |section: &Option<Section>| section.as_ref().map(|s| s.bytes.clone());
+        SectionInfo {
+            base_svma: 0,
+            text_svma: self.text.clone(),
+            got_svma: self.got.clone(),
+            eh_frame_svma: addresses(&self.eh_frame),
+            eh_frame: bytes(&self.eh_frame),
+            eh_frame_hdr_svma: addresses(&self.eh_frame_hdr),
+            eh_frame_hdr: bytes(&self.eh_frame_hdr),
+            ..SectionInfo::default()
+        }
+    }
+}
+
+fn parse_elf<'a>(name: &str, file: &'a [u8]) -> Result<ElfFile64<'a, LittleEndian>, String> {
+    let elf = ElfFile64::<LittleEndian>::parse(file).map_err(|e| format!("{name}: no ELF file of 64 bits: {e}"))?;
+    match elf.architecture() {
+        Architecture::X86_64 => Ok(elf),
+        other => Err(format!("{name}: its code is for {other:?}, not x86-64")),
+    }
+}
+
+fn symbols(elf: &ElfFile64<'_, LittleEndian>, functions: &Functions) -> Symbols {
+    Symbols::of(elf, |address| functions.find(address).filter(|f| f.begin == address).map(|f| f.end))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

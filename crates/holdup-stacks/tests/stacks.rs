@@ -1,0 +1,259 @@
+//! Programs whose stacks are known, whole, stripped and damaged.
+#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
+
+mod recording;
+
+use holdup_model::StackProfile;
+use holdup_model::stacks::FrameKind;
+use holdup_stacks::{KernelSymbols, Mapping, Module, Registers, Sample, Symbolizer};
+use proptest::prelude::*;
+use recording::{Recording, compile, record, sources, space};
+use std::path::Path;
+use std::process::Command;
+use std::sync::LazyLock;
+
+/// A compiled program, and what it wrote.
+struct Known {
+    folder: tempfile::TempDir,
+    recording: Recording,
+}
+
+impl Known {
+    fn new(options: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("known");
+        let options = [&["-O1", "-fno-omit-frame-pointer", "-Wl,--build-id"], options].concat();
+        compile(&sources().join("known.c"), &program, &options)?;
+        Some(Known { recording: record(&program), folder })
+    }
+
+    fn program(&self) -> std::path::PathBuf {
+        self.folder.path().join("known")
+    }
+}
+
+/// Each sample of the program as (functions with their kinds, whether its outermost function was reached).
+fn told(known: &Known, file: impl FnMut(&str) -> Option<Vec<u8>>) -> Vec<(Vec<(String, FrameKind)>, bool)> {
+    let each = |sample: &recording::Seen, file: &mut dyn FnMut(&str) -> Option<Vec<u8>>| {
+        let mut symbolizer = Symbolizer::new();
+        let space = space(&known.recording.maps, &mut symbolizer, file);
+        let task = symbolizer.task("known", None);
+        let registers = Some(sample.registers);
+        let is_complete = symbolizer.add_sample(&Sample {
+            task,
+            space: Some(space),
+            registers,
+            stack: &sample.stack,
+            kernel: &[],
+            weight: 7,
+        });
+        let profile = symbolizer.profile(&KernelSymbols::default(), "on_cpu", "samples", 1);
+        assert_eq!(profile.stacks.len(), 1);
+        assert_eq!((profile.stacks[0].weight, profile.truncated), (7, if is_complete { 0 } else { 7 }));
+        (frames(&profile), is_complete)
+    };
+    let mut file = file;
+    known.recording.samples.iter().map(|sample| each(sample, &mut file)).collect()
+}
+
+fn frames(profile: &StackProfile) -> Vec<(String, FrameKind)> {
+    let frame = |index: &u32| {
+        let frame = &profile.frames[*index as usize];
+        (frame.function.clone(), frame.kind)
+    };
+    profile.stacks[0].frames.iter().map(frame).collect()
+}
+
+/// The functions from main on.
+fn from_main(stack: &[(String, FrameKind)]) -> Vec<&str> {
+    let main = stack.iter().position(|(name, _)| name == "main").unwrap_or(stack.len());
+    stack[main..].iter().map(|(name, _)| name.as_str()).collect()
+}
+
+fn on_disk(path: &str) -> Option<Vec<u8>> {
+    std::fs::read(path).ok()
+}
+
+fn without_compiler<T>(known: Option<T>) -> Option<T> {
+    if known.is_none() {
+        eprintln!("ignored, because there is no C compiler");
+    }
+    known
+}
+
+#[test]
+fn a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_followed_exactly() {
+    for options in [&["-g"][..], &["-g", "-fomit-frame-pointer"], &["-g", "-gz=zlib"], &["-g", "-no-pie"]] {
+        let Some(known) = without_compiler(Known::new(options)) else { return };
+        let told = told(&known, on_disk);
+        assert!(told.iter().all(|(_, is_complete)| *is_complete), "{options:?} {told:?}");
+        let recursion = ["main", "recurse", "recurse", "recurse", "recurse", "put_inline", "innermost"];
+        assert_eq!(from_main(&told[0].0), recursion, "{options:?}");
+        let kinds: Vec<_> = told[0].0.iter().filter(|(_, kind)| *kind == FrameKind::Inlined).collect();
+        assert_eq!(kinds, [&("put_inline".to_owned(), FrameKind::Inlined)]);
+        assert_eq!(from_main(&told[1].0), ["main", "aligned", "recurse", "put_inline", "innermost"], "{options:?}");
+        let signal = from_main(&told[2].0);
+        assert_eq!((&signal[..2], signal[2].contains("kill")), (&["main", "interrupted"][..], true), "{signal:?}");
+        assert_eq!(&signal[signal.len() - 2..], ["handler", "innermost"], "{options:?}");
+    }
+}
+
+#[test]
+fn a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_its_neighbour() {
+    let Some(known) = without_compiler(Known::new(&["-rdynamic"])) else { return };
+    let program = known.program();
+    let whole = Module::parse("known", &std::fs::read(&program).expect("it is there")).expect("an ELF file");
+    let (stripped, debug) = (known.folder.path().join("stripped"), known.folder.path().join("debug"));
+    let run = |tool: &str, arguments: &[&Path]| {
+        let status = Command::new(tool).args(arguments).status().expect("binutils come with a compiler");
+        assert!(status.success());
+    };
+    run("objcopy", &[Path::new("--only-keep-debug"), &program, &debug]);
+    run("strip", &[Path::new("-o"), &stripped, &program]);
+    let read = |path: &str| on_disk(if path.ends_with("/known") { stripped.to_str()? } else { path });
+    let told = told(&known, read);
+    let recursion = from_main(&told[0].0);
+    assert_eq!(&recursion[..5], ["main", "recurse", "recurse", "recurse", "recurse"]);
+    assert!(recursion.len() == 6 && recursion[5].starts_with("[known+0x"), "{recursion:?}");
+    assert!(told.iter().all(|(_, is_complete)| *is_complete), "{told:?}");
+    // A debug file of the same build gives the name back; one of another build is refused.
+    let mut module = Module::parse("known", &std::fs::read(&stripped).expect("made")).expect("an ELF file");
+    assert_eq!(module.build_id(), whole.build_id());
+    module.add_debug_file(&std::fs::read(&debug).expect("made")).expect("the same build");
+    let Some(other) = Known::new(&["-DOTHER=1", "-O2"]) else { return };
+    let why = module.add_debug_file(&std::fs::read(other.program()).expect("made")).expect_err("another build");
+    assert!(why.starts_with("debug information of known: it belongs to build "), "{why}");
+}
+
+#[test]
+fn a_stack_that_is_cut_is_told_as_far_as_it_goes_and_counts_as_truncated() {
+    let Some(known) = without_compiler(Known::new(&["-g"])) else { return };
+    let mut symbolizer = Symbolizer::new();
+    let space = space(&known.recording.maps, &mut symbolizer, on_disk);
+    let task = symbolizer.task("known", Some("command"));
+    let sample = &known.recording.samples[0];
+    let whole = Sample {
+        task,
+        space: Some(space),
+        registers: Some(sample.registers),
+        stack: &sample.stack,
+        kernel: &[],
+        weight: 1,
+    };
+    let mut lengths = std::collections::BTreeSet::new();
+    for cut in 0..sample.stack.len().min(2048) {
+        symbolizer.add_sample(&Sample { stack: &sample.stack[..cut], ..whole });
+    }
+    let profile = symbolizer.profile(&KernelSymbols::default(), "on_cpu", "samples", 1);
+    let mut cut_off = 0;
+    for stack in &profile.stacks {
+        let names: Vec<&str> = stack.frames.iter().map(|f| profile.frames[*f as usize].function.as_str()).collect();
+        lengths.insert(names.len());
+        assert_eq!(names.last(), Some(&"innermost"));
+        if names[0] == "[unknown]" {
+            cut_off += stack.weight;
+        }
+    }
+    assert_eq!(cut_off, profile.truncated);
+    assert!(lengths.len() > 4 && profile.truncated > 0, "{lengths:?}");
+}
+
+#[test]
+fn kernel_and_user_parts_stand_in_one_stack_and_address_lists_give_the_same() {
+    let kernel = KernelSymbols::parse("ffffffff81000000 T entry\nffffffff81001000 T fault\nffffffff81002000 T end\n");
+    let mut symbolizer = Symbolizer::new();
+    let task = symbolizer.task("kworker/0:1", None);
+    let addresses = [0xffff_ffff_8100_1010, 0xffff_ffff_8100_0020, 0x1234];
+    let sample = Sample { task, space: None, registers: None, stack: &[], kernel: &addresses, weight: 2 };
+    assert!(symbolizer.add_sample(&sample));
+    symbolizer.add_addresses(task, None, (&addresses, &[]), true, 3);
+    let profile = symbolizer.profile(&kernel, "off_cpu", "ns", 0);
+    let names: Vec<String> = frames(&profile).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["[unknown]", "entry", "fault"], "what lies outside of the kernel is none of its functions");
+    assert_eq!((profile.stacks.len(), profile.stacks[0].weight, profile.truncated), (1, 5, 0));
+    // Mappings that nobody knows: the whole user part is one unknown function.
+    let registers = Some(Registers { ip: 1, sp: 1, bp: 1 });
+    assert!(!symbolizer.add_sample(&Sample { registers, ..sample }));
+    assert_eq!(symbolizer.profile(&kernel, "on_cpu", "samples", 1).truncated, 2);
+}
+
+/// The known program's file, or this test's own where there is no compiler.
+static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let own = || std::fs::read(std::env::current_exe().expect("it runs")).expect("it is there");
+    Known::new(&["-g"]).map_or_else(own, |known| std::fs::read(known.program()).expect("it is there"))
+});
+
+/// Uses every part of a module with a garbage stack.
+fn exercise(file: &[u8], registers: Registers, stack: &[u8], offset: u64) {
+    let mut symbolizer = Symbolizer::new();
+    let Ok(module) = Module::parse("damaged", file) else { return };
+    let module = symbolizer.add_module(module);
+    let (start, end) = (0x40_0000, 0x40_0000 + file.len() as u64);
+    let Some(space) = symbolizer.add_space(&[Mapping { start, end, offset, module }]) else { return };
+    let task = symbolizer.task("damaged", None);
+    for ip in [registers.ip, start, start + registers.ip % (end - start).max(1)] {
+        let registers = Some(Registers { ip, ..registers });
+        symbolizer.add_sample(&Sample { task, space: Some(space), registers, stack, kernel: &[ip], weight: 1 });
+    }
+    let user: Vec<u64> = (0..64).map(|i| start + i * 97).collect();
+    symbolizer.add_addresses(task, Some(space), (&[], &user), false, 1);
+    let profile = symbolizer.profile(&KernelSymbols::default(), "on_cpu", "samples", 1);
+    let sum: u64 = profile.stacks.iter().map(|stack| stack.weight).sum();
+    assert_eq!(sum, 4, "every sample is in the profile");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_file_gives_a_reason_or_other_stacks_but_no_panic(
+        cut in 0.0..1.0_f64,
+        flips in prop::collection::vec((0.0..1.0_f64, any::<u8>()), 0..40),
+        words in prop::collection::vec(any::<u64>(), 0..64),
+        (ip, sp, bp) in any::<(u64, u64, u64)>(),
+    ) {
+        let mut file = FILE.clone();
+        for (at, value) in flips {
+            let at = (at * file.len() as f64) as usize;
+            file[at] = value;
+        }
+        if cut < 0.5 {
+            file.truncate((cut * 2.0 * file.len() as f64) as usize);
+        }
+        let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        exercise(&file, Registers { ip, sp, bp }, &stack, 0);
+    }
+
+    #[test]
+    fn garbage_on_the_stack_never_leads_out_of_known_code(
+        words in prop::collection::vec((any::<bool>(), any::<u64>()), 0..128),
+        at in 0.0..1.0_f64,
+        sp in 0x7000_0000_0000_u64..0x7fff_0000_0000,
+    ) {
+        let inside = |word: u64| 0x40_0000 + word % FILE.len() as u64;
+        let words = words.iter().map(|(is_code, word)| if *is_code { inside(*word) } else { sp + word % 1024 });
+        let stack: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        let ip = 0x40_0000 + (at * FILE.len() as f64) as u64;
+        exercise(&FILE, Registers { ip, sp, bp: sp + 16 }, &stack, 0);
+    }
+
+    #[test]
+    fn of_mappings_that_overlap_the_later_one_counts(
+        ranges in prop::collection::vec((0_u64..64, 1_u64..16), 0..12),
+    ) {
+        let mut symbolizer = Symbolizer::new();
+        let mappings: Vec<Mapping> = ranges.iter().enumerate().map(|(i, (start, length))| {
+            // The offset tells which mapping it was, and where in it.
+            Mapping { start: start << 12, end: (start + length) << 12, offset: (i as u64) << 32, module: None }
+        }).collect();
+        let space = symbolizer.add_space(&mappings).expect("there is room");
+        let kept = symbolizer.mappings(space);
+        for page in 0..80_u64 {
+            let at = page << 12;
+            let find = |list: &[Mapping]| list.iter().rev().find(|m| m.start <= at && at < m.end)
+                .map(|m| m.offset + (at - m.start));
+            prop_assert_eq!(find(&mappings), find(kept));
+        }
+        prop_assert!(kept.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    }
+}
