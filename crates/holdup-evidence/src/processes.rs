@@ -11,13 +11,13 @@ type FileKey = (u32, u32, u64);
 
 /// Code that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Area {
-    start: u64,
-    end: u64,
-    offset: u64,
+pub(crate) struct Area {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) offset: u64,
     file: FileKey,
     /// As the process knows it; `None` for code that is in no file.
-    path: Option<String>,
+    pub(crate) path: Option<String>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -299,7 +299,7 @@ impl Processes {
 }
 
 /// The code in the text of /proc/PID/maps (fs/proc/task_mmu.c:show_map_vma): `start-end perms offset dev inode path`.
-fn areas(maps: &str) -> Vec<Area> {
+pub(crate) fn areas(maps: &str) -> Vec<Area> {
     maps.lines().filter_map(area).collect()
 }
 

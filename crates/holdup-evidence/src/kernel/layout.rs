@@ -26,6 +26,8 @@ pub(crate) const SECTION_OFF: usize = 0;
 pub(crate) const SECTION_FAULT: usize = 1;
 /// No sections are known for the process.
 pub(crate) const IMAGE_NONE: u32 = 0;
+/// What may be said of one place.
+pub(crate) const MEANINGS: usize = 4;
 /// Place of a meaning that always holds.
 pub(crate) const ALWAYS: u16 = 0xffff;
 
@@ -172,7 +174,7 @@ pub(crate) struct Meaning {
 pub(crate) struct Entry {
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    pub(crate) meaning: [Meaning; 2],
+    pub(crate) meaning: [Meaning; MEANINGS],
 }
 
 /// `struct image`.

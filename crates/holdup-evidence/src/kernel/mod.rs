@@ -6,6 +6,7 @@
 mod layout;
 mod load;
 mod probe;
+mod programs;
 mod seen;
 mod stats;
 mod table;

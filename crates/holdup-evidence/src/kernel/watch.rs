@@ -5,7 +5,7 @@ use crate::kernel::load::{self, Loaded};
 use crate::kernel::seen::{self, Seen};
 use crate::kernel::stats::{self, Measuring};
 use crate::kernel::table::Images;
-use crate::kernel::{Wants, roles};
+use crate::kernel::{Wants, programs, roles};
 use crate::reading::thread_cpu_ns;
 use crate::{CollectContext, tasks};
 use aya::Ebpf;
@@ -61,7 +61,7 @@ impl Watch {
     /// Why it cannot be done here.
     pub(crate) fn start(context: &CollectContext, wants: Wants) -> Result<Self, String> {
         let begun = thread_cpu_ns();
-        let images = Images::default();
+        let images = if wants.sections { programs::images(context)? } else { Images::default() };
         let roles = roles(context);
         let cpus = possible_cpus(context)?;
         let symbols = context.host.read_text("/proc/kallsyms").unwrap_or_default();

@@ -6,6 +6,7 @@
 #define CALLEE 3
 #define ALWAYS 0xffff
 #define DEPTH 6
+#define MEANINGS 4
 
 /* What one instruction range means, when `reg` (a place in struct pt_regs) says so. */
 struct meaning {
@@ -21,7 +22,7 @@ struct meaning {
 struct entry {
 	u64 begin;
 	u64 end;
-	struct meaning meaning[2];
+	struct meaning meaning[MEANINGS];
 };
 
 struct image {
@@ -133,7 +134,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 		e = bpf_map_lookup_elem(&section_table, &index);
 		if (!e)
 			return found;
-		for (int i = 0; i < 2; i++) {
+		for (int i = 0; i < MEANINGS; i++) {
 			struct meaning *m = &e->meaning[i];
 
 			if (m->held == NEITHER)
