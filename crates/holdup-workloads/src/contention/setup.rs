@@ -2,8 +2,10 @@
 
 use crate::algorithms;
 use crate::contention::lock::{Algorithm, Sharing};
+use crate::contention::record::Exact;
 use crate::load::parameters::{text, truth, whole, word};
 use holdup_model::{Availability, Parameter, ParameterKind, Parameters, Problem, Value};
+use std::path::PathBuf;
 
 /// The most workers. Each has 70 KB of its own in the region.
 pub const MOST_WORKERS: i64 = 4096;
@@ -73,6 +75,20 @@ pub const PARAMETERS: &[Parameter] = &[
         required: false,
         summary: "whether worker i stays on the i-th allowed CPU, round and round",
     },
+    Parameter {
+        name: "truth",
+        kind: ParameterKind::Text,
+        default: Some(""),
+        required: false,
+        summary: "for tests: a file to publish at where each worker records what it does; empty: no record is kept",
+    },
+    Parameter {
+        name: "truth_record",
+        kind: ParameterKind::Choice(Exact::WORDS),
+        default: Some("lock-word"),
+        required: false,
+        summary: "for tests: whether the lock's word names its holder (not by the measured instruction), or one beside it",
+    },
 ];
 
 /// One arm's parameters.
@@ -96,6 +112,8 @@ pub struct Setup {
     pub sample_every: u64,
     /// Whether workers stay on one CPU.
     pub pin: bool,
+    /// Where the workers' record is published, when one is kept.
+    pub(crate) truth: Option<(PathBuf, Exact)>,
 }
 
 impl Setup {
@@ -123,6 +141,10 @@ impl Setup {
             huge: word(parameters, "pages", &["4k", "huge"])? == 1,
             sample_every: whole(parameters, "sample_every", 0, 1_000_000_000)?,
             pin: truth(parameters, "pin")?,
+            truth: match text(parameters, "truth")? {
+                "" => None,
+                path => Some((path.into(), Exact::ALL[word(parameters, "truth_record", Exact::WORDS)?])),
+            },
         })
     }
 
@@ -165,7 +187,7 @@ impl Setup {
 #[doc(hidden)]
 pub fn defaults(threads: i64) -> Parameters {
     let mut parameters = Parameters::default();
-    let values: [(&str, Value); 9] = [
+    let values: [(&str, Value); 11] = [
         ("threads", threads.into()),
         ("algorithm", "tas".into()),
         ("section", 100.into()),
@@ -175,6 +197,8 @@ pub fn defaults(threads: i64) -> Parameters {
         ("pages", "4k".into()),
         ("sample_every", 0.into()),
         ("pin", false.into()),
+        ("truth", "".into()),
+        ("truth_record", "lock-word".into()),
     ];
     for (name, value) in values {
         parameters.set(name, value);
