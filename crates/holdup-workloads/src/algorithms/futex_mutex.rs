@@ -52,10 +52,7 @@ impl<W: FutexWord> RawLock for FutexMutex<W> {
     #[inline(always)]
     fn acquire(&self, sharing: &mut Sharing, stopped: &impl Fn() -> bool) -> Acquired {
         match self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => {
-                Self::at_acquired();
-                Acquired::AtOnce
-            }
+            Ok(_) => Acquired::AtOnce,
             Err(seen) => self.wait(seen, *sharing, stopped),
         }
     }

@@ -137,7 +137,6 @@ impl<W: Word, N: Naming> RawLock for SLock<W, N> {
     #[inline(always)]
     fn acquire(&self, backend: &mut Backend<N>, stopped: &impl Fn() -> bool) -> Acquired {
         if N::take(backend.name, &self.word) {
-            Self::at_acquired();
             return Acquired::AtOnce;
         }
         self.wait(backend, stopped)

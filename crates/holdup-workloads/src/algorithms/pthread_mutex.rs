@@ -59,10 +59,7 @@ impl RawLock for PthreadMutex {
         // The library does not say whether it waited; asking with trylock first would be another algorithm.
         // SAFETY: `init` made the mutex before any worker began.
         match unsafe { libc::pthread_mutex_lock(self.inner.get()) } {
-            0 => {
-                Self::at_acquired();
-                Acquired::AfterWaiting
-            }
+            0 => Acquired::AfterWaiting,
             _ if stopped() => Acquired::Stopped,
             _ => Acquired::Stuck,
         }

@@ -67,9 +67,7 @@ impl<W: Word, N: Naming> SliceExtension<W, N> {
     fn try_asking(&self, asking: &mut Asking<N>) -> bool {
         asking.control.ask();
         let is_ours = N::take(asking.name, &self.word);
-        if is_ours {
-            Self::at_acquired();
-        } else {
+        if !is_ours {
             asking.end();
         }
         is_ours

@@ -52,14 +52,12 @@ impl<W: Word, N: Naming> RawLock for Tas<W, N> {
     #[inline(always)]
     fn acquire(&self, name: &mut N::Name, stopped: &impl Fn() -> bool) -> Acquired {
         if N::take(*name, &self.word) {
-            Self::at_acquired();
             return Acquired::AtOnce;
         }
         let mut turns = Turns::default();
         loop {
             W::pause();
             if N::take(*name, &self.word) {
-                Self::at_acquired();
                 return Acquired::AfterWaiting;
             }
             if turns.over(stopped) {

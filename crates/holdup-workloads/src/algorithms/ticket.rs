@@ -70,14 +70,12 @@ impl<W: Word, N: Naming> RawLock for Ticket<W, N> {
         *mine = self.next.fetch_add(1, Ordering::Relaxed);
         N::drew(*name, *mine);
         if self.serving.load(Ordering::Acquire) == *mine {
-            Self::at_acquired();
             return Acquired::AtOnce;
         }
         let mut turns = Turns::default();
         loop {
             W::pause();
             if self.serving.load(Ordering::Acquire) == *mine {
-                Self::at_acquired();
                 return Acquired::AfterWaiting;
             }
             // A number that was drawn and not used stops all later ones; that is only right because

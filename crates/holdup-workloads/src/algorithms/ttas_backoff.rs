@@ -58,7 +58,6 @@ impl<W: Word, N: Naming> RawLock for TtasBackoff<W, N> {
     #[inline(always)]
     fn acquire(&self, (random, name): &mut Self::Local, stopped: &impl Fn() -> bool) -> Acquired {
         if N::take(*name, &self.word) {
-            Self::at_acquired();
             return Acquired::AtOnce;
         }
         self.wait(random, *name, stopped)

@@ -116,8 +116,8 @@ pub(crate) trait RawLock: Sync + Sized {
     /// Gives back a lock that this worker holds.
     fn release(&self, local: &mut Self::Local);
 
-    // The points that the binary declares, see `note`. The algorithm marks where it takes the lock and where it has
-    // given it back, as near as it can to the atomic operations; the loop marks the rest.
+    // The points that the binary declares, see `note`. The algorithm marks where it has given the lock back, and both in
+    // a function of its own that waits; the loop marks the rest.
 
     /// From here on the lock is held.
     #[inline(always)]

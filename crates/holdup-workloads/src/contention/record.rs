@@ -56,6 +56,8 @@ pub(crate) struct Identity {
 
 /// What a worker writes down at each step.
 pub(crate) trait Keep: Copy {
+    /// Whether it writes anything.
+    const IS_KEPT: bool;
     /// For the calling worker.
     fn of(job: &Job) -> Self;
     /// It wants the lock.
@@ -73,6 +75,7 @@ pub(crate) trait Keep: Copy {
 pub(crate) struct Nothing;
 
 impl Keep for Nothing {
+    const IS_KEPT: bool = false;
     #[inline(always)]
     fn of(_job: &Job) -> Self {
         Nothing
@@ -110,6 +113,8 @@ impl Record {
 }
 
 impl Keep for Record {
+    const IS_KEPT: bool = true;
+
     fn of(job: &Job) -> Self {
         let slot = job.region.slot(job.index);
         slot.identity.tid.store(rustix::thread::gettid().as_raw_pid().unsigned_abs(), Ordering::Relaxed);

@@ -157,7 +157,13 @@ fn work<L: RawLock, K: Keep>(job: &Job) -> io::Result<Acquired> {
     if !job.region.stage().wait_for_begin() {
         return Ok(Acquired::Stopped);
     }
-    let toucher = job.pages.as_ref().map(|pages| Toucher::new(pages, head, job.sharing));
+    let mut toucher = job.pages.as_ref().map(|pages| Toucher::new(pages, head, job.sharing));
+    if K::IS_KEPT {
+        // Nothing is measured: one instance of the loop is enough.
+        let (how, operations) = drive(&parts, &pace, &mut local, &mut toucher);
+        saw(parts.slot, phase::STOP, operations, L::slice_grants(&local));
+        return Ok(how);
+    }
     let bare = toucher.is_none() && job.section.is_none() && job.think.is_none();
     let (how, operations) = match toucher {
         Some(mut toucher) => drive(&parts, &pace, &mut local, &mut toucher),
@@ -275,7 +281,7 @@ impl<L: RawLock, K: Keep> Parts<'_, L, K> {
             self.keep.is_out();
             return how;
         }
-        // Once more behind the algorithm's own point, for what came here through a function that waits.
+        // One point for all ways to the lock: one for each would end a block of code and cost a jump.
         L::at_acquired();
         self.keep.has();
         let end = if TIMED { now_ns() } else { 0 };
