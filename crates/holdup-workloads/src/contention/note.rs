@@ -13,11 +13,15 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 8 | address of the point as the file's program headers count; 0 where the linker dropped the code |
+//! | 8 | address of the point, as the file's section headers count |
 //! | 2 | kind: 1 acquired, 2 released, 3 waiting, 4 waiting no longer |
 //! | 2 | 0 |
 //! | 4 | number of the lock: points with the same number belong together |
 //! | rest | name of the section, ended by a zero byte |
+//!
+//! The linker may drop code (`--gc-sections`) and keep its notes. GNU ld then keeps the code as well; lld writes the
+//! distance of the point from the begin of its function, or 0. Such an address does not lie in an executable section, by
+//! which a reader knows that it is to be ignored.
 //!
 //! - *acquired*: whoever comes to this address holds the lock.
 //! - *released*: whoever comes to this address holds it no longer; the instruction before it gave it back.
