@@ -78,16 +78,16 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "truth",
         kind: ParameterKind::Text,
-        default: Some(""),
+        default: None,
         required: false,
-        summary: "for tests: a file to publish at where each worker records what it does; empty: no record is kept",
+        summary: "for tests: a file that tells where workers record what they do; absent: none do",
     },
     Parameter {
         name: "truth_record",
         kind: ParameterKind::Choice(Exact::WORDS),
-        default: Some("lock-word"),
+        default: None,
         required: false,
-        summary: "for tests: whether the lock's word names its holder (not by the measured instruction), or one beside it",
+        summary: "for tests: what names the holder, the lock's word (default; by another instruction) or one beside it",
     },
 ];
 
@@ -141,10 +141,7 @@ impl Setup {
             huge: word(parameters, "pages", &["4k", "huge"])? == 1,
             sample_every: whole(parameters, "sample_every", 0, 1_000_000_000)?,
             pin: truth(parameters, "pin")?,
-            truth: match text(parameters, "truth")? {
-                "" => None,
-                path => Some((path.into(), Exact::ALL[word(parameters, "truth_record", Exact::WORDS)?])),
-            },
+            truth: recorded(parameters)?,
         })
     }
 
@@ -160,6 +157,16 @@ impl Setup {
             None => problem,
         })
     }
+}
+
+/// Where the workers' record is published and what it is to be exact about, when one is kept.
+fn recorded(parameters: &Parameters) -> Result<Option<(PathBuf, Exact)>, Problem> {
+    let Some(path) = parameters.text("truth")? else { return Ok(None) };
+    let exact = match parameters.text("truth_record")? {
+        None => Exact::LockWord,
+        Some(_) => Exact::ALL[word(parameters, "truth_record", Exact::WORDS)?],
+    };
+    Ok(Some((path.into(), exact)))
 }
 
 /// What timing may add to an operation that nobody waits for, as a share.
@@ -187,7 +194,7 @@ impl Setup {
 #[doc(hidden)]
 pub fn defaults(threads: i64) -> Parameters {
     let mut parameters = Parameters::default();
-    let values: [(&str, Value); 11] = [
+    let values: [(&str, Value); 9] = [
         ("threads", threads.into()),
         ("algorithm", "tas".into()),
         ("section", 100.into()),
@@ -197,8 +204,6 @@ pub fn defaults(threads: i64) -> Parameters {
         ("pages", "4k".into()),
         ("sample_every", 0.into()),
         ("pin", false.into()),
-        ("truth", "".into()),
-        ("truth_record", "lock-word".into()),
     ];
     for (name, value) in values {
         parameters.set(name, value);

@@ -11,10 +11,14 @@
 //! | algorithm | `truth_record` | names the holder | ambiguous |
 //! |---|---|---|---|
 //! | tas, ttas-backoff, postgres-s-lock, slice-extension | lock-word | the atomic operation itself, which is `lock cmpxchg` instead of `xchg` then | never |
-//! | the same | owner-word | a store after the `xchg`, taken back before the release | 2 to 5 instructions after the `xchg`, and the release itself |
+//! | the same | owner-word | a store after the `xchg`, taken back before the release | 3 to 6 instructions from the `xchg` on (about 20 after a wait of postgres-s-lock, which adapts its delay first), and the one that releases |
 //! | futex-mutex | both | the same store | the same |
 //! | ticket | both | the number that is served, and the worker's own | from when a waiter is served until it has seen that and written it down |
 //! | pthread-mutex | both | glibc's `__owner` | in `pthread_mutex_lock` and `_unlock`, about 5 instructions each |
+//!
+//! Ambiguous is a worker that wants the lock or has it while nobody is named, so where a holder is switched out in those
+//! instructions, all who wait behind it are ambiguous until it goes on. With ticket, a waiter that is served while it is not on
+//! a CPU is ambiguous, alone: in one sense it holds the lock, but it does not know yet. Its instruction pointer says waiter.
 //!
 //! A test-and-set by `xchg` overwrites whatever names the holder, also when it fails; that is why such a lock
 //! can name its holder only by another instruction.
