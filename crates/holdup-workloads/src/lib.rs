@@ -11,6 +11,8 @@ mod command;
 pub mod contention;
 pub mod external;
 pub mod far;
+#[doc(hidden)]
+pub mod induce;
 pub mod load;
 pub mod messenger;
 mod mixed;

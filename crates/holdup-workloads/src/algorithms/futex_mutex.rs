@@ -1,6 +1,7 @@
 //! A mutex of three states whose waiters sleep in the kernel.
 
-use crate::contention::lock::{Acquired, Algorithm, FutexWord, Properties, RawLock, Sharing};
+use crate::contention::lock::{Acquired, Algorithm, FutexWord, Properties, RawLock, Sharing, Worker};
+use crate::contention::note;
 use holdup_model::Meta;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -36,14 +37,16 @@ impl<W: FutexWord> RawLock for FutexMutex<W> {
     /// Private or shared futexes.
     type Local = Sharing;
 
+    note::points!("lock-contention: futex-mutex", 4);
+
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
         // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
         unsafe { place.write(FutexMutex { word: W::new(FREE) }) };
         Ok(())
     }
 
-    fn local(_seed: u64, sharing: Sharing) -> Sharing {
-        sharing
+    fn local(worker: &Worker) -> Sharing {
+        worker.sharing
     }
 
     #[inline(always)]
@@ -56,7 +59,9 @@ impl<W: FutexWord> RawLock for FutexMutex<W> {
 
     #[inline(always)]
     fn release(&self, sharing: &mut Sharing) {
-        if self.word.swap(FREE, Ordering::Release) == HELD_WITH_WAITERS {
+        let before = self.word.swap(FREE, Ordering::Release);
+        Self::at_released();
+        if before == HELD_WITH_WAITERS {
             self.word.wake_one(*sharing);
         }
     }
@@ -67,6 +72,7 @@ impl<W: FutexWord> FutexMutex<W> {
     /// mark behind, because it cannot know whether others still sleep.
     #[cold]
     fn wait(&self, seen: u32, sharing: Sharing, stopped: &impl Fn() -> bool) -> Acquired {
+        Self::at_waiting();
         let mut state = seen;
         if state != HELD_WITH_WAITERS {
             state = self.word.swap(HELD_WITH_WAITERS, Ordering::Acquire);
@@ -80,6 +86,7 @@ impl<W: FutexWord> FutexMutex<W> {
             self.word.wait(HELD_WITH_WAITERS, sharing);
             state = self.word.swap(HELD_WITH_WAITERS, Ordering::Acquire);
         }
+        Self::at_acquired();
         Acquired::AfterWaiting
     }
 }

@@ -1,13 +1,19 @@
 //! PostgreSQL's spinlock with its adaptive delay.
 
-use crate::contention::lock::{Acquired, Algorithm, Properties, Random, RawLock, Sharing, Turns, Word};
+use crate::contention::lock::{
+    Acquired, Algorithm, Named, Naming, Properties, Random, RawLock, Sharing, Turns, Unnamed, Word, Worker,
+};
+use crate::contention::record::NamedBy;
+use crate::contention::{note, syscall};
 use holdup_model::Meta;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The catalogue entry.
 pub const ALGORITHM: Algorithm =
-    Algorithm::of::<SLock>(&META, Properties { fair: false, may_sleep: true, needs_kernel: false });
+    Algorithm::of::<SLock>(&META, Properties { fair: false, may_sleep: true, needs_kernel: false })
+        .named_by::<SLock<AtomicU32, Named>>();
 
 const META: Meta = Meta {
     id: "postgres-s-lock",
@@ -97,56 +103,64 @@ impl Delay {
     }
 }
 
-/// 0 is free, 1 is held.
+/// 0 is free, anything else is held.
 #[repr(C)]
-pub(crate) struct SLock<W = AtomicU32> {
+pub(crate) struct SLock<W = AtomicU32, N = Unnamed> {
     word: W,
+    naming: PhantomData<N>,
 }
 
 /// What a backend keeps for itself.
-pub(crate) struct Backend {
+pub(crate) struct Backend<N: Naming = Unnamed> {
     spins_per_delay: u32,
     random: Random,
+    name: N::Name,
 }
 
-impl<W: Word> RawLock for SLock<W> {
-    type Local = Backend;
+impl<W: Word, N: Naming> RawLock for SLock<W, N> {
+    type Local = Backend<N>;
+    const NAMED_BY: NamedBy = N::NAMED_BY;
+
+    note::points!("lock-contention: postgres-s-lock", 3);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
         // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
-        unsafe { place.write(SLock { word: W::new(0) }) };
+        unsafe { place.write(SLock { word: W::new(0), naming: PhantomData }) };
         Ok(())
     }
 
-    fn local(seed: u64, _sharing: Sharing) -> Backend {
-        Backend { spins_per_delay: DEFAULT_SPINS_PER_DELAY, random: Random::new(seed) }
+    fn local(worker: &Worker) -> Backend<N> {
+        let name = N::of(worker);
+        Backend { spins_per_delay: DEFAULT_SPINS_PER_DELAY, random: Random::new(worker.seed), name }
     }
 
     #[inline(always)]
-    fn acquire(&self, backend: &mut Backend, stopped: &impl Fn() -> bool) -> Acquired {
-        if self.word.swap(1, Ordering::Acquire) == 0 {
+    fn acquire(&self, backend: &mut Backend<N>, stopped: &impl Fn() -> bool) -> Acquired {
+        if N::take(backend.name, &self.word) {
             return Acquired::AtOnce;
         }
         self.wait(backend, stopped)
     }
 
     #[inline(always)]
-    fn release(&self, _backend: &mut Backend) {
+    fn release(&self, _backend: &mut Backend<N>) {
         self.word.store(0, Ordering::Release);
+        Self::at_released();
     }
 }
 
-impl<W: Word> SLock<W> {
+impl<W: Word, N: Naming> SLock<W, N> {
     /// TAS_SPIN: the exchange is tried only when a read saw the lock free.
     #[inline(always)]
-    fn try_spinning(&self) -> bool {
-        self.word.load(Ordering::Relaxed) == 0 && self.word.swap(1, Ordering::Acquire) == 0
+    fn try_spinning(&self, name: N::Name) -> bool {
+        self.word.load(Ordering::Relaxed) == 0 && N::take(name, &self.word)
     }
 
-    fn wait(&self, backend: &mut Backend, stopped: &impl Fn() -> bool) -> Acquired {
+    fn wait(&self, backend: &mut Backend<N>, stopped: &impl Fn() -> bool) -> Acquired {
+        Self::at_waiting();
         let mut delay = Delay::default();
         let mut turns = Turns::default();
-        while !self.try_spinning() {
+        while !self.try_spinning(backend.name) {
             W::pause();
             match delay.turn(backend.spins_per_delay, || backend.random.share()) {
                 Turn::Spin if turns.over(stopped) => return Acquired::Stopped,
@@ -159,19 +173,20 @@ impl<W: Word> SLock<W> {
                 Turn::Stuck => return Acquired::Stuck,
             }
         }
+        Self::at_acquired();
         backend.spins_per_delay = delay.finish(backend.spins_per_delay);
         Acquired::AfterWaiting
     }
 }
 
 /// Sleeps; a long sleep in pieces. Returns whether it slept to the end.
+#[inline(always)]
 fn sleep(whole: Duration, stopped: &impl Fn() -> bool) -> bool {
     let mut left = whole;
     loop {
         let piece = left.min(LONGEST_PIECE);
-        // std sleeps with clock_nanosleep and goes on after a signal, where pg_usleep would return
-        // early; workers get no signals. It neither allocates nor locks, so a forked child may use it.
-        std::thread::sleep(piece);
+        // It goes on after a signal, where pg_usleep would return early; workers get no signals.
+        syscall::sleep(piece);
         left -= piece;
         if stopped() {
             return false;
@@ -256,13 +271,14 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_never_given_back_is_stuck_after_the_last_sleep() {
-        let lock = SLock { word: AtomicU32::new(1) };
-        let mut backend = SLock::<AtomicU32>::local(1, Sharing::Threads);
+        let lock = SLock::<AtomicU32> { word: AtomicU32::new(1), naming: PhantomData };
+        let mut backend =
+            SLock::<AtomicU32>::local(&Worker { seed: 1, sharing: Sharing::Threads, name: 1, number: None });
         // A waiter near its end, so that the test does not take the two minutes that the real one takes.
         let mut delay = Delay { delays: NUM_DELAYS - 2, ..Delay::default() };
         let mut slept = 0;
         let end = loop {
-            assert!(!lock.try_spinning());
+            assert!(!lock.try_spinning(()));
             match delay.turn(backend.spins_per_delay, || backend.random.share()) {
                 Turn::Sleep(_) => slept += 1,
                 Turn::Spin => {}

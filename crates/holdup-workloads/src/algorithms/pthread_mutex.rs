@@ -1,6 +1,8 @@
 //! The C library's own mutex.
 
-use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing};
+use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Worker};
+use crate::contention::note;
+use crate::contention::record::NamedBy;
 use holdup_model::Meta;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -30,6 +32,9 @@ unsafe impl Sync for PthreadMutex {}
 
 impl RawLock for PthreadMutex {
     type Local = ();
+    const NAMED_BY: NamedBy = if cfg!(target_env = "gnu") { NamedBy::OwnerTid } else { NamedBy::OwnerWord };
+
+    note::points!("lock-contention: pthread-mutex", 5);
 
     unsafe fn init(place: *mut Self, sharing: Sharing) -> std::io::Result<()> {
         let shared = match sharing {
@@ -47,7 +52,7 @@ impl RawLock for PthreadMutex {
         }
     }
 
-    fn local(_seed: u64, _sharing: Sharing) {}
+    fn local(_worker: &Worker) {}
 
     #[inline(always)]
     fn acquire(&self, (): &mut (), stopped: &impl Fn() -> bool) -> Acquired {
@@ -62,6 +67,8 @@ impl RawLock for PthreadMutex {
 
     #[inline(always)]
     fn release(&self, (): &mut ()) {
+        // The lock is free about ten instructions into the call; what may follow there is a long wake-up.
+        Self::at_released();
         // SAFETY: this worker holds the mutex. Unlocking a held default mutex does not fail.
         unsafe { libc::pthread_mutex_unlock(self.inner.get()) };
     }

@@ -1,13 +1,19 @@
 //! Test-and-set that asks the kernel for a time slice extension while it holds the lock.
 
-use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Turns, Word};
+use crate::contention::lock::{
+    Acquired, Algorithm, Named, Naming, Properties, RawLock, Sharing, Turns, Unnamed, Word, Worker,
+};
+use crate::contention::note;
+use crate::contention::record::NamedBy;
 use crate::contention::rseq::{self, Control};
 use holdup_model::Meta;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The catalogue entry.
 pub const ALGORITHM: Algorithm =
     Algorithm::of::<SliceExtension>(&META, Properties { fair: false, may_sleep: false, needs_kernel: true })
+        .named_by::<SliceExtension<AtomicU32, Named>>()
         .where_available(rseq::probe);
 
 const META: Meta = Meta {
@@ -30,19 +36,21 @@ const META: Meta = Meta {
     ],
 };
 
-/// 0 is free, 1 is held.
+/// 0 is free, anything else is held.
 #[repr(C)]
-pub(crate) struct SliceExtension<W = AtomicU32> {
+pub(crate) struct SliceExtension<W = AtomicU32, N = Unnamed> {
     word: W,
+    naming: PhantomData<N>,
 }
 
 /// What a worker keeps for itself.
-pub(crate) struct Asking {
+pub(crate) struct Asking<N: Naming = Unnamed> {
     control: Control,
     grants: u64,
+    name: N::Name,
 }
 
-impl Asking {
+impl<N: Naming> Asking<N> {
     /// Takes the request back, and gives the CPU away when the kernel has granted it meanwhile.
     #[inline(always)]
     fn end(&mut self) {
@@ -53,12 +61,12 @@ impl Asking {
     }
 }
 
-impl<W: Word> SliceExtension<W> {
+impl<W: Word, N: Naming> SliceExtension<W, N> {
     /// One exchange under a request, which stands only when the lock is ours.
     #[inline(always)]
-    fn try_asking(&self, asking: &mut Asking) -> bool {
+    fn try_asking(&self, asking: &mut Asking<N>) -> bool {
         asking.control.ask();
-        let is_ours = self.word.swap(1, Ordering::Acquire) == 0;
+        let is_ours = N::take(asking.name, &self.word);
         if !is_ours {
             asking.end();
         }
@@ -66,31 +74,34 @@ impl<W: Word> SliceExtension<W> {
     }
 }
 
-impl<W: Word> RawLock for SliceExtension<W> {
-    type Local = Asking;
+impl<W: Word, N: Naming> RawLock for SliceExtension<W, N> {
+    type Local = Asking<N>;
+    const NAMED_BY: NamedBy = N::NAMED_BY;
+
+    note::points!("lock-contention: slice-extension", 6);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
         // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
-        unsafe { place.write(SliceExtension { word: W::new(0) }) };
+        unsafe { place.write(SliceExtension { word: W::new(0), naming: PhantomData }) };
         Ok(())
     }
 
-    fn local(_seed: u64, _sharing: Sharing) -> Asking {
-        Asking { control: Control::own(), grants: 0 }
+    fn local(worker: &Worker) -> Asking<N> {
+        Asking { control: Control::own(), grants: 0, name: N::of(worker) }
     }
 
-    fn begin(asking: &mut Asking) -> std::io::Result<()> {
+    fn begin(asking: &mut Asking<N>) -> std::io::Result<()> {
         asking.control = rseq::enable()?;
         Ok(())
     }
 
     #[inline(always)]
-    fn slice_grants(asking: &Asking) -> Option<u64> {
+    fn slice_grants(asking: &Asking<N>) -> Option<u64> {
         Some(asking.grants)
     }
 
     #[inline(always)]
-    fn acquire(&self, asking: &mut Asking, stopped: &impl Fn() -> bool) -> Acquired {
+    fn acquire(&self, asking: &mut Asking<N>, stopped: &impl Fn() -> bool) -> Acquired {
         if self.try_asking(asking) {
             return Acquired::AtOnce;
         }
@@ -107,8 +118,9 @@ impl<W: Word> RawLock for SliceExtension<W> {
     }
 
     #[inline(always)]
-    fn release(&self, asking: &mut Asking) {
+    fn release(&self, asking: &mut Asking<N>) {
         self.word.store(0, Ordering::Release);
+        Self::at_released();
         asking.end();
     }
 }

@@ -1,12 +1,18 @@
 //! Test-and-set: one atomic exchange in a loop.
 
-use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Turns, Word};
+use crate::contention::lock::{
+    Acquired, Algorithm, Named, Naming, Properties, RawLock, Sharing, Turns, Unnamed, Word, Worker,
+};
+use crate::contention::note;
+use crate::contention::record::NamedBy;
 use holdup_model::Meta;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The catalogue entry.
 pub const ALGORITHM: Algorithm =
-    Algorithm::of::<Tas>(&META, Properties { fair: false, may_sleep: false, needs_kernel: false });
+    Algorithm::of::<Tas>(&META, Properties { fair: false, may_sleep: false, needs_kernel: false })
+        .named_by::<Tas<AtomicU32, Named>>();
 
 const META: Meta = Meta {
     id: "tas",
@@ -20,32 +26,38 @@ const META: Meta = Meta {
     ],
 };
 
-/// 0 is free, 1 is held.
+/// 0 is free, anything else is held.
 #[repr(C)]
-pub(crate) struct Tas<W = AtomicU32> {
+pub(crate) struct Tas<W = AtomicU32, N = Unnamed> {
     word: W,
+    naming: PhantomData<N>,
 }
 
-impl<W: Word> RawLock for Tas<W> {
-    type Local = ();
+impl<W: Word, N: Naming> RawLock for Tas<W, N> {
+    type Local = N::Name;
+    const NAMED_BY: NamedBy = N::NAMED_BY;
+
+    note::points!("lock-contention: tas", 0);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
         // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
-        unsafe { place.write(Tas { word: W::new(0) }) };
+        unsafe { place.write(Tas { word: W::new(0), naming: PhantomData }) };
         Ok(())
     }
 
-    fn local(_seed: u64, _sharing: Sharing) {}
+    fn local(worker: &Worker) -> N::Name {
+        N::of(worker)
+    }
 
     #[inline(always)]
-    fn acquire(&self, (): &mut (), stopped: &impl Fn() -> bool) -> Acquired {
-        if self.word.swap(1, Ordering::Acquire) == 0 {
+    fn acquire(&self, name: &mut N::Name, stopped: &impl Fn() -> bool) -> Acquired {
+        if N::take(*name, &self.word) {
             return Acquired::AtOnce;
         }
         let mut turns = Turns::default();
         loop {
             W::pause();
-            if self.word.swap(1, Ordering::Acquire) == 0 {
+            if N::take(*name, &self.word) {
                 return Acquired::AfterWaiting;
             }
             if turns.over(stopped) {
@@ -55,7 +67,8 @@ impl<W: Word> RawLock for Tas<W> {
     }
 
     #[inline(always)]
-    fn release(&self, (): &mut ()) {
+    fn release(&self, _name: &mut N::Name) {
         self.word.store(0, Ordering::Release);
+        Self::at_released();
     }
 }

@@ -1,12 +1,18 @@
 //! The ticket lock: first come, first served.
 
-use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Turns, Word};
+use crate::contention::lock::{
+    Acquired, Algorithm, Named, Naming, Properties, RawLock, Sharing, Turns, Unnamed, Word, Worker,
+};
+use crate::contention::note;
+use crate::contention::record::NamedBy;
 use holdup_model::Meta;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The catalogue entry.
 pub const ALGORITHM: Algorithm =
-    Algorithm::of::<Ticket>(&META, Properties { fair: true, may_sleep: false, needs_kernel: false });
+    Algorithm::of::<Ticket>(&META, Properties { fair: true, may_sleep: false, needs_kernel: false })
+        .named_by::<Ticket<AtomicU32, Named>>();
 
 const META: Meta = Meta {
     id: "ticket",
@@ -23,15 +29,16 @@ const META: Meta = Meta {
 
 /// The next number to draw, and the number that is served.
 #[repr(C)]
-pub(crate) struct Ticket<W = AtomicU32> {
+pub(crate) struct Ticket<W = AtomicU32, N = Unnamed> {
     next: W,
     serving: W,
+    naming: PhantomData<N>,
 }
 
-impl<W: Word> Ticket<W> {
+impl<W: Word, N: Naming> Ticket<W, N> {
     /// A free lock whose first number is `first`.
     fn starting_at(first: u32) -> Self {
-        Ticket { next: W::new(first), serving: W::new(first) }
+        Ticket { next: W::new(first), serving: W::new(first), naming: PhantomData }
     }
 
     /// A free lock that is about to wrap around.
@@ -41,9 +48,12 @@ impl<W: Word> Ticket<W> {
     }
 }
 
-impl<W: Word> RawLock for Ticket<W> {
+impl<W: Word, N: Naming> RawLock for Ticket<W, N> {
     /// The number that this worker holds the lock with.
-    type Local = u32;
+    type Local = (u32, N::Name);
+    const NAMED_BY: NamedBy = NamedBy::Ticket;
+
+    note::points!("lock-contention: ticket", 2);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
         // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
@@ -51,13 +61,14 @@ impl<W: Word> RawLock for Ticket<W> {
         Ok(())
     }
 
-    fn local(_seed: u64, _sharing: Sharing) -> u32 {
-        0
+    fn local(worker: &Worker) -> Self::Local {
+        (0, N::of(worker))
     }
 
     #[inline(always)]
-    fn acquire(&self, mine: &mut u32, stopped: &impl Fn() -> bool) -> Acquired {
+    fn acquire(&self, (mine, name): &mut Self::Local, stopped: &impl Fn() -> bool) -> Acquired {
         *mine = self.next.fetch_add(1, Ordering::Relaxed);
+        N::drew(*name, *mine);
         if self.serving.load(Ordering::Acquire) == *mine {
             return Acquired::AtOnce;
         }
@@ -76,7 +87,8 @@ impl<W: Word> RawLock for Ticket<W> {
     }
 
     #[inline(always)]
-    fn release(&self, mine: &mut u32) {
+    fn release(&self, (mine, _): &mut Self::Local) {
         self.serving.store(mine.wrapping_add(1), Ordering::Release);
+        Self::at_released();
     }
 }

@@ -1,12 +1,18 @@
 //! Test-and-test-and-set with bounded exponential back-off.
 
-use crate::contention::lock::{Acquired, Algorithm, Properties, Random, RawLock, Sharing, Turns, Word};
+use crate::contention::lock::{
+    Acquired, Algorithm, Named, Naming, Properties, Random, RawLock, Sharing, Turns, Unnamed, Word, Worker,
+};
+use crate::contention::note;
+use crate::contention::record::NamedBy;
 use holdup_model::Meta;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The catalogue entry.
 pub const ALGORITHM: Algorithm =
-    Algorithm::of::<TtasBackoff>(&META, Properties { fair: false, may_sleep: false, needs_kernel: false });
+    Algorithm::of::<TtasBackoff>(&META, Properties { fair: false, may_sleep: false, needs_kernel: false })
+        .named_by::<TtasBackoff<AtomicU32, Named>>();
 
 const META: Meta = Meta {
     id: "ttas-backoff",
@@ -26,41 +32,47 @@ const FIRST_BOUND: u32 = 4;
 /// The largest bound of the back-off, in pause instructions.
 const LAST_BOUND: u32 = 1024;
 
-/// 0 is free, 1 is held.
+/// 0 is free, anything else is held.
 #[repr(C)]
-pub(crate) struct TtasBackoff<W = AtomicU32> {
+pub(crate) struct TtasBackoff<W = AtomicU32, N = Unnamed> {
     word: W,
+    naming: PhantomData<N>,
 }
 
-impl<W: Word> RawLock for TtasBackoff<W> {
-    type Local = Random;
+impl<W: Word, N: Naming> RawLock for TtasBackoff<W, N> {
+    type Local = (Random, N::Name);
+    const NAMED_BY: NamedBy = N::NAMED_BY;
+
+    note::points!("lock-contention: ttas-backoff", 1);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
         // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
-        unsafe { place.write(TtasBackoff { word: W::new(0) }) };
+        unsafe { place.write(TtasBackoff { word: W::new(0), naming: PhantomData }) };
         Ok(())
     }
 
-    fn local(seed: u64, _sharing: Sharing) -> Random {
-        Random::new(seed)
+    fn local(worker: &Worker) -> Self::Local {
+        (Random::new(worker.seed), N::of(worker))
     }
 
     #[inline(always)]
-    fn acquire(&self, random: &mut Random, stopped: &impl Fn() -> bool) -> Acquired {
-        if self.word.swap(1, Ordering::Acquire) == 0 {
+    fn acquire(&self, (random, name): &mut Self::Local, stopped: &impl Fn() -> bool) -> Acquired {
+        if N::take(*name, &self.word) {
             return Acquired::AtOnce;
         }
-        self.wait(random, stopped)
+        self.wait(random, *name, stopped)
     }
 
     #[inline(always)]
-    fn release(&self, _random: &mut Random) {
+    fn release(&self, _local: &mut Self::Local) {
         self.word.store(0, Ordering::Release);
+        Self::at_released();
     }
 }
 
-impl<W: Word> TtasBackoff<W> {
-    fn wait(&self, random: &mut Random, stopped: &impl Fn() -> bool) -> Acquired {
+impl<W: Word, N: Naming> TtasBackoff<W, N> {
+    fn wait(&self, random: &mut Random, name: N::Name, stopped: &impl Fn() -> bool) -> Acquired {
+        Self::at_waiting();
         let mut turns = Turns::default();
         let mut bound = FIRST_BOUND;
         loop {
@@ -73,7 +85,8 @@ impl<W: Word> TtasBackoff<W> {
                 }
                 W::pause();
             }
-            if self.word.swap(1, Ordering::Acquire) == 0 {
+            if N::take(name, &self.word) {
+                Self::at_acquired();
                 return Acquired::AfterWaiting;
             }
             bound = (bound * 2).min(LAST_BOUND);

@@ -36,6 +36,7 @@ impl Bare {
             batch: Job::batch_for(0),
             limit: 0,
             cpu: None,
+            exact: None,
         };
         Ok(Bare { algorithm, job })
     }

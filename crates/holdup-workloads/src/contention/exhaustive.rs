@@ -4,7 +4,7 @@ use crate::algorithms::{
     futex_mutex::FutexMutex, postgres_s_lock::SLock, slice_extension::SliceExtension, tas::Tas, ticket::Ticket,
     ttas_backoff::TtasBackoff,
 };
-use crate::contention::lock::{Acquired, FutexWord, RawLock, Sharing, Word};
+use crate::contention::lock::{Acquired, FutexWord, Named, RawLock, Sharing, Word, Worker};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::{Arc, Condvar, Mutex};
@@ -101,7 +101,12 @@ fn explore<L: RawLock + Send + 'static>(
         let shared = Arc::new((make(), UnsafeCell::new(Vec::<u32>::new())));
         let work = move |shared: Arc<(L, UnsafeCell<Vec<u32>>)>, index: u32| {
             let (lock, inside) = &*shared;
-            let mut local = L::local(u64::from(index) + 1, Sharing::Threads);
+            let mut local = L::local(&Worker {
+                seed: u64::from(index) + 1,
+                sharing: Sharing::Threads,
+                name: index + 1,
+                number: None,
+            });
             for _ in 0..rounds {
                 match lock.acquire(&mut local, &|| TURNS.get() > MOST_TURNS) {
                     Acquired::AtOnce | Acquired::AfterWaiting => {}
@@ -146,6 +151,16 @@ fn tas_lets_one_in() {
     exclusive::<Tas<LoomWord>>();
 }
 
+/// The instances of `truth` decide by another instruction.
+#[test]
+fn locks_that_name_their_holder_let_one_in() {
+    exclusive::<Tas<LoomWord, Named>>();
+    exclusive::<SliceExtension<LoomWord, Named>>();
+    exclusive::<TtasBackoff<LoomWord<false>, Named>>();
+    exclusive::<SLock<LoomWord<false>, Named>>();
+    exclusive::<Ticket<LoomWord, Named>>();
+}
+
 /// Without a kernel that grants, it must be the same lock.
 #[test]
 fn slice_extension_lets_one_in() {
@@ -175,8 +190,8 @@ fn futex_mutex_lets_one_in_and_loses_no_wake_up() {
 #[test]
 fn tickets_are_served_in_the_order_they_were_drawn_also_around_the_end_of_the_numbers() {
     let in_order = |served: &[u32]| assert!(served.is_sorted_by_key(|n| n.wrapping_sub(u32::MAX)), "{served:?}");
-    explore::<Ticket<LoomWord>>(Ticket::about_to_wrap, 2, 2, |mine| *mine, in_order);
-    explore::<Ticket<LoomWord>>(Ticket::about_to_wrap, 3, 1, |mine| *mine, in_order);
+    explore::<Ticket<LoomWord>>(Ticket::about_to_wrap, 2, 2, |mine| mine.0, in_order);
+    explore::<Ticket<LoomWord>>(Ticket::about_to_wrap, 3, 1, |mine| mine.0, in_order);
 }
 
 /// Looks first and writes then: the mistake that the exploration must find.
@@ -189,7 +204,7 @@ impl RawLock for LookThenWrite {
         unsafe { place.write(LookThenWrite(Word::new(0))) };
         Ok(())
     }
-    fn local(_seed: u64, _sharing: Sharing) {}
+    fn local(_worker: &Worker) {}
     fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
         while self.0.load(Ordering::Acquire) != 0 {
             <LoomWord>::pause();

@@ -147,6 +147,21 @@ impl Touch for NoPages {
     fn touch(&mut self) {}
 }
 
+impl<T: Touch> Touch for Option<T> {
+    #[inline(always)]
+    fn prepare(&mut self) {
+        if let Some(touch) = self {
+            touch.prepare();
+        }
+    }
+    #[inline(always)]
+    fn touch(&mut self) {
+        if let Some(touch) = self {
+            touch.touch();
+        }
+    }
+}
+
 impl Touch for Toucher<'_> {
     #[inline(always)]
     fn prepare(&mut self) {

@@ -3,10 +3,13 @@
 //! Algorithms are generic over the [`Word`] that they spin on, so that the very code that is
 //! measured also runs under loom, which tries every interleaving of its atomics.
 
+use crate::contention::record::NamedBy;
+use crate::contention::syscall;
 use crate::contention::worker::{Entry, Job};
 pub use crate::load::crew::Sharing;
 use holdup_model::{Availability, Meta};
 use serde::Serialize;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How an acquisition ended.
@@ -60,9 +63,14 @@ impl Algorithm {
         (self.available)()
     }
 
+    /// The same, with an instance for the truth whose lock is `L`: it names its holder where `Self::of`'s cannot.
+    pub(crate) const fn named_by<L: RawLock>(self) -> Self {
+        Algorithm { entry: self.entry.named_by::<L>(), ..self }
+    }
+
     /// Runs the measured loop on the calling thread until the job ends.
     pub(crate) fn run(&self, job: &Job) {
-        (self.entry.run)(job);
+        self.entry.run(job);
     }
 }
 
@@ -77,14 +85,17 @@ pub(crate) trait RawLock: Sync + Sized {
     /// What each worker keeps for itself between two acquisitions.
     type Local;
 
+    /// What names the holder where the workers keep a record for `truth`.
+    const NAMED_BY: NamedBy = NamedBy::OwnerWord;
+
     /// Makes a free lock at `place`.
     ///
     /// # Safety
     /// `place` is writable, aligned, and no worker uses it yet.
     unsafe fn init(place: *mut Self, sharing: Sharing) -> std::io::Result<()>;
 
-    /// The state that a worker begins with. `seed` differs between workers.
-    fn local(seed: u64, sharing: Sharing) -> Self::Local;
+    /// The state that a worker begins with.
+    fn local(worker: &Worker) -> Self::Local;
 
     /// Asks the kernel for what the calling worker needs, once, on its own thread, before its first acquisition. In a
     /// forked child: it neither allocates nor prints.
@@ -104,6 +115,89 @@ pub(crate) trait RawLock: Sync + Sized {
 
     /// Gives back a lock that this worker holds.
     fn release(&self, local: &mut Self::Local);
+
+    // The points that the binary declares, see `note`. The algorithm marks where it has given the lock back, and both in
+    // a function of its own that waits; the loop marks the rest.
+
+    /// From here on the lock is held.
+    #[inline(always)]
+    fn at_acquired() {}
+    /// From here on it is not.
+    #[inline(always)]
+    fn at_released() {}
+    /// From here on the worker waits.
+    #[inline(always)]
+    fn at_waiting() {}
+    /// From here on it does not, and has not got the lock.
+    #[inline(always)]
+    fn at_waiting_no_longer() {}
+}
+
+/// What a lock is told about the worker that will use it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Worker {
+    /// Differs between workers.
+    pub(crate) seed: u64,
+    /// Whether workers are threads or processes.
+    pub(crate) sharing: Sharing,
+    /// The worker's own name in a lock that names its holder; not 0.
+    pub(crate) name: u32,
+    /// Where a worker writes the number that it has drawn, when someone wants to know.
+    pub(crate) number: Option<NonNull<AtomicU32>>,
+}
+
+/// How a worker takes a lock of one word: whether the word then tells who it is.
+pub(crate) trait Naming: Sync {
+    /// What the worker keeps.
+    type Name: Copy;
+    /// What names the holder of a lock of one word.
+    const NAMED_BY: NamedBy;
+    /// The name of a worker.
+    fn of(worker: &Worker) -> Self::Name;
+    /// Tries to take the lock: one atomic operation. Returns whether the word was 0.
+    fn take(name: Self::Name, word: &impl Word) -> bool;
+    /// Hears the number that the worker has drawn.
+    fn drew(name: Self::Name, number: u32);
+}
+
+/// The word says that someone holds it: the exchange of the literature.
+#[derive(Debug)]
+pub(crate) struct Unnamed;
+
+impl Naming for Unnamed {
+    type Name = ();
+    const NAMED_BY: NamedBy = NamedBy::OwnerWord;
+    #[inline(always)]
+    fn of(_worker: &Worker) {}
+    #[inline(always)]
+    fn take((): (), word: &impl Word) -> bool {
+        word.swap(1, Ordering::Acquire) == 0
+    }
+    #[inline(always)]
+    fn drew((): (), _number: u32) {}
+}
+
+/// The word says who holds it, which a plain exchange would overwrite.
+#[derive(Debug)]
+pub(crate) struct Named;
+
+impl Naming for Named {
+    type Name = (u32, Option<NonNull<AtomicU32>>);
+    const NAMED_BY: NamedBy = NamedBy::LockWord;
+    fn of(worker: &Worker) -> Self::Name {
+        (worker.name, worker.number)
+    }
+    #[inline(always)]
+    fn take((name, _): Self::Name, word: &impl Word) -> bool {
+        word.compare_exchange(0, name, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+    #[inline(always)]
+    fn drew((_, place): Self::Name, number: u32) {
+        if let Some(place) = place {
+            // SAFETY: whoever gave the place to the worker keeps it for as long as the worker lives.
+            unsafe { place.as_ref() }.store(number, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A 32-bit atomic in shared memory.
@@ -164,21 +258,14 @@ impl Word for AtomicU32 {
 }
 
 impl FutexWord for AtomicU32 {
+    #[inline(always)]
     fn wait(&self, expected: u32, sharing: Sharing) {
-        // EAGAIN (the word moved) and EINTR are ordinary here: the caller looks at the word again.
-        let _looked_at_again = rustix::thread::futex::wait(self, flags(sharing), expected, None);
+        syscall::futex_wait(self, expected, sharing);
     }
 
+    #[inline(always)]
     fn wake_one(&self, sharing: Sharing) {
-        // The only errors are those of a bad address, which a reference is not.
-        let _woken = rustix::thread::futex::wake(self, flags(sharing), 1);
-    }
-}
-
-fn flags(sharing: Sharing) -> rustix::thread::futex::Flags {
-    match sharing {
-        Sharing::Threads => rustix::thread::futex::Flags::PRIVATE,
-        Sharing::Processes => rustix::thread::futex::Flags::empty(),
+        syscall::futex_wake_one(self, sharing);
     }
 }
 

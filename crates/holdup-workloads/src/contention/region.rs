@@ -1,12 +1,13 @@
 //! The memory that the workers of one trial share, whether they are threads or processes.
 
+use crate::contention::record::{Identity, Said};
 use crate::load::board::{Board, Line, Shareable};
 use crate::load::clock::now_ns;
 use crate::load::record::Record;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The most that a lock may take.
+/// What a lock has, and what names its holder for `truth`.
 pub(crate) const LOCK_BYTES: usize = 128;
 
 /// Where the memory with pages to be touched is cut, see `faults`.
@@ -114,6 +115,10 @@ pub(crate) struct Slot {
     pub(crate) closed: Mark,
     /// Since when a sampled acquisition waits, CLOCK_MONOTONIC; 0 when none does.
     pub(crate) waiting_since_ns: AtomicU64,
+    /// What the worker does at the moment, when someone wants to know.
+    pub(crate) said: Line<Said>,
+    /// Who it is, when someone wants to know.
+    pub(crate) identity: Identity,
     /// The sampled acquisitions.
     pub(crate) acquisitions: Record,
 }

@@ -97,7 +97,7 @@ impl Control {
 #[cold]
 pub(crate) fn slice_yield() {
     // SAFETY: the call takes nothing and touches no memory but the thread's area.
-    unsafe { libc::syscall(SYS_RSEQ_SLICE_YIELD) };
+    unsafe { crate::contention::syscall::plain(SYS_RSEQ_SLICE_YIELD) };
 }
 
 /// Whether the calling process can use the extension, tried out on a thread of its own.

@@ -2,8 +2,10 @@
 
 use crate::algorithms;
 use crate::contention::lock::{Algorithm, Sharing};
+use crate::contention::record::Exact;
 use crate::load::parameters::{text, truth, whole, word};
 use holdup_model::{Availability, Parameter, ParameterKind, Parameters, Problem, Value};
+use std::path::PathBuf;
 
 /// The most workers. Each has 70 KB of its own in the region.
 pub const MOST_WORKERS: i64 = 4096;
@@ -73,6 +75,20 @@ pub const PARAMETERS: &[Parameter] = &[
         required: false,
         summary: "whether worker i stays on the i-th allowed CPU, round and round",
     },
+    Parameter {
+        name: "truth",
+        kind: ParameterKind::Text,
+        default: None,
+        required: false,
+        summary: "for tests: a file that tells where workers record what they do; absent: none do",
+    },
+    Parameter {
+        name: "truth_record",
+        kind: ParameterKind::Choice(Exact::WORDS),
+        default: None,
+        required: false,
+        summary: "for tests: what names the holder, the lock's word (default; by another instruction) or one beside it",
+    },
 ];
 
 /// One arm's parameters.
@@ -96,6 +112,8 @@ pub struct Setup {
     pub sample_every: u64,
     /// Whether workers stay on one CPU.
     pub pin: bool,
+    /// Where the workers' record is published, when one is kept.
+    pub(crate) truth: Option<(PathBuf, Exact)>,
 }
 
 impl Setup {
@@ -123,6 +141,7 @@ impl Setup {
             huge: word(parameters, "pages", &["4k", "huge"])? == 1,
             sample_every: whole(parameters, "sample_every", 0, 1_000_000_000)?,
             pin: truth(parameters, "pin")?,
+            truth: recorded(parameters)?,
         })
     }
 
@@ -138,6 +157,16 @@ impl Setup {
             None => problem,
         })
     }
+}
+
+/// Where the workers' record is published and what it is to be exact about, when one is kept.
+fn recorded(parameters: &Parameters) -> Result<Option<(PathBuf, Exact)>, Problem> {
+    let Some(path) = parameters.text("truth")? else { return Ok(None) };
+    let exact = match parameters.text("truth_record")? {
+        None => Exact::LockWord,
+        Some(_) => Exact::ALL[word(parameters, "truth_record", Exact::WORDS)?],
+    };
+    Ok(Some((path.into(), exact)))
 }
 
 /// What timing may add to an operation that nobody waits for, as a share.

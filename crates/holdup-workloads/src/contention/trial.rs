@@ -10,16 +10,18 @@
 
 use crate::contention::calibrate::Calibration;
 use crate::contention::faults::Pages;
+use crate::contention::record;
 use crate::contention::region::Region;
 use crate::contention::results::{self, Edge};
 use crate::contention::setup::Setup;
+use crate::contention::truth;
 use crate::contention::worker::Job;
 use crate::contention::workers::Workers;
 use crate::load::clock::now_ns;
 use crate::load::drive;
-use crate::{TrialContext, TrialResult};
+use crate::{TrialContext, TrialResult, WindowHooks};
 use holdup_host::Host;
-use holdup_model::Problem;
+use holdup_model::{Problem, Window};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -46,11 +48,40 @@ pub fn run(setup: &Setup, calibration: &Calibration, trial: TrialContext<'_>) ->
         .map_err(|e| Problem::trial(format!("lock {}", setup.algorithm.meta.id), format!("it cannot be made: {e}")))?;
     let jobs = jobs(setup, calibration, &region, pages.as_ref(), trial.seed)?;
     let workers = Workers::start(&region, setup.algorithm, setup.sharing, jobs)?;
+    let TrialContext { parameters, warmup_ns, duration_ns, seed, cancel, enough, window } = trial;
+    let mut publisher = Publisher { setup, region: &region, window, published: None };
+    let trial = TrialContext { parameters, warmup_ns, duration_ns, seed, cancel, enough, window: &mut publisher };
     let (begin, end) = drive::through(trial, region.stage(), setup.workers, workers, || edge(&region))?;
     let mut result = results::of(&region, &begin, &end)?;
     result.notes.push(format!("one of {} acquisitions was timed", setup.sampling(calibration.clock_ns)));
     result.notes.extend(results::faults_as_asked(setup, &result));
     Ok(result)
+}
+
+/// Publishes the workers' record, when one is kept, right before the window opens: all workers run by then, and those
+/// who watch the window find it.
+struct Publisher<'a> {
+    setup: &'a Setup,
+    region: &'a Region,
+    window: &'a mut dyn WindowHooks,
+    /// Removes what was published when the trial is over.
+    published: Option<truth::Guard>,
+}
+
+impl WindowHooks for Publisher<'_> {
+    fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
+        if let Some((path, exact)) = &self.setup.truth {
+            let algorithm = self.setup.algorithm;
+            let published = record::published(self.region, algorithm.meta.id, algorithm.entry.named(*exact));
+            let unwritable = |e| Problem::usage(format!("truth {}", path.display()), format!("cannot be written: {e}"));
+            self.published = Some(published.write(path).map_err(unwritable)?);
+        }
+        self.window.open(subjects)
+    }
+
+    fn close(&mut self) -> Result<Window, Problem> {
+        self.window.close()
+    }
 }
 
 fn no_memory(setup: &Setup, error: &std::io::Error) -> Problem {
@@ -78,6 +109,7 @@ fn jobs(
         batch: Job::batch_for(operation_ns),
         limit: u64::MAX,
         cpu: cpus.as_ref().map(|cpus| cpus[index % cpus.len()]),
+        exact: setup.truth.as_ref().map(|(_, exact)| *exact),
     };
     Ok((0..setup.workers).map(job).collect())
 }
@@ -110,10 +142,10 @@ fn edge(region: &Region) -> Edge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing};
+    use crate::Cancel;
+    use crate::contention::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Worker};
     use crate::contention::setup::defaults;
-    use crate::{Cancel, WindowHooks};
-    use holdup_model::{Meta, Window};
+    use holdup_model::Meta;
 
     const META: Meta = Meta { id: "broken", summary: "for tests", docs: "", references: &[] };
     const NOTHING: Properties = Properties { fair: false, may_sleep: false, needs_kernel: false };
@@ -126,7 +158,7 @@ mod tests {
         unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
             Ok(())
         }
-        fn local(_seed: u64, _sharing: Sharing) {}
+        fn local(_worker: &Worker) {}
         fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
             Acquired::AtOnce
         }
@@ -141,7 +173,7 @@ mod tests {
         unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
             Ok(())
         }
-        fn local(_seed: u64, _sharing: Sharing) {}
+        fn local(_worker: &Worker) {}
         fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
             Acquired::Stuck
         }
@@ -156,7 +188,7 @@ mod tests {
         unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
             Ok(())
         }
-        fn local(_seed: u64, _sharing: Sharing) {}
+        fn local(_worker: &Worker) {}
         fn begin((): &mut ()) -> std::io::Result<()> {
             Err(std::io::Error::from_raw_os_error(libc::ENXIO))
         }

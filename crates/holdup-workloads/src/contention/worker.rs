@@ -3,7 +3,9 @@
 use crate::contention::calibrate::Work;
 use crate::contention::faults::{NoPages, Pages, Touch, Toucher};
 use crate::contention::lock::{Acquired, RawLock, Sharing};
-use crate::contention::region::{Head, LOCK_BYTES, Region, Slot, ending, lock_of};
+use crate::contention::record::{self, Exact, Keep, NamedBy, Nothing, Record};
+use crate::contention::region::{Head, Region, Slot, ending, lock_of};
+use crate::contention::truth::OWNER_AT;
 use crate::load::board::{Line, Stage, phase};
 use crate::load::clock::now_ns;
 use std::hint::black_box;
@@ -23,13 +25,46 @@ pub(crate) struct Entry {
     /// Makes a free lock.
     init: unsafe fn(NonNull<u8>, Sharing) -> io::Result<()>,
     /// The measured loop.
-    pub(crate) run: fn(&Job),
+    run: fn(&Job),
+    /// The same loop, which also writes down who holds the lock beside the lock.
+    by_owner: (fn(&Job), NamedBy),
+    /// The same loop, of a lock whose word names its holder where there is one.
+    by_word: (fn(&Job), NamedBy),
 }
 
 impl Entry {
     pub(crate) const fn of<L: RawLock>() -> Self {
-        assert!(size_of::<L>() <= LOCK_BYTES && align_of::<L>() <= align_of::<Line<()>>());
-        Entry { init: init::<L>, run: run::<L> }
+        assert!(size_of::<L>() <= OWNER_AT && align_of::<L>() <= align_of::<Line<()>>());
+        let recorded: (fn(&Job), NamedBy) = (run::<L, Record>, L::NAMED_BY);
+        Entry { init: init::<L>, run: run::<L, Nothing>, by_owner: recorded, by_word: recorded }
+    }
+
+    /// The same, where the lock `L` names its holder. Its free form in memory is the same.
+    pub(crate) const fn named_by<L: RawLock>(self) -> Self {
+        let by_word: (fn(&Job), NamedBy) = (run::<L, Record>, L::NAMED_BY);
+        // The number that is served says more than an owner word could.
+        let by_owner = if matches!(L::NAMED_BY, NamedBy::Ticket) { by_word } else { self.by_owner };
+        Entry { by_owner, by_word, ..self }
+    }
+
+    /// Runs the loop until the job ends.
+    pub(crate) fn run(&self, job: &Job) {
+        match job.exact {
+            None => (self.run)(job),
+            Some(exact) => (self.recorded(exact).0)(job),
+        }
+    }
+
+    /// What names the holder where a record is kept.
+    pub(crate) fn named(&self, exact: Exact) -> NamedBy {
+        self.recorded(exact).1
+    }
+
+    fn recorded(&self, exact: Exact) -> (fn(&Job), NamedBy) {
+        match exact {
+            Exact::LockWord => self.by_word,
+            Exact::OwnerWord => self.by_owner,
+        }
     }
 
     /// Makes a free lock in a region that no worker uses yet.
@@ -65,6 +100,8 @@ pub(crate) struct Job {
     pub(crate) limit: u64,
     /// The CPU that it runs on.
     pub(crate) cpu: Option<u32>,
+    /// Whether it keeps a record for `truth`.
+    pub(crate) exact: Option<Exact>,
 }
 
 impl Job {
@@ -75,11 +112,11 @@ impl Job {
 }
 
 /// A whole worker's life, but for its thread or process.
-fn run<L: RawLock>(job: &Job) {
+fn run<L: RawLock, K: Keep>(job: &Job) {
     pin(job.cpu);
     let slot = job.region.slot(job.index);
     slot.acquisitions.touch();
-    let ending = match work::<L>(job) {
+    let ending = match work::<L, K>(job) {
         Ok(Acquired::Stuck) => ending::STUCK,
         Ok(_) => ending::DONE,
         Err(error) => {
@@ -102,24 +139,31 @@ fn pin(cpu: Option<u32>) {
 ///
 /// Everything that changes is a local variable whose address is not taken, so that it stays in a
 /// register: one load and store more in each operation is a fifth of an uncontended test-and-set.
-fn work<L: RawLock>(job: &Job) -> io::Result<Acquired> {
+fn work<L: RawLock, K: Keep>(job: &Job) -> io::Result<Acquired> {
     let pace = Pace::of(job);
     let head = job.region.head();
-    let parts = Parts::<L> {
+    let parts = Parts::<L, K> {
         // SAFETY: `Entry::init` has made an `L` there, and the region lives as long as the job.
         lock: unsafe { lock_of(&job.region).cast::<L>().as_ref() },
         stage: job.region.stage(),
         head,
         slot: job.region.slot(job.index),
+        keep: K::of(job),
         section: job.section,
         think: job.think,
     };
-    let mut local = L::local(job.seed, job.sharing);
+    let mut local = L::local(&record::worker(job));
     L::begin(&mut local)?;
     if !job.region.stage().wait_for_begin() {
         return Ok(Acquired::Stopped);
     }
-    let toucher = job.pages.as_ref().map(|pages| Toucher::new(pages, head, job.sharing));
+    let mut toucher = job.pages.as_ref().map(|pages| Toucher::new(pages, head, job.sharing));
+    if K::IS_KEPT {
+        // Nothing is measured: one instance of the loop is enough.
+        let (how, operations) = drive(&parts, &pace, &mut local, &mut toucher);
+        saw(parts.slot, phase::STOP, operations, L::slice_grants(&local));
+        return Ok(how);
+    }
     let bare = toucher.is_none() && job.section.is_none() && job.think.is_none();
     let (how, operations) = match toucher {
         Some(mut toucher) => drive(&parts, &pace, &mut local, &mut toucher),
@@ -145,8 +189,8 @@ impl Pace {
 }
 
 #[inline(always)]
-fn drive<L: RawLock, T: Touch>(
-    parts: &Parts<'_, L>,
+fn drive<L: RawLock, K: Keep, T: Touch>(
+    parts: &Parts<'_, L, K>,
     pace: &Pace,
     local: &mut L::Local,
     toucher: &mut T,
@@ -199,16 +243,17 @@ fn saw(slot: &Slot, now: u32, operations: u64, slice_grants: Option<u64>) {
 }
 
 /// What does not change during a trial.
-struct Parts<'a, L> {
+struct Parts<'a, L, K> {
     lock: &'a L,
     stage: &'a Stage,
     head: &'a Head,
     slot: &'a Slot,
+    keep: K,
     section: Work,
     think: Work,
 }
 
-impl<L: RawLock> Parts<'_, L> {
+impl<L: RawLock, K: Keep> Parts<'_, L, K> {
     /// The same, known to the compiler to have nothing to do inside and outside.
     fn without_work(&self) -> Self {
         Parts { section: Work::NONE, think: Work::NONE, ..*self }
@@ -228,10 +273,17 @@ impl<L: RawLock> Parts<'_, L> {
         if TIMED {
             self.slot.waiting_since_ns.store(begin, Ordering::Relaxed);
         }
+        self.keep.wants();
+        L::at_waiting();
         let how = self.lock.acquire(local, &stopped);
         if matches!(how, Acquired::Stopped | Acquired::Stuck) {
+            L::at_waiting_no_longer();
+            self.keep.is_out();
             return how;
         }
+        // One point for all ways to the lock: one for each would end a block of code and cost a jump.
+        L::at_acquired();
+        self.keep.has();
         let end = if TIMED { now_ns() } else { 0 };
         if TIMED {
             self.slot.waiting_since_ns.store(0, Ordering::Relaxed);
@@ -243,7 +295,9 @@ impl<L: RawLock> Parts<'_, L> {
         // the think time's with the section's result, so that the CPU cannot do any two of them side by side.
         *done = self.section.run(*done ^ protected, &stopped);
         self.head.protected.0.store(protected + 1, Ordering::Relaxed);
+        self.keep.gives_back();
         self.lock.release(local);
+        self.keep.is_out();
         *operations += 1;
         self.slot.operations.0.store(*operations, Ordering::Relaxed);
         if TIMED && self.stage.is_open() {

@@ -120,6 +120,16 @@ impl Crew {
         Ok(())
     }
 
+    /// The ids of the processes that were not yet waited for; none of threads.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        match &self.members {
+            Members::Threads(_) => Vec::new(),
+            Members::Processes(children) => {
+                children.iter().map(|(_, pid)| pid.as_raw_nonzero().get().unsigned_abs()).collect()
+            }
+        }
+    }
+
     /// Why the trial is void, when a worker has ended although nobody told it to.
     pub(crate) fn failed(&mut self) -> Option<String> {
         match &mut self.members {

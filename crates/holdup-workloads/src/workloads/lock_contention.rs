@@ -32,6 +32,8 @@ const META: Meta = Meta {
            yet, so that the holder faults inside the lock; the pages are in the page cache, so only the page table \
            entry is missing. Threads share page tables, processes have their own, as backends of PostgreSQL do. \
            `pages = huge` touches the same steps of 2 MB pages, which must be reserved: one fault for 512 steps.\n\n\
+           `truth` is for tests of what watches a session from outside: a path at which the workers' own record of who \
+           holds the lock is published. Without it nothing is recorded and the loop is another one.\n\n\
            Limits: the work is arithmetic, so it does not compete for caches or memory. Switches and faults \
            are each worker's own accounts, taken when it first sees that the window is open or closed.",
     references: &[

@@ -1,0 +1,118 @@
+//! A control group of its own, which is gone with the test.
+
+use holdup_host::Host;
+use holdup_model::Problem;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::process::{Pid, WaitOptions};
+use std::ffi::CString;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where control groups are mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+/// How often the guard tries to remove a group whose processes are still ending, and how long it waits between, µs.
+const TRIES: u32 = 500;
+const BETWEEN_US: u32 = 10_000;
+
+/// A control group.
+#[derive(Debug)]
+pub struct Group {
+    folder: String,
+    /// Whether it is of version 2.
+    pub is_v2: bool,
+    guard: Option<(OwnedFd, Pid)>,
+}
+
+impl Group {
+    /// Makes a group that a controller acts on; the names are those of version 1 and 2.
+    ///
+    /// # Errors
+    /// When this host has no such controller, or no group may be made.
+    pub fn new(v1: &str, v2: &str) -> Result<Self, Problem> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (above, is_v2) = hierarchy(&Host::real(), v1, v2)?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("{above}/holdup-induced-{}-{number}", std::process::id());
+        let refused = |e: io::Error| Problem::host(format!("control group {folder}"), format!("cannot be made: {e}"));
+        let guard = guard(&folder).map_err(refused)?;
+        let group = Group { folder: folder.clone(), is_v2, guard: Some(guard) };
+        std::fs::create_dir(&folder).map_err(refused)?;
+        Ok(group)
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &str {
+        &self.folder
+    }
+
+    /// Writes one of its files.
+    ///
+    /// # Errors
+    /// When the kernel refuses the value.
+    pub fn set(&self, file: &str, value: &str) -> Result<(), Problem> {
+        Ok(Host::real().write(&format!("{}/{file}", self.folder), value)?)
+    }
+
+    /// Moves a process into it.
+    ///
+    /// # Errors
+    /// When there is no such process, or it may not be moved.
+    pub fn take(&self, pid: u32) -> Result<(), Problem> {
+        self.set("cgroup.procs", &pid.to_string())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some((pipe, pid)) = self.guard.take() {
+            drop(pipe);
+            let _ended = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+        }
+    }
+}
+
+/// The folder above all groups that a controller acts on, and whether it is of version 2.
+fn hierarchy(host: &Host, v1: &str, v2: &str) -> Result<(String, bool), Problem> {
+    let old = format!("{MOUNT}/{v1}");
+    if host.exists(&format!("{old}/cgroup.procs")) {
+        return Ok((old, false));
+    }
+    let acts = |file: &str| {
+        let list = host.read_text(&format!("{MOUNT}/{file}")).unwrap_or_default();
+        list.split_whitespace().any(|controller| controller == v2)
+    };
+    match (acts("cgroup.controllers"), acts("cgroup.subtree_control")) {
+        (true, true) => Ok((MOUNT.to_owned(), true)),
+        (true, false) => Err(Problem::host(format!("controller {v2}"), "it does not act on groups below the root")
+            .hint(format!("echo +{v2} > {MOUNT}/cgroup.subtree_control"))),
+        (false, _) => Err(Problem::host(format!("controller {v2}"), format!("neither {old} nor {MOUNT} has it"))),
+    }
+}
+
+/// Starts the process that removes the folder when the pipe is closed, by whatever end this process has.
+fn guard(folder: &str) -> io::Result<(OwnedFd, Pid)> {
+    let path = CString::new(folder)?;
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // SAFETY: the child makes nothing but system calls on what was made before, and ends without returning.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: plain system calls, each of which may be made in a forked child; the path lives as long as it does.
+        unsafe {
+            let keep = read.as_raw_fd().unsigned_abs();
+            libc::setsid();
+            libc::syscall(libc::SYS_close_range, 0, keep.saturating_sub(1), 0);
+            libc::syscall(libc::SYS_close_range, keep + 1, u32::MAX, 0);
+            let mut byte = 0u8;
+            libc::read(read.as_raw_fd(), (&raw mut byte).cast(), 1);
+            for _ in 0..TRIES {
+                if libc::rmdir(path.as_ptr()) == 0 || *libc::__errno_location() == libc::ENOENT {
+                    break;
+                }
+                libc::usleep(BETWEEN_US);
+            }
+            libc::_exit(0);
+        }
+    }
+    let error = io::Error::last_os_error();
+    Ok((write, Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)?))
+}
