@@ -1,0 +1,181 @@
+//! Who held a lock when it lost the CPU, and why: what the collectors say against what `lock-contention` itself and a
+//! program of the test's own know.
+
+mod witness;
+
+use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
+use holdup_model::timeline::{Timeline, TimelineKind};
+use holdup_model::{Availability, Collected, Parameters, Value};
+use holdup_workloads::alone::{Trial, prepare};
+use holdup_workloads::contention::setup::defaults;
+use holdup_workloads::contention::truth::{Published, Truth, role};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+use witness::{Left, Witness};
+
+/// Trials one after another: two would take the CPUs from each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const COLLECTORS: [&str; 3] = ["switches", "critical-sections", "timeline"];
+
+fn works() -> bool {
+    match holdup_evidence::find("critical-sections").expect("it exists").probe(&CollectContext::default()) {
+        Availability::Ready | Availability::Degraded { .. } => true,
+        Availability::Unavailable { reason, .. } => {
+            println!("ignored, because critical-sections cannot work here: {reason}");
+            false
+        }
+    }
+}
+
+struct Seen {
+    collected: Vec<Collected>,
+    timeline: Timeline,
+    lefts: Vec<Left>,
+    published: Published,
+}
+
+/// Runs `lock-contention` with its truth kept, and both watchers.
+fn watched(changes: &[(&str, Value)], workers: i64, window_ms: u64) -> Seen {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("truth");
+    let mut parameters: Parameters = defaults(workers);
+    parameters.set("truth", path.to_str().expect("UTF-8"));
+    for (name, value) in changes {
+        parameters.set(name, value.clone());
+    }
+    let mut prepared = prepare("lock-contention", &parameters).expect("it can be prepared everywhere");
+    let (sender, receiver) = mpsc::channel();
+    let mut on_open = || {
+        let published = Published::read(&path).expect("it is published before the window opens");
+        let collectors: Vec<&dyn Collector> =
+            COLLECTORS.iter().map(|id| holdup_evidence::find(id).expect("it exists")).collect();
+        let subjects = vec![Subject { role: "load".to_owned(), pid: std::process::id() }];
+        let context = CollectContext { subjects, ..CollectContext::default() }.for_collectors(&collectors);
+        let witness = Witness::of(&published);
+        let running: Vec<Box<dyn Collecting>> =
+            collectors.iter().map(|c| c.start(&context).unwrap_or_else(|p| panic!("{p:?}"))).collect();
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(window_ms));
+            let mut collected: Vec<Collected> = running.into_iter().map(Collecting::stop).collect();
+            let timeline = collected[2].timeline.take().expect("a timeline");
+            let lefts = witness.end();
+            sender.send(Seen { collected, timeline, lefts, published }).expect("the test waits for it");
+        });
+    };
+    Trial::new(&parameters, window_ms + 700).run_with(&mut *prepared, &mut on_open).expect("it runs");
+    receiver.recv().expect("the watchers ended")
+}
+
+/// How often which truth was told as what.
+#[derive(Debug, Default, Clone, Copy)]
+struct Score {
+    right: u64,
+    wrong: u64,
+    missed: u64,
+}
+
+impl Score {
+    fn precision(self) -> f64 {
+        self.right as f64 / (self.right + self.wrong).max(1) as f64
+    }
+
+    fn recall(self) -> f64 {
+        self.right as f64 / (self.right + self.missed).max(1) as f64
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Score { right: self.right + other.right, wrong: self.wrong + other.wrong, missed: self.missed + other.missed }
+    }
+}
+
+/// The switch-outs of the timeline that the witness saw too: what was told, and the witness's account.
+fn joined(seen: &Seen) -> Vec<(Option<&str>, &str, &Left)> {
+    let mut by_tid: BTreeMap<u32, Vec<&Left>> = BTreeMap::new();
+    for left in &seen.lefts {
+        by_tid.entry(left.tid).or_default().push(left);
+    }
+    let mut joined = Vec::new();
+    for event in &seen.timeline.events {
+        let TimelineKind::Switch { from: Some(from), left, section, .. } = &event.kind else { continue };
+        let tid = seen.timeline.tasks[*from as usize].tid;
+        let Some(lefts) = by_tid.get(&tid) else { continue };
+        let at_ns = seen.timeline.begin_ns + event.at_ns;
+        let next = lefts.partition_point(|l| l.ns < at_ns);
+        let near = [next.checked_sub(1), Some(next)].into_iter().flatten().filter_map(|i| lefts.get(i));
+        // Both programs run at one tracepoint, one behind the other.
+        let Some(found) = near.min_by_key(|l| l.ns.abs_diff(at_ns)).filter(|l| l.ns.abs_diff(at_ns) < 200_000) else {
+            continue;
+        };
+        joined.push((section.as_deref(), left.as_str(), *found));
+    }
+    joined
+}
+
+/// Scores of holders and waiters.
+fn scores(seen: &Seen) -> [Score; 2] {
+    let predicates: BTreeMap<u32, _> = seen.published.workers.iter().map(|w| (w.tid, w.predicate)).collect();
+    let mut scores = [Score::default(); 2];
+    for (told, left, truth) in joined(seen) {
+        if truth.failed != 0 {
+            continue;
+        }
+        let Some(real) = role(predicates[&truth.tid], &truth.lock, &truth.state) else { continue };
+        for (score, (word, kind)) in scores.iter_mut().zip([("holder ", Truth::Holder), ("waiter ", Truth::Waiter)]) {
+            let is_told = told.is_some_and(|t| t.starts_with(word));
+            match (is_told, real) {
+                (_, Truth::Ambiguous) => {}
+                (true, real) if real == kind => score.right += 1,
+                (true, _) => score.wrong += 1,
+                (false, real) if real == kind => score.missed += 1,
+                (false, _) => {}
+            }
+            if is_told != (real == kind) && real != Truth::Ambiguous && std::env::var_os("SHOW").is_some() {
+                println!(
+                    "{word}: told {told:?} real {real:?} {left} ip {:x} lock {:x?} state {:x?}",
+                    truth.ip,
+                    &truth.lock[..8],
+                    truth.state
+                );
+            }
+        }
+    }
+    scores
+}
+
+#[test]
+fn holders_and_waiters_are_told_from_the_rest() {
+    if !works() {
+        return;
+    }
+    let _alone = ONE_AT_A_TIME.lock();
+    let only = std::env::var("ALGORITHM").ok();
+    for algorithm in holdup_workloads::algorithms::ALL {
+        let id = algorithm.meta.id;
+        if algorithm.probe().is_usable() && only.as_deref().is_none_or(|o| o == id) {
+            let mut sum = [Score::default(); 2];
+            for (sharing, workers) in [("threads", 2), ("processes", 4), ("threads", 16), ("processes", 64)] {
+                let seen = watched(
+                    &[
+                        ("algorithm", id.into()),
+                        ("sharing", sharing.into()),
+                        ("section", 3_000.into()),
+                        ("think", 3_000.into()),
+                    ],
+                    workers,
+                    600,
+                );
+                let found = scores(&seen);
+                println!("{id} {sharing} {workers}: {} joined of {}, {found:?}", joined(&seen).len(), seen.lefts.len());
+                println!("  {:?}", seen.collected[1].coverage);
+                sum = [sum[0].plus(found[0]), sum[1].plus(found[1])];
+            }
+            for (score, what) in sum.iter().zip(["holders", "waiters"]) {
+                let (precision, recall) = (score.precision(), score.recall());
+                println!("{id} {what}: precision {precision:.4} recall {recall:.4} {score:?}");
+            }
+        }
+    }
+}
