@@ -1,4 +1,5 @@
 //! Causes made on purpose: each does what it says, as the kernel tells it, and leaves nothing behind.
+#![allow(clippy::print_stdout, reason = "a test tells what it cannot do here")]
 
 use holdup_model::Problem;
 use holdup_workloads::induce::{self, PerCpuWork, Processes};

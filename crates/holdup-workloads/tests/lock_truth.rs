@@ -127,7 +127,7 @@ fn the_record_agrees_with_the_lock_whenever_the_workers_are_stopped() {
                     let told = format!("{algorithm}, {record}: {roles:?}, lock {:?}", &words[..4]);
                     match published.workers[0].predicate {
                         Predicate::LockWordEquals(_) => {
-                            assert_eq!((holds, unsure), (usize::from(words[0] != 0), 0), "{told}")
+                            assert_eq!((holds, unsure), (usize::from(words[0] != 0), 0), "{told}");
                         }
                         Predicate::TicketServed => {
                             assert!(holds + unsure <= usize::from(words[0] != words[1]), "{told}");

@@ -2,7 +2,7 @@
 
 use crate::contention::syscall;
 use crate::induce::group::Group;
-use crate::induce::processes::{Processes, Told};
+use crate::induce::processes::{Job, Processes, Told};
 use crate::load::clock::now_ns;
 use holdup_host::{Host, Scheduling};
 use holdup_model::Problem;
@@ -18,8 +18,6 @@ const BLOCK_BYTES: usize = 64 << 10;
 const BLOCKS: usize = 16;
 /// What direct reads must be aligned to on every disk.
 const ALIGNMENT: usize = 4096;
-
-type Job = Box<dyn FnOnce(Told) + Send>;
 
 fn spin_until(told: &Told, end_ns: u64) {
     while now_ns() < end_ns && !told.to_stop() {

@@ -1,7 +1,7 @@
 //! A busy thread of the kernel, and work for the kernel's threads of each CPU that has to wait behind it.
 
 use crate::contention::syscall;
-use crate::induce::processes::{Processes, Told};
+use crate::induce::processes::{Job, Processes, Told};
 use crate::induce::ring::Ring;
 use holdup_host::{Host, Scheduling};
 use holdup_model::Problem;
@@ -41,7 +41,7 @@ pub fn kernel_hog(cpu: u32, busy: Duration, period: Duration, first: bool) -> Re
             syscall::sleep(pause);
         }
     };
-    let job: Box<dyn FnOnce(Told) + Send> = Box::new(job);
+    let job: Job = Box::new(job);
     Ring::new(cpu, idle_ms).map_err(|e| Problem::host("io_uring with a polling thread", e.to_string()))?;
     let mut process = Processes::start(c"hu-hog", vec![(job, Vec::new())], |_, _| Ok(None))?;
     let host = Host::real();

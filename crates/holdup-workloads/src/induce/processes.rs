@@ -20,6 +20,9 @@ impl Told {
     }
 }
 
+/// What a process does until it is told to stop.
+pub(crate) type Job = Box<dyn FnOnce(Told) + Send>;
+
 /// Running processes. Dropping ends them.
 pub struct Processes {
     // Ended before their group is removed.
@@ -48,13 +51,13 @@ impl Processes {
     /// Starts processes of a name (at most 15 bytes count), which begin when `prepare` has seen all of them.
     pub(crate) fn start(
         name: &'static CStr,
-        jobs: Vec<(Box<dyn FnOnce(Told) + Send>, Vec<RawFd>)>,
+        jobs: Vec<(Job, Vec<RawFd>)>,
         prepare: impl FnOnce(&Host, &[u32]) -> Result<Option<Group>, Problem>,
     ) -> Result<Self, Problem> {
         let count = jobs.len();
         let no_memory = |e| Problem::host("induced processes", format!("no memory for what they are told: {e}"));
         let board = Arc::new(Board::<(), ()>::new(0).map_err(no_memory)?);
-        let job = |(run, keeps): (Box<dyn FnOnce(Told) + Send>, Vec<RawFd>)| {
+        let job = |(run, keeps): (Job, Vec<RawFd>)| {
             let told = Told(board.clone());
             let job = crew::Job::new(move || {
                 // SAFETY: the name is ended by a zero byte.
