@@ -169,7 +169,7 @@ pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Rich>> {
     for row in rows(part, 3)? {
         let mut c = Cells::of(row);
         let run = run_of(&mut all, c.integer()?)?;
-        run.timeline = Some(timeline(&mut c).map_err(|why| format!("the timeline {why}"))?);
+        run.timeline = Some(timeline(&mut c)?);
     }
     Ok(all)
 }
@@ -194,9 +194,10 @@ fn profile(c: &mut Cells<'_>) -> Decoded<StackProfile> {
 fn timeline(c: &mut Cells<'_>) -> Decoded<Timeline> {
     let (begin_ns, count, lost): (_, u64, _) = (c.integer()?, c.integer()?, c.integer()?);
     let json_bytes = c.integer()?;
-    let (tasks, events) = timelines::decode(&inflate(c.bytes()?, json_bytes, MOST_JSON_BYTES)?)?;
+    let body = inflate(c.bytes()?, json_bytes, MOST_JSON_BYTES).and_then(|json| timelines::decode(&json));
+    let (tasks, events) = body.map_err(|why| format!("the timeline {why}"))?;
     if events.len() as u64 != count {
-        return Err(format!("holds {} events, {count} were kept", events.len()));
+        return Err(format!("the timeline holds {} events, {count} were kept", events.len()));
     }
     Ok(Timeline { begin_ns, tasks, events, lost })
 }

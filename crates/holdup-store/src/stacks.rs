@@ -220,3 +220,64 @@ pub(crate) fn same_length(what: &str, lengths: &[usize]) -> Result<(), String> {
         Err(format!("has columns of {what} that are not of one length"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a body that was made by hand.
+    fn said(words: &str, functions: &str, nodes: &str, stacks: &str) -> String {
+        let json = format!(r#"{{"words":[{words}],"functions":{functions},"nodes":{nodes},"stacks":{stacks}}}"#);
+        decode(json.as_bytes())
+            .map(|(frames, stacks)| format!("{} {}", frames.len(), stacks.len()))
+            .unwrap_or_else(|e| e)
+    }
+
+    const FUNCTIONS: &str = r#"{"name":[0],"module":[0],"kind":"u"}"#;
+    const NODES: &str = r#"{"parent":[0,1],"function":[0,0]}"#;
+    const STACKS: &str = r#"{"task":[1],"role":[2],"node":[2],"weight":[9]}"#;
+
+    #[test]
+    fn a_body_that_lies_is_refused_with_its_lie() {
+        let words = r#""main","postgres""#;
+        assert_eq!(said(words, FUNCTIONS, NODES, STACKS), "1 1");
+        assert_eq!(said("", FUNCTIONS, NODES, STACKS), "refers to word 0, which is missing");
+        let twice = r#"{"name":[0],"module":[0,0],"kind":"u"}"#;
+        assert_eq!(said(words, twice, NODES, STACKS), "has columns of functions that are not of one length");
+        let other = r#"{"name":[0],"module":[0],"kind":"x"}"#;
+        assert_eq!(said(words, other, NODES, STACKS), "has a function of the kind `x`, which is none");
+        let itself = r#"{"parent":[0,2],"function":[0,0]}"#;
+        assert_eq!(said(words, FUNCTIONS, itself, STACKS), "has a call before its caller, node 2");
+        let missing = r#"{"parent":[0,1],"function":[0,1]}"#;
+        assert_eq!(said(words, FUNCTIONS, missing, STACKS), "refers to function 1 of 1");
+        let node = r#"{"task":[1],"role":[2],"node":[3],"weight":[9]}"#;
+        assert_eq!(said(words, FUNCTIONS, NODES, node), "has no node 3");
+        assert!(decode(b"[1").expect_err("noise").starts_with("is not the JSON of one ("));
+    }
+
+    #[test]
+    fn a_small_body_that_stands_for_very_much_is_refused() {
+        let depth = 40_000;
+        let parents: Vec<u32> = (0..depth).collect();
+        let nodes = Nodes { function: vec![0; parents.len()], parent: parents };
+        let functions = Functions { name: vec![0], module: vec![0], kind: "u".to_owned() };
+        let list = |value: u32| vec![value; 1_000];
+        let stacks = Stacks { task: list(0), role: list(0), node: list(depth), weight: vec![1; 1_000] };
+        let body = Body { words: vec!["main".to_owned()], functions, nodes, stacks };
+        let said = decode(&serde_json::to_vec(&body).expect("is JSON")).expect_err("is refused");
+        assert_eq!(said, "has more than 16777216 calls in its stacks");
+
+        let stacks = Stacks { task: list(0), role: list(0), node: list(0), weight: vec![1; 1_000] };
+        let body =
+            Body { words: vec!["x".repeat(1 << 18)], functions: Functions::default(), nodes: Nodes::default(), stacks };
+        let said = decode(&serde_json::to_vec(&body).expect("is JSON")).expect_err("is refused");
+        assert_eq!(said, "repeats more than 134217728 bytes of text");
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let stack = Stack { task: "a".into(), role: None, frames: vec![3], weight: 1 };
+        let profile = StackProfile { stacks: vec![stack], ..StackProfile::default() };
+        assert_eq!(encode(&profile).expect_err("is refused"), "refers to function 3 of 0");
+    }
+}

@@ -166,3 +166,45 @@ fn check_lengths(body: &Body) -> Result<(), String> {
     same_length("wakeups", &[wakeups, w.task.len(), w.by.len()])?;
     same_length("faults", &[faults, f.task.len(), f.length_ns.len(), f.section.len()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(change: impl FnOnce(&mut Body)) -> String {
+        let mut body = Body {
+            words: vec!["postgres".into(), "sleeping".into()],
+            tasks: Tasks { tid: vec![7], pid: vec![7], name: vec![0] },
+            what: "swf".into(),
+            after_ns: vec![1, 1, 1],
+            cpu: vec![0, 0, 0],
+            switches: Switches { from: vec![0], to: vec![1], left: vec![1], section: vec![0] },
+            wakeups: Wakeups { task: vec![0], by: vec![0] },
+            faults: Faults { task: vec![0], length_ns: vec![5], section: vec![0] },
+        };
+        change(&mut body);
+        let read = decode(&serde_json::to_vec(&body).expect("is JSON"));
+        read.map(|(_, events)| events.len().to_string()).unwrap_or_else(|e| e)
+    }
+
+    #[test]
+    fn a_body_that_lies_is_refused_with_its_lie() {
+        assert_eq!(said(|_| {}), "3");
+        assert_eq!(said(|b| b.what = "sws".into()), "has columns of switches that are not of one length");
+        assert_eq!(said(|b| b.what = "swx".into()), "has an event that is no switch, no wakeup and no fault");
+        assert_eq!(said(|b| b.what.push('w')), "has columns of events that are not of one length");
+        assert_eq!(said(|b| b.tasks.pid.clear()), "has columns of tasks that are not of one length");
+        assert_eq!(said(|b| b.faults.section.clear()), "has columns of faults that are not of one length");
+        assert_eq!(said(|b| b.switches.to[0] = 2), "refers to task 1 of 1");
+        assert_eq!(said(|b| b.wakeups.task[0] = 9), "refers to task 9 of 1");
+        assert_eq!(said(|b| b.switches.left[0] = 2), "refers to word 2, which is missing");
+        assert!(decode(b"\"").expect_err("noise").starts_with("is not the JSON of one ("));
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let event = TimelineEvent { at_ns: 0, cpu: 0, kind: TimelineKind::Wakeup { task: 1, by: None } };
+        let timeline = Timeline { events: vec![event], ..Timeline::default() };
+        assert_eq!(encode(&timeline).expect_err("is refused"), "refers to task 1 of 0");
+    }
+}
