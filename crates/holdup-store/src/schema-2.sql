@@ -35,7 +35,7 @@ CREATE TABLE stack_profiles (
   weight           INTEGER NOT NULL, -- of all stacks together
   truncated_weight INTEGER NOT NULL, -- of stacks that could not be followed to their outermost function
   json_bytes       INTEGER NOT NULL CHECK (json_bytes BETWEEN 0 AND 67108864), -- size of the JSON, bytes
-  json_zlib        BLOB NOT NULL,    -- the stacks: JSON in zlib form (RFC 1950), its members described above the tables
+  json_zlib        BLOB NOT NULL,    -- the stacks: JSON in zlib form (RFC 1950), its members are described in docs/bundle.md
   PRIMARY KEY (trial, run, position),
   FOREIGN KEY (trial, run) REFERENCES collector_runs
 ) STRICT;
@@ -48,7 +48,7 @@ CREATE TABLE timelines (
   events       INTEGER NOT NULL, -- events
   lost_events  INTEGER NOT NULL, -- events that there was no room for
   json_bytes   INTEGER NOT NULL CHECK (json_bytes BETWEEN 0 AND 67108864), -- size of the JSON, bytes
-  json_zlib    BLOB NOT NULL,    -- the events: JSON in zlib form (RFC 1950), its members described above the tables
+  json_zlib    BLOB NOT NULL,    -- the events: JSON in zlib form (RFC 1950), its members are described in docs/bundle.md
   PRIMARY KEY (trial, run),
   FOREIGN KEY (trial, run) REFERENCES collector_runs
 ) STRICT;
