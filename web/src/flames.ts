@@ -67,9 +67,9 @@ function make<K extends keyof HTMLElementTagNameMap>(name: K, properties: Partia
 /** How a kind is drawn: colour, and a mark that does without colour. */
 function bar(kind: string, x: number, y: number, width: number): SVGElement[] {
   const rect = element("rect", { x, y, width, height: ROW - 1, class: `call ${kind}` });
-  if (kind === "kernel") return [rect, element("rect", { x, y: y + ROW - 4, width, height: 3, class: "mark" })];
+  if (kind === "kernel") return [rect, element("rect", { x, y: y + ROW - 3, width, height: 2, class: "mark" })];
   if (kind === "inlined" && width > 6) {
-    return [rect, element("line", { x1: x + 1, x2: x + width - 1, y1: y + ROW - 3, y2: y + ROW - 3, class: "mark dashed" })];
+    return [rect, element("line", { x1: x + 1, x2: x + width - 1, y1: y + ROW - 2, y2: y + ROW - 2, class: "mark dashed" })];
   }
   return [rect];
 }
@@ -139,7 +139,7 @@ class Drawing {
   }
 
   private share(weight: number): string {
-    return `${((100 * weight) / Math.max(1, this.root.weight)).toFixed(2)} %`;
+    return `${((100 * weight) / Math.max(1, this.root.weight)).toFixed(2)}\u00a0%`;
   }
 
   /** All that is known of a call. */
@@ -234,7 +234,7 @@ class Drawing {
     const letters = Math.floor((wide - 6) / 6.6);
     if (letters >= 3) {
       const name = call.depth === 0 ? `all: ${this.amount(call.weight)}` : kind === "task" && call.function[1] ? `${call.function[0]} (${call.function[1]})` : call.function[0];
-      const text = element("text", { x: x + 3, y: y + 13 });
+      const text = element("text", { x: x + 3, y: y + 12 });
       text.textContent = name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
       group.append(text);
     }

@@ -87,7 +87,7 @@ pub(crate) fn all(bundle: &BundleData, layouts: &[Layout<'_>], names: &Names) ->
     let mut functions = Functions::default();
     let mut flames: Vec<Vec<Flames>> = layouts.iter().map(|_| Vec::new()).collect();
     // Profiles of one name stand together, arm beside arm.
-    found.sort_by(|a, b| (a.0, a.1, &a.3.name).cmp(&(b.0, b.1, &b.3.name)));
+    found.sort_by(|a, b| (a.0, a.1, rank(&a.3.name), &a.3.name).cmp(&(b.0, b.1, rank(&b.3.name), &b.3.name)));
     let mut graphs = serde_json::Map::new();
     for (i, (at, cell, arm, profile)) in found.into_iter().enumerate() {
         let flame = flame(format!("flame-{i}"), &arm, &profile, most, &mut functions);
@@ -127,6 +127,11 @@ fn flame(id: String, arm: &str, profile: &StackProfile, most: usize, functions: 
     }
 }
 
+/// The order in which profiles are read.
+fn rank(name: &str) -> usize {
+    ["on_cpu", "off_cpu", "waker"].iter().position(|n| *n == name).unwrap_or(usize::MAX)
+}
+
 /// What a profile shows, in words.
 fn heading(name: &str) -> String {
     match name {
@@ -141,7 +146,7 @@ fn heading(name: &str) -> String {
 fn amount(weight: u64, unit: &str) -> String {
     match unit {
         "ns" => text::latency(weight as f64),
-        _ => format!("{} {}", text::number(weight as f64), clean(unit)),
+        _ => format!("{} {}", text::grouped(&weight.to_string()), clean(unit)),
     }
 }
 
@@ -206,7 +211,7 @@ fn top(profile: &StackProfile, total: u64) -> Table {
             kind(frame.kind).to_owned(),
             percent(own),
             percent(with_callees),
-            if profile.unit == "ns" { text::latency(own as f64) } else { text::number(own as f64) },
+            if profile.unit == "ns" { text::latency(own as f64) } else { text::grouped(&own.to_string()) },
         ]);
     }
     table

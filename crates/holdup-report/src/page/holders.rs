@@ -12,6 +12,9 @@ const MOST: usize = 12;
 /// What the rows and columns beyond [`MOST`] are added up as.
 const OTHERS: &str = "others";
 
+/// What stands where there is no number.
+const NOTHING: &str = "–";
+
 /// A table with what it is about.
 pub(crate) struct Titled {
     pub(crate) title: String,
@@ -113,7 +116,7 @@ pub(crate) fn sections(layout: &Layout<'_>, names: &Names) -> Vec<Titled> {
         .filter_map(|cell| {
             let head = ["arm", "samples holding", "samples waiting"].map(str::to_owned).into_iter();
             let contexts = |who: &'static str| CONTEXTS.iter().map(move |c| format!("{who} off, {c} (1/s)"));
-            let head = head.chain(contexts("holder")).chain(["holder off the CPU (s)".to_owned()]);
+            let head = head.chain(contexts("holder")).chain(["holder off the CPU (s per trial)".to_owned()]);
             let head = head.chain(contexts("waiter")).chain(["waits behind a holder off the CPU".to_owned()]);
             let mut table = Table::numbers("section", head);
             table.head[1].1 = false;
@@ -123,10 +126,21 @@ pub(crate) fn sections(layout: &Layout<'_>, names: &Names) -> Vec<Titled> {
                 }
             }
             table.rows.sort_by(|a, b| a.cells[0].cmp(&b.cells[0]));
+            drop_empty_columns(&mut table);
             let title = format!("Critical sections, {}", layout.cell_name(cell));
             (!table.rows.is_empty()).then_some(Titled { title, table })
         })
         .collect()
+}
+
+/// Takes out the columns that have no number in any row.
+fn drop_empty_columns(table: &mut Table) {
+    for column in (2..table.head.len()).rev() {
+        if table.rows.iter().all(|r| r.cells[column] == NOTHING) {
+            table.head.remove(column);
+            table.rows.iter_mut().for_each(|r| drop(r.cells.remove(column)));
+        }
+    }
 }
 
 /// The sections that an arm's evidence speaks of, by name.
@@ -146,18 +160,18 @@ fn section_row(placed: &Placed<'_>, section: &str, arm: &str) -> Vec<String> {
         let all = placed.summary.map(|s| s.evidence.as_slice()).unwrap_or_default();
         all.iter().find(|e| e.name == item && e.label.as_deref() == Some(label)).and_then(|e| e.mean)
     };
-    let shown = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), text::number);
+    let shown = |x: Option<f64>| x.map_or_else(|| NOTHING.to_owned(), text::number);
     let samples: f64 = of(placed, "section_samples").map(|(_, mean)| mean).sum();
     let share = |who: &str| {
         let part = one("section_samples", &format!("{section}: {who}"));
-        part.filter(|_| samples > 0.0).map_or_else(|| "–".to_owned(), |x| format!("{:.2} %", x / samples * 100.0))
+        part.filter(|_| samples > 0.0).map_or_else(|| NOTHING.to_owned(), |x| format!("{:.2} %", x / samples * 100.0))
     };
     let at = |context: &str| format!("{section}: {context}");
     let off: Vec<f64> = CONTEXTS.iter().filter_map(|c| one("holder_off_cpu_s", &at(c))).collect();
     let off = (!off.is_empty()).then(|| off.iter().sum());
     let behind = match (one("waiter_behind_off_cpu_holder_s", section), one("waiter_s", section)) {
         (Some(behind), Some(all)) if all > 0.0 => format!("{:.1} %", behind / all * 100.0),
-        _ => "–".to_owned(),
+        _ => NOTHING.to_owned(),
     };
     let mut cells = vec![clean(section), arm.to_owned(), share("holder"), share("waiter")];
     cells.extend(CONTEXTS.iter().map(|c| shown(one("holder_switched_out", &at(c)))));

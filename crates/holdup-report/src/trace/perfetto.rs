@@ -35,7 +35,8 @@ struct Trace<'a> {
 
 /// The trace of one timeline. `title` says of what: it becomes the name of the CPUs' tracks.
 ///
-/// A slice is drawn only where both of its ends were seen: where events were lost there is a gap and nothing invented.
+/// A slice is drawn only where both of its ends were seen, or where it lasts to the end: where events were lost there is a
+/// gap and nothing invented.
 pub fn perfetto(timeline: &Timeline, title: &str) -> String {
     let mut trace = Trace {
         timeline,
@@ -119,13 +120,21 @@ impl<'a> Trace<'a> {
                 "dur": us(at_ns - since_ns), "args": args,
             }));
         }
+        // Who should have been there, and was not seen to go, is somewhere else by now.
+        if let Some((task, _)) = ran.filter(|(task, _)| Some(*task) != from) {
+            self.set(task, State::Unknown);
+        }
         if let Some(task) = from {
-            self.close(task, at_ns);
+            if matches!(self.tasks.get(task as usize), Some(State::Running { cpu: on, .. }) if *on == cpu) {
+                self.close(task, at_ns);
+            }
             let off = State::Off { since_ns: at_ns, left, section, woken_ns: None };
             self.set(task, if left == "exited" { State::Unknown } else { off });
         }
         if let Some(task) = to {
-            self.close(task, at_ns);
+            if matches!(self.tasks.get(task as usize), Some(State::Off { .. })) {
+                self.close(task, at_ns);
+            }
             self.set(task, State::Running { since_ns: at_ns, cpu });
         }
     }
@@ -184,16 +193,18 @@ impl<'a> Trace<'a> {
 
     /// Draws what is still under way at the end.
     fn end(&mut self, at_ns: u64) {
-        for task in 0..self.tasks.len() as u32 {
-            self.close(task, at_ns);
-        }
         for (cpu, ran) in std::mem::take(&mut self.cpus) {
-            if let Some((task, since_ns)) = ran.filter(|(_, since)| *since <= at_ns) {
+            let is_there =
+                |task: u32| matches!(self.tasks.get(task as usize), Some(State::Running { cpu: on, .. }) if *on == cpu);
+            if let Some((task, since_ns)) = ran.filter(|(task, since)| *since <= at_ns && is_there(*task)) {
                 self.add(&json!({
                     "ph": "X", "name": self.name(task), "pid": CPUS_PID, "tid": CPUS_PID.saturating_add(cpu), "ts": us(since_ns),
                     "dur": us(at_ns - since_ns), "args": {"tid": self.ids(task).map(|i| i.1)},
                 }));
             }
+        }
+        for task in 0..self.tasks.len() as u32 {
+            self.close(task, at_ns);
         }
     }
 
