@@ -119,8 +119,11 @@ fn trials<'a>(bundle: &'a BundleData, choice: &Choice) -> Result<Vec<&'a Trial>,
     };
     match (meant.is_empty(), choice.trial) {
         (false, _) => Ok(meant),
-        (true, Some(seq)) => Err(Problem::usage(format!("trial {seq}"), "the bundle has no such trial of this arm")
-            .hint("holdup list trials BUNDLE names its trials")),
+        (true, Some(seq)) => {
+            let of_arm = choice.arm.as_ref().map(|a| format!(" of the arm {a}")).unwrap_or_default();
+            Err(Problem::usage(format!("trial {seq}"), format!("the bundle has no such trial{of_arm}"))
+                .hint("holdup list trials BUNDLE names its trials"))
+        }
         (true, None) => Err(Problem::usage("the trials", "none of them counts").hint("name a void one with --trial")),
     }
 }

@@ -36,6 +36,9 @@ fn of_trials(format: &str, bundle: &BundleData, matches: &ArgMatches) -> Result<
         profile: matches.get_one::<String>("profile-name").cloned(),
     };
     let text = match format {
+        "perfetto" if choice.profile.is_some() => {
+            return Err(Problem::usage("--profile", "it chooses stacks, and perfetto shows a timeline"));
+        }
         "perfetto" => {
             let (trial, timeline) = holdup_report::timeline(bundle, &choice)?;
             let arm = bundle.schedule.arms.iter().find(|a| a.id == trial.arm).map_or("", |a| a.label.as_str());
