@@ -132,8 +132,6 @@ fn csv_and_json_have_the_quantiles() {
     let bundle = &*RICH;
     let text = csv(bundle, &analyse(bundle));
     let rows: Vec<&str> = text.lines().filter(|l| l.contains("run_queue_wait_")).take(10).collect();
-    let tail =
-        |row: &&str| row.rsplitn(5, ',').take(4).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join(",");
     let metric = |row: &&str| row.split(",switches/").nth(1).unwrap_or_default().to_owned();
     insta::assert_snapshot!("csv_of_distributions", rows.iter().map(metric).collect::<Vec<_>>().join("\n"));
 

@@ -237,6 +237,5 @@ fn an_hour_of_distributions_and_stacks_stays_small() {
     }
     writer.finish(&Ending::Budget).expect("is finished");
     let bytes = std::fs::metadata(&path).expect("is there").len();
-    println!("{bytes} bytes");
     assert!(bytes < 100_000_000, "{bytes} bytes");
 }
