@@ -1,7 +1,9 @@
 // What the page's data hold: made by the Rust side of the report, one entry of `charts` for each figure.
 
+import type { Flames } from "./flames";
+
 export interface Series { name: string; replica: boolean }
-export interface Page { series: Series[]; charts: Record<string, unknown> }
+export interface Page { series: Series[]; charts: Record<string, unknown>; flames: Flames }
 
 export interface Effects {
   rows: {

@@ -3,6 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { KINDS, swatch } from "./charts";
 import { read, type Page } from "./data";
+import { draw as drawFlames } from "./flames";
 import { download, figure } from "./save";
 
 /** The series that a chart shows; none where colour means something else. */
@@ -80,4 +81,5 @@ if (page) {
   const all = () => charts.forEach((chart) => draw(page, chart));
   new ResizeObserver(() => requestAnimationFrame(all)).observe(document.body);
   all();
+  drawFlames(page.flames);
 }

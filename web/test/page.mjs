@@ -149,6 +149,83 @@ for (const colorScheme of ["light", "dark"]) {
   });
 }
 
+/** A graph that is open, scrolled to, and its figure. */
+async function flame(page) {
+  const figure = page.locator("figure.flame").first();
+  await figure.scrollIntoViewIfNeeded();
+  await figure.locator(".flame-box g").first().waitFor({ timeout: 5000 });
+  return figure;
+}
+
+test("every flame graph is drawn when it is opened, with its heaviest functions", async () => {
+  const { page, seen, close } = await open();
+  const figures = await page.locator("figure.flame").all();
+  const declared = await page.evaluate(() => Object.keys(JSON.parse(document.getElementById("data").textContent).flames.graphs).length);
+  assert.equal(figures.length, declared, "each graph's data belong to a figure");
+  for (const figure of figures) {
+    await figure.evaluate((f) => (f.querySelector("details").open = true));
+    await figure.locator(".flame-box g").first().waitFor({ timeout: 5000 });
+    assert.ok((await figure.locator(".flame-box g").count()) > 3, "a graph has no calls");
+    assert.ok((await figure.locator("table tbody tr").count()) > 0, "a graph has no table");
+    assert.ok(!(await figure.locator(".flame-box svg").evaluate((svg) => /NaN|undefined/.test(svg.outerHTML))));
+  }
+  assert.deepEqual(seen, { errors: [], requests: [] });
+  await close();
+});
+
+test("a flame graph tells, fills, finds and goes back, by mouse and by keyboard", async () => {
+  const { page, seen, close } = await open();
+  const figure = await flame(page);
+  const calls = figure.locator(".flame-box g");
+  const width = async (call) => (await call.locator(".call").boundingBox()).width;
+  const all = await width(calls.first());
+  const inner = calls.nth(await calls.count() - 1);
+  await inner.hover();
+  assert.match(await figure.locator(".tip").textContent(), /: \d+\.\d+\s%, \d/);
+  await inner.click();
+  assert.ok(Math.abs((await width(figure.locator(".flame-box .here"))) - all) < 2, "a click fills the width");
+  await figure.getByRole("button", { name: "whole graph" }).click();
+  const whole = await calls.count();
+
+  await figure.locator(".flame-box svg").focus();
+  for (const key of ["ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+  assert.match(await figure.locator(".said").textContent(), /\[.+\]: \d+\.\d+\s%/);
+  assert.ok((await figure.locator(".above").count()) >= 2, "what is above stays in sight");
+  for (const key of ["Escape", "Escape"]) await page.keyboard.press(key);
+  assert.equal(await calls.count(), whole, "back at the whole graph");
+
+  const name = await figure.locator("tbody td").first().textContent();
+  await figure.getByRole("searchbox").fill(name);
+  assert.ok((await figure.locator(".match").count()) > 0, `${name} is not found`);
+  assert.match(await figure.locator(".bar .soft").textContent(), /%/);
+  await figure.getByRole("searchbox").fill("no such function");
+  assert.equal(await figure.locator(".match").count(), 0);
+  assert.deepEqual(seen, { errors: [], requests: [] });
+  await close();
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`each kind of call can be read and told without colour on a ${colorScheme} page`, async () => {
+    const { page, close } = await open({ colorScheme });
+    const figure = await flame(page);
+    const kinds = await figure.locator(".stage .legend svg").evaluateAll((all) =>
+      all.map((svg) => ({ fill: getComputedStyle(svg.querySelector(".call")).fill, marks: [...svg.querySelectorAll(".mark")].map((m) => m.tagName).join() })),
+    );
+    const text = await figure.locator(".flame-box text").first().evaluate((t) => getComputedStyle(t).fill);
+    const light = (color) => {
+      const [r, g, b] = color.match(/\d+/g).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    for (const { fill } of kinds) {
+      const [a, b] = [light(fill), light(text)].sort((x, y) => y - x);
+      assert.ok((a + 0.05) / (b + 0.05) >= 4.5, `${text} on ${fill}`);
+    }
+    const [, user, inlined, kernel] = kinds.map((k) => k.marks);
+    assert.equal(new Set([user, inlined, kernel]).size, 3, "kinds differ in colour alone");
+    await close();
+  });
+}
+
 test("a verdict leads to the trials behind it", async () => {
   const { page, close } = await open();
   const rests = page.locator(".verdict .rests").first();
@@ -177,6 +254,9 @@ test("without a script the verdicts and the numbers of every chart are there", a
   assert.ok((await page.locator(".verdict").first().isVisible()));
   for (const chart of await page.locator("figure.chart").all()) {
     assert.ok(await chart.locator("table").first().isVisible(), "a chart's table is shut away");
+  }
+  for (const figure of await page.locator("figure.flame").all()) {
+    assert.ok(await figure.locator("table").first().isVisible(), "a graph's table is shut away");
   }
   assert.deepEqual(seen, { errors: [], requests: [] });
   await close();

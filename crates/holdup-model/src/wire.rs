@@ -8,6 +8,7 @@
 use crate::arm::{Arm, Schedule, TrialSpec};
 use crate::bundle::CollectorState;
 use crate::environment::{Fact, Machine};
+use crate::evidence::Collected;
 use crate::metric::Metric;
 use crate::plan::Plan;
 use crate::problem::Problem;
@@ -119,8 +120,64 @@ pub struct Ran {
     pub problem: Option<Problem>,
 }
 
-/// The longest message, bytes: histograms of a trial are some hundred kilobytes.
+/// The longest message, bytes, unpacked: histograms and stacks of a trial are some megabytes.
 pub const MOST_BYTES: u64 = 64 << 20;
+
+impl Ran {
+    /// Leaves out of the evidence what a message of `most_bytes` has no room for, and says so beside it: first the later
+    /// half of the longest timeline, again and again, then whole profiles and distributions, the longest first. What was
+    /// measured always fits.
+    pub fn fit(&mut self, most_bytes: u64) {
+        // The longest thing goes first, so that it takes few turns.
+        while plain_bytes(self) > most_bytes && self.shed() {}
+    }
+
+    /// Leaves out one thing; `false` when there is nothing left.
+    fn shed(&mut self) -> bool {
+        let runs = &mut self.trial.evidence;
+        let events = |c: &Collected| c.timeline.as_ref().map_or(0, |t| t.events.len());
+        if let Some(c) = runs.iter_mut().max_by_key(|c| events(c)).filter(|c| events(c) > 0)
+            && let Some(timeline) = &mut c.timeline
+        {
+            let kept = timeline.events.len() / 2;
+            let cut = timeline.events.len() - kept;
+            timeline.events.truncate(kept);
+            timeline.lost += cut as u64;
+            c.coverage.notes.push(format!("the last {cut} events of the timeline had no room on the agent's line"));
+            return true;
+        }
+        let stacks = |c: &Collected| c.stacks.iter().map(|p| p.stacks.len()).sum::<usize>();
+        if let Some(c) = runs.iter_mut().max_by_key(|c| stacks(c)).filter(|c| !c.stacks.is_empty()) {
+            c.stacks.clear();
+            c.coverage.notes.push("its call stacks had no room on the agent's line".to_owned());
+            return true;
+        }
+        if let Some(c) = runs.iter_mut().max_by_key(|c| c.histograms.len()).filter(|c| !c.histograms.is_empty()) {
+            c.histograms.clear();
+            c.coverage.notes.push("its distributions had no room on the agent's line".to_owned());
+            return true;
+        }
+        false
+    }
+}
+
+/// How long a message is, unpacked, bytes.
+fn plain_bytes<T: Serialize>(message: &T) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    let written = ciborium::into_writer(message, &mut count).is_ok();
+    debug_assert!(written, "counting cannot fail");
+    count.0
+}
 
 /// A message as the payload of a frame: CBOR, deflated (RFC 1951), since an emulated serial port is slow.
 pub fn to_bytes<T: Serialize>(message: &T) -> Vec<u8> {
@@ -164,7 +221,10 @@ pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evidence::{BpfCost, EvidenceHistogram, SelfCost};
     use crate::histogram::Histogram;
+    use crate::stacks::{Frame, FrameKind, Stack, StackProfile};
+    use crate::timeline::{Timeline, TimelineEvent, TimelineKind, TimelineTask};
     use crate::trial::{NamedHistogram, TrialStatus};
 
     fn ran() -> Answer {
@@ -201,6 +261,63 @@ mod tests {
         let arrived: Answer = from_bytes(&to_bytes(&sent)).expect("it is whole");
         assert_eq!(arrived, sent);
         assert_eq!(from_plain_bytes::<Answer>(&to_plain_bytes(&sent)), Ok(sent));
+    }
+
+    /// A trial whose collector brought everything that there is.
+    fn rich(events: u64) -> Ran {
+        let frame = Frame { function: "ä".to_owned(), module: None, kind: FrameKind::Kernel };
+        let stack = Stack { task: "postgres".to_owned(), role: None, frames: vec![0; 30], weight: u64::MAX };
+        let kind = |n: u64| match n % 3 {
+            0 => TimelineKind::Switch { from: None, to: Some(0), left: "sleeping".to_owned(), section: None },
+            1 => TimelineKind::Wakeup { task: 0, by: None },
+            _ => TimelineKind::Fault { task: 0, length_ns: n, section: Some("WALWrite".to_owned()) },
+        };
+        let Answer::Ran(mut ran) = ran() else { unreachable!("it is one") };
+        let histogram = ran.trial.histograms[0].histogram.clone();
+        ran.trial.evidence = vec![Collected {
+            collector: "switches".to_owned(),
+            cost: SelfCost { bpf: Some(BpfCost { runs: 7, run_ns: u64::MAX }), memory_bytes: 9, ..SelfCost::default() },
+            histograms: vec![EvidenceHistogram { name: "off_cpu_ns".to_owned(), label: None, histogram }],
+            stacks: vec![StackProfile { frames: vec![frame], stacks: vec![stack; 100], ..StackProfile::default() }],
+            timeline: Some(Timeline {
+                tasks: vec![TimelineTask { tid: 1, pid: 1, name: "postgres".to_owned() }],
+                events: (0..events).map(|n| TimelineEvent { at_ns: n << 30, cpu: 1, kind: kind(n) }).collect(),
+                ..Timeline::default()
+            }),
+            ..Collected::default()
+        }];
+        *ran
+    }
+
+    #[test]
+    fn distributions_stacks_and_timelines_arrive_as_they_were_sent() {
+        let sent = rich(9);
+        assert_eq!(from_bytes(&to_bytes(&sent)), Ok(sent.clone()));
+        assert_eq!(from_plain_bytes(&to_plain_bytes(&sent)), Ok(sent));
+    }
+
+    #[test]
+    fn what_has_no_room_on_the_line_is_left_out_and_named() {
+        let whole = rich(1_000);
+        let bytes = to_plain_bytes(&whole).len() as u64;
+        let fitted = |most_bytes| {
+            let mut ran = whole.clone();
+            ran.fit(most_bytes);
+            assert!(to_plain_bytes(&ran).len() as u64 <= most_bytes);
+            ran.trial.evidence.remove(0)
+        };
+        assert_eq!(fitted(bytes), whole.trial.evidence[0]);
+        let cut = fitted(bytes - 1);
+        let timeline = cut.timeline.expect("half of it");
+        assert_eq!((timeline.events.len(), timeline.lost), (500, 500));
+        assert_eq!(cut.coverage.notes, ["the last 500 events of the timeline had no room on the agent's line"]);
+        assert_eq!((cut.stacks.len(), cut.histograms.len()), (1, 1), "the rest is there");
+        let bare = fitted(6_000);
+        assert_eq!(bare.timeline.map(|t| (t.events.len(), t.lost)), Some((0, 1_000)));
+        assert_eq!((bare.stacks.len(), bare.histograms.len()), (0, 1));
+        let mut nothing_left = whole.clone();
+        nothing_left.fit(1);
+        assert_eq!(nothing_left.trial.histograms, whole.trial.histograms, "what was measured is never left out");
     }
 
     #[test]

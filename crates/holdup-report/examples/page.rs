@@ -6,6 +6,6 @@
 mod common;
 
 fn main() {
-    let bundle = common::demo();
+    let bundle = common::rich();
     println!("{}", holdup_report::html(&bundle, &holdup_analysis::analyse(&bundle)));
 }

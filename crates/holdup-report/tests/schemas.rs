@@ -148,7 +148,7 @@ fn profile() -> String {
 }
 
 fn documents() -> [(&'static str, Value); 6] {
-    let full = common::demo();
+    let full = common::rich();
     let mut empty = common::demo();
     empty.trials.clear();
     empty.ending = None;

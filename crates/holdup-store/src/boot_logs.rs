@@ -1,9 +1,7 @@
 //! What guests wrote, as a bundle keeps it: bounded and deflated.
 
-use flate2::Compression;
-use flate2::read::{ZlibDecoder, ZlibEncoder};
+use crate::deflated::{deflate, inflate};
 use std::borrow::Cow;
-use std::io::Read;
 
 /// The most that is kept of one text, bytes, the line in its middle included. A kernel that repeats one complaint
 /// writes megabytes; its first and its last ones say as much.
@@ -25,11 +23,7 @@ pub(crate) struct Packed {
 /// Trims and deflates.
 pub(crate) fn pack(text: &[u8]) -> Packed {
     let (kept, trimmed_bytes) = trimmed(text);
-    let mut zlib = Vec::new();
-    ZlibEncoder::new(kept.as_ref(), Compression::default())
-        .read_to_end(&mut zlib)
-        .expect("reading from memory cannot fail");
-    Packed { trimmed_bytes, kept_bytes: kept.len(), zlib }
+    Packed { trimmed_bytes, kept_bytes: kept.len(), zlib: deflate(&kept) }
 }
 
 /// The text with its middle left out where it is too long, and how much that was, bytes. Whole lines stay whole
@@ -58,18 +52,7 @@ fn trimmed(text: &[u8]) -> (Cow<'_, [u8]>, usize) {
 
 /// Inflates a text of `kept_bytes`, never more than that. The error follows the name of the text.
 pub(crate) fn unpack(zlib: &[u8], kept_bytes: u64) -> Result<String, String> {
-    if kept_bytes > MOST_BYTES as u64 {
-        return Err(format!("is said to be {kept_bytes} bytes, more than are ever kept"));
-    }
-    let mut text = Vec::new();
-    ZlibDecoder::new(zlib)
-        .take(kept_bytes + 1)
-        .read_to_end(&mut text)
-        .map_err(|e| format!("cannot be inflated ({e})"))?;
-    if text.len() as u64 != kept_bytes {
-        let more = if text.len() as u64 > kept_bytes { "more than " } else { "" };
-        return Err(format!("inflates to {more}{} bytes, {kept_bytes} were kept", text.len().min(kept_bytes as usize)));
-    }
+    let text = inflate(zlib, kept_bytes, MOST_BYTES)?;
     Ok(String::from_utf8(text).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 

@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 pub(crate) type Decoded<T> = Result<T, String>;
 
 /// A row that is read from left to right.
-struct Cells<'a> {
+pub(crate) struct Cells<'a> {
     row: &'a Row,
     next: usize,
 }
 
 impl<'a> Cells<'a> {
-    fn of(row: &'a Row) -> Self {
+    pub(crate) fn of(row: &'a Row) -> Self {
         Cells { row, next: 0 }
     }
 
@@ -36,11 +36,11 @@ impl<'a> Cells<'a> {
         Err(format!("its column {} holds {} where {wanted} belongs", self.next - 1, short(found)))
     }
 
-    fn text(&mut self) -> Decoded<String> {
+    pub(crate) fn text(&mut self) -> Decoded<String> {
         self.text_or_null()?.ok_or_else(|| format!("its column {} holds NULL where text belongs", self.next - 1))
     }
 
-    fn text_or_null(&mut self) -> Decoded<Option<String>> {
+    pub(crate) fn text_or_null(&mut self) -> Decoded<Option<String>> {
         match self.cell()? {
             Cell::Null => Ok(None),
             Cell::Text(text) => Ok(Some(text.clone())),
@@ -48,12 +48,12 @@ impl<'a> Cells<'a> {
         }
     }
 
-    fn integer<T: TryFrom<i64>>(&mut self) -> Decoded<T> {
+    pub(crate) fn integer<T: TryFrom<i64>>(&mut self) -> Decoded<T> {
         self.integer_or_null()?
             .ok_or_else(|| format!("its column {} holds NULL where a whole number belongs", self.next - 1))
     }
 
-    fn integer_or_null<T: TryFrom<i64>>(&mut self) -> Decoded<Option<T>> {
+    pub(crate) fn integer_or_null<T: TryFrom<i64>>(&mut self) -> Decoded<Option<T>> {
         match self.cell()? {
             Cell::Null => Ok(None),
             cell @ Cell::Integer(i) => {
@@ -63,7 +63,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    fn bytes(&mut self) -> Decoded<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Decoded<&'a [u8]> {
         match self.cell()? {
             Cell::Blob(bytes) => Ok(bytes),
             other => self.wrong("bytes", other),
@@ -99,7 +99,7 @@ impl<'a> Cells<'a> {
     }
 
     /// A place in a list, which must be the next one.
-    fn place(&mut self, expected: usize) -> Decoded<()> {
+    pub(crate) fn place(&mut self, expected: usize) -> Decoded<()> {
         let found: i64 = self.integer()?;
         if usize::try_from(found) == Ok(expected) {
             Ok(())
@@ -120,7 +120,7 @@ fn short(cell: &Cell) -> String {
     }
 }
 
-fn rows(part: &Loaded, query: usize) -> Decoded<&[Row]> {
+pub(crate) fn rows(part: &Loaded, query: usize) -> Decoded<&[Row]> {
     part.rows.get(query).map(Vec::as_slice).ok_or_else(|| "has no rows".to_owned())
 }
 
@@ -327,6 +327,11 @@ pub(crate) fn trial(part: &Loaded, arms: usize) -> Decoded<Trial> {
 
 fn histogram(c: &mut Cells<'_>) -> Decoded<NamedHistogram> {
     let name = c.text()?;
+    histogram_of(c, &name).map(|histogram| NamedHistogram { name, histogram })
+}
+
+/// The columns count, clipped and hdr_v2.
+pub(crate) fn histogram_of(c: &mut Cells<'_>, name: &str) -> Decoded<Histogram> {
     let (count, clipped): (u64, u64) = (c.integer()?, c.integer()?);
     let bytes = c.bytes()?;
     // The length is checked first: the decoder makes room for what the head claims, which may be 4 GiB.
@@ -342,7 +347,7 @@ fn histogram(c: &mut Cells<'_>) -> Decoded<NamedHistogram> {
     if histogram.count() != count {
         return Err(format!("the histogram {name} holds {} durations, {count} were counted", histogram.count()));
     }
-    Ok(NamedHistogram { name, histogram })
+    Ok(histogram)
 }
 
 /// One row of the table of histograms, as tests make them.
@@ -386,7 +391,8 @@ fn evidence(part: &Loaded) -> Decoded<Vec<Collected>> {
     Ok(runs)
 }
 
-fn run_of(runs: &mut [Collected], run: u32) -> Decoded<&mut Collected> {
+/// What belongs to the collector at this place in the trial.
+pub(crate) fn run_of<T>(runs: &mut [T], run: u32) -> Decoded<&mut T> {
     runs.get_mut(run as usize).ok_or_else(|| format!("evidence of collector {run}, which is missing"))
 }
 

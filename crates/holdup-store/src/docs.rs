@@ -18,6 +18,8 @@ pub struct Column {
 pub struct Table {
     /// Its name.
     pub name: String,
+    /// The schema version that brought it.
+    pub since: u32,
     /// What a row is.
     pub text: String,
     /// Its columns.
@@ -28,12 +30,16 @@ pub struct Table {
 ///
 /// The SQL is written for this: one column a line, its comment at the end of the line, the table's comment first.
 pub fn tables() -> Vec<Table> {
+    crate::SCHEMA.iter().zip(1..).flat_map(|(sql, since)| tables_of(sql, since)).collect()
+}
+
+fn tables_of(sql: &str, since: u32) -> Vec<Table> {
     let mut found: Vec<Table> = Vec::new();
     let mut inside = false;
-    for line in crate::schema_sql().lines() {
+    for line in sql.lines() {
         if let Some(name) = line.strip_prefix("CREATE TABLE ") {
             let name = name.trim_end_matches(" (").to_owned();
-            found.push(Table { name, text: String::new(), columns: Vec::new() });
+            found.push(Table { name, since, text: String::new(), columns: Vec::new() });
             inside = true;
         } else if line.starts_with(')') {
             inside = false;

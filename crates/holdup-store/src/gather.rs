@@ -1,9 +1,10 @@
 //! Reading: all that is whole, and a list of all that is not.
 
+use crate::open::Opened;
 use crate::parts::{self, Loaded, Part};
-use crate::{decode, open, trouble};
+use crate::{decode, evidence, open, trouble};
 use holdup_model::bundle::Ending;
-use holdup_model::{BundleData, Problem};
+use holdup_model::{BundleData, Problem, Trial};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +18,7 @@ use std::path::Path;
 /// schema, or cannot be read.
 pub fn read(path: &Path) -> Result<BundleData, Problem> {
     let opened = open::to_read(path, false)?;
-    let (data, damage) = gather(path, &opened.db)?;
+    let (data, damage) = gather(path, &opened)?;
     match damage.as_slice() {
         [] => Ok(data),
         [only] => Err(trouble::damaged(path, only)),
@@ -28,13 +29,14 @@ pub fn read(path: &Path) -> Result<BundleData, Problem> {
 /// Reads what is whole of a damaged bundle, and says what is not.
 ///
 /// No part that is damaged is in the result, except that head, plan and arms are given as they can be read, since
-/// nothing can be said without them; then a line says that they do not match their checksum.
+/// nothing can be said without them; then a line says that they do not match their checksum. A trial whose distributions,
+/// stacks or timeline are damaged comes without all of these, and a line says so.
 ///
 /// # Errors
 /// As [`read`], and a host problem when the head, the plan, the arms or the schedule cannot be read.
 pub fn read_salvage(path: &Path) -> Result<(BundleData, Vec<String>), Problem> {
     let opened = open::to_read(path, true)?;
-    gather(path, &opened.db)
+    gather(path, &opened)
 }
 
 /// What is damaged, in the order found, and where to put more of it.
@@ -73,11 +75,13 @@ impl Damage {
 }
 
 fn number_matters(part: &Part) -> bool {
-    [parts::TRIAL.name, parts::ENVIRONMENT.name, parts::LOG.name, parts::BOOT_LOG.name].contains(&part.name)
+    [parts::TRIAL.name, parts::EVIDENCE.name, parts::ENVIRONMENT.name, parts::LOG.name, parts::BOOT_LOG.name]
+        .contains(&part.name)
 }
 
 /// Reads everything that is whole.
-pub(crate) fn gather(path: &Path, db: &Connection) -> Result<(BundleData, Vec<String>), Problem> {
+pub(crate) fn gather(path: &Path, opened: &Opened) -> Result<(BundleData, Vec<String>), Problem> {
+    let db = &opened.db;
     let mut damage = Damage(Vec::new());
     let command = damage.part(db, &parts::COMMAND, 0, false, decode::command).unwrap_or_default();
     let head = damage.part(db, &parts::HEAD, 0, true, |p| decode::head(p, command));
@@ -99,7 +103,7 @@ pub(crate) fn gather(path: &Path, db: &Connection) -> Result<(BundleData, Vec<St
     let arms = schedule.arms.len();
     let trials: Vec<_> = numbers(db, &parts::TRIAL, "trials", "trial", &mut damage)
         .into_iter()
-        .filter_map(|n| damage.part(db, &parts::TRIAL, n, false, |p| decode::trial(p, arms)))
+        .filter_map(|n| trial(opened, n, arms, &mut damage))
         .collect();
     let log = numbers(db, &parts::LOG, "log", "entry", &mut damage)
         .into_iter()
@@ -124,6 +128,20 @@ pub(crate) fn gather(path: &Path, db: &Connection) -> Result<(BundleData, Vec<St
         ending,
     };
     Ok((data, damage.0))
+}
+
+/// A trial with the evidence that belongs to it, where the schema has such.
+fn trial(opened: &Opened, number: i64, arms: usize, damage: &mut Damage) -> Option<Trial> {
+    let db = &opened.db;
+    let mut trial = damage.part(db, &parts::TRIAL, number, false, |p| decode::trial(p, arms))?;
+    if opened.version >= 2 {
+        let runs = trial.evidence.len();
+        let rich = damage.part(db, &parts::EVIDENCE, number, false, |p| evidence::read(p, runs));
+        for (rich, collected) in rich.into_iter().flatten().zip(&mut trial.evidence) {
+            rich.into_collected(collected);
+        }
+    }
+    Some(trial)
 }
 
 /// The ending; `None` without damage when the run never ended.

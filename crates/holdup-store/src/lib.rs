@@ -18,12 +18,16 @@ extern crate self as holdup_store;
 
 mod boot_logs;
 mod decode;
+mod deflated;
 mod docs;
+mod evidence;
 mod gather;
 mod open;
 mod parts;
+mod stacks;
 #[cfg(test)]
 mod tampered;
+mod timelines;
 mod trouble;
 mod verify;
 mod write;
@@ -34,12 +38,15 @@ pub use verify::{Wholeness, verify};
 pub use write::Writer;
 
 /// The version of the schema that this holdup writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = SCHEMA.len() as u32;
+
+/// What each schema version added to the one before it.
+const SCHEMA: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
 
 /// `PRAGMA application_id` of a bundle: ASCII `hldp`.
 pub const APPLICATION_ID: i32 = i32::from_be_bytes(*b"hldp");
 
 /// The SQL that makes the tables of a bundle, with its comments.
-pub fn schema_sql() -> &'static str {
-    include_str!("schema.sql")
+pub fn schema_sql() -> String {
+    SCHEMA.concat()
 }

@@ -20,6 +20,8 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// A bundle opened for reading.
 pub(crate) struct Opened {
     pub(crate) db: Connection,
+    /// The version of its schema, one that is known here.
+    pub(crate) version: u32,
     /// The private copy that a crashed bundle was recovered on, where its own folder could not be written.
     _copy: Option<tempfile::TempDir>,
 }
@@ -41,15 +43,15 @@ pub(crate) fn to_write(path: &Path) -> rusqlite::Result<Connection> {
 /// With `tolerant`, a file that is shorter than it says is opened too.
 pub(crate) fn to_read(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
     look_at(path)?;
-    let opened = match begin(path, tolerant) {
-        Ok(db) => Opened { db, _copy: None },
+    let (db, copy) = match begin(path, tolerant) {
+        Ok(db) => (db, None),
         Err(e) if is_unwritable(&e) => on_a_copy(path, tolerant)?,
         // What cannot be opened even so is lost; `holdup verify`, which opens so, must not send one to itself.
         Err(e) if tolerant && is_damage(&e) => return Err(trouble::lost(path, e)),
         Err(e) => return Err(trouble::reading(path, &e)),
     };
-    check(path, &opened.db)?;
-    Ok(opened)
+    let version = check(path, &db)?;
+    Ok(Opened { db, version, _copy: copy })
 }
 
 /// The path of a file that SQLite keeps beside the bundle.
@@ -100,7 +102,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// Recovers a crashed bundle on a private copy, journal and all.
-fn on_a_copy(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
+fn on_a_copy(path: &Path, tolerant: bool) -> Result<(Connection, Option<tempfile::TempDir>), Problem> {
     let failed = |e: std::io::Error| {
         Problem::host(
             trouble::bundle(path),
@@ -122,7 +124,7 @@ fn on_a_copy(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
         }
     }
     let db = begin(&copy, tolerant).map_err(|e| trouble::reading(path, &e))?;
-    Ok(Opened { db, _copy: Some(folder) })
+    Ok((db, Some(folder)))
 }
 
 /// What can be said of a file before SQLite sees it.
@@ -151,29 +153,27 @@ fn look_at(path: &Path) -> Result<(), Problem> {
     })?;
     let number = |at: usize| head.get(at..at + 4).map(|b| i32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     match (head.starts_with(MAGIC), number(68) == Some(APPLICATION_ID)) {
-        (true, true) => version(path, i64::from(number(60).unwrap_or(0))),
+        (true, true) => version(path, i64::from(number(60).unwrap_or(0))).map(|_| ()),
         (true, false) => Err(trouble::not_a_bundle(path, "is an SQLite file, but not a bundle")),
         (false, true) => Err(trouble::lost(path, "its first bytes are not those of an SQLite file")),
         (false, false) => Err(trouble::not_a_bundle(path, "is not a bundle (not an SQLite file)")),
     }
 }
 
-fn version(path: &Path, found: i64) -> Result<(), Problem> {
-    if found > i64::from(SCHEMA_VERSION) {
-        return Err(Problem::host(
+fn version(path: &Path, found: i64) -> Result<u32, Problem> {
+    match u32::try_from(found) {
+        Ok(known @ 1..=SCHEMA_VERSION) => Ok(known),
+        _ if found > 0 => Err(Problem::host(
             trouble::bundle(path),
             format!("has schema version {found}, this holdup reads up to {SCHEMA_VERSION}"),
         )
-        .hint("read it with a newer holdup"));
+        .hint("read it with a newer holdup")),
+        _ => Err(trouble::lost(path, format!("its schema version is {found}"))),
     }
-    if found < 1 {
-        return Err(trouble::lost(path, format!("its schema version is {found}")));
-    }
-    Ok(())
 }
 
 /// Checks what SQLite says of the file: whose it is, which version, and that every table is a table with our columns.
-fn check(path: &Path, db: &Connection) -> Result<(), Problem> {
+fn check(path: &Path, db: &Connection) -> Result<u32, Problem> {
     let number = |pragma: &str| {
         db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0))
             .map_err(|e| trouble::reading(path, &e))
@@ -184,16 +184,17 @@ fn check(path: &Path, db: &Connection) -> Result<(), Problem> {
     if number("application_id")? != i64::from(APPLICATION_ID) {
         return Err(trouble::not_a_bundle(path, "is an SQLite file, but not a bundle"));
     }
-    version(path, number("user_version")?)?;
-    tables(db).map_err(|e| trouble::reading(path, &e))?.map_err(|found| trouble::lost(path, found))
+    let version = version(path, number("user_version")?)?;
+    tables(db, version).map_err(|e| trouble::reading(path, &e))?.map_err(|found| trouble::lost(path, found))?;
+    Ok(version)
 }
 
 /// A view or a virtual table in the place of a table could make reading endless, so only true tables will do.
-fn tables(db: &Connection) -> rusqlite::Result<Result<(), String>> {
+fn tables(db: &Connection, version: u32) -> rusqlite::Result<Result<(), String>> {
     let mut statement = db.prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")?;
     let there: BTreeSet<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     let mut columns = db.prepare("SELECT name FROM pragma_table_info(?1)")?;
-    for table in crate::docs::tables() {
+    for table in crate::docs::tables().into_iter().filter(|t| t.since <= version) {
         if !there.contains(&table.name) {
             return Ok(Err(format!("the table {} is missing", table.name)));
         }

@@ -3,8 +3,9 @@
 //! A part is what is written in one go and is whole or not at all. Its checksum
 //! is over the values that these queries return, so that a lost row, a flipped
 //! bit in a value and a row of another trial are all seen. The queries, with
-//! their columns and order, are part of schema version 1: a change of one makes
-//! every older bundle look damaged (the fixture test holds that).
+//! their columns and order, are part of the schema version that brought them: a
+//! change of one makes every older bundle look damaged (the fixture tests hold
+//! that). So what a later version adds to a trial is a part of its own.
 
 use rusqlite::{Connection, OptionalExtension, params, types::Value as Cell};
 use sha2::{Digest, Sha256};
@@ -70,6 +71,18 @@ pub(crate) const TRIAL: Part = Part {
         "SELECT t.moment, t.position, f.key, f.value, f.source, f.absent, f.steady \
          FROM trial_environment t JOIN facts f USING (fact) WHERE t.trial = ?1 ORDER BY t.moment, t.position",
         "SELECT position, text FROM notes WHERE trial = ?1 ORDER BY position",
+    ],
+};
+/// Since schema version 2: what a trial's collectors brought beyond numbers. Its number is the trial's.
+pub(crate) const EVIDENCE: Part = Part {
+    name: "evidence",
+    queries: &[
+        "SELECT run, bpf_runs, bpf_run_ns, memory_bytes FROM collector_costs WHERE trial = ?1 ORDER BY run",
+        "SELECT h.run, h.position, i.name, i.label, i.unit, h.count, h.clipped, h.hdr_v2 \
+         FROM evidence_histograms h JOIN evidence_items i USING (item) WHERE h.trial = ?1 ORDER BY h.run, h.position",
+        "SELECT run, position, name, unit, period_ns, stacks, weight, truncated_weight, json_bytes, json_zlib \
+         FROM stack_profiles WHERE trial = ?1 ORDER BY run, position",
+        "SELECT run, begin_ns, events, lost_events, json_bytes, json_zlib FROM timelines WHERE trial = ?1 ORDER BY run",
     ],
 };
 pub(crate) const LOG: Part = Part { name: "log", queries: &["SELECT entry, unix_ns, text FROM log WHERE entry = ?1"] };

@@ -27,6 +27,7 @@ fn resealed(sql: &str) -> String {
     parts::AT_BEGIN.into_iter().chain([&parts::ENDING]).for_each(|part| seal(part, 1));
     seal(&parts::ENVIRONMENT, data.environment.len());
     seal(&parts::TRIAL, data.trials.len());
+    seal(&parts::EVIDENCE, data.trials.len());
     seal(&parts::LOG, data.log.len());
     seal(&parts::BOOT_LOG, data.boot_logs.len());
     drop(db);
@@ -95,6 +96,40 @@ fn nothing_is_taken_at_its_word() {
         "UPDATE boot_logs SET zlib = 'text'",
         "UPDATE ending SET trials = 9",
         "UPDATE ending SET how = 'failed'",
+    ] {
+        table += &format!("{sql}\n  {}\n", resealed(sql));
+    }
+    assert!(!table.contains("is read"), "{table}");
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn evidence_is_not_taken_at_its_word() {
+    let mut table = String::new();
+    for sql in [
+        "UPDATE collector_costs SET run = run + 10",
+        "UPDATE collector_costs SET bpf_runs = 1, bpf_run_ns = NULL",
+        "UPDATE collector_costs SET bpf_runs = -1, bpf_run_ns = -1",
+        "UPDATE collector_costs SET memory_bytes = NULL",
+        "DELETE FROM collector_costs WHERE run = 1",
+        "UPDATE evidence_histograms SET run = 4",
+        "UPDATE evidence_histograms SET position = position + 10",
+        "UPDATE evidence_histograms SET count = 7",
+        "UPDATE evidence_histograms SET item = (SELECT item FROM evidence_items WHERE unit = '1')",
+        "UPDATE evidence_histograms SET hdr_v2 = CAST(x'1c84931300000010' || substr(hdr_v2, 9) AS BLOB)",
+        "UPDATE stack_profiles SET name = x'ff'",
+        "UPDATE stack_profiles SET period_ns = -1",
+        "UPDATE stack_profiles SET stacks = 3",
+        "UPDATE stack_profiles SET weight = weight + 1",
+        "UPDATE stack_profiles SET json_bytes = 5",
+        "UPDATE stack_profiles SET json_bytes = 5000000000",
+        "UPDATE stack_profiles SET json_zlib = x'00'",
+        "UPDATE stack_profiles SET json_zlib = NULL",
+        "UPDATE timelines SET run = 7",
+        "UPDATE timelines SET begin_ns = -1",
+        "UPDATE timelines SET events = 5",
+        "UPDATE timelines SET json_bytes = json_bytes - 1",
+        "UPDATE timelines SET json_zlib = 'text'",
     ] {
         table += &format!("{sql}\n  {}\n", resealed(sql));
     }

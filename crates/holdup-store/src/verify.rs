@@ -1,7 +1,7 @@
 //! Whether a bundle is whole.
 
 use crate::gather::gather;
-use crate::{SCHEMA_VERSION, open, trouble};
+use crate::{open, trouble};
 use holdup_model::bundle::Ending;
 use holdup_model::{BundleData, Problem, TrialStatus};
 use rusqlite::Connection;
@@ -37,10 +37,10 @@ impl Wholeness {
 pub fn verify(path: &Path) -> Result<Wholeness, Problem> {
     let opened = open::to_read(path, true)?;
     let mut found = Wholeness { whole: true, lines: Vec::new() };
-    found.good(format!("schema: version {SCHEMA_VERSION}, every table is there"));
+    found.good(format!("schema: version {}, every table is there", opened.version));
     size(path, &opened.db, &mut found)?;
     integrity(&opened.db, &mut found);
-    match gather(path, &opened.db) {
+    match gather(path, &opened) {
         Err(problem) => found.bad(problem.why),
         Ok((data, damage)) => {
             let sound = damage.is_empty();
@@ -112,6 +112,16 @@ fn contents(data: &BundleData, sound: bool, found: &mut Wholeness) {
     let histograms: usize = data.trials.iter().map(|t| t.histograms.len()).sum();
     let durations: u64 = data.trials.iter().flat_map(|t| &t.histograms).map(|h| h.histogram.count()).sum();
     found.good(format!("histograms: {histograms} readable, {durations} durations"));
+
+    let collected = || data.trials.iter().flat_map(|t| &t.evidence);
+    let distributions: usize = collected().map(|c| c.histograms.len()).sum();
+    let profiles: usize = collected().map(|c| c.stacks.len()).sum();
+    let timelines = collected().filter(|c| c.timeline.is_some()).count();
+    if distributions + profiles + timelines > 0 {
+        found.good(format!(
+            "evidence: {distributions} histograms, {profiles} stack profiles and {timelines} timelines readable"
+        ));
+    }
 
     if !data.boot_logs.is_empty() {
         let boots: BTreeSet<u32> = data.boot_logs.iter().map(|l| l.boot).collect();

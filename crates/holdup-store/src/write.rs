@@ -1,6 +1,6 @@
 //! Writing: one transaction for each call.
 
-use crate::{APPLICATION_ID, SCHEMA_VERSION, boot_logs, open, parts, schema_sql, trouble};
+use crate::{APPLICATION_ID, SCHEMA_VERSION, boot_logs, evidence, open, parts, schema_sql, trouble};
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::catalogue::Availability;
 use holdup_model::{Fact, Level, Measured, Metric, Plan, Problem, Replica, Schedule, Trial, TrialStatus, Value};
@@ -30,10 +30,10 @@ pub struct Writer {
 /// A fact as the table `facts` tells it apart: key, value, source, absent, steady.
 type FactKey = (String, Option<String>, String, Option<String>, bool);
 /// An item of evidence as `evidence_items` tells it apart: name, label, unit.
-type ItemKey = (String, Option<String>, String);
+pub(crate) type ItemKey = (String, Option<String>, String);
 
 /// Rows that are written once and referred to by number afterwards.
-struct Dictionary<K> {
+pub(crate) struct Dictionary<K> {
     known: BTreeMap<K, i64>,
     /// Those of the open transaction, forgotten when it does not commit.
     fresh: Vec<K>,
@@ -66,7 +66,7 @@ impl<K: Ord + Clone> Dictionary<K> {
 }
 
 /// Why a part could not be written.
-enum Fault {
+pub(crate) enum Fault {
     Sqlite(rusqlite::Error),
     /// A value that the file cannot hold: its name and itself.
     Value(String),
@@ -78,7 +78,7 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-type Written = Result<(), Fault>;
+pub(crate) type Written = Result<(), Fault>;
 
 impl Writer {
     /// Begins a bundle: everything that is known before the first trial, in one transaction.
@@ -113,7 +113,7 @@ impl Writer {
                 db.execute_batch(&format!(
                     "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
                 ))?;
-                db.execute_batch(schema_sql())?;
+                db.execute_batch(&schema_sql())?;
                 write_head(db, head)?;
                 write_plan(db, plan, plan_source)?;
                 write_arms(db, schedule)?;
@@ -175,7 +175,9 @@ impl Writer {
             write_measured(db, trial)?;
             write_evidence(db, items, trial)?;
             write_trial_facts(db, facts, trial)?;
+            evidence::write(db, items, trial)?;
             parts::TRIAL.seal(db, i64::from(trial.seq))?;
+            parts::EVIDENCE.seal(db, i64::from(trial.seq))?;
             Ok(())
         })?;
         self.trials += 1;
@@ -302,7 +304,7 @@ fn reserve(path: &Path) -> Result<(), Problem> {
 }
 
 /// A count as SQLite holds it.
-fn integer(name: &str, value: u64) -> Result<i64, Fault> {
+pub(crate) fn integer(name: &str, value: u64) -> Result<i64, Fault> {
     i64::try_from(value).map_err(|_| Fault::Value(format!("{name} is {value}, more than 63 bits")))
 }
 
@@ -322,6 +324,14 @@ fn fact_number(db: &Connection, facts: &mut Dictionary<FactKey>, fact: &Fact) ->
             "INSERT INTO facts (fact, key, value, source, absent, steady) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute(params![number, key, value, source, absent, steady])
+    })
+}
+
+/// The number of what a number or a histogram of evidence is about.
+pub(crate) fn item_number(db: &Connection, items: &mut Dictionary<ItemKey>, key: ItemKey) -> rusqlite::Result<i64> {
+    items.number(key, |number, (name, label, unit)| {
+        db.prepare_cached("INSERT INTO evidence_items (item, name, label, unit) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![number, name, label, unit])
     })
 }
 
@@ -500,10 +510,7 @@ fn write_evidence(db: &Connection, items: &mut Dictionary<ItemKey>, t: &Trial) -
         )?;
         for (position, i) in c.items.iter().enumerate() {
             let key = (i.name.clone(), i.label.clone(), i.unit.clone());
-            let item = items.number(key, |number, (name, label, unit)| {
-                db.prepare_cached("INSERT INTO evidence_items (item, name, label, unit) VALUES (?1, ?2, ?3, ?4)")?
-                    .execute(params![number, name, label, unit])
-            })?;
+            let item = item_number(db, items, key)?;
             let (value, absent) = columns(&i.value);
             row.execute(params![t.seq, run, position as i64, item, value, absent])?;
         }

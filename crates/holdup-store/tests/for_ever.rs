@@ -3,12 +3,17 @@
 mod common;
 
 use common::sample;
+use holdup_model::BundleData;
 use rusqlite::{Connection, OpenFlags};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-1.holdup")
+fn fixture(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/schema-{version}.holdup"))
+}
+
+fn fixture_db(version: u32) -> Connection {
+    Connection::open_with_flags(fixture(version), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("is opened")
 }
 
 fn page() -> PathBuf {
@@ -20,40 +25,74 @@ fn page() -> PathBuf {
 #[test]
 #[ignore = "writes a file that is kept for ever; run it by hand for a new schema version"]
 fn make_the_fixture() {
-    std::fs::remove_file(fixture()).ok();
-    common::write(&fixture(), &sample(2)).expect("is written");
+    let path = fixture(holdup_store::SCHEMA_VERSION);
+    std::fs::remove_file(&path).ok();
+    common::write(&path, &sample(2)).expect("is written");
+}
+
+/// Reads the fixture of a version, whole.
+fn opened(version: u32) -> BundleData {
+    // On a copy, because a fixture in a read-only checkout must do as well, and nothing may change it.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("old.holdup");
+    std::fs::copy(fixture(version), &path).expect("is copied");
+    let found = holdup_store::verify(&path).expect("is verified");
+    assert!(found.whole, "{found:#?}");
+    assert_eq!(found.lines[0], format!("schema: version {version}, every table is there"));
+    holdup_store::read(&path).expect("is read")
 }
 
 #[test]
 fn schema_1_opens_for_ever() {
-    // On a copy, because a fixture in a read-only checkout must do as well, and nothing may change it.
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("schema-1.holdup");
-    std::fs::copy(fixture(), &path).expect("is copied");
-    assert_eq!(holdup_store::read(&path).expect("is read"), sample(2));
-    let found = holdup_store::verify(&path).expect("is verified");
-    assert!(found.whole, "{found:#?}");
+    assert_eq!(opened(1), common::without_rich_evidence(sample(2)));
+}
+
+#[test]
+fn schema_2_opens_for_ever() {
+    assert_eq!(opened(2), sample(2));
 }
 
 #[test]
 fn the_present_schema_has_a_fixture() {
-    assert_eq!(holdup_store::SCHEMA_VERSION, 1, "keep a fixture of the new version, and a test that opens it");
-    let db = Connection::open_with_flags(fixture(), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("is opened");
-    let mut statement = db
-        .prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rootpage = 0, rootpage, rowid")
-        .expect("is prepared");
+    assert_eq!(holdup_store::SCHEMA_VERSION, 2, "keep a fixture of the new version, and a test that opens it");
+    let db = fixture_db(holdup_store::SCHEMA_VERSION);
+    let mut statement =
+        db.prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY sql").expect("is prepared");
     let stored: Vec<String> =
         statement.query_map([], |row| row.get(0)).expect("is read").collect::<Result<_, _>>().expect("is text");
-    let written: Vec<&str> =
-        holdup_store::schema_sql().split(";\n").map(str::trim).filter(|sql| !sql.is_empty()).collect();
+    let schema = holdup_store::schema_sql();
+    let mut written: Vec<&str> = schema.split(";\n").map(str::trim).filter(|sql| !sql.is_empty()).collect();
+    written.sort_unstable();
     assert_eq!(stored, written, "the schema changed without a new version");
+}
+
+/// A version only adds: what the tables of an older one hold is where it ever was.
+#[test]
+fn no_version_takes_a_column_from_an_older_one() {
+    for version in 1..=holdup_store::SCHEMA_VERSION {
+        let db = fixture_db(version);
+        let there = |sql: &str, of: &str| -> Vec<String> {
+            let mut statement = db.prepare(sql).expect("is prepared");
+            statement.query_map([of], |r| r.get(0)).expect("is read").collect::<Result<_, _>>().expect("text")
+        };
+        let known: Vec<_> = holdup_store::tables().into_iter().filter(|t| t.since <= version).collect();
+        let names: Vec<&str> = known.iter().map(|t| t.name.as_str()).collect();
+        let mut stored = there("SELECT name FROM sqlite_master WHERE type = ?1 ORDER BY rootpage", "table");
+        stored.sort_by_key(|name| names.iter().position(|n| n == name));
+        assert_eq!(stored, names, "the tables of version {version}");
+        for table in known {
+            let columns: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
+            let stored = there("SELECT name FROM pragma_table_info(?1)", &table.name);
+            assert_eq!(stored, columns, "{} of version {version}", table.name);
+        }
+    }
 }
 
 #[test]
 fn every_column_says_what_it_holds() {
     let tables = holdup_store::tables();
     assert!(tables.len() > 15);
-    let db = Connection::open_with_flags(fixture(), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("is opened");
+    let db = fixture_db(holdup_store::SCHEMA_VERSION);
     for table in tables {
         assert!(!table.text.is_empty(), "{}", table.name);
         let mut statement = db.prepare("SELECT name FROM pragma_table_info(?1)").expect("is prepared");
@@ -71,7 +110,8 @@ const MARK: &str = "<!-- From here on made from the schema: HOLDUP_UPDATE_DOCS=1
 fn reference() -> String {
     let mut text = String::new();
     for table in holdup_store::tables() {
-        let _ = write!(text, "\n### {}\n\n{}\n\n| column | type | |\n|---|---|---|\n", table.name, table.text);
+        let since = if table.since > 1 { format!(" Since schema version {}.", table.since) } else { String::new() };
+        let _ = write!(text, "\n### {}\n\n{}{since}\n\n| column | type | |\n|---|---|---|\n", table.name, table.text);
         for column in table.columns {
             let null = if column.nullable { " or NULL" } else { "" };
             let _ = writeln!(text, "| `{}` | {}{null} | {} |", column.name, column.kind, column.text);
@@ -96,7 +136,7 @@ fn the_page_of_the_schema_is_current() {
 #[test]
 fn the_queries_of_the_page_run() {
     let text = std::fs::read_to_string(page()).expect("docs/bundle.md is there");
-    let db = Connection::open_with_flags(fixture(), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("is opened");
+    let db = fixture_db(holdup_store::SCHEMA_VERSION);
     let queries: Vec<&str> =
         text.split("```sql\n").skip(1).filter_map(|rest| rest.split_once("\n```").map(|(sql, _)| sql)).collect();
     assert!(queries.len() >= 4);

@@ -4,6 +4,9 @@ mod common;
 
 use common::{sample, write};
 use holdup_model::bundle::{BundleData, CollectorState, Ending};
+use holdup_model::evidence::{BpfCost, EvidenceHistogram};
+use holdup_model::stacks::{Frame, FrameKind, Stack};
+use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::trial::{NamedHistogram, Trial, TrialStatus, Window};
 use holdup_model::*;
 use proptest::collection::vec;
@@ -50,15 +53,69 @@ fn collected() -> impl Strategy<Value = Collected> {
         value,
     });
     let coverage = (count(), count(), vec(text(), 0..3));
-    (text(), vec(item, 0..6), coverage, (count(), count(), count())).prop_map(
-        |(collector, items, (seen, lost, notes), (cpu_ns, wakeups, bytes))| Collected {
+    let bpf = option::of((count(), count()).prop_map(|(runs, run_ns)| BpfCost { runs, run_ns }));
+    let cost = (count(), count(), count(), bpf, count());
+    let rich = (vec((histogram(), option::of(text())), 0..3), vec(profile(), 0..3), option::of(timeline()));
+    (text(), vec(item, 0..6), coverage, cost, rich).prop_map(
+        |(collector, items, (seen, lost, notes), (cpu_ns, wakeups, bytes, bpf, memory_bytes), rich)| Collected {
             collector,
             items,
             coverage: Coverage { seen, lost, notes },
-            cost: SelfCost { cpu_ns, wakeups, bytes, ..SelfCost::default() },
-            ..Collected::default()
+            cost: SelfCost { cpu_ns, wakeups, bytes, bpf, memory_bytes },
+            histograms: rich
+                .0
+                .into_iter()
+                .map(|(NamedHistogram { name, histogram }, label)| EvidenceHistogram { name, label, histogram })
+                .collect(),
+            stacks: rich.1,
+            timeline: rich.2,
         },
     )
+}
+
+fn profile() -> impl Strategy<Value = StackProfile> {
+    let kind = prop_oneof![Just(FrameKind::User), Just(FrameKind::Inlined), Just(FrameKind::Kernel)];
+    let frame =
+        (text(), option::of(text()), kind).prop_map(|(function, module, kind)| Frame { function, module, kind });
+    let stack = (text(), option::of(text()), vec(0..4_u32, 0..6), 0..1_u64 << 50);
+    let stack = stack.prop_map(|(task, role, frames, weight)| Stack { task, role, frames, weight });
+    (text(), text(), count(), vec(frame, 4..6), vec(stack, 0..8), count()).prop_map(
+        |(name, unit, period_ns, frames, stacks, truncated)| StackProfile {
+            name,
+            unit,
+            period_ns,
+            frames,
+            stacks,
+            truncated,
+        },
+    )
+}
+
+fn timeline() -> impl Strategy<Value = Timeline> {
+    let task = (any::<u32>(), any::<u32>(), text()).prop_map(|(tid, pid, name)| TimelineTask { tid, pid, name });
+    let some = || option::of(0..2_u32);
+    let kind = prop_oneof![
+        (some(), some(), text(), option::of(text())).prop_map(|(from, to, left, section)| TimelineKind::Switch {
+            from,
+            to,
+            left,
+            section
+        }),
+        (0..2_u32, some()).prop_map(|(task, by)| TimelineKind::Wakeup { task, by }),
+        (0..2_u32, any::<u64>(), option::of(text())).prop_map(|(task, length_ns, section)| TimelineKind::Fault {
+            task,
+            length_ns,
+            section
+        }),
+    ];
+    // Out of order as well: what a collector brought comes back as it is.
+    let event = (any::<u64>(), any::<u32>(), kind).prop_map(|(at_ns, cpu, kind)| TimelineEvent { at_ns, cpu, kind });
+    (count(), vec(task, 2..4), vec(event, 0..8), count()).prop_map(|(begin_ns, tasks, events, lost)| Timeline {
+        begin_ns,
+        tasks,
+        events,
+        lost,
+    })
 }
 
 fn trial() -> impl Strategy<Value = Trial> {

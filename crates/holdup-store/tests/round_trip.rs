@@ -179,3 +179,63 @@ fn logs_of_guests_are_kept_with_their_size_and_only_of_boots_that_are_planned() 
     assert_eq!((logs[1].text.as_str(), logs[1].bytes, logs[1].trimmed_bytes), ("tried again \u{fffd}\n", 14, 0));
     assert!(std::fs::metadata(&path).expect("is there").len() < 1 << 18, "it is deflated");
 }
+
+/// What a trial of five windows of three minutes brings, by a random walk that is the same every time.
+fn rich_trial(trial: &mut holdup_model::Trial, histograms: usize, stacks: usize) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let run = &mut trial.evidence[1];
+    run.histograms = (0..histograms)
+        .map(|i| {
+            let mut histogram = holdup_model::Histogram::new();
+            for _ in 0..3_000 {
+                // Three decades, as waits for a CPU have them.
+                histogram.record_ns((1_000 + random(1_000)) << random(11));
+            }
+            let label = Some(format!("postgres < kworker/{i}"));
+            holdup_model::EvidenceHistogram { name: "run_queue_wait_ns".into(), label, histogram }
+        })
+        .collect();
+    let function = |i: u64| holdup_model::stacks::Frame {
+        function: format!("function_with_a_usual_name_{i}"),
+        module: Some(if i.is_multiple_of(3) { "[kernel]" } else { "postgres" }.to_owned()),
+        kind: holdup_model::stacks::FrameKind::User,
+    };
+    run.stacks[0].frames = (0..3_000).map(function).collect();
+    let mut path: Vec<u32> = Vec::new();
+    run.stacks[0].stacks = (0..stacks as u64)
+        .map(|i| {
+            // A walk through a tree: some calls return, some more are made.
+            let stay = path.len().saturating_sub(1 + random(8) as usize);
+            path.truncate(stay);
+            while path.len() < 12 + random(20) as usize {
+                path.push(random(3_000) as u32);
+            }
+            let task = "postgres".to_owned();
+            let weight = 1 + 100_000 / (i + 1);
+            holdup_model::stacks::Stack { task, role: Some("server".into()), frames: path.clone(), weight }
+        })
+        .collect();
+}
+
+/// An hour of windows of three minutes stays far below 100 MB.
+#[test]
+fn an_hour_of_distributions_and_stacks_stays_small() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    let data = sample(1);
+    let mut trial = next_trial(&data);
+    let (trials, histograms) = (20, 200);
+    rich_trial(&mut trial, histograms, 5_000);
+    let mut writer = create(&path, &data).expect("is created");
+    for seq in 0..trials {
+        trial.seq = seq;
+        writer.add_trial(&trial).expect("is added");
+    }
+    writer.finish(&Ending::Budget).expect("is finished");
+    let bytes = std::fs::metadata(&path).expect("is there").len();
+    assert!(bytes < 100_000_000, "{bytes} bytes");
+}

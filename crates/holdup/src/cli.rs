@@ -338,9 +338,34 @@ fn export() -> Command {
             Arg::new("format")
                 .long("format")
                 .short('f')
-                .value_parser(["json", "csv", "benchstat", "plan"])
+                .value_parser(["json", "csv", "benchstat", "plan", "perfetto"])
                 .default_value("json")
-                .help("json: everything; csv: a row per trial and metric; benchstat: Go benchmark lines; plan: the plan as run"),
+                .help(
+                    "json: everything; csv: a row per trial and metric; benchstat: Go benchmark lines; plan: the plan as \
+                     run; perfetto: a timeline as ui.perfetto.dev opens it",
+                ),
+        )
+        .arg(
+            Arg::new("arm")
+                .long("arm")
+                .value_name("ARM")
+                .help("With stacks and timelines: only trials of this arm, by its label or number [default: all arms]"),
+        )
+        .arg(
+            Arg::new("trial")
+                .long("trial")
+                .value_name("N")
+                .value_parser(value_parser!(u32))
+                .help(
+                    "With stacks and timelines: only this trial [default: stacks of all trials that count together, the \
+                     first timeline]",
+                ),
+        )
+        .arg(
+            Arg::new("profile-name")
+                .long("profile")
+                .value_name("NAME")
+                .help("With stacks: on_cpu, off_cpu or waker [default: on_cpu, or the only one]"),
         )
         .arg(out_file())
 }

@@ -1,9 +1,11 @@
 //! Every trial's metrics as a table for other programs.
 
 use holdup_model::Analysis;
+use holdup_model::evidence::EvidenceHistogram;
 use holdup_model::{Arm, BundleData, Measured, TrialStatus};
 
-/// Comma-separated values after RFC 4180, a row for each trial and metric, void trials included. A value that was
+/// Comma-separated values after RFC 4180, a row for each trial and metric, void trials included, and rows for
+/// the count and the quantiles of each histogram of evidence (`COLLECTOR/NAME_p99_ns{LABEL}`). A value that was
 /// not measured is an empty field, and `absent` says why. The format has no room for a line above its head: `emulated` says in each row what the times
 /// are where they are not those of hardware.
 pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
@@ -53,11 +55,28 @@ pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
                 Measured::Absent(why) => line(&m.metric, unit, "", why),
             }
         }
+        for (c, h) in trial.evidence.iter().flat_map(|c| c.histograms.iter().map(move |h| (c, h))) {
+            distribution(&mut line, &c.collector, h);
+        }
         if trial.measurements.is_empty() {
             line("", "", "", "the trial has no measurements");
         }
     }
     out
+}
+
+/// A histogram of evidence as rows of its own: how many durations, and their quantiles.
+fn distribution(line: &mut impl FnMut(&str, &str, &str, &str), collector: &str, h: &EvidenceHistogram) {
+    let bare = h.name.strip_suffix("_ns").unwrap_or(&h.name);
+    let label = h.label.as_ref().map(|l| format!("{{{l}}}")).unwrap_or_default();
+    line(&format!("{collector}/{bare}_count{label}"), "1", &h.histogram.count().to_string(), "");
+    for (quantile, name) in [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p999")] {
+        let metric = format!("{collector}/{bare}_{name}_ns{label}");
+        match h.histogram.quantile_ns(quantile) {
+            Some(ns) => line(&metric, "ns", &ns.to_string(), ""),
+            None => line(&metric, "ns", "", "no duration was counted"),
+        }
+    }
 }
 
 fn replica(arm: Option<&Arm>) -> &'static str {

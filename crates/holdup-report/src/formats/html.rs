@@ -1,6 +1,10 @@
 //! The page: one file, no network, verdicts and tables without a script, charts with one.
 
-use crate::page::{Chart, Table, charts, evidence, evidence::Evidence, glance, latency, order, sections};
+use crate::page::distributions::{self, Distributions};
+use crate::page::evidence::{self, Evidence};
+use crate::page::flames::{self, Flames};
+use crate::page::holders::{self, Titled};
+use crate::page::{Chart, Table, charts, glance, latency, order, sections};
 use crate::series::{self, Layout, Names};
 use crate::tables;
 use crate::text::{self, clean};
@@ -36,6 +40,20 @@ struct Section {
     cpu: Option<Chart>,
     glance: Option<Table>,
     evidence: Vec<Evidence>,
+    critical: Vec<Titled>,
+    matrices: Vec<Titled>,
+    distributions: Vec<Distributions>,
+    flames: Vec<Flames>,
+}
+
+impl Section {
+    /// Whether there is anything of what collectors saw that is more than a number.
+    fn is_rich(&self) -> bool {
+        !(self.critical.is_empty()
+            && self.matrices.is_empty()
+            && self.distributions.is_empty()
+            && self.flames.is_empty())
+    }
 }
 
 #[derive(Template)]
@@ -52,6 +70,7 @@ struct Page<'a> {
     effects: Vec<Chart>,
     sections: Vec<Section>,
     has_evidence: bool,
+    is_rich: bool,
     all_series: Vec<usize>,
     comparisons: Vec<Comparisons>,
     notes: Vec<Note<'a>>,
@@ -68,8 +87,10 @@ struct Page<'a> {
 pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
     let names = Names::new(bundle);
     let layouts = series::layouts(bundle, analysis, &names);
+    let (flames, flame_data) = flames::all(bundle, &layouts, &names);
+    let parts = layouts.iter().zip(flames).enumerate();
     let sections: Vec<Section> =
-        layouts.iter().enumerate().map(|(i, layout)| section(bundle, analysis, layout, &names, i)).collect();
+        parts.map(|(i, (layout, flames))| section(bundle, analysis, layout, &names, i, flames)).collect();
     let effects: Vec<Chart> = charts::effects(analysis).into_iter().collect();
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let counts = match bundle.trials.len() - done {
@@ -90,9 +111,10 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
         voids: sections::voids(bundle),
         missing: sections::missing(bundle, &layouts),
         has_evidence: sections.iter().any(|s| !s.evidence.is_empty()),
+        is_rich: sections.iter().any(Section::is_rich),
         all_series: (0..names.0.len()).collect(),
         legend: tables::LEGEND,
-        data: embed(&data(&names, &effects, &sections)),
+        data: embed(&data(&names, &effects, &sections, &flame_data)),
         bundle,
         effects,
         sections,
@@ -102,7 +124,14 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
     page.render().expect("writing to a string cannot fail, and the template calls nothing that can")
 }
 
-fn section(bundle: &BundleData, analysis: &Analysis, layout: &Layout<'_>, names: &Names, at: usize) -> Section {
+fn section(
+    bundle: &BundleData,
+    analysis: &Analysis,
+    layout: &Layout<'_>,
+    names: &Names,
+    at: usize,
+    flames: Vec<Flames>,
+) -> Section {
     let (percentiles, shifts) = latency::charts(bundle, analysis, layout, names, at);
     Section {
         name: clean(&layout.workload.name),
@@ -115,11 +144,15 @@ fn section(bundle: &BundleData, analysis: &Analysis, layout: &Layout<'_>, names:
         cpu: charts::cpu(layout, names, at),
         glance: glance::table(layout, names),
         evidence: evidence::tables(layout, names),
+        critical: holders::sections(layout, names),
+        matrices: holders::matrices(layout, names),
+        distributions: distributions::tables(bundle, layout, names),
+        flames,
     }
 }
 
-/// What the script reads: the series, and the data of each chart by its id.
-fn data(names: &Names, effects: &[Chart], sections: &[Section]) -> Value {
+/// What the script reads: the series, the data of each chart by its id, and the flame graphs.
+fn data(names: &Names, effects: &[Chart], sections: &[Section], flames: &Value) -> Value {
     let charts = effects
         .iter()
         .chain(
@@ -130,7 +163,7 @@ fn data(names: &Names, effects: &[Chart], sections: &[Section]) -> Value {
         .map(|c| (c.id.clone(), c.data.clone()))
         .collect::<serde_json::Map<String, Value>>();
     let series: Vec<Value> = names.0.iter().map(|n| json!({"name": n.text, "replica": n.replica})).collect();
-    json!({ "series": series, "charts": charts })
+    json!({ "series": series, "charts": charts, "flames": flames })
 }
 
 /// JSON inside a page: no text of a bundle can end the element that it stands in, and no line separator can end a

@@ -1,6 +1,6 @@
 //! The report as one JSON document.
 
-use holdup_model::{Analysis, BundleData, Measured, Trial, TrialStatus};
+use holdup_model::{Analysis, BundleData, Collected, Histogram, Measured, Trial, TrialStatus};
 use serde_json::{Value, json};
 
 /// A value as indented JSON with a newline at its end.
@@ -9,8 +9,8 @@ pub(crate) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// The report as one JSON document of schema `holdup.report/1`. Histograms stay in the bundle; their quantiles
-/// are here.
+/// The report as one JSON document of schema `holdup.report/1`. Histograms, stacks and timelines stay in the bundle; their
+/// quantiles and sizes are here.
 pub fn json(bundle: &BundleData, analysis: &Analysis) -> String {
     pretty(&report(bundle, analysis))
 }
@@ -56,8 +56,37 @@ fn trial(t: &Trial) -> Value {
         "histograms": t.histograms.iter().map(|h| {
             json!({"name": h.name, "count": h.histogram.count(), "clipped": h.histogram.clipped(), "mean_ns": h.histogram.mean_ns()})
         }).collect::<Vec<_>>(),
-        "evidence": t.evidence,
+        "evidence": t.evidence.iter().map(collected).collect::<Vec<_>>(),
         "environment_moved": t.environment_moved,
         "notes": t.notes,
+    })
+}
+
+/// What a collector brought. Of what is more than a number the sizes are here.
+fn collected(c: &Collected) -> Value {
+    json!({
+        "collector": c.collector,
+        "items": c.items,
+        "coverage": c.coverage,
+        "cost": c.cost,
+        "histograms": c.histograms.iter().map(|h| quantiles(&h.name, h.label.as_deref(), &h.histogram)).collect::<Vec<_>>(),
+        "stacks": c.stacks.iter().map(|p| {
+            let weight: u64 = p.stacks.iter().map(|s| s.weight).sum();
+            json!({
+                "name": p.name, "unit": p.unit, "period_ns": p.period_ns, "stacks": p.stacks.len(), "weight": weight,
+                "truncated_weight": p.truncated,
+            })
+        }).collect::<Vec<_>>(),
+        "timeline": c.timeline.as_ref().map(|t| json!({"events": t.events.len(), "lost_events": t.lost})),
+    })
+}
+
+/// A histogram as its quantiles, which are null when it is empty.
+fn quantiles(name: &str, label: Option<&str>, h: &Histogram) -> Value {
+    let at = |quantile: f64| h.quantile_ns(quantile);
+    json!({
+        "name": name, "label": label, "count": h.count(), "clipped": h.clipped(), "mean_ns": h.mean_ns(),
+        "p50_ns": at(0.5), "p90_ns": at(0.9), "p99_ns": at(0.99), "p999_ns": at(0.999),
+        "max_ns": h.range_ns().map(|r| r.1),
     })
 }

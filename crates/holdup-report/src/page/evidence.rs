@@ -36,7 +36,11 @@ fn key(e: &ArmEvidence) -> (&str, &str, Option<&str>, &str) {
 
 fn table(layout: &Layout<'_>, names: &Names, cell: (usize, Option<usize>)) -> Option<Evidence> {
     let arms: Vec<Placed<'_>> = layout.at(cell);
-    let of = |p: &Placed<'_>| p.summary.map(|s| s.evidence.as_slice()).unwrap_or_default().to_vec();
+    let listed = |e: &&ArmEvidence| !super::holders::IN_A_MATRIX.contains(&e.name.as_str());
+    let of = |p: &Placed<'_>| {
+        let all = p.summary.map(|s| s.evidence.as_slice()).unwrap_or_default();
+        all.iter().filter(listed).cloned().collect()
+    };
     let columns: Vec<Vec<ArmEvidence>> = arms.iter().map(of).collect();
     let baseline = arms.iter().position(|p| names.0[p.series].text == BASELINE);
     let mut keys: Vec<_> = columns.iter().flatten().map(key).collect();

@@ -1,8 +1,11 @@
 //! What stands on the page: charts with the tables of their numbers, evidence, sections of text.
 
 pub(crate) mod charts;
+pub(crate) mod distributions;
 pub(crate) mod evidence;
+pub(crate) mod flames;
 pub(crate) mod glance;
+pub(crate) mod holders;
 pub(crate) mod latency;
 pub(crate) mod order;
 pub(crate) mod sections;

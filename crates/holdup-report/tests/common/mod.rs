@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 
 mod evidence;
+pub mod rich;
 
 use holdup_model::bundle::{BundleHead, Ending};
 use holdup_model::plan::{Layout, MetricChoice, StopRule};
@@ -32,6 +33,20 @@ const CLIENTS: [i64; 3] = [2, 16, 64];
 /// simple-update is so noisy that nothing is decided. One trial is void, one collector is not there.
 pub fn demo() -> BundleData {
     make(2026)
+}
+
+/// The demo with what collectors of events bring; the trials of the A/A arm have none.
+pub fn rich() -> BundleData {
+    let mut bundle = demo();
+    let mut noise = Noise(Pcg64Mcg::seed_from_u64(7));
+    for trial in &mut bundle.trials {
+        let arm = &bundle.schedule.arms[trial.arm as usize];
+        if arm.replica.is_none() {
+            let batch = arm.factors.get("sched-policy").is_some_and(|l| l.label == "batch");
+            trial.evidence.extend(rich::collected(2_000.0, batch, &mut noise));
+        }
+    }
+    bundle
 }
 
 pub fn make(seed: u64) -> BundleData {

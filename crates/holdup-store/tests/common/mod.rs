@@ -5,7 +5,10 @@
 use holdup_model::arm::{Arm, Replica, Schedule, TrialSpec};
 use holdup_model::bundle::{BootLog, BundleData, BundleHead, CollectorState, Ending};
 use holdup_model::catalogue::Availability;
+use holdup_model::evidence::{BpfCost, EvidenceHistogram};
 use holdup_model::plan::{Design, Extract, Factor, Layout, Level, MetricChoice, Plan, StopRule, WorkloadUse};
+use holdup_model::stacks::{Frame, FrameKind, Stack, StackProfile};
+use holdup_model::timeline::{Timeline, TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::trial::{NamedHistogram, Trial, TrialStatus, Window};
 use holdup_model::{
     Collected, Coverage, Direction, EnvironmentReading, EvidenceItem, Fact, Histogram, Machine, Measurement, Metric,
@@ -16,6 +19,20 @@ use std::path::Path;
 
 const SECOND: i64 = 1_000_000_000;
 const BEGIN: i64 = 1_770_000_000 * SECOND;
+
+/// The same without what came with schema version 2.
+pub(crate) fn without_rich_evidence(mut data: BundleData) -> BundleData {
+    data.trials.iter_mut().for_each(strip);
+    data
+}
+
+/// Leaves of the evidence what schema version 1 keeps.
+pub(crate) fn strip(trial: &mut Trial) {
+    for c in &mut trial.evidence {
+        (c.cost.bpf, c.cost.memory_bytes) = (None, 0);
+        (c.histograms, c.stacks, c.timeline) = (Vec::new(), Vec::new(), None);
+    }
+}
 
 /// A bundle of `blocks` blocks of two arms; the second trial of all is void and repeated.
 pub(crate) fn sample(blocks: u32) -> BundleData {
@@ -221,13 +238,84 @@ fn trial(seq: u32, spec: &TrialSpec, attempt: u32) -> Trial {
                 collector: "psi".into(),
                 items: Vec::new(),
                 coverage: Coverage::default(),
-                cost: SelfCost::default(),
-                ..Collected::default()
+                cost: SelfCost {
+                    bpf: Some(BpfCost { runs: 1_000, run_ns: 250_000 }),
+                    memory_bytes: 8 << 20,
+                    ..SelfCost::default()
+                },
+                histograms: vec![
+                    evidence_histogram("run_queue_wait_ns", Some("server: after wake-up"), seq),
+                    evidence_histogram("fault_ns", None, seq),
+                ],
+                stacks: vec![on_cpu(seq), StackProfile { name: "waker".into(), ..StackProfile::default() }],
+                timeline: Some(timeline(seq)),
             },
         ],
         environment_before: facts("0.10"),
         environment_moved: vec![Fact::read("cpu.steal_share", "0.30", "/proc/stat")],
         notes: vec!["pgbench (PostgreSQL) 15.6".into(), "two\nlines".into()],
+    }
+}
+
+fn evidence_histogram(name: &str, label: Option<&str>, seq: u32) -> EvidenceHistogram {
+    let mut histogram = Histogram::new();
+    (1..50_u64).for_each(|i| histogram.record_n_ns(i * i * 1_000 + u64::from(seq), i));
+    EvidenceHistogram { name: name.into(), label: label.map(str::to_owned), histogram }
+}
+
+fn on_cpu(seq: u32) -> StackProfile {
+    let frame = |function: &str, module: Option<&str>, kind| Frame {
+        function: function.into(),
+        module: module.map(str::to_owned),
+        kind,
+    };
+    let stack = |role: Option<&str>, frames: &[u32], weight| Stack {
+        task: "postgres".into(),
+        role: role.map(str::to_owned),
+        frames: frames.to_vec(),
+        weight,
+    };
+    StackProfile {
+        name: "on_cpu".into(),
+        unit: "samples".into(),
+        period_ns: 1_010_101,
+        frames: vec![
+            frame("main", Some("postgres"), FrameKind::User),
+            frame("pg_atomic_read_u32", Some("postgres"), FrameKind::Inlined),
+            frame("do_syscall_64", Some("[kernel]"), FrameKind::Kernel),
+            frame("[unknown]", None, FrameKind::User),
+        ],
+        stacks: vec![
+            stack(Some("server"), &[0, 1], 40 + u64::from(seq)),
+            stack(Some("server"), &[0, 0, 2], 7),
+            stack(None, &[3], 2),
+            stack(Some("load"), &[], 1),
+        ],
+        truncated: 2,
+    }
+}
+
+fn timeline(seq: u32) -> Timeline {
+    let task = |tid, name: &str| TimelineTask { tid, pid: 100, name: name.into() };
+    let event = |at_ns, cpu, kind| TimelineEvent { at_ns, cpu, kind };
+    let switch = |from, to, left: &str, section: Option<&str>| TimelineKind::Switch {
+        from,
+        to,
+        left: left.into(),
+        section: section.map(str::to_owned),
+    };
+    Timeline {
+        begin_ns: 5_000_000_000,
+        tasks: vec![task(100, "postgres"), task(101, "kworker/0:1")],
+        events: vec![
+            event(10, 0, switch(None, Some(0), "sleeping", None)),
+            event(900 + u64::from(seq), 0, TimelineKind::Wakeup { task: 1, by: Some(0) }),
+            event(1_200, 0, TimelineKind::Fault { task: 0, length_ns: 350, section: Some("WALWrite".into()) }),
+            event(2_000, 0, switch(Some(0), Some(1), "user_boundary", Some("holder WALWrite"))),
+            event(2_500, 1, TimelineKind::Wakeup { task: 0, by: None }),
+            event(2_600, 0, switch(Some(1), None, "blocked", None)),
+        ],
+        lost: 3,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::local::{self, LocalSession};
 use crate::qemu::Kept;
 use crate::session::{GuestOptions, Session, SessionRequest};
 use holdup_host::Host;
-use holdup_model::wire::{Answer, Checked, Hello, Order, Ran, Work};
+use holdup_model::wire::{Answer, Checked, Hello, MOST_BYTES, Order, Ran, Work};
 use holdup_model::{Event, Observer, Problem};
 use holdup_workloads::{Cancel, PostgresOptions};
 use line::Line;
@@ -125,7 +125,10 @@ fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -
         match inbox.recv() {
             Ok(Order::Trial { arm, spec, seed }) => {
                 let draft = session.trial(&arm, &spec, seed);
-                line.say(&Answer::Ran(Box::new(Ran { trial: draft.trial, problem: draft.problem })))?;
+                let mut ran = Box::new(Ran { trial: draft.trial, problem: draft.problem });
+                // A little less than what is refused, for the answer around it.
+                ran.fit(MOST_BYTES - 1024);
+                line.say(&Answer::Ran(ran))?;
             }
             Ok(Order::Check(_) | Order::Open(_)) => {
                 line.say(&Answer::Refused("an order came that is none for an open session".to_owned()))?;

@@ -1,0 +1,5 @@
+//! Timelines in the forms that trace viewers open.
+
+mod perfetto;
+
+pub use perfetto::perfetto;

@@ -1,0 +1,224 @@
+//! Distributions, call stacks and timelines in the formats.
+
+mod common;
+
+use common::demo;
+use holdup_analysis::analyse;
+use holdup_model::stacks::Stack;
+use holdup_model::{BundleData, TrialStatus};
+use holdup_report::{Choice, csv, html, json, perfetto, stack_profile, timeline};
+use serde_json::Value;
+use std::sync::LazyLock;
+
+/// Its histograms take a while to make.
+static RICH: LazyLock<BundleData> = LazyLock::new(common::rich);
+
+fn rich() -> BundleData {
+    RICH.clone()
+}
+
+fn page(bundle: &BundleData) -> String {
+    html(bundle, &analyse(bundle))
+}
+
+/// What the page's script reads.
+fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once(r#"<script type="application/json" id="data">"#).expect("the page has data");
+    serde_json::from_str(rest.split_once("</script>").expect("it ends").0).expect("is JSON")
+}
+
+/// A section of the page as text: tags out, cells apart.
+fn section(page: &str, id: &str) -> String {
+    let (_, rest) = page.split_once(&format!("<section id=\"{id}\">")).expect("the section is there");
+    let inside = rest.split_once("</section>").expect("it ends").0.replace("</td>", " | ").replace("</th>", " | ");
+    let mut text = String::new();
+    let mut in_tag = false;
+    for c in inside.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' => in_tag = false,
+            c if !in_tag => text.push(c),
+            _ => {}
+        }
+    }
+    text.replace("&#60;", "<")
+}
+
+#[test]
+fn a_page_without_such_evidence_has_no_such_section() {
+    let page = page(&demo());
+    assert!(!page.contains("id=\"holdups\"") && !page.contains("class=\"flame\""));
+    assert_eq!(data(&page)["flames"]["graphs"], Value::Object(serde_json::Map::new()));
+}
+
+#[test]
+fn the_tables_say_what_the_script_draws() {
+    let text = section(&page(&rich()), "holdups");
+    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    let first = |of: &str, count: usize| {
+        let at = lines.iter().position(|l| l.contains(of)).unwrap_or_else(|| panic!("{of} is not on the page"));
+        lines[at..].iter().take(count).map(|l| l.trim_end()).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(
+        [
+            first("Critical sections, clients=2", 7),
+            first("Who preempted whom", 4),
+            first("Who preempted the holder", 4),
+            first("clients=2: distributions", 8),
+            first("Where CPU time went: baseline", 12),
+        ]
+        .join("\n\n")
+    );
+}
+
+#[test]
+fn each_graph_holds_all_that_was_seen() {
+    let bundle = rich();
+    let data = data(&page(&bundle));
+    let graphs = data["flames"]["graphs"].as_object().expect("graphs");
+    assert_eq!(graphs.len(), 2 * 2 * 3 * 3, "profiles, workloads, cells, arms without the A/A");
+    let functions = data["flames"]["functions"].as_array().expect("functions").len() as u64;
+    let drawn: u64 = graphs.values().flat_map(|g| g["own"].as_array().expect("own")).filter_map(Value::as_u64).sum();
+    let seen: u64 = bundle
+        .trials
+        .iter()
+        .filter(|t| t.is_done())
+        .flat_map(|t| &t.evidence)
+        .flat_map(|c| &c.stacks)
+        .flat_map(|p| &p.stacks)
+        .map(|s| s.weight)
+        .sum();
+    assert_eq!(drawn, seen);
+    for (id, graph) in graphs {
+        let parents = graph["parent"].as_array().expect("parents");
+        assert!(parents.iter().zip(0..).all(|(p, at)| p.as_u64().is_some_and(|p| p <= at)), "{id}: callers come first");
+        let called = graph["function"].as_array().expect("functions");
+        assert!(called.iter().all(|f| f.as_u64().is_some_and(|f| f < functions)), "{id}");
+    }
+}
+
+/// A bundle whose one profile has very many stacks.
+fn wide() -> BundleData {
+    let mut bundle = rich();
+    let mut is_first = true;
+    for c in bundle.trials.iter_mut().flat_map(|t| &mut t.evidence) {
+        c.stacks.retain(|p| p.name == "on_cpu" && std::mem::take(&mut is_first));
+        for profile in &mut c.stacks {
+            let frame = profile.frames[0].clone();
+            profile.frames = (0..9_000)
+                .map(|n| holdup_model::stacks::Frame { function: format!("</script>{n}"), ..frame.clone() })
+                .collect();
+            let stack = |n| Stack { task: "a".into(), role: None, frames: vec![n, 8_999 - n], weight: 10 };
+            profile.stacks = (0..9_000).map(stack).collect();
+        }
+    }
+    bundle
+}
+
+#[test]
+fn of_many_stacks_the_heaviest_are_drawn_and_the_page_says_so() {
+    let page = page(&wide());
+    assert!(page.contains("the 2000 heaviest stacks are drawn, the others (78 %) are [other]"), "the note is missing");
+    let data = data(&page);
+    let graph = &data["flames"]["graphs"]["flame-0"];
+    let own: u64 = graph["own"].as_array().expect("own").iter().filter_map(Value::as_u64).sum();
+    assert_eq!(own, 90_000, "what is not drawn is in [other]");
+    assert_eq!(graph["own"].as_array().expect("own").last(), Some(&Value::from(70_000)));
+    assert!(!page.contains("</script>8"), "a function's name ended the element that it stands in");
+}
+
+#[test]
+fn csv_and_json_have_the_quantiles() {
+    let bundle = &*RICH;
+    let text = csv(bundle, &analyse(bundle));
+    let rows: Vec<&str> = text.lines().filter(|l| l.contains("run_queue_wait_")).take(10).collect();
+    let metric = |row: &&str| row.split(",switches/").nth(1).unwrap_or_default().to_owned();
+    insta::assert_snapshot!("csv_of_distributions", rows.iter().map(metric).collect::<Vec<_>>().join("\n"));
+
+    let report: Value = serde_json::from_str(&json(bundle, &analyse(bundle))).expect("is JSON");
+    let evidence = report["trials"][0]["evidence"].as_array().expect("a list");
+    let last: Vec<&Value> = evidence.iter().rev().take(5).rev().collect();
+    insta::assert_snapshot!(
+        "json_of_distributions",
+        format!("{:#}\n{:#}\n{:#}", last[1]["histograms"], last[2]["stacks"], last[4]["timeline"])
+    );
+}
+
+#[test]
+fn a_timeline_becomes_a_trace() {
+    let text = perfetto(&common::rich::timeline(), "trial 7");
+    let trace: Value = serde_json::from_str(&text).expect("is JSON");
+    for event in trace["traceEvents"].as_array().expect("a list") {
+        let has = |key: &str| event.get(key).is_some();
+        match event["ph"].as_str().expect("a phase") {
+            "X" => assert!(has("ts") && has("dur") && has("pid") && has("tid") && has("name"), "{event}"),
+            "i" => assert!(has("ts") && has("s"), "{event}"),
+            "b" | "e" => assert!(has("ts") && has("id") && has("cat"), "{event}"),
+            "M" => assert!(has("args"), "{event}"),
+            other => panic!("{other} is no phase that is used"),
+        }
+    }
+    insta::assert_snapshot!("perfetto", text);
+}
+
+#[test]
+fn slices_of_one_track_lie_inside_each_other_or_apart() {
+    let trace: Value = serde_json::from_str(&perfetto(&common::rich::timeline(), "")).expect("is JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let slices: Vec<(String, f64, f64)> = events
+        .iter()
+        .filter(|e| e["ph"] == "X")
+        .map(|e| {
+            let begin = e["ts"].as_f64().expect("a number");
+            (e["tid"].to_string(), begin, begin + e["dur"].as_f64().expect("a number"))
+        })
+        .collect();
+    assert!(slices.len() > 8);
+    for (i, a) in slices.iter().enumerate() {
+        for b in &slices[i + 1..] {
+            let apart = a.0 != b.0 || a.2 <= b.1 || b.2 <= a.1;
+            let inside = (a.1 <= b.1 && b.2 <= a.2) || (b.1 < a.1 && a.2 <= b.2);
+            assert!(apart || inside, "{a:?} and {b:?}");
+        }
+    }
+}
+
+#[test]
+fn damaged_timelines_do_no_harm() {
+    let mut bad = common::rich::timeline();
+    bad.tasks.truncate(1);
+    bad.events.reverse();
+    bad.events.iter_mut().for_each(|e| e.cpu = u32::MAX);
+    let text = perfetto(&bad, "a \"title\"\n");
+    assert!(serde_json::from_str::<Value>(&text).is_ok());
+    assert!(serde_json::from_str::<Value>(&perfetto(&holdup_model::Timeline::default(), "")).is_ok());
+}
+
+#[test]
+fn which_trials_are_meant_is_chosen_or_said() {
+    let mut bundle = rich();
+    let arm = bundle.schedule.arms[0].clone();
+    let said = |bundle: &BundleData, choice: Choice| {
+        let profile =
+            stack_profile(bundle, &choice).map(|p| p.stacks.iter().map(|s| s.weight).sum::<u64>().to_string());
+        profile.unwrap_or_else(|p| p.to_string())
+    };
+    let all = said(&bundle, Choice::default());
+    let of_arm = said(&bundle, Choice { arm: Some(arm.label.clone()), ..Choice::default() });
+    let by_number = said(&bundle, Choice { arm: Some(arm.id.to_string()), ..Choice::default() });
+    assert_eq!(of_arm, by_number);
+    assert!(of_arm.parse::<u64>().expect("a weight") < all.parse::<u64>().expect("a weight"));
+    assert_eq!(timeline(&bundle, &Choice::default()).expect("there is one").0.seq, 0);
+
+    let no_arm = said(&bundle, Choice { arm: Some("fast".into()), ..Choice::default() });
+    let no_trial = said(&bundle, Choice { trial: Some(9_999), ..Choice::default() });
+    let no_profile = said(&bundle, Choice { profile: Some("heap".into()), ..Choice::default() });
+    let none = said(&demo(), Choice::default());
+    let no_timeline = timeline(&demo(), &Choice::default()).expect_err("there is none").to_string();
+    bundle.trials.iter_mut().flat_map(|t| &mut t.evidence).for_each(|c| c.timeline = None);
+    let stacks_alone = timeline(&bundle, &Choice::default()).expect_err("there is none").to_string();
+    bundle.trials[0].status = TrialStatus::Void { reason: "slow".into() };
+    assert_ne!(said(&bundle, Choice::default()), all, "a void trial is not part of it");
+    assert!(said(&bundle, Choice { trial: Some(0), ..Choice::default() }).parse::<u64>().is_ok(), "unless it is named");
+    insta::assert_snapshot!([no_arm, no_trial, no_profile, none, no_timeline, stacks_alone].join("\n"));
+}

@@ -1,0 +1,210 @@
+//! Timelines as a bundle keeps them: events in columns, as JSON.
+//!
+//! The members:
+//!
+//! - `words`: every text once; the others refer to it by place, from 0.
+//! - `tasks`: of the tasks, `tid`, `pid` and `name` (a word).
+//! - `what`: one letter for each event, in one text: `s` switch, `w` wakeup, `f` fault.
+//! - `after_ns`: for each event, the time since the event before it (the first: since the begin), ns.
+//! - `cpu`: for each event, its CPU.
+//! - `switches`: for each `s`, `from` and `to` (one more than the task, 0 for the idle task), `left` (a word) and
+//!   `section` (one more than the word, 0 for none).
+//! - `wakeups`: for each `w`, `task` and `by` (one more than the task, 0 for none).
+//! - `faults`: for each `f`, `task`, `length_ns` and `section` (one more than the word, 0 for none).
+
+use crate::stacks::{Given, Words, same_length};
+use holdup_model::Timeline;
+use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
+use serde::{Deserialize, Serialize};
+
+#[derive(Default, Serialize, Deserialize)]
+struct Body {
+    words: Vec<String>,
+    tasks: Tasks,
+    what: String,
+    after_ns: Vec<i64>,
+    cpu: Vec<u32>,
+    switches: Switches,
+    wakeups: Wakeups,
+    faults: Faults,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Tasks {
+    tid: Vec<u32>,
+    pid: Vec<u32>,
+    name: Vec<u32>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Switches {
+    from: Vec<u32>,
+    to: Vec<u32>,
+    left: Vec<u32>,
+    section: Vec<u32>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Wakeups {
+    task: Vec<u32>,
+    by: Vec<u32>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Faults {
+    task: Vec<u32>,
+    length_ns: Vec<u64>,
+    section: Vec<u32>,
+}
+
+/// The JSON of a timeline, without what has columns of its own. The error follows `the timeline`.
+pub(crate) fn encode(timeline: &Timeline) -> Result<Vec<u8>, String> {
+    let mut words = Words::default();
+    let mut body = Body::default();
+    for t in &timeline.tasks {
+        body.tasks.tid.push(t.tid);
+        body.tasks.pid.push(t.pid);
+        body.tasks.name.push(words.place(&t.name));
+    }
+    let known = |task: u32| match timeline.tasks.len() {
+        n if (task as usize) < n => Ok(task),
+        n => Err(format!("refers to task {task} of {n}")),
+    };
+    let known_or_none = |task: Option<u32>| task.map_or(Ok(0), |t| known(t).map(|t| t + 1));
+    let mut before_ns = 0;
+    for event in &timeline.events {
+        // Wrapping, so that events out of order come back as they are.
+        body.after_ns.push(event.at_ns.wrapping_sub(before_ns) as i64);
+        before_ns = event.at_ns;
+        body.cpu.push(event.cpu);
+        body.what.push(match &event.kind {
+            TimelineKind::Switch { from, to, left, section } => {
+                body.switches.from.push(known_or_none(*from)?);
+                body.switches.to.push(known_or_none(*to)?);
+                body.switches.left.push(words.place(left));
+                body.switches.section.push(words.place_or_none(section.as_deref()));
+                's'
+            }
+            TimelineKind::Wakeup { task, by } => {
+                body.wakeups.task.push(known(*task)?);
+                body.wakeups.by.push(known_or_none(*by)?);
+                'w'
+            }
+            TimelineKind::Fault { task, length_ns, section } => {
+                body.faults.task.push(known(*task)?);
+                body.faults.length_ns.push(*length_ns);
+                body.faults.section.push(words.place_or_none(section.as_deref()));
+                'f'
+            }
+        });
+    }
+    body.words = words.into_list();
+    serde_json::to_vec(&body).map_err(|e| e.to_string())
+}
+
+/// Reads the JSON of a timeline. The error follows `the timeline`.
+pub(crate) fn decode(json: &[u8]) -> Result<(Vec<TimelineTask>, Vec<TimelineEvent>), String> {
+    let body: Body = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of one ({e})"))?;
+    check_lengths(&body)?;
+    let mut given = Given::of(&body.words);
+    let mut tasks = Vec::with_capacity(body.tasks.tid.len());
+    for ((&tid, &pid), &name) in body.tasks.tid.iter().zip(&body.tasks.pid).zip(&body.tasks.name) {
+        tasks.push(TimelineTask { tid, pid, name: given.word(name)? });
+    }
+    let known = |task: u32| match tasks.len() {
+        n if (task as usize) < n => Ok(task),
+        n => Err(format!("refers to task {task} of {n}")),
+    };
+    let known_or_none = |task: u32| task.checked_sub(1).map(known).transpose();
+    let mut events = Vec::with_capacity(body.cpu.len());
+    let (mut switch, mut wakeup, mut fault) = (0, 0, 0);
+    let mut at_ns = 0_u64;
+    for ((what, after_ns), &cpu) in body.what.bytes().zip(&body.after_ns).zip(&body.cpu) {
+        at_ns = at_ns.wrapping_add(*after_ns as u64);
+        let kind = match what {
+            b's' => {
+                let (s, i) = (&body.switches, switch);
+                switch += 1;
+                TimelineKind::Switch {
+                    from: known_or_none(s.from[i])?,
+                    to: known_or_none(s.to[i])?,
+                    left: given.word(s.left[i])?,
+                    section: given.word_or_none(s.section[i])?,
+                }
+            }
+            b'w' => {
+                let (w, i) = (&body.wakeups, wakeup);
+                wakeup += 1;
+                TimelineKind::Wakeup { task: known(w.task[i])?, by: known_or_none(w.by[i])? }
+            }
+            _ => {
+                let (f, i) = (&body.faults, fault);
+                fault += 1;
+                TimelineKind::Fault {
+                    task: known(f.task[i])?,
+                    length_ns: f.length_ns[i],
+                    section: given.word_or_none(f.section[i])?,
+                }
+            }
+        };
+        events.push(TimelineEvent { at_ns, cpu, kind });
+    }
+    Ok((tasks, events))
+}
+
+/// Whether each list is as long as the events say.
+fn check_lengths(body: &Body) -> Result<(), String> {
+    let count = |letter: u8| body.what.bytes().filter(|b| *b == letter).count();
+    let (switches, wakeups, faults) = (count(b's'), count(b'w'), count(b'f'));
+    if switches + wakeups + faults != body.what.len() {
+        return Err("has an event that is no switch, no wakeup and no fault".to_owned());
+    }
+    let (t, s, w, f) = (&body.tasks, &body.switches, &body.wakeups, &body.faults);
+    same_length("tasks", &[t.tid.len(), t.pid.len(), t.name.len()])?;
+    same_length("events", &[body.what.len(), body.after_ns.len(), body.cpu.len()])?;
+    same_length("switches", &[switches, s.from.len(), s.to.len(), s.left.len(), s.section.len()])?;
+    same_length("wakeups", &[wakeups, w.task.len(), w.by.len()])?;
+    same_length("faults", &[faults, f.task.len(), f.length_ns.len(), f.section.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(change: impl FnOnce(&mut Body)) -> String {
+        let mut body = Body {
+            words: vec!["postgres".into(), "sleeping".into()],
+            tasks: Tasks { tid: vec![7], pid: vec![7], name: vec![0] },
+            what: "swf".into(),
+            after_ns: vec![1, 1, 1],
+            cpu: vec![0, 0, 0],
+            switches: Switches { from: vec![0], to: vec![1], left: vec![1], section: vec![0] },
+            wakeups: Wakeups { task: vec![0], by: vec![0] },
+            faults: Faults { task: vec![0], length_ns: vec![5], section: vec![0] },
+        };
+        change(&mut body);
+        let read = decode(&serde_json::to_vec(&body).expect("is JSON"));
+        read.map(|(_, events)| events.len().to_string()).unwrap_or_else(|e| e)
+    }
+
+    #[test]
+    fn a_body_that_lies_is_refused_with_its_lie() {
+        assert_eq!(said(|_| {}), "3");
+        assert_eq!(said(|b| b.what = "sws".into()), "has columns of switches that are not of one length");
+        assert_eq!(said(|b| b.what = "swx".into()), "has an event that is no switch, no wakeup and no fault");
+        assert_eq!(said(|b| b.what.push('w')), "has columns of events that are not of one length");
+        assert_eq!(said(|b| b.tasks.pid.clear()), "has columns of tasks that are not of one length");
+        assert_eq!(said(|b| b.faults.section.clear()), "has columns of faults that are not of one length");
+        assert_eq!(said(|b| b.switches.to[0] = 2), "refers to task 1 of 1");
+        assert_eq!(said(|b| b.wakeups.task[0] = 9), "refers to task 9 of 1");
+        assert_eq!(said(|b| b.switches.left[0] = 2), "refers to word 2, which is missing");
+        assert!(decode(b"\"").expect_err("noise").starts_with("is not the JSON of one ("));
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let event = TimelineEvent { at_ns: 0, cpu: 0, kind: TimelineKind::Wakeup { task: 1, by: None } };
+        let timeline = Timeline { events: vec![event], ..Timeline::default() };
+        assert_eq!(encode(&timeline).expect_err("is refused"), "refers to task 1 of 0");
+    }
+}
