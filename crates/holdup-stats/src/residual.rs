@@ -18,8 +18,8 @@ const FIRST_COUNT: f64 = 50.0;
 /// Each window holds so many times the residuals of the one before.
 const STEP: f64 = 1.414;
 /// Estimates from two windows agree when they lie within so many standard errors of the difference; found by
-/// simulation as the one whose intervals hold the truth in 95 % of runs or more for the shapes of the tests.
-const AGREE: f64 = 2.5;
+/// simulation: wider, and the bias of a window that is too wide stays unseen in intervals that are too narrow.
+const AGREE: f64 = 1.6;
 /// The values at zero are gathered into at most so many groups before they are resampled.
 const GROUPS: u64 = 400;
 /// Resamples of the interval.
@@ -194,7 +194,11 @@ mod tests {
             let e = mean_length(&residuals, None, 1).expect(name);
             let (found, harmonic) = (e.value / MEAN_NS, harmonic_mean(&residuals).expect(name) / MEAN_NS);
             let plain = residuals.mean_ns().expect(name) / MEAN_NS;
-            println!("{name}: 1/f(0) {found:.3} ({:.3}..{:.3}), harmonic {harmonic:.3}, plain {plain:.3}", e.low / MEAN_NS, e.high / MEAN_NS);
+            println!(
+                "{name}: 1/f(0) {found:.3} ({:.3}..{:.3}), harmonic {harmonic:.3}, plain {plain:.3}",
+                e.low / MEAN_NS,
+                e.high / MEAN_NS
+            );
             assert!((found - 1.0).abs() < 0.05, "{name}: {e:?}");
             assert!(e.low <= MEAN_NS && MEAN_NS <= e.high, "{name}: {e:?}");
             assert!(harmonic < 0.2, "{name}: {harmonic}");
