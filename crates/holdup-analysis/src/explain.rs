@@ -12,6 +12,14 @@ use std::collections::BTreeSet;
 /// What a collector lost beyond this share of what it should have seen is said.
 const NOTABLE_LOSS: f64 = 0.01;
 
+/// Collectors that are there to tell what holds a system up. The others tell a part of it, and run by default.
+const TELLING: [&str; 6] = ["switches", "critical-sections", "faults", "cpu-profile", "off-cpu", "kworkers"];
+
+/// Whether a collector ran that is there to tell what holds a system up.
+pub(crate) fn is_told(bundle: &BundleData) -> bool {
+    bundle.trials.iter().flat_map(|t| &t.evidence).any(|c| TELLING.contains(&c.collector.as_str()))
+}
+
 /// Looks for every cause in every arm that has evidence.
 pub fn explain(bundle: &BundleData) -> Explanation {
     let mut notes = Vec::new();

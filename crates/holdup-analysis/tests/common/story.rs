@@ -42,7 +42,7 @@ impl Story {
         Story { windows: (0..WINDOWS).map(|w| Self::window(1.0 + f64::from(w * 7 % 5) / 100.0)).collect() }
     }
 
-    fn window(more: f64) -> Vec<Collected> {
+    fn switches(more: f64) -> Collected {
         let mut switches = vec![
             item("switched_out", "server: sleeping", "1", 40_000.0 * more),
             item("switched_out", "server: user boundary (R)", "1", 300.0 * more),
@@ -59,6 +59,10 @@ impl Story {
         let mut switches = collected("switches", switches, 80_000);
         switches.cost.bpf = Some(BpfCost { runs: 80_000, run_ns: 12_000_000 });
         switches.cost.memory_bytes = 1 << 20;
+        switches
+    }
+
+    fn sections(more: f64) -> Collected {
         let sections = vec![
             item("sections_mapped", "", "1", 4.0),
             item("switch_outs_classified", "holder", "1", 3.0),
@@ -72,6 +76,10 @@ impl Story {
             item("waiter_s", "StrategyGetBuffer", "s", 0.002 * more),
             item("waiter_behind_off_cpu_holder_s", "StrategyGetBuffer", "s", 0.0005 * more),
         ];
+        collected("critical-sections", sections, 41_500)
+    }
+
+    fn window(more: f64) -> Vec<Collected> {
         let cpu = vec![
             item("cpu_share", "user", "share", 0.5),
             item("cpu_share", "system", "share", 0.3),
@@ -82,8 +90,8 @@ impl Story {
             item("cpu_used", "server system", "cpus", 0.5 * more),
         ];
         vec![
-            switches,
-            collected("critical-sections", sections, 41_500),
+            Self::switches(more),
+            Self::sections(more),
             collected(
                 "faults",
                 vec![
