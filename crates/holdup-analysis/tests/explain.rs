@@ -127,7 +127,7 @@ fn what_explains_a_wait_is_named_and_the_wait_is_not() {
     assert_eq!(with(&arm, FindingVerdict::Supported), ["preempted-holder"], "{arm:#?}");
     let wait = cause(&arm, "oversubscription");
     assert!(
-        wait.sentence.contains("preempted lock holders") && wait.sentence.contains("explains"),
+        wait.sentence.contains("preempted lock holders") && wait.sentence.contains("stand behind it"),
         "{}",
         wait.sentence
     );

@@ -22,6 +22,17 @@ pub struct CollectContext {
     pub subjects: Vec<Subject>,
     /// How to reach the PostgreSQL server under test, for the `postgres` crate.
     pub postgres: Option<String>,
+    /// What the user asked of collectors beside their names.
+    pub options: CollectOptions,
+}
+
+/// What a user may ask of collectors.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CollectOptions {
+    /// Functions whose critical sections are to be known, beside those that are known anyway.
+    pub sections: Vec<String>,
+    /// How often CPUs are sampled, Hz; `None` for each collector's own.
+    pub frequency_hz: Option<u32>,
 }
 
 /// A process tree under test, with what reports call it.

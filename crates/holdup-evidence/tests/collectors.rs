@@ -49,7 +49,7 @@ fn watch(id: &str, work: &str) -> Collected {
     let mut shell = Shell::new();
     shell.tell("true");
     let subjects = vec![Subject { role: "shell".to_owned(), pid: shell.0.id() }];
-    let context = CollectContext { host: Host::real(), subjects, postgres: None };
+    let context = CollectContext { host: Host::real(), subjects, postgres: None, ..CollectContext::default() };
     let running = collector(id).start(&context).expect("it starts");
     shell.tell(work);
     running.stop()
@@ -57,7 +57,8 @@ fn watch(id: &str, work: &str) -> Collected {
 
 /// Whether a collector works on this machine; when not, the test says so.
 fn works(id: &str) -> bool {
-    let context = CollectContext { host: Host::real(), subjects: Vec::new(), postgres: None };
+    let context =
+        CollectContext { host: Host::real(), subjects: Vec::new(), postgres: None, ..CollectContext::default() };
     match collector(id).probe(&context) {
         Availability::Unavailable { reason, .. } => {
             eprintln!("ignored, because {id} is unavailable here: {reason}");
@@ -127,7 +128,7 @@ fn migrations_of_a_process_that_is_moved_are_seen() {
 fn a_subject_that_ends_inside_the_window_is_said() {
     let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
     let subjects = vec![Subject { role: "load".to_owned(), pid: child.id() }];
-    let context = CollectContext { host: Host::real(), subjects, postgres: None };
+    let context = CollectContext { host: Host::real(), subjects, postgres: None, ..CollectContext::default() };
     let running = collector("switch-counters").start(&context).expect("it starts");
     child.kill().expect("ours");
     child.wait().expect("ours");
@@ -151,7 +152,12 @@ fn put(root: &Path, path: &str, text: &[u8]) {
 }
 
 fn at(root: &Path) -> CollectContext {
-    CollectContext { host: Host::at(root), subjects: vec![Subject { role: "s".to_owned(), pid: 7 }], postgres: None }
+    CollectContext {
+        host: Host::at(root),
+        subjects: vec![Subject { role: "s".to_owned(), pid: 7 }],
+        postgres: None,
+        ..CollectContext::default()
+    }
 }
 
 #[test]

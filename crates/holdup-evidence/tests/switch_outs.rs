@@ -16,7 +16,8 @@ fn collector() -> &'static dyn Collector {
 /// Runs a test on a thread that sees tracefs.
 fn where_tracefs_is(test: fn()) {
     let thread = std::thread::spawn(move || {
-        let context = |subjects| CollectContext { host: Host::real(), subjects, postgres: None };
+        let context =
+            |subjects| CollectContext { host: Host::real(), subjects, postgres: None, ..CollectContext::default() };
         let first = collector().probe(&context(Vec::new()));
         if !first.is_usable() {
             // SAFETY: the new namespace is this thread's alone, and the texts are constants with an end.
@@ -74,7 +75,7 @@ impl Drop for Running {
 fn watch(subjects: &[(&str, &Running)]) -> Collected {
     let subjects =
         subjects.iter().map(|(role, running)| Subject { role: (*role).to_owned(), pid: running.0.id() }).collect();
-    let context = CollectContext { host: Host::real(), subjects, postgres: None };
+    let context = CollectContext { host: Host::real(), subjects, postgres: None, ..CollectContext::default() };
     // The shells must have become what they run.
     std::thread::sleep(Duration::from_millis(200));
     let running = collector().start(&context).expect("the probe said that it works");

@@ -92,7 +92,12 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
             levels(request.plan, name).try_for_each(|level| knob.check_here(&context, instance, &level.value))?;
         }
     }
-    let collecting = CollectContext { host: request.host.clone(), subjects: Vec::new(), postgres: None };
+    let collecting = CollectContext {
+        host: request.host.clone(),
+        subjects: Vec::new(),
+        postgres: None,
+        ..CollectContext::default()
+    };
     let collectors = request
         .plan
         .collectors
@@ -182,7 +187,12 @@ pub(crate) struct LocalSession<'a> {
 impl<'a> LocalSession<'a> {
     /// Sets what holds for all arms, prepares every workload, and asks the server's knobs.
     pub(crate) fn open(request: &'a SessionRequest<'a>, observer: &mut dyn Observer) -> Result<Self, Problem> {
-        let collecting = CollectContext { host: request.host.clone(), subjects: Vec::new(), postgres: None };
+        let collecting = CollectContext {
+            host: request.host.clone(),
+            subjects: Vec::new(),
+            postgres: None,
+            ..CollectContext::default()
+        };
         let collectors = request
             .plan
             .collectors

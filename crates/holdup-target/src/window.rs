@@ -1,6 +1,6 @@
 //! The window of a trial: when it opens, the collectors start; when it closes, they stop.
 
-use holdup_evidence::{CollectContext, Collecting, Subject};
+use holdup_evidence::{CollectContext, CollectOptions, Collecting, Subject};
 use holdup_host::Host;
 use holdup_model::{Collected, Coverage, EvidenceItem, Problem, SelfCost, Window};
 use holdup_workloads::WindowHooks;
@@ -23,6 +23,7 @@ pub(crate) struct CollectorHooks<'a> {
     host: &'a Host,
     collectors: &'a [String],
     postgres: Option<String>,
+    options: CollectOptions,
     running: Vec<(&'a str, Box<dyn Collecting>)>,
     begin: Option<(Instant, i64)>,
     collected: Vec<Collected>,
@@ -35,11 +36,18 @@ impl<'a> CollectorHooks<'a> {
             host,
             collectors,
             postgres,
+            options: CollectOptions::default(),
             running: Vec::new(),
             begin: None,
             collected: Vec::new(),
             window: None,
         }
+    }
+
+    /// The same with what the user asked of collectors.
+    pub(crate) fn with_options(mut self, options: CollectOptions) -> Self {
+        self.options = options;
+        self
     }
 
     /// What was collected, and the window if it was opened and closed.
@@ -56,7 +64,12 @@ impl<'a> CollectorHooks<'a> {
 impl WindowHooks for CollectorHooks<'_> {
     fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
         let subjects = subjects.iter().map(|(role, pid)| Subject { role: role.clone(), pid: *pid }).collect();
-        let context = CollectContext { host: self.host.clone(), subjects, postgres: self.postgres.clone() };
+        let context = CollectContext {
+            host: self.host.clone(),
+            subjects,
+            postgres: self.postgres.clone(),
+            options: self.options.clone(),
+        };
         for id in self.collectors {
             let Some(collector) = holdup_evidence::find(id) else {
                 return Err(Problem::internal(

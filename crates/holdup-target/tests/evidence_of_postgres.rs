@@ -15,7 +15,12 @@ struct Hooks {
 
 impl WindowHooks for Hooks {
     fn open(&mut self, _subjects: &[(String, u32)]) -> Result<(), Problem> {
-        let context = CollectContext { host: Host::real(), subjects: Vec::new(), postgres: Some(self.server.clone()) };
+        let context = CollectContext {
+            host: Host::real(),
+            subjects: Vec::new(),
+            postgres: Some(self.server.clone()),
+            ..CollectContext::default()
+        };
         for id in ["postgres-statistics", "wait-events"] {
             self.running.push(holdup_evidence::find(id).expect("listed").start(&context)?);
         }

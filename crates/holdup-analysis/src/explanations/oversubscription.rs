@@ -69,7 +69,7 @@ impl Explainer for Oversubscription {
             cause.verdict = FindingVerdict::Refuted;
             cause.sentence = format!(
                 "More runnable tasks than CPUs: tasks waited for a CPU {share} of the time in which they were runnable, \
-                 which {} explains.",
+                 and {} stand behind it.",
                 words::list(&others)
             );
         } else if let Some(idle) = idle.as_ref().filter(|idle| idle.value >= IDLE) {

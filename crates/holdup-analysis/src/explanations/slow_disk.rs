@@ -22,7 +22,12 @@ pub static META: Meta = Meta {
     references: &["Documentation/accounting/psi.rst (v6.18)", "proc_stat(5): iowait"],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "waiting for a disk", of: "one task's time, on average", minimum: 0.05 };
+static KIND: Kind = Kind {
+    meta: &META,
+    name: "waiting for a disk",
+    of: "one task's time (100 % is one task that waits all the time)",
+    minimum: 0.05,
+};
 
 /// The host waits for I/O for at least this part of the time where a disk is the reason.
 const HOST_MINIMUM: f64 = 0.02;

@@ -24,7 +24,7 @@ pub static META: Meta = Meta {
     ],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "CPU limits (cgroup throttling)", of: "the time watched", minimum: 0.01 };
+static KIND: Kind = Kind { meta: &META, name: "CPU limits of control groups", of: "the time watched", minimum: 0.01 };
 
 const GROUP: &str = "cgroup-throttling";
 

@@ -107,7 +107,8 @@ fn workloads(host: &Host) -> Vec<Row> {
 }
 
 fn collectors(host: &Host) -> Vec<Row> {
-    let context = CollectContext { host: host.clone(), subjects: Vec::new(), postgres: None };
+    let context =
+        CollectContext { host: host.clone(), subjects: Vec::new(), postgres: None, ..CollectContext::default() };
     holdup_evidence::collectors::ALL
         .iter()
         .map(|c| {
