@@ -1,12 +1,12 @@
 //! What held a system up: every explanation, arm by arm, and how the arms differ.
 
 use crate::explanations::{self, Context, share_in_words};
-use crate::watched::Watched;
+use crate::watched::{Watched, twins};
 use crate::words;
 use holdup_model::bundle::Ending;
 use holdup_model::explanation::{ArmExplanation, Cause};
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{BundleData, Explanation};
+use holdup_model::{BundleData, Explanation, Replica};
 use std::collections::BTreeSet;
 
 /// What a collector lost beyond this share of what it should have seen is said.
@@ -15,16 +15,26 @@ const NOTABLE_LOSS: f64 = 0.01;
 /// Collectors that are there to tell what holds a system up. The others tell a part of it, and run by default.
 const TELLING: [&str; 6] = ["switches", "critical-sections", "faults", "cpu-profile", "off-cpu", "kworkers"];
 
+/// The kind of the workload in a bundle of `holdup record`.
+const OBSERVED: &str = "observed";
+
 /// Whether a collector ran that is there to tell what holds a system up.
 pub(crate) fn is_told(bundle: &BundleData) -> bool {
-    bundle.trials.iter().flat_map(|t| &t.evidence).any(|c| TELLING.contains(&c.collector.as_str()))
+    // A bundle of nothing but what was watched has no other answer.
+    bundle.plan.workloads.iter().any(|w| w.kind == OBSERVED)
+        || bundle.trials.iter().flat_map(|t| &t.evidence).any(|c| TELLING.contains(&c.collector.as_str()))
 }
 
 /// Looks for every cause in every arm that has evidence.
 pub fn explain(bundle: &BundleData) -> Explanation {
     let mut notes = Vec::new();
     let mut arms = Vec::new();
-    for arm in &bundle.schedule.arms {
+    let all = &bundle.schedule.arms;
+    for arm in all {
+        // What ran without collectors on purpose has nothing to say, and a twin speaks with the baseline.
+        if arm.replica == Some(Replica::Unobserved) || all.iter().any(|baseline| twins(baseline, arm)) {
+            continue;
+        }
         let watched = Watched::new(bundle, arm);
         if watched.trials.is_empty() {
             notes.push(format!("{}: no window with evidence that counts", arm.label));

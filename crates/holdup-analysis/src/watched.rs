@@ -4,7 +4,7 @@
 use holdup_model::bundle::CollectorState;
 use holdup_model::evidence::EvidenceHistogram;
 use holdup_model::explanation::{EvidenceRef, Missing};
-use holdup_model::{Arm, Availability, BundleData, Collected, Histogram, Measured, StackProfile, Trial};
+use holdup_model::{Arm, Availability, BundleData, Collected, Histogram, Measured, Replica, StackProfile, Trial};
 use std::collections::BTreeMap;
 
 /// A part and the whole that it is a part of, in one trial.
@@ -14,7 +14,7 @@ pub(crate) type Piece = (f64, f64);
 pub struct Watched<'a> {
     /// The arm.
     pub arm: &'a Arm,
-    /// Its trials that count and have evidence, in the order run.
+    /// Its trials that count and have evidence, and those of its A/A twin, in the order run.
     pub trials: Vec<&'a Trial>,
     /// CPUs of the machine.
     pub(crate) cpus: f64,
@@ -35,7 +35,10 @@ pub(crate) struct Pieces {
 
 impl<'a> Watched<'a> {
     pub(crate) fn new(bundle: &'a BundleData, arm: &'a Arm) -> Self {
-        let is_looked_at = |t: &&Trial| t.is_done() && t.arm == arm.id && !t.evidence.is_empty() && t.window.is_some();
+        // The baseline and its A/A twin are the same thing.
+        let same: Vec<u32> = bundle.schedule.arms.iter().filter(|a| twins(arm, a)).map(|a| a.id).collect();
+        let of_arm = |t: &Trial| t.arm == arm.id || same.contains(&t.arm);
+        let is_looked_at = |t: &&Trial| t.is_done() && of_arm(t) && !t.evidence.is_empty() && t.window.is_some();
         Watched {
             arm,
             trials: bundle.trials.iter().filter(is_looked_at).collect(),
@@ -204,6 +207,13 @@ impl<'a> Watched<'a> {
 
 fn of_name<'h>(histograms: &'h [EvidenceHistogram], name: &str) -> impl Iterator<Item = &'h EvidenceHistogram> {
     histograms.iter().filter(move |h| h.name == name)
+}
+
+/// Whether an arm repeats another on purpose, with all of its levels and collectors.
+pub(crate) fn twins(arm: &Arm, other: &Arm) -> bool {
+    other.replica == Some(Replica::Same)
+        && arm.replica.is_none()
+        && (&arm.workload, &arm.axes, &arm.factors) == (&other.workload, &other.axes, &other.factors)
 }
 
 /// The length of a trial's window, s; zero when it never opened.

@@ -134,6 +134,19 @@ fn what_explains_a_wait_is_named_and_the_wait_is_not() {
 }
 
 #[test]
+fn tasks_that_would_fit_alone_are_held_up_by_others() {
+    let story = Story::quiet()
+        .set("switches", "run_queue_wait_s", "server", 0.8)
+        .set("switches", "on_cpu_s", "server", 0.3)
+        .set("cpu", "cpu_share", "idle", 0.01);
+    let arm = only(&story);
+    let found = cause(&arm, "oversubscription");
+    assert_eq!(found.verdict, FindingVerdict::Supported, "{found:#?}");
+    assert!(found.details.iter().any(|d| d.contains("Other work")), "{found:#?}");
+    assert!(found.advice.iter().all(|a| !a.change.starts_with("fewer running tasks")), "{found:#?}");
+}
+
+#[test]
 fn idle_cpus_are_not_short() {
     let arm = only(&Story::quiet().oversubscription().set("cpu", "cpu_share", "idle", 0.5));
     let found = cause(&arm, "oversubscription");
@@ -248,6 +261,18 @@ fn arms_are_told_apart() {
     assert_eq!(told.verdict(), FindingVerdict::Supported);
     assert!(told.differences[0].contains("Preempted lock holders: huge_pages=on"), "{:?}", told.differences);
     assert!(told.differences.last().is_some_and(|d| d.contains("same explanation")), "{:?}", told.differences);
+}
+
+#[test]
+fn the_baseline_and_its_twin_are_one() {
+    let (held, bare) = (Story::quiet().steal(), Story::quiet());
+    let mut bundle = bundle(&[("baseline", &held), ("baseline (A/A)", &held), ("baseline (unobserved)", &bare)]);
+    bundle.schedule.arms[1].replica = Some(holdup_model::Replica::Same);
+    bundle.schedule.arms[2].replica = Some(holdup_model::Replica::Unobserved);
+    bundle.trials.iter_mut().filter(|t| t.arm == 2).for_each(|t| t.evidence.clear());
+    let told = explain(&bundle);
+    assert_eq!((told.arms.len(), told.arms[0].windows), (1, 20));
+    assert_eq!(told.notes, [""; 0]);
 }
 
 #[test]

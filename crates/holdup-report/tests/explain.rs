@@ -49,6 +49,7 @@ fn the_page_and_the_markdown_have_the_section_where_there_is_evidence() {
     }
     assert!(markdown(&told, &analyse(&told)).contains("## What held it up"));
     let mut silent = told;
+    silent.plan.workloads[0].kind = "pgbench".into();
     silent.trials.iter_mut().for_each(|t| t.evidence.retain(|c| c.collector == "cpu"));
     let analysis = analyse(&silent);
     assert!(analysis.explanation.is_none());

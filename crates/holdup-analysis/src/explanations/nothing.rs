@@ -33,7 +33,7 @@ impl Explainer for Nothing {
         let closest = with(FindingVerdict::Refuted)
             .filter_map(|c| Some((c, c.share.as_ref()?.high / c.minimum)))
             .max_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some((most, _)) = closest {
+        if let Some((most, _)) = closest.filter(|_| found == 0) {
             let high = most.share.as_ref().map_or(0.0, |s| s.high);
             cause.details.push(format!(
                 "The largest share, by what would count: {}, at most {} of {} ({} would count).",

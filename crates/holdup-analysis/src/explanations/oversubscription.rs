@@ -81,16 +81,35 @@ impl Explainer for Oversubscription {
             );
         } else {
             cause.sentence = format!(
-                "The watched tasks waited for a CPU {share} of the time in which they were runnable, {} on average.",
-                words::count(cause.tasks_held_up.unwrap_or(0.0).round() as usize, "task")
+                "The watched tasks waited for a CPU {share} of the time in which they were runnable, {} tasks on average.",
+                words::number(cause.tasks_held_up.unwrap_or(0.0))
             );
+            let fits = fits_alone(watched);
+            if let Some((runnable, cpus)) = fits {
+                cause.details.push(format!(
+                    "They alone would fit: {} of them were runnable on average, on {} CPUs. Other work has the rest.",
+                    words::number(runnable),
+                    words::number(cpus)
+                ));
+            }
             if idle.is_none() {
                 cause.details.push("Whether CPUs were idle meanwhile is not known: --collect cpu.".to_owned());
             }
             cause.advice = advices();
+            if fits.is_some() {
+                // Fewer tasks of their own change nothing where others' work is what is too much.
+                cause.advice.remove(0);
+            }
         }
         cause
     }
+}
+
+/// How many watched tasks were runnable on average, and the CPUs; `None` where these are more than the CPUs.
+fn fits_alone(watched: &Watched<'_>) -> Option<(f64, f64)> {
+    let each = watched.trials.iter().filter_map(|t| waiting_and_running(watched, t).ok());
+    let runnable = each.map(|(wait, on)| wait + on).sum::<f64>() / watched.watched_s();
+    (runnable <= watched.cpus).then_some((runnable, watched.cpus))
 }
 
 fn advices() -> Vec<holdup_model::explanation::Advice> {
