@@ -276,6 +276,50 @@ fn the_baseline_and_its_twin_are_one() {
 }
 
 #[test]
+fn an_item_that_is_absent_is_no_zero() {
+    for (collector, item, id) in [
+        ("critical-sections", "waiter_behind_off_cpu_holder_s", "preempted-holder"),
+        ("critical-sections", "section_samples", "spin-wait"),
+        ("faults", "fault_in_section_s", "fault-under-lock"),
+        ("kworkers", "kworker_wait_s", "kworker-behind-hog"),
+        ("switches", "preempted_by_cause", "stolen-by-higher-class"),
+        ("cpu", "cpu_share", "steal"),
+    ] {
+        let mut story = Story::quiet();
+        for found in story.windows.iter_mut().flatten().filter(|c| c.collector == collector) {
+            for item in found.items.iter_mut().filter(|i| i.name == item) {
+                item.value = holdup_model::Measured::Absent("perf events are refused".into());
+            }
+        }
+        let arm = only(&story);
+        let found = cause(&arm, id);
+        assert_eq!(found.verdict, FindingVerdict::Undecided, "{found:#?}");
+        assert_eq!(found.missing[0].why, "perf events are refused");
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_are_undecided_and_break_nothing() {
+    for value in [f64::NAN, f64::INFINITY, -1.0, f64::MAX, f64::MIN_POSITIVE] {
+        let mut story = Story::quiet().preempted_holder().slow_disk().kworker();
+        for item in story.windows.iter_mut().flatten().flat_map(|c| &mut c.items) {
+            item.value = holdup_model::Measured::Value(value);
+        }
+        for found in story.windows.iter_mut().flatten() {
+            found.coverage.lost = u64::MAX;
+            found.cost.cpu_ns = u64::MAX;
+            for stack in found.stacks.iter_mut().flat_map(|p| &mut p.stacks) {
+                stack.frames.push(u32::MAX);
+                stack.weight = u64::MAX;
+            }
+        }
+        let arm = only(&story);
+        let shares = arm.causes.iter().filter_map(|c| c.share.as_ref());
+        assert!(shares.into_iter().all(|s| s.low.is_finite() && s.high.is_finite()), "{value}: {arm:#?}");
+    }
+}
+
+#[test]
 fn losses_are_told_with_the_cause_that_they_bear_on() {
     let mut story = Story::quiet().preempted_holder();
     for found in story.windows.iter_mut().flatten().filter(|c| c.collector == "critical-sections") {

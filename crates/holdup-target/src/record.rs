@@ -11,7 +11,7 @@ use holdup_model::metric::{Measured, Measurement};
 use holdup_model::plan::{Layout, StopRule};
 use holdup_model::{
     Arm, Availability, Collected, Design, Direction, Event, Machine, Metric, Observer, Parameters, Plan, Problem,
-    Schedule, Trial, TrialSpec, TrialStatus, WorkloadUse,
+    Schedule, Trial, TrialSpec, TrialStatus, WorkloadUse, text,
 };
 use holdup_store::Writer;
 use holdup_workloads::{Cancel, WindowHooks};
@@ -321,7 +321,7 @@ fn one_window(
     if let Some(reason) = void {
         trial.status = TrialStatus::Void { reason };
     }
-    trial.notes.push(format!("{} process trees were watched", subjects.len()));
+    trial.notes.push(format!("watched: {}", text::count(subjects.len(), "process tree")));
     trial.ended_unix_ns = unix_ns();
     (trial, cut)
 }

@@ -51,14 +51,9 @@ impl Explainer for PreemptedHolder {
         let watched = context.watched;
         let pieces = watched.pieces(|trial| {
             mapped(watched, trial)?;
-            Ok((
-                watched.required(trial, SECTIONS, LOST, |_| true).or_else(|missing| {
-                    // No holder was off the CPU while it was looked: then nobody waited behind one.
-                    let looked = watched.required(trial, SECTIONS, "switch_outs_classified", |_| true);
-                    looked.map(|_| 0.0).map_err(|_| missing)
-                })?,
-                watched.cpu_s(trial)?,
-            ))
+            // It looked at switch-outs: then no item means that nobody waited behind a holder off the CPU.
+            watched.required(trial, SECTIONS, "switch_outs_classified", |_| true)?;
+            Ok((watched.total(trial, SECTIONS, LOST)?, watched.cpu_s(trial)?))
         });
         let mut cause = judge(&KIND, watched, pieces);
         cause.evidence = watched.present(&[
