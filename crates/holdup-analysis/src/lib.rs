@@ -1,6 +1,7 @@
 //! Evidence to findings, one file per analysis.
 //!
-//! Pure: a bundle goes in, an [`Analysis`] comes out, the same one every time. An analysis looks
+//! Pure: a bundle goes in, an [`Analysis`] comes out, the same one every time; so does an
+//! [`Explanation`](holdup_model::Explanation), which compares nothing and says what held an arm up. An analysis looks
 //! for something, and its findings say whether that was seen: `supported` means that there is
 //! something to see (an effect, a drift, a violated law), `refuted` that it was looked for and is
 //! not there, `undecided` that the data do not tell, `skipped` that what it needs was not measured.
@@ -10,17 +11,21 @@ pub mod analyses;
 mod arms;
 pub mod cases;
 mod compare;
+mod explain;
+pub mod explanations;
 mod history;
 mod index;
 mod named;
 mod shifts;
 mod sweeps;
+mod watched;
 mod weigh;
 mod words;
 
 pub use arms::arm_summaries;
 pub use cases::advice_without_effect::impossible;
 pub use compare::{DEFAULT_MARGIN, is_decided};
+pub use explain::explain;
 pub use history::history;
 pub use named::{compare_arms, compare_bundles};
 pub use weigh::{Condition, check, overall};
@@ -36,7 +41,8 @@ pub fn analyse(bundle: &BundleData) -> Analysis {
     let shifts = shifts::all(&index);
     let findings = findings(&index, &comparisons, &shifts);
     let caution = words::caution(&bundle.head);
-    Analysis { caution, findings, comparisons, arms: arms::summaries(&index), shifts }
+    let explanation = explain::is_told(bundle).then(|| explain(bundle));
+    Analysis { caution, findings, comparisons, arms: arms::summaries(&index), shifts, explanation }
 }
 
 /// Runs every analysis and puts the findings in order: verdicts first, then notes, those that

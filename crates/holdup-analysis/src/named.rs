@@ -46,7 +46,7 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
     let findings: Vec<Finding> = asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
     let arms = arms::summaries(&index).into_iter().filter(|s| s.arm == a.id || s.arm == b.id).collect();
     let shifts = shifts::between(&index, a, b).into_iter().collect();
-    Ok(Analysis { caution: words::caution(&bundle.head), findings, comparisons, arms, shifts })
+    Ok(Analysis { caution: words::caution(&bundle.head), findings, comparisons, arms, shifts, explanation: None })
 }
 
 /// Compares two bundles, arm by arm of the same label. Their blocks are not paired, and the two
@@ -104,7 +104,7 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
     findings.extend(differences(a, b));
     findings.extend(unmatched(&ia, &ib, &matched));
     let caution = words::caution(&b.head);
-    Ok(Analysis { caution, findings, comparisons, arms: arms::summaries(&ib), shifts: Vec::new() })
+    Ok(Analysis { caution, findings, comparisons, arms: arms::summaries(&ib), shifts: Vec::new(), explanation: None })
 }
 
 fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, index: &Index<'_>) -> Comparison {

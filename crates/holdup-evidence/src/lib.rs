@@ -17,7 +17,7 @@ pub use kernel::Wants;
 use std::sync::{Arc, OnceLock};
 
 /// What a collector watches.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct CollectContext {
     /// The host.
     pub host: Host,
@@ -28,10 +28,8 @@ pub struct CollectContext {
     pub postgres: Option<String>,
     /// What the collectors of this window want of the one program inside the kernel, and that program once it runs.
     pub kernel: Kernel,
-    /// How often `cpu-profile` samples each CPU, Hz.
-    pub profile_hz: u32,
-    /// Functions that take locks, beside those that holdup knows.
-    pub sections: Vec<String>,
+    /// What the user asked of collectors beside their names.
+    pub options: CollectOptions,
 }
 
 /// The program inside the kernel that the collectors of a window share.
@@ -60,20 +58,13 @@ impl CollectContext {
     }
 }
 
-/// Low enough not to be felt, and no multiple of what timers commonly run at.
-const PROFILE_HZ: u32 = 99;
-
-impl Default for CollectContext {
-    fn default() -> Self {
-        CollectContext {
-            host: Host::default(),
-            subjects: Vec::new(),
-            postgres: None,
-            kernel: Kernel::default(),
-            profile_hz: PROFILE_HZ,
-            sections: Vec::new(),
-        }
-    }
+/// What a user may ask of collectors.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CollectOptions {
+    /// Functions whose critical sections are to be known, beside those that are known anyway.
+    pub sections: Vec<String>,
+    /// How often CPUs are sampled, Hz; `None` for each collector's own.
+    pub frequency_hz: Option<u32>,
 }
 
 /// A process tree under test, with what reports call it.

@@ -1,5 +1,6 @@
 //! What analysis makes of a bundle: estimates, comparisons, findings.
 
+use crate::explanation::Explanation;
 use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -335,4 +336,7 @@ pub struct Analysis {
     /// Every arm with latencies against the baseline with the same axes, in the order of arms.
     #[serde(default)]
     pub shifts: Vec<LatencyShift>,
+    /// What held the arms up; `None` where no collector that tells it ran.
+    #[serde(default)]
+    pub explanation: Option<Explanation>,
 }

@@ -23,6 +23,7 @@ pub fn history_terminal(history: &History, options: &TerminalOptions) -> String 
         comparisons: Vec::new(),
         arms: Vec::new(),
         shifts: Vec::new(),
+        explanation: None,
     };
     out.push_str(&body(&analysis, options));
     // Beside the pooled series an arm is told when it changed by itself; few arms are all told.

@@ -7,6 +7,7 @@
 mod check;
 mod compare;
 mod dry_run;
+mod explain;
 pub mod formats;
 mod history;
 mod matrix;
@@ -22,6 +23,7 @@ mod trace;
 pub use check::{Checked, check_json, check_terminal};
 pub use compare::{compare_json, compare_terminal};
 pub use dry_run::dry_run;
+pub use explain::{explain_json, explain_markdown, explain_terminal};
 pub use formats::benchstat::benchstat;
 pub use formats::csv::csv;
 pub use formats::html::html;

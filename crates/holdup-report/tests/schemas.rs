@@ -1,12 +1,15 @@
 //! What is printed as JSON holds to the schemas that are printed for it.
 
 mod common;
+#[path = "../../holdup-analysis/tests/common/story.rs"]
+#[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
+mod story;
 
-use holdup_analysis::analyse;
+use holdup_analysis::{analyse, explain};
 use holdup_model::outcome::History;
 use holdup_model::profile::{ProfileLine, ProfileState};
 use holdup_model::{BundleData, Measured, Profile};
-use holdup_report::{TerminalOptions, compare_json, history_json, history_terminal, json, schemas};
+use holdup_report::{TerminalOptions, compare_json, explain_json, history_json, history_terminal, json, schemas};
 use serde_json::Value;
 
 /// Twelve runs, the last five of which are slower.
@@ -147,7 +150,7 @@ fn profile() -> String {
     )
 }
 
-fn documents() -> [(&'static str, Value); 6] {
+fn documents() -> [(&'static str, Value); 8] {
     let full = common::rich();
     let mut empty = common::demo();
     empty.trials.clear();
@@ -160,6 +163,8 @@ fn documents() -> [(&'static str, Value); 6] {
         ("holdup.compare/1", parse(compare_json(&analyse(&empty), ("a", "")))),
         ("holdup.history/1", parse(history_json(&past()))),
         ("holdup.profile/1", parse(profile())),
+        ("holdup.explain/1", parse(explain_json(&explain(&story::Story::quiet().preempted_holder().bundle()), "a"))),
+        ("holdup.explain/1", parse(explain_json(&explain(&empty), "a"))),
     ]
 }
 

@@ -23,8 +23,10 @@ pub mod quantile_bands;
 pub mod quantiles;
 pub mod random;
 pub mod rates;
+pub mod residual;
 pub mod scaling;
 pub mod sequential;
+pub mod shares;
 pub mod spread;
 pub mod steadiness;
 pub mod students_t;
@@ -44,6 +46,7 @@ pub use quantile_bands::{QuantileShift, quantile_shift, quantile_shift_over_bloc
 pub use quantiles::{CURVE_QUANTILES, MIN_SAMPLES_BEYOND, TABLE_QUANTILES, is_thin, quantile_table};
 pub use rates::{RatePair, rate_effect};
 pub use sequential::Looks;
+pub use shares::share_of_sums;
 pub use spread::{Spread, spread};
 pub use steadiness::{UNSTEADY_P, Unsteady, unsteady};
 pub use verdict::{ALPHA, MIN_BLOCKS, Power, Question, decide, judge, judge_corrected, judge_question};

@@ -10,17 +10,21 @@ mod local;
 mod parallel;
 pub mod profiles;
 mod qemu;
+mod record;
 mod run;
 mod session;
 pub mod targets;
 mod vocabulary;
+mod watching;
 mod window;
 
 pub use local::reach;
 pub use qemu::Kept;
+pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use run::{RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 pub use vocabulary::vocabulary;
+pub use watching::Watching;
 
 /// The target with this id.
 pub fn find(id: &str) -> Option<&'static dyn Target> {

@@ -1,6 +1,6 @@
 //! The window of a trial: when it opens, the collectors start; when it closes, they stop.
 
-use holdup_evidence::{CollectContext, Collecting, Subject};
+use holdup_evidence::{CollectContext, CollectOptions, Collecting, Subject};
 use holdup_host::Host;
 use holdup_model::{Collected, Coverage, EvidenceItem, Problem, SelfCost, Window};
 use holdup_workloads::WindowHooks;
@@ -23,6 +23,7 @@ pub(crate) struct CollectorHooks<'a> {
     host: &'a Host,
     collectors: &'a [String],
     postgres: Option<String>,
+    options: CollectOptions,
     running: Vec<(&'a str, Box<dyn Collecting>)>,
     begin: Option<(Instant, i64)>,
     collected: Vec<Collected>,
@@ -35,11 +36,18 @@ impl<'a> CollectorHooks<'a> {
             host,
             collectors,
             postgres,
+            options: CollectOptions::default(),
             running: Vec::new(),
             begin: None,
             collected: Vec::new(),
             window: None,
         }
+    }
+
+    /// The same with what the user asked of collectors.
+    pub(crate) fn with_options(mut self, options: CollectOptions) -> Self {
+        self.options = options;
+        self
     }
 
     /// What was collected, and the window if it was opened and closed.
@@ -61,6 +69,7 @@ impl WindowHooks for CollectorHooks<'_> {
             host: self.host.clone(),
             subjects,
             postgres: self.postgres.clone(),
+            options: self.options.clone(),
             ..CollectContext::default()
         }
         .for_collectors(&collectors);

@@ -1,7 +1,7 @@
 //! What cpu-profile sees of a real pgbench.
 #![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 
-use holdup_evidence::{CollectContext, Subject};
+use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::Host;
 use holdup_model::stacks::FrameKind;
 use holdup_model::{Availability, Collected, Parameters, Problem, StackProfile, Window};
@@ -17,7 +17,11 @@ struct Hooks {
 impl WindowHooks for Hooks {
     fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
         let subjects = subjects.iter().map(|(role, pid)| Subject { role: role.clone(), pid: *pid }).collect();
-        let context = CollectContext { subjects, profile_hz: 997, ..CollectContext::default() };
+        let context = CollectContext {
+            subjects,
+            options: CollectOptions { frequency_hz: Some(997), ..CollectOptions::default() },
+            ..CollectContext::default()
+        };
         self.running = Some(holdup_evidence::find("cpu-profile").expect("listed").start(&context)?);
         self.begun = std::time::Instant::now();
         Ok(())

@@ -1,6 +1,6 @@
 //! The command line: what can be typed. What it means is in `commands`.
 
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 use holdup_model::{Parameter, ParameterKind};
 use std::path::PathBuf;
 
@@ -11,8 +11,9 @@ Examples:
   holdup run lock-contention --threads 8 --algorithm tas,ticket --duration 2s --out l.holdup
   holdup run command --vary autogroup=on,off --out c.holdup -- make -j4
   holdup compare a.holdup                  holdup report a.holdup --html a.html
+  holdup record --pg auto -d 30s           holdup explain record-1.holdup
 
-Exit codes: 0 done · 1 a difference was found (compare) · 2 wrong command line or plan ·
+Exit codes: 0 done · 1 a difference (compare) or a cause (explain) was found · 2 wrong command line or plan ·
 3 undecided, or this host cannot do it · 4 interrupted, host restored · 5 host not fully restored · 70 fault of holdup";
 
 /// The whole command line.
@@ -34,6 +35,8 @@ pub(crate) fn command() -> Command {
         .subcommands([
             check(),
             run(),
+            record(),
+            explain(),
             compare(),
             report(),
             list(),
@@ -254,6 +257,73 @@ fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).global(true).help(help)
 }
 
+fn record() -> Command {
+    let watched = "Watched";
+    let text = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    Command::new("record")
+        .about("Watch a live system, write a bundle, and say what held it up")
+        .after_help(
+            "Nothing is started and nothing is changed. The time is cut into windows, which intervals rest on. Without root \
+             what still works, works; the rest is named with its reason.\n\
+             Exit code 0: watched to the end, 3: what was watched ended, 4: interrupted; the bundle holds what was seen.",
+        )
+        .arg(
+            text("pid", "PID[,PID…]", "These processes with their descendants")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u32).range(1..))
+                .help_heading(watched),
+        )
+        .arg(text("comm", "NAME", "All processes of this name with their descendants").help_heading(watched))
+        .arg(text("cgroup", "PATH", "All processes of this control group").help_heading(watched))
+        .arg(
+            text("pg", "URL|PID|auto", "This PostgreSQL server; a URL also gives its wait events and statistics")
+                .help_heading(watched),
+        )
+        .group(ArgGroup::new("watched").args(["pid", "comm", "cgroup", "pg"]).required(true))
+        .arg(text("duration", "D", "How long [default: 30s]").short('d'))
+        .arg(
+            text("windows", "N", "Windows that it is cut into [default: 10, of a second at least]")
+                .value_parser(value_parser!(u32).range(1..=10_000)),
+        )
+        .arg(text("collect", "ID,…", "Collectors to run [default: those that explain waits]"))
+        .arg(
+            text("section", "FUNCTION", "Also know the critical sections of this function; may be given several times")
+                .action(ArgAction::Append),
+        )
+        .arg(
+            text("frequency", "HZ", "How often CPUs are sampled [default: each collector's own]")
+                .value_parser(value_parser!(u32).range(1..=4_000)),
+        )
+        .arg(
+            text("out", "FILE.holdup", "The bundle to write [default: record-N.holdup]")
+                .short('o')
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            text("wait", "D", "Wait this long for a run on this host to end [default with --wait alone: 1h]")
+                .num_args(0..=1)
+                .default_missing_value("1h"),
+        )
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("The bundle only"))
+        .arg(json())
+}
+
+fn explain() -> Command {
+    Command::new("explain")
+        .about("Say what held a system up, with numbers, what they rest on and what would change it")
+        .after_help("Exit code 0: nothing of what was looked for, 1: a cause was found, 3: undecided.")
+        .arg(bundle("bundle", "The bundle, of record or of run with the collectors").required(true))
+        .arg(
+            Arg::new("arm")
+                .long("arm")
+                .value_name("LABEL")
+                .help("Only this arm, by number, label or a part of it (`holdup list arms FILE`)"),
+        )
+        .arg(json())
+}
+
 fn compare() -> Command {
     Command::new("compare")
         .about("Compare the arms of a bundle, two arms of it, two bundles, or follow many over time")
@@ -300,7 +370,7 @@ fn report() -> Command {
 fn list() -> Command {
     Command::new("list")
         .about("List what there is")
-        .after_help("Kinds: workloads, algorithms, collectors, knobs, cases, analyses, targets, formats, schemas; arms, trials, boots or logs of a bundle.")
+        .after_help("Kinds: workloads, algorithms, collectors, knobs, cases, analyses, explanations, targets, formats, schemas; arms, trials, boots or logs of a bundle.")
         .arg(Arg::new("kind").value_name("KIND").required(true).help("What to list"))
         .arg(Arg::new("what").value_name("ID|FILE").help("One member, told in full; or the bundle whose arms, trials, boots or logs are listed"))
         .arg(

@@ -68,6 +68,32 @@ fn a_running_server_is_found_and_judged_by_its_process_its_folder_and_a_connecti
 }
 
 #[test]
+fn a_running_server_is_watched_by_its_process_and_by_a_connection() {
+    let workdir = workdir();
+    let Some(cluster) = cluster(&workdir) else { return };
+    let place = Place::new();
+    let pid = cluster.pid().unwrap().to_string();
+    let url = cluster.connection_string();
+    let watch = |named: &str, out: &str| {
+        let args = ["record", "--pg", named, "-d", "1s", "--wait", "10m", "--json", "--out", out];
+        let (told, err) = place.expect(0, &args);
+        assert!(err.contains(&format!("postmaster {pid}")), "{err}");
+        serde_json::from_str::<Value>(&told).unwrap()
+    };
+    let metrics = |bundle: &str| {
+        let (trials, _) = place.expect(0, &["list", "trials", bundle, "--json"]);
+        let trials: Value = serde_json::from_str(&trials).unwrap();
+        trials["members"][0]["measurements"].to_string()
+    };
+    let told = watch(&url, "url.holdup");
+    assert_eq!(told["schema"], "holdup.explain/1");
+    assert!(metrics("url.holdup").contains("tps"), "{}", metrics("url.holdup"));
+    watch(&pid, "pid.holdup");
+    assert!(!metrics("pid.holdup").contains("tps"), "without a connection nothing counts transactions");
+    cluster.discard().unwrap();
+}
+
+#[test]
 fn a_profile_sets_a_setting_of_a_server_and_restore_takes_it_back() {
     let workdir = workdir();
     let Some(cluster) = cluster(&workdir) else { return };

@@ -4,13 +4,14 @@ use crate::Repo;
 use regex::Regex;
 
 /// The catalogue folders, with the least number of members that each must have.
-pub const CATALOGUES: [(&str, usize); 7] = [
+pub const CATALOGUES: [(&str, usize); 8] = [
     ("crates/holdup-workloads/src/workloads", 3),
     ("crates/holdup-workloads/src/algorithms", 6),
     ("crates/holdup-evidence/src/collectors", 8),
     ("crates/holdup-knobs/src/knobs", 4),
     ("crates/holdup-analysis/src/analyses", 3),
     ("crates/holdup-analysis/src/cases", 7),
+    ("crates/holdup-analysis/src/explanations", 10),
     ("crates/holdup-target/src/targets", 1),
 ];
 

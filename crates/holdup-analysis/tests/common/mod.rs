@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod story;
+
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::metric::Measurement;
 use holdup_model::plan::{Layout, MetricChoice, StopRule};

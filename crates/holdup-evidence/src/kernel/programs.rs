@@ -99,7 +99,7 @@ fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Mapped], images: 
     let mut wanted: Vec<String> = Vec::new();
     for file in files {
         let is_program = file.path == exe;
-        let functions: Vec<String> = if is_program { context.sections.clone() } else { wanted.clone() };
+        let functions: Vec<String> = if is_program { context.options.sections.clone() } else { wanted.clone() };
         if !is_program && wanted.is_empty() {
             continue;
         }

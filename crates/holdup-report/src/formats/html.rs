@@ -1,5 +1,6 @@
 //! The page: one file, no network, verdicts and tables without a script, charts with one.
 
+use crate::explain;
 use crate::page::distributions::{self, Distributions};
 use crate::page::evidence::{self, Evidence};
 use crate::page::flames::{self, Flames};
@@ -68,6 +69,8 @@ struct Page<'a> {
     banners: Vec<String>,
     headlines: Vec<sections::Headline<'a>>,
     effects: Vec<Chart>,
+    explained: Vec<explain::Section>,
+    differences: Vec<String>,
     sections: Vec<Section>,
     has_evidence: bool,
     is_rich: bool,
@@ -102,6 +105,8 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
         memory: super::terminal::memory(bundle.head.machine.memory_bytes),
         command: text::clean(&text::shell(&bundle.head.command)),
         counts,
+        explained: analysis.explanation.as_ref().map(explain::page).unwrap_or_default(),
+        differences: analysis.explanation.iter().flat_map(|e| &e.differences).map(|d| clean(d)).collect(),
         caution: analysis.caution.as_deref().map(clean),
         banners: sections::banners(bundle),
         headlines: sections::headlines(analysis),

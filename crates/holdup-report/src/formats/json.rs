@@ -32,6 +32,7 @@ pub(crate) fn report(bundle: &BundleData, analysis: &Analysis) -> Value {
         "findings": analysis.findings,
         "comparisons": analysis.comparisons,
         "arm_summaries": analysis.arms,
+        "explanation": analysis.explanation,
         "trials": bundle.trials.iter().map(trial).collect::<Vec<_>>(),
     })
 }

@@ -44,6 +44,9 @@ pub fn markdown(bundle: &BundleData, analysis: &Analysis) -> String {
         let floor = group.noise_floor.map_or("not known".to_owned(), |f| format!("±{}", text::percent(f)));
         out.push_str(&format!("\nNoise floor {floor}, margin ±{}.\n", text::percent(group.margin)));
     }
+    if let Some(explanation) = &analysis.explanation {
+        out.push_str(&format!("\n{}", crate::explain::explain_markdown(explanation)));
+    }
     out.push_str("\n## Notes\n\n");
     for finding in analysis.findings.iter().filter(|f| !f.headline) {
         out.push_str(&format!("- {}: {}\n", kind(finding.verdict), escape(&finding.sentence)));
@@ -72,7 +75,7 @@ pub(crate) fn kind(verdict: FindingVerdict) -> &'static str {
 }
 
 /// Text that Markdown and HTML leave as it is.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in text::clean(text).chars() {
         match c {

@@ -5,9 +5,11 @@ mod apply;
 mod boots;
 mod check;
 mod compare;
+mod explain;
 mod export;
 mod kernels;
 mod list;
+mod record;
 mod report;
 mod restore;
 mod run;
@@ -25,6 +27,8 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("agent", _)) => agent::run(),
         Some(("check", m)) => check::run(m),
         Some(("run", m)) => run::run(m),
+        Some(("record", m)) => record::run(m),
+        Some(("explain", m)) => explain::run(m),
         Some(("compare", m)) => compare::run(m),
         Some(("report", m)) => report::run(m),
         Some(("kernels", m)) => kernels::run(m),

@@ -214,7 +214,11 @@ fn workdir(matches: &ArgMatches) -> PathBuf {
     matches.get_one::<PathBuf>("workdir").cloned().unwrap_or_else(std::env::temp_dir)
 }
 
-fn wait(matches: &ArgMatches) -> Result<Duration, Problem> {
+/// How long to wait for another run on this host.
+///
+/// # Errors
+/// When it is not a duration.
+pub(super) fn wait(matches: &ArgMatches) -> Result<Duration, Problem> {
     match matches.get_one::<String>("wait") {
         None => Ok(Duration::ZERO),
         Some(text) => holdup_plan::parse_duration_ns(text)

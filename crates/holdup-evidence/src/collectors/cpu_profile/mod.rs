@@ -78,6 +78,13 @@ impl Collecting for Running {
     }
 }
 
+/// Low enough not to be felt, and no multiple of what timers commonly run at.
+const FREQUENCY_HZ: u32 = 99;
+
+fn frequency_hz(context: &CollectContext) -> u32 {
+    context.options.frequency_hz.unwrap_or(FREQUENCY_HZ).max(1)
+}
+
 impl Collector for CpuProfile {
     fn meta(&self) -> &'static Meta {
         &META
@@ -96,7 +103,7 @@ impl Collector for CpuProfile {
             return Availability::unavailable("stacks are unwound on x86-64 only");
         }
         // Removed again at once; it was never switched on.
-        match sampler(context, context.profile_hz.max(1)) {
+        match sampler(context, frequency_hz(context)) {
             Ok(_) => Availability::Ready,
             Err((why, None)) => Availability::unavailable(why),
             Err((why, Some(remedy))) => Availability::unavailable_but(why, remedy),
@@ -105,7 +112,7 @@ impl Collector for CpuProfile {
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
         let failed = |why: String| Problem::host("collector cpu-profile", why);
-        let frequency_hz = context.profile_hz.max(1);
+        let frequency_hz = frequency_hz(context);
         let sampler = sampler(context, frequency_hz).map_err(|(why, remedy)| match remedy {
             Some(remedy) => failed(why).hint(remedy),
             None => failed(why),

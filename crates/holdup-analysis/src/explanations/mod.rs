@@ -1,0 +1,197 @@
+//! The catalogue of explanations: what can hold a system up, one file for each cause, and its line in [`ALL`].
+//!
+//! An explanation looks at the evidence of one arm and compares no arms. It states a share and its 95 % interval over
+//! windows (trials): `supported` when the whole interval lies at or above a stated minimum, `refuted` when the whole of
+//! it lies below, `undecided` when it holds the minimum or when evidence is missing.
+
+use crate::watched::{Pieces, Watched};
+use crate::words;
+use holdup_model::explanation::{Advice, Cause, Missing};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Estimate, Meta};
+use holdup_stats::{CONFIDENCE, share_of_sums};
+
+pub mod fault_under_lock;
+pub mod kworker_behind_hog;
+pub mod nothing;
+pub mod oversubscription;
+pub mod preempted_holder;
+pub mod slow_disk;
+pub mod spin_wait;
+pub mod steal;
+pub mod stolen_by_higher_class;
+pub mod throttling;
+
+/// Every explanation. Those that explain a wait come before those that stand for what is left of it.
+pub static ALL: &[&dyn Explainer] = &[
+    &steal::Steal,
+    &throttling::Throttling,
+    &stolen_by_higher_class::StolenByHigherClass,
+    &preempted_holder::PreemptedHolder,
+    &fault_under_lock::FaultUnderLock,
+    &spin_wait::SpinWait,
+    &slow_disk::SlowDisk,
+    &kworker_behind_hog::KworkerBehindHog,
+    &oversubscription::Oversubscription,
+    // Last, because it looks at all others.
+    &nothing::Nothing,
+];
+
+/// What an explanation looks at.
+pub struct Context<'a> {
+    /// The evidence of one arm.
+    pub watched: &'a Watched<'a>,
+    /// What the explanations before it in [`ALL`] came to.
+    pub so_far: &'a [Cause],
+}
+
+impl Context<'_> {
+    /// The cause with this id, when it was found.
+    pub(crate) fn found(&self, id: &str) -> Option<&Cause> {
+        self.so_far.iter().find(|c| c.id == id && c.verdict == FindingVerdict::Supported)
+    }
+}
+
+/// One explanation: it looks for one cause.
+pub trait Explainer: Sync {
+    /// What it says about itself.
+    fn meta(&self) -> &'static Meta;
+    /// What it came to.
+    fn explain(&self, context: &Context<'_>) -> Cause;
+}
+
+/// The words and the bound of a cause.
+pub(crate) struct Kind {
+    pub(crate) meta: &'static Meta,
+    /// Its name in sentences, plural or without an article: `preempted lock holders`.
+    pub(crate) name: &'static str,
+    /// What its share is of: `the CPU time of the watched tasks`.
+    pub(crate) of: &'static str,
+    /// The smallest share that counts.
+    pub(crate) minimum: f64,
+}
+
+/// `23 % (95 % interval 20 % to 26 %)`.
+pub(crate) fn share_in_words(e: &Estimate) -> String {
+    format!(
+        "{} ({} % interval {} to {})",
+        words::percent(e.value),
+        (e.confidence * 100.0).round(),
+        words::percent(e.low),
+        words::percent(e.high)
+    )
+}
+
+/// Judges a cause by its share: what was lost in each trial, in task-seconds, by what there was.
+pub(crate) fn judge(kind: &Kind, watched: &Watched<'_>, pieces: Result<Pieces, Missing>) -> Cause {
+    let mut cause = blank(kind);
+    let pieces = match pieces {
+        Ok(pieces) => pieces,
+        Err(missing) => {
+            cause.sentence = format!(
+                "{} cannot be judged: {} is missing ({}).",
+                words::capital(kind.name),
+                missing.collector,
+                missing.why
+            );
+            cause.missing.push(missing);
+            return cause;
+        }
+    };
+    let lost_s: f64 = pieces.pieces.iter().map(|(lost, _)| lost).sum();
+    let watched_s: f64 =
+        watched.trials.iter().filter(|t| pieces.trials.contains(&t.seq)).map(|t| crate::watched::window_s(t)).sum();
+    cause.tasks_held_up = Some(lost_s / watched_s).filter(|held| held.is_finite());
+    if let Some(left_out) = &pieces.left_out {
+        let (used, all) = (pieces.trials.len(), watched.trials.len());
+        cause.details.push(format!(
+            "It rests on {used} of {all} windows: {} is missing in the others ({}).",
+            left_out.collector, left_out.why
+        ));
+    }
+    cause.trials.clone_from(&pieces.trials);
+    match share_of_sums(&pieces.pieces, CONFIDENCE) {
+        Ok(share) => {
+            cause.verdict = by_interval(&share, kind.minimum);
+            cause.sentence = plain_sentence(kind, &share, cause.verdict);
+            cause.share = Some(share);
+        }
+        Err(no) => cause.sentence = format!("{} cannot be judged: {}.", words::capital(kind.name), no.reason),
+    }
+    cause
+}
+
+fn by_interval(share: &Estimate, minimum: f64) -> FindingVerdict {
+    if share.low >= minimum {
+        FindingVerdict::Supported
+    } else if share.high < minimum {
+        FindingVerdict::Refuted
+    } else {
+        FindingVerdict::Undecided
+    }
+}
+
+fn plain_sentence(kind: &Kind, share: &Estimate, verdict: FindingVerdict) -> String {
+    let (name, of, minimum) = (words::capital(kind.name), kind.of, words::percent(kind.minimum));
+    match verdict {
+        FindingVerdict::Supported => format!("{name}: {} of {of}.", share_in_words(share)),
+        FindingVerdict::Refuted if share.high == 0.0 => format!("{name}: none seen; {minimum} of {of} would count."),
+        FindingVerdict::Refuted => {
+            format!("{name}: at most {} of {of}; {minimum} would count.", words::percent(share.high))
+        }
+        FindingVerdict::Undecided | FindingVerdict::Skipped => format!(
+            "{name}: {} of {of}, which cannot be told from the {minimum} that would count: it takes more windows.",
+            share_in_words(share)
+        ),
+    }
+}
+
+/// A cause that nothing is known of yet.
+pub(crate) fn blank(kind: &Kind) -> Cause {
+    Cause {
+        id: kind.meta.id.to_owned(),
+        name: kind.name.to_owned(),
+        verdict: FindingVerdict::Undecided,
+        sentence: String::new(),
+        share: None,
+        of: kind.of.to_owned(),
+        minimum: kind.minimum,
+        tasks_held_up: None,
+        details: Vec::new(),
+        advice: Vec::new(),
+        missing: Vec::new(),
+        evidence: Vec::new(),
+        trials: Vec::new(),
+    }
+}
+
+/// Advice; `experiment` and `conditions` may be empty for none.
+pub(crate) fn advice(change: &str, effect: &str, conditions: &str, experiment: &str, undo: &str) -> Advice {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Advice {
+        change: change.to_owned(),
+        effect: effect.to_owned(),
+        conditions: given(conditions),
+        experiment: given(experiment),
+        undo: undo.to_owned(),
+    }
+}
+
+/// The first of some shares in words: `user boundary 70 %, in a page fault 30 %`. `None` when there is nothing.
+pub(crate) fn split(parts: &[(String, f64)], most: usize) -> Option<String> {
+    let all: f64 = parts.iter().map(|(_, n)| n).sum();
+    let shown = parts.iter().take(most).filter(|(_, n)| *n > 0.0);
+    let told: Vec<String> = shown.map(|(name, n)| format!("{name} {}", words::percent(n / all))).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Sums of labels that have the same name under `key`, largest first.
+pub(crate) fn grouped(parts: &[(String, f64)], key: impl Fn(&str) -> &str) -> Vec<(String, f64)> {
+    let mut sums: std::collections::BTreeMap<&str, f64> = std::collections::BTreeMap::new();
+    for (label, n) in parts {
+        *sums.entry(key(label)).or_default() += n;
+    }
+    let mut sorted: Vec<(String, f64)> = sums.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
+    sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sorted
+}

@@ -1,0 +1,67 @@
+//! None of the causes that were looked for.
+
+use super::{Context, Explainer, Kind, blank};
+use crate::words;
+use holdup_model::Meta;
+use holdup_model::explanation::Cause;
+use holdup_model::outcome::FindingVerdict;
+
+/// See [`META`].
+pub struct Nothing;
+
+/// What this explanation says about itself.
+pub static META: Meta = Meta {
+    id: "nothing",
+    summary: "none of the causes that were looked for, and how much they can hide",
+    docs: "Supported when every other cause was looked for and refuted. The largest upper end of their intervals, by what \
+           would count, says how much can still hide there. It is undecided when one of them could not be judged.",
+    references: &[],
+};
+
+static KIND: Kind = Kind { meta: &META, name: "nothing of the above", of: "", minimum: 0.0 };
+
+impl Explainer for Nothing {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn explain(&self, context: &Context<'_>) -> Cause {
+        let with = |verdict| context.so_far.iter().filter(move |c| c.verdict == verdict);
+        let mut cause = blank(&KIND);
+        let open: Vec<&str> = with(FindingVerdict::Undecided).map(|c| c.name.as_str()).collect();
+        let found = with(FindingVerdict::Supported).count();
+        let closest = with(FindingVerdict::Refuted)
+            .filter_map(|c| Some((c, c.share.as_ref()?.high / c.minimum)))
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        if let Some((most, _)) = closest.filter(|_| found == 0) {
+            let high = most.share.as_ref().map_or(0.0, |s| s.high);
+            cause.details.push(format!(
+                "The largest share, by what would count: {}, at most {} of {} ({} would count).",
+                most.name,
+                words::percent(high),
+                most.of,
+                words::percent(most.minimum)
+            ));
+        }
+        cause.trials = context.watched.trials.iter().map(|t| t.seq).collect();
+        (cause.verdict, cause.sentence) = if found > 0 {
+            (FindingVerdict::Refuted, format!("Not nothing: {} found.", words::count(found, "cause")))
+        } else if open.is_empty() {
+            let looked: Vec<&str> = context.so_far.iter().map(|c| c.name.as_str()).collect();
+            (
+                FindingVerdict::Supported,
+                format!("Nothing of what was looked for holds it up: {}.", words::list(&looked)),
+            )
+        } else {
+            (
+                FindingVerdict::Undecided,
+                format!(
+                    "No cause was found, and {} not judged: {}.",
+                    words::count(open.len(), "cause"),
+                    words::list(&open)
+                ),
+            )
+        };
+        cause
+    }
+}

@@ -1,0 +1,129 @@
+//! Tasks that wait for a disk.
+
+use super::{Context, Explainer, Kind, advice, judge, share_in_words, split};
+use crate::watched::{Watched, seconds_in, window_s};
+use crate::words;
+use holdup_model::explanation::{Cause, Missing};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Meta, Trial};
+use holdup_stats::{CONFIDENCE, share_of_sums};
+
+/// See [`META`].
+pub struct SlowDisk;
+
+/// What this explanation says about itself.
+pub static META: Meta = Meta {
+    id: "slow-disk",
+    summary: "watched tasks that wait for a disk",
+    docs: "Tasks that wait for a disk on average over the windows: PostgreSQL's wait events of type IO (wait-events), else the \
+           time in uninterruptible sleep (switches: blocked). Uninterruptible sleep is not only disks, so the host has to \
+           report waiting for I/O as well (pressure, else iowait of cpu). A twentieth of a task and more is named, where \
+           the host waits 2 % of the time and more.",
+    references: &["Documentation/accounting/psi.rst (v6.18)", "proc_stat(5): iowait"],
+};
+
+static KIND: Kind = Kind {
+    meta: &META,
+    name: "waiting for a disk",
+    of: "one task's time (100 % is one task that waits all the time)",
+    minimum: 0.05,
+};
+
+/// The host waits for I/O for at least this part of the time where a disk is the reason.
+const HOST_MINIMUM: f64 = 0.02;
+
+impl Explainer for SlowDisk {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn explain(&self, context: &Context<'_>) -> Cause {
+        let watched = context.watched;
+        let tasks = watched.pieces(|trial| Ok((waiting_s(watched, trial)?, window_s(trial))));
+        let host = watched.pieces(|trial| Ok((host_s(watched, trial)?, window_s(trial))));
+        let host_share = host.as_ref().ok().and_then(|p| share_of_sums(&p.pieces, CONFIDENCE).ok());
+        let mut cause = judge(&KIND, watched, tasks);
+        cause.evidence = watched.present(&[
+            ("wait-events", "backends_waiting"),
+            ("switches", "off_cpu_ns"),
+            ("pressure", "pressure_share"),
+            ("cpu", "cpu_share"),
+        ]);
+        if let Some(share) = &host_share {
+            cause.details.push(format!("Something on this host waited for I/O {} of the time.", share_in_words(share)));
+        }
+        match (&host_share, cause.verdict) {
+            // The whole host does not wait: then no task of it does, whatever is missing about the tasks.
+            (Some(share), _) if share.high < HOST_MINIMUM => {
+                cause.verdict = FindingVerdict::Refuted;
+                cause.missing.clear();
+                cause.sentence = format!(
+                    "Waiting for a disk: all of the host waited at most {} of the time; {} would count.",
+                    words::percent(share.high),
+                    words::percent(HOST_MINIMUM)
+                );
+                cause.trials = host.map(|p| p.trials).unwrap_or_default();
+            }
+            (Some(share), FindingVerdict::Supported) if share.low < HOST_MINIMUM => {
+                cause.verdict = FindingVerdict::Undecided;
+                cause.sentence =
+                    "Waiting for a disk: tasks were blocked, and whether on a disk cannot be told.".to_owned();
+            }
+            (None, FindingVerdict::Supported) if !is_by_wait_events(watched) => {
+                cause.verdict = FindingVerdict::Undecided;
+                cause.sentence = "Waiting for a disk: tasks were blocked, and on what is not known.".to_owned();
+                cause.missing.push(watched.why_missing("pressure"));
+            }
+            (_, FindingVerdict::Supported) => found(watched, &mut cause),
+            _ => {}
+        }
+        cause
+    }
+}
+
+fn found(watched: &Watched<'_>, cause: &mut Cause) {
+    let Some(share) = &cause.share else { return };
+    let what = if is_by_wait_events(watched) { "backends" } else { "watched tasks" };
+    cause.sentence = format!(
+        "{} {what} waited for a disk on average (95 % interval {} to {}).",
+        words::number(share.value),
+        words::number(share.low),
+        words::number(share.high)
+    );
+    let events: Vec<(String, f64)> = watched.by_label("wait-events", "backends_waiting");
+    let io: Vec<(String, f64)> = events.into_iter().filter(|(event, _)| event.starts_with("IO:")).collect();
+    if let Some(io) = split(&io, 3) {
+        cause.details.push(format!("In the wait events {io}."));
+    }
+    cause.advice.push(advice(
+        "a larger shared_buffers or page cache, or a faster disk",
+        "reads that hit memory do not wait; writes and fsyncs (IO:WALSync) only get faster with the disk. No scheduler \
+         setting changes it",
+        "memory for it",
+        "holdup run pgbench --vary postgres.shared_buffers=128MB,1GB",
+        "set it back and restart",
+    ));
+}
+
+fn is_by_wait_events(watched: &Watched<'_>) -> bool {
+    watched.of_collector("wait-events").any(|c| c.coverage.seen > 0)
+}
+
+/// Task-seconds of waiting for a disk.
+fn waiting_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
+    if watched.required(trial, "wait-events", "wait_event_samples", |_| true).is_ok() {
+        let tasks = watched.sum(trial, "wait-events", "backends_waiting", |event| event.starts_with("IO:"))?;
+        return Ok(tasks * window_s(trial));
+    }
+    watched.required(trial, "switches", "switched_out", |_| true)?;
+    Ok(seconds_in(watched.collected(trial, "switches")?, "off_cpu_ns", |label| label.ends_with(": blocked")))
+}
+
+/// Seconds in which something on the host waited for I/O.
+fn host_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
+    let pressure = watched.required(trial, "pressure", "pressure_share", |label| label == "io some");
+    let share = pressure.or_else(|missing| {
+        watched.required(trial, "cpu", "cpu_share", |label| label == "iowait").map_err(|_| missing)
+    })?;
+    Ok(share * window_s(trial))
+}

@@ -1,0 +1,175 @@
+//! CPU time spent in the loops that wait for a lock.
+
+use super::preempted_holder::mapped;
+use super::{Context, Explainer, Kind, advice, grouped, judge, share_in_words, split};
+use crate::watched::{Watched, before_colon};
+use crate::words;
+use holdup_model::explanation::Cause;
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::stacks::{Frame, Stack};
+use holdup_model::{Meta, StackProfile};
+use std::collections::BTreeMap;
+
+/// See [`META`].
+pub struct SpinWait;
+
+/// What this explanation says about itself.
+pub static META: Meta = Meta {
+    id: "spin-wait",
+    summary: "CPU time spent waiting in a spin loop for a holder that runs",
+    docs: "The share of the watched tasks' samples that lie in a loop waiting for a lock (critical-sections), and the call \
+           path that leads there (cpu-profile). What was waited for a holder that was off the CPU is told apart: that part \
+           belongs to preempted-holder, and is taken out here. Without critical-sections the stacks alone can show it, \
+           by the names of known waiting functions, and cannot exclude it. 3 % and more is named.",
+    references: &["src/backend/storage/lmgr/s_lock.c:s_lock, perform_spin_delay (PostgreSQL 15 to 18)"],
+};
+
+static KIND: Kind = Kind {
+    meta: &META,
+    name: "spinning for locks whose holder runs",
+    of: "the watched tasks' CPU time",
+    minimum: 0.03,
+};
+
+const SECTIONS: &str = "critical-sections";
+const PROFILE: &str = "cpu-profile";
+
+/// Functions that do nothing but wait for a lock.
+const WAITING: &[&str] = &[
+    "s_lock",
+    "perform_spin_delay",
+    "pthread_spin_lock",
+    "native_queued_spin_lock_slowpath",
+    "__pv_queued_spin_lock_slowpath",
+    "queued_spin_lock_slowpath",
+    "osq_lock",
+    "rwsem_spin_on_owner",
+    "mutex_spin_on_owner",
+];
+
+/// Frames shown of a path, the waiting function included.
+const SHOWN: usize = 5;
+
+impl Explainer for SpinWait {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn explain(&self, context: &Context<'_>) -> Cause {
+        let watched = context.watched;
+        let by_sections = watched.pieces(|trial| {
+            mapped(watched, trial)?;
+            let all = watched.required(trial, SECTIONS, "section_samples", |_| true)?;
+            let waiting = watched.sum(trial, SECTIONS, "section_samples", |label| label.ends_with(": waiter"))?;
+            let waiter_s = watched.total(trial, SECTIONS, "waiter_s")?;
+            let behind_s = watched.total(trial, SECTIONS, "waiter_behind_off_cpu_holder_s")?;
+            if waiting == 0.0 {
+                return Ok((0.0, watched.cpu_s(trial).unwrap_or(all)));
+            }
+            // In seconds, so that causes can be put in order.
+            let second = waiter_s / waiting;
+            Ok(((waiter_s - behind_s).max(0.0), all * second))
+        });
+        let has_sections = by_sections.is_ok();
+        let missing = by_sections.as_ref().err().cloned();
+        let pieces = by_sections.or_else(|missing| {
+            let by_stacks = watched.pieces(|trial| {
+                let collected = watched.collected(trial, PROFILE)?;
+                let profile = collected.stacks.iter().find(|p| p.name == "on_cpu").ok_or_else(|| missing.clone())?;
+                Ok(in_waiting_functions(profile))
+            });
+            by_stacks.map_err(|_| missing)
+        });
+        let mut cause = judge(&KIND, watched, pieces);
+        cause.evidence = watched.present(&[
+            (SECTIONS, "section_samples"),
+            (SECTIONS, "waiter_s"),
+            (SECTIONS, "waiter_behind_off_cpu_holder_s"),
+            (PROFILE, "on_cpu"),
+        ]);
+        if let (false, Some(missing), FindingVerdict::Refuted) = (has_sections, missing, cause.verdict) {
+            cause.verdict = FindingVerdict::Undecided;
+            cause.sentence = format!(
+                "Spinning for locks: no known waiting function takes that much, and others cannot be told without {} ({}).",
+                missing.collector, missing.why
+            );
+            cause.missing.push(missing);
+        }
+        let path = heaviest_path(watched);
+        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+            let by = if has_sections { "while its holder ran" } else { "by the names of waiting functions" };
+            cause.sentence = format!(
+                "{} of the watched tasks' CPU time is spinning for a lock {by}.",
+                words::capital(&share_in_words(share))
+            );
+        }
+        cause.details.extend(details(watched, path));
+        if cause.verdict == FindingVerdict::Supported {
+            cause.advice.push(advice(
+                "less that wants the lock at once: fewer running tasks, a partitioned or shorter section",
+                "spinning behind a holder that runs is contention: no preemption model, slice or policy changes it",
+                "",
+                "holdup run pgbench --clients 8,64",
+                "set the number back",
+            ));
+        }
+        cause
+    }
+}
+
+fn details(watched: &Watched<'_>, path: Option<(String, f64)>) -> Vec<String> {
+    let mut told = Vec::new();
+    let samples = watched.by_label(SECTIONS, "section_samples");
+    let all: f64 = samples.iter().map(|(_, n)| n).sum();
+    let waiters: Vec<(String, f64)> = samples.iter().filter(|(l, _)| l.ends_with(": waiter")).cloned().collect();
+    let waiting: f64 = waiters.iter().map(|(_, n)| n).sum();
+    if let Some(sections) = split(&grouped(&waiters, before_colon), 3) {
+        told.push(format!(
+            "In all {} of the samples wait for a lock, holders on and off the CPU together: {sections}.",
+            words::percent(waiting / all)
+        ));
+    }
+    if let Some((path, share)) = path {
+        told.push(format!("The heaviest path there, {} of all samples: {path}.", words::percent(share)));
+    }
+    told
+}
+
+fn is_waiting(frame: &Frame) -> bool {
+    // The compiler's copies carry a suffix: `s_lock.constprop.0`.
+    let name = frame.function.split('.').next().unwrap_or_default();
+    WAITING.contains(&name)
+}
+
+/// Where a stack enters a waiting function, as a place in its frames. Only the innermost frames count: interrupts and
+/// sleeps of a waiting function lie above it.
+fn waits_at(profile: &StackProfile, stack: &Stack) -> Option<usize> {
+    let frame = |index: &u32| profile.frames.get(*index as usize);
+    stack.frames.iter().position(|index| frame(index).is_some_and(is_waiting))
+}
+
+/// The time in waiting functions, and of all stacks, s (samples where no period is told).
+fn in_waiting_functions(profile: &StackProfile) -> (f64, f64) {
+    let unit = if profile.period_ns > 0 { profile.period_ns as f64 / 1e9 } else { 1.0 };
+    let sum =
+        |of: &dyn Fn(&&Stack) -> bool| profile.stacks.iter().filter(of).map(|s| s.weight as f64).sum::<f64>() * unit;
+    (sum(&|s| waits_at(profile, s).is_some()), sum(&|_| true))
+}
+
+/// The path of functions into a waiting one that most samples have, and its share of all samples.
+fn heaviest_path(watched: &Watched<'_>) -> Option<(String, f64)> {
+    let mut paths: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
+    let mut all = 0_u64;
+    for profile in watched.stacks(PROFILE, "on_cpu") {
+        for stack in &profile.stacks {
+            all = all.saturating_add(stack.weight);
+            let Some(at) = waits_at(profile, stack) else { continue };
+            let frames = &stack.frames[at.saturating_sub(SHOWN - 1)..=at];
+            let names = frames.iter().filter_map(|f| profile.frames.get(*f as usize)).map(|f| f.function.as_str());
+            let weight = paths.entry(names.collect()).or_default();
+            *weight = weight.saturating_add(stack.weight);
+        }
+    }
+    let (path, weight) = paths.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)))?;
+    Some((path.join(" → "), weight as f64 / all as f64))
+}

@@ -1,0 +1,101 @@
+//! Tasks of a higher scheduling class that take the CPU.
+
+use super::{Context, Explainer, Kind, advice, grouped, judge, share_in_words, split};
+use crate::watched::Watched;
+use crate::words;
+use holdup_model::explanation::{Cause, Missing};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Meta, Trial};
+
+/// See [`META`].
+pub struct StolenByHigherClass;
+
+/// What this explanation says about itself.
+pub static META: Meta = Meta {
+    id: "stolen-by-higher-class",
+    summary: "real-time, deadline or stop tasks that take the CPU",
+    docs: "A task of SCHED_FIFO, SCHED_RR or SCHED_DEADLINE preempts ordinary tasks at once, in every preemption model, and \
+           keeps the CPU for as long as it wants it (a real-time one 95 % of the time by default). What is lost is the \
+           time off the CPU after such a preemption (switches), as a share of the time in which the watched tasks ran or \
+           were kept from it. 2 % and more is named.",
+    references: &["sched(7)", "kernel/sched/core.c:wakeup_preempt (v6.18)"],
+};
+
+static KIND: Kind = Kind {
+    meta: &META,
+    name: "tasks of a higher scheduling class",
+    of: "the time in which the watched tasks ran or were kept from running by them",
+    minimum: 0.02,
+};
+
+const SWITCHES: &str = "switches";
+const HIGHER: &str = ": higher class";
+
+impl Explainer for StolenByHigherClass {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn explain(&self, context: &Context<'_>) -> Cause {
+        let watched = context.watched;
+        let pieces = watched.pieces(|trial| {
+            let stolen = stolen_s(watched, trial)?;
+            Ok((stolen, stolen + watched.required(trial, SWITCHES, "on_cpu_s", |_| true)?))
+        });
+        let mut cause = judge(&KIND, watched, pieces);
+        cause.evidence = watched.present(&[
+            (SWITCHES, "preempted_by_cause"),
+            (SWITCHES, "preempted_off_cpu_s"),
+            (SWITCHES, "preempted_by_off_cpu_s"),
+            (SWITCHES, "on_cpu_s"),
+        ]);
+        let by = watched.by_label(SWITCHES, "preempted_by_off_cpu_s");
+        let who = split(&grouped(&by, |label| label.rsplit_once(" < ").map_or(label, |(_, by)| by)), 3);
+        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+            cause.sentence = format!(
+                "Tasks of a higher scheduling class kept the CPU from the watched ones for {} of the time in which these \
+                 wanted it for that or had it.",
+                share_in_words(share)
+            );
+            if let Some(who) = who {
+                cause.details.push(format!("Who ran after a preemption, of any class, by the time it cost: {who}."));
+            }
+            cause.advice.push(advice(
+                "keep such tasks off the CPUs of the watched ones (taskset, cpuset), or make them ordinary (chrt --other)",
+                "removes it in full; what they do may have deadlines that it was made for",
+                "find them: ps -eLo pid,tid,cls,rtprio,comm | grep -E 'FF|RR|DLN'",
+                "holdup record --pid PID before and after",
+                "chrt with the old policy and priority; taskset with the old list",
+            ));
+        }
+        if !cause.evidence.iter().any(|e| e.item == "preempted_off_cpu_s")
+            && cause.tasks_held_up.is_some_and(|t| t > 0.0)
+        {
+            cause.details.push(
+                "Its time is estimated: the share that higher classes have of all preemptions, of the time off the CPU \
+                 after any."
+                    .to_owned(),
+            );
+        }
+        cause
+    }
+}
+
+/// The time off the CPU after preemptions by a higher class.
+fn stolen_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
+    let is_higher = |label: &str| label.ends_with(HIGHER);
+    if let Ok(seconds) = watched.required(trial, SWITCHES, "preempted_off_cpu_s", is_higher) {
+        return Ok(seconds);
+    }
+    watched.required(trial, SWITCHES, "switched_out", |_| true)?;
+    let all = watched.total(trial, SWITCHES, "preempted_by_cause")?;
+    let higher = watched.sum(trial, SWITCHES, "preempted_by_cause", is_higher)?;
+    let off_s = watched.total(trial, SWITCHES, "preempted_by_off_cpu_s")?;
+    Ok(if all > 0.0 { off_s * higher / all } else { 0.0 })
+}
+
+/// Its share in words, for the findings that it explains.
+pub(super) fn in_words(cause: &Cause) -> String {
+    let share = cause.share.as_ref().map(|s| words::percent(s.value)).unwrap_or_default();
+    format!("{} ({share})", cause.name)
+}

@@ -1,0 +1,84 @@
+//! A control group that used up its CPU limit.
+
+use super::{Context, Explainer, Kind, advice, judge, share_in_words};
+use crate::watched::{Watched, seconds_in, window_s};
+use crate::words;
+use holdup_model::explanation::{Cause, Missing};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Meta, Trial};
+
+/// See [`META`].
+pub struct Throttling;
+
+/// What this explanation says about itself.
+pub static META: Meta = Meta {
+    id: "throttling",
+    summary: "a control group that used up its CPU limit",
+    docs: "The time for which the control group of the watched processes was throttled (cpu.stat: throttled_usec), as a \
+           share of the windows; with several CPUs it can be above 100 %, because each has its own queue. Where the group \
+           cannot be read, the time off the CPU after a throttled switch-out (switches) stands for it. 1 % and more is \
+           named.",
+    references: &[
+        "Documentation/admin-guide/cgroup-v2.rst: cpu.stat (v6.18)",
+        "kernel/sched/fair.c:throttle_cfs_rq (v6.18)",
+    ],
+};
+
+static KIND: Kind = Kind { meta: &META, name: "CPU limits of control groups", of: "the time watched", minimum: 0.01 };
+
+const GROUP: &str = "cgroup-throttling";
+
+impl Explainer for Throttling {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn explain(&self, context: &Context<'_>) -> Cause {
+        let watched = context.watched;
+        let pieces = watched.pieces(|trial| Ok((throttled_s(watched, trial)?, window_s(trial))));
+        let mut cause = judge(&KIND, watched, pieces);
+        cause.evidence = watched.present(&[
+            (GROUP, "cgroup_throttled_share"),
+            (GROUP, "cgroup_throttled_periods"),
+            (GROUP, "cgroup_periods"),
+            ("switches", "switched_out"),
+        ]);
+        let sum = |item: &str| watched.by_label(GROUP, item).iter().map(|(_, n)| n).sum::<f64>();
+        let (periods, throttled) = (sum("cgroup_periods"), sum("cgroup_throttled_periods"));
+        if periods > 0.0 {
+            cause.details.push(format!(
+                "{} of {} periods of the limit ended throttled.",
+                words::number(throttled),
+                words::number(periods)
+            ));
+        }
+        if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
+            cause.sentence =
+                format!("The control group was throttled by its CPU limit for {} of the time.", share_in_words(share));
+            cause.advice.push(advice(
+                "a higher CPU limit, or none (cpu.max)",
+                "removes it in full; what else runs on the host gets less",
+                "the limit may stand in the unit (CPUQuota=), the container or the pod (limits.cpu)",
+                "holdup run pgbench --vary cgroup-cpu-max=1,max",
+                "write the old value back to cpu.max",
+            ));
+            cause.advice.push(advice(
+                "no more running tasks than the limit has CPUs",
+                "the limit is used up more slowly; a lock holder is throttled like any other task",
+                "",
+                "holdup run pgbench --clients 2,16",
+                "set the number back",
+            ));
+        }
+        cause
+    }
+}
+
+fn throttled_s(watched: &Watched<'_>, trial: &Trial) -> Result<f64, Missing> {
+    let by_group = watched.required(trial, GROUP, "cgroup_throttled_share", |_| true);
+    by_group.map(|share| share * window_s(trial)).or_else(|missing| {
+        let switches = watched.collected(trial, "switches").map_err(|_| missing.clone())?;
+        watched.required(trial, "switches", "switched_out", |_| true).map_err(|_| missing)?;
+        Ok(seconds_in(switches, "off_cpu_ns", |label| label.ends_with(": throttled")))
+    })
+}

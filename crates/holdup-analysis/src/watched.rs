@@ -1,0 +1,240 @@
+//! The evidence of one arm, trial by trial. Absent is not zero: what a collector did not bring comes back as missing,
+//! with the reason and the way to get it.
+
+use holdup_model::bundle::CollectorState;
+use holdup_model::evidence::EvidenceHistogram;
+use holdup_model::explanation::{EvidenceRef, Missing};
+use holdup_model::{Arm, Availability, BundleData, Collected, Histogram, Measured, Replica, StackProfile, Trial};
+use std::collections::BTreeMap;
+
+/// A part and the whole that it is a part of, in one trial.
+pub(crate) type Piece = (f64, f64);
+
+/// One arm and the trials of it that count.
+pub struct Watched<'a> {
+    /// The arm.
+    pub arm: &'a Arm,
+    /// Its trials that count and have evidence, and those of its A/A twin, in the order run.
+    pub trials: Vec<&'a Trial>,
+    /// CPUs of the machine.
+    pub(crate) cpus: f64,
+    states: &'a [CollectorState],
+    asked_for: &'a [String],
+}
+
+/// Pieces of a share over the trials of an arm.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pieces {
+    /// One for each trial that has both.
+    pub(crate) pieces: Vec<Piece>,
+    /// Those trials.
+    pub(crate) trials: Vec<u32>,
+    /// Why other trials have none.
+    pub(crate) left_out: Option<Missing>,
+}
+
+impl<'a> Watched<'a> {
+    pub(crate) fn new(bundle: &'a BundleData, arm: &'a Arm) -> Self {
+        // The baseline and its A/A twin are the same thing.
+        let same: Vec<u32> = bundle.schedule.arms.iter().filter(|a| twins(arm, a)).map(|a| a.id).collect();
+        let of_arm = |t: &Trial| t.arm == arm.id || same.contains(&t.arm);
+        let is_looked_at = |t: &&Trial| t.is_done() && of_arm(t) && !t.evidence.is_empty() && t.window.is_some();
+        Watched {
+            arm,
+            trials: bundle.trials.iter().filter(is_looked_at).collect(),
+            cpus: f64::from(bundle.head.machine.cpus),
+            states: &bundle.collectors,
+            asked_for: &bundle.plan.collectors,
+        }
+    }
+
+    /// The length of all windows, s.
+    pub(crate) fn watched_s(&self) -> f64 {
+        self.trials.iter().map(|t| window_s(t)).sum()
+    }
+
+    /// What a collector brought from a trial.
+    pub(crate) fn collected<'t>(&self, trial: &'t Trial, id: &str) -> Result<&'t Collected, Missing> {
+        trial.evidence.iter().find(|c| c.collector == id).ok_or_else(|| self.why_missing(id))
+    }
+
+    /// Why a collector brought nothing at all.
+    pub(crate) fn why_missing(&self, id: &str) -> Missing {
+        let state = self.states.iter().find(|s| s.id == id).map(|s| &s.availability);
+        let (why, remedy) = match state {
+            Some(Availability::Unavailable { reason, remedy }) => (
+                reason.clone(),
+                remedy.clone().unwrap_or_else(|| format!("`holdup list collectors {id}` says what it needs")),
+            ),
+            _ if self.asked_for.iter().any(|asked| asked == id) => {
+                ("it did not run".to_owned(), format!("`holdup list collectors {id}` says what it needs"))
+            }
+            _ => ("it was not asked for".to_owned(), format!("--collect {id}")),
+        };
+        Missing { collector: id.to_owned(), why, remedy }
+    }
+
+    /// The sum of a collector's items of one name whose label is accepted; those without a label have the empty one.
+    /// A collector that ran and has no such item saw none: that is a zero.
+    pub(crate) fn sum(
+        &self,
+        trial: &Trial,
+        id: &str,
+        item: &str,
+        accept: impl Fn(&str) -> bool,
+    ) -> Result<f64, Missing> {
+        let collected = self.collected(trial, id)?;
+        let mut sum = 0.0;
+        for found in collected.items.iter().filter(|i| i.name == item) {
+            match &found.value {
+                Measured::Value(value) if accept(found.label.as_deref().unwrap_or_default()) => sum += value,
+                Measured::Value(_) => {}
+                Measured::Absent(why) => {
+                    let remedy = format!("`holdup list collectors {id}` says what it needs");
+                    return Err(Missing { collector: id.to_owned(), why: why.clone(), remedy });
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The same over all labels.
+    pub(crate) fn total(&self, trial: &Trial, id: &str, item: &str) -> Result<f64, Missing> {
+        self.sum(trial, id, item, |_| true)
+    }
+
+    /// Like [`Watched::total`], but an item that is not there is missing and no zero: for items that a collector always
+    /// brings when it can.
+    pub(crate) fn required(
+        &self,
+        trial: &Trial,
+        id: &str,
+        item: &str,
+        accept: impl Fn(&str) -> bool,
+    ) -> Result<f64, Missing> {
+        let collected = self.collected(trial, id)?;
+        if collected.items.iter().any(|i| i.name == item) {
+            return self.sum(trial, id, item, accept);
+        }
+        let why = format!("it brought no {item}");
+        Err(Missing {
+            collector: id.to_owned(),
+            why,
+            remedy: format!("`holdup list collectors {id}` says what it needs"),
+        })
+    }
+
+    /// CPU time of the watched tasks in a trial, s.
+    pub(crate) fn cpu_s(&self, trial: &Trial) -> Result<f64, Missing> {
+        let by_switches = self.required(trial, "switches", "on_cpu_s", |_| true);
+        by_switches.or_else(|why| {
+            let cpus = self.required(trial, "cpu", "cpu_used", |_| true).map_err(|_| why)?;
+            Ok(cpus * window_s(trial))
+        })
+    }
+
+    /// A piece from every trial that has one.
+    ///
+    /// # Errors
+    /// What is missing, when no trial has one.
+    pub(crate) fn pieces(&self, piece: impl Fn(&Trial) -> Result<Piece, Missing>) -> Result<Pieces, Missing> {
+        let mut gathered = Pieces::default();
+        for trial in &self.trials {
+            match piece(trial) {
+                Ok(piece) => {
+                    gathered.pieces.push(piece);
+                    gathered.trials.push(trial.seq);
+                }
+                Err(missing) => gathered.left_out = gathered.left_out.or(Some(missing)),
+            }
+        }
+        match gathered.left_out.take() {
+            Some(missing) if gathered.pieces.is_empty() => Err(missing),
+            left_out => Ok(Pieces { left_out, ..gathered }),
+        }
+    }
+
+    /// The sums of an item over all trials by label, largest first. Labels that sort first win ties.
+    pub(crate) fn by_label(&self, id: &str, item: &str) -> Vec<(String, f64)> {
+        let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+        for collected in self.of_collector(id) {
+            for found in collected.items.iter().filter(|i| i.name == item) {
+                if let Some(value) = found.value.value().filter(|v| *v > 0.0) {
+                    *sums.entry(found.label.as_deref().unwrap_or_default()).or_default() += value;
+                }
+            }
+        }
+        let mut sorted: Vec<(String, f64)> = sums.into_iter().map(|(label, sum)| (label.to_owned(), sum)).collect();
+        sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+        sorted
+    }
+
+    /// A histogram over all trials; empty when there is none. `None` for a label accepts only those without one.
+    pub(crate) fn histogram(&self, id: &str, name: &str, accept: impl Fn(&str) -> bool) -> Histogram {
+        let mut whole = Histogram::new();
+        for collected in self.of_collector(id) {
+            for found in of_name(&collected.histograms, name) {
+                if accept(found.label.as_deref().unwrap_or_default()) {
+                    whole.add(&found.histogram);
+                }
+            }
+        }
+        whole
+    }
+
+    /// The stack profiles of one name in all trials.
+    pub(crate) fn stacks(&self, id: &str, name: &str) -> Vec<&'a StackProfile> {
+        self.of_collector(id).flat_map(|c| &c.stacks).filter(|p| p.name == name).collect()
+    }
+
+    pub(crate) fn of_collector(&self, id: &str) -> impl Iterator<Item = &'a Collected> {
+        self.trials.iter().flat_map(|t| &t.evidence).filter(move |c| c.collector == id)
+    }
+
+    /// Those of some references that some trial really has.
+    pub(crate) fn present(&self, wanted: &[(&str, &str)]) -> Vec<EvidenceRef> {
+        let has = |(id, item): &(&str, &str)| {
+            self.of_collector(id).any(|c| {
+                c.items.iter().any(|i| i.name == *item && i.value.value().is_some())
+                    || c.histograms.iter().any(|h| h.name == *item)
+                    || c.stacks.iter().any(|s| s.name == *item)
+            })
+        };
+        let present = wanted.iter().copied().filter(has);
+        present.map(|(id, item)| EvidenceRef { collector: id.to_owned(), item: item.to_owned() }).collect()
+    }
+}
+
+fn of_name<'h>(histograms: &'h [EvidenceHistogram], name: &str) -> impl Iterator<Item = &'h EvidenceHistogram> {
+    histograms.iter().filter(move |h| h.name == name)
+}
+
+/// Whether an arm repeats another on purpose, with all of its levels and collectors.
+pub(crate) fn twins(arm: &Arm, other: &Arm) -> bool {
+    other.replica == Some(Replica::Same)
+        && arm.replica.is_none()
+        && (&arm.workload, &arm.axes, &arm.factors) == (&other.workload, &other.axes, &other.factors)
+}
+
+/// The length of a trial's window, s; zero when it never opened.
+pub(crate) fn window_s(trial: &Trial) -> f64 {
+    trial.window.map_or(0.0, |w| w.length_ns as f64 / 1e9)
+}
+
+/// The time in the histograms of one trial whose label is accepted, s.
+pub(crate) fn seconds_in(collected: &Collected, name: &str, accept: impl Fn(&str) -> bool) -> f64 {
+    of_name(&collected.histograms, name)
+        .filter(|h| accept(h.label.as_deref().unwrap_or_default()))
+        .map(|h| h.histogram.mean_ns().unwrap_or(0.0) * h.histogram.count() as f64 / 1e9)
+        .sum()
+}
+
+/// What stands behind the last `: ` of a label (`SECTION: CONTEXT`), or the whole.
+pub(crate) fn after_colon(label: &str) -> &str {
+    label.rsplit_once(": ").map_or(label, |(_, behind)| behind)
+}
+
+/// What stands before the last `: ` of a label, or the whole.
+pub(crate) fn before_colon(label: &str) -> &str {
+    label.rsplit_once(": ").map_or(label, |(before, _)| before)
+}

@@ -1,0 +1,331 @@
+//! Each cause is named when it is there, not named when it is not, and undecided when its evidence is missing.
+
+mod common;
+
+use common::story::{Story, bundle};
+use holdup_analysis::{explain, explanations};
+use holdup_model::bundle::Ending;
+use holdup_model::explanation::{ArmExplanation, Cause};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Availability, TrialStatus};
+
+fn only(story: &Story) -> ArmExplanation {
+    explain(&story.bundle()).arms.remove(0)
+}
+
+fn with(arm: &ArmExplanation, verdict: FindingVerdict) -> Vec<&str> {
+    arm.causes.iter().filter(|c| c.verdict == verdict).map(|c| c.id.as_str()).collect()
+}
+
+fn cause<'a>(arm: &'a ArmExplanation, id: &str) -> &'a Cause {
+    arm.causes.iter().find(|c| c.id == id).expect("every cause is told")
+}
+
+/// Each cause: how it is induced, and a collector that it cannot be judged without.
+type Induced = (&'static str, fn(Story) -> Story, &'static [&'static str], &'static str);
+
+const CAUSES: &[Induced] = &[
+    ("preempted-holder", Story::preempted_holder, &["critical-sections"], "critical-sections"),
+    ("fault-under-lock", Story::fault_under_lock, &["faults"], "faults"),
+    ("spin-wait", Story::spin_wait, &["critical-sections", "cpu-profile"], "critical-sections"),
+    ("throttling", Story::throttling, &["cgroup-throttling", "switches"], "cgroup-throttling"),
+    ("stolen-by-higher-class", Story::stolen, &["switches"], "switches"),
+    ("steal", Story::steal, &["cpu"], "cpu"),
+    ("slow-disk", Story::slow_disk, &["switches"], "switches"),
+    ("kworker-behind-hog", Story::kworker, &["kworkers"], "kworkers"),
+    ("oversubscription", Story::oversubscription, &["switches", "run-queue"], "run-queue"),
+];
+
+#[test]
+fn each_cause_has_a_story() {
+    let told: Vec<&str> = CAUSES.iter().map(|(id, ..)| *id).collect();
+    for explainer in explanations::ALL.iter().filter(|e| e.meta().id != "nothing") {
+        assert!(told.contains(&explainer.meta().id), "{}", explainer.meta().id);
+    }
+}
+
+#[test]
+fn a_quiet_system_is_held_up_by_nothing_and_the_bound_is_told() {
+    let arm = only(&Story::quiet());
+    assert_eq!(with(&arm, FindingVerdict::Supported), ["nothing"], "{arm:#?}");
+    assert_eq!(with(&arm, FindingVerdict::Undecided), [""; 0]);
+    assert_eq!(arm.verdict, FindingVerdict::Refuted);
+    assert!(arm.answer.starts_with("Nothing") && arm.answer.contains("at most"), "{}", arm.answer);
+}
+
+#[test]
+fn what_is_induced_is_named_and_nothing_else() {
+    for (id, induce, ..) in CAUSES {
+        let arm = only(&induce(Story::quiet()));
+        assert_eq!(with(&arm, FindingVerdict::Supported), [*id], "{arm:#?}");
+        assert_eq!(with(&arm, FindingVerdict::Undecided), [""; 0], "{arm:#?}");
+        let found = cause(&arm, id);
+        assert!(arm.answer.starts_with(&format!("Most of what is lost: {}", found.name)), "{}", arm.answer);
+        let share = found.share.as_ref().expect("a share");
+        assert!(share.low >= found.minimum && share.low <= share.value && share.value <= share.high, "{share:?}");
+        assert_eq!(found.trials.len(), 10);
+        assert!(!found.evidence.is_empty() && !found.advice.is_empty(), "{found:#?}");
+        assert_eq!(arm.causes[0].id, *id, "it comes first");
+    }
+}
+
+#[test]
+fn without_its_collector_a_cause_is_undecided_and_says_what_is_missing() {
+    for (id, induce, needs, missing) in CAUSES {
+        let story = needs.iter().fold(induce(Story::quiet()), |story, collector| story.without(collector));
+        let arm = only(&story);
+        let found = cause(&arm, id);
+        assert_eq!(found.verdict, FindingVerdict::Undecided, "{found:#?}");
+        assert!(found.sentence.contains(missing), "{}", found.sentence);
+        assert_eq!(found.missing[0].collector, *missing, "{found:#?}");
+        assert_eq!(found.missing[0].remedy, format!("--collect {missing}"));
+        assert!(arm.answer.contains(&found.name), "what is open stands in the answer: {}", arm.answer);
+        assert_ne!(arm.verdict, FindingVerdict::Refuted);
+    }
+}
+
+#[test]
+fn a_collector_that_brought_only_reasons_is_missing_with_its_reason() {
+    for (id, induce, needs, missing) in CAUSES {
+        let story = needs.iter().fold(induce(Story::quiet()), |story, c| story.absent(c, "no BPF in this container"));
+        let arm = only(&story);
+        let found = cause(&arm, id);
+        assert_eq!(found.verdict, FindingVerdict::Undecided, "{found:#?}");
+        assert!(
+            found.missing.iter().any(|m| m.collector == *missing && m.why == "no BPF in this container"),
+            "{found:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_collector_that_cannot_work_here_says_why_and_how() {
+    let mut bundle = Story::quiet().without("critical-sections").bundle();
+    bundle.collectors.push(holdup_model::bundle::CollectorState {
+        id: "critical-sections".into(),
+        availability: Availability::unavailable_but("BPF needs root", "sudo"),
+    });
+    let arm = explain(&bundle).arms.remove(0);
+    let missing = &cause(&arm, "preempted-holder").missing[0];
+    assert_eq!((missing.why.as_str(), missing.remedy.as_str()), ("BPF needs root", "sudo"));
+}
+
+#[test]
+fn without_a_section_map_nothing_is_said_of_locks() {
+    let arm = only(&Story::quiet().set("critical-sections", "sections_mapped", "", 0.0));
+    for id in ["preempted-holder", "spin-wait"] {
+        let found = cause(&arm, id);
+        assert_eq!(found.verdict, FindingVerdict::Undecided, "{found:#?}");
+        assert!(found.missing[0].remedy.contains("--section"), "{found:#?}");
+    }
+}
+
+#[test]
+fn what_explains_a_wait_is_named_and_the_wait_is_not() {
+    let both = Story::quiet().oversubscription().preempted_holder();
+    let arm = only(&both);
+    assert_eq!(with(&arm, FindingVerdict::Supported), ["preempted-holder"], "{arm:#?}");
+    let wait = cause(&arm, "oversubscription");
+    assert!(
+        wait.sentence.contains("preempted lock holders") && wait.sentence.contains("stand behind it"),
+        "{}",
+        wait.sentence
+    );
+}
+
+#[test]
+fn tasks_that_would_fit_alone_are_held_up_by_others() {
+    let story = Story::quiet()
+        .set("switches", "run_queue_wait_s", "server", 0.8)
+        .set("switches", "on_cpu_s", "server", 0.3)
+        .set("cpu", "cpu_share", "idle", 0.01);
+    let arm = only(&story);
+    let found = cause(&arm, "oversubscription");
+    assert_eq!(found.verdict, FindingVerdict::Supported, "{found:#?}");
+    assert!(found.details.iter().any(|d| d.contains("Other work")), "{found:#?}");
+    assert!(found.advice.iter().all(|a| !a.change.starts_with("fewer running tasks")), "{found:#?}");
+}
+
+#[test]
+fn idle_cpus_are_not_short() {
+    let arm = only(&Story::quiet().oversubscription().set("cpu", "cpu_share", "idle", 0.5));
+    let found = cause(&arm, "oversubscription");
+    assert_eq!(found.verdict, FindingVerdict::Undecided);
+    assert!(found.sentence.contains("idle"), "{}", found.sentence);
+}
+
+#[test]
+fn several_causes_stand_in_order_of_what_they_held_up() {
+    let arm = only(&Story::quiet().slow_disk().kworker().steal());
+    assert_eq!(with(&arm, FindingVerdict::Supported), ["slow-disk", "steal", "kworker-behind-hog"], "{arm:#?}");
+    assert!(arm.answer.contains("Also: CPUs taken by the hypervisor"), "{}", arm.answer);
+}
+
+#[test]
+fn tasks_blocked_on_something_else_than_a_disk_are_not_a_slow_disk() {
+    let story = Story::quiet().slow_disk().set("pressure", "pressure_share", "io some", 0.0005);
+    assert_eq!(cause(&only(&story), "slow-disk").verdict, FindingVerdict::Refuted);
+    let blind = Story::quiet().slow_disk().without("pressure").without("cpu");
+    let arm = only(&blind);
+    let found = cause(&arm, "slow-disk");
+    assert_eq!((found.verdict, found.missing[0].collector.as_str()), (FindingVerdict::Undecided, "pressure"));
+}
+
+#[test]
+fn backends_that_wait_in_io_events_are_a_slow_disk_by_name() {
+    let mut story = Story::quiet().set("pressure", "pressure_share", "io some", 0.5);
+    for window in &mut story.windows {
+        window.push(holdup_model::Collected {
+            collector: "wait-events".into(),
+            items: vec![
+                holdup_model::EvidenceItem::labelled("backends_waiting", "IO:DataFileRead", "backends", 3.0),
+                holdup_model::EvidenceItem::labelled("backends_waiting", "CPU", "backends", 1.0),
+                holdup_model::EvidenceItem::new("wait_event_samples", "samples", 50.0),
+            ],
+            coverage: holdup_model::Coverage { seen: 50, lost: 0, notes: Vec::new() },
+            ..Default::default()
+        });
+    }
+    let arm = only(&story);
+    let found = cause(&arm, "slow-disk");
+    assert_eq!(found.verdict, FindingVerdict::Supported);
+    assert!(
+        found.sentence.starts_with("3 backends") && found.details.iter().any(|d| d.contains("DataFileRead")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn faults_alone_are_a_lower_bound() {
+    let arm = only(&Story::quiet().fault_under_lock().without("critical-sections"));
+    let found = cause(&arm, "fault-under-lock");
+    assert!(found.details.iter().any(|d| d.contains("lower bound")), "{found:#?}");
+    let small =
+        Story::quiet().set("faults", "fault_in_section_s", "StrategyGetBuffer", 0.002).without("critical-sections");
+    let arm = only(&small);
+    let found = cause(&arm, "fault-under-lock");
+    assert_eq!(found.verdict, FindingVerdict::Undecided, "a bound below the minimum speaks for neither: {found:#?}");
+}
+
+#[test]
+fn stacks_alone_show_spinning_and_cannot_exclude_it() {
+    let spinning = only(&Story::quiet().spin_wait().without("critical-sections"));
+    let found = cause(&spinning, "spin-wait");
+    assert_eq!(found.verdict, FindingVerdict::Supported, "{found:#?}");
+    assert!(
+        found.details.iter().any(|d| d.contains("ReadBuffer → StrategyGetBuffer → s_lock.constprop.0")),
+        "{found:#?}"
+    );
+    let quiet = only(&Story::quiet().without("critical-sections"));
+    assert_eq!(cause(&quiet, "spin-wait").verdict, FindingVerdict::Undecided);
+}
+
+#[test]
+fn the_length_of_sections_is_told_where_residuals_are() {
+    let arm = only(&Story::quiet().preempted_holder());
+    let found = cause(&arm, "preempted-holder");
+    let told = found.details.iter().find(|d| d.contains("is held for")).expect("a length");
+    let us: f64 =
+        told.split("held for ").nth(1).and_then(|t| t.split(' ').next()).and_then(|n| n.parse().ok()).expect("us");
+    assert!((15.0..25.0).contains(&us), "{told}");
+}
+
+#[test]
+fn one_window_is_undecided_and_void_ones_do_not_count() {
+    let mut bundle = Story::quiet().preempted_holder().bundle();
+    for trial in bundle.trials.iter_mut().skip(1) {
+        trial.status = TrialStatus::Void { reason: "the process ended".into() };
+    }
+    bundle.ending = Some(Ending::Failed { reason: "the process ended".into() });
+    let told = explain(&bundle);
+    assert_eq!(told.arms[0].windows, 1);
+    let found = cause(&told.arms[0], "preempted-holder");
+    assert_eq!(found.verdict, FindingVerdict::Undecided);
+    assert!(found.sentence.contains("one window"), "{}", found.sentence);
+    assert!(told.notes.iter().any(|n| n.contains("the process ended")));
+}
+
+#[test]
+fn a_bundle_without_evidence_is_undecided() {
+    let mut bundle = Story::quiet().bundle();
+    bundle.trials.clear();
+    let told = explain(&bundle);
+    assert!(told.arms.is_empty() && told.verdict() == FindingVerdict::Undecided, "{told:#?}");
+    assert!(told.notes[0].contains("observed"));
+}
+
+#[test]
+fn arms_are_told_apart() {
+    let (quiet, held) = (Story::quiet(), Story::quiet().preempted_holder());
+    let told = explain(&bundle(&[("huge_pages=on", &quiet), ("huge_pages=off", &held), ("again", &quiet)]));
+    assert_eq!(told.verdict(), FindingVerdict::Supported);
+    assert!(told.differences[0].contains("Preempted lock holders: huge_pages=on"), "{:?}", told.differences);
+    assert!(told.differences.last().is_some_and(|d| d.contains("same explanation")), "{:?}", told.differences);
+}
+
+#[test]
+fn the_baseline_and_its_twin_are_one() {
+    let (held, bare) = (Story::quiet().steal(), Story::quiet());
+    let mut bundle = bundle(&[("baseline", &held), ("baseline (A/A)", &held), ("baseline (unobserved)", &bare)]);
+    bundle.schedule.arms[1].replica = Some(holdup_model::Replica::Same);
+    bundle.schedule.arms[2].replica = Some(holdup_model::Replica::Unobserved);
+    bundle.trials.iter_mut().filter(|t| t.arm == 2).for_each(|t| t.evidence.clear());
+    let told = explain(&bundle);
+    assert_eq!((told.arms.len(), told.arms[0].windows), (1, 20));
+    assert_eq!(told.notes, [""; 0]);
+}
+
+#[test]
+fn an_item_that_is_absent_is_no_zero() {
+    for (collector, item, id) in [
+        ("critical-sections", "waiter_behind_off_cpu_holder_s", "preempted-holder"),
+        ("critical-sections", "section_samples", "spin-wait"),
+        ("faults", "fault_in_section_s", "fault-under-lock"),
+        ("kworkers", "kworker_wait_s", "kworker-behind-hog"),
+        ("switches", "preempted_by_cause", "stolen-by-higher-class"),
+        ("cpu", "cpu_share", "steal"),
+    ] {
+        let mut story = Story::quiet();
+        for found in story.windows.iter_mut().flatten().filter(|c| c.collector == collector) {
+            for item in found.items.iter_mut().filter(|i| i.name == item) {
+                item.value = holdup_model::Measured::Absent("perf events are refused".into());
+            }
+        }
+        let arm = only(&story);
+        let found = cause(&arm, id);
+        assert_eq!(found.verdict, FindingVerdict::Undecided, "{found:#?}");
+        assert_eq!(found.missing[0].why, "perf events are refused");
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_are_undecided_and_break_nothing() {
+    for value in [f64::NAN, f64::INFINITY, -1.0, f64::MAX, f64::MIN_POSITIVE] {
+        let mut story = Story::quiet().preempted_holder().slow_disk().kworker();
+        for item in story.windows.iter_mut().flatten().flat_map(|c| &mut c.items) {
+            item.value = holdup_model::Measured::Value(value);
+        }
+        for found in story.windows.iter_mut().flatten() {
+            found.coverage.lost = u64::MAX;
+            found.cost.cpu_ns = u64::MAX;
+            for stack in found.stacks.iter_mut().flat_map(|p| &mut p.stacks) {
+                stack.frames.push(u32::MAX);
+                stack.weight = u64::MAX;
+            }
+        }
+        let arm = only(&story);
+        let shares = arm.causes.iter().filter_map(|c| c.share.as_ref());
+        assert!(shares.into_iter().all(|s| s.low.is_finite() && s.high.is_finite()), "{value}: {arm:#?}");
+    }
+}
+
+#[test]
+fn losses_are_told_with_the_cause_that_they_bear_on() {
+    let mut story = Story::quiet().preempted_holder();
+    for found in story.windows.iter_mut().flatten().filter(|c| c.collector == "critical-sections") {
+        found.coverage.lost = found.coverage.seen / 4;
+    }
+    let arm = only(&story);
+    assert!(cause(&arm, "preempted-holder").details.iter().any(|d| d.contains("lost 20 %")), "{arm:#?}");
+    assert!(arm.cost.contains("BPF"), "{}", arm.cost);
+}

@@ -1,0 +1,221 @@
+//! What held a system up, for a terminal, in Markdown and as JSON.
+
+use crate::formats::markdown::escape;
+use crate::formats::terminal::{TerminalOptions, caution};
+use crate::text::{self, clean, wrap};
+use holdup_model::Explanation;
+use holdup_model::explanation::{Advice, ArmExplanation, Cause, EvidenceRef};
+use holdup_model::outcome::FindingVerdict;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The parts of an explanation: head, mark in front of a sentence, verdict.
+const PARTS: [(&str, &str, FindingVerdict); 3] = [
+    ("Found", "▸ ", FindingVerdict::Supported),
+    ("Open", "~ ", FindingVerdict::Undecided),
+    ("Looked for, and not there", "✓ ", FindingVerdict::Refuted),
+];
+
+/// The id of the cause that stands for none.
+const NOTHING: &str = "nothing";
+
+/// An explanation for a terminal; `title` is the bundle's name. The answers come first.
+pub fn explain_terminal(explanation: &Explanation, title: &str, options: &TerminalOptions) -> String {
+    let columns = options.columns();
+    let mut out = caution(explanation.caution.as_deref(), options);
+    let is_one = explanation.arms.len() == 1;
+    if explanation.arms.is_empty() {
+        out.push_str(&options.bold_lines(&wrap("Undecided: no window has evidence.", columns, "", "")));
+    }
+    for arm in &explanation.arms {
+        let answer = if is_one { arm.answer.clone() } else { format!("{}: {}", arm.label, arm.answer) };
+        out.push_str(&options.bold_lines(&wrap(&answer, columns, "", "  ")));
+    }
+    for difference in &explanation.differences {
+        out.push_str(&wrap(difference, columns, "≠ ", "  "));
+    }
+    out.push_str(&wrap(title, columns, "", ""));
+    for note in &explanation.notes {
+        out.push_str(&wrap(note, columns, "! ", "  "));
+    }
+    for arm in &explanation.arms {
+        out.push_str(&one_arm(arm, is_one, options));
+    }
+    out
+}
+
+fn one_arm(arm: &ArmExplanation, is_one: bool, options: &TerminalOptions) -> String {
+    let columns = options.columns();
+    let mut out = String::new();
+    if !is_one {
+        out.push('\n');
+        out.push_str(&options.bold_lines(&wrap(&arm.label, columns, "", "")));
+    }
+    out.push_str(&wrap(&format!("{} {}", looked_at(arm), arm.cost), columns, "", ""));
+    for (head, mark, verdict) in PARTS {
+        let causes: Vec<&Cause> = shown(arm, verdict).collect();
+        if causes.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("\n{}", options.bold_lines(head)));
+        for cause in causes {
+            out.push_str(&wrap(&cause.sentence, columns, mark, "  "));
+            if verdict != FindingVerdict::Refuted {
+                out.push_str(&in_full(cause, columns));
+            }
+        }
+    }
+    out
+}
+
+/// The causes of one verdict; that none was found is told by the answer alone.
+fn shown(arm: &ArmExplanation, verdict: FindingVerdict) -> impl Iterator<Item = &Cause> {
+    arm.causes.iter().filter(move |c| c.verdict == verdict && c.id != NOTHING)
+}
+
+/// `10 windows, 30 s together.`
+fn looked_at(arm: &ArmExplanation) -> String {
+    let length = text::duration((arm.watched_s * 1e9) as u64);
+    format!("{}, {length} together.", text::count(arm.windows as usize, "window"))
+}
+
+fn in_full(cause: &Cause, columns: usize) -> String {
+    let mut out: String = cause.details.iter().map(|d| wrap(d, columns, "    ", "    ")).collect();
+    for missing in &cause.missing {
+        out.push_str(&wrap(&format!("get it: {}", missing.remedy), columns, "    ", "    "));
+    }
+    for advice in &cause.advice {
+        out.push_str(&wrap(&advice.change, columns, "    → ", "      "));
+        for (name, told) in parts_of(advice) {
+            out.push_str(&wrap(&format!("{name}: {told}"), columns, "      ", "        "));
+        }
+    }
+    if let Some(rests) = rests_on(cause) {
+        out.push_str(&wrap(&rests, columns, "    ", "    "));
+    }
+    out
+}
+
+/// What stands below an advice, in order.
+fn parts_of(advice: &Advice) -> Vec<(&'static str, &str)> {
+    let mut parts = vec![("does", advice.effect.as_str())];
+    parts.extend(advice.conditions.as_deref().map(|c| ("needs", c)));
+    parts.extend(advice.experiment.as_deref().map(|e| ("measure it", e)));
+    parts.push(("undo", &advice.undo));
+    parts
+}
+
+/// `evidence: critical-sections (holder_off_cpu_s, waiter_s), switches (on_cpu_s); trials 0 to 9`.
+fn rests_on(cause: &Cause) -> Option<String> {
+    let mut by_collector: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for EvidenceRef { collector, item } in &cause.evidence {
+        by_collector.entry(collector).or_default().push(item);
+    }
+    let told: Vec<String> = by_collector.iter().map(|(c, items)| format!("{c} ({})", items.join(", "))).collect();
+    let trials = match (cause.trials.first(), cause.trials.last()) {
+        (Some(first), Some(last)) if last > first => format!("; trials {first} to {last}"),
+        (Some(only), _) => format!("; trial {only}"),
+        (None, _) => String::new(),
+    };
+    (!told.is_empty()).then(|| format!("evidence: {}{trials}", told.join(", ")))
+}
+
+/// An explanation in Markdown, from a heading of the second level on.
+pub fn explain_markdown(explanation: &Explanation) -> String {
+    let mut out = explanation.caution.as_ref().map(|c| format!("**{}**\n\n", escape(c))).unwrap_or_default();
+    out.push_str("## What held it up\n");
+    for arm in &explanation.arms {
+        if explanation.arms.len() > 1 {
+            out.push_str(&format!("\n### {}\n", escape(&arm.label)));
+        }
+        out.push_str(&format!("\n**{}**\n\n{} {}\n", escape(&arm.answer), escape(&looked_at(arm)), escape(&arm.cost)));
+        for (head, _, verdict) in PARTS {
+            let causes: Vec<&Cause> = shown(arm, verdict).collect();
+            if !causes.is_empty() {
+                out.push_str(&format!("\n{head}:\n\n"));
+            }
+            for cause in causes {
+                out.push_str(&format!("- {}\n", escape(&cause.sentence)));
+                if verdict != FindingVerdict::Refuted {
+                    out.push_str(&markdown_in_full(cause));
+                }
+            }
+        }
+    }
+    for line in explanation.differences.iter().chain(&explanation.notes) {
+        out.push_str(&format!("\n{}\n", escape(line)));
+    }
+    out
+}
+
+fn markdown_in_full(cause: &Cause) -> String {
+    let mut out: String = cause.details.iter().map(|d| format!("  - {}\n", escape(d))).collect();
+    for missing in &cause.missing {
+        out.push_str(&format!("  - get it: {}\n", escape(&missing.remedy)));
+    }
+    for advice in &cause.advice {
+        let parts: Vec<String> = parts_of(advice).iter().map(|(name, told)| format!("{name}: {told}")).collect();
+        out.push_str(&format!("  - → {}: {}\n", escape(&advice.change), escape(&parts.join("; "))));
+    }
+    out.push_str(&rests_on(cause).map(|r| format!("  - {}\n", escape(&r))).unwrap_or_default());
+    out
+}
+
+/// An explanation as one JSON document of schema `holdup.explain/1`; `name` is the bundle's.
+pub fn explain_json(explanation: &Explanation, name: &str) -> String {
+    crate::formats::json::pretty(&json!({
+        "schema": "holdup.explain/1",
+        "bundle": name,
+        "verdict": explanation.verdict(),
+        "caution": explanation.caution,
+        "arms": explanation.arms,
+        "differences": explanation.differences,
+        "notes": explanation.notes,
+    }))
+}
+
+/// A cause as it stands on the page.
+pub(crate) struct Told {
+    pub(crate) mark: &'static str,
+    pub(crate) cause: Cause,
+    pub(crate) missing: Vec<String>,
+    pub(crate) advice: Vec<(String, String)>,
+    pub(crate) rests: String,
+}
+
+/// An arm as it stands on the page.
+pub(crate) struct Section {
+    pub(crate) label: String,
+    pub(crate) answer: String,
+    pub(crate) looked: String,
+    pub(crate) causes: Vec<Told>,
+}
+
+/// The page's section "What held it up": what was found and what is open, and in one line each what is not there.
+pub(crate) fn page(explanation: &Explanation) -> Vec<Section> {
+    let arms = explanation.arms.iter().map(|arm| Section {
+        label: clean(&arm.label),
+        answer: clean(&arm.answer),
+        looked: clean(&format!("{} {}", looked_at(arm), arm.cost)),
+        causes: PARTS.iter().flat_map(|(_, mark, verdict)| shown(arm, *verdict).map(|c| told(mark, c))).collect(),
+    });
+    arms.collect()
+}
+
+fn told(mark: &'static str, cause: &Cause) -> Told {
+    let is_there = cause.verdict != FindingVerdict::Refuted;
+    let mut shown = cause.clone();
+    shown.sentence = clean(&cause.sentence);
+    shown.details = if is_there { cause.details.iter().map(|d| clean(d)).collect() } else { Vec::new() };
+    let advice = |a: &Advice| {
+        let parts: Vec<String> = parts_of(a).iter().map(|(name, told)| format!("{name}: {told}")).collect();
+        (clean(&a.change), clean(&parts.join("; ")))
+    };
+    Told {
+        mark,
+        missing: cause.missing.iter().map(|m| clean(&format!("get it: {}", m.remedy))).collect(),
+        advice: cause.advice.iter().filter(|_| is_there).map(advice).collect(),
+        rests: rests_on(cause).map(|r| clean(&r)).unwrap_or_default(),
+        cause: shown,
+    }
+}

@@ -1,0 +1,349 @@
+//! Watching a live system: windows one after the other, no load, no knobs, nothing changed.
+
+use crate::local::blank;
+use crate::watching::Watching;
+use crate::window::{self, CollectorHooks, unix_ns};
+use holdup_evidence::{CollectContext, CollectOptions, Subject};
+use holdup_host::lock::HostLock;
+use holdup_host::{Host, facts, process};
+use holdup_model::bundle::{BundleHead, CollectorState, Ending};
+use holdup_model::metric::{Measured, Measurement};
+use holdup_model::plan::{Layout, StopRule};
+use holdup_model::{
+    Arm, Availability, Collected, Design, Direction, Event, Machine, Metric, Observer, Parameters, Plan, Problem,
+    Schedule, Trial, TrialSpec, TrialStatus, WorkloadUse, text,
+};
+use holdup_store::Writer;
+use holdup_workloads::{Cancel, WindowHooks};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Windows of a record when nothing else is asked for: as many as a 95 % interval needs to be worth something.
+pub const DEFAULT_WINDOWS: u32 = 10;
+
+/// The collectors of a record, where they exist, when none are named.
+const COLLECTORS: [&str; 10] = [
+    "switches",
+    "critical-sections",
+    "faults",
+    "cpu-profile",
+    "wait-events",
+    "run-queue",
+    "cpu",
+    "cgroup-throttling",
+    "pressure",
+    "kworkers",
+];
+
+/// A window that was cut short counts from this part of its length on.
+const COUNTS_FROM: f64 = 0.5;
+
+/// How often the watched processes are looked for inside a window, in looks of 20 ms at whether to end.
+const LOOKS: u32 = 10;
+
+/// The workload of a record in its bundle.
+const OBSERVED: &str = "observed";
+
+/// All that a record needs.
+pub struct RecordRequest<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// What is watched.
+    pub watching: &'a Watching,
+    /// How to ask the PostgreSQL server that is watched.
+    pub postgres: Option<String>,
+    /// How long it watches, ns, all windows together.
+    pub duration_ns: u64,
+    /// Windows that this is cut into.
+    pub windows: u32,
+    /// The ids of the collectors.
+    pub collectors: &'a [String],
+    /// What the user asked of collectors.
+    pub options: CollectOptions,
+    /// The machine that it runs on.
+    pub machine: Machine,
+    /// The bundle to write; it must not exist.
+    pub out: &'a Path,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// How long to wait for a run on this host to end; zero refuses at once.
+    pub wait: Duration,
+    /// Asks to end.
+    pub cancel: Cancel,
+}
+
+/// How a record ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordOutcome {
+    /// How it ended; the same as in the bundle.
+    pub ending: Ending,
+    /// Windows that count.
+    pub windows_done: u32,
+}
+
+/// The collectors that a record runs when none are named: those that exist here. With a PostgreSQL server that answers,
+/// its statistics as well.
+pub fn default_collectors(has_postgres: bool) -> Vec<String> {
+    let statistics = has_postgres.then_some("postgres-statistics");
+    let wanted = COLLECTORS.into_iter().filter(|id| *id != "wait-events" || has_postgres).chain(statistics);
+    wanted.filter(|id| holdup_evidence::find(id).is_some()).map(str::to_owned).collect()
+}
+
+/// Watches and writes the bundle.
+///
+/// # Errors
+/// Before the first window: when nothing is there to be watched, a run is under way, a collector does not exist, or the
+/// bundle cannot be made. Later only when the bundle cannot be written; all else is its ending.
+pub fn record(request: &RecordRequest<'_>, observer: &mut dyn Observer) -> Result<RecordOutcome, Problem> {
+    check(request)?;
+    let _lock = HostLock::take(request.wait, &|| request.cancel.is_cancelled()).map_err(beside_a_run)?;
+    let subjects =
+        request.watching.subjects(request.host).map_err(|why| Problem::host(request.watching.in_words(), why))?;
+    let states = probe(request, &subjects);
+    for state in &states {
+        if let Availability::Unavailable { reason, .. } | Availability::Degraded { reason } = &state.availability {
+            observer.event(Event::Note(&format!("{}: {reason}", state.id)));
+        }
+    }
+    let (plan, schedule) = plan(request);
+    let head = BundleHead {
+        run_id: format!("{:016x}{:08x}", unix_ns(), std::process::id()),
+        holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: request.command.clone(),
+        created_unix_ns: unix_ns(),
+        target: "local".to_owned(),
+        emulated: None,
+        machine: request.machine,
+    };
+    let metrics = metrics(request);
+    let source = "# This bundle was recorded from a system that ran already: there is no plan to run again.\n";
+    let mut writer = Writer::create(request.out, &head, &plan, source, &schedule, &metrics, &states)?;
+    writer.add_environment(0, 0, &facts(request.host))?;
+    observer.event(Event::Begin { trials: request.windows, at_most: false, estimate_ns: request.duration_ns });
+    let (ending, windows_done) = walk(request, &plan, &schedule, &states, &mut writer, observer)?;
+    observer.event(Event::End);
+    writer.finish(&ending)?;
+    Ok(RecordOutcome { ending, windows_done })
+}
+
+fn check(request: &RecordRequest<'_>) -> Result<(), Problem> {
+    if let Some(unknown) = request.collectors.iter().find(|id| holdup_evidence::find(id).is_none()) {
+        let known: Vec<&str> = holdup_evidence::collectors::ALL.iter().map(|c| c.meta().id).collect();
+        return Err(Problem::usage(format!("collector `{unknown}`"), "there is no such collector")
+            .hint(format!("collectors: {}", known.join(", "))));
+    }
+    if request.windows == 0 {
+        return Err(Problem::usage("--windows 0", "nothing would be watched"));
+    }
+    Ok(())
+}
+
+fn beside_a_run(problem: Problem) -> Problem {
+    if problem.kind != holdup_model::ProblemKind::Host {
+        return problem;
+    }
+    Problem { why: format!("{}: watching would be measured by it", problem.why), ..problem }
+        .hint("wait for it to end, or give --wait")
+}
+
+fn probe(request: &RecordRequest<'_>, subjects: &[Subject]) -> Vec<CollectorState> {
+    let context = CollectContext {
+        host: request.host.clone(),
+        subjects: subjects.to_vec(),
+        postgres: request.postgres.clone(),
+        options: request.options.clone(),
+    };
+    let found = request.collectors.iter().filter_map(|id| holdup_evidence::find(id));
+    found.map(|c| CollectorState { id: c.meta().id.to_owned(), availability: c.probe(&context) }).collect()
+}
+
+/// One arm, and a block for each window.
+fn plan(request: &RecordRequest<'_>) -> (Plan, Schedule) {
+    let workload = WorkloadUse {
+        name: OBSERVED.to_owned(),
+        kind: OBSERVED.to_owned(),
+        parameters: Parameters::default(),
+        axes: Vec::new(),
+        negative_control: false,
+    };
+    let plan = Plan {
+        name: "record".to_owned(),
+        question: format!("What holds up {}?", request.watching.in_words()),
+        workloads: vec![workload],
+        factors: Vec::new(),
+        settings: Vec::new(),
+        design: Design {
+            layout: Layout::Factorial,
+            blocks: request.windows,
+            sessions: 1,
+            seed: 0,
+            aa_pair: false,
+            unobserved_pair: false,
+            settle_ns: 0,
+            warmup_ns: 0,
+            duration_ns: request.duration_ns / u64::from(request.windows),
+            stop: StopRule::Blocks,
+            budget_ns: None,
+            retries: 0,
+        },
+        metrics: Vec::new(),
+        collectors: request.collectors.to_vec(),
+        target: "local".to_owned(),
+        guest: None,
+        exclude: Vec::new(),
+    };
+    let arm = Arm {
+        id: 0,
+        label: OBSERVED.to_owned(),
+        workload: OBSERVED.to_owned(),
+        axes: BTreeMap::new(),
+        factors: BTreeMap::new(),
+        replica: None,
+    };
+    let trial = |n| TrialSpec { seq: n, session: 0, boot: 0, block: n, position: 0, arm: 0 };
+    (plan, Schedule { arms: vec![arm], trials: (0..request.windows).map(trial).collect() })
+}
+
+/// What collectors can give as metrics.
+fn metrics(request: &RecordRequest<'_>) -> Vec<(String, Metric)> {
+    let has = |id: &str| request.collectors.iter().any(|c| c == id);
+    let metric = |id: &str, unit: &str, better, summary: &str| {
+        let metric = Metric { id: id.to_owned(), unit: unit.to_owned(), better, summary: summary.to_owned() };
+        (OBSERVED.to_owned(), metric)
+    };
+    let mut all = Vec::new();
+    if has("postgres-statistics") && request.postgres.is_some() {
+        all.push(metric("tps", "1/s", Direction::Higher, "transactions committed each second (pg_stat_database)"));
+    }
+    if has("cpu") {
+        all.push(metric("cpus_used", "cpus", Direction::Lower, "CPUs that the watched processes used"));
+    }
+    all
+}
+
+fn measure(id: &str, evidence: &[Collected], length_s: f64) -> Measurement {
+    let (collector, item, label) = match id {
+        "tps" => ("postgres-statistics", "postgres", Some("database xact_commit")),
+        _ => ("cpu", "cpu_used", None),
+    };
+    let Some(found) = evidence.iter().find(|c| c.collector == collector) else {
+        return Measurement::absent(id, format!("collector {collector} did not run"));
+    };
+    let mut sum = None;
+    for item in found.items.iter().filter(|i| i.name == item && (label.is_none() || i.label.as_deref() == label)) {
+        match &item.value {
+            Measured::Value(value) => sum = Some(sum.unwrap_or(0.0) + value),
+            Measured::Absent(why) => return Measurement::absent(id, why.clone()),
+        }
+    }
+    match sum {
+        Some(sum) if id == "tps" => Measurement::new(id, sum / length_s),
+        Some(sum) => Measurement::new(id, sum),
+        None => Measurement::absent(id, format!("{collector} brought no {item}")),
+    }
+}
+
+/// Why a window ended before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Asked,
+    Gone,
+}
+
+fn walk(
+    request: &RecordRequest<'_>,
+    plan: &Plan,
+    schedule: &Schedule,
+    states: &[CollectorState],
+    writer: &mut Writer,
+    observer: &mut dyn Observer,
+) -> Result<(Ending, u32), Problem> {
+    let usable: Vec<String> = states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect();
+    let metrics = metrics(request);
+    let mut done = 0;
+    for spec in &schedule.trials {
+        let gone =
+            |why: &str, done| Ending::Failed { reason: format!("{why} after {done} of {} windows", request.windows) };
+        if request.cancel.is_cancelled() {
+            return Ok((Ending::Interrupted, done));
+        }
+        // Looked for again each time: processes of a name or of a group come and go.
+        let subjects = match request.watching.subjects(request.host) {
+            Ok(subjects) => subjects,
+            Err(why) => return Ok((gone(&why, done), done)),
+        };
+        let arm = &schedule.arms[0];
+        let left_ns = plan.design.duration_ns.saturating_mul(u64::from(request.windows - spec.seq));
+        observer.event(Event::TrialBegin { number: spec.seq + 1, of: request.windows, arm, left_ns });
+        let (mut trial, cut) = one_window(request, plan, &usable, &subjects);
+        (trial.seq, trial.block) = (spec.seq, spec.block);
+        let length_s = trial.window.map_or(0.0, |w| w.length_ns as f64 / 1e9);
+        trial.measurements = metrics.iter().map(|(_, m)| measure(&m.id, &trial.evidence, length_s)).collect();
+        done += u32::from(trial.is_done());
+        writer.add_trial(&trial)?;
+        observer.event(Event::TrialEnd { trial: &trial, arm });
+        match cut {
+            None => {}
+            Some(Cut::Asked) => return Ok((Ending::Interrupted, done)),
+            Some(Cut::Gone) => {
+                let why = request.watching.subjects(request.host).err();
+                return Ok((gone(why.as_deref().unwrap_or("the watched processes ended"), done), done));
+            }
+        }
+    }
+    Ok((Ending::Complete, done))
+}
+
+fn one_window(
+    request: &RecordRequest<'_>,
+    plan: &Plan,
+    collectors: &[String],
+    subjects: &[Subject],
+) -> (Trial, Option<Cut>) {
+    let mut trial = blank(unix_ns());
+    let roots = subjects.iter().map(|s| (s.role.clone(), s.pid)).collect::<Vec<_>>();
+    let mut hooks =
+        CollectorHooks::new(request.host, collectors, request.postgres.clone()).with_options(request.options.clone());
+    let (cut, opened) = match hooks.open(&roots) {
+        Ok(()) => (wait(request, plan.design.duration_ns, &roots), hooks.close().map(|_| ())),
+        Err(problem) => (None, Err(problem)),
+    };
+    (trial.evidence, trial.window) = hooks.finish();
+    let seen = trial.window.map_or(0.0, |w| w.length_ns as f64) / plan.design.duration_ns.max(1) as f64;
+    let void = match (&opened, cut) {
+        (Err(problem), _) => Some(format!("{}: {}", problem.what, problem.why)),
+        (Ok(()), Some(Cut::Gone)) => Some("what was watched ended in it".to_owned()),
+        (Ok(()), Some(Cut::Asked)) if seen < COUNTS_FROM => Some("it was interrupted".to_owned()),
+        _ => None,
+    };
+    if let Some(reason) = void {
+        trial.status = TrialStatus::Void { reason };
+    }
+    trial.notes.push(format!("watched: {}", text::count(subjects.len(), "process tree")));
+    trial.ended_unix_ns = unix_ns();
+    (trial, cut)
+}
+
+/// Waits for a window's end, or for what ends it early.
+fn wait(request: &RecordRequest<'_>, length_ns: u64, roots: &[(String, u32)]) -> Option<Cut> {
+    let looks = Cell::new(0_u32);
+    let gone = Cell::new(false);
+    let is_cut = || {
+        looks.set(looks.get() + 1);
+        // One that runs is enough: the search ends with the first.
+        if looks.get().is_multiple_of(LOOKS) && !roots.iter().any(|(_, pid)| runs(request.host, *pid)) {
+            gone.set(true);
+        }
+        gone.get() || request.cancel.is_cancelled()
+    };
+    if window::sleep(length_ns, &is_cut) {
+        return None;
+    }
+    Some(if gone.get() { Cut::Gone } else { Cut::Asked })
+}
+
+fn runs(host: &Host, pid: u32) -> bool {
+    process::stat(host, pid).is_ok_and(|s| !matches!(s.state, 'Z' | 'X'))
+}
