@@ -226,7 +226,12 @@ impl<'a> Analysis<'a> {
         let (place, rax) = held.returned_at[0];
         let at = function.step(place).instruction.ip();
         if held.returned_at.iter().any(|(place, _)| free.contains(place)) {
-            return Err(format!("the function returns at {at:#x} with it or without"));
+            // Where a release of the same word is known, the way that misses it is one that a condition, the same as that
+            // of the acquire, forbids; what is reached without the lock too is left out anyway.
+            if held.free_from.is_empty() {
+                return Err(format!("the function returns at {at:#x} with it or without"));
+            }
+            return Ok(());
         }
         let given = crate::calls::Given::of(function, &one.word, rax);
         let Some(given) = given else { return Err(format!("the function returns at {at:#x} before a release")) };

@@ -118,7 +118,9 @@ pub(crate) fn effect(instruction: &Instruction, word: &Word, state: &State, node
         return if opens == Some(false) { Effect::None } else { Effect::Releases };
     }
     let offset_alike = at.offset == address.offset && wide == bytes;
-    let elsewhere = nodes.stack(at).is_some() || (at.symbol.is_none() && address.symbol.is_none());
+    // A number is stored to a flag's word only when the whole word is made anew, and then by its own address.
+    let fixed = bits.count_ones() == 1 && instruction.mnemonic() == Mnemonic::Mov && is_number(instruction);
+    let elsewhere = fixed || nodes.stack(at).is_some() || (at.symbol.is_none() && address.symbol.is_none());
     if offset_alike && !elsewhere && opens == Some(true) { Effect::MayRelease } else { Effect::None }
 }
 
@@ -172,6 +174,10 @@ fn opens(instruction: &Instruction, bits: u64, state: &State, nodes: &mut Nodes)
         },
         _ => None,
     }
+}
+
+fn is_number(instruction: &Instruction) -> bool {
+    !matches!(instruction.op1_kind(), OpKind::Register | OpKind::Memory)
 }
 
 /// Whether an instruction writes to its memory operand 0.

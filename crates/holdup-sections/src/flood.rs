@@ -150,7 +150,9 @@ fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Opt
     let test = &function.step(at).instruction;
     let compares = match test.mnemonic() {
         Mnemonic::Test => test.op0_register() == test.op1_register(),
-        Mnemonic::Cmp => test.op1_kind() != OpKind::Memory && test.op1_kind() != OpKind::Register && test.immediate(1) == 0,
+        Mnemonic::Cmp => {
+            test.op1_kind() != OpKind::Memory && test.op1_kind() != OpKind::Register && test.immediate(1) == 0
+        }
         _ => false,
     };
     if !compares || test.op0_kind() != OpKind::Register || test.op0_register().size() != 8 {
@@ -158,7 +160,8 @@ fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Opt
     }
     let value = state.registers[number(test.op0_register())?];
     let [branch] = function.step(at).next[..] else { return None };
-    let near = value.symbol.is_some() && value.symbol == address.symbol && address.offset.wrapping_sub(value.offset) < 1 << 16;
+    let near =
+        value.symbol.is_some() && value.symbol == address.symbol && address.offset.wrapping_sub(value.offset) < 1 << 16;
     let jump = &function.step(branch).instruction;
     let when_null = match jump.condition_code() {
         ConditionCode::e => jump.near_branch_target(),

@@ -318,11 +318,8 @@ impl State {
         }
         let first = if one || operands == 3 { 1 } else { 0 };
         let of = self.operand(instruction, first, nodes)?;
-        let and = if one || operands < 2 {
-            Value::constant(0)
-        } else {
-            self.operand(instruction, operands - 1, nodes)?
-        };
+        let and =
+            if one || operands < 2 { Value::constant(0) } else { self.operand(instruction, operands - 1, nodes)? };
         let by = instruction.mnemonic() as u16;
         // The widths of both operands are part of what is done.
         let bytes = (width(instruction, 0) * 16 + width(instruction, first)) as u8;
@@ -455,10 +452,6 @@ const MOST_FRESH: u32 = 12;
 impl Places {
     pub(crate) fn get(&self, place: u32) -> Option<&State> {
         self.known.get(&place).map(|known| &known.0)
-    }
-
-    pub(crate) fn contains(&self, place: u32) -> bool {
-        self.known.contains_key(&place)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -76,10 +76,8 @@ impl World {
         let (library, base) = traced.c_library().expect("the C library is mapped");
         let names: Vec<&str> = map.imports.iter().map(String::as_str).collect();
         let inside = callees(&std::fs::read(library).expect("readable"), &names).expect("an ELF file");
-        let objects = [
-            Loaded { map: Some(map), callees: &[], bias },
-            Loaded { map: None, callees: &inside.ranges, bias: base },
-        ];
+        let objects =
+            [Loaded { map: Some(map), callees: &[], bias }, Loaded { map: None, callees: &inside.ranges, bias: base }];
         let symbol = file.symbols().find(|symbol| symbol.name() == Ok("words")).expect("it has its words");
         let mut words = Vec::new();
         for number in 0.. {
@@ -188,7 +186,8 @@ impl Tally {
 fn follows(compiler: &str, flags: &[&str], name: &str) {
     let Some(program) = compiled(compiler, flags, name) else { return };
     let elf = std::fs::read(&program).expect("readable");
-    let names = ["pop", "push", "try_count", "lock_page", "use_page", "lock_list", "use_list", "swap_lock", "slow_lock"];
+    let names =
+        ["pop", "push", "try_count", "lock_page", "use_page", "lock_list", "use_list", "swap_lock", "slow_lock"];
     let functions = names.iter().map(|name| NamedFunction { name: (*name).to_owned(), lock: None }).collect();
     let map = map(&elf, &Wanted { shipped: false, functions }).expect("an ELF file");
     let tally = World::start(&program, &map, &elf).run(20_000);
