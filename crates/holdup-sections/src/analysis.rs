@@ -1,6 +1,6 @@
 //! The whole analysis: every function that takes a lock, and those that get one from a function that they call.
 
-use crate::atomic::Word;
+use crate::atomic::{Attempt, Word};
 use crate::calls::Known;
 use crate::decide::{Decision, decide};
 use crate::flood::{self, Calls, Held};
@@ -159,11 +159,14 @@ impl<'a> Analysis<'a> {
         let mut all = Vec::new();
         let points: Vec<(u64, usize)> = self.known.points(Kind::Acquired);
         for (address, lock) in points {
-            let Some(place) = function.index(address) else { continue };
-            let Some(state) = function.state(place) else { continue };
-            let success = vec![(place, place, state)];
-            let decision = Decision { success, ..Decision::default() };
-            all.push(Taken { place, word: Word::Declared(lock), decision, by_call: None });
+            let Some(point) = function.index(address) else { continue };
+            let word = Word::Declared(lock);
+            if let Some((place, decision)) = leading_to(function, point, &word) {
+                all.push(Taken { place, word, decision, by_call: None });
+            } else if let Some(state) = function.state(point) {
+                let decision = Decision { success: vec![(point, point, state)], ..Decision::default() };
+                all.push(Taken { place: point, word, decision, by_call: None });
+            }
         }
         all
     }
@@ -311,6 +314,46 @@ impl<'a> Analysis<'a> {
     }
 }
 
+/// How many instructions may lie between the way that an atomic operation's success takes and a declared point.
+const MOST_TO_A_POINT: usize = 24;
+
+/// The atomic operation whose success leads straight to a declared point, and what becomes of it: the lock is held from
+/// there, not from the point on.
+fn leading_to(function: &mut Function, point: Index, word: &Word) -> Option<(Index, Decision)> {
+    for place in 0..function.steps.len() as Index {
+        let instruction = function.step(place).instruction;
+        if !crate::program::may_acquire(&instruction) {
+            continue;
+        }
+        let Some(state) = function.state(place) else { continue };
+        let tests = match crate::atomic::attempt(&instruction, &state, &mut function.nodes) {
+            Some(attempt) => attempt.tests,
+            None => crate::atomic::usual_tests(&instruction),
+        };
+        let Ok(mut decision) = decide(function, place, state, &Attempt { word: *word, tests }) else { continue };
+        decision.success.retain(|(_, to, _)| leads_straight(function, *to, point));
+        if !decision.success.is_empty() {
+            return Some((place, decision));
+        }
+    }
+    None
+}
+
+fn leads_straight(function: &Function, from: Index, point: Index) -> bool {
+    let mut at = from;
+    for _ in 0..MOST_TO_A_POINT {
+        if at == point {
+            return true;
+        }
+        let step = function.step(at);
+        match step.next[..] {
+            [next] if step.instruction.flow_control() != FlowControl::Call => at = next,
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// Writes down who holds and who waits at which instruction: first what depends on a result, then what is certain.
 fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>, found: &mut Found) {
     let piece = |at: Index, role, when| {
@@ -319,11 +362,11 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
     };
     let failing_waits = one.decision.failure.iter().any(|(_, to, _)| waits.contains(to));
     for (&at, conditions) in &one.decision.undecided {
-        if held.at.contains(&at) || waits.contains(&at) {
+        if held.at.contains(&at) {
             continue;
         }
         let Some((last, before)) = conditions.split_last() else { continue };
-        if failing_waits {
+        if failing_waits || waits.contains(&at) {
             let not = |c: &Condition| Condition { differs: !c.differs, ..*c };
             found.pieces.extend(before.iter().map(|c| piece(at, SectionRole::Waiter, Some(not(c)))));
         } else if !before.is_empty() {
@@ -331,7 +374,7 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
             continue;
         }
         found.pieces.push(piece(at, SectionRole::Holder, Some(*last)));
-        if failing_waits {
+        if failing_waits && !waits.contains(&at) {
             found.pieces.push(piece(at, SectionRole::Waiter, None));
         }
     }

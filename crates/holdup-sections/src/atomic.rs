@@ -89,6 +89,15 @@ pub(crate) fn attempt(instruction: &Instruction, state: &State, nodes: &mut Node
     }
 }
 
+/// How an atomic operation usually tells that it took a lock, where what it stores is not known.
+pub(crate) fn usual_tests(instruction: &Instruction) -> Vec<Test> {
+    match instruction.mnemonic() {
+        Mnemonic::Xchg => vec![Test::OldBits(mask(instruction.memory_size().size()))],
+        Mnemonic::Bts => vec![Test::NoCarry],
+        _ => vec![Test::ZeroFlag],
+    }
+}
+
 /// What an instruction does to a lock that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
