@@ -62,6 +62,9 @@ struct Taken {
 /// A function is looked at again when a function that it calls turns out to take a lock for it, so often.
 const MOST_ROUNDS: u32 = 4;
 
+/// More places of one function are not followed.
+const MOST_TAKEN: usize = 200;
+
 impl<'a> Analysis<'a> {
     /// The binary, with nothing looked at yet.
     pub(crate) fn without_locks(program: Program<'a>) -> Self {
@@ -151,6 +154,13 @@ impl<'a> Analysis<'a> {
             }
         }
         all.extend(self.declared(function));
+        if all.len() > MOST_TAKEN {
+            self.give_up(
+                function.entry,
+                format!("only {MOST_TAKEN} of {} places that take a lock are followed", all.len()),
+            );
+            all.truncate(MOST_TAKEN);
+        }
         all
     }
 
@@ -304,12 +314,11 @@ impl<'a> Analysis<'a> {
     pub(crate) fn stack_depths(&mut self, entry: u64) -> BTreeMap<u64, i64> {
         let Ok(mut function) = Function::read(&mut self.program, entry) else { return BTreeMap::new() };
         let mut depths = BTreeMap::new();
-        for index in 0..function.steps.len() as Index {
-            let Some(state) = function.state(index) else { continue };
-            if let Some(offset) = function.nodes.stack(state.registers[RSP]) {
-                depths.insert(function.step(index).instruction.ip(), offset.wrapping_neg());
+        function.visit(|instruction, state, nodes| {
+            if let Some(offset) = nodes.stack(state.registers[RSP]) {
+                depths.insert(instruction.ip(), offset.wrapping_neg());
             }
-        }
+        });
         depths
     }
 }

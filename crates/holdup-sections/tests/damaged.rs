@@ -64,6 +64,17 @@ proptest! {
         survives(&bytes);
     }
 
+    /// A real program has unwind information, imports and stubs.
+    #[test]
+    fn changed_bytes_of_a_program(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
+        let mut bytes = std::fs::read("/bin/true").expect("every system has it");
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        survives(&bytes);
+    }
+
     #[test]
     fn truncated(length in 0usize..0x1400) {
         let bytes = sample();

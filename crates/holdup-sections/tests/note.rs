@@ -96,8 +96,8 @@ fn a_lock_that_a_called_function_declares() -> Assembled {
     asm.call(unlock)?;
     asm.pop(rbx)?;
     asm.ret()?;
-    let (file, places) =
-        source.build(|at| [(at[7], 1, 3, "futex"), (at[13], 2, 3, "futex"), (at[9], 2, 4, "futex")].map(entry).concat());
+    let (file, places) = source
+        .build(|at| [(at[7], 1, 3, "futex"), (at[13], 2, 3, "futex"), (at[9], 2, 4, "futex")].map(entry).concat());
     let map = map(&file, &Wanted::default()).expect("an ELF file");
     // Another lock's release, by its number, does not end the section.
     assert_eq!(roles(&map, &places, &flags(0)), "......HHHHHH.....HH..");

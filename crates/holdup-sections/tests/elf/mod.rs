@@ -7,6 +7,9 @@ use iced_x86::code_asm::{CodeAssembler, CodeLabel};
 /// Where the code begins.
 pub const BASE: u64 = 0x40_1000;
 
+/// A section header: name, type, flags, address, place, link, info, size of an entry.
+type Row = (u32, u32, u64, u64, usize, u32, u32, u64);
+
 /// A file with code, function symbols (name, offset, bytes) and the bytes of a note.
 pub fn file(code: &[u8], functions: &[(String, u64, u64)], note: &[u8]) -> Vec<u8> {
     let (mut names, mut symbols) = (vec![0u8], vec![0u8; 24]);
@@ -34,8 +37,7 @@ pub fn file(code: &[u8], functions: &[(String, u64, u64)], note: &[u8]) -> Vec<u
         bytes.push(0);
     }
     let headers = bytes.len() as u64;
-    // Name, type, flags, address, place, link, info, size of an entry.
-    let rows: [(u32, u32, u64, u64, usize, u32, u32, u64); 5] = [
+    let rows: [Row; 5] = [
         (1, 1, 6, BASE, 0, 0, 0, 0),
         (7, 2, 0, 0, 1, 3, 1, 24),
         (15, 3, 0, 0, 2, 0, 0, 0),
