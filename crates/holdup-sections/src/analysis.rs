@@ -215,7 +215,7 @@ impl<'a> Analysis<'a> {
         let waits = self.waits(function, one, &again);
         let mut found = Found {
             function: function.entry,
-            source: self.source(function, all, &again, &waits),
+            source: self.source(function, one, all, &waits),
             lock: one.by_call.map(|callee| self.known.lock_label(callee)).unwrap_or_default(),
             declared: match one.word {
                 Word::Declared(lock) => Some(self.known.declared_name(lock)),
@@ -290,16 +290,11 @@ impl<'a> Analysis<'a> {
     }
 
     /// The function whose source takes the lock: what it tells `s_lock`.
-    fn source(
-        &self,
-        function: &mut Function,
-        all: &[Taken],
-        again: &BTreeSet<Index>,
-        waits: &BTreeSet<Index>,
-    ) -> Option<String> {
-        let calls = all.iter().filter(|t| t.by_call.is_some() && again.contains(&t.place));
+    fn source(&self, function: &mut Function, one: &Taken, all: &[Taken], waits: &BTreeSet<Index>) -> Option<String> {
+        let calls = all.iter().filter(|t| t.by_call.is_some() && t.word.same(&one.word));
         let near: Vec<(Index, u64)> = calls.filter_map(|t| Some((t.place, t.by_call?))).collect();
-        let own = near.iter().find(|(place, _)| waits.contains(place)).or(near.first())?;
+        let own = |place: &Index| *place == one.place || waits.contains(place);
+        let own = near.iter().find(|(place, _)| own(place)).or(near.first())?;
         if !postgres::WAITS_FROM_ENTRY.contains(&self.program.name(own.1).as_str()) {
             return None;
         }
