@@ -69,7 +69,7 @@ pub(crate) fn attempt(instruction: &Instruction, state: &State, nodes: &mut Node
             taken.then(|| Attempt { word: word(all), tests: vec![Test::OldBits(all)] })
         }
         Mnemonic::Bts if instruction.op1_kind() != OpKind::Register => {
-            let bit = instruction.immediate(1) & if bytes == 8 { 63 } else { 31 };
+            let bit = instruction.try_immediate(1).ok()? & if bytes == 8 { 63 } else { 31 };
             Some(Attempt { word: word(1 << bit), tests: vec![Test::NoCarry] })
         }
         Mnemonic::Cmpxchg => {

@@ -175,9 +175,7 @@ fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Opt
     let test = &function.step(at).instruction;
     let compares = match test.mnemonic() {
         Mnemonic::Test => test.op0_register() == test.op1_register(),
-        Mnemonic::Cmp => {
-            test.op1_kind() != OpKind::Memory && test.op1_kind() != OpKind::Register && test.immediate(1) == 0
-        }
+        Mnemonic::Cmp => test.try_immediate(1).is_ok_and(|number| number == 0),
         _ => false,
     };
     if !compares || test.op0_kind() != OpKind::Register || test.op0_register().size() != 8 {

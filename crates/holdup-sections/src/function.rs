@@ -207,7 +207,7 @@ impl<'p, 'a> Reader<'p, 'a> {
             }
             if instruction.mnemonic() == Mnemonic::Mov && number(instruction.op0_register()) == Some(7) {
                 let fixed = instruction.op1_kind() == OpKind::Immediate32;
-                first_argument = fixed.then(|| instruction.immediate(1));
+                first_argument = if fixed { instruction.try_immediate(1).ok() } else { None };
             }
             let behind = instruction.next_ip();
             let (mut next, exit) = self.leads(&instruction, level);
@@ -307,7 +307,7 @@ impl<'p, 'a> Reader<'p, 'a> {
         })?;
         let most = before.iter().skip(load).find_map(|i| {
             let is_bound = i.mnemonic() == Mnemonic::Cmp && i.op0_register() != Register::None;
-            (is_bound && i.op1_kind() != OpKind::Register && i.op1_kind() != OpKind::Memory).then(|| i.immediate(1))
+            if is_bound { i.try_immediate(1).ok() } else { None }
         });
         let most = most.map_or(1024, |most| most.saturating_add(1).min(1024));
         let targets = entries(&self.program.image, table, most, |to| self.is_inside(to));

@@ -118,6 +118,16 @@ proptest! {
     }
 }
 
+/// The result of an exchange that is compared with memory, not with a number.
+#[test]
+fn result_compared_with_memory() {
+    for compare in [[0x23, 0x07], [0x3b, 0x07], [0x85, 0x07]] {
+        let code =
+            [&[0xb8, 1, 0, 0, 0, 0x87, 0x07], &compare[..], &[0x75, 0xf5, 0xc7, 0x07, 0, 0, 0, 0, 0xc3]].concat();
+        survives(&elf::file(&code, &[("f".to_owned(), 0, code.len() as u64)], &[]));
+    }
+}
+
 #[test]
 fn what_is_no_x86_64_file_has_a_reason() {
     let good = sample();
