@@ -1,6 +1,6 @@
 //! The whole analysis: every function that takes a lock, and those that get one from a function that they call.
 
-use crate::atomic::Word;
+use crate::atomic::{Attempt, Word};
 use crate::calls::Known;
 use crate::decide::{Decision, decide};
 use crate::flood::{self, Calls, Held};
@@ -61,6 +61,9 @@ struct Taken {
 
 /// A function is looked at again when a function that it calls turns out to take a lock for it, so often.
 const MOST_ROUNDS: u32 = 4;
+
+/// More places of one function are not followed.
+const MOST_TAKEN: usize = 200;
 
 impl<'a> Analysis<'a> {
     /// The binary, with nothing looked at yet.
@@ -151,6 +154,13 @@ impl<'a> Analysis<'a> {
             }
         }
         all.extend(self.declared(function));
+        if all.len() > MOST_TAKEN {
+            self.give_up(
+                function.entry,
+                format!("only {MOST_TAKEN} of {} places that take a lock are followed", all.len()),
+            );
+            all.truncate(MOST_TAKEN);
+        }
         all
     }
 
@@ -159,11 +169,14 @@ impl<'a> Analysis<'a> {
         let mut all = Vec::new();
         let points: Vec<(u64, usize)> = self.known.points(Kind::Acquired);
         for (address, lock) in points {
-            let Some(place) = function.index(address) else { continue };
-            let Some(state) = function.state(place) else { continue };
-            let success = vec![(place, place, state)];
-            let decision = Decision { success, ..Decision::default() };
-            all.push(Taken { place, word: Word::Declared(lock), decision, by_call: None });
+            let Some(point) = function.index(address) else { continue };
+            let word = Word::Declared(lock);
+            if let Some((place, decision)) = leading_to(function, point, &word) {
+                all.push(Taken { place, word, decision, by_call: None });
+            } else if let Some(state) = function.state(point) {
+                let decision = Decision { success: vec![(point, point, state)], ..Decision::default() };
+                all.push(Taken { place: point, word, decision, by_call: None });
+            }
         }
         all
     }
@@ -202,7 +215,7 @@ impl<'a> Analysis<'a> {
         let waits = self.waits(function, one, &again);
         let mut found = Found {
             function: function.entry,
-            source: self.source(function, all, &again, &waits),
+            source: self.source(function, one, all, &waits),
             lock: one.by_call.map(|callee| self.known.lock_label(callee)).unwrap_or_default(),
             declared: match one.word {
                 Word::Declared(lock) => Some(self.known.declared_name(lock)),
@@ -226,7 +239,12 @@ impl<'a> Analysis<'a> {
         let (place, rax) = held.returned_at[0];
         let at = function.step(place).instruction.ip();
         if held.returned_at.iter().any(|(place, _)| free.contains(place)) {
-            return Err(format!("the function returns at {at:#x} with it or without"));
+            // Where a release of the same word is known, the way that misses it is one that a condition, the same as that
+            // of the acquire, forbids; what is reached without the lock too is left out anyway.
+            if held.free_from.is_empty() {
+                return Err(format!("the function returns at {at:#x} with it or without"));
+            }
+            return Ok(());
         }
         let given = crate::calls::Given::of(function, &one.word, rax);
         let Some(given) = given else { return Err(format!("the function returns at {at:#x} before a release")) };
@@ -272,16 +290,11 @@ impl<'a> Analysis<'a> {
     }
 
     /// The function whose source takes the lock: what it tells `s_lock`.
-    fn source(
-        &self,
-        function: &mut Function,
-        all: &[Taken],
-        again: &BTreeSet<Index>,
-        waits: &BTreeSet<Index>,
-    ) -> Option<String> {
-        let calls = all.iter().filter(|t| t.by_call.is_some() && again.contains(&t.place));
+    fn source(&self, function: &mut Function, one: &Taken, all: &[Taken], waits: &BTreeSet<Index>) -> Option<String> {
+        let calls = all.iter().filter(|t| t.by_call.is_some() && t.word.same(&one.word));
         let near: Vec<(Index, u64)> = calls.filter_map(|t| Some((t.place, t.by_call?))).collect();
-        let own = near.iter().find(|(place, _)| waits.contains(place)).or(near.first())?;
+        let own = |place: &Index| *place == one.place || waits.contains(place);
+        let own = near.iter().find(|(place, _)| own(place)).or(near.first())?;
         if !postgres::WAITS_FROM_ENTRY.contains(&self.program.name(own.1).as_str()) {
             return None;
         }
@@ -296,14 +309,53 @@ impl<'a> Analysis<'a> {
     pub(crate) fn stack_depths(&mut self, entry: u64) -> BTreeMap<u64, i64> {
         let Ok(mut function) = Function::read(&mut self.program, entry) else { return BTreeMap::new() };
         let mut depths = BTreeMap::new();
-        for index in 0..function.steps.len() as Index {
-            let Some(state) = function.state(index) else { continue };
-            if let Some(offset) = function.nodes.stack(state.registers[RSP]) {
-                depths.insert(function.step(index).instruction.ip(), offset.wrapping_neg());
+        function.visit(|instruction, state, nodes| {
+            if let Some(offset) = nodes.stack(state.registers[RSP]) {
+                depths.insert(instruction.ip(), offset.wrapping_neg());
             }
-        }
+        });
         depths
     }
+}
+
+/// How many instructions may lie between the way that an atomic operation's success takes and a declared point.
+const MOST_TO_A_POINT: usize = 24;
+
+/// The atomic operation whose success leads straight to a declared point, and what becomes of it: the lock is held from
+/// there, not from the point on.
+fn leading_to(function: &mut Function, point: Index, word: &Word) -> Option<(Index, Decision)> {
+    for place in 0..function.steps.len() as Index {
+        let instruction = function.step(place).instruction;
+        if !crate::program::may_acquire(&instruction) {
+            continue;
+        }
+        let Some(state) = function.state(place) else { continue };
+        let tests = match crate::atomic::attempt(&instruction, &state, &mut function.nodes) {
+            Some(attempt) => attempt.tests,
+            None => crate::atomic::usual_tests(&instruction),
+        };
+        let Ok(mut decision) = decide(function, place, state, &Attempt { word: *word, tests }) else { continue };
+        decision.success.retain(|(_, to, _)| leads_straight(function, *to, point));
+        if !decision.success.is_empty() {
+            return Some((place, decision));
+        }
+    }
+    None
+}
+
+fn leads_straight(function: &Function, from: Index, point: Index) -> bool {
+    let mut at = from;
+    for _ in 0..MOST_TO_A_POINT {
+        if at == point {
+            return true;
+        }
+        let step = function.step(at);
+        match step.next[..] {
+            [next] if step.instruction.flow_control() != FlowControl::Call => at = next,
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Writes down who holds and who waits at which instruction: first what depends on a result, then what is certain.
@@ -314,11 +366,11 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
     };
     let failing_waits = one.decision.failure.iter().any(|(_, to, _)| waits.contains(to));
     for (&at, conditions) in &one.decision.undecided {
-        if held.at.contains(&at) || waits.contains(&at) {
+        if held.at.contains(&at) {
             continue;
         }
         let Some((last, before)) = conditions.split_last() else { continue };
-        if failing_waits {
+        if failing_waits || waits.contains(&at) {
             let not = |c: &Condition| Condition { differs: !c.differs, ..*c };
             found.pieces.extend(before.iter().map(|c| piece(at, SectionRole::Waiter, Some(not(c)))));
         } else if !before.is_empty() {
@@ -326,7 +378,7 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
             continue;
         }
         found.pieces.push(piece(at, SectionRole::Holder, Some(*last)));
-        if failing_waits {
+        if failing_waits && !waits.contains(&at) {
             found.pieces.push(piece(at, SectionRole::Waiter, None));
         }
     }

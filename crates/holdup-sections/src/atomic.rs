@@ -69,7 +69,7 @@ pub(crate) fn attempt(instruction: &Instruction, state: &State, nodes: &mut Node
             taken.then(|| Attempt { word: word(all), tests: vec![Test::OldBits(all)] })
         }
         Mnemonic::Bts if instruction.op1_kind() != OpKind::Register => {
-            let bit = instruction.immediate(1) & if bytes == 8 { 63 } else { 31 };
+            let bit = instruction.try_immediate(1).ok()? & if bytes == 8 { 63 } else { 31 };
             Some(Attempt { word: word(1 << bit), tests: vec![Test::NoCarry] })
         }
         Mnemonic::Cmpxchg => {
@@ -86,6 +86,15 @@ pub(crate) fn attempt(instruction: &Instruction, state: &State, nodes: &mut Node
             }
         }
         _ => None,
+    }
+}
+
+/// How an atomic operation usually tells that it took a lock, where what it stores is not known.
+pub(crate) fn usual_tests(instruction: &Instruction) -> Vec<Test> {
+    match instruction.mnemonic() {
+        Mnemonic::Xchg => vec![Test::OldBits(mask(instruction.memory_size().size()))],
+        Mnemonic::Bts => vec![Test::NoCarry],
+        _ => vec![Test::ZeroFlag],
     }
 }
 
@@ -118,7 +127,9 @@ pub(crate) fn effect(instruction: &Instruction, word: &Word, state: &State, node
         return if opens == Some(false) { Effect::None } else { Effect::Releases };
     }
     let offset_alike = at.offset == address.offset && wide == bytes;
-    let elsewhere = nodes.stack(at).is_some() || (at.symbol.is_none() && address.symbol.is_none());
+    // A number is stored to a flag's word only when the whole word is made anew, and then by its own address.
+    let fixed = bits.count_ones() == 1 && instruction.mnemonic() == Mnemonic::Mov && is_number(instruction);
+    let elsewhere = fixed || nodes.stack(at).is_some() || (at.symbol.is_none() && address.symbol.is_none());
     if offset_alike && !elsewhere && opens == Some(true) { Effect::MayRelease } else { Effect::None }
 }
 
@@ -172,6 +183,10 @@ fn opens(instruction: &Instruction, bits: u64, state: &State, nodes: &mut Nodes)
         },
         _ => None,
     }
+}
+
+fn is_number(instruction: &Instruction) -> bool {
+    !matches!(instruction.op1_kind(), OpKind::Register | OpKind::Memory)
 }
 
 /// Whether an instruction writes to its memory operand 0.

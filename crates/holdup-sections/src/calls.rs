@@ -126,7 +126,8 @@ impl Known {
     /// inlined function, and is only put behind the address.
     pub(crate) fn name(&mut self, program: &Program<'_>, function: &mut Function, takes: bool) {
         let fragment = program.image.fragment(function.entry).and_then(|n| program.image.fragments.get(n));
-        if self.names.contains_key(&function.entry) || fragment.is_none_or(|f| f.name.is_some()) {
+        let large = function.steps.len() > MOST_CALLED;
+        if large || self.names.contains_key(&function.entry) || fragment.is_none_or(|f| f.name.is_some()) {
             return;
         }
         let (mut delays, mut reports) = (BTreeSet::new(), BTreeSet::new());
@@ -164,15 +165,12 @@ impl Known {
 
     /// A called function and its stores through arguments or to fixed places.
     fn read(&mut self, program: &mut Program<'_>, entry: u64) -> Option<&mut (Function, Vec<Index>)> {
-        if !self.stores.contains_key(&entry) {
-            let read = Function::read(program, entry).ok().filter(|f| f.steps.len() <= MOST_CALLED);
-            let read = read.map(|mut function| {
-                let stores = (0..function.steps.len() as Index).filter(|at| is_store(&mut function, *at)).collect();
-                (function, stores)
-            });
-            self.stores.insert(entry, read);
-        }
-        self.stores.get_mut(&entry)?.as_mut()
+        let read = || {
+            let mut function = Function::read(program, entry).ok().filter(|f| f.steps.len() <= MOST_CALLED)?;
+            let stores = (0..function.steps.len() as Index).filter(|at| is_store(&mut function, *at)).collect();
+            Some((function, stores))
+        };
+        self.stores.entry(entry).or_insert_with(read).as_mut()
     }
 
     /// Where a called function that gives the lock back still holds it.

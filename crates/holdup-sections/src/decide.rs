@@ -201,7 +201,7 @@ impl Walk<'_, '_> {
         if same && instruction.op1_register() != instruction.op0_register() {
             return None;
         }
-        let number = if same { wide } else { instruction.immediate(1) & wide };
+        let number = if same { wide } else { instruction.try_immediate(1).ok()? & wide };
         let (bits, flag) = match instruction.mnemonic() {
             Cmp if !same && number == 0 => (wide, ZERO_FLAG),
             Cmp => return None,

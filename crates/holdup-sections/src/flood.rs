@@ -3,7 +3,7 @@
 use crate::atomic::{Attempt, Effect, Test, Word, attempt, effect};
 use crate::decide::decide;
 use crate::function::{Exit, Function, Index};
-use crate::values::{Places, State, Value, number};
+use crate::values::{Places, RAX, State, Value, number};
 use holdup_model::sections::Condition;
 use iced_x86::{ConditionCode, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +37,16 @@ pub(crate) struct Held {
 /// More instructions than this between an acquire and its release are not believed.
 const MOST_HELD: usize = 3000;
 
+/// A flood on its way.
+struct Flood<'w> {
+    word: &'w Word,
+    held: Held,
+    states: Places,
+    waiting: BTreeSet<Index>,
+    /// Ways that no program takes.
+    never: BTreeSet<(Index, Index)>,
+}
+
 /// Follows every way from `starts`.
 ///
 /// # Errors
@@ -47,101 +57,116 @@ pub(crate) fn held(
     starts: &[(Index, State)],
     calls: &mut dyn Calls,
 ) -> Result<Held, String> {
-    let mut held = Held::default();
-    let mut states = Places::default();
-    let mut waiting = BTreeSet::new();
+    let (held, states) = (Held::default(), Places::default());
+    let mut flood = Flood { word, held, states, waiting: BTreeSet::new(), never: BTreeSet::new() };
     for (number, (at, state)) in starts.iter().enumerate() {
         // Starts are told apart from instructions by numbers that none has.
-        arrive(function, &mut states, &mut waiting, (Index::MAX - number as Index, *at), state);
+        flood.arrive(function, (Index::MAX - number as Index, *at), state);
     }
-    let mut never: BTreeSet<(Index, Index)> = BTreeSet::new();
     let mut rounds = 0;
-    while let Some(at) = waiting.pop_first() {
+    while let Some(at) = flood.waiting.pop_first() {
         rounds += 1;
-        let ip = function.step(at).instruction.ip();
-        if states.len() > MOST_HELD || rounds > 8 * MOST_HELD {
+        if flood.states.len() > MOST_HELD || rounds > 8 * MOST_HELD {
             return Err(format!("no release within {MOST_HELD} instructions"));
         }
-        let Some(mut state) = states.get(at).cloned() else { continue };
-        let (instruction, exit) = (function.step(at).instruction, function.step(at).exit);
-        if calls.declared(ip, word) == Effect::Releases {
-            // From this instruction on it is not held.
-            states.remove(at);
-            held.free_from.insert(at);
-            continue;
+        let Some(state) = flood.states.get(at).cloned() else { continue };
+        if !flood.ends(function, at, &state, calls)? {
+            flood.go_on(function, at, state)?;
         }
-        match effect(&instruction, word, &state, &mut function.nodes) {
-            Effect::Releases => {
-                if instruction.mnemonic() == Mnemonic::Cmpxchg {
-                    let (free, still) = exchange(function, at, state, word, &mut held)?;
-                    held.free_from.extend(free);
-                    for (to, state) in still {
-                        arrive(function, &mut states, &mut waiting, (at, to), &state);
-                    }
-                } else {
-                    held.free_from.extend(&function.step(at).next);
-                }
-                continue;
+    }
+    let mut held = flood.held;
+    held.returned_at.dedup_by_key(|returned| returned.0);
+    held.at = flood.states.places().collect();
+    Ok(held)
+}
+
+impl Flood<'_> {
+    /// Whether the lock is given back at an instruction.
+    fn ends(
+        &mut self,
+        function: &mut Function,
+        at: Index,
+        state: &State,
+        calls: &mut dyn Calls,
+    ) -> Result<bool, String> {
+        let instruction = function.step(at).instruction;
+        if calls.declared(instruction.ip(), self.word) == Effect::Releases {
+            // From this instruction on it is not held.
+            self.states.remove(at);
+            self.held.free_from.insert(at);
+            return Ok(true);
+        }
+        match effect(&instruction, self.word, state, &mut function.nodes) {
+            Effect::Releases if instruction.mnemonic() == Mnemonic::Cmpxchg => {
+                self.exchange(function, at, state)?;
+                return Ok(true);
             }
-            // It may be another lock of the kind: then the end of this section is missed, which is better than to go on.
-            Effect::MayRelease => {
-                held.free_from.extend(&function.step(at).next);
-                continue;
+            // What may release another lock of the kind ends the section too: to miss its end is better than to go on.
+            Effect::Releases | Effect::MayRelease => {
+                self.held.free_from.extend(&function.step(at).next);
+                return Ok(true);
             }
             Effect::None => {}
         }
-        if attempt(&instruction, &state, &mut function.nodes).is_some_and(|a| a.word.same(word))
-            || calls.acquires(function, at, &state).is_some_and(|other| other.same(word))
+        if attempt(&instruction, state, &mut function.nodes).is_some_and(|a| a.word.same(self.word))
+            || calls.acquires(function, at, state).is_some_and(|other| other.same(self.word))
         {
-            return Err(format!("it is taken again at {ip:#x} before a release"));
+            return Err(format!("it is taken again at {:#x} before a release", instruction.ip()));
         }
-        if calls.releases(function, at, &state, word) {
-            held.free_from.extend(&function.step(at).next);
-            held.released_by_call.insert(at);
-            continue;
+        let by_call = calls.releases(function, at, state, self.word);
+        if by_call {
+            self.held.free_from.extend(&function.step(at).next);
+            self.held.released_by_call.insert(at);
         }
+        Ok(by_call)
+    }
+
+    fn go_on(&mut self, function: &mut Function, at: Index, mut state: State) -> Result<(), String> {
+        let (instruction, exit) = (function.step(at).instruction, function.step(at).exit);
+        let ip = instruction.ip();
         match exit {
-            Exit::Returns => held.returned_at.push((at, state.registers[crate::values::RAX])),
+            Exit::Returns => self.held.returned_at.push((at, state.registers[RAX])),
             Exit::TailCall => return Err(format!("another function is entered at {ip:#x} before a release")),
             Exit::Unknown => return Err(format!("the jump at {ip:#x} leads to an unknown place")),
             Exit::Stays | Exit::Ends => {}
         }
-        if let Some(to) = impossible(function, at, &state, word)
+        if let Some(to) = impossible(function, at, &state, self.word)
             && let [branch] = function.step(at).next[..]
         {
-            never.insert((branch, to));
+            self.never.insert((branch, to));
         }
         state.step(&instruction, true, &mut function.nodes);
         for next in function.step(at).next.clone() {
-            if never.contains(&(at, next)) {
-                continue;
+            if !self.never.contains(&(at, next)) {
+                self.arrive(function, (at, next), &state);
             }
-            arrive(function, &mut states, &mut waiting, (at, next), &state);
+        }
+        Ok(())
+    }
+
+    /// A compare-and-swap that gives the lock back where it succeeds.
+    fn exchange(&mut self, function: &mut Function, at: Index, state: &State) -> Result<(), String> {
+        let ip = function.step(at).instruction.ip();
+        let release = Attempt { word: *self.word, tests: vec![Test::ZeroFlag] };
+        let decision = decide(function, at, state.clone(), &release)
+            .map_err(|why| format!("whether {ip:#x} releases it: {why}"))?;
+        for (place, conditions) in decision.undecided {
+            let still = conditions.iter().map(|c| Condition { differs: !c.differs, ..*c }).collect();
+            self.held.perhaps.insert(place, still);
+        }
+        self.held.free_from.extend(decision.success.into_iter().map(|(_, to, _)| to));
+        for (_, to, state) in decision.failure {
+            self.arrive(function, (at, to), &state);
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, function: &mut Function, (from, to): (Index, Index), state: &State) {
+        let ip = function.step(to).instruction.ip();
+        if self.states.arrive(from, (to, ip), state, true, &mut function.nodes) {
+            self.waiting.insert(to);
         }
     }
-    held.returned_at.dedup_by_key(|returned| returned.0);
-    held.at = states.places().collect();
-    Ok(held)
-}
-
-/// A compare-and-swap that gives the lock back where it succeeds: where control goes on without it, and where with it.
-fn exchange(
-    function: &mut Function,
-    at: Index,
-    state: State,
-    word: &Word,
-    held: &mut Held,
-) -> Result<(Vec<Index>, Vec<(Index, State)>), String> {
-    let ip = function.step(at).instruction.ip();
-    let release = Attempt { word: *word, tests: vec![Test::ZeroFlag] };
-    let decision =
-        decide(function, at, state, &release).map_err(|why| format!("whether {ip:#x} releases it: {why}"))?;
-    for (place, conditions) in decision.undecided {
-        let still = conditions.iter().map(|c| Condition { differs: !c.differs, ..*c }).collect();
-        held.perhaps.insert(place, still);
-    }
-    let free = decision.success.into_iter().map(|(_, to, _)| to).collect();
-    Ok((free, decision.failure.into_iter().map(|(_, to, state)| (to, state)).collect()))
 }
 
 /// The way of two that a test of the lock's own address for null would take if it were: nobody holds a lock at null.
@@ -150,9 +175,7 @@ fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Opt
     let test = &function.step(at).instruction;
     let compares = match test.mnemonic() {
         Mnemonic::Test => test.op0_register() == test.op1_register(),
-        Mnemonic::Cmp => {
-            test.op1_kind() != OpKind::Memory && test.op1_kind() != OpKind::Register && test.immediate(1) == 0
-        }
+        Mnemonic::Cmp => test.try_immediate(1).is_ok_and(|number| number == 0),
         _ => false,
     };
     if !compares || test.op0_kind() != OpKind::Register || test.op0_register().size() != 8 {
@@ -169,19 +192,6 @@ fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Opt
         _ => return None,
     };
     near.then(|| function.index(when_null)).flatten()
-}
-
-fn arrive(
-    function: &mut Function,
-    states: &mut Places,
-    waiting: &mut BTreeSet<Index>,
-    (from, to): (Index, Index),
-    state: &State,
-) {
-    let ip = function.step(to).instruction.ip();
-    if states.arrive(from, (to, ip), state, true, &mut function.nodes) {
-        waiting.insert(to);
-    }
 }
 
 /// Instructions that can be reached without the lock: from the entry, and from where it is given back, but not over the

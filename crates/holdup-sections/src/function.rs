@@ -141,6 +141,26 @@ impl Function {
     }
 }
 
+impl Function {
+    /// Shows every instruction that a path from the entry reaches, with what is known before it.
+    pub(crate) fn visit(&mut self, mut see: impl FnMut(&Instruction, &State, &Nodes)) {
+        let begins: Vec<Index> = self.states.places().collect();
+        for begin in begins {
+            let Some(mut state) = self.states.get(begin).cloned() else { continue };
+            let mut at = begin;
+            while self.blocks.get(&at) == Some(&begin) {
+                let step = &self.steps[at as usize];
+                see(&step.instruction, &state, &self.nodes);
+                state.step(&step.instruction, false, &mut self.nodes);
+                match step.next[..] {
+                    [next] if next != begin => at = next,
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
 /// Follows the control flow.
 struct Reader<'p, 'a> {
     program: &'p mut Program<'a>,
@@ -187,7 +207,7 @@ impl<'p, 'a> Reader<'p, 'a> {
             }
             if instruction.mnemonic() == Mnemonic::Mov && number(instruction.op0_register()) == Some(7) {
                 let fixed = instruction.op1_kind() == OpKind::Immediate32;
-                first_argument = fixed.then(|| instruction.immediate(1));
+                first_argument = if fixed { instruction.try_immediate(1).ok() } else { None };
             }
             let behind = instruction.next_ip();
             let (mut next, exit) = self.leads(&instruction, level);
@@ -252,9 +272,7 @@ impl<'p, 'a> Reader<'p, 'a> {
     fn is_inside(&self, to: u64) -> bool {
         let image = &self.program.image;
         let Some(number) = image.fragment(to) else { return false };
-        let own = image.fragment(self.entry) == Some(number);
-        own && (to != self.entry || !self.program.is_called(to) || self.found.is_empty() || own)
-            || self.program.is_part(to)
+        image.fragment(self.entry) == Some(number) || self.program.is_part(to)
     }
 
     /// Whether a called function of this binary, and what it calls, has no way back.
@@ -289,7 +307,7 @@ impl<'p, 'a> Reader<'p, 'a> {
         })?;
         let most = before.iter().skip(load).find_map(|i| {
             let is_bound = i.mnemonic() == Mnemonic::Cmp && i.op0_register() != Register::None;
-            (is_bound && i.op1_kind() != OpKind::Register && i.op1_kind() != OpKind::Memory).then(|| i.immediate(1))
+            if is_bound { i.try_immediate(1).ok() } else { None }
         });
         let most = most.map_or(1024, |most| most.saturating_add(1).min(1024));
         let targets = entries(&self.program.image, table, most, |to| self.is_inside(to));

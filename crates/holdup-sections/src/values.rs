@@ -235,8 +235,7 @@ impl State {
                 let address = self.address(instruction, nodes);
                 Some(self.load(address, width(instruction, operand), nodes))
             }
-            kind if is_number(kind) => Some(Value::constant(instruction.immediate(operand))),
-            _ => None,
+            _ => instruction.try_immediate(operand).ok().map(Value::constant),
         }
     }
 
@@ -454,10 +453,6 @@ impl Places {
         self.known.get(&place).map(|known| &known.0)
     }
 
-    pub(crate) fn contains(&self, place: u32) -> bool {
-        self.known.contains_key(&place)
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
@@ -520,24 +515,6 @@ fn same_register(instruction: &Instruction) -> bool {
         && instruction.op1_kind() == OpKind::Register
         && instruction.op0_register() == instruction.op1_register()
         && instruction.op0_register().size() >= 4
-}
-
-fn is_number(kind: OpKind) -> bool {
-    use OpKind::{
-        Immediate8, Immediate8to16, Immediate8to32, Immediate8to64, Immediate16, Immediate32, Immediate32to64,
-        Immediate64,
-    };
-    matches!(
-        kind,
-        Immediate8
-            | Immediate8to16
-            | Immediate8to32
-            | Immediate8to64
-            | Immediate16
-            | Immediate32
-            | Immediate32to64
-            | Immediate64
-    )
 }
 
 /// The bytes of a register or memory operand.

@@ -1,4 +1,5 @@
 //! Runs a program one instruction at a time (ptrace(2)).
+#![allow(dead_code, unreachable_pub, reason = "each of the tests uses what it needs")]
 
 use holdup_sections::lookup::Registers;
 use std::fs::File;

@@ -1,0 +1,128 @@
+//! Sections that a binary declares itself.
+
+mod elf;
+
+use elf::Source;
+use holdup_model::sections::{SectionMap, SectionRole, SectionSource};
+use holdup_sections::lookup::{Loaded, Registers, Table, classify};
+use holdup_sections::{Wanted, map};
+use iced_x86::code_asm::*;
+
+type Assembled = Result<(), IcedError>;
+
+/// One entry of the note: address, kind, lock, name.
+fn entry((address, kind, lock, name): (u64, u16, u32, &str)) -> Vec<u8> {
+    let mut description = address.to_le_bytes().to_vec();
+    description.extend(kind.to_le_bytes());
+    description.extend([0, 0]);
+    description.extend(lock.to_le_bytes());
+    description.extend(name.as_bytes());
+    description.push(0);
+    let mut bytes = 7u32.to_le_bytes().to_vec();
+    bytes.extend((description.len() as u32).to_le_bytes());
+    bytes.extend(1u32.to_le_bytes());
+    bytes.extend(b"holdup\0\0");
+    bytes.extend(&description);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn roles(map: &SectionMap, places: &[u64], registers: &Registers) -> String {
+    let table = Table::new(&[Loaded { map: Some(map), callees: &[], bias: 0 }]);
+    let letter = |at: &u64| match classify(&table, *at, registers, &|_| None) {
+        Some((_, SectionRole::Holder)) => 'H',
+        Some((_, SectionRole::Waiter)) => 'W',
+        None => '.',
+    };
+    places.iter().map(letter).collect()
+}
+
+fn flags(flags: u64) -> Registers {
+    Registers { flags, ..Registers::default() }
+}
+
+/// A lock whose release nothing but the note tells: it is a store of a 1.
+fn ticket(source: &mut Source) -> Assembled {
+    let asm = &mut source.asm;
+    let (mut again, mut ours) = (asm.create_label(), asm.create_label());
+    asm.nop()?;
+    asm.set_label(&mut again)?;
+    asm.mov(eax, 5)?;
+    asm.lock().cmpxchg(dword_ptr(rdi), ecx)?;
+    asm.je(ours)?;
+    asm.pause()?;
+    asm.jmp(again)?;
+    asm.set_label(&mut ours)?;
+    asm.mov(edx, 1)?;
+    asm.nop()?;
+    asm.inc(qword_ptr(rdi + 8))?;
+    asm.mov(dword_ptr(rdi), edx)?;
+    asm.nop()?;
+    asm.ret()
+}
+
+#[test]
+fn declared_points_bound_a_section() -> Assembled {
+    let mut source = Source::new();
+    source.function("anything");
+    ticket(&mut source)?;
+    let (file, places) = source.build(|at| {
+        [(at[7], 1, 0, "spin"), (at[9], 2, 0, "spin"), (at[1], 3, 0, "spin"), (0, 1, 9, "dropped")].map(entry).concat()
+    });
+    let map = map(&file, &Wanted::default()).expect("an ELF file");
+    assert_eq!(map.notes.len(), 1, "but for unwind information nothing is missing: {:?}", map.notes);
+    let names: Vec<_> = map.sections.iter().map(|s| (s.name.as_str(), s.source)).collect();
+    assert_eq!(names, [("spin", SectionSource::Note)]);
+    // From the branch on the compare-and-swap it is held, though the point stands two instructions behind it.
+    assert_eq!(roles(&map, &places, &flags(0x40)), ".WWHWWHHH...");
+    assert_eq!(roles(&map, &places, &flags(0)), ".WWWWWHHH...");
+    Ok(())
+}
+
+#[test]
+fn a_lock_that_a_called_function_declares() -> Assembled {
+    let mut source = Source::new();
+    let lock = source.function("lock");
+    ticket(&mut source)?;
+    let unlock = source.function("unlock");
+    source.asm.nop()?;
+    source.asm.mov(byte_ptr(rdi), 7)?;
+    source.asm.ret()?;
+    source.function("user");
+    let asm = &mut source.asm;
+    asm.push(rbx)?;
+    asm.call(lock)?;
+    asm.nop()?;
+    asm.call(unlock)?;
+    asm.pop(rbx)?;
+    asm.ret()?;
+    let (file, places) = source
+        .build(|at| [(at[7], 1, 3, "futex"), (at[13], 2, 3, "futex"), (at[9], 2, 4, "futex")].map(entry).concat());
+    let map = map(&file, &Wanted::default()).expect("an ELF file");
+    // Another lock's release, by its number, does not end the section.
+    assert_eq!(roles(&map, &places, &flags(0)), "......HHHHHH.....HH..");
+    Ok(())
+}
+
+#[test]
+fn a_damaged_note_is_told() -> Assembled {
+    let good = entry((0x40_1000, 1, 0, "x"));
+    let cases: [(Vec<u8>, &str); 6] = [
+        (good[..good.len() - 5].to_vec(), "cut off"),
+        (vec![1, 2, 3], "cut off"),
+        (vec![0xff; 40], "cut off"),
+        (entry((0x40_1000, 9, 0, "x")), "not as declared"),
+        (entry((0x40_1000, 1, 0, "")), "not as declared"),
+        (entry((0x40_1000, 1, 0, "a\nb")), "not as declared"),
+    ];
+    for (note, why) in cases {
+        let mut source = Source::new();
+        source.function("anything");
+        ticket(&mut source)?;
+        let (file, _) = source.build(|_| note.clone());
+        let map = map(&file, &Wanted::default()).expect("an ELF file");
+        assert!(map.sections.is_empty());
+        assert!(map.notes.iter().any(|note| note.contains(why)), "{why}: {:?}", map.notes);
+    }
+    Ok(())
+}

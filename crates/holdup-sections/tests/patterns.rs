@@ -1,0 +1,364 @@
+//! Assembled locks of every kind, with what is true at each instruction.
+
+mod elf;
+
+use elf::Source;
+use holdup_model::sections::{SectionMap, SectionRole};
+use holdup_sections::lookup::{Loaded, Registers, Table, classify};
+use holdup_sections::{NamedFunction, Wanted, map};
+use iced_x86::code_asm::*;
+
+/// rflags with the zero flag, and with the carry flag.
+const ZERO: u64 = 0x40;
+const CARRY: u64 = 1;
+
+fn named(names: &[&str]) -> Wanted {
+    let functions = names.iter().map(|name| NamedFunction { name: (*name).to_owned(), lock: None }).collect();
+    Wanted { shipped: false, functions }
+}
+
+/// One letter per instruction: H holder, W waiter, a dot for neither.
+fn roles(map: &SectionMap, places: &[u64], registers: &Registers) -> String {
+    let table = Table::new(&[Loaded { map: Some(map), callees: &[], bias: 0 }]);
+    let letter = |at: &u64| match classify(&table, *at, registers, &|_| None) {
+        Some((_, SectionRole::Holder)) => 'H',
+        Some((_, SectionRole::Waiter)) => 'W',
+        None => '.',
+    };
+    places.iter().map(letter).collect()
+}
+
+/// The roles with registers as they are where the lock was taken, and where it was not.
+fn check(source: Source, names: &[&str], taken: Registers, failed: Registers, expected: [&str; 2]) -> SectionMap {
+    let (file, places) = source.build(|_| Vec::new());
+    let map = map(&file, &named(names)).expect("an ELF file");
+    let got = [roles(&map, &places, &taken), roles(&map, &places, &failed)];
+    assert_eq!(got, expected, "{map:#x?}");
+    map
+}
+
+fn with(result: u64, flags: u64) -> Registers {
+    let mut registers = Registers { flags, ..Registers::default() };
+    registers.general[0] = result;
+    registers
+}
+
+type Assembled = Result<(), IcedError>;
+
+#[test]
+fn exchange_of_a_byte() -> Assembled {
+    let mut source = Source::new();
+    let again = source.function("tas");
+    let asm = &mut source.asm;
+    let mut slow = asm.create_label();
+    asm.mov(eax, 1)?;
+    asm.xchg(byte_ptr(rdi), al)?;
+    asm.test(al, al)?;
+    asm.jne(slow)?;
+    asm.inc(qword_ptr(rdi + 8))?;
+    asm.mov(byte_ptr(rdi), 0)?;
+    asm.ret()?;
+    asm.set_label(&mut slow)?;
+    asm.pause()?;
+    asm.jmp(again)?;
+    check(source, &["tas"], with(0, ZERO), with(1, 0), ["WWHHHH.WW", "WWWWHH.WW"]);
+    Ok(())
+}
+
+#[test]
+fn exchange_after_a_read() -> Assembled {
+    let mut source = Source::new();
+    source.function("ttas");
+    let asm = &mut source.asm;
+    let (mut again, mut slow) = (asm.create_label(), asm.create_label());
+    asm.lea(rbx, ptr(rdi + 16))?;
+    asm.set_label(&mut again)?;
+    asm.cmp(dword_ptr(rbx), 0)?;
+    asm.jne(slow)?;
+    asm.mov(ecx, 1)?;
+    asm.xchg(dword_ptr(rbx), ecx)?;
+    asm.test(ecx, ecx)?;
+    asm.je(slow)?;
+    asm.pause()?;
+    asm.jmp(again)?;
+    asm.set_label(&mut slow)?;
+    asm.ret()?;
+    // The branch leads to the return either way: with the lock, and without it from the read.
+    check(source, &["ttas"], with(0, ZERO), with(1, 0), ["..........", ".........."]);
+
+    let mut source = Source::new();
+    source.function("ttas");
+    let asm = &mut source.asm;
+    let (mut again, mut slow) = (asm.create_label(), asm.create_label());
+    asm.lea(rbx, ptr(rdi + 16))?;
+    asm.set_label(&mut again)?;
+    asm.cmp(dword_ptr(rbx), 0)?;
+    asm.jne(slow)?;
+    asm.mov(eax, 1)?;
+    asm.xchg(dword_ptr(rbx), eax)?;
+    asm.test(eax, eax)?;
+    asm.jne(slow)?;
+    asm.nop()?;
+    asm.mov(dword_ptr(rdi + 16), 0)?;
+    asm.ret()?;
+    asm.set_label(&mut slow)?;
+    asm.pause()?;
+    asm.jmp(again)?;
+    check(source, &["ttas"], with(0, ZERO), with(1, 0), [".WWWWHHHH.WW", ".WWWWWWHH.WW"]);
+    Ok(())
+}
+
+#[test]
+fn compare_and_swap_told_by_a_byte() -> Assembled {
+    let mut source = Source::new();
+    source.function("cas");
+    let asm = &mut source.asm;
+    let mut again = asm.create_label();
+    asm.mov(edx, 1)?;
+    asm.set_label(&mut again)?;
+    asm.xor(eax, eax)?;
+    asm.lock().cmpxchg(dword_ptr(rdi), edx)?;
+    asm.sete(cl)?;
+    asm.test(cl, cl)?;
+    asm.je(again)?;
+    asm.nop()?;
+    asm.xor(esi, esi)?;
+    asm.xchg(dword_ptr(rdi), esi)?;
+    asm.ret()?;
+    // At `test` and `je` the byte or the flags tell: both are set as they are where the lock is taken, or not.
+    let mut taken = with(0, ZERO);
+    taken.general[1] = 1;
+    let failed = with(1, 0);
+    let (file, places) = source.build(|_| Vec::new());
+    let map = map(&file, &named(&["cas"])).expect("an ELF file");
+    assert_eq!(&roles(&map, &places, &taken)[..5], ".WWHH");
+    assert_eq!(&roles(&map, &places, &with(1, ZERO))[5..], "WHHH.", "behind `test` a set zero flag is a failure");
+    assert_eq!(&roles(&map, &places, &failed)[..5], ".WWWW");
+    Ok(())
+}
+
+#[test]
+fn flag_in_a_word_by_compare_and_swap() -> Assembled {
+    let mut source = Source::new();
+    let load = source.function("page");
+    let asm = &mut source.asm;
+    let (mut swap, mut ours) = (asm.create_label(), asm.create_label());
+    asm.mov(eax, dword_ptr(rdi + 24))?;
+    asm.set_label(&mut swap)?;
+    asm.mov(edx, eax)?;
+    asm.mov(ebx, eax)?;
+    asm.or(edx, 0x40_0000)?;
+    asm.lock().cmpxchg(dword_ptr(rdi + 24), edx)?;
+    asm.jne(swap)?;
+    asm.test(ebx, 0x40_0000)?;
+    asm.je(ours)?;
+    asm.pause()?;
+    asm.jmp(load)?;
+    asm.set_label(&mut ours)?;
+    asm.and(ebx, !0x40_0000)?;
+    asm.mov(dword_ptr(rdi + 24), ebx)?;
+    asm.ret()?;
+    let (file, places) = source.build(|_| Vec::new());
+    let map = map(&file, &named(&["page"])).expect("an ELF file");
+    let registers = |old: u64, flags| {
+        let mut all = with(old, flags);
+        all.general[3] = old;
+        all
+    };
+    assert_eq!(roles(&map, &places, &registers(7, ZERO)), "WWWWWHHHWWHH.", "swapped, and it was free");
+    assert_eq!(&roles(&map, &places, &registers(0x40_0007, ZERO))[5..7], "WW", "swapped, but it was taken");
+    assert_eq!(&roles(&map, &places, &registers(7, 0))[5..6], "W", "not swapped");
+    Ok(())
+}
+
+#[test]
+fn flag_in_a_word_by_bit_test() -> Assembled {
+    let mut source = Source::new();
+    let again = source.function("list");
+    let asm = &mut source.asm;
+    let mut slow = asm.create_label();
+    asm.lock().bts(dword_ptr(rdi + 4), 28)?;
+    asm.jb(slow)?;
+    asm.mov(dword_ptr(rsi + 4), 0)?;
+    asm.lock().or(dword_ptr(rdi + 4), 0x2000_0000)?;
+    asm.lock().and(dword_ptr(rdi + 4), !0x1000_0000)?;
+    asm.ret()?;
+    asm.set_label(&mut slow)?;
+    asm.pause()?;
+    asm.jmp(again)?;
+    // A plain store of 0 at the same offset of something else is not how such a flag is cleared.
+    check(source, &["list"], with(0, 0), with(0, CARRY), ["WHHHH.WW", "WWHHH.WW"]);
+    Ok(())
+}
+
+#[test]
+fn one_attempt_does_not_wait() -> Assembled {
+    let mut source = Source::new();
+    source.function("try");
+    let asm = &mut source.asm;
+    let mut failed = asm.create_label();
+    asm.mov(eax, 1)?;
+    asm.xchg(byte_ptr(rdi), al)?;
+    asm.test(al, al)?;
+    asm.jne(failed)?;
+    asm.nop()?;
+    asm.mov(byte_ptr(rdi), 0)?;
+    asm.ret()?;
+    asm.set_label(&mut failed)?;
+    asm.xor(eax, eax)?;
+    asm.ret()?;
+    check(source, &["try"], with(0, ZERO), with(1, 0), ["..HHHH...", "....HH..."]);
+    Ok(())
+}
+
+/// A function that takes the lock at rdi + 8 for its caller, slowly.
+fn slow_lock(source: &mut Source) -> Result<CodeLabel, IcedError> {
+    let function = source.function("slow_lock");
+    let asm = &mut source.asm;
+    asm.pause()?;
+    asm.mov(eax, 1)?;
+    asm.xchg(byte_ptr(rdi + 8), al)?;
+    asm.test(al, al)?;
+    asm.jne(function)?;
+    asm.ret()?;
+    Ok(function)
+}
+
+#[test]
+fn lock_taken_by_a_called_function() -> Assembled {
+    let mut source = Source::new();
+    let lock = slow_lock(&mut source)?;
+    source.function("caller");
+    let asm = &mut source.asm;
+    let mut over = asm.create_label();
+    asm.push(rbx)?;
+    asm.mov(rbx, rdi)?;
+    asm.call(lock)?;
+    asm.cmp(qword_ptr(rbx), 3)?;
+    asm.je(over)?;
+    asm.inc(qword_ptr(rbx))?;
+    asm.mov(byte_ptr(rbx + 8), 0)?;
+    asm.pop(rbx)?;
+    asm.ret()?;
+    asm.set_label(&mut over)?;
+    asm.mov(byte_ptr(rbx + 8), 0)?;
+    asm.pop(rbx)?;
+    asm.ret()?;
+    let expected = ["WWWHHH...HHHH..H..", "WWWWWH...HHHH..H.."];
+    let map = check(source, &["slow_lock", "caller"], with(0, ZERO), with(1, 0), expected);
+    let names: Vec<&str> = map.sections.iter().map(|section| section.name.as_str()).collect();
+    assert_eq!(names, ["caller: slow_lock", "slow_lock"]);
+    Ok(())
+}
+
+#[test]
+fn lock_given_back_by_a_called_function() -> Assembled {
+    let mut source = Source::new();
+    let unlock = source.function("unlock");
+    source.asm.mov(byte_ptr(rsi + 8), 0)?;
+    source.asm.inc(qword_ptr(rsi))?;
+    source.asm.ret()?;
+    let lock = slow_lock(&mut source)?;
+    source.function("caller");
+    let asm = &mut source.asm;
+    asm.push(rbx)?;
+    asm.mov(rbx, rdi)?;
+    asm.call(lock)?;
+    asm.inc(qword_ptr(rbx))?;
+    asm.mov(rsi, rbx)?;
+    asm.call(unlock)?;
+    asm.inc(qword_ptr(rbx))?;
+    asm.pop(rbx)?;
+    asm.ret()?;
+    // In the called function the caller's return address tells, which this does not look at.
+    check(source, &["caller"], with(0, ZERO), with(1, 0), ["............HHH..."; 2]);
+    Ok(())
+}
+
+#[test]
+fn what_is_not_bounded_is_given_up() -> Assembled {
+    // The release goes by a pointer that is loaded from elsewhere: nothing tells that it is the same lock.
+    let mut source = Source::new();
+    source.function("lost");
+    let asm = &mut source.asm;
+    let mut again = asm.create_label();
+    asm.mov(rbx, ptr(rdi))?;
+    asm.set_label(&mut again)?;
+    asm.mov(eax, 1)?;
+    asm.xchg(byte_ptr(rbx + 8), al)?;
+    asm.test(al, al)?;
+    asm.jne(again)?;
+    asm.mov(rcx, ptr(rdi + 64))?;
+    asm.mov(byte_ptr(rcx + 9), 0)?;
+    asm.ret()?;
+    let map = check(source, &["lost"], with(0, ZERO), with(1, 0), ["........", "........"]);
+    assert!(map.notes.iter().any(|note| note.contains("before a release")), "{:?}", map.notes);
+
+    // By the same offset it may be the release: the section ends there at the latest.
+    let mut source = Source::new();
+    source.function("maybe");
+    let asm = &mut source.asm;
+    let mut again = asm.create_label();
+    asm.mov(rbx, ptr(rdi))?;
+    asm.set_label(&mut again)?;
+    asm.mov(eax, 1)?;
+    asm.xchg(byte_ptr(rbx + 8), al)?;
+    asm.test(al, al)?;
+    asm.jne(again)?;
+    asm.mov(rcx, ptr(rdi + 64))?;
+    asm.mov(byte_ptr(rcx + 8), 0)?;
+    asm.nop()?;
+    asm.ret()?;
+    check(source, &["maybe"], with(0, ZERO), with(1, 0), [".WWHHHH..", ".WWWWHH.."]);
+    Ok(())
+}
+
+#[test]
+fn where_ways_with_and_without_the_lock_meet_nothing_is_said() -> Assembled {
+    let mut source = Source::new();
+    source.function("sometimes");
+    let asm = &mut source.asm;
+    let (mut again, mut joined, mut end) = (asm.create_label(), asm.create_label(), asm.create_label());
+    asm.test(esi, esi)?;
+    asm.je(joined)?;
+    asm.set_label(&mut again)?;
+    asm.mov(eax, 1)?;
+    asm.xchg(byte_ptr(rdi), al)?;
+    asm.test(al, al)?;
+    asm.jne(again)?;
+    asm.nop()?;
+    asm.set_label(&mut joined)?;
+    asm.inc(qword_ptr(rdi + 8))?;
+    asm.test(esi, esi)?;
+    asm.je(end)?;
+    asm.mov(byte_ptr(rdi), 0)?;
+    asm.set_label(&mut end)?;
+    asm.ret()?;
+    let expected = ["..WWHHH.....", "..WWWWH....."];
+    let map = check(source, &["sometimes"], with(0, ZERO), with(1, 0), expected);
+    assert!(map.notes.iter().any(|note| note.contains("with and without the lock")), "{:?}", map.notes);
+    Ok(())
+}
+
+#[test]
+fn part_that_was_moved_away_belongs_to_its_function() -> Assembled {
+    let mut source = Source::new();
+    let again = source.function("whole");
+    let asm = &mut source.asm;
+    let (mut cold, mut back) = (asm.create_label(), asm.create_label());
+    asm.mov(eax, 1)?;
+    asm.xchg(byte_ptr(rdi), al)?;
+    asm.test(al, al)?;
+    asm.jne(again)?;
+    asm.cmp(dword_ptr(rdi + 4), 7)?;
+    asm.je(cold)?;
+    asm.set_label(&mut back)?;
+    asm.mov(byte_ptr(rdi), 0)?;
+    asm.ret()?;
+    source.function_at("whole.cold", &mut cold);
+    let asm = &mut source.asm;
+    asm.inc(qword_ptr(rdi + 8))?;
+    asm.jmp(back)?;
+    check(source, &["whole"], with(0, ZERO), with(1, 0), ["WWHHHHH.HH", "WWWWHHH.HH"]);
+    Ok(())
+}
