@@ -49,8 +49,8 @@ const DEEPEST: usize = 1024;
 const MOST_NODES: usize = 1 << 20;
 /// Entries of the memory of places, a power of two.
 const REMEMBERED: usize = 8192;
-/// The unwinder tells sets of mappings apart by 16 bits.
-const MOST_SPACES: usize = 16_384;
+/// Each takes about as much memory as the text of its mappings; the unwinder would tell 65,536 apart.
+const MOST_SPACES: usize = 2048;
 
 impl Default for Symbolizer {
     fn default() -> Self {
@@ -122,9 +122,11 @@ impl Symbolizer {
     }
 
     /// Makes the mappings of a process known. Of two that overlap the later one counts, as in mmap(2). The same mappings
-    /// give the same id again, so that the children of a fork cost nothing. `None` when there are too many (16,384).
+    /// give the same id again, so that the children of a fork cost nothing. `None` when there are too many (2,048).
     pub fn add_space(&mut self, mappings: &[Mapping]) -> Option<SpaceId> {
-        let mappings = without_overlaps(mappings);
+        let mut mappings = without_overlaps(mappings);
+        // So that code that is made at run time does not make new spaces again and again.
+        mappings.retain(|mapping| mapping.module.is_some());
         if let Some(known) = self.by_mappings.get(&mappings) {
             return Some(*known);
         }
@@ -303,7 +305,12 @@ impl Symbolizer {
     /// Memory, bytes.
     pub fn bytes(&self) -> u64 {
         let modules: u64 = self.modules.iter().map(Module::bytes).sum();
-        modules + self.tree.bytes() + (REMEMBERED * size_of::<Remembered>()) as u64
+        let spaces: usize = self.spaces.iter().map(|space| space.mappings().len()).sum();
+        // Its own copy, that of the map by mappings, and the unwinder's.
+        modules
+            + (spaces * 4 * size_of::<Mapping>()) as u64
+            + self.tree.bytes()
+            + (REMEMBERED * size_of::<Remembered>()) as u64
     }
 
     /// What was counted so far, with names. `name`, `unit` and `period_ns` are those of [`StackProfile`].

@@ -87,6 +87,7 @@ impl Watcher {
                 break;
             }
         }
+        self.seen.lost = self.seen.lost.max(self.sampler.lost().unwrap_or(0));
         let in_window_ns = thread_cpu_ns().saturating_sub(begun_cpu_ns);
         self.cost.cpu_ns += in_window_ns;
         self.cost.bytes += self.seen.processes.bytes;
