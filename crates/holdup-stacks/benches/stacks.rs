@@ -88,7 +88,7 @@ fn add_all(symbolizer: &mut Symbolizer, space: SpaceId, recording: &Recording) -
 }
 
 /// 20,000 samples, all of them followed to their outermost function.
-#[divan::bench]
+#[divan::bench(sample_count = 10, sample_size = 1)]
 fn unwind(bencher: divan::Bencher<'_, '_>) {
     let (mut symbolizer, space, recording) = ready();
     assert_eq!(add_all(&mut symbolizer, space, recording), recording.samples.len());
@@ -98,7 +98,7 @@ fn unwind(bencher: divan::Bencher<'_, '_>) {
 }
 
 /// The same with nothing known before, and with names in the end: what a window of 20,000 samples costs in all.
-#[divan::bench]
+#[divan::bench(sample_count = 10, sample_size = 1)]
 fn unwind_and_name(bencher: divan::Bencher<'_, '_>) {
     let items = ItemsCount::new(ready().2.samples.len());
     bencher.counter(items).with_inputs(ready).bench_local_values(|(mut symbolizer, space, recording)| {
@@ -108,7 +108,7 @@ fn unwind_and_name(bencher: divan::Bencher<'_, '_>) {
 }
 
 /// The parts of it that do not depend on the number of samples: reading a library, and the kernel's symbols.
-#[divan::bench]
+#[divan::bench(sample_count = 10, sample_size = 1)]
 fn read_libc(bencher: divan::Bencher<'_, '_>) {
     let (_, files) = RECORDED.as_ref().expect("main has looked");
     let libc = files.iter().find(|(path, _)| path.contains("libc")).map(|(_, file)| file).expect("it is mapped");

@@ -49,6 +49,10 @@ const DEEPEST: usize = 1024;
 const MOST_NODES: usize = 1 << 20;
 /// Entries of the memory of places, a power of two.
 const REMEMBERED: usize = 8192;
+/// The unwinder's cache has this many entries, found by the remainder of the address: too few for a database server, so
+/// there are several caches, each for a part of the addresses.
+const CACHE_ENTRIES: u64 = 509;
+const CACHES: usize = 32;
 /// Each takes about as much memory as the text of its mappings; the unwinder would tell 65,536 apart.
 const MOST_SPACES: usize = 2048;
 
@@ -80,7 +84,7 @@ pub struct Symbolizer {
     tree: Tree,
     truncated: u64,
     dropped: u64,
-    cache: CacheX86_64,
+    caches: Vec<CacheX86_64>,
     context: Box<Context>,
     remembered: Vec<Remembered>,
     scratch: Vec<Place>,
@@ -99,7 +103,7 @@ impl Symbolizer {
             tree: Tree::new(MOST_NODES),
             truncated: 0,
             dropped: 0,
-            cache: CacheX86_64::new(),
+            caches: (0..CACHES).map(|_| CacheX86_64::new()).collect(),
             context: Box::new(Context::new()),
             remembered: vec![nothing; REMEMBERED],
             scratch: Vec::new(),
@@ -259,7 +263,8 @@ impl Symbolizer {
         // only asked where there is one.
         let mut registers = UnwindRegsX86_64::new(from.ip, from.sp, from.bp);
         let unwinder = &self.spaces.get(space.0 as usize)?.unwinder;
-        let caller = unwinder.unwind_frame(address, &mut registers, &mut self.cache, read).ok()?;
+        let cache = self.caches.get_mut((address.address() / CACHE_ENTRIES) as usize % CACHES)?;
+        let caller = unwinder.unwind_frame(address, &mut registers, cache, read).ok()?;
         Some(caller.map(|ip| (State { ip, sp: registers.sp(), bp: registers.bp() }, false)))
     }
 
