@@ -25,8 +25,11 @@ const FUNCTIONS: usize = 600;
 /// How deep its stacks go at most; those of PostgreSQL under pgbench have 15 to 25 frames.
 const DEEPEST: usize = 30;
 
+/// What a program wrote, and the files that it had mapped, by path.
+type Recorded = (Recording, BTreeMap<String, Vec<u8>>);
+
 /// A program of many functions that call each other, with frames of several sizes, and the samples that it wrote.
-static RECORDED: LazyLock<Option<(Recording, BTreeMap<String, Vec<u8>>)>> = LazyLock::new(|| {
+static RECORDED: LazyLock<Option<Recorded>> = LazyLock::new(|| {
     let mut source = "#include \"program.h\"\n#include <alloca.h>\nstatic unsigned seed = 1; static int samples;\n\
                       static unsigned next(void) { seed = seed * 1103515245u + 12345u; return seed >> 8; }\n"
         .to_owned();

@@ -345,7 +345,7 @@ impl Symbolizer {
                 Stack { task, role, frames, weight }
             })
             .collect();
-        stacks.sort_by(|a, b| b.weight.cmp(&a.weight));
+        stacks.sort_by_key(|stack| std::cmp::Reverse(stack.weight));
         StackProfile {
             name: name.to_owned(),
             unit: unit.to_owned(),
