@@ -262,3 +262,26 @@ fn every_collector_describes_itself() {
         assert!(!collector.produces().is_empty(), "{}", meta.id);
     }
 }
+
+#[test]
+fn a_busy_process_is_profiled_from_its_first_function_on_and_a_captured_tree_is_not() {
+    let root = tree(&[("sys/devices/system/cpu/online", b"0-1\n")]);
+    let Availability::Unavailable { reason, .. } = collector("cpu-profile").probe(&at(root.path())) else {
+        panic!("a captured tree has no CPUs that run")
+    };
+    assert!(reason.ends_with("only the running system can be sampled"), "{reason}");
+    if !works("cpu-profile") {
+        return;
+    }
+    let collected = watch("cpu-profile", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done");
+    let samples = labelled(&collected, "samples", "shell").expect("measured");
+    let parts = ["samples_user", "samples_kernel"].map(|name| labelled(&collected, name, "shell").expect("measured"));
+    assert!(samples > 5.0 && parts[0] + parts[1] == samples, "{collected:?}");
+    let profile = &collected.stacks[0];
+    assert_eq!((profile.name.as_str(), profile.unit.as_str()), ("on_cpu", "samples"));
+    let in_profile: u64 = profile.stacks.iter().map(|stack| stack.weight).sum();
+    assert_eq!(in_profile as f64, samples, "each sample is in the profile");
+    assert!(profile.truncated * 10 <= in_profile, "{} of {in_profile}: {:?}", profile.truncated, collected.coverage);
+    assert!(profile.stacks.iter().all(|stack| stack.role.as_deref() == Some("shell")), "{:?}", profile.stacks);
+    assert!(collected.cost.cpu_ns > 0 && collected.cost.bytes > 0 && collected.cost.memory_bytes > 1 << 20);
+}

@@ -20,7 +20,7 @@ pub(crate) struct Debug {
 }
 
 /// One file's debug information may be so large, unpacked; what has more goes without inlined functions.
-const MOST_BYTES: u64 = 512 << 20;
+const MOST_BYTES: u64 = 128 << 20;
 /// So many functions are put into one another at most at one address.
 const DEEPEST: usize = 256;
 

@@ -49,8 +49,12 @@ const DEEPEST: usize = 1024;
 const MOST_NODES: usize = 1 << 20;
 /// Entries of the memory of places, a power of two.
 const REMEMBERED: usize = 8192;
-/// The unwinder tells sets of mappings apart by 16 bits.
-const MOST_SPACES: usize = 16_384;
+/// The unwinder's cache has this many entries, found by the remainder of the address: too few for a database server, so
+/// there are several caches, each for a part of the addresses.
+const CACHE_ENTRIES: u64 = 509;
+const CACHES: usize = 32;
+/// Each takes about as much memory as the text of its mappings; the unwinder would tell 65,536 apart.
+const MOST_SPACES: usize = 2048;
 
 impl Default for Symbolizer {
     fn default() -> Self {
@@ -80,7 +84,7 @@ pub struct Symbolizer {
     tree: Tree,
     truncated: u64,
     dropped: u64,
-    cache: CacheX86_64,
+    caches: Vec<CacheX86_64>,
     context: Box<Context>,
     remembered: Vec<Remembered>,
     scratch: Vec<Place>,
@@ -99,7 +103,7 @@ impl Symbolizer {
             tree: Tree::new(MOST_NODES),
             truncated: 0,
             dropped: 0,
-            cache: CacheX86_64::new(),
+            caches: (0..CACHES).map(|_| CacheX86_64::new()).collect(),
             context: Box::new(Context::new()),
             remembered: vec![nothing; REMEMBERED],
             scratch: Vec::new(),
@@ -122,9 +126,11 @@ impl Symbolizer {
     }
 
     /// Makes the mappings of a process known. Of two that overlap the later one counts, as in mmap(2). The same mappings
-    /// give the same id again, so that the children of a fork cost nothing. `None` when there are too many (16,384).
+    /// give the same id again, so that the children of a fork cost nothing. `None` when there are too many (2,048).
     pub fn add_space(&mut self, mappings: &[Mapping]) -> Option<SpaceId> {
-        let mappings = without_overlaps(mappings);
+        let mut mappings = without_overlaps(mappings);
+        // So that code that is made at run time does not make new spaces again and again.
+        mappings.retain(|mapping| mapping.module.is_some());
         if let Some(known) = self.by_mappings.get(&mappings) {
             return Some(*known);
         }
@@ -257,7 +263,8 @@ impl Symbolizer {
         // only asked where there is one.
         let mut registers = UnwindRegsX86_64::new(from.ip, from.sp, from.bp);
         let unwinder = &self.spaces.get(space.0 as usize)?.unwinder;
-        let caller = unwinder.unwind_frame(address, &mut registers, &mut self.cache, read).ok()?;
+        let cache = self.caches.get_mut((address.address() / CACHE_ENTRIES) as usize % CACHES)?;
+        let caller = unwinder.unwind_frame(address, &mut registers, cache, read).ok()?;
         Some(caller.map(|ip| (State { ip, sp: registers.sp(), bp: registers.bp() }, false)))
     }
 
@@ -303,7 +310,12 @@ impl Symbolizer {
     /// Memory, bytes.
     pub fn bytes(&self) -> u64 {
         let modules: u64 = self.modules.iter().map(Module::bytes).sum();
-        modules + self.tree.bytes() + (REMEMBERED * size_of::<Remembered>()) as u64
+        let spaces: usize = self.spaces.iter().map(|space| space.mappings().len()).sum();
+        // Its own copy, that of the map by mappings, and the unwinder's.
+        modules
+            + (spaces * 4 * size_of::<Mapping>()) as u64
+            + self.tree.bytes()
+            + (REMEMBERED * size_of::<Remembered>()) as u64
     }
 
     /// What was counted so far, with names. `name`, `unit` and `period_ns` are those of [`StackProfile`].
@@ -333,7 +345,7 @@ impl Symbolizer {
                 Stack { task, role, frames, weight }
             })
             .collect();
-        stacks.sort_by(|a, b| b.weight.cmp(&a.weight));
+        stacks.sort_by_key(|stack| std::cmp::Reverse(stack.weight));
         StackProfile {
             name: name.to_owned(),
             unit: unit.to_owned(),

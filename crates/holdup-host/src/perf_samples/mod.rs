@@ -30,6 +30,8 @@ const SAMPLE_ID_ALL: u64 = 1 << 18;
 const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const MMAP2: u64 = 1 << 23;
 const COMM_EXEC: u64 = 1 << 24;
+/// Reading the event tells how many records found no room (Linux 6.0).
+const PERF_FORMAT_LOST: u64 = 1 << 4;
 /// The kernel refuses longer copies (`perf_copy_attr`: below USHRT_MAX, a multiple of 8).
 pub const LONGEST_STACK: u32 = 65_528;
 
@@ -50,6 +52,7 @@ pub struct Sampling {
 pub struct Sampler {
     events: Vec<(OwnedFd, Ring)>,
     what: String,
+    tells_lost: bool,
     order: Vec<(u64, usize, u64)>,
     chain: Vec<u64>,
 }
@@ -64,6 +67,7 @@ impl Host {
         let mut sampler = Sampler {
             events: Vec::with_capacity(cpus.len()),
             what: format!("a sampler of {} CPUs at {} Hz", cpus.len(), sampling.frequency_hz),
+            tells_lost: false,
             order: Vec::new(),
             chain: Vec::new(),
         };
@@ -72,12 +76,13 @@ impl Host {
             return Err(fault(&io::Error::new(io::ErrorKind::Unsupported, "only the running system can be sampled")));
         }
         let ring_bytes = Ring::size_for(sampling.ring_bytes);
-        let attributes = Attributes {
+        let mut attributes = Attributes {
             kind: PERF_TYPE_SOFTWARE,
             size: ATTRIBUTES_SIZE,
             config: PERF_COUNT_SW_CPU_CLOCK,
             sample_period: u64::from(sampling.frequency_hz),
             sample_type: record::SAMPLE_TYPE,
+            read_format: PERF_FORMAT_LOST,
             flags: DISABLED
                 | EXCLUDE_IDLE
                 | MMAP
@@ -95,10 +100,19 @@ impl Host {
             ..Attributes::default()
         };
         for cpu in cpus {
-            let fd = open(&attributes, *cpu).map_err(|e| fault(&e))?;
+            let opened = match open(&attributes, *cpu) {
+                // An older kernel: what is lost is told by records in the rings only.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) && attributes.read_format != 0 => {
+                    attributes.read_format = 0;
+                    open(&attributes, *cpu)
+                }
+                opened => opened,
+            };
+            let fd = opened.map_err(|e| fault(&e))?;
             let ring = Ring::map(&fd, ring_bytes).map_err(|e| fault(&e))?;
             sampler.events.push((fd, ring));
         }
+        sampler.tells_lost = attributes.read_format != 0;
         Ok(sampler)
     }
 }
@@ -195,6 +209,17 @@ impl Sampler {
         }
         self.order = order;
         drained
+    }
+
+    /// How many records found no room so far, by the kernel's own count; `None` where it keeps none (before Linux 6.0):
+    /// then [`Record::Lost`] tells, but only with the next record that has room.
+    pub fn lost(&self) -> Option<u64> {
+        let lost = |fd: &OwnedFd| {
+            let mut bytes = [0_u8; 16];
+            let got = rustix::io::read(fd, &mut bytes).ok()?;
+            (got == 16).then(|| u64::from_ne_bytes(std::array::from_fn(|i| bytes[8 + i])))
+        };
+        self.tells_lost.then(|| self.events.iter().map(|(fd, _)| lost(fd)).sum::<Option<u64>>()).flatten()
     }
 
     /// Memory of the rings, bytes.

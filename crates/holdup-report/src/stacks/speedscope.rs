@@ -34,7 +34,7 @@ pub fn speedscope(profile: &StackProfile) -> String {
             (weights.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight)), task, samples, weights)
         })
         .collect();
-    by_weight.sort_by(|a, b| b.0.cmp(&a.0));
+    by_weight.sort_by_key(|(weight, ..)| std::cmp::Reverse(*weight));
     let profiles: Vec<Value> = by_weight
         .into_iter()
         .map(|(end, task, samples, weights)| {

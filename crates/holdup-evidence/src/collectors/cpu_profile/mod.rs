@@ -14,7 +14,7 @@ pub(crate) struct CpuProfile;
 
 static META: Meta = Meta {
     id: "cpu-profile",
-    summary: "cpu-profile: call stacks of the tasks under test, sampled by a clock on each CPU",
+    summary: "cpu-profile: call stacks on CPU, sampled by a clock, kernel included",
     docs: "Which functions CPU time goes to, with the way that leads there: 99 times a second a clock of perf on each CPU \
            (cpu-clock, no counter of hardware) notes which task runs, its call chain in the kernel, its registers and \
            the top 16 KB of its stack. Stacks are followed by the unwind information of programs and libraries \

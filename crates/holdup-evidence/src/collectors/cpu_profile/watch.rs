@@ -42,6 +42,8 @@ pub(super) struct Watcher {
     seen: Seen,
     period_ns: u64,
     cost: SelfCost,
+    /// CPU time of reading programs before the window, ns.
+    prepared_ns: u64,
     broken: u64,
 }
 
@@ -66,7 +68,9 @@ impl Watcher {
         let by_role = vec![Counts::default(); processes.roles().len()];
         let seen = Seen { processes, symbolizer, by_role, outside: 0, lost: 0, throttled: 0, bits32: 0 };
         let period_ns = 1_000_000_000 / u64::from(frequency_hz);
-        Ok(Watcher { host, sampler, seen, period_ns, cost: meter.0, broken: 0 })
+        let prepared_ns = meter.0.cpu_ns;
+        let cost = SelfCost { cpu_ns: 0, ..meter.0 };
+        Ok(Watcher { host, sampler, seen, period_ns, cost, prepared_ns, broken: 0 })
     }
 
     /// Reads until the other end of the pipe is closed.
@@ -87,6 +91,7 @@ impl Watcher {
                 break;
             }
         }
+        self.seen.lost = self.seen.lost.max(self.sampler.lost().unwrap_or(0));
         let in_window_ns = thread_cpu_ns().saturating_sub(begun_cpu_ns);
         self.cost.cpu_ns += in_window_ns;
         self.cost.bytes += self.seen.processes.bytes;
@@ -127,6 +132,8 @@ impl Watcher {
                 counts.truncated
             ));
         }
+        let prepared_ms = self.prepared_ns as f64 / 1e6;
+        notes.push(format!("reading the programs under test took {prepared_ms:.0} ms of CPU time before the window"));
         notes.push(format!("{outside} samples of other tasks were counted only"));
         let dropped = symbolizer.dropped();
         let mut say = |count: u64, what: &str| {
