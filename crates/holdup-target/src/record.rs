@@ -154,6 +154,7 @@ fn probe(request: &RecordRequest<'_>, subjects: &[Subject]) -> Vec<CollectorStat
         subjects: subjects.to_vec(),
         postgres: request.postgres.clone(),
         options: request.options.clone(),
+        ..CollectContext::default()
     };
     let found = request.collectors.iter().filter_map(|id| holdup_evidence::find(id));
     found.map(|c| CollectorState { id: c.meta().id.to_owned(), availability: c.probe(&context) }).collect()

@@ -408,11 +408,12 @@ fn export() -> Command {
             Arg::new("format")
                 .long("format")
                 .short('f')
-                .value_parser(["json", "csv", "benchstat", "plan", "perfetto"])
+                .value_parser(["json", "csv", "benchstat", "plan", "perfetto", "folded", "speedscope"])
                 .default_value("json")
                 .help(
                     "json: everything; csv: a row per trial and metric; benchstat: Go benchmark lines; plan: the plan as \
-                     run; perfetto: a timeline as ui.perfetto.dev opens it",
+                     run; perfetto: a timeline as ui.perfetto.dev opens it; folded: call stacks, a line each; speedscope: call \
+                     stacks as speedscope.app opens them",
                 ),
         )
         .arg(

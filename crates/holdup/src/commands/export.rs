@@ -44,6 +44,9 @@ fn of_trials(format: &str, bundle: &BundleData, matches: &ArgMatches) -> Result<
             let arm = bundle.schedule.arms.iter().find(|a| a.id == trial.arm).map_or("", |a| a.label.as_str());
             holdup_report::perfetto(timeline, &format!("trial {}, {arm}", trial.seq))
         }
+        other if let Some(format) = holdup_report::stacks::ALL.iter().find(|f| f.id == other) => {
+            (format.render)(&holdup_report::stack_profile(bundle, &choice)?)
+        }
         other if choice != Choice::default() => {
             return Err(Problem::usage(
                 "--arm, --trial and --profile",
