@@ -1,6 +1,6 @@
 //! What watching costs: throughput with each observer against nobody, beside the peers, interleaved in random order.
 //!
-//! `cargo bench -p holdup-evidence --bench watching -- [--loads pgbench,hackbench] [--observers bare,switches,…]
+//! `cargo bench -p holdup-evidence --bench watching -- [--loads pgbench,hackbench,ping-pong] [--observers bare,switches,…]
 //! [--blocks 10] [--seconds 3] [--rezolus PROGRAM] [--wprof PROGRAM]`, as root.
 //!
 //! In each block every observer watches one window of the load, and nobody watches two: the second of them shows the
@@ -21,6 +21,9 @@ mod loads;
 mod observers;
 #[path = "by_hand/peers.rs"]
 mod peers;
+#[path = "../tests/support/switching.rs"]
+#[allow(dead_code, reason = "the test `every_switch` uses more of it")]
+mod switching;
 #[path = "by_hand/table.rs"]
 mod table;
 

@@ -51,7 +51,11 @@ fn watched(handing: Handing, ids: &[&str]) -> Option<(Collected, Account)> {
 /// All are asleep when watching begins and when it ends, so nothing is left to chance.
 fn assert_all_seen(seen: &Collected, counted: Account) {
     assert_eq!(left(seen, &["sleeping", "blocked"]), counted.voluntary, "voluntary switches");
-    assert_eq!(left(seen, &["user boundary (R)", "in the kernel (R+)", "throttled"]), counted.involuntary, "preemptions");
+    assert_eq!(
+        left(seen, &["user boundary (R)", "in the kernel (R+)", "throttled"]),
+        counted.involuntary,
+        "preemptions"
+    );
     assert_eq!(left(seen, &["exited"]), 0);
     assert_eq!(counted.arrived, counted.switches(), "the kernel's two accounts");
     let waited = seen.items.iter().find(|i| i.name == "run_queue_wait_s").and_then(|i| i.value.value());

@@ -1,7 +1,8 @@
-//! What is watched: PostgreSQL under pgbench, and hackbench.
+//! What is watched: PostgreSQL under pgbench, hackbench, and pairs of processes that do nothing but switch.
 
 use crate::arguments::Arguments;
 use crate::cpu_time;
+use crate::switching::{self, Handing, Switching};
 use holdup_evidence::Subject;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -35,12 +36,35 @@ pub(crate) trait Load {
     fn run(&mut self, ready: Ready) -> Result<Done, String>;
 }
 
-/// A program that begins at a word.
-pub(crate) struct Ready(Child);
+/// What begins at a word.
+pub(crate) enum Ready {
+    Program(Program),
+    Pairs(Switching),
+}
 
 impl Ready {
+    fn program(self) -> Result<Program, String> {
+        match self {
+            Ready::Program(program) => Ok(program),
+            Ready::Pairs(_) => Err("it is not a program".to_owned()),
+        }
+    }
+
+    fn subjects(&self, role: &str) -> Vec<Subject> {
+        let pids = match self {
+            Ready::Program(program) => vec![program.0.id()],
+            Ready::Pairs(pairs) => pairs.pids(),
+        };
+        pids.into_iter().map(|pid| Subject { role: role.to_owned(), pid }).collect()
+    }
+}
+
+/// A program whose shell waits for the word.
+pub(crate) struct Program(Child);
+
+impl Program {
     /// The shell becomes the program, so those who watch it have the pid before it begins.
-    fn new(command: &[String]) -> Result<Self, String> {
+    fn ready(command: &[String]) -> Result<Ready, String> {
         let child = Command::new("sh")
             .args(["-c", "read go && exec \"$@\"", "sh"])
             .args(command)
@@ -48,11 +72,7 @@ impl Ready {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        child.map(Ready).map_err(|e| format!("sh: {e}"))
-    }
-
-    fn subject(&self, role: &str) -> Subject {
-        Subject { role: role.to_owned(), pid: self.0.id() }
+        child.map(|child| Ready::Program(Program(child))).map_err(|e| format!("sh: {e}"))
     }
 
     /// Its output and its CPU time.
@@ -75,7 +95,8 @@ pub(crate) fn load(name: &str, arguments: &Arguments) -> Result<Box<dyn Load>, S
     match name {
         "pgbench" => Ok(Box::new(Postgres::start(arguments)?)),
         "hackbench" => Ok(Box::new(Hackbench::sized(arguments)?)),
-        _ => Err(format!("no load {name}; there are pgbench, hackbench")),
+        "ping-pong" => Ok(Box::new(PingPong { length: Duration::from_secs_f64(arguments.seconds) })),
+        _ => Err(format!("no load {name}; there are pgbench, hackbench, ping-pong")),
     }
 }
 
@@ -175,16 +196,17 @@ impl Load for Postgres {
     }
 
     fn ready(&mut self) -> Result<Ready, String> {
-        Ready::new(&self.command)
+        Program::ready(&self.command)
     }
 
     fn subjects(&self, ready: &Ready) -> Vec<Subject> {
-        vec![Subject { role: "server".to_owned(), pid: self.server.0.id() }, ready.subject("load")]
+        let server = Subject { role: "server".to_owned(), pid: self.server.0.id() };
+        [vec![server], ready.subjects("load")].concat()
     }
 
     fn run(&mut self, ready: Ready) -> Result<Done, String> {
         let before = cpu_time::of_running(self.server.0.id());
-        let (text, client_s) = ready.go()?;
+        let (text, client_s) = ready.program()?.go()?;
         // The backends' CPU time is in the postmaster's account once it has waited for them.
         std::thread::sleep(Duration::from_millis(100));
         let cpu_s = client_s + cpu_time::of_running(self.server.0.id()) - before;
@@ -227,17 +249,45 @@ impl Load for Hackbench {
 
     fn ready(&mut self) -> Result<Ready, String> {
         let words = ["hackbench", "-g", &self.groups.to_string(), "-l", &self.loops.to_string()].map(str::to_owned);
-        Ready::new(&words)
+        Program::ready(&words)
     }
 
     fn subjects(&self, ready: &Ready) -> Vec<Subject> {
-        vec![ready.subject("load")]
+        ready.subjects("load")
     }
 
     fn run(&mut self, ready: Ready) -> Result<Done, String> {
-        let (text, cpu_s) = ready.go()?;
+        let (text, cpu_s) = ready.program()?.go()?;
         let time = text.lines().find_map(|line| line.strip_prefix("Time: ")?.trim().parse::<f64>().ok());
         let time_s = time.ok_or_else(|| format!("hackbench told no time: {text}"))?;
         Ok(Done { rate: self.messages() / time_s, work: self.messages(), cpu_s })
+    }
+}
+
+/// A pair of processes on each CPU that hand it to each other through pipes: the most switches that there can be.
+struct PingPong {
+    length: Duration,
+}
+
+impl Load for PingPong {
+    fn unit(&self) -> &'static str {
+        "switches/s"
+    }
+
+    fn ready(&mut self) -> Result<Ready, String> {
+        Ok(Ready::Pairs(Switching::new(Handing::Pipe, &switching::cpus())))
+    }
+
+    fn subjects(&self, ready: &Ready) -> Vec<Subject> {
+        ready.subjects("load")
+    }
+
+    fn run(&mut self, ready: Ready) -> Result<Done, String> {
+        let Ready::Pairs(pairs) = ready else { return Err("it is a program".to_owned()) };
+        let cpu_s = || pairs.pids().into_iter().map(cpu_time::of_running).sum::<f64>();
+        let (switches_before, cpu_before) = (pairs.account().switches(), cpu_s());
+        let (_, length) = pairs.run(self.length);
+        let work = (pairs.account().switches() - switches_before) as f64;
+        Ok(Done { rate: work / length.as_secs_f64(), work, cpu_s: cpu_s() - cpu_before })
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Said {
     pub(crate) memory_bytes: u64,
     /// Bytes that it wrote.
     pub(crate) bytes: u64,
+    /// What else it says of what it missed.
+    pub(crate) notes: Vec<String>,
 }
 
 /// One that watches.
@@ -110,6 +112,7 @@ impl Watching for Ours {
             lost: most(|c| c.coverage.lost),
             memory_bytes: most(|c| c.cost.memory_bytes),
             bytes: 0,
+            notes: told.into_iter().flat_map(|c| c.coverage.notes).collect(),
         })
     }
 }

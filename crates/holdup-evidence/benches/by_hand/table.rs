@@ -4,6 +4,7 @@ use crate::Trial;
 use crate::arguments::Arguments;
 use holdup_stats::random::Noise;
 use holdup_stats::{BlockPair, geometric_mean, ratio_paired};
+use std::collections::BTreeMap;
 
 /// A measure of which more is better.
 #[derive(Clone, Copy)]
@@ -108,7 +109,10 @@ impl Table<'_> {
     #[allow(clippy::print_stdout, reason = "a bench shows what it measured")]
     fn losses(&self, observers: &[String], measure: Measure, unit: &str) {
         println!("\n{} ({unit}), paired by block with none; loss / bare's by resampling of blocks", measure.name);
-        println!("{:44} {:>11} {:24} {:>22} {:>24}", "observer", "mean", "ratio to none [95 %]", "loss, %", "loss / bare's");
+        println!(
+            "{:44} {:>11} {:24} {:>22} {:>24}",
+            "observer", "mean", "ratio to none [95 %]", "loss, %", "loss / bare's"
+        );
         for name in observers {
             let values: Vec<f64> =
                 self.trials.iter().filter(|t| t.observer == *name).map(|t| (measure.of)(t)).collect();
@@ -133,7 +137,16 @@ impl Table<'_> {
         println!("\nwhat they say of themselves, and what is seen of them (medians; the kernel's account of BPF)");
         println!(
             "{:44} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {:>9} {:>6} {:>9} {:>10}",
-            "observer", "switch/s", "attach, s", "detach, s", "own CPU,%", "BPF ns/run", "ns/switch", "seen/s", "lost", "maps, MB",
+            "observer",
+            "switch/s",
+            "attach, s",
+            "detach, s",
+            "own CPU,%",
+            "BPF ns/run",
+            "ns/switch",
+            "seen/s",
+            "lost",
+            "maps, MB",
             "written,MB"
         );
         for name in observers {
@@ -154,6 +167,23 @@ impl Table<'_> {
         }
     }
 
+    /// Each note once for an observer, with the number of its trials.
+    #[allow(clippy::print_stdout, reason = "a bench shows what it measured")]
+    fn notes(&self) {
+        let mut notes: BTreeMap<(&str, String), u32> = BTreeMap::new();
+        for t in self.trials {
+            // Counts differ from trial to trial.
+            let words = |note: &String| note.trim_start_matches(|c: char| c.is_ascii_digit()).trim().to_owned();
+            let mut of_trial: Vec<String> = t.said.notes.iter().map(words).collect();
+            of_trial.sort();
+            of_trial.dedup();
+            of_trial.into_iter().for_each(|note| *notes.entry((&t.observer, note)).or_default() += 1);
+        }
+        for ((observer, note), trials) in notes {
+            println!("{observer}, in {trials} trials: {note}");
+        }
+    }
+
     #[allow(clippy::print_stdout, reason = "a bench shows what it measured")]
     fn limits(&self, measure: Measure) {
         for (ours, other, limit) in LIMITS {
@@ -163,7 +193,11 @@ impl Table<'_> {
                 () if ratio.1 > limit => "missed",
                 () => "undecided",
             };
-            println!("{}: {ours} loses {} of {other}'s loss; at most {limit:.2}: {verdict}", measure.name, ratio.in_words(2));
+            println!(
+                "{}: {ours} loses {} of {other}'s loss; at most {limit:.2}: {verdict}",
+                measure.name,
+                ratio.in_words(2)
+            );
         }
     }
 
@@ -175,6 +209,7 @@ impl Table<'_> {
             self.losses(observers, measure, &unit);
         }
         self.selves(observers);
+        self.notes();
         println!();
         MEASURES.into_iter().for_each(|measure| self.limits(measure));
     }
