@@ -1,4 +1,5 @@
 //! No switch is lost at the highest rate that a machine can do: the count is the kernel's own, to the last one.
+#![allow(clippy::print_stdout, reason = "what a test shows when it fails, or is ignored")]
 
 #[path = "support/switching.rs"]
 mod switching;

@@ -190,6 +190,12 @@ fn wait_for(bin: &Path, socket: &Path) -> Result<(), String> {
     }
 }
 
+/// How many children a process has.
+fn children(pid: u32) -> usize {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_ascii_whitespace().count()
+}
+
 impl Load for Postgres {
     fn unit(&self) -> &'static str {
         "transactions/s"
@@ -205,10 +211,14 @@ impl Load for Postgres {
     }
 
     fn run(&mut self, ready: Ready) -> Result<Done, String> {
+        let children_before = children(self.server.0.id());
         let before = cpu_time::of_running(self.server.0.id());
         let (text, client_s) = ready.program()?.go()?;
-        // The backends' CPU time is in the postmaster's account once it has waited for them.
-        std::thread::sleep(Duration::from_millis(100));
+        // The backends' CPU time is in the postmaster's account once it has waited for all of them.
+        let begun = Instant::now();
+        while children(self.server.0.id()) > children_before && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let cpu_s = client_s + cpu_time::of_running(self.server.0.id()) - before;
         let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse::<f64>().ok());
         let where_ = (&self.bin, self.folder.path());
