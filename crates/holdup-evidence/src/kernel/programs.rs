@@ -10,7 +10,7 @@ use holdup_host::process::Stat;
 use holdup_model::SectionMap;
 use holdup_sections::lookup::Loaded;
 use holdup_sections::{Callees, NamedFunction, Wanted};
-use object::{Object as _, ObjectSegment as _};
+use object::{Object as _, ObjectSegment as _, SegmentFlags};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +32,7 @@ struct Mapped {
 struct Known {
     map: Arc<SectionMap>,
     callees: Arc<Callees>,
-    /// Address in memory minus address in the file, for a mapping with this offset, from the mapping's start.
+    /// Its code: address, place in the file, size.
     segments: Arc<Vec<(u64, u64, u64)>>,
 }
 
@@ -133,12 +133,17 @@ fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Mapped], images: 
 const MOST_NOTES: usize = 5;
 
 impl Known {
+    /// The kernel maps whole pages, so the begin of a segment is that of its page (fs/binfmt_elf.c:elf_load).
     fn bias(&self, file: &Mapped) -> Option<u64> {
-        let (address, offset, _) =
-            self.segments.iter().find(|(_, offset, size)| file.offset >= *offset && file.offset < offset + size)?;
-        Some(file.start.wrapping_sub(address.wrapping_add(file.offset - offset)))
+        let page = |at: u64| at & !(PAGE - 1);
+        let has = |(_, offset, size): &&(u64, u64, u64)| (page(*offset)..offset + size).contains(&file.offset);
+        let (address, offset, _) = self.segments.iter().find(has)?;
+        Some(file.start.wrapping_sub(page(*address).wrapping_add(file.offset - page(*offset))))
     }
 }
+
+/// The page of x86-64.
+const PAGE: u64 = 4096;
 
 /// The bytes of a mapped file: of the file itself, also when another one has its path by now.
 fn bytes(host: &Host, pid: u32, file: &Mapped) -> Result<Vec<u8>, String> {
@@ -177,7 +182,10 @@ fn analysed(host: &Host, pid: u32, file: &Mapped, is_program: bool, functions: V
 
 fn analyse(bytes: &[u8], is_program: bool, functions: &[String]) -> Result<Known, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
-    let segments = elf.segments().map(|s| (s.address(), s.file_range().0, s.file_range().1)).collect();
+    // Of the executable ones: two segments may share a page of the file.
+    let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
+    let code = elf.segments().filter(|s| is_code(s.flags()));
+    let segments = code.map(|s| (s.address(), s.file_range().0, s.file_range().1)).collect();
     let (map, callees) = if is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
         let wanted = Wanted { shipped: true, functions: named };
@@ -187,4 +195,21 @@ fn analyse(bytes: &[u8], is_program: bool, functions: &[String]) -> Result<Known
         (SectionMap::default(), holdup_sections::callees(bytes, &names).map_err(|p| p.why)?)
     };
     Ok(Known { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_that_begins_inside_a_page_is_mapped_from_that_page_on() {
+        let known = Known {
+            map: Arc::default(),
+            callees: Arc::default(),
+            segments: Arc::new(vec![(0x2f_5c80, 0x2f_4c80, 0x10_0000)]),
+        };
+        let file = Mapped { path: String::new(), start: 0x5555_0000_0000, end: 0, offset: 0x2f_4000 };
+        assert_eq!(known.bias(&file), Some(0x5555_0000_0000 - 0x2f_5000));
+        assert_eq!(known.bias(&Mapped { offset: 0x1000, ..file }), None);
+    }
 }
