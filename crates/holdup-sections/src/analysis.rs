@@ -171,8 +171,14 @@ impl<'a> Analysis<'a> {
         for (address, lock) in points {
             let Some(point) = function.index(address) else { continue };
             let word = Word::Declared(lock);
-            if let Some((place, decision)) = leading_to(function, point, &word) {
-                all.push(Taken { place, word, decision, by_call: None });
+            let deciding = leading_to(function, point, &word);
+            if !deciding.is_empty() {
+                all.extend(deciding.into_iter().map(|(place, decision)| Taken {
+                    place,
+                    word,
+                    decision,
+                    by_call: None,
+                }));
             } else if let Some(state) = function.state(point) {
                 let decision = Decision { success: vec![(point, point, state)], ..Decision::default() };
                 all.push(Taken { place: point, word, decision, by_call: None });
@@ -321,9 +327,10 @@ impl<'a> Analysis<'a> {
 /// How many instructions may lie between the way that an atomic operation's success takes and a declared point.
 const MOST_TO_A_POINT: usize = 24;
 
-/// The atomic operation whose success leads straight to a declared point, and what becomes of it: the lock is held from
-/// there, not from the point on.
-fn leading_to(function: &mut Function, point: Index, word: &Word) -> Option<(Index, Decision)> {
+/// The atomic operations whose success leads straight to a declared point (the first try, and that of the loop that waits),
+/// and what becomes of each: the lock is held from there, not from the point on.
+fn leading_to(function: &mut Function, point: Index, word: &Word) -> Vec<(Index, Decision)> {
+    let mut all = Vec::new();
     for place in 0..function.steps.len() as Index {
         let instruction = function.step(place).instruction;
         if !crate::program::may_acquire(&instruction) {
@@ -337,10 +344,10 @@ fn leading_to(function: &mut Function, point: Index, word: &Word) -> Option<(Ind
         let Ok(mut decision) = decide(function, place, state, &Attempt { word: *word, tests }) else { continue };
         decision.success.retain(|(_, to, _)| leads_straight(function, *to, point));
         if !decision.success.is_empty() {
-            return Some((place, decision));
+            all.push((place, decision));
         }
     }
-    None
+    all
 }
 
 fn leads_straight(function: &Function, from: Index, point: Index) -> bool {

@@ -62,13 +62,13 @@ fn message(error: &dyn std::error::Error) -> Why {
 ///
 /// # Errors
 /// Why the kernel does not take it.
-pub(crate) fn load(wants: Wants, roles: u32, images: &Images, cpus: u32, tick: u64) -> Result<Loaded, Why> {
+pub(crate) fn load(wants: Wants, roles: u32, images: &Images, cpus: u32, places: Places) -> Result<Loaded, Why> {
     let btf = Btf::from_sys_fs().map_err(|e| message(&e))?;
     let resched = need_resched_name(&btf);
     let form = Form { switch_has_state: true, knows_causes: resched.is_some() };
-    create(wants, roles, images, (cpus, tick), &btf, form).or_else(|first| {
+    create(wants, roles, images, (cpus, places), &btf, form).or_else(|first| {
         let older = Form { switch_has_state: false, ..form };
-        create(wants, roles, images, (cpus, tick), &btf, older).map_err(|second| format!("{first}; then {second}"))
+        create(wants, roles, images, (cpus, places), &btf, older).map_err(|second| format!("{first}; then {second}"))
     })
 }
 
@@ -82,7 +82,7 @@ fn create(
     wants: Wants,
     roles: u32,
     images: &Images,
-    (cpus, tick): (u32, u64),
+    (cpus, places): (u32, Places),
     btf: &Btf,
     form: Form,
 ) -> Result<Loaded, Why> {
@@ -106,7 +106,9 @@ fn create(
     for (name, value) in &values {
         loader.override_global(name, value, true);
     }
-    loader.override_global("tick_function", &tick, true);
+    loader.override_global("tick_function", &places.tick, true);
+    loader.override_global("charge_begin", &places.charge.0, true);
+    loader.override_global("charge_length", &places.charge.1, true);
     loader
         .map_max_entries("events", if wants.timeline { EVENTS_BYTES } else { 4096 })
         .map_max_entries("counts", shards)
@@ -117,7 +119,7 @@ fn create(
         .map_max_entries("images", u32::try_from(images.images().len()).unwrap_or(u32::MAX).max(1));
     let mut object = loader.load(OBJECT).map_err(|e| message(&e))?;
     let mut notes = Vec::new();
-    load_programs(&mut object, btf, form, tick != 0, &mut notes)?;
+    load_programs(&mut object, btf, form, places.tick != 0, &mut notes)?;
     if wants.sections {
         load_sampler(&mut object, "section_sample")?;
     }
@@ -127,7 +129,13 @@ fn create(
         load_sampler(&mut object, "minor_fault_ends")?;
         load_sampler(&mut object, "major_fault_ends")?;
     }
-    Ok(Loaded { object, shards, knows_causes: form.knows_causes, knows_tick: tick != 0 && form.knows_causes, notes })
+    Ok(Loaded {
+        object,
+        shards,
+        knows_causes: form.knows_causes,
+        knows_tick: places.tick != 0 && form.knows_causes,
+        notes,
+    })
 }
 
 fn load_sampler(object: &mut Ebpf, name: &str) -> Result<(), Why> {
@@ -182,14 +190,41 @@ fn load_programs(
 /// The function of the timer that is the tick since 6.9, and before.
 const TICKS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
 
-/// Where that function lies, from the text of /proc/kallsyms; 0 when it is not told (addresses are hidden from those who
+/// Places in the kernel's code that programs compare with, 0 where they are not told (addresses are hidden from those who
 /// may not know them).
-pub(crate) fn tick_function(kallsyms: &str) -> u64 {
-    let of = |name: &str| {
-        let line = kallsyms.lines().find(|line| line.split_ascii_whitespace().nth(2) == Some(name))?;
-        u64::from_str_radix(line.split_ascii_whitespace().next()?, 16).ok()
-    };
-    TICKS.into_iter().find_map(of).unwrap_or(0)
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// The function of the timer that is the tick.
+    tick: u64,
+    /// The function that charges a task for its time, and its length.
+    charge: (u64, u64),
+}
+
+impl Places {
+    /// From the text of /proc/kallsyms.
+    pub(crate) fn of(kallsyms: &str) -> Self {
+        let mut places = Places::default();
+        let mut behind = u64::MAX;
+        let symbol = |line: &str| {
+            let mut words = line.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            Some((address, words.nth(1)?.to_owned()))
+        };
+        for (address, name) in kallsyms.lines().filter_map(symbol) {
+            match name.as_str() {
+                name if TICKS.contains(&name) => places.tick = address,
+                "update_curr" => places.charge.0 = address,
+                _ => {}
+            }
+        }
+        for (address, _) in kallsyms.lines().filter_map(symbol).filter(|(at, _)| *at > places.charge.0) {
+            behind = behind.min(address);
+        }
+        if places.charge.0 != 0 && behind != u64::MAX {
+            places.charge.1 = behind - places.charge.0;
+        }
+        places
+    }
 }
 
 /// Attaches what was loaded, the switch last, and finds the tasks that are there.

@@ -65,8 +65,8 @@ impl Watch {
         let roles = roles(context);
         let cpus = possible_cpus(context)?;
         let symbols = context.host.read_text("/proc/kallsyms").unwrap_or_default();
-        let tick = load::tick_function(&symbols);
-        let mut loaded = load::load(wants, roles.len() as u32, &images, cpus, tick)?;
+        let places = load::Places::of(&symbols);
+        let mut loaded = load::load(wants, roles.len() as u32, &images, cpus, places)?;
         fill(&mut loaded.object, &images)?;
         let found = watch_processes(context, &mut loaded.object, &roles, &images)?;
         let online = holdup_host::online_cpus(&context.host).ok_or("the host does not tell which CPUs are online")?;

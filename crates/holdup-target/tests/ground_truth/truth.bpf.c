@@ -48,8 +48,6 @@ struct {
 	__uint(max_entries, 67108864);
 } lefts SEC(".maps");
 
-static long (*bpf_get_stack)(void *ctx, void *to, u32 size, u64 flags) = (void *)67;
-
 SEC("tp_btf/sched_set_need_resched_tp")
 int is_asked(u64 *ctx)
 {

@@ -29,14 +29,29 @@ struct {
 	__type(value, u32);
 } in_tick SEC(".maps");
 
-/* Whether a task just began a new request of time: its deadline was moved to a whole slice away (fair.c:update_deadline),
- * which is so for no longer than until it is charged again. Weights other than that of nice 0 scale the slice; for them
- * only the tick tells. */
+/* Frames between this program and who asked: the program, the tracepoint's two, __resched_curr, resched_curr_lazy. */
+#define ASKING_FRAMES 7
+
+/* Whether a task just began a new request of time: its deadline was moved to a whole slice away (fair.c:update_deadline). */
 INLINE u32 began_slice(struct task_struct *task)
 {
-	u64 left = task->se.deadline - task->se.vruntime;
+	return task->se.deadline - task->se.vruntime == task->se.slice;
+}
 
-	return left == task->se.slice;
+/* Whether the task is asked because its time was charged and is used up: in the tick, or when the clock is brought forward
+ * for another task's sake. A wake-up asks right after it has charged, so the account itself does not tell the two apart;
+ * the caller does. */
+INLINE u32 is_charged(u64 *ctx, struct task_struct *task)
+{
+	u64 stack[ASKING_FRAMES] = {};
+
+	if (!charge_begin)
+		return began_slice(task);
+	bpf_get_stack(ctx, stack, sizeof(stack), 0);
+	for (int i = 3; i < ASKING_FRAMES; i++)
+		if (stack[i] - charge_begin < charge_length)
+			return 1;
+	return 0;
 }
 
 /* sched_set_need_resched(tsk, cpu, tif): the task is asked to leave. In the waker's context, or in the tick. */
@@ -60,7 +75,7 @@ INLINE int asked_to_leave(u64 *ctx)
 		return 0;
 	}
 	tick = bpf_map_lookup_elem(&in_tick, &zero);
-	state->asked = (tick && *tick) || began_slice(task) ? CAUSE_SLICE : CAUSE_WAKEUP;
+	state->asked = (tick && *tick) || is_charged(ctx, task) ? CAUSE_SLICE : CAUSE_WAKEUP;
 	state->asked_flag = flag;
 	return 0;
 }

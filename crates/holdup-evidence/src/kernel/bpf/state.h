@@ -112,6 +112,9 @@ const volatile u32 switch_has_state = 0;
 const volatile u32 knows_causes = 0;
 /* The function of the timer that is the tick (time/tick-sched.c:tick_nohz_handler). */
 const volatile u64 tick_function = 1;
+/* The code that charges a task for its time (sched/fair.c:update_curr); begin 0 where it is not known. */
+const volatile u64 charge_begin = 0;
+const volatile u64 charge_length = 0;
 /* Places in struct pt_regs of this architecture, bytes (include/uapi/asm/ptrace.h). */
 const volatile u32 regs_ip = 128;
 const volatile u32 regs_sp = 152;
