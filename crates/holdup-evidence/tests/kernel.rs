@@ -1,4 +1,5 @@
 //! Collectors that watch inside the kernel, on real tasks.
+#![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::timeline::TimelineKind;

@@ -82,9 +82,10 @@ impl Counts {
     }
 
     fn each(self, other: Self, change: impl Fn(u64, u64) -> u64) -> Self {
+        type Words = [u64; COUNTS_WORDS];
         // SAFETY: the structures consist of u64 only, and the sizes are equal.
-        let (mut mine, theirs): ([u64; COUNTS_WORDS], [u64; COUNTS_WORDS]) =
-            unsafe { (std::mem::transmute(self), std::mem::transmute(other)) };
+        let (mut mine, theirs) =
+            unsafe { (std::mem::transmute::<Self, Words>(self), std::mem::transmute::<Self, Words>(other)) };
         for (mine, theirs) in mine.iter_mut().zip(theirs) {
             *mine = change(*mine, theirs);
         }

@@ -20,6 +20,7 @@ pub(crate) use watch::Watch;
 
 use crate::CollectContext;
 use holdup_model::{Coverage, SelfCost};
+use std::sync::atomic::Ordering;
 
 /// Parts of the object that collectors ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,7 +71,12 @@ pub(crate) fn coverage(seen: &Seen, events: u64) -> Coverage {
     Coverage { seen: events, lost, notes }
 }
 
-/// What watching cost. The programs of all collectors are one; each tells the cost of all.
-pub(crate) fn cost(seen: &Seen) -> SelfCost {
+/// What watching cost. The programs of all collectors are one, so the cost of all stands with the collector that asks first,
+/// and the others say so: a sum over collectors is right.
+pub(crate) fn cost(seen: &Seen, coverage: &mut Coverage) -> SelfCost {
+    if seen.cost_is_told.swap(true, Ordering::Relaxed) {
+        coverage.notes.push("its cost is part of that of another collector that watches inside the kernel".to_owned());
+        return SelfCost::default();
+    }
     SelfCost { cpu_ns: seen.cpu_ns, wakeups: 2, bytes: 0, bpf: seen.bpf, memory_bytes: seen.memory_bytes }
 }

@@ -36,8 +36,11 @@ struct Known {
     segments: Arc<Vec<(u64, u64, u64)>>,
 }
 
-/// Files that were analysed already, by build id and the functions asked for.
-static ANALYSED: Mutex<BTreeMap<(Vec<u8>, Vec<String>), Result<Known, String>>> = Mutex::new(BTreeMap::new());
+/// Analyses by build id and the functions asked for.
+type Analyses = BTreeMap<(Vec<u8>, Vec<String>), Result<Known, String>>;
+
+/// Files that were analysed already.
+static ANALYSED: Mutex<Analyses> = Mutex::new(BTreeMap::new());
 
 /// The tables of all programs under test.
 pub(crate) fn images(context: &CollectContext) -> Result<Images, String> {

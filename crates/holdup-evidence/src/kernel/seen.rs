@@ -9,6 +9,8 @@ use aya::Ebpf;
 use aya::maps::{HashMap, RingBuf};
 use holdup_model::Histogram;
 use holdup_model::evidence::BpfCost;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Two names with how often, and the time, ns; most time first.
 pub(crate) type Pairs = Vec<(String, String, u64, u64)>;
@@ -74,6 +76,7 @@ pub(crate) struct Seen {
     pub(crate) bpf: Option<BpfCost>,
     pub(crate) memory_bytes: u64,
     pub(crate) cpu_ns: u64,
+    pub(crate) cost_is_told: Arc<AtomicBool>,
 }
 
 /// A histogram from buckets; a value is counted at the middle of its bucket.
@@ -166,7 +169,7 @@ pub(crate) fn pairs(object: &Ebpf, map: &str) -> Result<Pairs, String> {
     let map = object.map(map).ok_or_else(|| format!("the object has no map {map}"))?;
     let map: HashMap<_, Pair, PairCounts> = HashMap::try_from(map).map_err(|e| e.to_string())?;
     let mut pairs: Pairs = Vec::new();
-    for row in map.iter() {
+    for row in &map {
         let (key, value) = row.map_err(|e| e.to_string())?;
         pairs.push((told(&key.first), told(&key.second), value.times, value.ns));
     }

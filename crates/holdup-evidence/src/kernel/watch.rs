@@ -194,6 +194,7 @@ impl Running {
             bpf,
             memory_bytes: memory(object),
             cpu_ns: 0,
+            cost_is_told: Arc::default(),
         };
         seen.notes.extend(self.images.notes().iter().cloned());
         seen.lost.retain(|(count, _)| *count > 0);

@@ -1,5 +1,6 @@
 //! Who held a lock when it lost the CPU, and why: what the collectors say against what `lock-contention` itself and a
 //! program of the test's own know.
+#![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 mod witness;
 

@@ -4,7 +4,7 @@ use crate::collectors::switches::CAUSE_NAMES;
 use crate::kernel::{CONTEXTS, SECTION_OFF, SectionSeen, Seen, Wants, Watch};
 use crate::reading::{Produces, all_absent};
 use crate::{CollectContext, Collecting, Collector, kernel};
-use holdup_model::{Availability, Collected, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost};
+use holdup_model::{Availability, Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost};
 use std::sync::Arc;
 
 pub(crate) struct CriticalSections;
@@ -19,9 +19,9 @@ static META: Meta = Meta {
            result, the register or flag that tells the result decides. A function that is called from a section is told \
            by its return address. Nothing is put into the program's code, and nothing runs when a lock is taken or given \
            back.\n\n\
-           The map is made once for a build (by build id) from the binary itself, stripped or not: see `holdup list \
-           sections`. Maps are known for spinlocks of PostgreSQL 15 to 18; `--section FUNCTION` adds functions; a binary \
-           may declare its sections in a note, as `lock-contention` does.\n\n\
+           The map is made once for a build (by build id) from the binary itself, stripped or not. Spinlocks of \
+           PostgreSQL 15 to 18 are known; `holdup record --section FUNCTION` adds functions; a binary may declare its \
+           sections in a note, as `lock-contention` does.\n\n\
            `waiter_s` is sampled: samples times their period. `waiter_behind_off_cpu_holder_s` are those of them at which \
            a holder of the same section was off the CPU; sections are told apart by code, so two locks of one section \
            (buffer headers, for example) count as one, and the number is an upper bound there.\n\n\
@@ -97,7 +97,11 @@ fn told(seen: &Seen) -> Collected {
             [] => "no critical section is known of the programs under test".to_owned(),
             notes => format!("no critical section is known of the programs under test: {}", notes.join("; ")),
         };
-        return all_absent(META.id, PRODUCES, &why, kernel::cost(seen));
+        let mut coverage = Coverage::default();
+        let cost = kernel::cost(seen, &mut coverage);
+        let mut absent = all_absent(META.id, PRODUCES, &why, cost);
+        absent.coverage.notes.extend(coverage.notes);
+        return absent;
     }
     let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
     let period_s = seen.sample_period_ns as f64 / 1e9;
@@ -112,7 +116,7 @@ fn told(seen: &Seen) -> Collected {
     let neither = seen.samples[2] as f64;
     collected.items.push(EvidenceItem::labelled("section_samples", "neither", "samples", neither));
     collected.coverage = kernel::coverage(seen, seen.classified.iter().sum());
-    collected.cost = kernel::cost(seen);
+    collected.cost = kernel::cost(seen, &mut collected.coverage);
     collected
 }
 

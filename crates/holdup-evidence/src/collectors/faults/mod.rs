@@ -77,7 +77,7 @@ fn told(seen: &Seen) -> Collected {
     }
     let faults = seen.roles.iter().flat_map(|r| r.faults).sum();
     collected.coverage = kernel::coverage(seen, faults);
-    collected.cost = kernel::cost(seen);
+    collected.cost = kernel::cost(seen, &mut collected.coverage);
     collected
 }
 

@@ -59,7 +59,7 @@ fn told(seen: &Seen) -> Collected {
     let all: u64 = seen.hogs.iter().map(|(_, _, _, ns)| ns).sum();
     collected.items.push(EvidenceItem::new("kworker_wait_all_s", "s", all as f64 / 1e9));
     collected.coverage = kernel::coverage(seen, seen.hogs.iter().map(|(_, _, times, _)| times).sum());
-    collected.cost = kernel::cost(seen);
+    collected.cost = kernel::cost(seen, &mut collected.coverage);
     collected
 }
 

@@ -110,7 +110,7 @@ fn told(seen: &Seen) -> Collected {
     if let Some(more) = seen.preempted_by.len().checked_sub(MOST_PAIRS).filter(|more| *more > 0) {
         collected.coverage.notes.push(format!("{more} pairs of names with the least time are left out"));
     }
-    collected.cost = kernel::cost(seen);
+    collected.cost = kernel::cost(seen, &mut collected.coverage);
     collected
 }
 

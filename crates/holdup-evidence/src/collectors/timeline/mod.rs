@@ -103,7 +103,7 @@ fn told(seen: &Seen) -> Collected {
         let lost = seen.events_lost;
         collected.coverage.notes.push(format!("{lost} events came when the ring was full"));
     }
-    collected.cost = kernel::cost(seen);
+    collected.cost = kernel::cost(seen, &mut collected.coverage);
     let timeline = holdup_model::Timeline { begin_ns, tasks: tasks.all, events, lost: seen.events_lost };
     collected.timeline = Some(timeline);
     collected
