@@ -10,7 +10,7 @@ pub(crate) struct Switches;
 
 static META: Meta = Meta {
     id: "switches",
-    summary: "every switch: where, why, by whom; waits and times off the CPU as histograms",
+    summary: "every switch: where, why, by whom; waits and times off the CPU",
     docs: "A BPF program at the tracepoint sched_switch follows the threads of the processes under test, and those that they \
            start. Where a task was when it left the CPU: sleeping, blocked (uninterruptible), at the user boundary (R), in \
            the kernel (R+), throttled by its cgroup, exited. Why, for one that could go on: preempted for a task that \
