@@ -6,6 +6,7 @@ use holdup_evidence::{CollectContext, CollectOptions};
 use holdup_host::{Host, Scheduling};
 use holdup_model::explanation::{ArmExplanation, Cause};
 use holdup_model::outcome::FindingVerdict;
+use holdup_model::progress::Silent;
 use holdup_model::{Availability, BundleData, Parameters, Value};
 use holdup_target::{RecordRequest, Watching, record};
 use holdup_workloads::Cancel;
@@ -25,9 +26,14 @@ const WINDOW_MS: u64 = 250;
 /// Causes one after another: two at once would be two.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The turn of a test, with the thread before all ordinary work of the machine, and what it starts from now on as well:
+/// The nice value of what hardly uses a CPU.
+const IDLE: i32 = -20;
+/// That of what would starve the kernel's own threads with a better one, and the collectors' work with them.
+const BUSY: i32 = -5;
+
+/// The turn of a test, with the thread before other work of the machine, and what it starts from now on as well:
 /// others' load is a cause too. `None` where the collectors cannot work.
-fn turn() -> Option<MutexGuard<'static, ()>> {
+fn turn(nice: i32) -> Option<MutexGuard<'static, ()>> {
     match holdup_evidence::find("critical-sections").expect("it exists").probe(&CollectContext::default()) {
         Availability::Ready | Availability::Degraded { .. } => {}
         Availability::Unavailable { reason, .. } => {
@@ -36,7 +42,7 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
         }
     }
     let turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let first = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice: -20, priority: 0 };
+    let first = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice, priority: 0 };
     let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
     if let Err(error) = Host::real().set_scheduling(tid, first) {
         println!("what else runs here is not kept away: {error}");
@@ -67,13 +73,13 @@ fn watch(pids: &[u32], collectors: &[&str]) -> BundleData {
         windows: WINDOWS,
         collectors: &collectors,
         options: CollectOptions::default(),
-        machine: facts::machine(&host),
+        machine: holdup_host::machine(&host),
         out: &out,
         command: Vec::new(),
         wait: Duration::from_secs(60),
         cancel: Cancel::default(),
     };
-    record(&request, &mut |_: Event<'_>| {}).expect("it records");
+    record(&request, &mut Silent).expect("it records");
     holdup_store::read(&out).expect("it reads")
 }
 
@@ -153,7 +159,7 @@ fn asks_for(arm: &ArmExplanation, collectors: &[&str], id: &str) {
 
 #[test]
 fn a_preempted_holder() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn(BUSY) else { return };
     let changes = [("section", 5_000.into()), ("think", 45_000.into())];
     let workers = i64::from(4 * cpus());
     let bundle = watch_contention(workers, &changes, &COLLECTORS);
@@ -164,7 +170,7 @@ fn a_preempted_holder() {
 
 #[test]
 fn a_fault_under_the_lock() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn(BUSY) else { return };
     if cpus() < 2 {
         return println!("ignored, because with one CPU nobody waits for a holder that runs");
     }
@@ -180,7 +186,7 @@ fn a_fault_under_the_lock() {
 
 #[test]
 fn more_tasks_than_cpus() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn(BUSY) else { return };
     let Some(busy) = here(induce::oversubscription(4 * cpus() as usize)) else { return };
     let bundle = watch(busy.pids(), &COLLECTORS);
     named(&bundle, "oversubscription");
@@ -189,7 +195,7 @@ fn more_tasks_than_cpus() {
 
 #[test]
 fn a_cpu_limit() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn(BUSY) else { return };
     let limit = induce::throttling(Duration::from_millis(5), Duration::from_millis(25));
     let Some(throttled) = here(limit) else { return };
     let bundle = watch(throttled.pids(), &COLLECTORS);
@@ -199,7 +205,7 @@ fn a_cpu_limit() {
 
 #[test]
 fn a_task_of_a_higher_class() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn(BUSY) else { return };
     let Some(busy) = here(induce::oversubscription(1)) else { return };
     Host::real().set_affinity(busy.pids()[0], &[0]).expect("CPU 0");
     let thief = induce::cpu_thief(0, Duration::from_millis(5), Duration::from_millis(10));
@@ -211,7 +217,7 @@ fn a_task_of_a_higher_class() {
 
 #[test]
 fn a_slow_disk() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn(IDLE) else { return };
     // Where the tests are built there is a disk; a temporary folder may be in memory.
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let Some(reader) = here(induce::slow_disk(folder, 2 << 20)) else { return };
@@ -222,7 +228,7 @@ fn a_slow_disk() {
 
 #[test]
 fn a_kernel_worker_behind_a_kernel_thread() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn(IDLE) else { return };
     if cpus() < 2 {
         return println!("ignored, because with one CPU the watched process would be behind it, too");
     }
@@ -238,7 +244,7 @@ fn a_kernel_worker_behind_a_kernel_thread() {
 
 #[test]
 fn nothing_at_all() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn(IDLE) else { return };
     let Some(idle) = here(induce::nothing()) else { return };
     let bundle = watch(idle.pids(), &COLLECTORS);
     named(&bundle, "nothing");

@@ -43,11 +43,8 @@ impl Explainer for KworkerBehindHog {
         let watched = context.watched;
         let pieces = watched.pieces(|trial| Ok((watched.required(trial, KWORKERS, WAIT, |_| true)?, window_s(trial))));
         let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[
-            (KWORKERS, WAIT),
-            (KWORKERS, "kworker_wait_s"),
-            (KWORKERS, "kworker_waits"),
-        ]);
+        cause.evidence =
+            watched.present(&[(KWORKERS, WAIT), (KWORKERS, "kworker_wait_s"), (KWORKERS, "kworker_waits")]);
         if let Some(pairs) = split(&watched.by_label(KWORKERS, WAIT), 3) {
             cause.details.push(format!("Who waited behind whom, by the time: {pairs}."));
         }

@@ -18,7 +18,7 @@ pub static META: Meta = Meta {
     summary: "more runnable tasks than CPUs, with no lock in it",
     docs: "The part of the time in which the watched tasks were runnable and had no CPU (switches, else run-queue), of all \
            the time in which they were runnable. 10 % and more is named where the CPUs were busy and nothing else \
-           explains the wait: locks, a CPU limit, a higher class; and where a twentieth of a task and more waits on average, \
+           explains the wait: locks, a CPU limit, a higher class; and where a tenth of a task and more waits on average, \
            because who sleeps nearly always waits as long as it runs. Waiting for a CPU is no verdict on throughput: changes \
            that raise the wait have raised the throughput too.",
     references: &["Documentation/scheduler/sched-stats.rst (v6.18): schedstat", "proc_stat(5)"],
@@ -32,7 +32,7 @@ static KIND: Kind = Kind {
 };
 
 /// Fewer tasks than this wait on average: then it is the length of wake-ups, and not of a queue.
-const HELD_UP: f64 = 0.05;
+const HELD_UP: f64 = 0.1;
 /// With more idle CPU time than this the CPUs are not what is short.
 const IDLE: f64 = 0.2;
 /// Tells whether locks explain it.
@@ -60,7 +60,8 @@ impl Explainer for Oversubscription {
             ("cpu", "cpu_used"),
             ("cpu", "cpu_share"),
         ]);
-        if let Some(held_up) = cause.tasks_held_up.filter(|h| *h < HELD_UP && cause.verdict != FindingVerdict::Refuted) {
+        if let Some(held_up) = cause.tasks_held_up.filter(|h| *h < HELD_UP && cause.verdict != FindingVerdict::Refuted)
+        {
             cause.verdict = FindingVerdict::Refuted;
             cause.sentence = format!(
                 "More runnable tasks than CPUs: {} tasks waited for a CPU on average; {HELD_UP} would count.",

@@ -284,8 +284,12 @@ impl Story {
 
     /// Kernel threads wait behind vhost.
     pub fn kworker(self) -> Self {
-        self.set("kworkers", "kworker_wait_in_kernel_s", "kworker/0:1 < vhost-42", 0.3)
-            .set("kworkers", "kworker_waits", "kworker/0:1 < vhost-42", 400.0)
+        self.set("kworkers", "kworker_wait_in_kernel_s", "kworker/0:1 < vhost-42", 0.3).set(
+            "kworkers",
+            "kworker_waits",
+            "kworker/0:1 < vhost-42",
+            400.0,
+        )
     }
 
     /// A bundle of one arm.

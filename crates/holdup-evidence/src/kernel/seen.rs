@@ -1,8 +1,8 @@
 //! What the programs counted, with the shards added up.
 
 use crate::kernel::layout::{
-    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, HISTOGRAMS, HogCounts, PLACES, Pair, PairCounts, SECTION_HISTOGRAMS,
-    SectionCounts, bounds_ns, name,
+    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, HISTOGRAMS, HogCounts, PLACES, Pair, PairCounts,
+    SECTION_HISTOGRAMS, SectionCounts, bounds_ns, name,
 };
 use crate::kernel::watch::array;
 use aya::Ebpf;
