@@ -20,8 +20,8 @@ use std::time::Duration;
 const COLLECTORS: [&str; 8] =
     ["switches", "critical-sections", "faults", "kworkers", "cgroup-throttling", "pressure", "cpu", "run-queue"];
 
-const WINDOWS: u32 = 6;
-const WINDOW_MS: u64 = 250;
+const WINDOWS: u32 = 4;
+const WINDOW_MS: u64 = 300;
 
 /// Causes one after another: two at once would be two.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -30,6 +30,9 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const IDLE: i32 = -20;
 /// That of what would starve the kernel's own threads with a better one, and the collectors' work with them.
 const BUSY: i32 = -5;
+
+/// That of two that should have a CPU each.
+const PAIR: i32 = -15;
 
 /// The turn of a test, with the thread before other work of the machine, and what it starts from now on as well:
 /// others' load is a cause too. `None` where the collectors cannot work.
@@ -42,12 +45,17 @@ fn turn(nice: i32) -> Option<MutexGuard<'static, ()>> {
         }
     }
     let turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let first = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice, priority: 0 };
+    be(nice);
+    Some(turn)
+}
+
+/// Gives this thread a nice value.
+fn be(nice: i32) {
+    let wanted = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice, priority: 0 };
     let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-    if let Err(error) = Host::real().set_scheduling(tid, first) {
+    if let Err(error) = Host::real().set_scheduling(tid, wanted) {
         println!("what else runs here is not kept away: {error}");
     }
-    Some(turn)
 }
 
 /// What was induced; `None`, told, where that is not possible here.
@@ -60,6 +68,8 @@ fn cpus() -> u32 {
 }
 
 fn watch(pids: &[u32], collectors: &[&str]) -> BundleData {
+    // Else it takes its turns among those that it watches, and its windows take as long.
+    be(IDLE);
     let host = Host::real();
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("bundle");
@@ -170,7 +180,7 @@ fn a_preempted_holder() {
 
 #[test]
 fn a_fault_under_the_lock() {
-    let Some(_turn) = turn(BUSY) else { return };
+    let Some(_turn) = turn(PAIR) else { return };
     if cpus() < 2 {
         return println!("ignored, because with one CPU nobody waits for a holder that runs");
     }
