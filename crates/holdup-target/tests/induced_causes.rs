@@ -32,7 +32,7 @@ const IDLE: i32 = -20;
 const BUSY: i32 = -5;
 
 /// That of two that should have a CPU each.
-const PAIR: i32 = -15;
+const PAIR: i32 = -20;
 
 /// The turn of a test, with the thread before other work of the machine, and what it starts from now on as well:
 /// others' load is a cause too. `None` where the collectors cannot work.
@@ -142,10 +142,20 @@ fn named(bundle: &BundleData, id: &str) {
         }
     }
     // What the hypervisor takes meanwhile is nobody's here, and there.
-    let supported = |c: &&Cause| c.verdict == FindingVerdict::Supported && c.id != "steal";
-    let found: Vec<&str> = arm.causes.iter().filter(supported).map(|c| c.id.as_str()).collect();
-    let is_stolen = cause(&arm, "steal").verdict != FindingVerdict::Refuted;
-    assert!(found == [id] || (found.is_empty() && is_stolen && id == "nothing"), "{id}: {found:?} {arm:#?}");
+    let mut expected = vec![id];
+    if id == "fault-under-lock" && cause(&arm, "oversubscription").share.as_ref().is_some_and(|s| s.value > 0.02) {
+        // Each has a CPU to itself: if they waited for one, others took it, from holders as well.
+        println!("  this machine is busy: holders were preempted by others");
+        expected.push("preempted-holder");
+    }
+    let is_known = |c: &&Cause| c.verdict == FindingVerdict::Supported && c.id != "steal";
+    let found: Vec<&str> = arm.causes.iter().filter(is_known).map(|c| c.id.as_str()).collect();
+    let is_only = found.iter().all(|found| expected.contains(found));
+    // These are the whole host's: with one of them nothing cannot be said.
+    let of_host = ["steal", "kworker-behind-hog"].map(|id| cause(&arm, id).verdict);
+    let is_host_quiet = of_host.iter().all(|verdict| *verdict == FindingVerdict::Refuted);
+    let is_named = found.contains(&id) || (id == "nothing" && !is_host_quiet);
+    assert!(is_only && is_named, "{id}: {found:?} {arm:#?}");
 }
 
 /// Asserts that without these collectors the cause is neither named nor excluded, and one of them is asked for.
