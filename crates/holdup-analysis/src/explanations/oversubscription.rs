@@ -60,14 +60,7 @@ impl Explainer for Oversubscription {
             ("cpu", "cpu_used"),
             ("cpu", "cpu_share"),
         ]);
-        if let Some(held_up) = cause.tasks_held_up.filter(|h| *h < HELD_UP && cause.verdict != FindingVerdict::Refuted)
-        {
-            cause.verdict = FindingVerdict::Refuted;
-            cause.sentence = format!(
-                "More runnable tasks than CPUs: {} tasks waited for a CPU on average; {HELD_UP} would count.",
-                words::number(held_up)
-            );
-        }
+        leave_out_wake_ups(&mut cause);
         if cause.verdict != FindingVerdict::Supported {
             return cause;
         }
@@ -124,6 +117,17 @@ impl Explainer for Oversubscription {
             }
         }
         cause
+    }
+}
+
+/// Waits of so few tasks at once are no queue, however small the time for which they ran.
+fn leave_out_wake_ups(cause: &mut Cause) {
+    if let Some(held_up) = cause.tasks_held_up.filter(|h| *h < HELD_UP && cause.verdict != FindingVerdict::Refuted) {
+        cause.verdict = FindingVerdict::Refuted;
+        cause.sentence = format!(
+            "More runnable tasks than CPUs: {} tasks waited for a CPU on average; {HELD_UP} would count.",
+            words::number(held_up)
+        );
     }
 }
 
