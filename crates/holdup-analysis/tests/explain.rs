@@ -281,7 +281,7 @@ fn an_item_that_is_absent_is_no_zero() {
         ("critical-sections", "waiter_behind_off_cpu_holder_s", "preempted-holder"),
         ("critical-sections", "section_samples", "spin-wait"),
         ("faults", "fault_in_section_s", "fault-under-lock"),
-        ("kworkers", "kworker_wait_s", "kworker-behind-hog"),
+        ("kworkers", "kworker_wait_in_kernel_s", "kworker-behind-hog"),
         ("switches", "preempted_by_cause", "stolen-by-higher-class"),
         ("cpu", "cpu_share", "steal"),
     ] {

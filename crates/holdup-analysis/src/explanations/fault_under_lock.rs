@@ -86,7 +86,7 @@ impl Explainer for FaultUnderLock {
 }
 
 /// The part of the waiting that lies behind faults: as large as the faults' part of the time for which locks are held.
-fn waiting_behind_s(watched: &Watched<'_>, trial: &Trial, faults_s: f64) -> Result<f64, Missing> {
+pub(super) fn waiting_behind_s(watched: &Watched<'_>, trial: &Trial, faults_s: f64) -> Result<f64, Missing> {
     let waiter_s = watched.total(trial, SECTIONS, "waiter_s")?;
     let role = |role: &'static str| move |label: &str| label.ends_with(role);
     let waiters = watched.sum(trial, SECTIONS, "section_samples", role(": waiter"))?;

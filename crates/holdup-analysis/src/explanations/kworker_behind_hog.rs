@@ -2,7 +2,6 @@
 
 use super::{Context, Explainer, Kind, advice, judge, share_in_words, split};
 use crate::watched::window_s;
-use crate::words;
 use holdup_model::Meta;
 use holdup_model::explanation::Cause;
 use holdup_model::outcome::FindingVerdict;
@@ -16,8 +15,9 @@ pub static META: Meta = Meta {
     summary: "per-CPU kernel threads that wait behind a task busy in the kernel",
     docs: "Work that was queued on one CPU (packets of a virtual switch, completions) is done by that CPU's kworker, which can \
            go nowhere else. Behind a task that stays in the kernel it waits: under lazy up to a tick, under none up to the \
-           next cond_resched(). What is lost is the time for which such threads were runnable and did not run (kworkers), \
-           as a share of the windows, all CPUs together. 2 % and more is named.",
+           next cond_resched(). What is lost is the time for which such threads were runnable and did not run while a task \
+           was in the kernel there (kworkers), as a share of the windows, all CPUs together. Behind tasks in user mode they \
+           wait as all others do, which is no cause of its own. 2 % and more is named.",
     references: &[
         "kernel/workqueue.c (v6.18): bound pools",
         "kernel/sched/core.c:sched_tick (v6.18): a lazy request is promoted at the next tick",
@@ -32,6 +32,7 @@ static KIND: Kind = Kind {
 };
 
 const KWORKERS: &str = "kworkers";
+const WAIT: &str = "kworker_wait_in_kernel_s";
 
 impl Explainer for KworkerBehindHog {
     fn meta(&self) -> &'static Meta {
@@ -40,23 +41,15 @@ impl Explainer for KworkerBehindHog {
 
     fn explain(&self, context: &Context<'_>) -> Cause {
         let watched = context.watched;
-        let pieces = watched.pieces(|trial| Ok((watched.total(trial, KWORKERS, "kworker_wait_s")?, window_s(trial))));
+        let pieces = watched.pieces(|trial| Ok((watched.required(trial, KWORKERS, WAIT, |_| true)?, window_s(trial))));
         let mut cause = judge(&KIND, watched, pieces);
-        cause.evidence = watched.present(&[
-            (KWORKERS, "kworker_wait_s"),
-            (KWORKERS, "kworker_waits"),
-            (KWORKERS, "kworker_wait_ns"),
-        ]);
-        if let Some(pairs) = split(&watched.by_label(KWORKERS, "kworker_waits"), 3) {
-            cause.details.push(format!("Who waited behind whom: {pairs}."));
-        }
-        let waits = watched.histogram(KWORKERS, "kworker_wait_ns", |_| true);
-        if let (Some(p50), Some(p99)) = (waits.quantile_ns(0.5), waits.quantile_ns(0.99)) {
-            let us = |ns: u64| words::number(ns as f64 / 1e3);
-            cause.details.push(format!("Such a wait takes {} us at the median and {} us at p99.", us(p50), us(p99)));
+        cause.evidence =
+            watched.present(&[(KWORKERS, WAIT), (KWORKERS, "kworker_wait_s"), (KWORKERS, "kworker_waits")]);
+        if let Some(pairs) = split(&watched.by_label(KWORKERS, WAIT), 3) {
+            cause.details.push(format!("Who waited behind whom, by the time: {pairs}."));
         }
         if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            let pairs = watched.by_label(KWORKERS, "kworker_wait_s");
+            let pairs = watched.by_label(KWORKERS, WAIT);
             let hog = pairs
                 .first()
                 .and_then(|(label, _)| label.rsplit_once(" < "))

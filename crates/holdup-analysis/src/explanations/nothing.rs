@@ -43,6 +43,13 @@ impl Explainer for Nothing {
                 words::percent(most.minimum)
             ));
         }
+        if found == 0 {
+            for missing in with(FindingVerdict::Undecided).flat_map(|c| &c.missing) {
+                if !cause.missing.contains(missing) {
+                    cause.missing.push(missing.clone());
+                }
+            }
+        }
         cause.trials = context.watched.trials.iter().map(|t| t.seq).collect();
         (cause.verdict, cause.sentence) = if found > 0 {
             (FindingVerdict::Refuted, format!("Not nothing: {} found.", words::count(found, "cause")))

@@ -18,7 +18,8 @@ pub static META: Meta = Meta {
     summary: "more runnable tasks than CPUs, with no lock in it",
     docs: "The part of the time in which the watched tasks were runnable and had no CPU (switches, else run-queue), of all \
            the time in which they were runnable. 10 % and more is named where the CPUs were busy and nothing else \
-           explains the wait: locks, a CPU limit, a higher class. Waiting for a CPU is no verdict on throughput: changes \
+           explains the wait: locks, a CPU limit, a higher class; and where a tenth of a task and more waits on average, \
+           because who sleeps nearly always waits as long as it runs. Waiting for a CPU is no verdict on throughput: changes \
            that raise the wait have raised the throughput too.",
     references: &["Documentation/scheduler/sched-stats.rst (v6.18): schedstat", "proc_stat(5)"],
 };
@@ -30,8 +31,12 @@ static KIND: Kind = Kind {
     minimum: 0.1,
 };
 
+/// Fewer tasks than this wait on average: then it is the length of wake-ups, and not of a queue.
+const HELD_UP: f64 = 0.1;
 /// With more idle CPU time than this the CPUs are not what is short.
 const IDLE: f64 = 0.2;
+/// Tells whether locks explain it.
+const SECTIONS: &str = "critical-sections";
 /// What explains waiting for a CPU, or makes tasks use CPUs for nothing.
 const EXPLAINS: [&str; 5] =
     ["throttling", "stolen-by-higher-class", "preempted-holder", "fault-under-lock", "spin-wait"];
@@ -55,6 +60,7 @@ impl Explainer for Oversubscription {
             ("cpu", "cpu_used"),
             ("cpu", "cpu_share"),
         ]);
+        leave_out_wake_ups(&mut cause);
         if cause.verdict != FindingVerdict::Supported {
             return cause;
         }
@@ -79,6 +85,15 @@ impl Explainer for Oversubscription {
                  all CPU time was idle: an affinity, a cpuset or balancing keeps them from it.",
                 words::percent(idle.value)
             );
+        } else if watched.of_collector(SECTIONS).next().is_none() {
+            let missing = watched.why_missing(SECTIONS);
+            cause.verdict = FindingVerdict::Undecided;
+            cause.sentence = format!(
+                "More runnable tasks than CPUs: tasks waited for a CPU {share} of the time in which they were runnable, and \
+                 whether for a lock cannot be told without {SECTIONS} ({}).",
+                missing.why
+            );
+            cause.missing.push(missing);
         } else {
             cause.sentence = format!(
                 "The watched tasks waited for a CPU {share} of the time in which they were runnable, {} tasks on average.",
@@ -102,6 +117,17 @@ impl Explainer for Oversubscription {
             }
         }
         cause
+    }
+}
+
+/// Waits of so few tasks at once are no queue, however small the time for which they ran.
+fn leave_out_wake_ups(cause: &mut Cause) {
+    if let Some(held_up) = cause.tasks_held_up.filter(|h| *h < HELD_UP && cause.verdict != FindingVerdict::Refuted) {
+        cause.verdict = FindingVerdict::Refuted;
+        cause.sentence = format!(
+            "More runnable tasks than CPUs: {} tasks waited for a CPU on average; {HELD_UP} would count.",
+            words::number(held_up)
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! CPU time spent in the loops that wait for a lock.
 
+use super::fault_under_lock::waiting_behind_s;
 use super::preempted_holder::mapped;
 use super::{Context, Explainer, Kind, advice, grouped, judge, share_in_words, split};
 use crate::watched::{Watched, before_colon};
@@ -19,7 +20,7 @@ pub static META: Meta = Meta {
     summary: "CPU time spent waiting in a spin loop for a holder that runs",
     docs: "The share of the watched tasks' samples that lie in a loop waiting for a lock (critical-sections), and the call \
            path that leads there (cpu-profile). What was waited for a holder that was off the CPU is told apart: that part \
-           belongs to preempted-holder, and is taken out here. Without critical-sections the stacks alone can show it, \
+           belongs to preempted-holder, and is taken out here; so is the part behind page faults of holders (faults). Without critical-sections the stacks alone can show it, \
            by the names of known waiting functions, and cannot exclude it. 3 % and more is named.",
     references: &["src/backend/storage/lmgr/s_lock.c:s_lock, perform_spin_delay (PostgreSQL 15 to 18)"],
 };
@@ -68,7 +69,9 @@ impl Explainer for SpinWait {
             }
             // In seconds, so that causes can be put in order.
             let second = waiter_s / waiting;
-            Ok(((waiter_s - behind_s).max(0.0), all * second))
+            let faults_s = watched.total(trial, "faults", "fault_in_section_s").unwrap_or(0.0);
+            let faulting_s = waiting_behind_s(watched, trial, faults_s).unwrap_or(0.0);
+            Ok(((waiter_s - behind_s - faulting_s).max(0.0), all * second))
         });
         let has_sections = by_sections.is_ok();
         let missing = by_sections.as_ref().err().cloned();

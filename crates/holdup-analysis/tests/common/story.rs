@@ -133,7 +133,7 @@ impl Story {
             collected(
                 "kworkers",
                 vec![
-                    item("kworker_wait_s", "kworker/0:1 < vhost-42", "s", 0.000_1 * more),
+                    item("kworker_wait_in_kernel_s", "kworker/0:1 < vhost-42", "s", 0.000_1 * more),
                     item("kworker_waits", "kworker/0:1 < vhost-42", "1", 2.0),
                 ],
                 2,
@@ -284,9 +284,12 @@ impl Story {
 
     /// Kernel threads wait behind vhost.
     pub fn kworker(self) -> Self {
-        self.set("kworkers", "kworker_wait_s", "kworker/0:1 < vhost-42", 0.3)
-            .set("kworkers", "kworker_waits", "kworker/0:1 < vhost-42", 400.0)
-            .histogram("kworkers", "kworker_wait_ns", "kworker/0:1", &[(750_000, 400)])
+        self.set("kworkers", "kworker_wait_in_kernel_s", "kworker/0:1 < vhost-42", 0.3).set(
+            "kworkers",
+            "kworker_waits",
+            "kworker/0:1 < vhost-42",
+            400.0,
+        )
     }
 
     /// A bundle of one arm.

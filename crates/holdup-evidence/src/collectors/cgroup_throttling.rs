@@ -58,6 +58,11 @@ fn find(context: &CollectContext, process: &str) -> Result<String, String> {
         .ok_or_else(|| "the control group under test has no CPU limit (no nr_periods in its cpu.stat)".to_owned())
 }
 
+/// The first process under test, or this one where none is known yet.
+fn process(context: &CollectContext) -> String {
+    context.subjects.first().map_or_else(|| "self".to_owned(), |s| s.pid.to_string())
+}
+
 struct What {
     path: String,
 }
@@ -102,15 +107,14 @@ impl Collector for CgroupThrottling {
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
-        match find(context, "self") {
+        match find(context, &process(context)) {
             Ok(_) => Availability::Ready,
             Err(why) => Availability::unavailable(why),
         }
     }
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        let process = context.subjects.first().map_or_else(|| "self".to_owned(), |s| s.pid.to_string());
-        find(context, &process)
+        find(context, &process(context))
             .and_then(|path| start(META.id, PRODUCES, &context.host, What { path }))
             .map_err(|why| Problem::host("collector cgroup-throttling", why))
     }

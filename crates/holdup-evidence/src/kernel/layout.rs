@@ -38,6 +38,7 @@ pub(crate) struct Counts {
     pub(crate) switches: u64,
     pub(crate) left: [[u64; PLACES]; ROLES],
     pub(crate) cause: [[u64; CAUSES]; ROLES],
+    pub(crate) preempted_off_ns: [[u64; CAUSES]; ROLES],
     pub(crate) on_cpu_ns: [u64; ROLES],
     pub(crate) wait_ns: [u64; ROLES],
     pub(crate) off_cpu_ns: [u64; ROLES],
@@ -130,12 +131,21 @@ pub(crate) struct Pair {
     pub(crate) second: [u8; COMM],
 }
 
-/// `struct pair_counts` and `struct hog_counts`.
+/// `struct pair_counts`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PairCounts {
     pub(crate) times: u64,
     pub(crate) ns: u64,
+}
+
+/// `struct hog_counts`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HogCounts {
+    pub(crate) times: u64,
+    pub(crate) ns: u64,
+    pub(crate) in_kernel_ns: u64,
 }
 
 /// `struct event`.
@@ -200,6 +210,8 @@ unsafe impl Pod for Watched {}
 unsafe impl Pod for Pair {}
 // SAFETY: integers without padding.
 unsafe impl Pod for PairCounts {}
+// SAFETY: integers without padding.
+unsafe impl Pod for HogCounts {}
 // SAFETY: integers; the padding is a field.
 unsafe impl Pod for Event {}
 // SAFETY: integers; the padding is a field.

@@ -1,8 +1,8 @@
 //! What the programs counted, with the shards added up.
 
 use crate::kernel::layout::{
-    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, HISTOGRAMS, PLACES, Pair, PairCounts, SECTION_HISTOGRAMS,
-    SectionCounts, bounds_ns, name,
+    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, HISTOGRAMS, HogCounts, PLACES, Pair, PairCounts,
+    SECTION_HISTOGRAMS, SectionCounts, bounds_ns, name,
 };
 use crate::kernel::watch::array;
 use aya::Ebpf;
@@ -15,12 +15,25 @@ use std::sync::atomic::AtomicBool;
 /// Two names with how often, and the time, ns; most time first.
 pub(crate) type Pairs = Vec<(String, String, u64, u64)>;
 
+/// A kernel thread that waited for its CPU, and who had it.
+#[derive(Debug, Clone)]
+pub(crate) struct Hog {
+    pub(crate) worker: String,
+    pub(crate) hog: String,
+    pub(crate) times: u64,
+    pub(crate) wait_ns: u64,
+    /// Of it, while the hog was in the kernel.
+    pub(crate) in_kernel_ns: u64,
+}
+
 /// What the tasks of a role did.
 #[derive(Debug, Clone)]
 pub(crate) struct RoleSeen {
     pub(crate) role: String,
     pub(crate) left: [u64; PLACES],
     pub(crate) cause: [u64; CAUSES],
+    /// Time off the CPU after each cause.
+    pub(crate) preempted_off_ns: [u64; CAUSES],
     pub(crate) on_cpu_ns: u64,
     pub(crate) wait_ns: u64,
     pub(crate) off_cpu_ns: u64,
@@ -55,7 +68,8 @@ pub(crate) struct Seen {
     pub(crate) roles: Vec<RoleSeen>,
     pub(crate) sections: Vec<SectionSeen>,
     pub(crate) preempted_by: Pairs,
-    pub(crate) hogs: Pairs,
+    /// Most time first.
+    pub(crate) hogs: Vec<Hog>,
     /// In the order of their times.
     pub(crate) events: Vec<Event>,
     pub(crate) events_lost: u64,
@@ -124,6 +138,7 @@ pub(crate) fn roles(object: &Ebpf, sum: &Counts, shards: u32, names: &[String]) 
             role: name.clone(),
             left: sum.left[role],
             cause: sum.cause[role],
+            preempted_off_ns: sum.preempted_off_ns[role],
             on_cpu_ns: sum.on_cpu_ns[role],
             wait_ns: sum.wait_ns[role],
             off_cpu_ns: sum.off_cpu_ns[role],
@@ -175,6 +190,20 @@ pub(crate) fn pairs(object: &Ebpf, map: &str) -> Result<Pairs, String> {
     }
     pairs.sort_by(|a, b| (b.3, &a.0, &a.1).cmp(&(a.3, &b.0, &b.1)));
     Ok(pairs)
+}
+
+/// Reads who waited behind whom.
+pub(crate) fn hogs(object: &Ebpf) -> Result<Vec<Hog>, String> {
+    let map = object.map("hogs").ok_or("the object has no map hogs")?;
+    let map: HashMap<_, Pair, HogCounts> = HashMap::try_from(map).map_err(|e| e.to_string())?;
+    let mut hogs: Vec<Hog> = Vec::new();
+    for row in &map {
+        let (key, value) = row.map_err(|e| e.to_string())?;
+        let (worker, hog) = (told(&key.first), told(&key.second));
+        hogs.push(Hog { worker, hog, times: value.times, wait_ns: value.ns, in_kernel_ns: value.in_kernel_ns });
+    }
+    hogs.sort_by(|a, b| (b.wait_ns, &a.worker, &a.hog).cmp(&(a.wait_ns, &b.worker, &b.hog)));
+    Ok(hogs)
 }
 
 /// Takes all events out of the ring.

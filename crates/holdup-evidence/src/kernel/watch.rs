@@ -173,7 +173,7 @@ impl Running {
             roles: seen::roles(object, &sum, self.loaded.shards, &self.roles)?,
             sections: if self.wants.sections { seen::sections(object, self.images.names())? } else { Vec::new() },
             preempted_by: if self.wants.switches { seen::pairs(object, "preempted_by")? } else { Vec::new() },
-            hogs: if self.wants.kworkers { seen::pairs(object, "hogs")? } else { Vec::new() },
+            hogs: if self.wants.kworkers { seen::hogs(object)? } else { Vec::new() },
             events,
             events_lost: sum.events_lost,
             switches: sum.switches,

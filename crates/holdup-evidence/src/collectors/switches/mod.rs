@@ -34,6 +34,7 @@ static META: Meta = Meta {
 const PRODUCES: Produces = &[
     ("switched_out", "1", "times that tasks left a CPU, by role and place"),
     ("preempted_by_cause", "1", "times that tasks left a CPU while they could go on, by role and cause"),
+    ("preempted_off_cpu_s", "s", "time that they were off the CPU then, by role and cause"),
     ("causes_inferred", "share", "share of the causes that were inferred, because the kernel does not tell them"),
     ("preempted_by", "1", "times that one took the CPU from another, by their names (victim < preempter)"),
     ("preempted_by_off_cpu_s", "s", "time that victims were off the CPU then, by the names (victim < preempter)"),
@@ -70,6 +71,9 @@ fn of_role(seen: &RoleSeen, into: &mut Collected) {
     }
     for (cause, count) in CAUSE_NAMES.iter().zip(seen.cause) {
         into.items.push(EvidenceItem::labelled("preempted_by_cause", label(cause), "1", count as f64));
+    }
+    for (cause, ns) in CAUSE_NAMES.iter().zip(seen.preempted_off_ns) {
+        into.items.push(EvidenceItem::labelled("preempted_off_cpu_s", label(cause), "s", ns as f64 / 1e9));
     }
     for (name, ns) in [("on_cpu_s", seen.on_cpu_ns), ("run_queue_wait_s", seen.wait_ns), ("off_cpu_s", seen.off_cpu_ns)]
     {

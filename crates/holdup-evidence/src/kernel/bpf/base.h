@@ -105,6 +105,9 @@ enum {
 	TASK_DEAD = 0x80,
 	TASK_NOLOAD = 0x400,
 	PF_KTHREAD = 0x00200000,
+	PF_IO_WORKER = 0x00000010,
+	/* Since 6.4: threads of vhost, and those above. */
+	PF_USER_WORKER = 0x00004000,
 	PF_WQ_WORKER = 0x00000020,
 	/* include/linux/sched/prio.h: priorities below are of the classes stop, dl and rt. */
 	MAX_RT_PRIO = 100,

@@ -54,6 +54,7 @@ struct counts {
 	u64 switches;
 	u64 left[ROLES][PLACES];
 	u64 cause[ROLES][CAUSES];
+	u64 preempted_off_ns[ROLES][CAUSES];
 	u64 on_cpu_ns[ROLES];
 	u64 wait_ns[ROLES];
 	u64 off_cpu_ns[ROLES];

@@ -74,8 +74,8 @@ INLINE u64 waited(struct task_state *state, u64 off_ns, u64 now, struct counts *
 	return now >= state->woken_ns ? now - state->woken_ns : 0;
 }
 
-INLINE void arrives(struct task_struct *prev, struct task_struct *next, struct task_state *state, struct counts *c,
-		    u32 first_histogram, u64 now)
+INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next, struct task_state *state,
+		    struct counts *c, u32 first_histogram, u64 now)
 {
 	u32 role = state->role, place = state->place, cpu = bpf_get_smp_processor_id();
 	u32 is_woken = place == PLACE_SLEEPING || place == PLACE_BLOCKED;
@@ -92,7 +92,7 @@ INLINE void arrives(struct task_struct *prev, struct task_struct *next, struct t
 				section_arrives(state, 0);
 		} else if (want_kworkers && state->is_kernel_worker) {
 			if (state->woken_ns && now > state->woken_ns)
-				worker_arrives(prev, next, now - state->woken_ns, c);
+				worker_arrives(ctx, prev, next, state->woken_ns, now, c);
 		} else {
 			add(&c->off_cpu_ns[role], off_ns);
 			record(first_histogram + HISTOGRAM_OFF + place, off_ns, shared_shards);
@@ -102,6 +102,8 @@ INLINE void arrives(struct task_struct *prev, struct task_struct *next, struct t
 				record(first_histogram + (is_woken ? HISTOGRAM_WAIT_WOKEN : HISTOGRAM_WAIT_PREEMPTED), wait_ns,
 				       shared_shards);
 			}
+			if (!is_woken && place != PLACE_EXITED)
+				add(one_of(c->preempted_off_ns[role], state->cause, CAUSES), off_ns);
 			if (place == PLACE_USER || place == PLACE_KERNEL)
 				count_pair(state, next, off_ns, c);
 			if (want_sections)
@@ -150,6 +152,8 @@ int switched(u64 *ctx)
 	u32 here;
 	u64 now;
 
+	if (want_kworkers)
+		runs_until_now(ctx, prev);
 	if (!from) {
 		/* The checker of programs does not know the logical or of two pointers, which this would be compiled to. */
 		barrier(to);
@@ -167,7 +171,7 @@ int switched(u64 *ctx)
 	if (want_timeline)
 		event_switch(prev, next, from, now, c);
 	if (to)
-		arrives(prev, next, to, c, (here * roles + to->role) * HISTOGRAMS, now);
+		arrives(ctx, prev, next, to, c, (here * roles + to->role) * HISTOGRAMS, now);
 	return 0;
 }
 

@@ -1,0 +1,272 @@
+//! Causes made on purpose, watched by the real collectors: the analysis names each of them, and none else.
+#![allow(clippy::print_stdout, reason = "a test tells what it cannot do here, and what it saw")]
+
+use holdup_analysis::explain;
+use holdup_evidence::{CollectContext, CollectOptions};
+use holdup_host::{Host, Scheduling};
+use holdup_model::explanation::{ArmExplanation, Cause};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::progress::Silent;
+use holdup_model::{Availability, BundleData, Parameters, Value};
+use holdup_target::{RecordRequest, Watching, record};
+use holdup_workloads::Cancel;
+use holdup_workloads::alone::{Trial, prepare};
+use holdup_workloads::contention::setup::defaults;
+use holdup_workloads::contention::truth::Published;
+use holdup_workloads::induce::{self, PerCpuWork};
+use std::sync::{Mutex, MutexGuard, mpsc};
+use std::time::Duration;
+
+const COLLECTORS: [&str; 8] =
+    ["switches", "critical-sections", "faults", "kworkers", "cgroup-throttling", "pressure", "cpu", "run-queue"];
+
+const WINDOWS: u32 = 4;
+const WINDOW_MS: u64 = 300;
+
+/// Causes one after another: two at once would be two.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// The nice value of what hardly uses a CPU.
+const IDLE: i32 = -20;
+/// That of what would starve the kernel's own threads with a better one, and the collectors' work with them.
+const BUSY: i32 = -5;
+
+/// That of two that should have a CPU each.
+const PAIR: i32 = -20;
+
+/// The turn of a test, with the thread before other work of the machine, and what it starts from now on as well:
+/// others' load is a cause too. `None` where the collectors cannot work.
+fn turn(nice: i32) -> Option<MutexGuard<'static, ()>> {
+    match holdup_evidence::find("critical-sections").expect("it exists").probe(&CollectContext::default()) {
+        Availability::Ready | Availability::Degraded { .. } => {}
+        Availability::Unavailable { reason, .. } => {
+            println!("ignored, because critical-sections cannot work here: {reason}");
+            return None;
+        }
+    }
+    let turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    be(nice);
+    Some(turn)
+}
+
+/// Gives this thread a nice value.
+fn be(nice: i32) {
+    let wanted = Scheduling { policy: Scheduling::OTHER, reset_on_fork: false, nice, priority: 0 };
+    let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+    if let Err(error) = Host::real().set_scheduling(tid, wanted) {
+        println!("what else runs here is not kept away: {error}");
+    }
+}
+
+/// What was induced; `None`, told, where that is not possible here.
+fn here<T>(induced: Result<T, holdup_model::Problem>) -> Option<T> {
+    induced.map_err(|problem| println!("ignored, because {problem}")).ok()
+}
+
+fn cpus() -> u32 {
+    u32::try_from(std::thread::available_parallelism().expect("a number").get()).expect("not so many")
+}
+
+fn watch(pids: &[u32], collectors: &[&str]) -> BundleData {
+    // Else it takes its turns among those that it watches, and its windows take as long.
+    be(IDLE);
+    let host = Host::real();
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("bundle");
+    let collectors: Vec<String> = collectors.iter().map(|id| (*id).to_owned()).collect();
+    let watching = Watching::pids(&host, pids).expect("they run");
+    let request = RecordRequest {
+        host: &host,
+        watching: &watching,
+        postgres: None,
+        duration_ns: u64::from(WINDOWS) * WINDOW_MS * 1_000_000,
+        windows: WINDOWS,
+        collectors: &collectors,
+        options: CollectOptions::default(),
+        machine: holdup_host::machine(&host),
+        out: &out,
+        command: Vec::new(),
+        wait: Duration::from_secs(60),
+        cancel: Cancel::default(),
+    };
+    record(&request, &mut Silent).expect("it records");
+    holdup_store::read(&out).expect("it reads")
+}
+
+/// Watches the processes of `lock-contention` under tas.
+fn watch_contention(workers: i64, changes: &[(&str, Value)], collectors: &'static [&'static str]) -> BundleData {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("truth");
+    let mut parameters: Parameters = defaults(workers);
+    parameters.set("truth", path.to_str().expect("UTF-8"));
+    parameters.set("sharing", "processes");
+    for (name, value) in changes {
+        parameters.set(name, value.clone());
+    }
+    let mut prepared = prepare("lock-contention", &parameters).expect("it can be prepared everywhere");
+    let trial = Trial::new(&parameters, 60_000);
+    let enough = trial.enough.clone();
+    let (sender, receiver) = mpsc::channel();
+    let mut on_open = || {
+        let published = Published::read(&path).expect("it is published before the window opens");
+        let pids: Vec<u32> = published.workers.iter().map(|w| w.tid).collect();
+        let (sender, enough) = (sender.clone(), enough.clone());
+        std::thread::spawn(move || {
+            let bundle = std::panic::catch_unwind(|| watch(&pids, collectors));
+            enough.cancel();
+            sender.send(bundle).expect("the test waits for it");
+        });
+    };
+    trial.run_with(&mut *prepared, &mut on_open).expect("it runs");
+    receiver.recv().expect("the watcher ended").expect("it watched")
+}
+
+fn only_arm(bundle: &BundleData) -> ArmExplanation {
+    let mut arms = explain(bundle).arms;
+    assert_eq!(arms.len(), 1);
+    arms.remove(0)
+}
+
+fn cause<'a>(arm: &'a ArmExplanation, id: &str) -> &'a Cause {
+    arm.causes.iter().find(|c| c.id == id).expect("it was looked for")
+}
+
+/// Asserts that this cause is named and no other one.
+fn named(bundle: &BundleData, id: &str) {
+    let arm = only_arm(bundle);
+    println!("{id}: {}", arm.answer);
+    for cause in &arm.causes {
+        println!("  {} {:?} {:?}: {}", cause.id, cause.verdict, cause.tasks_held_up, cause.sentence);
+        if std::env::var_os("SHOW").is_some() {
+            cause.details.iter().for_each(|detail| println!("    {detail}"));
+        }
+    }
+    // What the hypervisor takes meanwhile is nobody's here, and there.
+    let mut expected = vec![id];
+    if id == "fault-under-lock" && cause(&arm, "oversubscription").share.as_ref().is_some_and(|s| s.value > 0.02) {
+        // Each has a CPU to itself: if they waited for one, others took it, from holders as well.
+        println!("  this machine is busy: holders were preempted by others");
+        expected.push("preempted-holder");
+    }
+    let is_known = |c: &&Cause| c.verdict == FindingVerdict::Supported && c.id != "steal";
+    let found: Vec<&str> = arm.causes.iter().filter(is_known).map(|c| c.id.as_str()).collect();
+    let is_only = found.iter().all(|found| expected.contains(found));
+    // These are the whole host's: with one of them nothing cannot be said.
+    let of_host = ["steal", "kworker-behind-hog"].map(|id| cause(&arm, id).verdict);
+    let is_host_quiet = of_host.iter().all(|verdict| *verdict == FindingVerdict::Refuted);
+    let is_named = found.contains(&id) || (id == "nothing" && !is_host_quiet);
+    assert!(is_only && is_named, "{id}: {found:?} {arm:#?}");
+}
+
+/// Asserts that without these collectors the cause is neither named nor excluded, and one of them is asked for.
+fn undecided_without(bundle: &BundleData, collectors: &[&str], id: &str) {
+    let mut less = bundle.clone();
+    less.plan.collectors.retain(|c| !collectors.contains(&c.as_str()));
+    less.collectors.retain(|c| !collectors.contains(&c.id.as_str()));
+    for trial in &mut less.trials {
+        trial.evidence.retain(|c| !collectors.contains(&c.collector.as_str()));
+    }
+    asks_for(&only_arm(&less), collectors, id);
+}
+
+fn asks_for(arm: &ArmExplanation, collectors: &[&str], id: &str) {
+    let cause = cause(arm, id);
+    println!("  without {collectors:?}: {:?} {}", cause.verdict, cause.sentence);
+    assert_eq!(cause.verdict, FindingVerdict::Undecided, "{cause:#?}");
+    let is_asked = cause.missing.iter().any(|m| collectors.contains(&m.collector.as_str()) && !m.remedy.is_empty());
+    assert!(is_asked, "{cause:#?}");
+}
+
+#[test]
+fn a_preempted_holder() {
+    let Some(_turn) = turn(BUSY) else { return };
+    let changes = [("section", 5_000.into()), ("think", 45_000.into())];
+    let workers = i64::from(4 * cpus());
+    let bundle = watch_contention(workers, &changes, &COLLECTORS);
+    named(&bundle, "preempted-holder");
+    undecided_without(&bundle, &["critical-sections"], "preempted-holder");
+    undecided_without(&bundle, &["critical-sections"], "oversubscription");
+}
+
+#[test]
+fn a_fault_under_the_lock() {
+    let Some(_turn) = turn(PAIR) else { return };
+    if cpus() < 2 {
+        return println!("ignored, because with one CPU nobody waits for a holder that runs");
+    }
+    let changes = [("faults", 16.into()), ("section", 100.into()), ("think", 100_000.into())];
+    let bundle = watch_contention(2, &changes, &COLLECTORS);
+    named(&bundle, "fault-under-lock");
+    undecided_without(&bundle, &["faults"], "fault-under-lock");
+    // Sections are what tells faults under a lock from others, so they are needed at the time.
+    const LESS: [&str; 4] = ["switches", "faults", "cpu", "pressure"];
+    let arm = only_arm(&watch_contention(2, &changes, &LESS));
+    asks_for(&arm, &["faults", "critical-sections"], "fault-under-lock");
+}
+
+#[test]
+fn more_tasks_than_cpus() {
+    let Some(_turn) = turn(BUSY) else { return };
+    let Some(busy) = here(induce::oversubscription(4 * cpus() as usize)) else { return };
+    let bundle = watch(busy.pids(), &COLLECTORS);
+    named(&bundle, "oversubscription");
+    undecided_without(&bundle, &["switches", "run-queue"], "oversubscription");
+}
+
+#[test]
+fn a_cpu_limit() {
+    let Some(_turn) = turn(BUSY) else { return };
+    let limit = induce::throttling(Duration::from_millis(5), Duration::from_millis(25));
+    let Some(throttled) = here(limit) else { return };
+    let bundle = watch(throttled.pids(), &COLLECTORS);
+    named(&bundle, "throttling");
+    undecided_without(&bundle, &["cgroup-throttling", "switches"], "throttling");
+}
+
+#[test]
+fn a_task_of_a_higher_class() {
+    let Some(_turn) = turn(BUSY) else { return };
+    let Some(busy) = here(induce::oversubscription(1)) else { return };
+    Host::real().set_affinity(busy.pids()[0], &[0]).expect("CPU 0");
+    let thief = induce::cpu_thief(0, Duration::from_millis(5), Duration::from_millis(10));
+    let Some(_thief) = here(thief) else { return };
+    let bundle = watch(busy.pids(), &COLLECTORS);
+    named(&bundle, "stolen-by-higher-class");
+    undecided_without(&bundle, &["switches"], "stolen-by-higher-class");
+}
+
+#[test]
+fn a_slow_disk() {
+    let Some(_turn) = turn(IDLE) else { return };
+    // Where the tests are built there is a disk; a temporary folder may be in memory.
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let Some(reader) = here(induce::slow_disk(folder, 2 << 20)) else { return };
+    let bundle = watch(reader.pids(), &COLLECTORS);
+    named(&bundle, "slow-disk");
+    undecided_without(&bundle, &["switches"], "slow-disk");
+}
+
+#[test]
+fn a_kernel_worker_behind_a_kernel_thread() {
+    let Some(_turn) = turn(IDLE) else { return };
+    if cpus() < 2 {
+        return println!("ignored, because with one CPU the watched process would be behind it, too");
+    }
+    let Some(idle) = here(induce::nothing()) else { return };
+    Host::real().set_affinity(idle.pids()[0], &[1]).expect("CPU 1");
+    let hog = induce::kernel_hog(0, Duration::from_millis(5), Duration::from_millis(10), true);
+    let Some(_hog) = here(hog) else { return };
+    let Some(_work) = here(PerCpuWork::every(Duration::from_millis(2))) else { return };
+    let bundle = watch(idle.pids(), &COLLECTORS);
+    named(&bundle, "kworker-behind-hog");
+    undecided_without(&bundle, &["kworkers"], "kworker-behind-hog");
+}
+
+#[test]
+fn nothing_at_all() {
+    let Some(_turn) = turn(IDLE) else { return };
+    let Some(idle) = here(induce::nothing()) else { return };
+    let bundle = watch(idle.pids(), &COLLECTORS);
+    named(&bundle, "nothing");
+    undecided_without(&bundle, &["switches"], "nothing");
+}
