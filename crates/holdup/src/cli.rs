@@ -1,4 +1,6 @@
 //! The command line: what can be typed. What it means is in `commands`.
+//!
+//! Over 600 lines because every command and option of the program stands here, to be read in one place.
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 use holdup_model::{Parameter, ParameterKind};
