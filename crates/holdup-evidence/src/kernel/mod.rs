@@ -3,6 +3,7 @@
 //! The program at the switch looks a task's state up once and serves all collectors, so those of one trial are started
 //! together: [`Watch`] is loaded with the wishes of all, and each collector reads its own part of [`Seen`].
 
+mod collector;
 mod layout;
 mod load;
 mod probe;
@@ -12,6 +13,7 @@ mod stats;
 mod table;
 mod watch;
 
+pub(crate) use collector::KernelCollector;
 pub(crate) use layout::name as comm_name;
 pub(crate) use layout::{CONTEXTS, Event, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF};
 pub(crate) use probe::probe;
@@ -38,6 +40,10 @@ pub struct Wants {
 }
 
 impl Wants {
+    /// Nothing.
+    pub(crate) const NONE: Wants =
+        Wants { switches: false, sections: false, faults: false, kworkers: false, timeline: false };
+
     /// Both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -1,13 +1,14 @@
 //! Holder, waiter or neither: at every switch-out, every fault and every sample.
 
 use crate::collectors::switches::CAUSE_NAMES;
-use crate::kernel::{CONTEXTS, SECTION_OFF, SectionSeen, Seen, Wants, Watch};
+use crate::kernel;
+use crate::kernel::{CONTEXTS, KernelCollector, SECTION_OFF, SectionSeen, Seen, Wants};
 use crate::reading::{Produces, all_absent};
-use crate::{CollectContext, Collecting, Collector, kernel};
-use holdup_model::{Availability, Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost};
-use std::sync::Arc;
+use holdup_model::{Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta};
 
-pub(crate) struct CriticalSections;
+/// The collector.
+pub(crate) static CRITICAL_SECTIONS: KernelCollector =
+    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { sections: true, ..Wants::NONE }, told };
 
 static META: Meta = Meta {
     id: "critical-sections",
@@ -48,19 +49,6 @@ const PRODUCES: Produces = &[
 const CONTEXT_NAMES: [&str; CONTEXTS] = ["user boundary", "in a system call", "in a page fault", "sleeping"];
 /// In the order of `enum held`.
 const HELD_NAMES: [&str; 3] = ["holder", "waiter", "neither"];
-
-struct Running {
-    watch: Arc<Watch>,
-}
-
-impl Collecting for Running {
-    fn stop(self: Box<Self>) -> Collected {
-        match self.watch.seen() {
-            Ok(seen) => told(&seen),
-            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
-        }
-    }
-}
 
 fn of_section(seen: &SectionSeen, period_s: f64, into: &mut Collected) {
     let mut item = |name: &str, what: Option<&str>, unit: &str, value: f64| {
@@ -118,31 +106,4 @@ fn told(seen: &Seen) -> Collected {
     collected.coverage = kernel::coverage(seen, seen.classified.iter().sum());
     collected.cost = kernel::cost(seen, &mut collected.coverage);
     collected
-}
-
-impl Collector for CriticalSections {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    fn wants(&self) -> Wants {
-        Wants { sections: true, ..Wants::default() }
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        kernel::probe(&context.host)
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        let watch = context.watch(META.id)?;
-        Ok(Box::new(Running { watch }))
-    }
 }

@@ -1,12 +1,13 @@
 //! Page faults of the tasks under test: how long, what kind, and whether a lock was held.
 
-use crate::kernel::{HISTOGRAM_FAULT, SECTION_FAULT, Seen, Wants, Watch};
-use crate::reading::{Produces, all_absent};
-use crate::{CollectContext, Collecting, Collector, kernel};
-use holdup_model::{Availability, Collected, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost};
-use std::sync::Arc;
+use crate::kernel;
+use crate::kernel::{HISTOGRAM_FAULT, KernelCollector, SECTION_FAULT, Seen, Wants};
+use crate::reading::Produces;
+use holdup_model::{Collected, EvidenceHistogram, EvidenceItem, Meta};
 
-pub(crate) struct Faults;
+/// The collector.
+pub(crate) static FAULTS: KernelCollector =
+    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { faults: true, ..Wants::NONE }, told };
 
 static META: Meta = Meta {
     id: "faults",
@@ -36,19 +37,6 @@ const PRODUCES: Produces = &[
 
 /// In the order of faults.bpf.h.
 const KINDS: [&str; 2] = ["minor", "major"];
-
-struct Running {
-    watch: Arc<Watch>,
-}
-
-impl Collecting for Running {
-    fn stop(self: Box<Self>) -> Collected {
-        match self.watch.seen() {
-            Ok(seen) => told(&seen),
-            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
-        }
-    }
-}
 
 fn told(seen: &Seen) -> Collected {
     let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
@@ -85,32 +73,5 @@ fn push(into: &mut Collected, name: &str, label: &str, histogram: Option<&holdup
     if let Some(histogram) = histogram.filter(|h| h.count() > 0) {
         let (name, label) = (name.to_owned(), Some(label.to_owned()));
         into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });
-    }
-}
-
-impl Collector for Faults {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    fn wants(&self) -> Wants {
-        Wants { faults: true, ..Wants::default() }
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        kernel::probe(&context.host)
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        let watch = context.watch(META.id)?;
-        Ok(Box::new(Running { watch }))
     }
 }

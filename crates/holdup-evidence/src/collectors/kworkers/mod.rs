@@ -1,12 +1,13 @@
 //! Kernel threads that are bound to one CPU, and who kept them from it.
 
-use crate::kernel::{Hog, Seen, Wants, Watch};
-use crate::reading::{Produces, all_absent};
-use crate::{CollectContext, Collecting, Collector, kernel};
-use holdup_model::{Availability, Collected, EvidenceItem, Meta, Problem, SelfCost};
-use std::sync::Arc;
+use crate::kernel;
+use crate::kernel::{Hog, KernelCollector, Seen, Wants};
+use crate::reading::Produces;
+use holdup_model::{Collected, EvidenceItem, Meta};
 
-pub(crate) struct Kworkers;
+/// The collector.
+pub(crate) static KWORKERS: KernelCollector =
+    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { kworkers: true, ..Wants::NONE }, told };
 
 static META: Meta = Meta {
     id: "kworkers",
@@ -42,19 +43,6 @@ const PRODUCES: Produces = &[
 /// Pairs of names that are told, those with the most time.
 const MOST_PAIRS: usize = 50;
 
-struct Running {
-    watch: Arc<Watch>,
-}
-
-impl Collecting for Running {
-    fn stop(self: Box<Self>) -> Collected {
-        match self.watch.seen() {
-            Ok(seen) => told(&seen),
-            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
-        }
-    }
-}
-
 fn told(seen: &Seen) -> Collected {
     let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
     for Hog { worker, hog, times, wait_ns, in_kernel_ns } in seen.hogs.iter().take(MOST_PAIRS) {
@@ -74,31 +62,4 @@ fn told(seen: &Seen) -> Collected {
     collected.coverage = kernel::coverage(seen, seen.hogs.iter().map(|h| h.times).sum());
     collected.cost = kernel::cost(seen, &mut collected.coverage);
     collected
-}
-
-impl Collector for Kworkers {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    fn wants(&self) -> Wants {
-        Wants { kworkers: true, ..Wants::default() }
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        kernel::probe(&context.host)
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        let watch = context.watch(META.id)?;
-        Ok(Box::new(Running { watch }))
-    }
 }

@@ -1,12 +1,13 @@
 //! Every switch of the tasks under test: where they were, why they left, who took the CPU, how long they waited.
 
-use crate::kernel::{HISTOGRAMS, PLACES, RoleSeen, Seen, Wants, Watch};
-use crate::reading::{Produces, all_absent};
-use crate::{CollectContext, Collecting, Collector, kernel};
-use holdup_model::{Availability, Collected, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost};
-use std::sync::Arc;
+use crate::kernel;
+use crate::kernel::{HISTOGRAMS, KernelCollector, PLACES, RoleSeen, Seen, Wants};
+use crate::reading::Produces;
+use holdup_model::{Collected, EvidenceHistogram, EvidenceItem, Meta};
 
-pub(crate) struct Switches;
+/// The collector.
+pub(crate) static SWITCHES: KernelCollector =
+    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { switches: true, ..Wants::NONE }, told };
 
 static META: Meta = Meta {
     id: "switches",
@@ -50,19 +51,6 @@ pub(crate) const PLACE_NAMES: [&str; PLACES] =
 /// In the order of `enum cause`.
 pub(crate) const CAUSE_NAMES: [&str; 6] =
     ["wake-up", "slice end", "promoted lazy request", "higher class", "throttled", "other"];
-
-struct Running {
-    watch: Arc<Watch>,
-}
-
-impl Collecting for Running {
-    fn stop(self: Box<Self>) -> Collected {
-        match self.watch.seen() {
-            Ok(seen) => told(&seen),
-            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
-        }
-    }
-}
 
 fn of_role(seen: &RoleSeen, into: &mut Collected) {
     let label = |what: &str| format!("{}: {what}", seen.role);
@@ -120,30 +108,3 @@ fn told(seen: &Seen) -> Collected {
 
 /// Pairs of names that are told, those with the most time.
 const MOST_PAIRS: usize = 100;
-
-impl Collector for Switches {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    fn wants(&self) -> Wants {
-        Wants { switches: true, ..Wants::default() }
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        kernel::probe(&context.host)
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        let watch = context.watch(META.id)?;
-        Ok(Box::new(Running { watch }))
-    }
-}

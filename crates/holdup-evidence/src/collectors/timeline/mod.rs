@@ -1,15 +1,16 @@
 //! What happened, event by event, until there is no more room.
 
 use crate::collectors::switches::{CAUSE_NAMES, PLACE_NAMES};
-use crate::kernel::{Event, Seen, Wants, Watch, comm_name};
-use crate::reading::{Produces, all_absent};
-use crate::{CollectContext, Collecting, Collector, kernel};
+use crate::kernel;
+use crate::kernel::{Event, KernelCollector, Seen, Wants, comm_name};
+use crate::reading::Produces;
 use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
-use holdup_model::{Availability, Collected, EvidenceItem, Meta, Problem, SelfCost};
+use holdup_model::{Collected, EvidenceItem, Meta};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-pub(crate) struct Timeline;
+/// The collector.
+pub(crate) static TIMELINE: KernelCollector =
+    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { timeline: true, ..Wants::NONE }, told };
 
 static META: Meta = Meta {
     id: "timeline",
@@ -30,19 +31,6 @@ const SWITCH: u8 = 0;
 const WAKEUP: u8 = 1;
 /// `HOLDER` and `WAITER` of state.h.
 const HELD_NAMES: [&str; 2] = ["holder", "waiter"];
-
-struct Running {
-    watch: Arc<Watch>,
-}
-
-impl Collecting for Running {
-    fn stop(self: Box<Self>) -> Collected {
-        match self.watch.seen() {
-            Ok(seen) => told(&seen),
-            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
-        }
-    }
-}
 
 /// Tasks by their ids, in the order in which they were first seen.
 #[derive(Default)]
@@ -107,31 +95,4 @@ fn told(seen: &Seen) -> Collected {
     let timeline = holdup_model::Timeline { begin_ns, tasks: tasks.all, events, lost: seen.events_lost };
     collected.timeline = Some(timeline);
     collected
-}
-
-impl Collector for Timeline {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    fn wants(&self) -> Wants {
-        Wants { timeline: true, ..Wants::default() }
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        kernel::probe(&context.host)
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        let watch = context.watch(META.id)?;
-        Ok(Box::new(Running { watch }))
-    }
 }
