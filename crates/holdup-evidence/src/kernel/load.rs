@@ -7,7 +7,9 @@ use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, S
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 use aya_obj::btf::BtfKind;
+use holdup_host::Host;
 use std::io::Read as _;
+use std::sync::OnceLock;
 
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
@@ -201,26 +203,30 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// Those of the kernel that runs: read once, because they stay while it does and the file is long.
+    pub(crate) fn here(host: &Host) -> Self {
+        static HERE: OnceLock<Places> = OnceLock::new();
+        *HERE.get_or_init(|| Places::of(&host.read_text("/proc/kallsyms").unwrap_or_default()))
+    }
+
     /// From the text of /proc/kallsyms.
-    pub(crate) fn of(kallsyms: &str) -> Self {
-        let mut places = Places::default();
-        let mut behind = u64::MAX;
-        let symbol = |line: &str| {
-            let mut words = line.split_ascii_whitespace();
+    fn of(kallsyms: &str) -> Self {
+        let symbol = |line| {
+            let mut words = str::split_ascii_whitespace(line);
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            Some((address, words.nth(1)?.to_owned()))
+            Some((address, words.nth(1)?))
         };
-        for (address, name) in kallsyms.lines().filter_map(symbol) {
-            match name.as_str() {
-                name if TICKS.contains(&name) => places.tick = address,
-                "update_curr" => places.charge.0 = address,
-                _ => {}
+        let symbols = || kallsyms.lines().filter_map(symbol);
+        let mut places = Places::default();
+        for (address, name) in symbols() {
+            if TICKS.contains(&name) {
+                places.tick = address;
+            } else if name == "update_curr" {
+                places.charge.0 = address;
             }
         }
-        for (address, _) in kallsyms.lines().filter_map(symbol).filter(|(at, _)| *at > places.charge.0) {
-            behind = behind.min(address);
-        }
-        if places.charge.0 != 0 && behind != u64::MAX {
+        let behind = symbols().map(|(address, _)| address).filter(|address| *address > places.charge.0).min();
+        if let Some(behind) = behind.filter(|_| places.charge.0 != 0) {
             places.charge.1 = behind - places.charge.0;
         }
         places
@@ -297,4 +303,21 @@ fn attach_event(
             .map_err(|e| format!("{name} on CPU {cpu}: {}", message(&e)))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_the_functions_and_hidden_ones_are_none() {
+        let shown = "ffffffff81000100 t update_curr\nffffffff81000180 T schedule\nffffffff81000140 t pick\ngarbage\n\
+                     ffffffff81002000 t tick_nohz_handler\nffffffff81003000 t dummy\t[module]\n";
+        let places = Places::of(shown);
+        assert_eq!(places, Places { tick: 0xffff_ffff_8100_2000, charge: (0xffff_ffff_8100_0100, 0x40) });
+        let hidden =
+            "0000000000000000 t update_curr\n0000000000000000 T schedule\n0000000000000000 t tick_nohz_handler\n";
+        assert_eq!(Places::of(hidden), Places::default());
+        assert_eq!(Places::of(""), Places::default());
+    }
 }

@@ -64,8 +64,7 @@ impl Watch {
         let images = if wants.sections { programs::images(context)? } else { Images::default() };
         let roles = roles(context);
         let cpus = possible_cpus(context)?;
-        let symbols = context.host.read_text("/proc/kallsyms").unwrap_or_default();
-        let places = load::Places::of(&symbols);
+        let places = load::Places::here(&context.host);
         let mut loaded = load::load(wants, roles.len() as u32, &images, cpus, places)?;
         fill(&mut loaded.object, &images)?;
         let found = watch_processes(context, &mut loaded.object, &roles, &images)?;
