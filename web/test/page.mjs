@@ -7,7 +7,9 @@ import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
 assert.ok(process.env.HOLDUP_PAGE, "HOLDUP_PAGE must name a page that holdup report --html wrote");
-const url = pathToFileURL(resolve(process.env.HOLDUP_PAGE)).href;
+assert.ok(process.env.HOLDUP_STACKS_PAGE, "HOLDUP_STACKS_PAGE must name such a page of a bundle with call stacks");
+const href = (path) => pathToFileURL(resolve(path)).href;
+const [PAGE, STACKS_PAGE] = [href(process.env.HOLDUP_PAGE), href(process.env.HOLDUP_STACKS_PAGE)];
 const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync", "--disable-quic",
@@ -20,7 +22,7 @@ before(async () => {
 after(() => browser?.close());
 
 /** The page in a context of its own, with all that it should not do. */
-async function open(options = {}) {
+async function open(options = {}, url = PAGE) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
   const seen = { errors: [], requests: [] };
@@ -158,8 +160,9 @@ async function flame(page) {
 }
 
 test("every flame graph is drawn when it is opened, with its heaviest functions", async () => {
-  const { page, seen, close } = await open();
+  const { page, seen, close } = await open({}, STACKS_PAGE);
   const figures = await page.locator("figure.flame").all();
+  assert.ok(figures.length > 0, "the page has no flame graph");
   const declared = await page.evaluate(() => Object.keys(JSON.parse(document.getElementById("data").textContent).flames.graphs).length);
   assert.equal(figures.length, declared, "each graph's data belong to a figure");
   for (const figure of figures) {
@@ -174,7 +177,7 @@ test("every flame graph is drawn when it is opened, with its heaviest functions"
 });
 
 test("a flame graph tells, fills, finds and goes back, by mouse and by keyboard", async () => {
-  const { page, seen, close } = await open();
+  const { page, seen, close } = await open({}, STACKS_PAGE);
   const figure = await flame(page);
   const calls = figure.locator(".flame-box g");
   const width = async (call) => (await call.locator(".call").boundingBox()).width;
@@ -206,7 +209,7 @@ test("a flame graph tells, fills, finds and goes back, by mouse and by keyboard"
 
 for (const colorScheme of ["light", "dark"]) {
   test(`each kind of call can be read and told without colour on a ${colorScheme} page`, async () => {
-    const { page, close } = await open({ colorScheme });
+    const { page, close } = await open({ colorScheme }, STACKS_PAGE);
     const figure = await flame(page);
     const kinds = await figure.locator(".stage .legend svg").evaluateAll((all) =>
       all.map((svg) => ({ fill: getComputedStyle(svg.querySelector(".call")).fill, marks: [...svg.querySelectorAll(".mark")].map((m) => m.tagName).join() })),
