@@ -3,10 +3,12 @@
 //! `cargo bench -p holdup-evidence --bench watching -- [--loads pgbench,hackbench,ping-pong] [--observers bare,switches,…]
 //! [--blocks 10] [--seconds 3] [--rezolus PROGRAM] [--wprof PROGRAM]`, as root.
 //!
-//! In each block every observer watches one window of the load, and nobody watches two: the second of them shows the
-//! bench's own noise. `bare` is the reference, a bare BPF histogram of waits for a CPU. An observer is attached before
-//! the window and detached after it. A peer that is not there is left out. Ours watch the processes of the load, as they
-//! do in a trial; the peers and `bare` know nothing but the whole machine.
+//! In each block every observer watches one window of the load, and nobody watches the windows before and after it: what
+//! others take of a shared machine changes within seconds, so an observer is compared with its neighbours. `none again`
+//! is nobody once more, as an observer: it shows the bench's own noise. `bare` is the reference, a bare BPF histogram of
+//! waits for a CPU. An observer is attached before the window and detached after it. A peer that is not there is left
+//! out. Ours watch the processes of the load, as they do in a trial; the peers and `bare` know nothing but the whole
+//! machine.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells its numbers")]
 
 #[path = "by_hand/arguments.rs"]
@@ -21,6 +23,8 @@ mod loads;
 mod observers;
 #[path = "by_hand/peers.rs"]
 mod peers;
+#[path = "../src/kernel/stats.rs"]
+mod stats;
 #[path = "../tests/support/switching.rs"]
 #[allow(dead_code, reason = "the test `every_switch` uses more of it")]
 mod switching;
@@ -68,9 +72,12 @@ fn trial(load: &mut dyn Load, observers: &Observers, observer: &str, block: u32)
     Ok(Trial { block, observer, done, length_s, switches, attach_s, detach_s, observer_cpu_s, said })
 }
 
-/// Those that can watch here, nobody twice and first; the others are told with what stands in the way.
+/// Nobody, as what observers are compared with.
+pub(crate) const NONE: &str = "none";
+
+/// Those that can watch here, and nobody as one of them; the others are told with what stands in the way.
 fn present(load: &mut dyn Load, observers: &Observers, arguments: &Arguments) -> Result<Vec<String>, String> {
-    let mut there = vec!["none".to_owned(), "none again".to_owned()];
+    let mut there = vec!["none again".to_owned()];
     for name in &arguments.observers {
         match trial(load, observers, name, 0) {
             Ok(_) => there.push(name.clone()),
@@ -129,7 +136,8 @@ fn measure(name: &str, observers: &Observers, arguments: &Arguments) -> Result<(
     let mut trials = Vec::new();
     for block in 0..arguments.blocks {
         let begun = Instant::now();
-        for observer in shuffled(&there, &mut noise) {
+        let between = shuffled(&there, &mut noise).into_iter().flat_map(|name| [name, NONE.to_owned()]);
+        for observer in std::iter::once(NONE.to_owned()).chain(between) {
             match trial(&mut *load, observers, &observer, block) {
                 Ok(trial) => {
                     if let Some(file) = &mut raw {
@@ -144,7 +152,8 @@ fn measure(name: &str, observers: &Observers, arguments: &Arguments) -> Result<(
         eprintln!("{name}: block {} of {}, {:.0} s", block + 1, arguments.blocks, begun.elapsed().as_secs_f64());
     }
     let unit = load.unit();
-    table::Table { trials: &trials, blocks: arguments.blocks }.show(name, unit, &there, arguments);
+    let named: Vec<String> = std::iter::once(NONE.to_owned()).chain(there).collect();
+    table::Table { trials: &trials, blocks: arguments.blocks }.show(name, unit, &named, arguments);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cpu_time;
 use crate::observers::{Said, Watching};
+use crate::stats::{self, Measuring};
 use aya::maps::Array;
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf};
@@ -42,11 +43,14 @@ impl Bare {
             found.load(tracepoint, &btf).map_err(|e| format!("{tracepoint}: {e:?}"))?;
             found.attach().map_err(|e| format!("{tracepoint}: {e}"))?;
         }
-        Ok(Box::new(Running(object)))
+        Ok(Box::new(Running { object, measuring: Measuring::begin() }))
     }
 }
 
-struct Running(Ebpf);
+struct Running {
+    object: Ebpf,
+    measuring: Option<Measuring>,
+}
 
 impl Watching for Running {
     fn cpu_s(&self) -> f64 {
@@ -54,13 +58,17 @@ impl Watching for Running {
     }
 
     fn stop(self: Box<Self>) -> Result<Said, String> {
-        let map = self.0.map("waits").ok_or("no map waits")?;
+        let map = self.object.map("waits").ok_or("no map waits")?;
         let waits: Array<_, u64> = Array::try_from(map).map_err(|e| e.to_string())?;
         let seen = waits.iter().filter_map(Result::ok).sum();
         if seen == 0 {
             return Err("bare saw no wait at all".to_owned());
         }
+        let measured = stats::of(&self.object).0;
+        let whole = self.measuring.and_then(Measuring::end);
+        let bpf = whole.map(|times| (measured.runs as f64 * times, measured.run_ns as f64 * times));
         // The kernel preallocates the hash: key and value, without its links.
-        Ok(Said { seen, memory_bytes: 10_240 * 12 + 64 * 8, ..Said::default() })
+        let memory_bytes = 10_240 * 12 + 64 * 8;
+        Ok(Said { bpf: bpf.map(|(runs, ns)| (runs as u64, ns as u64)), seen, memory_bytes, ..Said::default() })
     }
 }

@@ -1,7 +1,7 @@
 //! What the trials say: ratios paired by block, losses, and losses compared.
 
-use crate::Trial;
 use crate::arguments::Arguments;
+use crate::{NONE, Trial};
 use holdup_stats::random::Noise;
 use holdup_stats::{BlockPair, geometric_mean, ratio_paired};
 use std::collections::BTreeMap;
@@ -48,21 +48,18 @@ impl Interval {
 }
 
 impl Table<'_> {
-    fn of(&self, observer: &str, block: u32) -> Option<&Trial> {
-        self.trials.iter().find(|t| t.observer == observer && t.block == block)
-    }
-
-    /// One pair for each block: nobody (the middle of both of its trials), and the observer.
+    /// One pair for each block: nobody, in the middle of the windows before and after, and the observer.
     fn pairs(&self, observer: &str, measure: Measure) -> Vec<BlockPair> {
-        let pair = |block| {
-            let none = (measure.of)(self.of("none", block)?);
-            let again = (measure.of)(self.of("none again", block)?);
-            let b = (measure.of)(self.of(observer, block)?);
-            // The second of nobody is compared with the first alone.
-            let a = if observer == "none again" { none } else { (none * again).sqrt() };
-            Some(BlockPair { session: 0, block, a, b })
+        let pair = |around: &[Trial]| {
+            let [before, trial, after] = around else { return None };
+            let is_one = trial.observer == observer && before.observer == NONE && after.observer == NONE;
+            let (session, block) = (0, trial.block);
+            (is_one && before.block == block && after.block == block).then(|| {
+                let a = ((measure.of)(before) * (measure.of)(after)).sqrt();
+                BlockPair { session, block, a, b: (measure.of)(trial) }
+            })
         };
-        (0..self.blocks).filter_map(pair).collect()
+        self.trials.windows(3).filter_map(pair).collect()
     }
 
     fn loss(&self, observer: &str, measure: Measure) -> Option<Interval> {
@@ -117,11 +114,11 @@ impl Table<'_> {
             let values: Vec<f64> =
                 self.trials.iter().filter(|t| t.observer == *name).map(|t| (measure.of)(t)).collect();
             let ratio = match ratio_paired(&self.pairs(name, measure), 0.95) {
-                Ok(e) if name != "none" => Interval(e.value, e.low, e.high).in_words(4),
+                Ok(e) if name != NONE => Interval(e.value, e.low, e.high).in_words(4),
                 Ok(_) => "-".to_owned(),
                 Err(why) => why.reason,
             };
-            let loss = self.loss(name, measure).filter(|_| name != "none").map(|l| l.in_words(1));
+            let loss = self.loss(name, measure).filter(|_| name != NONE).map(|l| l.in_words(1));
             let to_bare = self.loss_ratio(name, "bare", measure).filter(|_| !name.starts_with("none"));
             println!(
                 "{name:44} {:>11} {ratio:24} {:>22} {:>24}",
@@ -201,6 +198,24 @@ impl Table<'_> {
         }
     }
 
+    /// BPF time for each switch as a multiple of bare's, paired by block: other tenants of the machine change the
+    /// throughput much, and this hardly.
+    #[allow(clippy::print_stdout, reason = "a bench shows what it measured")]
+    fn bpf_times(&self) {
+        let time = |observer: &str, block: u32| {
+            let trial = self.trials.iter().find(|t| t.observer == observer && t.block == block)?;
+            trial.said.bpf.map(|(_, ns)| ns as f64 / trial.switches).filter(|ns| *ns > 0.0)
+        };
+        for (ours, other, limit) in LIMITS {
+            let pair = |block| Some(BlockPair { session: 0, block, a: time(other, block)?, b: time(ours, block)? });
+            let pairs: Vec<BlockPair> = (0..self.blocks).filter_map(pair).collect();
+            if let Ok(e) = ratio_paired(&pairs, 0.95) {
+                let ratio = Interval(e.value, e.low, e.high).in_words(2);
+                println!("BPF time for each switch: {ours} takes {ratio} of {other}'s; at most {limit:.2}");
+            }
+        }
+    }
+
     /// All that is known.
     #[allow(clippy::print_stdout, reason = "a bench shows what it measured")]
     pub(crate) fn show(&self, load: &str, unit: &str, observers: &[String], arguments: &Arguments) {
@@ -211,6 +226,7 @@ impl Table<'_> {
         self.selves(observers);
         self.notes();
         println!();
+        self.bpf_times();
         MEASURES.into_iter().for_each(|measure| self.limits(measure));
     }
 }
