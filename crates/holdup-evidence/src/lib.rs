@@ -12,6 +12,7 @@ mod table;
 mod tasks;
 
 use holdup_host::Host;
+pub use holdup_model::plan::CollectOptions;
 use holdup_model::{Availability, Collected, Meta, Problem};
 pub use kernel::Wants;
 use std::sync::{Arc, OnceLock};
@@ -56,15 +57,6 @@ impl CollectContext {
         let watch = self.kernel.watch.get_or_init(|| kernel::Watch::start(self, wants).map(Arc::new));
         watch.clone().map_err(|why| Problem::host(format!("collector {collector}"), why))
     }
-}
-
-/// What a user may ask of collectors.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CollectOptions {
-    /// Functions whose critical sections are to be known, beside those that are known anyway.
-    pub sections: Vec<String>,
-    /// How often CPUs are sampled, Hz; `None` for each collector's own.
-    pub frequency_hz: Option<u32>,
 }
 
 /// A process tree under test, with what reports call it.

@@ -27,6 +27,9 @@ pub struct Plan {
     pub metrics: Vec<MetricChoice>,
     /// The ids of the collectors to run.
     pub collectors: Vec<String>,
+    /// What is asked of them.
+    #[serde(default)]
+    pub collect: CollectOptions,
     /// The target: `local`, `qemu`, later `ssh:HOST`, `sim`.
     pub target: String,
     /// The machine of each boot; only for targets that boot one.
@@ -35,6 +38,23 @@ pub struct Plan {
     /// Combinations of levels that are not run.
     #[serde(default)]
     pub exclude: Vec<Exclusion>,
+}
+
+/// What a user may ask of collectors.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectOptions {
+    /// Functions whose critical sections are to be known, beside those that are known anyway.
+    #[serde(default)]
+    pub sections: Vec<String>,
+    /// How often CPUs are sampled, Hz; `None` for each collector's own.
+    #[serde(default)]
+    pub frequency_hz: Option<u32>,
+}
+
+impl CollectOptions {
+    /// The highest [`CollectOptions::frequency_hz`]. The kernel's own limit is kernel.perf_event_max_sample_rate, 100,000
+    /// where nobody changed it; above some kHz the samples themselves are most of what is seen.
+    pub const MOST_HZ: u32 = 4_000;
 }
 
 /// Arms that are not run: those in which each factor named here has one of its levels.

@@ -49,7 +49,7 @@ impl<'a> Checker<'a> {
         let workloads = self.workloads(draft);
         let factors = self.factors(draft, &workloads);
         let settings = self.settings(draft, &workloads);
-        let collectors = self.collectors(draft);
+        let (collectors, collect) = self.collect(draft);
         let compares = factors.iter().any(|f| f.levels.len() > 1)
             || workloads.iter().flat_map(|w| &w.used.axes).any(|a| a.levels.len() > 1);
         let at_boot = factors.iter().any(|f| guest::is_chosen_at_boot(&f.name));
@@ -66,6 +66,7 @@ impl<'a> Checker<'a> {
             design,
             metrics,
             collectors,
+            collect,
             target,
             guest,
             exclude: Vec::new(),
@@ -169,38 +170,6 @@ impl<'a> Checker<'a> {
             self.boots = boots(id);
         }
         text.clone()
-    }
-
-    fn collectors(&mut self, draft: &Draft) -> Vec<String> {
-        let known = self.words.all.collectors.clone();
-        for entry in draft.collect.iter().filter(|e| e.key != "collectors") {
-            let wrong = Wrong::new("[collect] has no such key").hint(did_you_mean(&entry.key, &["collectors"]));
-            self.complain(&entry.place, format!("key `{}`", shown(&entry.key)), wrong);
-        }
-        let Some(entry) = find(&draft.collect, "collectors") else {
-            return self.words.all.default_collectors.iter().map(|&id| id.to_owned()).collect();
-        };
-        let Data::List(nodes) = &entry.node.data else {
-            if !entry.node.is_bad() {
-                let wrong = unexpected(&entry.node, "a list").hint("collectors = [\"cpu\"], or [] for none");
-                self.complain(&entry.node.place, "collectors", wrong);
-            }
-            return Vec::new();
-        };
-        let mut ids: Vec<String> = Vec::new();
-        for node in nodes.iter().filter(|n| !n.is_bad()) {
-            let wrong = match &node.data {
-                Data::Text(id) if ids.contains(id) => Wrong::new("it is named twice").hint("name it once"),
-                Data::Text(id) if known.contains(&id.as_str()) => {
-                    ids.push(id.clone());
-                    continue;
-                }
-                Data::Text(id) => Wrong::new("there is no such collector").hint(did_you_mean(id, &known)),
-                _ => unexpected(node, "a collector's name"),
-            };
-            self.complain(&node.place, format!("collector {}", node.written()), wrong);
-        }
-        ids
     }
 
     /// Reads one value; complains when it is wrong.

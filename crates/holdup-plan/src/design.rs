@@ -111,7 +111,7 @@ impl Checker<'_> {
         0
     }
 
-    fn count(&mut self, keys: &[Entry], key: &str, default: u64, least: u64, most: u64) -> u64 {
+    pub(crate) fn count(&mut self, keys: &[Entry], key: &str, default: u64, least: u64, most: u64) -> u64 {
         let Some(entry) = find(keys, key).filter(|e| !e.node.is_bad()) else { return default };
         let number = match &entry.node.data {
             Data::Integer(i) => Ok(u64::try_from(*i).ok()),

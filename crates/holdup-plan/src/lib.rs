@@ -12,6 +12,7 @@
 mod arms;
 mod boot;
 mod checker;
+mod collect;
 mod combined;
 mod command_line;
 mod design;
@@ -84,6 +85,10 @@ pub struct Overrides {
     pub budget: Option<String>,
     /// `--collect`: the collectors' ids; empty for none.
     pub collect: Option<Vec<String>>,
+    /// `--section`: functions whose critical sections are to be known.
+    pub sections: Option<Vec<String>>,
+    /// `--frequency`: how often CPUs are sampled, Hz.
+    pub frequency: Option<u32>,
     /// `--target`
     pub target: Option<String>,
     /// `--accel`: `auto`, `kvm` or `tcg`.

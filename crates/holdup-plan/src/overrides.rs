@@ -226,6 +226,8 @@ impl<'a> Apply<'a> {
             duration,
             budget,
             collect,
+            sections,
+            frequency,
             target,
             accel,
         } = overrides;
@@ -254,10 +256,16 @@ impl<'a> Apply<'a> {
             let place = Place::flag(format!("--accel {}", shown(accel)));
             put(&mut self.draft.guest, "accel", Node::new(place, Data::Text(accel.clone())));
         }
-        if let Some(ids) = collect {
-            let place = Place::flag(format!("--collect {}", shown(&ids.join(","))));
-            let nodes = ids.iter().map(|id| Node::new(place.clone(), Data::Text(id.clone()))).collect();
-            put(&mut self.draft.collect, "collectors", Node::new(place, Data::List(nodes)));
+        let lists = [("collect", "collectors", collect.as_deref()), ("section", "sections", sections.as_deref())];
+        for (option, key, names) in lists {
+            let Some(names) = names else { continue };
+            let place = Place::flag(format!("--{option} {}", shown(&names.join(","))));
+            let nodes = names.iter().map(|name| Node::new(place.clone(), Data::Text(name.clone()))).collect();
+            put(&mut self.draft.collect, key, Node::new(place, Data::List(nodes)));
+        }
+        if let Some(hz) = frequency {
+            let place = Place::flag(format!("--frequency {hz}"));
+            put(&mut self.draft.collect, "frequency", Node::new(place, Data::Integer((*hz).into())));
         }
     }
 }

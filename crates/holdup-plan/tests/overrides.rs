@@ -256,6 +256,8 @@ fn lines() -> Vec<Line<'static>> {
                 duration: Some("1.5s".to_owned()),
                 budget: Some("5m30s".to_owned()),
                 collect: Some(vec!["cpu".to_owned()]),
+                sections: Some(vec!["my_lock".to_owned()]),
+                frequency: Some(499),
                 target: Some("local".to_owned()),
                 accel: None,
             },

@@ -62,6 +62,7 @@ prop_compose! {
             },
             metrics: Vec::new(),
             collectors: Vec::new(),
+            collect: Default::default(),
             target: if names.is_some() { "qemu" } else { "local" }.to_owned(),
             guest: names.map(|_| Guest::default()),
             exclude: Vec::new(),

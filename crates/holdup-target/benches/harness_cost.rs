@@ -122,6 +122,7 @@ fn plan() -> Plan {
         },
         metrics: Vec::new(),
         collectors: holdup_target::vocabulary().default_collectors.iter().map(|id| (*id).to_owned()).collect(),
+        collect: Default::default(),
         target: "local".to_owned(),
         guest: None,
         exclude: Vec::new(),

@@ -318,7 +318,8 @@ impl<'a> LocalSession<'a> {
             self.groups[group].prepared.postgres().map(holdup_host::postgres::PostgresControl::connection_string);
         let observed = arm.replica != Some(Replica::Unobserved);
         let collectors: &[String] = if observed { &self.collectors } else { &[] };
-        let mut hooks = CollectorHooks::new(self.request.host, collectors, connection);
+        let options = self.request.plan.collect.clone();
+        let mut hooks = CollectorHooks::new(self.request.host, collectors, connection).with_options(options);
         let parameters = parameters_of(used, arm);
         let result = self.groups[group].prepared.run(TrialContext {
             parameters: &parameters,

@@ -191,6 +191,7 @@ fn plan(request: &RecordRequest<'_>) -> (Plan, Schedule) {
         },
         metrics: Vec::new(),
         collectors: request.collectors.to_vec(),
+        collect: request.options.clone(),
         target: "local".to_owned(),
         guest: None,
         exclude: Vec::new(),

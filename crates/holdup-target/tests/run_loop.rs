@@ -64,6 +64,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
         },
         metrics: vec![metric],
         collectors: Vec::new(),
+        collect: Default::default(),
         target: "local".to_owned(),
         guest: None,
         exclude: Vec::new(),

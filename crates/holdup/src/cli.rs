@@ -3,6 +3,7 @@
 //! Over 600 lines because every command and option of the program stands here, to be read in one place.
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
+use holdup_model::plan::CollectOptions;
 use holdup_model::{Parameter, ParameterKind};
 use std::path::PathBuf;
 
@@ -208,7 +209,19 @@ fn design_options() -> Vec<Arg> {
         option("duration", "D", "Length of each window, such as 2s").help_heading(design),
         option("budget", "D", "The longest that the run may take, such as 5m").help_heading(design),
         option("collect", "ID,…", "Collectors to run; `none` for none").help_heading(design),
+        section().global(true).help_heading(design),
+        frequency().global(true).help_heading(design),
     ]
+}
+
+fn section() -> Arg {
+    option("section", "FUNCTION", "Also know the critical sections of this function; may be given several times")
+        .action(ArgAction::Append)
+}
+
+fn frequency() -> Arg {
+    option("frequency", "HZ", "How often CPUs are sampled [default: each collector's own]")
+        .value_parser(value_parser!(u32).range(1..=i64::from(CollectOptions::MOST_HZ)))
 }
 
 fn host_options() -> Vec<Arg> {
@@ -290,14 +303,8 @@ fn record() -> Command {
                 .value_parser(value_parser!(u32).range(1..=10_000)),
         )
         .arg(text("collect", "ID,…", "Collectors to run [default: those that explain waits]"))
-        .arg(
-            text("section", "FUNCTION", "Also know the critical sections of this function; may be given several times")
-                .action(ArgAction::Append),
-        )
-        .arg(
-            text("frequency", "HZ", "How often CPUs are sampled [default: each collector's own]")
-                .value_parser(value_parser!(u32).range(1..=4_000)),
-        )
+        .arg(section())
+        .arg(frequency())
         .arg(
             text("out", "FILE.holdup", "The bundle to write [default: record-N.holdup]")
                 .short('o')

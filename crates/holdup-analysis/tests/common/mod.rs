@@ -135,6 +135,7 @@ impl Maker {
                 from: None,
             }],
             collectors: vec!["cpu-split".into()],
+            collect: Default::default(),
             target: "local".into(),
             guest: None,
             exclude: Vec::new(),

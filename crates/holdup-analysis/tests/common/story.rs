@@ -432,6 +432,7 @@ fn plan(stories: &[(&str, &Story)], collectors: Vec<String>) -> Plan {
         },
         metrics: Vec::new(),
         collectors,
+        collect: Default::default(),
         target: "local".into(),
         guest: None,
         exclude: Vec::new(),

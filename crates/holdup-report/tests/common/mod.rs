@@ -134,6 +134,7 @@ fn plan(seed: u64) -> Plan {
             from: None,
         }],
         collectors: evidence::IDS.map(str::to_owned).into(),
+        collect: Default::default(),
         target: "local".into(),
         guest: None,
         exclude: Vec::new(),

@@ -145,6 +145,7 @@ fn plan(blocks: u32) -> Plan {
             from: Some(Extract::Regex("tps = (.*)".into())),
         }],
         collectors: vec!["cpu-split".into()],
+        collect: Default::default(),
         target: "local".into(),
         guest: None,
         exclude: Vec::new(),

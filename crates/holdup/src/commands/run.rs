@@ -185,6 +185,8 @@ fn overrides(matches: &ArgMatches) -> Overrides {
             "none" | "" => Vec::new(),
             list => list.split(',').map(|id| id.trim().to_owned()).collect(),
         }),
+        sections: Some(many(matches, "section")).filter(|names| !names.is_empty()),
+        frequency: matches.get_one("frequency").copied(),
         target: one("target"),
         accel: one("accel"),
     }
