@@ -73,11 +73,14 @@ impl<'a> Analysis<'a> {
         Analysis { program, known, found, given_up, rounds, open }
     }
 
-    /// Looks at every function of the binary that may take a lock.
-    pub(crate) fn run(program: Program<'a>) -> Self {
+    /// Looks at every function of the binary that may take a lock; with `only_declared` at those alone that declare a
+    /// point, and at who gets a declared lock from them. A large program has thousands of atomic operations, and to follow
+    /// them all takes seconds: far too long for nothing, and minutes where the CPU is emulated.
+    pub(crate) fn run(program: Program<'a>, only_declared: bool) -> Self {
         let mut analysis = Self::without_locks(program);
         let points = analysis.program.image.points.iter().filter_map(|p| analysis.program.image.fragment(p.address));
-        let fragments: BTreeSet<usize> = analysis.program.atomic.iter().copied().chain(points).collect();
+        let atomic = analysis.program.atomic.iter().copied().filter(|_| !only_declared);
+        let fragments: BTreeSet<usize> = atomic.chain(points).collect();
         let functions: BTreeSet<u64> =
             fragments.iter().flat_map(|fragment| analysis.program.owners(*fragment)).collect();
         // What gives locks to others first: their callers are then looked at once.

@@ -55,13 +55,13 @@ pub struct NamedFunction {
     pub lock: Option<String>,
 }
 
-/// The sections of a binary. Of several ranges at one address the first whose condition holds tells the role.
+/// The sections of a binary. Functions that are neither shipped nor named nor declare a point are not looked at. Of several ranges at one address the first whose condition holds tells the role.
 ///
 /// # Errors
 /// When the bytes are no ELF file for x86-64, or one without code or functions.
 pub fn map(elf: &[u8], wanted: &Wanted) -> Result<SectionMap, Problem> {
     let program = Program::scan(Image::read(elf)?);
-    Ok(map::assemble(Analysis::run(program), wanted))
+    Ok(map::of(program, wanted))
 }
 
 /// What of a library runs inside sections of others that call it.

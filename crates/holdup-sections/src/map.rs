@@ -3,6 +3,7 @@
 use crate::Wanted;
 use crate::analysis::{Analysis, Found, Piece};
 use crate::callees;
+use crate::program::Program;
 use crate::shipped::postgres;
 use holdup_model::sections::{Section, SectionMap, SectionRange, SectionSource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More sections than a `u16` can number are cut off.
 const MOST_SECTIONS: usize = u16::MAX as usize;
 
+/// The sections that are wanted of a binary.
+pub(crate) fn of(program: Program<'_>, wanted: &Wanted) -> SectionMap {
+    let only_declared = wanted.functions.is_empty() && !(wanted.shipped && is_postgres(&program));
+    assemble(Analysis::run(program, only_declared), wanted)
+}
+
 /// The sections that are wanted of what was found.
-pub(crate) fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
+fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     let mut map = SectionMap { build_id: analysis.program.image.build_id.clone(), ..SectionMap::default() };
     map.notes = analysis.program.image.notes.clone();
-    let product = is_postgres(&analysis);
+    let product = is_postgres(&analysis.program);
     if wanted.shipped && !product {
         map.notes.push("the binary is no product that holdup knows: only declared and named sections".to_owned());
     }
@@ -48,8 +55,8 @@ pub(crate) fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMa
 }
 
 /// Whether the binary is a PostgreSQL server.
-pub(crate) fn is_postgres(analysis: &Analysis<'_>) -> bool {
-    postgres::SIGNS.iter().all(|sign| analysis.program.image.symbols.contains_key(*sign))
+fn is_postgres(program: &Program<'_>) -> bool {
+    postgres::SIGNS.iter().all(|sign| program.image.symbols.contains_key(*sign))
 }
 
 /// The name and source of the section that a find belongs to; `None` when it is not wanted.

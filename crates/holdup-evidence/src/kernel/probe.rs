@@ -14,9 +14,11 @@ pub(crate) fn probe(host: &Host) -> Availability {
         return Availability::unavailable("the programs were written for x86-64 and have not been tried elsewhere");
     }
     if let Err(e) = host.read("/sys/kernel/btf/vmlinux") {
-        return Availability::unavailable(format!(
-            "the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF): {e}"
-        ));
+        return Availability::unavailable_but(
+            format!("the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF): {e}"),
+            "boot a kernel with it: distributions' have it, and one that is built here gets it with DEBUG_INFO_BTF=y \
+             (needs pahole; Debian: apt-get install dwarves)",
+        );
     }
     if host.read_text("/sys/kernel/security/lockdown").is_ok_and(|text| text.contains("[confidentiality]")) {
         return Availability::unavailable(

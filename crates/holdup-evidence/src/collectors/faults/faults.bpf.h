@@ -48,16 +48,16 @@ INLINE void fault_ends(u32 kind)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_state *state = state_of(task);
-	u64 now, ns;
-	u32 role, index;
+	u64 now, ns, role;
+	u32 index;
 	struct counts *c;
 
 	if (!state || !state->fault_begin_ns)
 		return;
 	now = bpf_ktime_get_ns();
 	ns = now - state->fault_begin_ns;
-	role = state->role;
-	if (role >= ROLES || (s64)ns < 0)
+	role = role_of(state);
+	if ((s64)ns < 0)
 		return;
 	index = shard();
 	c = my_counts(index);

@@ -37,11 +37,10 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 		   struct counts *c, u32 first_histogram, u64 now)
 {
 	u32 prev_state = switch_has_state ? (u32)ctx[3] : prev->__state;
-	u32 role = state->role, place = place_of(ctx[0], prev_state, prev);
+	u32 place = place_of(ctx[0], prev_state, prev);
+	u64 role = role_of(state);
 	u32 is_counted = !(want_kworkers && state->is_kernel_worker);
 
-	if (role >= ROLES)
-		return;
 	if (is_counted) {
 		add(&c->left[role][place], 1);
 		if (state->on_since_ns && now >= state->on_since_ns) {
@@ -77,11 +76,12 @@ INLINE u64 waited(struct task_state *state, u64 off_ns, u64 now, struct counts *
 INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next, struct task_state *state,
 		    struct counts *c, u32 first_histogram, u64 now)
 {
-	u32 role = state->role, place = state->place, cpu = bpf_get_smp_processor_id();
+	u32 place = state->place, cpu = bpf_get_smp_processor_id();
+	u64 role = role_of(state);
 	u32 is_woken = place == PLACE_SLEEPING || place == PLACE_BLOCKED;
 	u64 off_ns, wait_ns;
 
-	if (role >= ROLES || place >= PLACES)
+	if (place >= PLACES)
 		return;
 	if (likely(state->off_since_ns)) {
 		off_ns = now - state->off_since_ns;
