@@ -14,12 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tracer::Traced;
 
-const FOLDER: &str = "/usr/lib/postgresql/15/bin";
+/// Where the server of version 15 is; another one, of any version, is stepped through where `HOLDUP_POSTGRES_BIN` names
+/// the folder of its programs.
+fn bin() -> PathBuf {
+    PathBuf::from(std::env::var_os("HOLDUP_POSTGRES_BIN").unwrap_or_else(|| "/usr/lib/postgresql/15/bin".into()))
+}
 
 /// The server's bytes and map; `None` where none is installed.
 fn server() -> Option<(Vec<u8>, SectionMap)> {
-    let Ok(elf) = std::fs::read(Path::new(FOLDER).join("postgres")) else {
-        eprintln!("ignored because there is no {FOLDER}/postgres");
+    let program = bin().join("postgres");
+    let Ok(elf) = std::fs::read(&program) else {
+        eprintln!("ignored because there is no {}", program.display());
         return None;
     };
     let map = map(&elf, &Wanted { shipped: true, functions: Vec::new() }).expect("an ELF file");
@@ -262,7 +267,7 @@ fn single(folder: &Path) -> Option<Command> {
                     vacuum t\ndrop table t\ncheckpoint\n";
     std::fs::write(&script, commands).expect("writable");
     let nobody = |program: &str| {
-        let mut command = Command::new(Path::new(FOLDER).join(program));
+        let mut command = Command::new(bin().join(program));
         command.uid(65534).gid(65534).current_dir(folder).env("LC_ALL", "C");
         command
     };
@@ -289,7 +294,7 @@ fn a_running_server_holds_what_the_map_tells() {
     std::fs::create_dir_all(&folder).expect("writable");
     let Some(command) = single(&folder) else { return };
     let traced = Traced::start(command).expect("it can be traced");
-    let program = format!("{FOLDER}/postgres");
+    let program = bin().join("postgres").display().to_string();
     let bias = traced.base(&program).expect("mapped");
     assert!(traced.go_to(bias + object::File::parse(&*elf).expect("ELF").entry()));
     let (library, base) = traced.c_library().expect("mapped");
