@@ -14,6 +14,7 @@ mod tasks;
 use holdup_host::Host;
 use holdup_model::{Availability, Collected, Meta, Problem};
 pub use kernel::Wants;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// What a collector watches.
@@ -65,6 +66,8 @@ pub struct CollectOptions {
     pub sections: Vec<String>,
     /// How often CPUs are sampled, Hz; `None` for each collector's own.
     pub frequency_hz: Option<u32>,
+    /// The folder in which section maps are kept from one run to the next; `None` to keep none.
+    pub maps: Option<PathBuf>,
 }
 
 /// A process tree under test, with what reports call it.

@@ -102,6 +102,9 @@ struct Stepped {
     missed_waiting: BTreeMap<u64, u64>,
 }
 
+/// The bits that are locks: of a buffer's state, and of an LWLock's up to 17 and since 18.
+const FLAGS: u64 = 1 << 22 | 1 << 28 | 1 << 29;
+
 /// Each atomic operation is watched so often.
 const VISITS: u32 = 12;
 
@@ -137,7 +140,7 @@ impl Stepped {
         let set = after & !before;
         let bits = match instruction.mnemonic() {
             Mnemonic::Xchg if before == 0 && after == 1 => 0xff,
-            Mnemonic::Cmpxchg | Mnemonic::Bts if set == 1 << 22 || set == 1 << 28 => set,
+            Mnemonic::Cmpxchg | Mnemonic::Bts if FLAGS & set == set && set.is_power_of_two() => set,
             _ => 0,
         };
         (alive, at.filter(|_| bits != 0).map(|at| Owned { at, bits }))
@@ -172,7 +175,7 @@ impl Stepped {
     /// Sets or clears a lock as another process would.
     fn set(&self, lock: Owned, taken: bool) {
         let value = self.traced.read(lock.at).unwrap_or(0);
-        let value = if taken { value | (lock.bits & 0x1040_0001) } else { value & !lock.bits };
+        let value = if taken { value | (lock.bits & (FLAGS | 1)) } else { value & !lock.bits };
         self.traced.write(lock.at, &value.to_le_bytes()[..if lock.bits == 0xff { 1 } else { 4 }]);
     }
 
