@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the analyser: maps that another one made are not used.
 pub const ANALYSER: &str = env!("HOLDUP_ANALYSER");
 
-/// Longer files are not read, and not written, bytes. The map of a PostgreSQL server has 40 kB.
+/// Longer files are not read, and not written, bytes. The map of a PostgreSQL server has 130 kB.
 pub const MOST_BYTES: usize = 8 << 20;
 
 const HEAD: [u8; 8] = *b"hmap\x01\0\0\0";
