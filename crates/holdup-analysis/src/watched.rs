@@ -4,7 +4,7 @@
 use holdup_model::bundle::CollectorState;
 use holdup_model::evidence::EvidenceHistogram;
 use holdup_model::explanation::{EvidenceRef, Missing};
-use holdup_model::{Arm, Availability, BundleData, Collected, Histogram, Measured, Replica, StackProfile, Trial};
+use holdup_model::{Arm, Availability, BundleData, Collected, Measured, Replica, SparseHistogram, StackProfile, Trial};
 use std::collections::BTreeMap;
 
 /// A part and the whole that it is a part of, in one trial.
@@ -170,8 +170,8 @@ impl<'a> Watched<'a> {
     }
 
     /// A histogram over all trials; empty when there is none. `None` for a label accepts only those without one.
-    pub(crate) fn histogram(&self, id: &str, name: &str, accept: impl Fn(&str) -> bool) -> Histogram {
-        let mut whole = Histogram::new();
+    pub(crate) fn histogram(&self, id: &str, name: &str, accept: impl Fn(&str) -> bool) -> SparseHistogram {
+        let mut whole = SparseHistogram::new();
         for collected in self.of_collector(id) {
             for found in of_name(&collected.histograms, name) {
                 if accept(found.label.as_deref().unwrap_or_default()) {

@@ -15,6 +15,7 @@ use holdup_host::Host;
 pub use holdup_model::plan::CollectOptions;
 use holdup_model::{Availability, Collected, Meta, Problem};
 pub use kernel::Wants;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// What a collector watches.
@@ -31,6 +32,8 @@ pub struct CollectContext {
     pub kernel: Kernel,
     /// What the user asked of collectors beside their names.
     pub options: CollectOptions,
+    /// The folder in which section maps are kept from one run to the next; `None` to keep none.
+    pub maps: Option<PathBuf>,
 }
 
 /// The program inside the kernel that the collectors of a window share.

@@ -10,6 +10,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// What tells a file from every other one, and from itself as it was before (inode(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileIdentity {
+    /// The device that it lies on.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// When its contents last changed, ns since 1970.
+    pub modified_ns: i64,
+    /// When it or what is known about it last changed, ns since 1970; nobody can set it back.
+    pub changed_ns: i64,
+}
+
 /// What a [`crate::Host`] needs of a file system. Paths are absolute, as the host sees them.
 pub trait HostFs: Send + Sync {
     /// The whole of a file.
@@ -38,6 +53,10 @@ pub trait HostFs: Send + Sync {
     /// The permission bits of a file.
     fn mode(&self, _path: &Path) -> io::Result<u32> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "these files have no permission bits"))
+    }
+    /// What tells a file from every other one, and from itself as it was before.
+    fn identity(&self, _path: &Path) -> io::Result<FileIdentity> {
+        Err(not_live())
     }
     /// Whether this is the running system itself, so that system calls speak of the host of these files.
     fn is_live(&self) -> bool {
@@ -189,6 +208,21 @@ impl HostFs for RealFs {
 
     fn mode(&self, path: &Path) -> io::Result<u32> {
         fs::metadata(self.below(path)).map(|metadata| metadata.mode() & 0o7777)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        if !self.is_live() {
+            return Err(not_live());
+        }
+        let found = fs::metadata(path)?;
+        let changed_ns = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
+        Ok(FileIdentity {
+            device: found.dev(),
+            inode: found.ino(),
+            bytes: found.size(),
+            modified_ns: changed_ns(found.mtime(), found.mtime_nsec()),
+            changed_ns: changed_ns(found.ctime(), found.ctime_nsec()),
+        })
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {

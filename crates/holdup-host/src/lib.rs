@@ -27,7 +27,7 @@ mod topology;
 
 pub use error::HostError;
 pub use facts::{facts, moved};
-pub use fs::{HostFs, RealFs};
+pub use fs::{FileIdentity, HostFs, RealFs};
 pub use kernel_config::{KernelConfig, KernelOption};
 pub use machine::{cpu_list, cpu_ranges, machine, online_cpus};
 pub use system::Scheduling;
@@ -176,6 +176,14 @@ impl Host {
     /// When it cannot be read.
     pub fn read_head_bytes(&self, path: &str, longest: usize) -> Result<Vec<u8>, HostError> {
         self.fs.read_head(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))
+    }
+
+    /// What tells a file from every other one, and from itself as it was before.
+    ///
+    /// # Errors
+    /// When there is no such file, or the host is a captured tree.
+    pub fn identity(&self, path: &str) -> Result<FileIdentity, HostError> {
+        self.fs.identity(Path::new(path)).map_err(|e| HostError::new("look at", path, &e))
     }
 
     /// Whether this is the running system itself, not a captured tree: only then do pids and clocks mean anything.

@@ -1,7 +1,7 @@
 //! What a collector saw, with its window, its losses and its own cost.
 
-use crate::histogram::Histogram;
 use crate::metric::Measured;
+use crate::sparse::SparseHistogram;
 use crate::stacks::StackProfile;
 use crate::timeline::Timeline;
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ pub struct EvidenceHistogram {
     /// What it is about when there are several.
     pub label: Option<String>,
     /// The counts; values in ns.
-    pub histogram: Histogram,
+    pub histogram: SparseHistogram,
 }
 
 /// All that one collector brought from one trial.

@@ -273,7 +273,7 @@ mod tests {
             _ => TimelineKind::Fault { task: 0, length_ns: n, section: Some("WALWrite".to_owned()) },
         };
         let Answer::Ran(mut ran) = ran() else { unreachable!("it is one") };
-        let histogram = ran.trial.histograms[0].histogram.clone();
+        let histogram = crate::SparseHistogram::from(&ran.trial.histograms[0].histogram);
         ran.trial.evidence = vec![Collected {
             collector: "switches".to_owned(),
             cost: SelfCost { bpf: Some(BpfCost { runs: 7, run_ns: u64::MAX }), memory_bytes: 9, ..SelfCost::default() },

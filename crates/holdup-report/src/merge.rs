@@ -1,7 +1,7 @@
 //! Distributions and call stacks of many trials as one.
 
 use holdup_model::stacks::{Frame, Stack};
-use holdup_model::{BundleData, Histogram, Problem, StackProfile, Timeline, Trial};
+use holdup_model::{BundleData, Problem, SparseHistogram, StackProfile, Timeline, Trial};
 use std::collections::BTreeMap;
 
 /// Which trials of a bundle are meant.
@@ -19,8 +19,8 @@ pub struct Choice {
 pub(crate) type HistogramKey<'a> = (&'a str, &'a str, Option<&'a str>);
 
 /// The histograms of evidence of some trials, all trials together.
-pub(crate) fn histograms<'a>(trials: impl Iterator<Item = &'a Trial>) -> BTreeMap<HistogramKey<'a>, Histogram> {
-    let mut all: BTreeMap<HistogramKey<'a>, Histogram> = BTreeMap::new();
+pub(crate) fn histograms<'a>(trials: impl Iterator<Item = &'a Trial>) -> BTreeMap<HistogramKey<'a>, SparseHistogram> {
+    let mut all: BTreeMap<HistogramKey<'a>, SparseHistogram> = BTreeMap::new();
     for c in trials.flat_map(|t| &t.evidence) {
         for h in &c.histograms {
             all.entry((&c.collector, &h.name, h.label.as_deref())).or_default().add(&h.histogram);

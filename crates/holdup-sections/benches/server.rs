@@ -1,5 +1,6 @@
 //! Time for the map of a whole PostgreSQL server, where one is installed: `cargo bench -p holdup-sections --bench server`.
 
+use holdup_sections::kept::Kept;
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
 use holdup_sections::{Wanted, callees, map};
 
@@ -20,6 +21,15 @@ fn wanted() -> Wanted {
 fn whole_map(bencher: divan::Bencher<'_, '_>) {
     let elf = std::fs::read(SERVER).expect("readable");
     bencher.bench_local(|| map(divan::black_box(&elf), &wanted()));
+}
+
+#[divan::bench]
+fn kept_map(bencher: divan::Bencher<'_, '_>) {
+    let elf = std::fs::read(SERVER).expect("readable");
+    let map = map(&elf, &wanted()).expect("an ELF file");
+    let kept = Kept { build_id: map.build_id.clone(), is_program: true, map, ..Kept::default() };
+    let bytes = kept.encode().expect("it is small");
+    bencher.bench_local(|| Kept::decode(divan::black_box(&bytes)));
 }
 
 #[divan::bench]

@@ -4,10 +4,10 @@ use crate::atomic::{Effect, Word, effect};
 use crate::flood::Calls;
 use crate::function::{Function, Index};
 use crate::note::{Kind, Point};
-use crate::program::Program;
+use crate::program::{Program, target};
 use crate::shipped::postgres;
 use crate::values::{Node, RAX, RSP, State, Value};
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The lock that a function returns with.
@@ -83,6 +83,9 @@ impl Known {
             if let Ok(lock) = known.locks.binary_search(&lock_of(point)) {
                 known.points.entry(point.address).or_default().insert((point.kind, lock));
             }
+        }
+        for (caller, called) in postgres::PASS_ON {
+            known.names.extend(passed_on(program, caller).map(|entry| (entry, (*called).to_owned())));
         }
         known
     }
@@ -337,4 +340,15 @@ impl Calls for View<'_, '_> {
         let released = self.known.points.get(&address).is_some_and(|here| here.contains(&(Kind::Released, *lock)));
         if released { Effect::Releases } else { Effect::None }
     }
+}
+
+/// Where a function leads that is nothing but a jump, to one without a symbol.
+fn passed_on(program: &Program<'_>, caller: &str) -> Option<u64> {
+    let symbol = program.image.symbols.get(caller)?.first()?;
+    let code = program.image.code(symbol.address)?;
+    let mut decoder = Decoder::with_ip(64, code, symbol.address, DecoderOptions::NONE);
+    let first = decoder.iter().find(|instruction| instruction.mnemonic() != Mnemonic::Endbr64)?;
+    let entry = (first.mnemonic() == Mnemonic::Jmp).then(|| target(&first)).flatten()?;
+    let fragment = program.image.fragments.get(program.image.fragment(entry)?)?;
+    (fragment.begin == entry && fragment.name.is_none()).then_some(entry)
 }

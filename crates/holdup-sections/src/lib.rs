@@ -24,6 +24,7 @@ mod flood;
 mod frames;
 mod function;
 mod image;
+pub mod kept;
 pub mod lookup;
 mod map;
 mod note;
@@ -36,6 +37,7 @@ use holdup_model::Problem;
 use holdup_model::sections::{CalleeRange, SectionMap};
 use image::Image;
 use program::Program;
+use serde::{Deserialize, Serialize};
 
 /// Which sections are looked for. Those that a note declares are always there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,7 +67,7 @@ pub fn map(elf: &[u8], wanted: &Wanted) -> Result<SectionMap, Problem> {
 }
 
 /// What of a library runs inside sections of others that call it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Callees {
     /// The library's build id, hexadecimal.
     pub build_id: String,

@@ -251,6 +251,8 @@ impl State {
             (4, None) => Value::constant(value.offset & mask(4)),
             (4, Some(_)) => Value { zero: value.zero | !mask(4), ..value },
             (1, None) => nodes.symbol(Node::Byte { byte: value.offset as u8, at }),
+            // What is built for size keeps the byte that `xchg` stores in a register of its own.
+            (1, Some(_)) if let Some(byte) = nodes.low(value, 1) => nodes.symbol(Node::Byte { byte: byte as u8, at }),
             _ => nodes.symbol(Node::Result { at, register: full as u8, later: false }),
         };
     }

@@ -14,12 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tracer::Traced;
 
-const FOLDER: &str = "/usr/lib/postgresql/15/bin";
+/// Where the server of version 15 is; another one, of any version, is stepped through where `HOLDUP_POSTGRES_BIN` names
+/// the folder of its programs.
+fn bin() -> PathBuf {
+    PathBuf::from(std::env::var_os("HOLDUP_POSTGRES_BIN").unwrap_or_else(|| "/usr/lib/postgresql/15/bin".into()))
+}
 
 /// The server's bytes and map; `None` where none is installed.
 fn server() -> Option<(Vec<u8>, SectionMap)> {
-    let Ok(elf) = std::fs::read(Path::new(FOLDER).join("postgres")) else {
-        eprintln!("ignored because there is no {FOLDER}/postgres");
+    let program = bin().join("postgres");
+    let Ok(elf) = std::fs::read(&program) else {
+        eprintln!("ignored because there is no {}", program.display());
         return None;
     };
     let map = map(&elf, &Wanted { shipped: true, functions: Vec::new() }).expect("an ELF file");
@@ -97,6 +102,9 @@ struct Stepped {
     missed_waiting: BTreeMap<u64, u64>,
 }
 
+/// The bits that are locks: of a buffer's state, and of an LWLock's up to 17 and since 18.
+const FLAGS: u64 = 1 << 22 | 1 << 28 | 1 << 29;
+
 /// Each atomic operation is watched so often.
 const VISITS: u32 = 12;
 
@@ -132,7 +140,7 @@ impl Stepped {
         let set = after & !before;
         let bits = match instruction.mnemonic() {
             Mnemonic::Xchg if before == 0 && after == 1 => 0xff,
-            Mnemonic::Cmpxchg | Mnemonic::Bts if set == 1 << 22 || set == 1 << 28 => set,
+            Mnemonic::Cmpxchg | Mnemonic::Bts if FLAGS & set == set && set.is_power_of_two() => set,
             _ => 0,
         };
         (alive, at.filter(|_| bits != 0).map(|at| Owned { at, bits }))
@@ -167,7 +175,7 @@ impl Stepped {
     /// Sets or clears a lock as another process would.
     fn set(&self, lock: Owned, taken: bool) {
         let value = self.traced.read(lock.at).unwrap_or(0);
-        let value = if taken { value | (lock.bits & 0x1040_0001) } else { value & !lock.bits };
+        let value = if taken { value | (lock.bits & (FLAGS | 1)) } else { value & !lock.bits };
         self.traced.write(lock.at, &value.to_le_bytes()[..if lock.bits == 0xff { 1 } else { 4 }]);
     }
 
@@ -262,7 +270,7 @@ fn single(folder: &Path) -> Option<Command> {
                     vacuum t\ndrop table t\ncheckpoint\n";
     std::fs::write(&script, commands).expect("writable");
     let nobody = |program: &str| {
-        let mut command = Command::new(Path::new(FOLDER).join(program));
+        let mut command = Command::new(bin().join(program));
         command.uid(65534).gid(65534).current_dir(folder).env("LC_ALL", "C");
         command
     };
@@ -289,7 +297,7 @@ fn a_running_server_holds_what_the_map_tells() {
     std::fs::create_dir_all(&folder).expect("writable");
     let Some(command) = single(&folder) else { return };
     let traced = Traced::start(command).expect("it can be traced");
-    let program = format!("{FOLDER}/postgres");
+    let program = bin().join("postgres").display().to_string();
     let bias = traced.base(&program).expect("mapped");
     assert!(traced.go_to(bias + object::File::parse(&*elf).expect("ELF").entry()));
     let (library, base) = traced.c_library().expect("mapped");

@@ -9,7 +9,7 @@
 use crate::NoEstimate;
 use crate::pieces::count;
 use crate::random::Noise;
-use holdup_model::{Estimate, Histogram};
+use holdup_model::{Estimate, SparseHistogram};
 
 /// Fewer residuals than this have no density that could be looked at.
 pub const MIN_RESIDUALS: u64 = 100;
@@ -48,7 +48,7 @@ struct Group {
 ///
 /// # Errors
 /// With fewer than [`MIN_RESIDUALS`] below the limit, or when too many are of one value for a density to be told.
-pub fn mean_length(residuals: &Histogram, limit_ns: Option<u64>, seed: u64) -> Result<Estimate, NoEstimate> {
+pub fn mean_length(residuals: &SparseHistogram, limit_ns: Option<u64>, seed: u64) -> Result<Estimate, NoEstimate> {
     let limit = limit_ns.unwrap_or(u64::MAX);
     let all = residuals.count() as f64;
     let below: u64 = residuals.buckets().filter(|(_, high, _)| *high < limit).map(|(_, _, n)| n).sum();
@@ -80,7 +80,7 @@ pub fn mean_length(residuals: &Histogram, limit_ns: Option<u64>, seed: u64) -> R
 /// The harmonic mean of residuals, ns. For showing what it is worth: it is no estimate of a length.
 ///
 /// `None` without residuals.
-pub fn harmonic_mean(residuals: &Histogram) -> Option<f64> {
+pub fn harmonic_mean(residuals: &SparseHistogram) -> Option<f64> {
     let inverse: f64 = residuals.buckets().map(|(low, high, n)| n as f64 / middle(low, high)).sum();
     (residuals.count() > 0).then(|| residuals.count() as f64 / inverse)
 }
@@ -91,7 +91,7 @@ fn middle(low: u64, high: u64) -> f64 {
 }
 
 /// Neighbouring buckets below the limit, gathered, each with about the same number of residuals.
-fn groups(residuals: &Histogram, limit: u64, below: u64) -> Vec<Group> {
+fn groups(residuals: &SparseHistogram, limit: u64, below: u64) -> Vec<Group> {
     let least = below.div_ceil(GROUPS);
     let mut groups = Vec::new();
     let (mut number, mut sum) = (0_u64, 0.0);
@@ -183,9 +183,9 @@ mod tests {
         -MEAN_NS * mean * noise.uniform().ln()
     }
 
-    fn sample(draw: Draw, n: u32, seed: u64) -> Histogram {
+    fn sample(draw: Draw, n: u32, seed: u64) -> SparseHistogram {
         let mut noise = Noise::new(seed);
-        let mut histogram = Histogram::new();
+        let mut histogram = SparseHistogram::new();
         (0..n).for_each(|_| histogram.record_ns(draw(&mut noise) as u64));
         histogram
     }
@@ -235,7 +235,7 @@ mod tests {
     fn what_was_cut_off_counts_as_longer() {
         for (name, draw) in [("exponential", exponential as Draw), ("mixed", mixed)] {
             let limit = MEAN_NS as u64 / 2;
-            let mut cut = Histogram::new();
+            let mut cut = SparseHistogram::new();
             for (low, high, n) in sample(draw, 100_000, 5).buckets() {
                 cut.record_n_ns(((low + high) / 2).min(limit), n);
             }
@@ -246,12 +246,12 @@ mod tests {
 
     #[test]
     fn too_few_or_degenerate_residuals_have_no_length() {
-        assert!(mean_length(&Histogram::new(), None, 1).is_err());
+        assert!(mean_length(&SparseHistogram::new(), None, 1).is_err());
         assert!(mean_length(&sample(constant, 99, 1), None, 1).is_err());
-        let mut one_value = Histogram::new();
+        let mut one_value = SparseHistogram::new();
         one_value.record_n_ns(5_000, 1_000);
         assert!(mean_length(&one_value, None, 1).is_err());
         assert!(mean_length(&sample(constant, 1_000, 1), Some(10), 1).is_err(), "all were cut off");
-        assert_eq!(harmonic_mean(&Histogram::new()), None);
+        assert_eq!(harmonic_mean(&SparseHistogram::new()), None);
     }
 }

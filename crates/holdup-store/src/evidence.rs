@@ -157,7 +157,7 @@ pub(crate) fn read(part: &Loaded, runs: usize) -> Decoded<Vec<Rich>> {
         if unit != "ns" {
             return Err(format!("the histogram {name} is of {unit} where ns belong"));
         }
-        let histogram = histogram_of(&mut c, &name)?;
+        let histogram = (&histogram_of(&mut c, &name)?).into();
         run.histograms.push(EvidenceHistogram { name, label, histogram });
     }
     for row in rows(part, 2)? {

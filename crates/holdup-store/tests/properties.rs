@@ -65,7 +65,7 @@ fn collected() -> impl Strategy<Value = Collected> {
             histograms: rich
                 .0
                 .into_iter()
-                .map(|(NamedHistogram { name, histogram }, label)| EvidenceHistogram { name, label, histogram })
+                .map(|(h, label)| EvidenceHistogram { name: h.name, label, histogram: (&h.histogram).into() })
                 .collect(),
             stacks: rich.1,
             timeline: rich.2,

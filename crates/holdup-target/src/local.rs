@@ -5,6 +5,7 @@ use crate::window::{self, CLOCK_JUMP_NS, CollectorHooks, unix_ns};
 use holdup_evidence::CollectContext;
 use holdup_host::postgres::PostgresControl;
 use holdup_host::{Host, facts, state};
+use holdup_kernels::Cache;
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Journal};
 use holdup_model::bundle::CollectorState;
@@ -319,7 +320,8 @@ impl<'a> LocalSession<'a> {
         let observed = arm.replica != Some(Replica::Unobserved);
         let collectors: &[String] = if observed { &self.collectors } else { &[] };
         let options = self.request.plan.collect.clone();
-        let mut hooks = CollectorHooks::new(self.request.host, collectors, connection).with_options(options);
+        let maps = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root).join("maps");
+        let mut hooks = CollectorHooks::new(self.request.host, collectors, connection).with_options(options, Some(maps));
         let parameters = parameters_of(used, arm);
         let result = self.groups[group].prepared.run(TrialContext {
             parameters: &parameters,

@@ -17,7 +17,7 @@ use holdup_store::Writer;
 use holdup_workloads::{Cancel, WindowHooks};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Windows of a record when nothing else is asked for: as many as a 95 % interval needs to be worth something.
@@ -62,6 +62,8 @@ pub struct RecordRequest<'a> {
     pub collectors: &'a [String],
     /// What the user asked of collectors.
     pub options: CollectOptions,
+    /// The folder in which section maps are kept; `None` to keep none.
+    pub maps: Option<PathBuf>,
     /// The machine that it runs on.
     pub machine: Machine,
     /// The bundle to write; it must not exist.
@@ -307,7 +309,7 @@ fn one_window(
     let mut trial = blank(unix_ns());
     let roots = subjects.iter().map(|s| (s.role.clone(), s.pid)).collect::<Vec<_>>();
     let mut hooks =
-        CollectorHooks::new(request.host, collectors, request.postgres.clone()).with_options(request.options.clone());
+        CollectorHooks::new(request.host, collectors, request.postgres.clone()).with_options(request.options.clone(), request.maps.clone());
     let (cut, opened) = match hooks.open(&roots) {
         Ok(()) => (wait(request, plan.design.duration_ns, &roots), hooks.close().map(|_| ())),
         Err(problem) => (None, Err(problem)),

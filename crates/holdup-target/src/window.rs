@@ -4,6 +4,7 @@ use holdup_evidence::{CollectContext, CollectOptions, Collecting, Subject};
 use holdup_host::Host;
 use holdup_model::{Collected, Coverage, EvidenceItem, Problem, SelfCost, Window};
 use holdup_workloads::WindowHooks;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How far CLOCK_REALTIME may move against CLOCK_MONOTONIC inside a window before the trial is
@@ -24,6 +25,7 @@ pub(crate) struct CollectorHooks<'a> {
     collectors: &'a [String],
     postgres: Option<String>,
     options: CollectOptions,
+    maps: Option<PathBuf>,
     running: Vec<(&'a str, Box<dyn Collecting>)>,
     begin: Option<(Instant, i64)>,
     collected: Vec<Collected>,
@@ -37,6 +39,7 @@ impl<'a> CollectorHooks<'a> {
             collectors,
             postgres,
             options: CollectOptions::default(),
+            maps: None,
             running: Vec::new(),
             begin: None,
             collected: Vec::new(),
@@ -44,9 +47,10 @@ impl<'a> CollectorHooks<'a> {
         }
     }
 
-    /// The same with what the user asked of collectors.
-    pub(crate) fn with_options(mut self, options: CollectOptions) -> Self {
+    /// The same with what the user asked of collectors, and where section maps are kept.
+    pub(crate) fn with_options(mut self, options: CollectOptions, maps: Option<PathBuf>) -> Self {
         self.options = options;
+        self.maps = maps;
         self
     }
 
@@ -70,6 +74,7 @@ impl WindowHooks for CollectorHooks<'_> {
             subjects,
             postgres: self.postgres.clone(),
             options: self.options.clone(),
+            maps: self.maps.clone(),
             ..CollectContext::default()
         }
         .for_collectors(&collectors);

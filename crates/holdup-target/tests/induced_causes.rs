@@ -83,6 +83,7 @@ fn watch(pids: &[u32], collectors: &[&str]) -> BundleData {
         windows: WINDOWS,
         collectors: &collectors,
         options: CollectOptions::default(),
+        maps: None,
         machine: holdup_host::machine(&host),
         out: &out,
         command: Vec::new(),

@@ -158,7 +158,7 @@ impl Story {
     /// Adds a histogram to a collector in every window.
     pub fn histogram(mut self, collector: &str, name: &str, label: &str, values_ns: &[(u64, u64)]) -> Self {
         for found in self.windows.iter_mut().flatten().filter(|c| c.collector == collector) {
-            let mut histogram = Histogram::new();
+            let mut histogram = SparseHistogram::new();
             values_ns.iter().for_each(|(ns, n)| histogram.record_n_ns(*ns, *n));
             let label = (!label.is_empty()).then(|| label.to_owned());
             found.histograms.push(EvidenceHistogram { name: name.into(), label, histogram });

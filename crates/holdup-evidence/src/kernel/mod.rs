@@ -4,6 +4,7 @@
 //! together: [`Watch`] is loaded with the wishes of all, and each collector reads its own part of [`Seen`].
 
 mod collector;
+mod kept;
 mod layout;
 mod load;
 mod probe;

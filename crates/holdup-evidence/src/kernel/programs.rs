@@ -1,18 +1,22 @@
 //! Which programs are under test, what files they have in memory, and the section maps of those.
 
 use crate::CollectContext;
+use crate::kernel::kept::Maps;
 use crate::kernel::table::Images;
 use crate::processes::{Area, areas};
 use crate::reading::{Meter, Reader};
 use crate::tasks;
-use holdup_host::Host;
 use holdup_host::process::Stat;
+use holdup_host::{FileIdentity, Host};
 use holdup_model::SectionMap;
+use holdup_sections::kept::Kept;
 use holdup_sections::lookup::Loaded;
 use holdup_sections::{Callees, NamedFunction, Wanted};
-use object::{Object as _, ObjectSegment as _, SegmentFlags};
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, Object as _, ObjectSegment as _, SegmentFlags};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Larger files are not analysed.
 const LARGEST_FILE: usize = 256 << 20;
@@ -36,11 +40,14 @@ struct Known {
     segments: Arc<Vec<(u64, u64, u64)>>,
 }
 
-/// Analyses by build id and the functions asked for.
-type Analyses = BTreeMap<(Vec<u8>, Vec<String>), Result<Known, String>>;
+/// Files that were analysed already, by build id.
+static ANALYSED: Mutex<BTreeMap<(String, Question), Result<Known, String>>> = Mutex::new(BTreeMap::new());
 
-/// Files that were analysed already.
-static ANALYSED: Mutex<Analyses> = Mutex::new(BTreeMap::new());
+/// And by what a file is, which takes no reading.
+static SEEN: Mutex<BTreeMap<(FileIdentity, Question), Result<Known, String>>> = Mutex::new(BTreeMap::new());
+
+/// So much of a file is read for its build id, bytes.
+const HEAD: usize = 64 << 10;
 
 /// The tables of all programs under test.
 pub(crate) fn images(context: &CollectContext) -> Result<Images, String> {
@@ -106,7 +113,7 @@ fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Mapped], images: 
         if !is_program && wanted.is_empty() {
             continue;
         }
-        match analysed(&context.host, pid, file, is_program, functions) {
+        match analysed(context, pid, file, (is_program, functions)) {
             Ok(found) => {
                 wanted.extend(found.map.imports.iter().chain(&found.callees.imports).cloned());
                 if let Some(bias) = found.bias(file) {
@@ -136,6 +143,22 @@ fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Mapped], images: 
 const MOST_NOTES: usize = 5;
 
 impl Known {
+    fn of(kept: Kept) -> Self {
+        let Kept { segments, map, callees, .. } = kept;
+        Known { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) }
+    }
+
+    fn kept(&self, build_id: &str, (is_program, functions): &Question) -> Kept {
+        Kept {
+            build_id: build_id.to_owned(),
+            is_program: *is_program,
+            functions: functions.clone(),
+            segments: self.segments.to_vec(),
+            map: SectionMap::clone(&self.map),
+            callees: Callees::clone(&self.callees),
+        }
+    }
+
     /// The kernel maps whole pages, so the begin of a segment is that of its page (fs/binfmt_elf.c:elf_load).
     fn bias(&self, file: &Mapped) -> Option<u64> {
         let page = |at: u64| at & !(PAGE - 1);
@@ -148,48 +171,108 @@ impl Known {
 /// The page of x86-64.
 const PAGE: u64 = 4096;
 
-/// The bytes of a mapped file: of the file itself, also when another one has its path by now.
-fn bytes(host: &Host, pid: u32, file: &Mapped) -> Result<Vec<u8>, String> {
-    let path = file.path.trim_end_matches(" (deleted)");
-    let itself = format!("/proc/{pid}/map_files/{:x}-{:x}", file.start, file.end);
-    let inside = format!("/proc/{pid}/root{path}");
-    let read = host.read_head_bytes(&itself, LARGEST_FILE + 1);
-    let read = match read {
-        Err(_) if path == file.path => host.read_head_bytes(&inside, LARGEST_FILE + 1),
-        read => read,
-    };
-    let bytes = read.map_err(|e| format!("{path}: {e}"))?;
+/// The whole of a mapped file.
+fn whole(host: &Host, pid: u32, file: &Mapped) -> Result<Vec<u8>, String> {
+    let bytes = bytes(host, pid, file, LARGEST_FILE + 1)?;
     if bytes.len() > LARGEST_FILE {
-        return Err(format!("{path}: it has more than {LARGEST_FILE} bytes"));
+        return Err(format!("{}: it has more than {LARGEST_FILE} bytes", file.path));
     }
     Ok(bytes)
 }
 
-/// The analysis of a file, made once for each build.
-fn analysed(host: &Host, pid: u32, file: &Mapped, is_program: bool, functions: Vec<String>) -> Result<Known, String> {
-    let bytes = bytes(host, pid, file)?;
-    let told = |why: String| format!("{}: {why}", file.path);
-    let elf = object::File::parse(bytes.as_slice()).map_err(|e| told(e.to_string()))?;
-    let Some(build_id) = elf.build_id().ok().flatten().map(<[u8]>::to_vec) else {
-        return analyse(&bytes, is_program, &functions).map_err(told);
+/// The first bytes of a mapped file: of the file itself, also when another one has its path by now.
+fn bytes(host: &Host, pid: u32, file: &Mapped, longest: usize) -> Result<Vec<u8>, String> {
+    let path = file.path.trim_end_matches(" (deleted)");
+    let itself = format!("/proc/{pid}/map_files/{:x}-{:x}", file.start, file.end);
+    let inside = format!("/proc/{pid}/root{path}");
+    let read = host.read_head_bytes(&itself, longest);
+    let read = match read {
+        Err(_) if path == file.path => host.read_head_bytes(&inside, longest),
+        read => read,
     };
-    let key = (build_id, functions);
-    let known = ANALYSED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    read.map_err(|e| format!("{path}: {e}"))
+}
+
+/// What is asked of a file: whether it is the program, and the functions that are named.
+type Question = (bool, Vec<String>);
+
+/// The analysis of a file, made once for each build: asked for by what the file is, by its build id, of the disk, made.
+fn analysed(context: &CollectContext, pid: u32, file: &Mapped, question: Question) -> Result<Known, String> {
+    let host = &context.host;
+    let place = format!("/proc/{pid}/map_files/{:x}-{:x}", file.start, file.end);
+    let identity = host.identity(&place).ok().map(|identity| (identity, question.clone()));
+    let known = identity.as_ref().and_then(|key| lock(&SEEN).get(key).cloned());
     if let Some(known) = known {
         return known;
     }
-    let result = analyse(&bytes, is_program, &key.1).map_err(told);
-    ANALYSED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, result.clone());
+    let result = by_build_id(context, pid, file, question);
+    if let Some(key) = identity {
+        lock(&SEEN).insert(key, result.clone());
+    }
     result
 }
 
-fn analyse(bytes: &[u8], is_program: bool, functions: &[String]) -> Result<Known, String> {
+fn by_build_id(context: &CollectContext, pid: u32, file: &Mapped, question: Question) -> Result<Known, String> {
+    let told = |why: String| format!("{}: {why}", file.path);
+    let id = |bytes: &[u8]| build_id(bytes).map(|id| id.iter().map(|b| format!("{b:02x}")).collect::<String>());
+    let head = bytes(&context.host, pid, file, HEAD)?;
+    let Some(build_id) = id(&head) else {
+        let whole = whole(&context.host, pid, file)?;
+        return analyse(&whole, &question).map_err(told);
+    };
+    let key = (build_id, question);
+    let known = lock(&ANALYSED).get(&key).cloned();
+    if let Some(known) = known {
+        return known;
+    }
+    let (build_id, question) = &key;
+    let maps = context.maps.as_deref().map(Maps);
+    let kept = maps.as_ref().and_then(|maps| maps.get(build_id, question.0, &question.1));
+    let result = match kept {
+        Some(kept) => Ok(Known::of(kept)),
+        None => {
+            let whole = whole(&context.host, pid, file)?;
+            // Another file may have its place by now.
+            if id(&whole).as_ref() != Some(build_id) {
+                return Err(told("it changed while it was read".to_owned()));
+            }
+            let result = analyse(&whole, question).map_err(told);
+            if let (Ok(known), Some(maps)) = (&result, &maps) {
+                maps.put(&known.kept(build_id, question));
+            }
+            result
+        }
+    };
+    lock(&ANALYSED).insert(key, result.clone());
+    result
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The build id in a file's notes, which linkers put behind its program headers.
+fn build_id(head: &[u8]) -> Option<&[u8]> {
+    let elf = FileHeader64::<Endianness>::parse(head).ok()?;
+    let endian = elf.endian().ok()?;
+    for segment in elf.program_headers(endian, head).ok()? {
+        let Ok(Some(mut notes)) = segment.notes(endian, head) else { continue };
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == object::elf::ELF_NOTE_GNU && note.n_type(endian) == object::elf::NT_GNU_BUILD_ID {
+                return Some(note.desc());
+            }
+        }
+    }
+    None
+}
+
+fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Known, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
     // Of the executable ones: two segments may share a page of the file.
     let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
     let code = elf.segments().filter(|s| is_code(s.flags()));
     let segments = code.map(|s| (s.address(), s.file_range().0, s.file_range().1)).collect();
-    let (map, callees) = if is_program {
+    let (map, callees) = if *is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
         let wanted = Wanted { shipped: true, functions: named };
         (holdup_sections::map(bytes, &wanted).map_err(|p| p.why)?, Callees::default())

@@ -7,7 +7,7 @@ use crate::kernel::layout::{
 use crate::kernel::watch::array;
 use aya::Ebpf;
 use aya::maps::{HashMap, RingBuf};
-use holdup_model::Histogram;
+use holdup_model::SparseHistogram;
 use holdup_model::evidence::BpfCost;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,7 +43,7 @@ pub(crate) struct RoleSeen {
     pub(crate) first_touch: u64,
     pub(crate) fault_ns: u64,
     /// In the order of state.h.
-    pub(crate) histograms: Vec<Histogram>,
+    pub(crate) histograms: Vec<SparseHistogram>,
 }
 
 /// What was seen of a section.
@@ -59,7 +59,7 @@ pub(crate) struct SectionSeen {
     pub(crate) samples_behind: u64,
     pub(crate) faults: u64,
     pub(crate) fault_ns: u64,
-    pub(crate) histograms: Vec<Histogram>,
+    pub(crate) histograms: Vec<SparseHistogram>,
 }
 
 /// All that was seen in a window.
@@ -94,8 +94,8 @@ pub(crate) struct Seen {
 }
 
 /// A histogram from buckets; a value is counted at the middle of its bucket.
-fn histogram(buckets: &[u64; BUCKETS]) -> Histogram {
-    let mut histogram = Histogram::new();
+fn histogram(buckets: &[u64; BUCKETS]) -> SparseHistogram {
+    let mut histogram = SparseHistogram::new();
     for (bucket, count) in buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
         let (low, end) = bounds_ns(bucket);
         histogram.record_n_ns(low.midpoint(end - 1), *count);

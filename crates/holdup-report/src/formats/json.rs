@@ -1,6 +1,6 @@
 //! The report as one JSON document.
 
-use holdup_model::{Analysis, BundleData, Collected, Histogram, Measured, Trial, TrialStatus};
+use holdup_model::{Analysis, BundleData, Collected, Measured, SparseHistogram, Trial, TrialStatus};
 use serde_json::{Value, json};
 
 /// A value as indented JSON with a newline at its end.
@@ -83,7 +83,7 @@ fn collected(c: &Collected) -> Value {
 }
 
 /// A histogram as its quantiles, which are null when it is empty.
-fn quantiles(name: &str, label: Option<&str>, h: &Histogram) -> Value {
+fn quantiles(name: &str, label: Option<&str>, h: &SparseHistogram) -> Value {
     let at = |quantile: f64| h.quantile_ns(quantile);
     json!({
         "name": name, "label": label, "count": h.count(), "clipped": h.clipped(), "mean_ns": h.mean_ns(),

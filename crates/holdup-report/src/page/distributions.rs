@@ -4,7 +4,7 @@ use super::Table;
 use crate::merge::{self, HistogramKey};
 use crate::series::{Layout, Names};
 use crate::text::{self, clean};
-use holdup_model::{BundleData, Histogram};
+use holdup_model::{BundleData, SparseHistogram};
 use std::collections::BTreeMap;
 
 /// The quantiles of a table, with their heads.
@@ -35,7 +35,7 @@ fn table(
     names: &Names,
     cell: (usize, Option<usize>),
 ) -> Option<Distributions> {
-    let arms: Vec<(String, BTreeMap<HistogramKey<'_>, Histogram>)> = layout
+    let arms: Vec<(String, BTreeMap<HistogramKey<'_>, SparseHistogram>)> = layout
         .at(cell)
         .into_iter()
         .map(|placed| {
@@ -71,7 +71,7 @@ fn table(
     (!table.rows.is_empty()).then(|| Distributions { cell: layout.cell_name(cell), table, rest })
 }
 
-fn row((collector, name, label): HistogramKey<'_>, arm: &str, histogram: &Histogram) -> Vec<String> {
+fn row((collector, name, label): HistogramKey<'_>, arm: &str, histogram: &SparseHistogram) -> Vec<String> {
     let what = name.strip_suffix("_ns").unwrap_or(name).replace('_', " ");
     let label = label.map(|l| format!(", {l}")).unwrap_or_default();
     let mut cells = vec![

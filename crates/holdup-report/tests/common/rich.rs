@@ -107,7 +107,7 @@ fn profile(name: &str, unit: &str, scale: u64, noise: &mut Noise) -> StackProfil
 }
 
 fn histogram(name: &str, label: &str, count: u32, mean_ns: f64, noise: &mut Noise) -> EvidenceHistogram {
-    let mut histogram = Histogram::new();
+    let mut histogram = SparseHistogram::new();
     for _ in 0..count {
         histogram.record_ns((mean_ns * noise.normal(1.1).exp()) as u64);
     }

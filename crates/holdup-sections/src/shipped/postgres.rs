@@ -16,6 +16,10 @@ pub(crate) const WAITS_FROM_ENTRY: &[&str] = &["s_lock"];
 pub(crate) const LOCKS: &[(&str, &str)] =
     &[("s_lock", ""), ("LockBufHdr", "buffer header"), ("LWLockWaitListLock", "wait list")];
 
+/// Functions that do nothing but call another one with the arguments that they got, which has no symbol of its own:
+/// caller and called. `LWLockRelease` and `LWLockReleaseDisowned` share the second since 18.
+pub(crate) const PASS_ON: &[(&str, &str)] = &[("LWLockReleaseDisowned", "LWLockReleaseInternal")];
+
 /// `errstart(elevel, domain)` sets the level of a report in its first argument, and `errfinish` does not come back when
 /// that was at least ERROR (elog.h: 21 since PostgreSQL 14).
 pub(crate) const REPORT_BEGINS: &[&str] = &["errstart", "errstart_cold"];

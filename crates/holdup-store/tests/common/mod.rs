@@ -12,7 +12,7 @@ use holdup_model::timeline::{Timeline, TimelineEvent, TimelineKind, TimelineTask
 use holdup_model::trial::{NamedHistogram, Trial, TrialStatus, Window};
 use holdup_model::{
     Collected, Coverage, Direction, EnvironmentReading, EvidenceItem, Fact, Histogram, Machine, Measurement, Metric,
-    Parameters, Problem, SelfCost, Value,
+    Parameters, Problem, SelfCost, SparseHistogram, Value,
 };
 use holdup_store::Writer;
 use std::path::Path;
@@ -259,7 +259,7 @@ fn trial(seq: u32, spec: &TrialSpec, attempt: u32) -> Trial {
 }
 
 fn evidence_histogram(name: &str, label: Option<&str>, seq: u32) -> EvidenceHistogram {
-    let mut histogram = Histogram::new();
+    let mut histogram = SparseHistogram::new();
     (1..50_u64).for_each(|i| histogram.record_n_ns(i * i * 1_000 + u64::from(seq), i));
     EvidenceHistogram { name: name.into(), label: label.map(str::to_owned), histogram }
 }

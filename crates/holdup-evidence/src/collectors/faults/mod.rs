@@ -3,7 +3,7 @@
 use crate::kernel;
 use crate::kernel::{HISTOGRAM_FAULT, KernelCollector, SECTION_FAULT, Seen, Wants};
 use crate::reading::Produces;
-use holdup_model::{Collected, EvidenceHistogram, EvidenceItem, Meta};
+use holdup_model::{Collected, EvidenceHistogram, EvidenceItem, Meta, SparseHistogram};
 
 /// The collector.
 pub(crate) static FAULTS: KernelCollector =
@@ -69,7 +69,7 @@ fn told(seen: &Seen) -> Collected {
     collected
 }
 
-fn push(into: &mut Collected, name: &str, label: &str, histogram: Option<&holdup_model::Histogram>) {
+fn push(into: &mut Collected, name: &str, label: &str, histogram: Option<&SparseHistogram>) {
     if let Some(histogram) = histogram.filter(|h| h.count() > 0) {
         let (name, label) = (name.to_owned(), Some(label.to_owned()));
         into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });

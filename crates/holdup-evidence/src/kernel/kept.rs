@@ -1,0 +1,217 @@
+//! Analyses kept on disk from one run to the next, a file for each build and what was asked of it.
+//!
+//! A folder or file that is not this user's own, or that others may write, is not used: who can write a map can say
+//! where a lock is held. A file that cannot be used is removed and made anew. What cannot be written is not kept, which
+//! costs the analysis and nothing else.
+
+use holdup_sections::kept::{Kept, MOST_BYTES};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The oldest files are removed beyond so many.
+const MOST_FILES: usize = 64;
+/// And beyond so many bytes of all of them.
+const MOST_BYTES_OF_ALL: u64 = 32 << 20;
+
+/// The folder of kept analyses.
+pub(crate) struct Maps<'a>(pub(crate) &'a Path);
+
+impl Maps<'_> {
+    /// What is kept of a build for what is asked; `None` where that is nothing that can be used.
+    pub(crate) fn get(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<Kept> {
+        let path = self.path(build_id, is_program, functions)?;
+        owned(&fs::symlink_metadata(self.0).ok()?).then_some(())?;
+        match read(&path) {
+            Ok(bytes) => match Kept::decode(&bytes) {
+                Ok(kept)
+                    if (&*kept.build_id, kept.is_program, &*kept.functions) == (build_id, is_program, functions) =>
+                {
+                    Some(kept)
+                }
+                // The sum of another question's names is the same, or the file is damaged or of another analyser.
+                _ => fs::remove_file(path).ok().and(None),
+            },
+            Err(_) => None,
+        }
+    }
+
+    /// Keeps what was found, all or nothing.
+    pub(crate) fn put(&self, kept: &Kept) {
+        let Some(path) = self.path(&kept.build_id, kept.is_program, &kept.functions) else { return };
+        let Some(bytes) = kept.encode() else { return };
+        if write(self.0, &path, &bytes).is_ok() {
+            self.tidy();
+        }
+    }
+
+    /// `None` for a build id that is none: it becomes a part of the path.
+    fn path(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<PathBuf> {
+        let is_id = (8..=128).contains(&build_id.len()) && build_id.bytes().all(|b| b.is_ascii_hexdigit());
+        // FNV-1a of 64 bits; what was asked stands in the file too.
+        let bytes = functions.iter().flat_map(|name| name.bytes().chain([0]));
+        let sum = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |sum, b| (sum ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let kind = if is_program { "program" } else { "library" };
+        is_id.then(|| self.0.join(format!("{build_id}-{kind}-{sum:016x}.map")))
+    }
+
+    /// Removes what is beyond the bounds, the oldest first.
+    fn tidy(&self) {
+        let Ok(folder) = fs::read_dir(self.0) else { return };
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = folder
+            .filter_map(|entry| {
+                let path = entry.ok()?.path();
+                let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
+                Some((found.modified().ok()?, found.len(), path))
+            })
+            .collect();
+        files.sort();
+        let (mut count, mut bytes) = (files.len(), files.iter().map(|f| f.1).sum::<u64>());
+        for (_, size, path) in files {
+            if count <= MOST_FILES && bytes <= MOST_BYTES_OF_ALL {
+                return;
+            }
+            // Another run may have removed it since.
+            let _ = fs::remove_file(path);
+            (count, bytes) = (count - 1, bytes - size);
+        }
+    }
+}
+
+/// Whether only this user can have written it.
+fn owned(found: &fs::Metadata) -> bool {
+    found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // What is opened is what is looked at; a pipe must not be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let found = file.metadata()?;
+    if !owned(&found) || !found.is_file() || found.len() > MOST_BYTES as u64 {
+        return Err(io::Error::other("it is not this user's own"));
+    }
+    let mut bytes = Vec::with_capacity(found.len() as usize);
+    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if !owned(&fs::symlink_metadata(folder)?) {
+        return Err(io::Error::other("the folder is not this user's own"));
+    }
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+    let written = made.and_then(|mut file| file.write_all(bytes)).and_then(|()| fs::rename(&new, path));
+    // What another process of this number left, or this one could not finish.
+    written.inspect_err(|_| {
+        let _ = fs::remove_file(&new);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::SectionMap;
+    use std::os::unix::fs::PermissionsExt;
+
+    const ID: &str = "0123456789abcdef";
+
+    fn kept(build_id: &str) -> Kept {
+        let map = SectionMap { build_id: build_id.to_owned(), notes: vec!["a".to_owned()], ..SectionMap::default() };
+        Kept { build_id: build_id.to_owned(), is_program: true, map, ..Kept::default() }
+    }
+
+    fn only_file(folder: &Path) -> PathBuf {
+        let mut files = fs::read_dir(folder).expect("a folder").map(|f| f.expect("an entry").path());
+        let file = files.next().expect("a file");
+        assert!(files.next().is_none(), "nothing else is left");
+        file
+    }
+
+    #[test]
+    fn what_was_put_is_got_for_the_same_question_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, f) = (folder.path().join("maps"), ["f".to_owned()]);
+        let maps = Maps(&path);
+        assert_eq!(maps.get(ID, true, &[]), None);
+        maps.put(&kept(ID));
+        assert_eq!(maps.get(ID, true, &[]), Some(kept(ID)));
+        assert_eq!((maps.get(ID, true, &f), maps.get(ID, false, &[])), (None, None));
+        maps.put(&kept("../../etc/passwd"));
+        assert_eq!(maps.get("../../etc/passwd", true, &[]), None);
+        only_file(&path);
+    }
+
+    #[test]
+    fn a_damaged_file_or_one_of_another_build_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("maps");
+        let maps = Maps(&path);
+        maps.put(&kept(ID));
+        let file = only_file(&path);
+        let other = kept("00000000ffffffff").encode().expect("it is small");
+        let mut bytes = fs::read(&file).expect("readable");
+        bytes[20] ^= 1;
+        for bytes in [bytes, other, Vec::new()] {
+            fs::write(&file, bytes).expect("writable");
+            assert_eq!(maps.get(ID, true, &[]), None);
+            assert!(!file.exists());
+            maps.put(&kept(ID));
+            assert_eq!(maps.get(ID, true, &[]), Some(kept(ID)));
+        }
+    }
+
+    #[test]
+    fn what_others_may_write_or_own_is_not_trusted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("maps");
+        let maps = Maps(&path);
+        maps.put(&kept(ID));
+        let file = only_file(&path);
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+        mode(&file, 0o620);
+        assert_eq!(maps.get(ID, true, &[]), None);
+        mode(&file, 0o600);
+        mode(&path, 0o777);
+        assert_eq!(maps.get(ID, true, &[]), None);
+        maps.put(&kept("00000000ffffffff"));
+        only_file(&path);
+        mode(&path, 0o700);
+        assert_eq!(maps.get(ID, true, &[]), Some(kept(ID)));
+        let elsewhere = folder.path().join("elsewhere");
+        fs::rename(&file, &elsewhere).expect("ours");
+        std::os::unix::fs::symlink(&elsewhere, &file).expect("ours");
+        assert_eq!(maps.get(ID, true, &[]), None, "a link is not followed");
+        fs::remove_file(&file).expect("ours");
+        fs::rename(&elsewhere, &file).expect("ours");
+        // Only root can give files away.
+        if std::os::unix::fs::chown(&file, Some(65534), None).is_ok() {
+            assert_eq!(maps.get(ID, true, &[]), None, "another user's");
+        }
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let maps = Maps(folder.path());
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("ours");
+        for n in 0..MOST_FILES + 5 {
+            let build_id = format!("{n:016x}");
+            maps.put(&kept(&build_id));
+            let file = maps.path(&build_id, true, &[]).expect("an id");
+            let age = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64 + 1);
+            if let Ok(file) = File::options().write(true).open(file) {
+                file.set_modified(age).expect("ours");
+            }
+        }
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), MOST_FILES);
+        assert_eq!(maps.get(&format!("{:016x}", 0), true, &[]), None);
+        assert!(maps.get(&format!("{:016x}", MOST_FILES + 4), true, &[]).is_some());
+    }
+}

@@ -1,0 +1,104 @@
+//! The maps of PostgreSQL servers of all versions that holdup knows: those that are installed, and those that
+//! `HOLDUP_POSTGRES_SERVERS` names (paths with colons between them; unpacked packages will do, nothing is run).
+#![allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+
+use holdup_model::sections::{SectionMap, SectionRole};
+use holdup_sections::kept::Kept;
+use holdup_sections::{Wanted, map};
+use std::path::PathBuf;
+
+/// The sections that explanations name, in every version from 15 to 18; names that stand for each other with a bar
+/// between them. A spin lock that is inlined has the name of the function whose source takes it, and what the compiler
+/// leaves in a function of its own has that function's name.
+const EVERYWHERE: &[&str] = &[
+    "StrategyGetBuffer",
+    "StrategyGetBuffer: buffer header",
+    "ClockSweepTick",
+    "StrategySyncStart",
+    "StrategyNotifyBgWriter",
+    "LockBufHdr",
+    "InvalidateBuffer|InvalidateBuffer: buffer header",
+    "LWLockWaitListLock",
+    "LWLockRelease: wait list|LWLockReleaseInternal: wait list",
+    "LWLockUpdateVar: wait list",
+    "LWLockWaitForVar: wait list|LWLockQueueSelf: wait list",
+    "ReserveXLogInsertLocation",
+    "XLogFlush",
+    "ProcKill",
+    "SIGetDataEntries",
+    "s_lock",
+];
+
+fn servers() -> Vec<PathBuf> {
+    let named = std::env::var("HOLDUP_POSTGRES_SERVERS").unwrap_or_default();
+    let installed = (15..=18).map(|major| PathBuf::from(format!("/usr/lib/postgresql/{major}/bin/postgres")));
+    let named = named.split(':').filter(|path| !path.is_empty()).map(PathBuf::from);
+    installed.filter(|path| path.exists()).chain(named).collect()
+}
+
+/// The version that the server tells with `--version`.
+fn version(elf: &[u8]) -> String {
+    let head = b"postgres (PostgreSQL) ";
+    let at = elf.windows(head.len()).position(|w| w == head).map_or(0, |at| at + head.len());
+    elf[at..].iter().take_while(|b| b.is_ascii_graphic()).map(|b| char::from(*b)).collect()
+}
+
+/// How many bytes of code hold the lock of the section of a name.
+fn held(map: &SectionMap, name: &str) -> u64 {
+    let own = |s: &holdup_model::sections::Section| {
+        name.split('|').any(|name| {
+            let (function, lock) = name.split_once(": ").map_or((name, ""), |(function, lock)| (function, lock));
+            // A function without a symbol, known by the name that it gives to its error reports.
+            let unnamed = s.name.contains(&format!("({function})")) && s.name.ends_with(lock);
+            s.name == name || unnamed
+        })
+    };
+    let of = |range: &&holdup_model::sections::SectionRange| {
+        range.role == SectionRole::Holder && own(&map.sections[usize::from(range.section)])
+    };
+    map.ranges.iter().filter(of).map(|r| r.end - r.begin).sum()
+}
+
+#[test]
+fn every_version_has_the_locks_that_matter() {
+    let servers = servers();
+    if servers.is_empty() {
+        eprintln!("ignored because no server is installed and HOLDUP_POSTGRES_SERVERS names none");
+    }
+    let mut missing = Vec::new();
+    for path in servers {
+        let elf = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let before = cpu_s();
+        let map = map(&elf, &Wanted { shipped: true, functions: Vec::new() }).expect("an ELF file");
+        let took = cpu_s() - before;
+        let found: Vec<(&str, u64)> = EVERYWHERE.iter().map(|name| (*name, held(&map, name))).collect();
+        let absent: Vec<&str> = found.iter().filter(|(_, bytes)| *bytes == 0).map(|(name, _)| *name).collect();
+        let here = EVERYWHERE.len() - absent.len();
+        let (version, sections, notes) = (version(&elf), map.sections.len(), map.notes.len());
+        eprintln!(
+            "{version}: {sections} sections, {here} of {} named, {notes} notes, {took:.2} s CPU",
+            EVERYWHERE.len()
+        );
+        let kept = Kept { build_id: map.build_id.clone(), is_program: true, map: map.clone(), ..Kept::default() };
+        let bytes = kept.encode().expect("it is small");
+        let before = cpu_s();
+        assert_eq!(Kept::decode(&bytes).as_ref(), Ok(&kept));
+        eprintln!("{version}: kept in {} bytes, read in {:.2} ms CPU", bytes.len(), (cpu_s() - before) * 1e3);
+        if std::env::var_os("HOLDUP_POSTGRES_TELL").is_some() {
+            map.sections.iter().for_each(|s| eprintln!("  {} {:?}", s.name, s.function));
+            map.notes.iter().for_each(|n| eprintln!("  note: {n}"));
+        }
+        if !absent.is_empty() || sections < 150 {
+            missing.push(format!("{version} ({}): {sections} sections, without {}", path.display(), absent.join(", ")));
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// CPU time of this thread, s.
+fn cpu_s() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it is a valid place for the result.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
