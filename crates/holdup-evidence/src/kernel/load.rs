@@ -18,6 +18,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wa
 /// the limit of memory on machines with hundreds of CPUs.
 const MOST_SHARDS: u32 = 16;
 
+/// With more CPUs the sum of a process's pages grows in steps that may be those of huge ones (faults.bpf.h).
+pub(crate) const MOST_CPUS_OF_A_BATCH: u32 = 100;
+
 /// The ring of the timeline: some 100,000 events.
 const EVENTS_BYTES: u32 = 8 << 20;
 
@@ -101,6 +104,7 @@ fn create(
         ("want_timeline", flag(wants.timeline)),
         ("switch_has_state", flag(form.switch_has_state)),
         ("knows_causes", flag(form.knows_causes)),
+        ("tells_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
     ];
     let sections = u32::try_from(images.sections()).unwrap_or(u32::MAX).max(1);
     let mut loader = EbpfLoader::new();

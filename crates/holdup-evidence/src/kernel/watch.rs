@@ -177,6 +177,7 @@ impl Running {
             events_lost: sum.events_lost,
             switches: sum.switches,
             inferred: sum.inferred,
+            not_known: sum.not_known,
             has_sections: self.wants.sections && self.images.sections() > 0,
             classified: sum.classified,
             samples: sum.samples,
@@ -196,6 +197,10 @@ impl Running {
             cost_is_told: Arc::default(),
         };
         seen.notes.extend(self.images.notes().iter().cloned());
+        if self.wants.sections && sum.executed > 0 {
+            let executed = sum.executed;
+            seen.notes.push(format!("{executed} programs were started inside the window: no sections known for them"));
+        }
         seen.lost.retain(|(count, _)| *count > 0);
         drop(self.loaded);
         // What was done before the window opened did not disturb it.
