@@ -177,6 +177,20 @@ pub(crate) struct Event {
     pub(crate) unused: [u8; 6],
 }
 
+/// `struct residual_event`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResidualEvent {
+    pub(crate) ns: u64,
+    pub(crate) value: u64,
+    pub(crate) number: u32,
+    pub(crate) tid: u32,
+    pub(crate) image: u32,
+    pub(crate) section: u16,
+    pub(crate) kind: u8,
+    pub(crate) unused: u8,
+}
+
 /// `struct meaning`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -100,6 +100,7 @@ fn create(
         ("want_switches", flag(wants.switches)),
         ("want_sections", flag(wants.sections)),
         ("want_faults", flag(wants.faults)),
+        ("want_residuals", flag(wants.sections && images.has_releases())),
         ("want_kworkers", flag(wants.kworkers)),
         ("want_timeline", flag(wants.timeline)),
         ("switch_has_state", flag(form.switch_has_state)),
@@ -128,6 +129,9 @@ fn create(
     load_programs(&mut object, btf, form, places.tick != 0, &mut notes)?;
     if wants.sections {
         load_sampler(&mut object, "section_sample")?;
+        if images.has_releases() {
+            load_sampler(&mut object, "residual_ends")?;
+        }
     }
     if wants.faults {
         tracepoint(&mut object, "user_fault_begins", "page_fault_user", btf)?;

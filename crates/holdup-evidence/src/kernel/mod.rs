@@ -8,6 +8,7 @@ mod layout;
 mod load;
 mod probe;
 mod programs;
+mod residuals;
 mod seen;
 mod stats;
 mod table;

@@ -4,6 +4,7 @@ use crate::kernel::layout::{
     BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, FAULTS, HISTOGRAMS, HogCounts, PLACES, Pair, PairCounts,
     SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, bounds_ns, name,
 };
+use crate::kernel::residuals::Residuals;
 use crate::kernel::watch::array;
 use aya::Ebpf;
 use aya::maps::{HashMap, RingBuf};
@@ -63,6 +64,8 @@ pub(crate) struct SectionSeen {
     pub(crate) faults: u64,
     pub(crate) fault_ns: u64,
     pub(crate) histograms: Vec<Histogram>,
+    /// What was left of it when a preempted holder was back, until the lock was given back.
+    pub(crate) residual: Option<Histogram>,
 }
 
 /// All that was seen in a window.
@@ -158,7 +161,7 @@ pub(crate) fn roles(object: &Ebpf, sum: &Counts, shards: u32, names: &[String]) 
 }
 
 /// Reads what was seen of each section.
-pub(crate) fn sections(object: &Ebpf, names: &[String]) -> Result<Vec<SectionSeen>, String> {
+pub(crate) fn sections(object: &Ebpf, names: &[String], residuals: &Residuals) -> Result<Vec<SectionSeen>, String> {
     let counts = array::<SectionCounts>(object, "section_counts")?;
     let all = array::<Buckets>(object, "section_histograms")?;
     let mut preempters = preempters(object)?;
@@ -181,6 +184,7 @@ pub(crate) fn sections(object: &Ebpf, names: &[String]) -> Result<Vec<SectionSee
             faults: c.faults,
             fault_ns: c.fault_ns,
             histograms,
+            residual: residuals.of_section.get(&(section as u16)).cloned(),
         });
     }
     Ok(seen)

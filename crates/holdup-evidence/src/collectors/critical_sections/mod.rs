@@ -83,9 +83,13 @@ fn of_section(seen: &SectionSeen, period_s: f64, into: &mut Collected) {
     item("waiter_s", None, "s", seen.samples[1] as f64 * period_s);
     item("waiter_behind_off_cpu_holder_s", None, "s", seen.samples_behind as f64 * period_s);
     into.items.extend(pairs);
-    if let Some(histogram) = seen.histograms.get(SECTION_OFF).filter(|h| h.count() > 0) {
-        let (name, label) = ("holder_off_cpu_ns".to_owned(), Some(seen.name.clone()));
-        into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });
+    let histograms =
+        [("holder_off_cpu_ns", seen.histograms.get(SECTION_OFF)), ("section_residual_ns", seen.residual.as_ref())];
+    for (name, histogram) in histograms {
+        if let Some(histogram) = histogram.filter(|h| h.count() > 0) {
+            let (name, label) = (name.to_owned(), Some(seen.name.clone()));
+            into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });
+        }
     }
 }
 

@@ -132,6 +132,8 @@ static __attribute__((noinline)) u32 entry_of(u64 ip, u32 first, u32 count)
 }
 
 struct found {
+	/* Where in the section: the instruction, or the call that led out of it. */
+	u64 at;
 	u16 section;
 	u8 held;
 	u8 stack_failed;
@@ -140,7 +142,7 @@ struct found {
 /* What the task with these user registers holds or waits for. */
 INLINE struct found classify(struct task_state *state, void *regs)
 {
-	struct found found = { .section = 0, .held = NEITHER, .stack_failed = 0 };
+	struct found found = { .at = 0, .section = 0, .held = NEITHER, .stack_failed = 0 };
 	u32 image_index = state->image;
 	struct image *image = bpf_map_lookup_elem(&images, &image_index);
 	u64 ip, sp;
@@ -180,6 +182,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 				if (((register_of(regs, m->reg) & m->mask) == m->value) == m->differs)
 					continue;
 			}
+			found.at = ip;
 			found.section = m->section;
 			found.held = m->held;
 			return found;
@@ -243,6 +246,7 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 		return;
 	state->held = found.held;
 	state->section = found.section;
+	state->section_at = found.at;
 	if (state->place == PLACE_SLEEPING || state->place == PLACE_BLOCKED)
 		state->context = IN_SLEEP;
 	else if (state->place == PLACE_USER)

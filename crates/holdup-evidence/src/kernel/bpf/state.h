@@ -28,6 +28,13 @@ struct task_state {
 	u64 fault_begin_ns;
 	/* What the process had of memory when the fault began, pages. */
 	s64 fault_begin_pages[2];
+	/* Where in its section it is. A holder whose remaining time is asked for: its number (0: none) and when it was asked, when it first was back on a
+	 * CPU, and for how long it was there before it left again. */
+	u64 section_at;
+	u64 residual_asked_ns;
+	u64 residual_back_ns;
+	u64 residual_on_ns;
+	u32 residual;
 	u32 role;
 	/* Which section table; IMAGE_NONE for none, IMAGE_UNKNOWN after exec. */
 	u32 image;
@@ -45,7 +52,7 @@ struct task_state {
 	u8 fault_held;
 	u8 fault_is_first;
 	u8 is_kernel_worker;
-	u8 unused[6];
+	u8 unused[2];
 	char by[COMM];
 };
 
@@ -112,6 +119,7 @@ const volatile u32 shared_shards = 0;
 const volatile u32 want_switches = 0;
 const volatile u32 want_sections = 0;
 const volatile u32 want_faults = 0;
+const volatile u32 want_residuals = 0;
 const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */

@@ -4,6 +4,7 @@
 #include "state.h"
 #include "../../collectors/timeline/timeline.bpf.h"
 #include "../../collectors/critical_sections/sections.bpf.h"
+#include "../../collectors/critical_sections/residuals.bpf.h"
 #include "../../collectors/switches/switches.bpf.h"
 #include "../../collectors/faults/faults.bpf.h"
 #include "../../collectors/kworkers/kworkers.bpf.h"
@@ -49,6 +50,8 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 			record(first_histogram + HISTOGRAM_ON, now - state->on_since_ns, shared_shards);
 		}
 	}
+	if (want_residuals && state->residual)
+		residual_leaves(state, now);
 	state->off_since_ns = now;
 	state->woken_ns = 0;
 	state->place = place;
@@ -59,6 +62,8 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 	}
 	if (want_sections)
 		section_leaves(state, prev, c);
+	if (want_residuals && state->held == HOLDER)
+		residual_asks(state, prev, now);
 }
 
 /* For how long a task could run before it came, when that is known. */
@@ -112,6 +117,8 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 		if (state->cpu != cpu)
 			add(&c->migrated[role], 1);
 	}
+	if (want_residuals && state->residual && !state->residual_back_ns)
+		state->residual_back_ns = now;
 	state->cpu = cpu;
 	state->on_since_ns = now;
 	state->asked = NOT_ASKED;
