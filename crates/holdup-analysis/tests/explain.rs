@@ -228,6 +228,24 @@ fn the_length_of_sections_is_told_where_residuals_are() {
     let us: f64 =
         told.split("held for ").nth(1).and_then(|t| t.split(' ').next()).and_then(|n| n.parse().ok()).expect("us");
     assert!((15.0..25.0).contains(&us), "{told}");
+    // All are of one length: those that were hit are no longer than the others.
+    assert!(!told.contains("Those that were hit"), "{told}");
+    // Half of them 2 us, half of them 38 us long: the mean is 20 us, and 19 of 20 that are hit are long.
+    let residuals: Vec<(u64, u64)> =
+        (0..1_000).map(|i| (1 + i * 2, 20)).chain((0..1_800).map(|i| (2_010 + i * 20, 100))).collect();
+    let two = Story::quiet().preempted_holder();
+    let two = two.histogram("critical-sections", "section_residual_ns", "StrategyGetBuffer", &residuals);
+    let arm = only(&two);
+    let found = cause(&arm, "preempted-holder");
+    let told = found.details.iter().find(|d| d.contains("is held for")).expect("a length");
+    assert!(told.contains("Those that were hit were"), "{told}");
+}
+
+#[test]
+fn who_takes_the_cpu_from_holders_is_named() {
+    let arm = only(&Story::quiet().preempted_holder());
+    let found = cause(&arm, "preempted-holder");
+    assert!(found.sentence.contains("most often for pgbench"), "{}", found.sentence);
 }
 
 #[test]

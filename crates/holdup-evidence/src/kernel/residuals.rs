@@ -19,8 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{PipeReader, PipeWriter};
 use std::thread::JoinHandle;
 
-/// `RESIDUAL_ASKED` of residuals.bpf.h.
+/// `RESIDUAL_ASKED` of residuals.bpf.h, and the others there.
 const ASKED: u8 = 0;
+const RESUMED: u8 = 1;
 /// A holder that has not given its lock back after so long is left alone.
 const LONGEST_NS: u64 = 500_000_000;
 
@@ -35,6 +36,8 @@ pub(crate) struct Residuals {
     set: u64,
     /// Holders that were back on a CPU before the breakpoints were set.
     late: u64,
+    /// Residuals that begin where the kernel ended; the others have its way back to user mode in them.
+    resumed: u64,
     /// Holders that did not come to a breakpoint.
     censored: u64,
     /// Holders of which it is not known where they give the lock back, or at more places than there are registers.
@@ -55,7 +58,8 @@ impl Residuals {
         let (ms, asked, set) = (self.cpu_ns as f64 / 1e6, self.asked, self.set);
         let mut notes = vec![format!(
             "for what was left of the sections of preempted holders {asked} of them were followed with {set} breakpoints, which \
-             took {ms:.0} ms of CPU; {known} residuals"
+             took {ms:.0} ms of CPU; {known} residuals, {} of them from the first instruction on",
+            self.resumed
         )];
         for (count, why) in [
             (self.late, "were back on a CPU before their breakpoints were set"),
@@ -79,6 +83,8 @@ struct Followed {
     asked_ns: u64,
     /// When its last breakpoint was set.
     armed_ns: u64,
+    /// Whether the instruction that it goes on with gives the lock back.
+    at_end: bool,
     _breakpoints: Vec<Breakpoint>,
 }
 
@@ -179,12 +185,17 @@ impl Follower {
             self.told.unknown += 1;
             return;
         }
+        let at_end = at.contains(&event.ip);
+        let mut at = at;
+        if at.len() < MOST_OF_A_THREAD {
+            at.insert(event.ip);
+        }
         let set = |address: &u64| self.host.breakpoint(event.tid, *address, self.program.as_fd());
         match at.iter().map(set).collect::<Result<Vec<Breakpoint>, _>>() {
             Ok(breakpoints) => {
                 self.told.set += breakpoints.len() as u64;
                 let (section, asked_ns, armed_ns) = (event.section, event.ns, now_ns());
-                let followed = Followed { section, asked_ns, armed_ns, _breakpoints: breakpoints };
+                let followed = Followed { section, asked_ns, armed_ns, at_end, _breakpoints: breakpoints };
                 self.followed.insert(event.number, followed);
             }
             Err(why) => {
@@ -196,11 +207,16 @@ impl Follower {
 
     /// A holder came to a breakpoint: it was back since `ns`, and had run for `value`.
     fn ended(&mut self, event: &ResidualEvent) {
+        if event.kind == RESUMED && self.followed.get(&event.number).is_some_and(|f| !f.at_end) {
+            return;
+        }
         let Some(followed) = self.followed.remove(&event.number) else { return };
         if event.ns <= followed.armed_ns {
             self.told.late += 1;
         } else {
-            self.told.of_section.entry(followed.section).or_default().record_ns(event.value);
+            let value = if event.kind == RESUMED { 0 } else { event.value };
+            self.told.resumed += u64::from(event.kind == RESUMED || event.resumed != 0);
+            self.told.of_section.entry(followed.section).or_default().record_ns(value);
         }
     }
 

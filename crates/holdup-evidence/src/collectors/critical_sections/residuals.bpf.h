@@ -11,19 +11,22 @@
 /* What was not answered after so long is asked anew. */
 #define RESIDUAL_STALE_NS 1000000000ull
 
-enum { RESIDUAL_ASKED, RESIDUAL_ENDED };
+enum { RESIDUAL_ASKED, RESIDUAL_RESUMED, RESIDUAL_ENDED };
 
 struct residual_event {
 	/* When it left the CPU; when it ended: since when it had been back. */
 	u64 ns;
 	/* Where it was in the section; when it ended: for how long it had run since. */
 	u64 value;
+	/* When it left the CPU: the instruction that it goes on with. */
+	u64 ip;
 	u32 number;
 	u32 tid;
 	u32 image;
 	u16 section;
 	u8 kind;
-	u8 unused;
+	/* When it ended: whether it was seen to go on. */
+	u8 resumed;
 };
 
 struct {
@@ -45,8 +48,15 @@ struct {
 
 INLINE void residual_leaves(struct task_state *state, u64 now)
 {
-	if (state->residual_back_ns && now > state->on_since_ns)
-		state->residual_on_ns += now - state->on_since_ns;
+	if (state->residual_back_ns && now > state->residual_since_ns)
+		state->residual_on_ns += now - state->residual_since_ns;
+}
+
+INLINE void residual_arrives(struct task_state *state, u64 now)
+{
+	if (!state->residual_back_ns)
+		state->residual_back_ns = now;
+	state->residual_since_ns = now;
 }
 
 /* A holder leaves the CPU. */
@@ -72,6 +82,9 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	state->residual_asked_ns = now;
 	state->residual_back_ns = 0;
 	state->residual_on_ns = 0;
+	state->residual_resumed = 0;
+	state->residual_ip = register_of((void *)bpf_task_pt_regs(bpf_get_current_task_btf()), regs_ip);
+	e->ip = state->residual_ip;
 	e->ns = now;
 	e->value = state->section_at;
 	e->number = state->residual;
@@ -79,32 +92,43 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	e->image = state->image;
 	e->section = state->section;
 	e->kind = RESIDUAL_ASKED;
-	e->unused = 0;
+	e->resumed = 0;
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 }
 
-/* A thread is about to give its lock back (a breakpoint). */
+/* A breakpoint: a thread goes on where it had left the CPU, which ends the kernel's part, or is about to give its lock
+ * back. */
 SEC("perf_event")
 int residual_ends(void *ctx)
 {
-	struct task_state *state = state_of(bpf_get_current_task_btf());
 	u64 now = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state = state_of(task);
 	struct residual_event *e;
+	u32 resumes;
 
-	if (!state || !state->residual || !state->residual_back_ns || now < state->on_since_ns)
+	if (!state || !state->residual || !state->residual_back_ns || now < state->residual_since_ns)
 		return 0;
+	resumes = !state->residual_resumed && register_of((void *)bpf_task_pt_regs(task), regs_ip) == state->residual_ip;
 	e = bpf_ringbuf_reserve(&residuals, sizeof(*e), 0);
 	if (e) {
 		e->ns = state->residual_back_ns;
-		e->value = state->residual_on_ns + (now - state->on_since_ns);
+		e->ip = 0;
+		e->value = state->residual_on_ns + (now - state->residual_since_ns);
 		e->number = state->residual;
 		e->tid = 0;
 		e->image = 0;
 		e->section = state->section;
-		e->kind = RESIDUAL_ENDED;
-		e->unused = 0;
+		e->kind = resumes ? RESIDUAL_RESUMED : RESIDUAL_ENDED;
+		e->resumed = state->residual_resumed;
 		bpf_ringbuf_submit(e, 0);
 	}
-	state->residual = 0;
+	if (!resumes) {
+		state->residual = 0;
+		return 0;
+	}
+	state->residual_resumed = 1;
+	state->residual_on_ns = 0;
+	state->residual_since_ns = bpf_ktime_get_ns();
 	return 0;
 }

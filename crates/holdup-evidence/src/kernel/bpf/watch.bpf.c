@@ -117,8 +117,8 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 		if (state->cpu != cpu)
 			add(&c->migrated[role], 1);
 	}
-	if (want_residuals && state->residual && !state->residual_back_ns)
-		state->residual_back_ns = now;
+	if (want_residuals && state->residual)
+		residual_arrives(state, now);
 	state->cpu = cpu;
 	state->on_since_ns = now;
 	state->asked = NOT_ASKED;
