@@ -19,9 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{PipeReader, PipeWriter};
 use std::thread::JoinHandle;
 
-/// `RESIDUAL_ASKED` of residuals.bpf.h, and the others there.
+/// `RESIDUAL_ASKED` of residuals.bpf.h.
 const ASKED: u8 = 0;
-const RESUMED: u8 = 1;
 /// A holder that has not given its lock back after so long is left alone.
 const LONGEST_NS: u64 = 500_000_000;
 
@@ -36,14 +35,14 @@ pub(crate) struct Residuals {
     set: u64,
     /// Holders that were back on a CPU before the breakpoints were set.
     late: u64,
-    /// Residuals that begin where the kernel ended; the others have its way back to user mode in them.
-    resumed: u64,
     /// Holders that did not come to a breakpoint.
     censored: u64,
     /// Holders of which it is not known where they give the lock back, or at more places than there are registers.
     unknown: u64,
     /// Breakpoints that could not be set, and the first reason.
     refused: (u64, Option<String>),
+    /// The shortest residual, ns: the way back to user mode and the breakpoint. The others are without it.
+    way_back_ns: u64,
     /// CPU time of the thread.
     pub(crate) cpu_ns: u64,
 }
@@ -58,8 +57,8 @@ impl Residuals {
         let (ms, asked, set) = (self.cpu_ns as f64 / 1e6, self.asked, self.set);
         let mut notes = vec![format!(
             "for what was left of the sections of preempted holders {asked} of them were followed with {set} breakpoints, which \
-             took {ms:.0} ms of CPU; {known} residuals, {} of them from the first instruction on",
-            self.resumed
+             took {ms:.0} ms of CPU; {known} residuals, without {:.1} us, the shortest, that a switch and a breakpoint take",
+            self.way_back_ns as f64 / 1e3
         )];
         for (count, why) in [
             (self.late, "were back on a CPU before their breakpoints were set"),
@@ -83,8 +82,6 @@ struct Followed {
     asked_ns: u64,
     /// When its last breakpoint was set.
     armed_ns: u64,
-    /// Whether the instruction that it goes on with gives the lock back.
-    at_end: bool,
     _breakpoints: Vec<Breakpoint>,
 }
 
@@ -106,6 +103,8 @@ struct Follower {
     program: OwnedFd,
     releases: BTreeMap<u32, Vec<ReleasedAt>>,
     followed: BTreeMap<u32, Followed>,
+    /// Sections, and for how long their holders ran from when they were back on a CPU.
+    values: Vec<(u16, u64)>,
     told: Residuals,
 }
 
@@ -123,10 +122,11 @@ impl Following {
         let ring = object.take_map("residuals").ok_or("the object has no map residuals")?;
         let ring = RingBuf::try_from(ring).map_err(|e| e.to_string())?;
         let (until, end) = std::io::pipe().map_err(|e| e.to_string())?;
-        let (followed, told) = (BTreeMap::new(), Residuals::default());
-        let mut follower = Follower { host: host.clone(), ring, program, releases, followed, told };
+        let (followed, values, told) = (BTreeMap::new(), Vec::new(), Residuals::default());
+        let mut follower = Follower { host: host.clone(), ring, program, releases, followed, values, told };
         let run = move || follower.run(&until);
-        let thread = std::thread::Builder::new().name("residuals".to_owned()).spawn(run).map_err(|e| e.to_string())?;
+        let thread =
+            std::thread::Builder::new().name("holdup-residual".to_owned()).spawn(run).map_err(|e| e.to_string())?;
         Ok(Following { end, thread })
     }
 
@@ -147,6 +147,12 @@ impl Follower {
         self.drain();
         // Those that are still followed have no end yet, which says nothing of them.
         self.followed.clear();
+        // The interrupted are anywhere in their sections, so one of many was at its end: its residual is what a switch and a
+        // breakpoint take themselves.
+        self.told.way_back_ns = self.values.iter().map(|(_, ns)| *ns).min().unwrap_or(0);
+        for (section, ns) in std::mem::take(&mut self.values) {
+            self.told.of_section.entry(section).or_default().record_ns(ns - self.told.way_back_ns);
+        }
         self.told.cpu_ns = thread_cpu_ns().saturating_sub(begun);
         std::mem::take(&mut self.told)
     }
@@ -185,17 +191,12 @@ impl Follower {
             self.told.unknown += 1;
             return;
         }
-        let at_end = at.contains(&event.ip);
-        let mut at = at;
-        if at.len() < MOST_OF_A_THREAD {
-            at.insert(event.ip);
-        }
         let set = |address: &u64| self.host.breakpoint(event.tid, *address, self.program.as_fd());
         match at.iter().map(set).collect::<Result<Vec<Breakpoint>, _>>() {
             Ok(breakpoints) => {
                 self.told.set += breakpoints.len() as u64;
                 let (section, asked_ns, armed_ns) = (event.section, event.ns, now_ns());
-                let followed = Followed { section, asked_ns, armed_ns, at_end, _breakpoints: breakpoints };
+                let followed = Followed { section, asked_ns, armed_ns, _breakpoints: breakpoints };
                 self.followed.insert(event.number, followed);
             }
             Err(why) => {
@@ -207,16 +208,11 @@ impl Follower {
 
     /// A holder came to a breakpoint: it was back since `ns`, and had run for `value`.
     fn ended(&mut self, event: &ResidualEvent) {
-        if event.kind == RESUMED && self.followed.get(&event.number).is_some_and(|f| !f.at_end) {
-            return;
-        }
         let Some(followed) = self.followed.remove(&event.number) else { return };
         if event.ns <= followed.armed_ns {
             self.told.late += 1;
         } else {
-            let value = if event.kind == RESUMED { 0 } else { event.value };
-            self.told.resumed += u64::from(event.kind == RESUMED || event.resumed != 0);
-            self.told.of_section.entry(followed.section).or_default().record_ns(value);
+            self.values.push((followed.section, event.value));
         }
     }
 

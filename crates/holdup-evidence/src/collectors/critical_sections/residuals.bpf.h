@@ -7,26 +7,23 @@
 #include "sections.bpf.h"
 
 /* At most so many are asked for: each costs the agent some system calls. */
-#define RESIDUAL_EVERY_NS 20000000ull
+#define RESIDUAL_EVERY_NS 50000000ull
 /* What was not answered after so long is asked anew. */
 #define RESIDUAL_STALE_NS 1000000000ull
 
-enum { RESIDUAL_ASKED, RESIDUAL_RESUMED, RESIDUAL_ENDED };
+enum { RESIDUAL_ASKED, RESIDUAL_ENDED };
 
 struct residual_event {
 	/* When it left the CPU; when it ended: since when it had been back. */
 	u64 ns;
 	/* Where it was in the section; when it ended: for how long it had run since. */
 	u64 value;
-	/* When it left the CPU: the instruction that it goes on with. */
-	u64 ip;
 	u32 number;
 	u32 tid;
 	u32 image;
 	u16 section;
 	u8 kind;
-	/* When it ended: whether it was seen to go on. */
-	u8 resumed;
+	u8 unused;
 };
 
 struct {
@@ -82,9 +79,6 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	state->residual_asked_ns = now;
 	state->residual_back_ns = 0;
 	state->residual_on_ns = 0;
-	state->residual_resumed = 0;
-	state->residual_ip = register_of((void *)bpf_task_pt_regs(bpf_get_current_task_btf()), regs_ip);
-	e->ip = state->residual_ip;
 	e->ns = now;
 	e->value = state->section_at;
 	e->number = state->residual;
@@ -92,43 +86,34 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	e->image = state->image;
 	e->section = state->section;
 	e->kind = RESIDUAL_ASKED;
-	e->resumed = 0;
+	e->unused = 0;
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 }
 
-/* A breakpoint: a thread goes on where it had left the CPU, which ends the kernel's part, or is about to give its lock
- * back. */
+/* A breakpoint: a thread is about to give its lock back. What is not 0 has the kernel go on to take the breakpoint away,
+ * which serves once; otherwise each pass would cost an exception until the agent has done so. */
 SEC("perf_event")
 int residual_ends(void *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct task_state *state = state_of(task);
+	struct task_state *state = state_of(bpf_get_current_task_btf());
 	struct residual_event *e;
-	u32 resumes;
 
 	if (!state || !state->residual || !state->residual_back_ns || now < state->residual_since_ns)
-		return 0;
-	resumes = !state->residual_resumed && register_of((void *)bpf_task_pt_regs(task), regs_ip) == state->residual_ip;
+		return 1;
 	e = bpf_ringbuf_reserve(&residuals, sizeof(*e), 0);
 	if (e) {
 		e->ns = state->residual_back_ns;
-		e->ip = 0;
 		e->value = state->residual_on_ns + (now - state->residual_since_ns);
 		e->number = state->residual;
 		e->tid = 0;
 		e->image = 0;
 		e->section = state->section;
-		e->kind = resumes ? RESIDUAL_RESUMED : RESIDUAL_ENDED;
-		e->resumed = state->residual_resumed;
-		bpf_ringbuf_submit(e, 0);
+		e->kind = RESIDUAL_ENDED;
+		e->unused = 0;
+		/* The agent sees it when it is asked for the next, or looks after those that do not end. */
+		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}
-	if (!resumes) {
-		state->residual = 0;
-		return 0;
-	}
-	state->residual_resumed = 1;
-	state->residual_on_ns = 0;
-	state->residual_since_ns = bpf_ktime_get_ns();
-	return 0;
+	state->residual = 0;
+	return 1;
 }
