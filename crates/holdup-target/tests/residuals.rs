@@ -32,6 +32,11 @@ fn watched(section_ns: i64, window_ms: u64) -> Collected {
     receiver.recv().expect("the watcher ended")
 }
 
+/// Whether it is among the notes.
+fn says(seen: &Collected, what: &str) -> bool {
+    seen.coverage.notes.iter().any(|note| note.contains(what))
+}
+
 #[test]
 fn sections_are_as_long_as_they_are() {
     let collector = holdup_evidence::find("critical-sections").expect("it exists");
@@ -50,8 +55,12 @@ fn sections_are_as_long_as_they_are() {
         let quantile = |q| residuals.quantile_ns(q);
         println!("{} residuals: {:?}", residuals.count(), [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(quantile));
         if residuals.count() < MIN_RESIDUALS {
-            // Whether holders lose the CPU at all is the host's affair.
-            println!("ignored, because too few holders were preempted here");
+            // Whether holders lose the CPU at all is the host's affair, and so is what a breakpoint takes.
+            println!("ignored, because too few holders were preempted here, or breakpoints take longer");
+            assert!(
+                residuals.count() > 0 || says(&seen, "too short for") || !says(&seen, "residuals, without"),
+                "{seen:?}"
+            );
             continue;
         }
         let e = mean_length(&residuals, None, 1);
@@ -59,6 +68,6 @@ fn sections_are_as_long_as_they_are() {
         let Ok(e) = e else { continue };
         // What a section takes beside its work, and what others on the machine slow it down by, is in it as well.
         let known = section_ns as f64;
-        assert!(e.low <= 1.6 * known && e.high >= 0.8 * known, "{section_ns} ns: {e:?}");
+        assert!(e.low <= 1.6 * known && e.high >= 0.6 * known, "{section_ns} ns: {e:?}");
     }
 }

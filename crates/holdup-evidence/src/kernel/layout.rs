@@ -183,12 +183,13 @@ pub(crate) struct Event {
 pub(crate) struct ResidualEvent {
     pub(crate) ns: u64,
     pub(crate) value: u64,
+    pub(crate) ip: u64,
     pub(crate) number: u32,
     pub(crate) tid: u32,
     pub(crate) image: u32,
     pub(crate) section: u16,
     pub(crate) kind: u8,
-    pub(crate) unused: u8,
+    pub(crate) resumed: u8,
 }
 
 /// `struct meaning`.

@@ -35,14 +35,18 @@ pub(crate) struct Residuals {
     set: u64,
     /// Holders that were back on a CPU before the breakpoints were set.
     late: u64,
+    /// Holders that were not seen to go on, because the instruction is tried again after a fault, which no breakpoint stops.
+    faulted: u64,
     /// Holders that did not come to a breakpoint.
     censored: u64,
     /// Holders of which it is not known where they give the lock back, or at more places than there are registers.
     unknown: u64,
     /// Breakpoints that could not be set, and the first reason.
     refused: (u64, Option<String>),
-    /// The shortest residual, ns: the way back to user mode and the breakpoint. The others are without it.
+    /// The shortest residual, ns: what a breakpoint takes. The others are without it.
     way_back_ns: u64,
+    /// Sections whose residuals are not told, because breakpoints take longer.
+    short: u64,
     /// CPU time of the thread.
     pub(crate) cpu_ns: u64,
 }
@@ -57,17 +61,24 @@ impl Residuals {
         let (ms, asked, set) = (self.cpu_ns as f64 / 1e6, self.asked, self.set);
         let mut notes = vec![format!(
             "for what was left of the sections of preempted holders {asked} of them were followed with {set} breakpoints, which \
-             took {ms:.0} ms of CPU; {known} residuals, without {:.1} us, the shortest, that a switch and a breakpoint take",
+             took {ms:.0} ms of CPU; {known} residuals, without {:.1} us, the shortest, that a breakpoint takes",
             self.way_back_ns as f64 / 1e3
         )];
         for (count, why) in [
             (self.late, "were back on a CPU before their breakpoints were set"),
+            (self.faulted, "went on with an instruction that had a page fault, which no breakpoint tells"),
             (self.censored, "did not give the lock back within 500 ms after they had lost the CPU"),
-            (self.unknown, "were where it is not known how the lock is given back, or at more than four places"),
+            (self.unknown, "were where it is not known how the lock is given back, or at more than three places"),
         ] {
             if count > 0 {
                 notes.push(format!("of the followed holders {count} {why}"));
             }
+        }
+        if self.short > 0 {
+            notes.push(format!(
+                "{} sections are too short for their residuals to be told from what a breakpoint takes here",
+                self.short
+            ));
         }
         if let (count, Some(why)) = &self.refused {
             notes.push(format!("{count} times breakpoints could not be set: {why}"));
@@ -103,8 +114,8 @@ struct Follower {
     program: OwnedFd,
     releases: BTreeMap<u32, Vec<ReleasedAt>>,
     followed: BTreeMap<u32, Followed>,
-    /// Sections, and for how long their holders ran from when they were back on a CPU.
-    values: Vec<(u16, u64)>,
+    /// Sections, and for how long their holders went on; `None` for not at all.
+    values: Vec<(u16, Option<u64>)>,
     told: Residuals,
 }
 
@@ -147,12 +158,19 @@ impl Follower {
         self.drain();
         // Those that are still followed have no end yet, which says nothing of them.
         self.followed.clear();
-        // The interrupted are anywhere in their sections, so one of many was at its end: its residual is what a switch and a
-        // breakpoint take themselves.
-        self.told.way_back_ns = self.values.iter().map(|(_, ns)| *ns).min().unwrap_or(0);
+        // The interrupted are anywhere in their sections, so one of many was at its end: its residual is what a
+        // breakpoint takes itself.
+        self.told.way_back_ns = self.values.iter().filter_map(|(_, ns)| *ns).min().unwrap_or(0);
         for (section, ns) in std::mem::take(&mut self.values) {
-            self.told.of_section.entry(section).or_default().record_ns(ns - self.told.way_back_ns);
+            let ns = ns.map_or(0, |ns| ns - self.told.way_back_ns);
+            self.told.of_section.entry(section).or_default().record_ns(ns);
         }
+        // What a breakpoint takes differs by about as much from one to the next: residuals that are no longer say nothing.
+        let shortest = self.told.way_back_ns;
+        let is_told = |h: &Histogram| h.quantile_ns(0.5).is_some_and(|median| median > shortest);
+        let before = self.told.of_section.len();
+        self.told.of_section.retain(|_, h| is_told(h));
+        self.told.short = (before - self.told.of_section.len()) as u64;
         self.told.cpu_ns = thread_cpu_ns().saturating_sub(begun);
         std::mem::take(&mut self.told)
     }
@@ -187,12 +205,18 @@ impl Follower {
         let covers = |r: &&ReleasedAt| (r.begin..r.end).contains(&event.value);
         let all = self.releases.get(&event.image).into_iter().flatten().filter(covers);
         let at: BTreeSet<u64> = all.flat_map(|r| r.at.iter().copied()).collect();
-        if at.is_empty() || at.len() > MOST_OF_A_THREAD {
+        // One more register tells when it goes on.
+        if at.is_empty() || at.len() >= MOST_OF_A_THREAD {
             self.told.unknown += 1;
             return;
         }
+        if at.contains(&event.ip) {
+            // What it goes on with is what gives the lock back.
+            self.values.push((event.section, None));
+            return;
+        }
         let set = |address: &u64| self.host.breakpoint(event.tid, *address, self.program.as_fd());
-        match at.iter().map(set).collect::<Result<Vec<Breakpoint>, _>>() {
+        match at.iter().chain([&event.ip]).map(set).collect::<Result<Vec<Breakpoint>, _>>() {
             Ok(breakpoints) => {
                 self.told.set += breakpoints.len() as u64;
                 let (section, asked_ns, armed_ns) = (event.section, event.ns, now_ns());
@@ -211,8 +235,10 @@ impl Follower {
         let Some(followed) = self.followed.remove(&event.number) else { return };
         if event.ns <= followed.armed_ns {
             self.told.late += 1;
+        } else if event.resumed == 0 {
+            self.told.faulted += 1;
         } else {
-            self.values.push((followed.section, event.value));
+            self.values.push((followed.section, Some(event.value)));
         }
     }
 

@@ -18,12 +18,15 @@ struct residual_event {
 	u64 ns;
 	/* Where it was in the section; when it ended: for how long it had run since. */
 	u64 value;
+	/* When it left the CPU: the instruction that it goes on with. */
+	u64 ip;
 	u32 number;
 	u32 tid;
 	u32 image;
 	u16 section;
 	u8 kind;
-	u8 unused;
+	/* When it ended: whether it was seen to go on. */
+	u8 resumed;
 };
 
 struct {
@@ -79,6 +82,9 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	state->residual_asked_ns = now;
 	state->residual_back_ns = 0;
 	state->residual_on_ns = 0;
+	state->residual_resumed = 0;
+	state->residual_ip = register_of((void *)bpf_task_pt_regs(bpf_get_current_task_btf()), regs_ip);
+	e->ip = state->residual_ip;
 	e->ns = now;
 	e->value = state->section_at;
 	e->number = state->residual;
@@ -86,21 +92,32 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	e->image = state->image;
 	e->section = state->section;
 	e->kind = RESIDUAL_ASKED;
-	e->unused = 0;
+	e->resumed = 0;
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 }
 
-/* A breakpoint: a thread is about to give its lock back. What is not 0 has the kernel go on to take the breakpoint away,
+/* A breakpoint: a thread goes on where it had left the CPU, from where on it counts (the way back to user mode takes longer
+ * than many a section), or is about to give its lock back. What is not 0 has the kernel go on to take the breakpoint away,
  * which serves once; otherwise each pass would cost an exception until the agent has done so. */
 SEC("perf_event")
 int residual_ends(void *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct task_state *state = state_of(bpf_get_current_task_btf());
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state = state_of(task);
 	struct residual_event *e;
 
 	if (!state || !state->residual || !state->residual_back_ns || now < state->residual_since_ns)
 		return 1;
+	if (register_of((void *)bpf_task_pt_regs(task), regs_ip) == state->residual_ip) {
+		/* A loop may pass it again before the breakpoint is gone. */
+		if (!state->residual_resumed) {
+			state->residual_resumed = 1;
+			state->residual_on_ns = 0;
+			state->residual_since_ns = now;
+		}
+		return 1;
+	}
 	e = bpf_ringbuf_reserve(&residuals, sizeof(*e), 0);
 	if (e) {
 		e->ns = state->residual_back_ns;
@@ -110,7 +127,8 @@ int residual_ends(void *ctx)
 		e->image = 0;
 		e->section = state->section;
 		e->kind = RESIDUAL_ENDED;
-		e->unused = 0;
+		e->ip = 0;
+		e->resumed = state->residual_resumed;
 		/* The agent sees it when it is asked for the next, or looks after those that do not end. */
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}

@@ -29,13 +29,16 @@ struct task_state {
 	/* What the process had of memory when the fault began, pages. */
 	s64 fault_begin_pages[2];
 	/* Where in its section it is. A holder whose remaining time is asked for: its number (0: none) and when it was asked, when it first was back on a
-	 * CPU, since when it counts now, and for how long before it left again. */
+	 * CPU, since when it counts now, for how long before it left again, and where it goes on. */
 	u64 section_at;
 	u64 residual_asked_ns;
 	u64 residual_back_ns;
 	u64 residual_since_ns;
 	u64 residual_on_ns;
+	u64 residual_ip;
 	u32 residual;
+	/* Whether it was seen to go on. */
+	u32 residual_resumed;
 	u32 role;
 	/* Which section table; IMAGE_NONE for none, IMAGE_UNKNOWN after exec. */
 	u32 image;
