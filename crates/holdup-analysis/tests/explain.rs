@@ -230,9 +230,10 @@ fn the_length_of_sections_is_told_where_residuals_are() {
     assert!((15.0..25.0).contains(&us), "{told}");
     // All are of one length: those that were hit are no longer than the others.
     assert!(!told.contains("Those that were hit"), "{told}");
-    // Half of them 2 us, half of them 38 us long: the mean is 20 us, and 19 of 20 that are hit are long.
+    // Of nine exponential lengths of 10 us and one of 110 us the mean is 20 us, and that of those that are hit 130 us.
+    let left = |us: f64| 0.9 * (-us / 10.0).exp() + 0.1 * (-us / 110.0).exp();
     let residuals: Vec<(u64, u64)> =
-        (0..1_000).map(|i| (1 + i * 2, 20)).chain((0..1_800).map(|i| (2_010 + i * 20, 100))).collect();
+        (0..6_000).map(|i| (i * 100 + 50, (2_000.0 * left(i as f64 / 10.0 + 0.05)) as u64)).collect();
     let two = Story::quiet().preempted_holder();
     let two = two.histogram("critical-sections", "section_residual_ns", "StrategyGetBuffer", &residuals);
     let arm = only(&two);
