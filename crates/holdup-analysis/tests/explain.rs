@@ -231,9 +231,15 @@ fn the_length_of_sections_is_told_where_residuals_are() {
     // All are of one length: those that were hit are no longer than the others.
     assert!(!told.contains("Those that were hit"), "{told}");
     // Of nine exponential lengths of 10 us and one of 110 us the mean is 20 us, and that of those that are hit 130 us.
-    let left = |us: f64| 0.9 * (-us / 10.0).exp() + 0.1 * (-us / 110.0).exp();
-    let residuals: Vec<(u64, u64)> =
-        (0..6_000).map(|i| (i * 100 + 50, (2_000.0 * left(i as f64 / 10.0 + 0.05)) as u64)).collect();
+    let more_than = |ns: f64| 0.45 * (-ns / 10_000.0).exp() + 0.55 * (-ns / 110_000.0).exp();
+    let mut ns = 0.0;
+    let mut residuals: Vec<(u64, u64)> = Vec::new();
+    for place in 0..4_000 {
+        while more_than(ns) > 1.0 - (f64::from(place) + 0.5) / 4_000.0 {
+            ns += 1.0;
+        }
+        residuals.push((ns as u64, 1));
+    }
     let two = Story::quiet().preempted_holder();
     let two = two.histogram("critical-sections", "section_residual_ns", "StrategyGetBuffer", &residuals);
     let arm = only(&two);

@@ -237,6 +237,6 @@ fn programs_that_begin_inside_the_window_are_told() {
     let shell = Shell::run("while :; do /bin/true; sleep 0.05; done");
     let seen = watch(&["critical-sections"], &[("command", &shell)], Duration::from_millis(1500)).remove(0);
     show(&seen);
-    let told = format!("{:?}", seen);
+    let told = format!("{seen:?}");
     assert!(told.contains("programs were started inside the window: no sections known for them"), "{told}");
 }
