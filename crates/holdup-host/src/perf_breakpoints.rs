@@ -69,7 +69,6 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::fake::MemoryFs;
     use rustix::fd::AsFd;
 
