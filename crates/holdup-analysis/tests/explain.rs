@@ -228,6 +228,31 @@ fn the_length_of_sections_is_told_where_residuals_are() {
     let us: f64 =
         told.split("held for ").nth(1).and_then(|t| t.split(' ').next()).and_then(|n| n.parse().ok()).expect("us");
     assert!((15.0..25.0).contains(&us), "{told}");
+    // All are of one length: those that were hit are no longer than the others.
+    assert!(!told.contains("Those that were hit"), "{told}");
+    // Of nine exponential lengths of 10 us and one of 110 us the mean is 20 us, and that of those that are hit 130 us.
+    let more_than = |ns: f64| 0.45 * (-ns / 10_000.0).exp() + 0.55 * (-ns / 110_000.0).exp();
+    let mut ns = 0.0;
+    let mut residuals: Vec<(u64, u64)> = Vec::new();
+    for place in 0..4_000 {
+        while more_than(ns) > 1.0 - (f64::from(place) + 0.5) / 4_000.0 {
+            ns += 1.0;
+        }
+        residuals.push((ns as u64, 1));
+    }
+    let two = Story::quiet().preempted_holder();
+    let two = two.histogram("critical-sections", "section_residual_ns", "StrategyGetBuffer", &residuals);
+    let arm = only(&two);
+    let found = cause(&arm, "preempted-holder");
+    let told = found.details.iter().find(|d| d.contains("is held for")).expect("a length");
+    assert!(told.contains("Those that were hit were"), "{told}");
+}
+
+#[test]
+fn who_takes_the_cpu_from_holders_is_named() {
+    let arm = only(&Story::quiet().preempted_holder());
+    let found = cause(&arm, "preempted-holder");
+    assert!(found.sentence.contains("most often for pgbench"), "{}", found.sentence);
 }
 
 #[test]

@@ -115,3 +115,128 @@ fn a_timeline_holds_each_switch_once() {
     assert!(sleeping >= 40.0 && (counted - sleeping).abs() <= 4.0, "{sleeping} {counted}");
     assert!(timeline.events.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
 }
+
+/// Reserved huge pages of hugetlbfs, given back with the test.
+struct Reserved(String);
+
+const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
+
+impl Reserved {
+    /// `None` where the host has none to give.
+    fn at_least(pages: u64) -> Option<Self> {
+        let before = std::fs::read_to_string(RESERVED).ok()?.trim().to_owned();
+        let had: u64 = before.parse().ok()?;
+        let reserved = Reserved(before);
+        std::fs::write(RESERVED, (had + pages).to_string()).ok()?;
+        let now: u64 = std::fs::read_to_string(RESERVED).ok()?.trim().parse().ok()?;
+        (now >= had + pages).then_some(reserved)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let _as_before = std::fs::write(RESERVED, &self.0);
+    }
+}
+
+const HUGE_BYTES: usize = 2 << 20;
+const HUGE_PAGES: usize = 4;
+
+/// Touches each page of 4 kB of a new region once, in a thread of this process that begins and ends with it.
+fn touch(flags: libc::c_int, advice: Option<libc::c_int>) {
+    let toucher = move || {
+        let length = (HUGE_PAGES + 1) * HUGE_BYTES;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+        // SAFETY: the kernel chooses the place of a new region, which is written to inside its bounds alone.
+        unsafe {
+            let region = libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0);
+            assert_ne!(region, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+            if let Some(advice) = advice {
+                assert_eq!(libc::madvise(region, length, advice), 0, "{}", std::io::Error::last_os_error());
+            }
+            let begin = region.cast::<u8>().add(region.align_offset(HUGE_BYTES));
+            for at in (0..HUGE_PAGES * HUGE_BYTES).step_by(4096) {
+                begin.add(at).write_volatile(1);
+            }
+            libc::munmap(region, length);
+        }
+    };
+    std::thread::spawn(toucher).join().expect("it touches");
+}
+
+/// Faults of this process while it touches memory: of huge pages, and all.
+fn faults_of(touch: impl FnOnce()) -> (f64, f64) {
+    let subjects = vec![Subject { role: "self".to_owned(), pid: std::process::id() }];
+    let faults = collector("faults");
+    let context = CollectContext { subjects, ..CollectContext::default() }.for_collectors(&[faults]);
+    let running = faults.start(&context).unwrap_or_else(|p| panic!("{p:?}"));
+    touch();
+    let seen = running.stop();
+    show(&seen);
+    let of = |kind: &str| value(&seen, "faults", &format!("self: {kind}"));
+    (of("huge"), of("huge") + of("minor") + of("major"))
+}
+
+/// In a process of its own: faults of threads of other tests would be this one's.
+fn alone(test: &str) -> bool {
+    if std::env::var_os("HOLDUP_ALONE").is_some() {
+        return true;
+    }
+    let own = std::env::current_exe().expect("this test");
+    let run =
+        Command::new(own).args(["--exact", test, "--nocapture"]).env("HOLDUP_ALONE", "1").output().expect("it runs");
+    let told = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    println!("{told}");
+    assert!(run.status.success(), "{test}");
+    false
+}
+
+#[test]
+fn faults_of_small_pages_are_not_huge() {
+    if works("faults") && alone("faults_of_small_pages_are_not_huge") {
+        let (huge, all) = faults_of(|| touch(0, Some(libc::MADV_NOHUGEPAGE)));
+        assert!(huge == 0.0 && all >= (HUGE_PAGES * 512) as f64, "{huge} of {all}");
+    }
+}
+
+#[test]
+fn faults_of_transparent_huge_pages_are_huge() {
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if enabled.is_empty() || enabled.contains("[never]") {
+        println!("ignored, because this host has no transparent huge pages: {enabled}");
+        return;
+    }
+    if works("faults") && alone("faults_of_transparent_huge_pages_are_huge") {
+        let (huge, all) = faults_of(|| touch(0, Some(libc::MADV_HUGEPAGE)));
+        // Where memory is short the kernel gives small pages instead.
+        let small = all - huge;
+        assert!(huge >= 1.0 && huge <= HUGE_PAGES as f64 + 1.0, "{huge} of {all}");
+        assert!(huge * 512.0 + small >= (HUGE_PAGES * 512) as f64, "{huge} of {all}");
+    }
+}
+
+#[test]
+fn faults_of_hugetlbfs_are_huge() {
+    if !works("faults") || !alone("faults_of_hugetlbfs_are_huge") {
+        return;
+    }
+    let Some(_reserved) = Reserved::at_least(HUGE_PAGES as u64 + 1) else {
+        println!("ignored, because this host gives no huge pages");
+        return;
+    };
+    let (huge, all) = faults_of(|| touch(libc::MAP_HUGETLB, None));
+    assert!(huge == HUGE_PAGES as f64, "{huge} of {all}");
+}
+
+#[test]
+fn programs_that_begin_inside_the_window_are_told() {
+    if !works("critical-sections") {
+        return;
+    }
+    let shell = Shell::run("while :; do /bin/true; sleep 0.05; done");
+    let seen = watch(&["critical-sections"], &[("command", &shell)], Duration::from_millis(1500)).remove(0);
+    show(&seen);
+    let told = format!("{seen:?}");
+    assert!(told.contains("programs were started inside the window: no sections known for them"), "{told}");
+}

@@ -16,6 +16,7 @@ pub mod lock;
 mod machine;
 pub mod network;
 pub mod perf;
+pub mod perf_breakpoints;
 pub mod perf_samples;
 pub mod postgres;
 pub mod probe;

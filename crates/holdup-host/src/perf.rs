@@ -134,19 +134,17 @@ impl Host {
 
 /// Opens an event of all tasks on one CPU.
 pub(crate) fn open(attributes: &Attributes, cpu: u32) -> io::Result<OwnedFd> {
-    let (every_task, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
     let cpu = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
+    open_for(attributes, -1, cpu)
+}
+
+/// Opens an event of one thread, or with -1 of all, on one CPU, or with -1 on all.
+pub(crate) fn open_for(attributes: &Attributes, tid: libc::pid_t, cpu: libc::c_int) -> io::Result<OwnedFd> {
+    let no_group: libc::c_int = -1;
     // SAFETY: the kernel reads as many bytes from `attributes` as its `size` says, which is its length; it lives until
     // the call returns.
     let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const *attributes,
-            every_task,
-            cpu,
-            no_group,
-            PERF_FLAG_FD_CLOEXEC,
-        )
+        libc::syscall(libc::SYS_perf_event_open, &raw const *attributes, tid, cpu, no_group, PERF_FLAG_FD_CLOEXEC)
     };
     if fd < 0 {
         return Err(io::Error::last_os_error());

@@ -69,6 +69,20 @@ pub struct CalleeRange {
     pub by_frame_pointer: bool,
 }
 
+/// Where control that comes from some instructions of a holder gives the lock back.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ReleasedAt {
+    /// First address.
+    pub begin: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// Which of [`SectionMap::sections`].
+    pub section: u16,
+    /// Addresses of instructions: each of them gives the lock back, or is the first one without it. No way leaves the
+    /// section but over one of them. Sorted.
+    pub at: Vec<u64>,
+}
+
 /// Where a section's ranges come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,6 +116,10 @@ pub struct SectionMap {
     pub sections: Vec<Section>,
     /// Sorted by begin.
     pub ranges: Vec<SectionRange>,
+    /// Where locks are given back, sorted by begin. Several may cover an instruction that holders of several places reach.
+    /// Instructions whose section another function ends are not among them.
+    #[serde(default)]
+    pub releases: Vec<ReleasedAt>,
     /// Code that runs inside sections or waits when it was called from there, sorted by begin.
     pub callees: Vec<CalleeRange>,
     /// Functions of other objects that ranges or callees call, by name.

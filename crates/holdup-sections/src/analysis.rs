@@ -35,6 +35,8 @@ pub(crate) struct Found {
     pub(crate) declared: Option<String>,
     /// In the order in which they are to be asked.
     pub(crate) pieces: Vec<Piece>,
+    /// Addresses at which the lock is given back; empty where another function does that.
+    pub(crate) released_at: Vec<u64>,
     /// Calls inside, by the address of the instruction.
     pub(crate) calls: Vec<u64>,
 }
@@ -231,6 +233,7 @@ impl<'a> Analysis<'a> {
                 Word::Memory { .. } => None,
             },
             pieces: Vec::new(),
+            released_at: Vec::new(),
             calls: Vec::new(),
         };
         pieces(function, one, &held, &waits, &mut found);
@@ -398,6 +401,10 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
         {
             found.pieces.push(piece(*at, SectionRole::Holder, Some(condition)));
         }
+    }
+    if held.returned_at.is_empty() {
+        found.released_at = held.released_at.iter().map(|at| function.step(*at).instruction.ip()).collect();
+        found.released_at.sort_unstable();
     }
     found.pieces.extend(held.at.iter().map(|at| piece(*at, SectionRole::Holder, None)));
     found.pieces.extend(waits.difference(&held.at).map(|at| piece(*at, SectionRole::Waiter, None)));

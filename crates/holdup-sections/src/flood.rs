@@ -30,6 +30,8 @@ pub(crate) struct Held {
     pub(crate) perhaps: BTreeMap<Index, Vec<Condition>>,
     /// Calls that give it back.
     pub(crate) released_by_call: BTreeSet<Index>,
+    /// Instructions that give it back, or declared points from which on it is not held.
+    pub(crate) released_at: BTreeSet<Index>,
     /// Where the function returns with it, and what rax is there.
     pub(crate) returned_at: Vec<(Index, Value)>,
 }
@@ -94,15 +96,18 @@ impl Flood<'_> {
             // From this instruction on it is not held.
             self.states.remove(at);
             self.held.free_from.insert(at);
+            self.held.released_at.insert(at);
             return Ok(true);
         }
         match effect(&instruction, self.word, state, &mut function.nodes) {
             Effect::Releases if instruction.mnemonic() == Mnemonic::Cmpxchg => {
+                self.held.released_at.insert(at);
                 self.exchange(function, at, state)?;
                 return Ok(true);
             }
             // What may release another lock of the kind ends the section too: to miss its end is better than to go on.
             Effect::Releases | Effect::MayRelease => {
+                self.held.released_at.insert(at);
                 self.held.free_from.extend(&function.step(at).next);
                 return Ok(true);
             }
@@ -117,6 +122,7 @@ impl Flood<'_> {
         if by_call {
             self.held.free_from.extend(&function.step(at).next);
             self.held.released_by_call.insert(at);
+            self.held.released_at.insert(at);
         }
         Ok(by_call)
     }

@@ -115,6 +115,12 @@ mod tests {
                 sections: vec![section],
                 ranges: vec![range(0x1000, None), range(0x1009, when)],
                 callees: vec![callee],
+                releases: vec![holdup_model::sections::ReleasedAt {
+                    begin: 0x1000,
+                    end: 0x1009,
+                    section: 0,
+                    at: vec![0x1007],
+                }],
                 imports: vec!["select".to_owned()],
                 notes: vec!["a note".to_owned()],
             },

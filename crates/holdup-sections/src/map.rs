@@ -5,7 +5,7 @@ use crate::analysis::{Analysis, Found, Piece};
 use crate::callees;
 use crate::program::Program;
 use crate::shipped::postgres;
-use holdup_model::sections::{Section, SectionMap, SectionRange, SectionSource};
+use holdup_model::sections::{ReleasedAt, Section, SectionMap, SectionRange, SectionRole, SectionSource};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More sections than a `u16` can number are cut off.
@@ -40,6 +40,7 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
         map.sections.push(section);
         let mut pieces: Vec<Piece> = Vec::new();
         for place in places {
+            map.releases.extend(releases(&place, number as u16));
             calls.extend(place.calls);
             pieces.extend(place.pieces);
         }
@@ -47,6 +48,8 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
     }
     // Stable: of several ranges that begin at one address the first whose condition holds tells the role.
     map.ranges.sort_by_key(|range| (range.begin, range.when.is_none()));
+    map.releases.sort();
+    map.releases.dedup();
     let inside = callees::gather(&mut analysis, &calls);
     map.callees = inside.ranges;
     map.imports = inside.imports.into_iter().collect();
@@ -101,6 +104,24 @@ fn say_what_is_missing(
             map.notes.extend(reasons.iter().map(|why| format!("{name}: {why}")));
         }
     }
+}
+
+/// Where a holder that took the lock at one place gives it back, for each run of its instructions.
+fn releases(found: &Found, section: u16) -> Vec<ReleasedAt> {
+    if found.released_at.is_empty() {
+        return Vec::new();
+    }
+    let mut held: Vec<(u64, u64)> =
+        found.pieces.iter().filter(|p| p.role == SectionRole::Holder).map(|p| (p.begin, p.end)).collect();
+    held.sort_unstable();
+    let mut all: Vec<ReleasedAt> = Vec::new();
+    for (begin, end) in held {
+        match all.last_mut().filter(|last| last.end >= begin) {
+            Some(last) => last.end = last.end.max(end),
+            None => all.push(ReleasedAt { begin, end, section, at: found.released_at.clone() }),
+        }
+    }
+    all
 }
 
 /// Adjacent pieces of one role become one range. The order of pieces with different conditions at one address is kept.

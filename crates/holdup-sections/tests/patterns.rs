@@ -61,7 +61,45 @@ fn exchange_of_a_byte() -> Assembled {
     asm.set_label(&mut slow)?;
     asm.pause()?;
     asm.jmp(again)?;
-    check(source, &["tas"], with(0, ZERO), with(1, 0), ["WWHHHH.WW", "WWWWHH.WW"]);
+    let (file, places) = source.build(|_| Vec::new());
+    let map = map(&file, &named(&["tas"])).expect("an ELF file");
+    assert_eq!(roles(&map, &places, &with(0, ZERO)), "WWHHHH.WW", "{map:#x?}");
+    assert_eq!(roles(&map, &places, &with(1, 0)), "WWWWHH.WW", "{map:#x?}");
+    // From the exchange to the store all is one way, and the store is its end.
+    let [released] = &map.releases[..] else { panic!("{map:#x?}") };
+    assert_eq!((released.begin, released.end, &released.at[..]), (places[2], places[6], &places[5..6]));
+    Ok(())
+}
+
+#[test]
+fn every_way_out_of_a_section_is_known() -> Assembled {
+    let mut source = Source::new();
+    let again = source.function("two_ways");
+    let asm = &mut source.asm;
+    let (mut other, mut slow) = (asm.create_label(), asm.create_label());
+    asm.mov(eax, 1)?;
+    asm.xchg(byte_ptr(rdi), al)?;
+    asm.test(al, al)?;
+    asm.jne(slow)?;
+    asm.cmp(qword_ptr(rdi + 8), 0)?;
+    asm.jne(other)?;
+    asm.mov(byte_ptr(rdi), 0)?;
+    asm.ret()?;
+    asm.set_label(&mut other)?;
+    asm.dec(qword_ptr(rdi + 8))?;
+    asm.mov(byte_ptr(rdi), 0)?;
+    asm.ret()?;
+    asm.set_label(&mut slow)?;
+    asm.pause()?;
+    asm.jmp(again)?;
+    let places_of = |map: &SectionMap| map.releases.iter().flat_map(|r| r.at.clone()).collect::<Vec<u64>>();
+    let (file, places) = source.build(|_| Vec::new());
+    let map = map(&file, &named(&["two_ways"])).expect("an ELF file");
+    let ways = [places[6], places[9]];
+    assert!(!map.releases.is_empty() && map.releases.iter().all(|r| r.at == ways), "{:x?} {ways:x?}", places_of(&map));
+    let covers = |at: u64| map.releases.iter().any(|r| (r.begin..r.end).contains(&at));
+    assert!([4, 5, 6, 8, 9].iter().all(|i| covers(places[*i])), "{map:#x?}");
+    assert!(![0, 1, 7, 10, 11, 12].iter().any(|i| covers(places[*i])), "{map:#x?}");
     Ok(())
 }
 

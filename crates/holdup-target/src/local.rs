@@ -321,7 +321,8 @@ impl<'a> LocalSession<'a> {
         let collectors: &[String] = if observed { &self.collectors } else { &[] };
         let options = self.request.plan.collect.clone();
         let maps = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root).join("maps");
-        let mut hooks = CollectorHooks::new(self.request.host, collectors, connection).with_options(options, Some(maps));
+        let mut hooks =
+            CollectorHooks::new(self.request.host, collectors, connection).with_options(options, Some(maps));
         let parameters = parameters_of(used, arm);
         let result = self.groups[group].prepared.run(TrialContext {
             parameters: &parameters,

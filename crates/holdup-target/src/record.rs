@@ -308,8 +308,8 @@ fn one_window(
 ) -> (Trial, Option<Cut>) {
     let mut trial = blank(unix_ns());
     let roots = subjects.iter().map(|s| (s.role.clone(), s.pid)).collect::<Vec<_>>();
-    let mut hooks =
-        CollectorHooks::new(request.host, collectors, request.postgres.clone()).with_options(request.options.clone(), request.maps.clone());
+    let mut hooks = CollectorHooks::new(request.host, collectors, request.postgres.clone())
+        .with_options(request.options.clone(), request.maps.clone());
     let (cut, opened) = match hooks.open(&roots) {
         Ok(()) => (wait(request, plan.design.duration_ns, &roots), hooks.close().map(|_| ())),
         Err(problem) => (None, Err(problem)),

@@ -14,6 +14,8 @@ pub(crate) const PLACES: usize = 6;
 pub(crate) const CAUSES: usize = 6;
 /// What it was doing, for one in a section.
 pub(crate) const CONTEXTS: usize = 4;
+/// Kinds of page faults.
+pub(crate) const FAULTS: usize = 3;
 /// Histograms of a role: wait after a wake-up, wait after a preemption, on the CPU, faults, off the CPU by place.
 pub(crate) const HISTOGRAMS: usize = 4 + PLACES;
 /// Where that of faults is.
@@ -52,10 +54,11 @@ pub(crate) struct Counts {
     pub(crate) unreadable_stack: u64,
     pub(crate) matrix_full: u64,
     pub(crate) events_lost: u64,
-    pub(crate) faults: [[u64; 2]; ROLES],
+    pub(crate) faults: [[u64; FAULTS]; ROLES],
+    pub(crate) not_known: [u64; 2],
     pub(crate) first_touch: [u64; ROLES],
     pub(crate) fault_ns: [u64; ROLES],
-    pub(crate) runs: [u64; 8],
+    pub(crate) executed: u64,
 }
 
 /// How many u64 a [`Counts`] is made of.
@@ -139,6 +142,14 @@ pub(crate) struct PairCounts {
     pub(crate) ns: u64,
 }
 
+/// `struct section_preempter`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SectionPreempter {
+    pub(crate) section: u32,
+    pub(crate) by: [u8; COMM],
+}
+
 /// `struct hog_counts`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -164,6 +175,21 @@ pub(crate) struct Event {
     pub(crate) cause: u8,
     pub(crate) held: u8,
     pub(crate) unused: [u8; 6],
+}
+
+/// `struct residual_event`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResidualEvent {
+    pub(crate) ns: u64,
+    pub(crate) value: u64,
+    pub(crate) ip: u64,
+    pub(crate) number: u32,
+    pub(crate) tid: u32,
+    pub(crate) image: u32,
+    pub(crate) section: u16,
+    pub(crate) kind: u8,
+    pub(crate) resumed: u8,
 }
 
 /// `struct meaning`.
@@ -208,6 +234,8 @@ unsafe impl Pod for Buckets {}
 unsafe impl Pod for Watched {}
 // SAFETY: bytes.
 unsafe impl Pod for Pair {}
+// SAFETY: an integer and bytes, without padding.
+unsafe impl Pod for SectionPreempter {}
 // SAFETY: integers without padding.
 unsafe impl Pod for PairCounts {}
 // SAFETY: integers without padding.

@@ -18,6 +18,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/wa
 /// the limit of memory on machines with hundreds of CPUs.
 const MOST_SHARDS: u32 = 16;
 
+/// With more CPUs the sum of a process's pages grows in steps that may be those of huge ones (faults.bpf.h).
+pub(crate) const MOST_CPUS_OF_A_BATCH: u32 = 100;
+
 /// The ring of the timeline: some 100,000 events.
 const EVENTS_BYTES: u32 = 8 << 20;
 
@@ -97,10 +100,12 @@ fn create(
         ("want_switches", flag(wants.switches)),
         ("want_sections", flag(wants.sections)),
         ("want_faults", flag(wants.faults)),
+        ("want_residuals", flag(wants.sections && images.has_releases())),
         ("want_kworkers", flag(wants.kworkers)),
         ("want_timeline", flag(wants.timeline)),
         ("switch_has_state", flag(form.switch_has_state)),
         ("knows_causes", flag(form.knows_causes)),
+        ("tells_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
     ];
     let sections = u32::try_from(images.sections()).unwrap_or(u32::MAX).max(1);
     let mut loader = EbpfLoader::new();
@@ -124,6 +129,9 @@ fn create(
     load_programs(&mut object, btf, form, places.tick != 0, &mut notes)?;
     if wants.sections {
         load_sampler(&mut object, "section_sample")?;
+        if images.has_releases() {
+            load_sampler(&mut object, "residual_ends")?;
+        }
     }
     if wants.faults {
         tracepoint(&mut object, "user_fault_begins", "page_fault_user", btf)?;

@@ -9,6 +9,7 @@ mod layout;
 mod load;
 mod probe;
 mod programs;
+mod residuals;
 mod seen;
 mod stats;
 mod table;
@@ -16,7 +17,7 @@ mod watch;
 
 pub(crate) use collector::KernelCollector;
 pub(crate) use layout::name as comm_name;
-pub(crate) use layout::{CONTEXTS, Event, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF};
+pub(crate) use layout::{CONTEXTS, Event, FAULTS, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF};
 pub(crate) use probe::probe;
 pub(crate) use seen::{Hog, RoleSeen, SectionSeen, Seen};
 pub(crate) use watch::Watch;

@@ -1,14 +1,16 @@
 //! What the programs counted, with the shards added up.
 
 use crate::kernel::layout::{
-    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, HISTOGRAMS, HogCounts, PLACES, Pair, PairCounts,
-    SECTION_HISTOGRAMS, SectionCounts, bounds_ns, name,
+    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, FAULTS, HISTOGRAMS, HogCounts, PLACES, Pair, PairCounts,
+    SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, bounds_ns, name,
 };
+use crate::kernel::residuals::Residuals;
 use crate::kernel::watch::array;
 use aya::Ebpf;
 use aya::maps::{HashMap, RingBuf};
 use holdup_model::SparseHistogram;
 use holdup_model::evidence::BpfCost;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -38,8 +40,8 @@ pub(crate) struct RoleSeen {
     pub(crate) wait_ns: u64,
     pub(crate) off_cpu_ns: u64,
     pub(crate) migrated: u64,
-    /// Minor and major.
-    pub(crate) faults: [u64; 2],
+    /// Minor, major, and of huge pages.
+    pub(crate) faults: [u64; FAULTS],
     pub(crate) first_touch: u64,
     pub(crate) fault_ns: u64,
     /// In the order of state.h.
@@ -54,12 +56,16 @@ pub(crate) struct SectionSeen {
     pub(crate) left: [[u64; CONTEXTS]; 2],
     pub(crate) off_cpu_ns: [u64; CONTEXTS],
     pub(crate) cause: [u64; CAUSES],
+    /// Who took the CPU from holders, and how often; most first.
+    pub(crate) preempted_by: Vec<(String, u64)>,
     /// Of holders and waiters.
     pub(crate) samples: [u64; 2],
     pub(crate) samples_behind: u64,
     pub(crate) faults: u64,
     pub(crate) fault_ns: u64,
     pub(crate) histograms: Vec<SparseHistogram>,
+    /// What was left of it when a preempted holder was back, until the lock was given back.
+    pub(crate) residual: Option<SparseHistogram>,
 }
 
 /// All that was seen in a window.
@@ -77,6 +83,8 @@ pub(crate) struct Seen {
     pub(crate) switches: u64,
     /// Preemptions whose cause was inferred.
     pub(crate) inferred: u64,
+    /// Faults of which it was not known whether the page was of hugetlbfs, a transparent huge one.
+    pub(crate) not_known: [u64; 2],
     /// Whether sections were watched at all.
     pub(crate) has_sections: bool,
     pub(crate) classified: [u64; 3],
@@ -153,9 +161,10 @@ pub(crate) fn roles(object: &Ebpf, sum: &Counts, shards: u32, names: &[String]) 
 }
 
 /// Reads what was seen of each section.
-pub(crate) fn sections(object: &Ebpf, names: &[String]) -> Result<Vec<SectionSeen>, String> {
+pub(crate) fn sections(object: &Ebpf, names: &[String], residuals: &Residuals) -> Result<Vec<SectionSeen>, String> {
     let counts = array::<SectionCounts>(object, "section_counts")?;
     let all = array::<Buckets>(object, "section_histograms")?;
+    let mut preempters = preempters(object)?;
     let mut seen = Vec::new();
     for (section, name) in names.iter().enumerate() {
         let c = counts.get(&(section as u32), 0).map_err(|e| e.to_string())?;
@@ -169,14 +178,37 @@ pub(crate) fn sections(object: &Ebpf, names: &[String]) -> Result<Vec<SectionSee
             left: c.left,
             off_cpu_ns: c.off_cpu_ns,
             cause: c.cause,
+            preempted_by: preempters.remove(&(section as u32)).unwrap_or_default(),
             samples: c.samples,
             samples_behind: c.samples_behind,
             faults: c.faults,
             fault_ns: c.fault_ns,
             histograms,
+            residual: residuals.of_section.get(&(section as u16)).cloned(),
         });
     }
     Ok(seen)
+}
+
+/// Who took the CPU from holders, by section.
+type Preempters = BTreeMap<u32, Vec<(String, u64)>>;
+
+/// Reads who took the CPU from the holders of each section, most often first.
+fn preempters(object: &Ebpf) -> Result<Preempters, String> {
+    let map = object.map("holder_preempted_by").ok_or("the object has no map holder_preempted_by")?;
+    let map: HashMap<_, SectionPreempter, u64> = HashMap::try_from(map).map_err(|e| e.to_string())?;
+    let mut sums: BTreeMap<(u32, String), u64> = BTreeMap::new();
+    for row in &map {
+        let (key, times) = row.map_err(|e| e.to_string())?;
+        // The idle tasks of all CPUs are one.
+        *sums.entry((key.section, told(&key.by))).or_default() += times;
+    }
+    let mut preempters = Preempters::new();
+    for ((section, by), times) in sums {
+        preempters.entry(section).or_default().push((by, times));
+    }
+    preempters.values_mut().for_each(|all| all.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0))));
+    Ok(preempters)
 }
 
 /// Reads a table of pairs of names.

@@ -1,7 +1,7 @@
 //! The section tables of the programs under test, as the BPF programs search them.
 
 use crate::kernel::layout::{ALWAYS, Entry, IMAGE_NONE, Image, MEANINGS, Meaning};
-use holdup_model::sections::{Condition, SectionRole};
+use holdup_model::sections::{Condition, ReleasedAt, SectionRole};
 use holdup_sections::lookup::{Kind, Loaded, Table};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,7 @@ pub(crate) struct Images {
     names: Vec<String>,
     entries: Vec<Entry>,
     images: Vec<Image>,
+    releases: BTreeMap<u32, Vec<ReleasedAt>>,
     of_process: BTreeMap<u32, u32>,
     notes: Vec<String>,
 }
@@ -46,7 +47,19 @@ impl Images {
         let (begin, end) = (first.begin, last.end);
         self.images.push(Image { begin, end, first: self.entries.len() as u32, count: entries.len() as u32 });
         self.entries.extend(entries);
-        self.images.len() as u32 - 1
+        let number = self.images.len() as u32 - 1;
+        self.releases.insert(number, releases(files));
+        number
+    }
+
+    /// Whether it is known of any section where its lock is given back.
+    pub(crate) fn has_releases(&self) -> bool {
+        self.releases.values().any(|all| !all.is_empty())
+    }
+
+    /// Takes out where locks are given back, by the number of a table, with addresses of its processes.
+    pub(crate) fn take_releases(&mut self) -> BTreeMap<u32, Vec<ReleasedAt>> {
+        std::mem::take(&mut self.releases)
     }
 
     /// Says which table is that of a process.
@@ -119,6 +132,20 @@ fn meaning(kind: &Kind, numbers: &[u16]) -> Option<Meaning> {
             Meaning { value: i64::from(*return_address_bytes) as u64, held: CALLEE, register, ..NOTHING }
         }
     })
+}
+
+/// Where the locks of these files are given back, by begin. The numbers of sections are not told apart by file here: the
+/// instruction alone tells.
+fn releases(files: &[Loaded<'_>]) -> Vec<ReleasedAt> {
+    let mut all = Vec::new();
+    for file in files {
+        let at = |address: &u64| address.wrapping_add(file.bias);
+        for of_one in file.map.iter().flat_map(|map| &map.releases) {
+            let (begin, end, section) = (at(&of_one.begin), at(&of_one.end), of_one.section);
+            all.push(ReleasedAt { begin, end, section, at: of_one.at.iter().map(at).collect() });
+        }
+    }
+    all
 }
 
 /// The table with all that is said of one place in one entry.

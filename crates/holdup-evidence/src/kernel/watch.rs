@@ -2,6 +2,7 @@
 
 use crate::kernel::layout::{Counts, Entry, Image, Watched};
 use crate::kernel::load::{self, Loaded};
+use crate::kernel::residuals::Following;
 use crate::kernel::seen::{self, Seen};
 use crate::kernel::stats::{self, Measuring};
 use crate::kernel::table::Images;
@@ -11,6 +12,7 @@ use crate::{CollectContext, tasks};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData};
 use holdup_model::evidence::BpfCost;
+use holdup_model::sections::ReleasedAt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,6 +53,7 @@ struct Running {
     images: Images,
     before: Counts,
     measuring: Option<Measuring>,
+    following: Option<Following>,
     cpu_ns: u64,
 }
 
@@ -61,7 +64,7 @@ impl Watch {
     /// Why it cannot be done here.
     pub(crate) fn start(context: &CollectContext, wants: Wants) -> Result<Self, String> {
         let begun = thread_cpu_ns();
-        let images = if wants.sections { programs::images(context)? } else { Images::default() };
+        let mut images = if wants.sections { programs::images(context)? } else { Images::default() };
         let roles = roles(context);
         let cpus = possible_cpus(context)?;
         let places = load::Places::here(&context.host);
@@ -72,10 +75,16 @@ impl Watch {
         let sampling = Sampling { cpus: online, period_ns: SAMPLE_PERIOD_NS };
         load::attach(&mut loaded, wants, &sampling)?;
         catch_up(context, &mut loaded.object, &roles, &images, found)?;
+        let releases = images.take_releases();
+        let following = if wants.sections && releases.values().any(|all| !all.is_empty()) {
+            follow(context, &mut loaded, releases)
+        } else {
+            None
+        };
         let before = seen::counts(&loaded.object, loaded.shards)?;
         let measuring = Measuring::begin();
         let cpu_ns = thread_cpu_ns().saturating_sub(begun);
-        let running = Running { loaded, wants, roles, images, before, measuring, cpu_ns };
+        let running = Running { loaded, wants, roles, images, before, measuring, following, cpu_ns };
         Ok(Watch { running: Mutex::new(State::Running(Box::new(running))) })
     }
 
@@ -91,6 +100,21 @@ impl Watch {
         };
         *state = State::Ended(ended.clone());
         ended
+    }
+}
+
+/// Follows preempted holders; why that cannot be is a note.
+fn follow(
+    context: &CollectContext,
+    loaded: &mut Loaded,
+    releases: BTreeMap<u32, Vec<ReleasedAt>>,
+) -> Option<Following> {
+    match Following::begin(&context.host, &mut loaded.object, releases) {
+        Ok(following) => Some(following),
+        Err(why) => {
+            loaded.notes.push(format!("what was left of interrupted sections is not known: {why}"));
+            None
+        }
     }
 }
 
@@ -160,6 +184,7 @@ fn catch_up(
 impl Running {
     fn end(mut self) -> Result<Seen, String> {
         let begun = thread_cpu_ns();
+        let residuals = self.following.take().map(Following::end).unwrap_or_default();
         let events = if self.wants.timeline { seen::events(&mut self.loaded.object)? } else { Vec::new() };
         let object = &self.loaded.object;
         let sum = seen::counts(object, self.loaded.shards)?.since(self.before);
@@ -170,13 +195,18 @@ impl Running {
         });
         let mut seen = Seen {
             roles: seen::roles(object, &sum, self.loaded.shards, &self.roles)?,
-            sections: if self.wants.sections { seen::sections(object, self.images.names())? } else { Vec::new() },
+            sections: if self.wants.sections {
+                seen::sections(object, self.images.names(), &residuals)?
+            } else {
+                Vec::new()
+            },
             preempted_by: if self.wants.switches { seen::pairs(object, "preempted_by")? } else { Vec::new() },
             hogs: if self.wants.kworkers { seen::hogs(object)? } else { Vec::new() },
             events,
             events_lost: sum.events_lost,
             switches: sum.switches,
             inferred: sum.inferred,
+            not_known: sum.not_known,
             has_sections: self.wants.sections && self.images.sections() > 0,
             classified: sum.classified,
             samples: sum.samples,
@@ -195,13 +225,18 @@ impl Running {
             cpu_ns: 0,
             cost_is_told: Arc::default(),
         };
+        seen.notes.extend(residuals.notes());
         seen.notes.extend(self.images.notes().iter().cloned());
+        if self.wants.sections && sum.executed > 0 {
+            let executed = sum.executed;
+            seen.notes.push(format!("{executed} programs were started inside the window: no sections known for them"));
+        }
         seen.lost.retain(|(count, _)| *count > 0);
         drop(self.loaded);
         // What was done before the window opened did not disturb it.
         let before_ms = self.cpu_ns as f64 / 1e6;
         seen.notes.push(format!("to prepare took {before_ms:.0} ms of CPU before the window"));
-        seen.cpu_ns = thread_cpu_ns().saturating_sub(begun);
+        seen.cpu_ns = thread_cpu_ns().saturating_sub(begun) + residuals.cpu_ns;
         Ok(seen)
     }
 }

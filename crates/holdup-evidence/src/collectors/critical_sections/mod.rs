@@ -40,10 +40,18 @@ const PRODUCES: Produces = &[
     ("waiter_switched_out", "1", "times that a waiter left the CPU, by section and what it was doing"),
     ("holder_off_cpu_s", "s", "time that holders were off the CPU, by section and what they were doing"),
     ("holder_preempted_by_cause", "1", "times that a holder that could go on lost the CPU, by section and cause"),
+    (
+        "holder_preempted_by",
+        "1",
+        "times that one took the CPU from a holder, by section and name (section < preempter)",
+    ),
     ("section_samples", "samples", "samples of tasks on a CPU, by section and role, and of neither"),
     ("waiter_s", "s", "time that tasks on a CPU waited for a lock, by section, sampled"),
     ("waiter_behind_off_cpu_holder_s", "s", "of it, while a holder of the section was off the CPU"),
 ];
+
+/// Tasks that are named of those that took the CPU from the holders of a section; the others are added up.
+const MOST_PREEMPTERS: usize = 20;
 
 /// In the order of `enum context`.
 const CONTEXT_NAMES: [&str; CONTEXTS] = ["user boundary", "in a system call", "in a page fault", "sleeping"];
@@ -51,6 +59,7 @@ const CONTEXT_NAMES: [&str; CONTEXTS] = ["user boundary", "in a system call", "i
 const HELD_NAMES: [&str; 3] = ["holder", "waiter", "neither"];
 
 fn of_section(seen: &SectionSeen, period_s: f64, into: &mut Collected) {
+    let mut pairs = Vec::new();
     let mut item = |name: &str, what: Option<&str>, unit: &str, value: f64| {
         let label = what.map_or_else(|| seen.name.clone(), |what| format!("{}: {what}", seen.name));
         into.items.push(EvidenceItem::labelled(name, label, unit, value));
@@ -66,11 +75,21 @@ fn of_section(seen: &SectionSeen, period_s: f64, into: &mut Collected) {
     for (held, count) in HELD_NAMES.iter().zip(seen.samples) {
         item("section_samples", Some(held), "samples", count as f64);
     }
+    let others: u64 = seen.preempted_by.iter().skip(MOST_PREEMPTERS).map(|(_, times)| times).sum();
+    let named = seen.preempted_by.iter().take(MOST_PREEMPTERS).map(|(by, times)| (by.as_str(), *times));
+    for (by, times) in named.chain((others > 0).then_some(("others", others))) {
+        pairs.push(EvidenceItem::labelled("holder_preempted_by", format!("{} < {by}", seen.name), "1", times as f64));
+    }
     item("waiter_s", None, "s", seen.samples[1] as f64 * period_s);
     item("waiter_behind_off_cpu_holder_s", None, "s", seen.samples_behind as f64 * period_s);
-    if let Some(histogram) = seen.histograms.get(SECTION_OFF).filter(|h| h.count() > 0) {
-        let (name, label) = ("holder_off_cpu_ns".to_owned(), Some(seen.name.clone()));
-        into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });
+    into.items.extend(pairs);
+    let histograms =
+        [("holder_off_cpu_ns", seen.histograms.get(SECTION_OFF)), ("section_residual_ns", seen.residual.as_ref())];
+    for (name, histogram) in histograms {
+        if let Some(histogram) = histogram.filter(|h| h.count() > 0) {
+            let (name, label) = (name.to_owned(), Some(seen.name.clone()));
+            into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });
+        }
     }
 }
 

@@ -60,6 +60,33 @@ struct {
 	__type(value, struct histogram);
 } section_histograms SEC(".maps");
 
+/* Who took the CPU from a holder of a section. */
+struct section_preempter {
+	u32 section;
+	char by[COMM];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct section_preempter);
+	__type(value, u64);
+} holder_preempted_by SEC(".maps");
+
+/* A holder that could go on lost the CPU to the task whose name its state has. */
+INLINE void count_preempter(struct task_state *state, struct counts *c)
+{
+	struct section_preempter key = { .section = state->section };
+	u64 *known, one = 1;
+
+	__builtin_memcpy(key.by, state->by, COMM);
+	known = bpf_map_lookup_elem(&holder_preempted_by, &key);
+	if (likely(known))
+		__sync_fetch_and_add(known, 1);
+	else if (bpf_map_update_elem(&holder_preempted_by, &key, &one, BPF_NOEXIST))
+		add(&c->matrix_full, 1);
+}
+
 INLINE void record_section(u32 index, u64 ns)
 {
 	struct histogram *h = bpf_map_lookup_elem(&section_histograms, &index);
@@ -105,6 +132,8 @@ static __attribute__((noinline)) u32 entry_of(u64 ip, u32 first, u32 count)
 }
 
 struct found {
+	/* Where in the section: the instruction, or the call that led out of it. */
+	u64 at;
 	u16 section;
 	u8 held;
 	u8 stack_failed;
@@ -113,7 +142,7 @@ struct found {
 /* What the task with these user registers holds or waits for. */
 INLINE struct found classify(struct task_state *state, void *regs)
 {
-	struct found found = { .section = 0, .held = NEITHER, .stack_failed = 0 };
+	struct found found = { .at = 0, .section = 0, .held = NEITHER, .stack_failed = 0 };
 	u32 image_index = state->image;
 	struct image *image = bpf_map_lookup_elem(&images, &image_index);
 	u64 ip, sp;
@@ -153,6 +182,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 				if (((register_of(regs, m->reg) & m->mask) == m->value) == m->differs)
 					continue;
 			}
+			found.at = ip;
 			found.section = m->section;
 			found.held = m->held;
 			return found;
@@ -216,6 +246,7 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 		return;
 	state->held = found.held;
 	state->section = found.section;
+	state->section_at = found.at;
 	if (state->place == PLACE_SLEEPING || state->place == PLACE_BLOCKED)
 		state->context = IN_SLEEP;
 	else if (state->place == PLACE_USER)
@@ -228,8 +259,10 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 	if (found.held != HOLDER)
 		return;
 	__sync_fetch_and_add(&s->off_cpu, 1);
-	if (state->place == PLACE_USER || state->place == PLACE_KERNEL || state->place == PLACE_THROTTLED)
+	if (state->place == PLACE_USER || state->place == PLACE_KERNEL || state->place == PLACE_THROTTLED) {
 		__sync_fetch_and_add(one_of(s->cause, state->cause, CAUSES), 1);
+		count_preempter(state, c);
+	}
 }
 
 /* A watched task comes to the CPU after `off_ns`. */

@@ -5,7 +5,52 @@
 #include "../critical_sections/sections.bpf.h"
 #include "../timeline/timeline.bpf.h"
 
-enum { FAULT_MINOR, FAULT_MAJOR };
+enum { PAGES_HUGETLB, PAGES_RSS };
+
+/* A fault that brings so many pages at once brings a huge one. Such a page has 512, and they reach the sum together; of
+ * small ones a fault brings 16 at most (fault around), and with them comes what the CPU had not added up, which is less
+ * than the batch of its counter (lib/percpu_counter.c: 32, or two for each CPU). */
+#define HUGE_GROWTH 256
+
+/* What the process has of memory of hugetlbfs, and of all other; -1 where this kernel does not tell. */
+INLINE void read_pages(struct task_struct *task, s64 *pages)
+{
+	struct mm_struct *mm = task->mm;
+	struct mm_struct___one_sum *one_sum = (void *)mm;
+	struct mm_struct___hugetlb *hugetlb = (void *)mm;
+
+	pages[PAGES_HUGETLB] = -1;
+	pages[PAGES_RSS] = -1;
+	if (!mm)
+		return;
+	if (has_field(hugetlb->hugetlb_usage))
+		pages[PAGES_HUGETLB] = hugetlb->hugetlb_usage.counter;
+	if (!tells_transparent)
+		return;
+	if (has_field(mm->rss_stat[0].count))
+		pages[PAGES_RSS] = mm->rss_stat[MM_FILEPAGES].count + mm->rss_stat[MM_ANONPAGES].count +
+				   mm->rss_stat[MM_SHMEMPAGES].count;
+	else if (has_field(one_sum->rss_stat.count))
+		pages[PAGES_RSS] = one_sum->rss_stat.count[MM_FILEPAGES].counter +
+				   one_sum->rss_stat.count[MM_ANONPAGES].counter +
+				   one_sum->rss_stat.count[MM_SHMEMPAGES].counter;
+}
+
+/* Whether the fault that ends brought a huge page: of other threads of the process that do at the same moment, too. */
+INLINE u32 brought_huge(struct task_struct *task, struct task_state *state, struct counts *c)
+{
+	s64 pages[2];
+	u32 is_huge = 0;
+
+	read_pages(task, pages);
+	for (int i = 0; i < 2; i++) {
+		if (pages[i] == -1)
+			__sync_fetch_and_add(&c->not_known[i], 1);
+		else if (pages[i] - state->fault_begin_pages[i] >= HUGE_GROWTH)
+			is_huge = 1;
+	}
+	return is_huge;
+}
 
 INLINE void fault_begins(u64 *ctx)
 {
@@ -17,6 +62,7 @@ INLINE void fault_begins(u64 *ctx)
 		return;
 	state->fault_begin_ns = bpf_ktime_get_ns();
 	state->fault_held = NEITHER;
+	read_pages(task, state->fault_begin_pages);
 	/* Bit 0 of the error code is off when there was no page table entry (X86_PF_PROT). */
 	state->fault_is_first = !(ctx[2] & 1);
 	if (want_sections && image_of(state, task) != IMAGE_NONE) {
@@ -67,6 +113,8 @@ INLINE void fault_ends(u32 kind)
 		event_fault(task, state, ns, c);
 	state->fault_begin_ns = 0;
 	/* The task may be interrupted here by a switch that counts into the same shard: all counts are atomic. */
+	if (brought_huge(task, state, c))
+		kind = FAULT_HUGE;
 	__sync_fetch_and_add(&c->faults[role][kind], 1);
 	__sync_fetch_and_add(&c->fault_ns[role], ns);
 	if (state->fault_is_first)

@@ -68,7 +68,34 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 } CORE;
 
-struct mm_struct;
+typedef struct {
+	s64 counter;
+} CORE atomic64_t;
+
+struct percpu_counter {
+	s64 count;
+} CORE;
+
+/* Pages that a process has, by kind: file, anonymous, swapped out, shared memory (mm_types_task.h). */
+enum { MM_FILEPAGES, MM_ANONPAGES, MM_SWAPENTS, MM_SHMEMPAGES, NR_MM_COUNTERS };
+
+/* Since 6.2 they are counted for each CPU and added up when a CPU has many (lib/percpu_counter.c). */
+struct mm_struct {
+	struct percpu_counter rss_stat[NR_MM_COUNTERS];
+} CORE;
+
+struct mm_rss_stat {
+	atomic64_t count[NR_MM_COUNTERS];
+} CORE;
+
+struct mm_struct___one_sum {
+	struct mm_rss_stat rss_stat;
+} CORE;
+
+/* With CONFIG_HUGETLB_PAGE. */
+struct mm_struct___hugetlb {
+	atomic64_t hugetlb_usage;
+} CORE;
 
 struct task_struct {
 	unsigned int __state;

@@ -16,6 +16,8 @@ enum place { PLACE_SLEEPING, PLACE_BLOCKED, PLACE_USER, PLACE_KERNEL, PLACE_THRO
 enum cause { CAUSE_WAKEUP, CAUSE_SLICE, CAUSE_PROMOTED, CAUSE_CLASS, CAUSE_THROTTLED, CAUSE_OTHER, CAUSES };
 /* What it was doing in the kernel when it left, for a task in a section. */
 enum context { IN_USER, IN_SYSCALL, IN_FAULT, IN_SLEEP, CONTEXTS };
+/* Kinds of page faults: without and with waiting for a disk, of small pages; of huge ones. */
+enum { FAULT_MINOR, FAULT_MAJOR, FAULT_HUGE, FAULTS };
 /* SectionRole, and the third answer. */
 enum held { HOLDER, WAITER, NEITHER, HELD };
 
@@ -24,6 +26,19 @@ struct task_state {
 	u64 on_since_ns;
 	u64 woken_ns;
 	u64 fault_begin_ns;
+	/* What the process had of memory when the fault began, pages. */
+	s64 fault_begin_pages[2];
+	/* Where in its section it is. A holder whose remaining time is asked for: its number (0: none) and when it was asked, when it first was back on a
+	 * CPU, since when it counts now, for how long before it left again, and where it goes on. */
+	u64 section_at;
+	u64 residual_asked_ns;
+	u64 residual_back_ns;
+	u64 residual_since_ns;
+	u64 residual_on_ns;
+	u64 residual_ip;
+	u32 residual;
+	/* Whether it was seen to go on. */
+	u32 residual_resumed;
 	u32 role;
 	/* Which section table; IMAGE_NONE for none, IMAGE_UNKNOWN after exec. */
 	u32 image;
@@ -41,7 +56,7 @@ struct task_state {
 	u8 fault_held;
 	u8 fault_is_first;
 	u8 is_kernel_worker;
-	u8 unused[6];
+	u8 unused[2];
 	char by[COMM];
 };
 
@@ -68,10 +83,13 @@ struct counts {
 	u64 unreadable_stack;
 	u64 matrix_full;
 	u64 events_lost;
-	u64 faults[ROLES][2];
+	u64 faults[ROLES][FAULTS];
+	/* Faults of which it is not known whether the page was of hugetlbfs, a transparent huge one. */
+	u64 not_known[2];
 	u64 first_touch[ROLES];
 	u64 fault_ns[ROLES];
-	u64 runs[8];
+	/* Programs that watched processes called. */
+	u64 executed;
 };
 
 /* Counts of one section. */
@@ -105,6 +123,7 @@ const volatile u32 shared_shards = 0;
 const volatile u32 want_switches = 0;
 const volatile u32 want_sections = 0;
 const volatile u32 want_faults = 0;
+const volatile u32 want_residuals = 0;
 const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */
@@ -122,6 +141,8 @@ const volatile u32 regs_sp = 152;
 const volatile u32 regs_bp = 32;
 const volatile u32 regs_syscall = 120;
 const volatile u32 sections = 0;
+/* Whether a huge page stands out of what the kernel adds up at once (collectors/faults/faults.bpf.h). */
+const volatile u32 tells_transparent = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -1,0 +1,250 @@
+//! How much longer preempted holders run until they give their locks back.
+//!
+//! The program at the switch asks for a few holders each second; breakpoints at the instructions that give the lock back
+//! have to be set while the holder is off the CPU. What came too late is counted, and no residual.
+
+use crate::kernel::layout::ResidualEvent;
+use crate::reading::thread_cpu_ns;
+use aya::Ebpf;
+use aya::maps::{MapData, RingBuf};
+use aya::programs::PerfEvent;
+use holdup_host::Host;
+use holdup_host::perf_breakpoints::{Breakpoint, MOST_OF_A_THREAD};
+use holdup_model::SparseHistogram;
+use holdup_model::sections::ReleasedAt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{PipeReader, PipeWriter};
+use std::thread::JoinHandle;
+
+/// `RESIDUAL_ASKED` of residuals.bpf.h.
+const ASKED: u8 = 0;
+/// A holder that has not given its lock back after so long is left alone.
+const LONGEST_NS: u64 = 500_000_000;
+
+/// What came of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Residuals {
+    /// By number of the section.
+    pub(crate) of_section: BTreeMap<u16, SparseHistogram>,
+    /// Holders that were asked for.
+    asked: u64,
+    /// Breakpoints that were set.
+    set: u64,
+    /// Holders that were back on a CPU before the breakpoints were set.
+    late: u64,
+    /// Holders that were not seen to go on, because the instruction is tried again after a fault, which no breakpoint stops.
+    faulted: u64,
+    /// Holders that did not come to a breakpoint.
+    censored: u64,
+    /// Holders of which it is not known where they give the lock back, or at more places than there are registers.
+    unknown: u64,
+    /// Breakpoints that could not be set, and the first reason.
+    refused: (u64, Option<String>),
+    /// The shortest residual, ns: what a breakpoint takes. The others are without it.
+    way_back_ns: u64,
+    /// Sections whose residuals are not told, because breakpoints take longer.
+    short: u64,
+    /// CPU time of the thread.
+    pub(crate) cpu_ns: u64,
+}
+
+impl Residuals {
+    /// What is to be known of the numbers.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        if self.asked == 0 {
+            return Vec::new();
+        }
+        let known: u64 = self.of_section.values().map(SparseHistogram::count).sum();
+        let (ms, asked, set) = (self.cpu_ns as f64 / 1e6, self.asked, self.set);
+        let mut notes = vec![format!(
+            "for what was left of the sections of preempted holders {asked} of them were followed with {set} breakpoints, which \
+             took {ms:.0} ms of CPU; {known} residuals, without {:.1} us, the shortest, that a breakpoint takes",
+            self.way_back_ns as f64 / 1e3
+        )];
+        for (count, why) in [
+            (self.late, "were back on a CPU before their breakpoints were set"),
+            (self.faulted, "went on with an instruction that had a page fault, which no breakpoint tells"),
+            (self.censored, "did not give the lock back within 500 ms after they had lost the CPU"),
+            (self.unknown, "were where it is not known how the lock is given back, or at more than three places"),
+        ] {
+            if count > 0 {
+                notes.push(format!("of the followed holders {count} {why}"));
+            }
+        }
+        if self.short > 0 {
+            notes.push(format!(
+                "{} sections are too short for their residuals to be told from what a breakpoint takes here",
+                self.short
+            ));
+        }
+        if let (count, Some(why)) = &self.refused {
+            notes.push(format!("{count} times breakpoints could not be set: {why}"));
+        }
+        notes
+    }
+}
+
+/// A holder that is followed.
+struct Followed {
+    section: u16,
+    asked_ns: u64,
+    /// When its last breakpoint was set.
+    armed_ns: u64,
+    _breakpoints: Vec<Breakpoint>,
+}
+
+/// Follows holders until it is ended.
+pub(crate) struct Following {
+    end: PipeWriter,
+    thread: JoinHandle<Residuals>,
+}
+
+/// Now, on the clock of bpf_ktime_get_ns.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+struct Follower {
+    host: Host,
+    ring: RingBuf<MapData>,
+    program: OwnedFd,
+    releases: BTreeMap<u32, Vec<ReleasedAt>>,
+    followed: BTreeMap<u32, Followed>,
+    /// Sections, and for how long their holders went on; `None` for not at all.
+    values: Vec<(u16, Option<u64>)>,
+    told: Residuals,
+}
+
+impl Following {
+    /// Begins; `Err` says why it cannot.
+    pub(crate) fn begin(
+        host: &Host,
+        object: &mut Ebpf,
+        releases: BTreeMap<u32, Vec<ReleasedAt>>,
+    ) -> Result<Self, String> {
+        let program = object.program("residual_ends").ok_or("the object has no program residual_ends")?;
+        let program: &PerfEvent = program.try_into().map_err(|e: aya::programs::ProgramError| e.to_string())?;
+        let program =
+            program.fd().map_err(|e| e.to_string())?.as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
+        let ring = object.take_map("residuals").ok_or("the object has no map residuals")?;
+        let ring = RingBuf::try_from(ring).map_err(|e| e.to_string())?;
+        let (until, end) = std::io::pipe().map_err(|e| e.to_string())?;
+        let (followed, values, told) = (BTreeMap::new(), Vec::new(), Residuals::default());
+        let mut follower = Follower { host: host.clone(), ring, program, releases, followed, values, told };
+        let run = move || follower.run(&until);
+        let thread =
+            std::thread::Builder::new().name("holdup-residual".to_owned()).spawn(run).map_err(|e| e.to_string())?;
+        Ok(Following { end, thread })
+    }
+
+    /// Ends.
+    pub(crate) fn end(self) -> Residuals {
+        drop(self.end);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+impl Follower {
+    fn run(&mut self, until: &PipeReader) -> Residuals {
+        let begun = thread_cpu_ns();
+        while !self.wait(until) {
+            self.drain();
+            self.give_up_before(now_ns().saturating_sub(LONGEST_NS));
+        }
+        self.drain();
+        // Those that are still followed have no end yet, which says nothing of them.
+        self.followed.clear();
+        // The interrupted are anywhere in their sections, so one of many was at its end: its residual is what a
+        // breakpoint takes itself.
+        self.told.way_back_ns = self.values.iter().filter_map(|(_, ns)| *ns).min().unwrap_or(0);
+        for (section, ns) in std::mem::take(&mut self.values) {
+            let ns = ns.map_or(0, |ns| ns - self.told.way_back_ns);
+            self.told.of_section.entry(section).or_default().record_ns(ns);
+        }
+        // What a breakpoint takes differs by about as much from one to the next: residuals that are no longer say nothing.
+        let shortest = self.told.way_back_ns;
+        let is_told = |h: &SparseHistogram| h.quantile_ns(0.5).is_some_and(|median| median > shortest);
+        let before = self.told.of_section.len();
+        self.told.of_section.retain(|_, h| is_told(h));
+        self.told.short = (before - self.told.of_section.len()) as u64;
+        self.told.cpu_ns = thread_cpu_ns().saturating_sub(begun);
+        std::mem::take(&mut self.told)
+    }
+
+    /// Waits for the ring; whether it is the end.
+    fn wait(&self, until: &PipeReader) -> bool {
+        // SAFETY: the ring keeps its descriptor open for as long as it is borrowed here.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        let mut fds = [PollFd::from_borrowed_fd(ring, PollFlags::IN), PollFd::new(until, PollFlags::IN)];
+        let longest = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        // Without anything to follow there is nothing to give up.
+        let longest = (!self.followed.is_empty()).then_some(&longest);
+        let result = poll(&mut fds, longest);
+        !matches!(result, Ok(_) | Err(rustix::io::Errno::INTR)) || !fds[1].revents().is_empty()
+    }
+
+    fn drain(&mut self) {
+        while let Some(event) = self.next() {
+            if event.kind == ASKED { self.follow(&event) } else { self.ended(&event) }
+        }
+    }
+
+    fn next(&mut self) -> Option<ResidualEvent> {
+        let item = self.ring.next()?;
+        // SAFETY: the length is that of the structure, which consists of integers only.
+        (item.len() >= size_of::<ResidualEvent>())
+            .then(|| unsafe { item.as_ptr().cast::<ResidualEvent>().read_unaligned() })
+    }
+
+    fn follow(&mut self, event: &ResidualEvent) {
+        self.told.asked += 1;
+        let covers = |r: &&ReleasedAt| (r.begin..r.end).contains(&event.value);
+        let all = self.releases.get(&event.image).into_iter().flatten().filter(covers);
+        let at: BTreeSet<u64> = all.flat_map(|r| r.at.iter().copied()).collect();
+        // One more register tells when it goes on.
+        if at.is_empty() || at.len() >= MOST_OF_A_THREAD {
+            self.told.unknown += 1;
+            return;
+        }
+        if at.contains(&event.ip) {
+            // What it goes on with is what gives the lock back.
+            self.values.push((event.section, None));
+            return;
+        }
+        let set = |address: &u64| self.host.breakpoint(event.tid, *address, self.program.as_fd());
+        match at.iter().chain([&event.ip]).map(set).collect::<Result<Vec<Breakpoint>, _>>() {
+            Ok(breakpoints) => {
+                self.told.set += breakpoints.len() as u64;
+                let (section, asked_ns, armed_ns) = (event.section, event.ns, now_ns());
+                let followed = Followed { section, asked_ns, armed_ns, _breakpoints: breakpoints };
+                self.followed.insert(event.number, followed);
+            }
+            Err(why) => {
+                self.told.refused.0 += 1;
+                self.told.refused.1.get_or_insert(why.to_string());
+            }
+        }
+    }
+
+    /// A holder came to a breakpoint: it was back since `ns`, and had run for `value`.
+    fn ended(&mut self, event: &ResidualEvent) {
+        let Some(followed) = self.followed.remove(&event.number) else { return };
+        if event.ns <= followed.armed_ns {
+            self.told.late += 1;
+        } else if event.resumed == 0 {
+            self.told.faulted += 1;
+        } else {
+            self.values.push((followed.section, Some(event.value)));
+        }
+    }
+
+    fn give_up_before(&mut self, ns: u64) {
+        let before = self.followed.len();
+        self.followed.retain(|_, f| f.asked_ns >= ns);
+        self.told.censored += (before - self.followed.len()) as u64;
+    }
+}

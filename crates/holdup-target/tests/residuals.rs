@@ -1,0 +1,73 @@
+//! How long the critical sections of preempted holders are, from what was left of them, against what is known of
+//! `lock-contention`.
+#![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
+
+use holdup_evidence::{CollectContext, Collecting, Subject};
+use holdup_model::{Availability, Collected, Parameters};
+use holdup_stats::residual::{MIN_RESIDUALS, mean_length};
+use holdup_workloads::alone::{Trial, prepare};
+use holdup_workloads::contention::setup::defaults;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// What critical-sections says of holders that are inside for so long.
+fn watched(section_ns: i64, window_ms: u64) -> Collected {
+    let mut parameters: Parameters = defaults(4);
+    parameters.set("section", section_ns);
+    parameters.set("think", section_ns / 4);
+    let mut prepared = prepare("lock-contention", &parameters).expect("it can be prepared everywhere");
+    let (sender, receiver) = mpsc::channel();
+    let mut on_open = || {
+        let collector = holdup_evidence::find("critical-sections").expect("it exists");
+        let subjects = vec![Subject { role: "load".to_owned(), pid: std::process::id() }];
+        let context = CollectContext { subjects, ..CollectContext::default() }.for_collectors(&[collector]);
+        let running: Box<dyn Collecting> = collector.start(&context).unwrap_or_else(|p| panic!("{p:?}"));
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(window_ms));
+            sender.send(running.stop()).expect("the test waits for it");
+        });
+    };
+    Trial::new(&parameters, window_ms + 400).run_with(&mut *prepared, &mut on_open).expect("it runs");
+    receiver.recv().expect("the watcher ended")
+}
+
+/// Whether it is among the notes.
+fn says(seen: &Collected, what: &str) -> bool {
+    seen.coverage.notes.iter().any(|note| note.contains(what))
+}
+
+#[test]
+fn sections_are_as_long_as_they_are() {
+    let collector = holdup_evidence::find("critical-sections").expect("it exists");
+    if let Availability::Unavailable { reason, .. } = collector.probe(&CollectContext::default()) {
+        println!("ignored, because critical-sections cannot work here: {reason}");
+        return;
+    }
+    for section_ns in [20_000, 200_000] {
+        let seen = watched(section_ns, 15_000);
+        println!("{:?} {:?}", seen.coverage, seen.cost);
+        for item in seen.items.iter().filter(|i| i.name.starts_with("holder_preempted_by")) {
+            println!("  {} {:?} {:?}", item.name, item.label, item.value);
+        }
+        let residuals = seen.histograms.iter().find(|h| h.name == "section_residual_ns");
+        let residuals = residuals.map(|h| h.histogram.clone()).unwrap_or_default();
+        let quantile = |q| residuals.quantile_ns(q);
+        println!("{} residuals: {:?}", residuals.count(), [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(quantile));
+        if residuals.count() < MIN_RESIDUALS {
+            // Whether holders lose the CPU at all is the host's affair, and so is what a breakpoint takes.
+            println!("ignored, because too few holders were preempted here, or breakpoints take longer");
+            assert!(
+                residuals.count() > 0 || says(&seen, "too short for") || !says(&seen, "residuals, without"),
+                "{seen:?}"
+            );
+            continue;
+        }
+        let e = mean_length(&residuals, None, 1);
+        println!("{section_ns} ns: {e:?}");
+        let Ok(e) = e else { continue };
+        // What a section takes beside its work, and what others on the machine slow it down by, is in it as well.
+        let known = section_ns as f64;
+        assert!(e.low <= 1.6 * known && e.high >= 0.6 * known, "{section_ns} ns: {e:?}");
+    }
+}
