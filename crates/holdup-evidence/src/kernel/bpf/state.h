@@ -43,6 +43,11 @@ struct task_state {
 	u8 is_kernel_worker;
 	u8 unused[6];
 	char by[COMM];
+	/* What the time off the CPU that just ended is to stand for in a profile, and how long it was. */
+	u64 sample_weight_ns;
+	u64 sample_length_ns;
+	/* The begin of the wait that was last seen to be ended by a waker. */
+	u64 waking_of_ns;
 };
 
 #define IMAGE_NONE 0
@@ -72,6 +77,9 @@ struct counts {
 	u64 first_touch[ROLES];
 	u64 fault_ns[ROLES];
 	u64 runs[8];
+	u64 off_place_ns[ROLES][PLACES];
+	u64 stacks_lost;
+	u64 stacks_lost_ns;
 };
 
 /* Counts of one section. */
@@ -107,6 +115,9 @@ const volatile u32 want_sections = 0;
 const volatile u32 want_faults = 0;
 const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
+const volatile u32 want_stacks = 0;
+/* Since 6.16 sched_exit_tp tells when a task is back, in its own context. */
+const volatile u32 tells_return = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */
 const volatile u32 switch_has_state = 0;
 /* Since 6.18 sched_set_need_resched tells why a task is asked to leave. */
@@ -121,6 +132,7 @@ const volatile u32 regs_ip = 128;
 const volatile u32 regs_sp = 152;
 const volatile u32 regs_bp = 32;
 const volatile u32 regs_syscall = 120;
+const volatile u32 regs_cs = 136;
 const volatile u32 sections = 0;
 
 struct {

@@ -7,6 +7,7 @@
 #include "../../collectors/switches/switches.bpf.h"
 #include "../../collectors/faults/faults.bpf.h"
 #include "../../collectors/kworkers/kworkers.bpf.h"
+#include "../../collectors/off_cpu/off_cpu.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -108,6 +109,8 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 				count_pair(state, next, off_ns, c);
 			if (want_sections)
 				section_arrives(state, off_ns);
+			if (want_stacks)
+				stack_arrives(state, role, place, off_ns, c);
 		}
 		if (state->cpu != cpu)
 			add(&c->migrated[role], 1);
@@ -230,6 +233,8 @@ int new_task(u64 *ctx)
 
 	if (state && !state->is_kernel_worker) {
 		begin_watching(task, state->role, image_of(state, parent), 0);
+		if (want_stacks && task->pid == task->tgid)
+			tell_process(STACK_FORK, task->tgid, parent->tgid);
 	} else {
 		u32 tgid = parent->tgid;
 		struct watched *w = bpf_map_lookup_elem(&processes, &tgid);
@@ -260,6 +265,8 @@ int executes(u64 *ctx)
 	if (!state)
 		return 0;
 	state->image = IMAGE_UNKNOWN;
+	if (want_stacks)
+		tell_process(STACK_EXEC, task->tgid, 0);
 	if (!want_sections)
 		return 0;
 	u32 tgid = task->tgid;
