@@ -43,6 +43,15 @@ pub struct Sample<'a> {
     pub weight: u64,
 }
 
+/// A stack that was unwound.
+#[derive(Debug, Clone)]
+pub struct Followed {
+    task: TaskId,
+    places: Vec<Place>,
+    /// Whether it could be followed to its outermost function.
+    pub is_complete: bool,
+}
+
 /// Deeper stacks are cut.
 const DEEPEST: usize = 1024;
 /// 24 bytes each and twice 4 for finding them.
@@ -171,15 +180,31 @@ impl Symbolizer {
     pub fn add_sample(&mut self, sample: &Sample<'_>) -> bool {
         let mut places = std::mem::take(&mut self.scratch);
         places.clear();
-        push_kernel(sample.kernel, &mut places);
-        let is_complete = match (sample.registers, sample.space) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(registers), Some(space)) => self.unwind(space, registers, sample.stack, &mut places),
-        };
+        let is_complete = self.follow_into(sample, &mut places);
         self.count(sample.task, &places, is_complete, sample.weight);
         self.scratch = places;
         is_complete
+    }
+
+    /// Unwinds a sample whose weight is not known yet.
+    pub fn follow(&mut self, sample: &Sample<'_>) -> Followed {
+        let mut places = Vec::new();
+        let is_complete = self.follow_into(sample, &mut places);
+        Followed { task: sample.task, places, is_complete }
+    }
+
+    /// Counts a stack that was unwound before.
+    pub fn add_followed(&mut self, followed: &Followed, weight: u64) {
+        self.count(followed.task, &followed.places, followed.is_complete, weight);
+    }
+
+    fn follow_into(&mut self, sample: &Sample<'_>, places: &mut Vec<Place>) -> bool {
+        push_kernel(sample.kernel, places);
+        match (sample.registers, sample.space) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(registers), Some(space)) => self.unwind(space, registers, sample.stack, places),
+        }
     }
 
     /// Counts a stack whose addresses are known: of the kernel and of the process, each innermost first and beginning

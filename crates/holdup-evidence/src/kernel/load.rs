@@ -1,9 +1,9 @@
 //! Loading the object for what is wanted, and attaching its programs.
 
+use crate::kernel::Wants;
 use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS};
 use crate::kernel::table::Images;
 use crate::kernel::watch::{OffCpu, Sampling};
-use crate::kernel::Wants;
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};

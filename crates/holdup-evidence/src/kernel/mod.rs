@@ -16,7 +16,7 @@ mod watch;
 pub(crate) use collector::KernelCollector;
 pub(crate) use layout::name as comm_name;
 pub(crate) use layout::{
-    CONTEXTS, Event, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, ROLES, SECTION_FAULT, SECTION_OFF, StackSample,
+    CONTEXTS, Event, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF, StackSample,
 };
 pub(crate) use probe::probe;
 pub(crate) use seen::{Hog, RoleSeen, SectionSeen, Seen};

@@ -171,7 +171,8 @@ fn variable_of(host: &Host, pid: u32, name: &str) -> Option<u64> {
     let bytes = bytes(host, pid, &file).ok()?;
     let elf = object::File::parse(bytes.as_slice()).ok()?;
     let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
-    let bias = Known { map: Arc::default(), callees: Arc::default(), segments: Arc::new(segments(&elf)) }.bias(&file)?;
+    let bias =
+        Known { map: Arc::default(), callees: Arc::default(), segments: Arc::new(segments(&elf)) }.bias(&file)?;
     Some(bias.wrapping_add(symbol.address()))
 }
 

@@ -13,7 +13,8 @@ fn begin(kernel: &KernelSymbols, stack: &[u64], of_interest: impl Fn(&str) -> bo
     if let Some(place) = head.iter().position(|address| of_interest(name(address))) {
         return place;
     }
-    let is_own = |name: &str| name.starts_with("bpf_") || name.contains("bpf_trace") || name.starts_with("__traceiter_");
+    let is_own =
+        |name: &str| name.starts_with("bpf_") || name.contains("bpf_trace") || name.starts_with("__traceiter_");
     head.iter().rposition(|address| is_own(name(address))).map_or(0, |place| place + 1)
 }
 

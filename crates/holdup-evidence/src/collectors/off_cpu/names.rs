@@ -1,8 +1,8 @@
 //! Names of wait events: the server's own, learned by asking it while its memory is read.
 
+use crate::CollectContext;
 use crate::kernel::OffCpu;
 use crate::reading::thread_cpu_ns;
-use crate::CollectContext;
 use holdup_host::Host;
 use holdup_model::SelfCost;
 use postgres::{Client, NoTls, Statement};

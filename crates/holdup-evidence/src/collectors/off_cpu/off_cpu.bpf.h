@@ -14,7 +14,7 @@
 /* The selector of code of 64 bits (arch/x86/include/asm/segment.h:__USER_CS). */
 #define USER_CS 0x33
 
-enum { STACK_OFF, STACK_WAKER, STACK_EXEC, STACK_FORK };
+enum { STACK_OFF, STACK_WAKER, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_BACK };
 
 struct stack_sample {
 	u64 length_ns;
@@ -76,8 +76,37 @@ INLINE u32 is_waiting(struct task_state *state)
 	       (state->place == PLACE_SLEEPING || state->place == PLACE_BLOCKED);
 }
 
+/* Before 6.16 nothing tells when a task is back. There a switch-out is sampled with a probability that is known before:
+ * the longer the task's time since its last one, the more likely, so that a task gives about one sample in ten periods.
+ * Its weight is its time by that probability. */
+#define SPAN_NS (10 * off_cpu_period_ns)
+
+INLINE void stack_back(struct task_struct *task, struct task_state *state, u64 off_ns, struct counts *c)
+{
+	struct stack_sample *s;
+	u64 gap_ns = state->sample_gap_ns, weight_ns;
+
+	if (likely(!gap_ns))
+		return;
+	state->sample_gap_ns = 0;
+	weight_ns = off_ns / gap_ns * SPAN_NS + off_ns % gap_ns * SPAN_NS / gap_ns;
+	s = bpf_ringbuf_reserve(&stack_samples, __builtin_offsetof(struct stack_sample, comm), 0);
+	if (!s) {
+		__sync_fetch_and_add(&c->stacks_lost, 1);
+		__sync_fetch_and_add(&c->stacks_lost_ns, weight_ns);
+		return;
+	}
+	__builtin_memset(s, 0, __builtin_offsetof(struct stack_sample, comm));
+	s->kind = STACK_BACK;
+	s->tid = task->pid;
+	s->length_ns = off_ns;
+	s->weight_ns = weight_ns;
+	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+}
+
 /* A watched task comes to the CPU after `off_ns`. Its memory cannot be read before it is there. */
-INLINE void stack_arrives(struct task_state *state, u32 role, u32 place, u64 off_ns, struct counts *c)
+INLINE void stack_arrives(struct task_struct *task, struct task_state *state, u32 role, u32 place, u64 off_ns,
+			  struct counts *c)
 {
 	u32 zero = 0, *pending;
 	u64 weight_ns;
@@ -85,6 +114,10 @@ INLINE void stack_arrives(struct task_state *state, u32 role, u32 place, u64 off
 	if (role >= ROLES || place >= PLACES)
 		return;
 	add(&c->off_place_ns[role][place], off_ns);
+	if (!tells_return) {
+		stack_back(task, state, off_ns, c);
+		return;
+	}
 	weight_ns = weight_of(off_ns);
 	if (likely(!weight_ns))
 		return;
@@ -161,6 +194,31 @@ INLINE struct stack_sample *new_stack_sample(u64 *ctx, u32 kind, struct task_str
 	bytes = bpf_get_stack(ctx, s->kernel, sizeof(s->kernel), 0);
 	s->kernel_bytes = bytes > 0 ? bytes : 0;
 	return s;
+}
+
+INLINE void stack_leaves(u64 *ctx, struct task_struct *task, struct task_state *state, u64 before_ns, u64 now,
+			 struct counts *c)
+{
+	struct stack_sample *s;
+	u64 gap_ns = before_ns && now > before_ns ? now - before_ns : SPAN_NS;
+
+	state->sample_gap_ns = 0;
+	if (gap_ns > SPAN_NS)
+		gap_ns = SPAN_NS;
+	if (gap_ns < SPAN_NS / 4096)
+		gap_ns = SPAN_NS / 4096;
+	if (likely((((u64)bpf_get_prandom_u32() * SPAN_NS) >> 32) >= gap_ns))
+		return;
+	s = new_stack_sample(ctx, STACK_LEFT, task, 0, c);
+	if (!s)
+		return;
+	state->sample_gap_ns = gap_ns;
+	s->length_ns = 0;
+	s->role = state->role;
+	s->place = state->place;
+	copy_user_side(s, task);
+	copy_wait_event(s, state, state->role);
+	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 }
 
 /* A process has other code in memory from now on: its own, or that of the parent that it was forked from. */

@@ -8,10 +8,9 @@ use crate::processes::Processes;
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use aya::maps::{MapData, RingBuf};
-use holdup_host::Host;
 use holdup_host::perf_samples::Record;
 use holdup_model::{Collected, EvidenceItem, SelfCost};
-use holdup_stacks::{KernelSymbols, Registers, Sample, Symbolizer, TaskId};
+use holdup_stacks::{Followed, KernelSymbols, Registers, Sample, Symbolizer, TaskId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,6 +22,8 @@ const OFF: u8 = 0;
 const WAKER: u8 = 1;
 const EXEC: u8 = 2;
 const FORK: u8 = 3;
+const LEFT: u8 = 4;
+const BACK: u8 = 5;
 const USER_BITS64: u8 = 1;
 const USER_OTHER: u8 = 2;
 /// What stands for interrupts, which are no task.
@@ -73,10 +74,17 @@ impl Programs {
 
 /// What was seen of a role, or of the wakers.
 #[derive(Debug, Clone, Copy, Default)]
-struct Followed {
+struct Counts {
     samples: u64,
     whole: u64,
     truncated: u64,
+}
+
+/// Where a task was when it left its CPU.
+struct Left {
+    followed: Followed,
+    role: u32,
+    wait_event: Option<u32>,
 }
 
 /// Which profile a task's stacks are in, its name, and which of the roles it has.
@@ -90,13 +98,14 @@ pub(super) struct Watcher {
 
 /// What is known from samples so far.
 pub(super) struct Watched {
-    host: Host,
     programs: Programs,
     how: OffCpu,
     roles: Vec<String>,
     tasks: BTreeMap<TaskKey, TaskId>,
-    by_role: Vec<Followed>,
-    wakers: Followed,
+    by_role: Vec<Counts>,
+    wakers: Counts,
+    /// Tasks whose time off the CPU is not over, where samples are taken at its begin.
+    left: BTreeMap<u32, Left>,
     /// Weight by who was woken and by whom, ns.
     pairs: BTreeMap<(String, String), u64>,
     /// Weight by wait event, ns.
@@ -112,13 +121,13 @@ impl Watcher {
     pub(super) fn new(context: &CollectContext, programs: Programs, how: OffCpu, ring: RingBuf<MapData>) -> Self {
         let roles = roles(context);
         let watched = Watched {
-            host: context.host.clone(),
             programs,
             how,
             tasks: BTreeMap::new(),
-            by_role: vec![Followed::default(); roles.len()],
+            by_role: vec![Counts::default(); roles.len()],
+            left: BTreeMap::new(),
             roles,
-            wakers: Followed::default(),
+            wakers: Counts::default(),
             pairs: BTreeMap::new(),
             by_wait_event: BTreeMap::new(),
             read_again: BTreeMap::new(),
@@ -175,6 +184,8 @@ impl Watched {
         };
         match sample.kind {
             OFF => self.off(&sample, stack),
+            LEFT => self.left(&sample, stack),
+            BACK => self.back(&sample),
             WAKER => self.waker(&sample, stack),
             EXEC => self.programs.processes.forget_code(sample.pid),
             FORK => self.programs.processes.note(&Record::Began {
@@ -188,14 +199,35 @@ impl Watched {
     }
 
     fn off(&mut self, sample: &StackSample, stack: &[u8]) {
+        let followed = self.follow_sleeper(sample, stack);
+        self.count(&Left { followed, role: sample.role, wait_event: wait_event(sample) }, sample.weight_ns);
+    }
+
+    /// A task has left its CPU; for how long is told when it is back.
+    fn left(&mut self, sample: &StackSample, stack: &[u8]) {
+        let followed = self.follow_sleeper(sample, stack);
+        self.left.insert(sample.tid, Left { followed, role: sample.role, wait_event: wait_event(sample) });
+    }
+
+    fn back(&mut self, sample: &StackSample) {
+        if let Some(left) = self.left.remove(&sample.tid) {
+            self.count(&left, sample.weight_ns);
+        }
+    }
+
+    fn follow_sleeper(&mut self, sample: &StackSample, stack: &[u8]) -> Followed {
         let kernel = kernel_side::of_sleeper(&self.programs.kernel, kernel_of(sample));
         let task = self.task(OFF, &comm_name(&sample.comm), Some(sample.role));
-        let is_whole = self.add(task, sample, stack, &kernel);
-        if sample.has_wait_event != 0 {
-            *self.by_wait_event.entry(sample.wait_event).or_default() += sample.weight_ns;
+        self.follow(task, sample, stack, &kernel)
+    }
+
+    fn count(&mut self, left: &Left, weight_ns: u64) {
+        self.programs.symbolizer.add_followed(&left.followed, weight_ns);
+        if let Some(event) = left.wait_event {
+            *self.by_wait_event.entry(event).or_default() += weight_ns;
         }
-        if let Some(followed) = self.by_role.get_mut(sample.role as usize) {
-            followed.count(is_whole);
+        if let Some(counts) = self.by_role.get_mut(left.role as usize) {
+            counts.count(left.followed.is_complete);
         }
     }
 
@@ -207,12 +239,13 @@ impl Watched {
         // Without kernel symbols an interrupt cannot be told from a call: then nobody's user stack is shown.
         let is_own = !is_interrupt && !self.programs.kernel.is_empty();
         let user = if is_own { sample.user } else { 0 };
-        let is_whole = self.add(task, &StackSample { user, ..*sample }, stack, &kernel);
+        let followed = self.follow(task, &StackSample { user, ..*sample }, stack, &kernel);
+        self.programs.symbolizer.add_followed(&followed, sample.weight_ns);
         *self.pairs.entry((comm_name(&sample.wakee), name)).or_default() += sample.weight_ns;
-        self.wakers.count(is_whole);
+        self.wakers.count(followed.is_complete);
     }
 
-    fn add(&mut self, task: TaskId, sample: &StackSample, stack: &[u8], kernel: &[u64]) -> bool {
+    fn follow(&mut self, task: TaskId, sample: &StackSample, stack: &[u8], kernel: &[u64]) -> Followed {
         let Programs { processes, symbolizer, .. } = &mut self.programs;
         let StackSample { pid, ip, sp, bp, weight_ns: weight, .. } = *sample;
         let (registers, space) = match sample.user {
@@ -226,9 +259,9 @@ impl Watched {
             }
             _ => (None, None),
         };
-        let is_whole = symbolizer.add_sample(&Sample { task, space, registers, stack, kernel, weight });
+        let followed = symbolizer.follow(&Sample { task, space, registers, stack, kernel, weight });
         // It may have mapped more code since; but no process is read again and again.
-        if !is_whole && sample.user == USER_BITS64 {
+        if !followed.is_complete && sample.user == USER_BITS64 {
             let round = self.cost.wakeups;
             let last = self.read_again.entry(pid).or_insert(0);
             if round >= *last + 10 {
@@ -236,7 +269,7 @@ impl Watched {
                 processes.forget_code(pid);
             }
         }
-        is_whole
+        followed
     }
 
     fn task(&mut self, profile: u8, name: &str, role: Option<u32>) -> TaskId {
@@ -273,16 +306,18 @@ impl Watched {
         say(dropped, "ns were left out because there were too many different stacks");
         say(self.other_code, "samples of code of 32 bits, which is not unwound");
         say(self.broken, "records of an unknown form were left out");
-        say(processes.unreadable.mappings, "processes ended before their mappings were read; their functions are unknown");
+        say(
+            processes.unreadable.mappings,
+            "processes ended before their mappings were read; their functions are unknown",
+        );
         let files = &processes.unreadable.files;
         say(files.len() as u64, "files could not be read; their functions are unknown");
         coverage.notes.extend(files.iter().take(3).cloned());
         coverage.lost += lost + self.broken;
         let tasks = &self.tasks;
         let of = |profile: u8| move |task| tasks.iter().any(|((p, ..), known)| *p == profile && *known == task);
-        let period_ns = self.how.period_ns;
         for (profile, name) in [(OFF, "off_cpu"), (WAKER, "waker")] {
-            collected.stacks.push(symbolizer.profile_of(of(profile), kernel, name, "ns", period_ns));
+            collected.stacks.push(symbolizer.profile_of(of(profile), kernel, name, "ns", 0));
         }
         cost.cpu_ns += self.cost.cpu_ns;
         cost.wakeups += self.cost.wakeups;
@@ -347,22 +382,32 @@ impl Watched {
             ));
         }
         let period_ms = self.how.period_ns as f64 / 1e6;
-        notes.push(format!(
-            "each sample stands for {period_ms} ms off the CPU; times that began before the window or did not end in it \
-             are not seen"
-        ));
+        notes.push(match self.how.tells_return {
+            true => format!("each sample stands for {period_ms} ms off the CPU"),
+            false => {
+                "this kernel does not tell when a task is back (sched_exit_tp, Linux 6.16): stacks were sampled when \
+                      tasks left, and single ones may stand for much"
+                    .to_owned()
+            }
+        });
+        notes.push("times off the CPU that began before the window or did not end in it are not seen".to_owned());
         let prepared_ms = self.programs.cost.cpu_ns as f64 / 1e6;
         notes.push(format!("reading the programs under test took {prepared_ms:.0} ms of CPU time before the window"));
         notes
     }
 }
 
-impl Followed {
+impl Counts {
     fn count(&mut self, is_whole: bool) {
         self.samples += 1;
         let counted = if is_whole { &mut self.whole } else { &mut self.truncated };
         *counted += 1;
     }
+}
+
+/// What a backend of PostgreSQL waited for.
+fn wait_event(sample: &StackSample) -> Option<u32> {
+    (sample.has_wait_event != 0).then_some(sample.wait_event)
 }
 
 /// The kernel's call chain of a sample.

@@ -48,6 +48,8 @@ struct task_state {
 	u64 sample_length_ns;
 	/* The begin of the wait that was last seen to be ended by a waker. */
 	u64 waking_of_ns;
+	/* The time before the switch-out that was sampled, 0 for none: how likely that was. */
+	u64 sample_gap_ns;
 };
 
 #define IMAGE_NONE 0

@@ -40,6 +40,7 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 	u32 prev_state = switch_has_state ? (u32)ctx[3] : prev->__state;
 	u32 role = state->role, place = place_of(ctx[0], prev_state, prev);
 	u32 is_counted = !(want_kworkers && state->is_kernel_worker);
+	u64 before;
 
 	if (role >= ROLES)
 		return;
@@ -50,9 +51,12 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 			record(first_histogram + HISTOGRAM_ON, now - state->on_since_ns, shared_shards);
 		}
 	}
+	before = state->off_since_ns;
 	state->off_since_ns = now;
 	state->woken_ns = 0;
 	state->place = place;
+	if (want_stacks && !tells_return && is_counted && place != PLACE_EXITED)
+		stack_leaves(ctx, prev, state, before, now, c);
 	if (is_counted && (place == PLACE_USER || place == PLACE_KERNEL || place == PLACE_THROTTLED)) {
 		state->cause = cause_of(state, prev, next, now, c);
 		add(one_of(c->cause[role], state->cause, CAUSES), 1);
@@ -110,7 +114,7 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 			if (want_sections)
 				section_arrives(state, off_ns);
 			if (want_stacks)
-				stack_arrives(state, role, place, off_ns, c);
+				stack_arrives(next, state, role, place, off_ns, c);
 		}
 		if (state->cpu != cpu)
 			add(&c->migrated[role], 1);
