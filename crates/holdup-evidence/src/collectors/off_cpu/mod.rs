@@ -27,7 +27,10 @@ static META: Meta = Meta {
            interrupted is left out.\n\n\
            The sums by role and place are exact. With PostgreSQL (14 and later) each sample says what its backend \
            waited for: the wait event is read from the backend's memory at the same moment, and gets its name from \
-           pg_stat_activity, asked ten times a second. \n\n\
+           pg_stat_activity, asked ten times a second.\n\n\
+           Before Linux 6.16 nothing tells when a task is back (sched_exit_tp). There a switch-out is sampled, the more \
+           likely the longer the task's last one is ago, and its time counts by that probability: right on average, but \
+           single samples may stand for much.\n\n\
            Times that began before the window, or have not ended with it, are not seen. Needs root (or CAP_BPF and \
            CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[

@@ -364,8 +364,7 @@ impl Watched {
         self.cost.wakeups += named.cost.wakeups;
         self.cost.bytes += named.cost.bytes;
         self.programs.notes.push(
-            "wait events were read from each backend's memory (my_wait_event_info) with its sample, at the end of its time \
-             off the CPU"
+            "wait events were read from each backend's memory (my_wait_event_info) at the moment of its sample"
                 .to_owned(),
         );
         self.programs.notes.extend(named.notes);
