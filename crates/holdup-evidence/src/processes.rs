@@ -171,6 +171,14 @@ impl Processes {
         }
     }
 
+    /// A process has other code in memory than was read: it is read again when it is asked for.
+    pub(crate) fn forget_code(&mut self, pid: u32) {
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            process.areas = None;
+            process.space = None;
+        }
+    }
+
     /// What profiles call a task.
     pub(crate) fn task(&mut self, pid: u32, tid: u32, symbolizer: &mut Symbolizer) -> TaskId {
         if let Some(known) = self.tasks.get(&tid) {

@@ -14,6 +14,7 @@ pub mod guc;
 mod kernel_config;
 pub mod lock;
 mod machine;
+mod memory;
 pub mod network;
 pub mod perf;
 pub mod perf_breakpoints;

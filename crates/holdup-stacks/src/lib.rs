@@ -20,7 +20,7 @@ mod tree;
 pub use kernel::KernelSymbols;
 pub use module::Module;
 pub use space::{Mapping, ModuleId, SpaceId};
-pub use symbolizer::{Registers, Sample, Symbolizer, TaskId};
+pub use symbolizer::{Followed, Registers, Sample, Symbolizer, TaskId};
 
 /// What stands for a function that nothing is known of.
 pub(crate) const UNKNOWN: &str = "[unknown]";

@@ -7,9 +7,12 @@ use crate::symbols::Symbols;
 use framehop::ExplicitModuleSectionInfo;
 use gimli::BaseAddresses;
 use object::read::elf::ElfFile64;
-use object::{Architecture, LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _};
+use object::{Architecture, LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// The page of x86-64.
+const PAGE: u64 = 4096;
 
 /// A file's code: its functions, how to leave them, and what the compiler put inline.
 #[derive(Debug, Clone)]
@@ -18,6 +21,8 @@ pub struct Module {
     build_id: Vec<u8>,
     /// (first byte in the file, bytes in the file, address), of what is loaded.
     segments: Vec<(u64, u64, u64)>,
+    /// Those of them that are executable.
+    code: Vec<(u64, u64, u64)>,
     symbols: Symbols,
     functions: Functions,
     eh_frame: Option<Section>,
@@ -62,14 +67,19 @@ impl Module {
             .set_text(start(text.as_ref()))
             .set_got(start(got.as_ref()));
         let functions = eh_frame.as_ref().map_or_else(Functions::default, |s| Functions::of(&s.bytes, bases));
-        let segments = elf.segments().map(|segment| {
+        let (mut segments, mut code) = (Vec::new(), Vec::new());
+        for segment in elf.segments() {
             let (offset, length) = segment.file_range();
-            (offset, length, segment.address())
-        });
+            segments.push((offset, length, segment.address()));
+            if matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0) {
+                code.push((offset, length, segment.address()));
+            }
+        }
         Ok(Module {
             name: name.to_owned(),
             build_id: elf.build_id().ok().flatten().unwrap_or_default().to_vec(),
-            segments: segments.collect(),
+            segments,
+            code,
             symbols: symbols(&elf, &functions),
             debug: Debug::of(&elf),
             functions,
@@ -127,6 +137,20 @@ impl Module {
         let (begin, _, address) =
             self.segments.iter().find(|(begin, length, _)| offset >= *begin && offset - begin < *length)?;
         address.checked_add(offset - begin)
+    }
+
+    /// The address that the file itself gives to the begin of a mapping of code at this place in the file. A mapping
+    /// begins with a page (fs/binfmt_elf.c:elf_load), and linkers put the end of one segment and the begin of the next
+    /// into one page of the file, while their addresses are in different pages.
+    pub(crate) fn address_of_mapping(&self, offset: u64) -> Option<u64> {
+        let has = |(begin, length, _): &&(u64, u64, u64)| {
+            (begin & !(PAGE - 1)..begin.saturating_add(*length)).contains(&offset)
+        };
+        match self.code.iter().find(has) {
+            Some((begin, _, address)) if offset < *begin => address.checked_sub(begin - offset),
+            Some((begin, _, address)) => address.checked_add(offset - begin),
+            None => self.address_of(offset),
+        }
     }
 
     /// How the function at an address is left.

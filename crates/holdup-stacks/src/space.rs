@@ -76,7 +76,8 @@ impl Space {
         for mapping in &mappings {
             let Some(module) = mapping.module.and_then(|id| modules.get(usize::from(id.0))) else { continue };
             // A file that is mapped below the address that it gives itself cannot be told to the unwinder.
-            let Some(base) = module.address_of(mapping.offset).and_then(|own| mapping.start.checked_sub(own)) else {
+            let Some(base) = module.address_of_mapping(mapping.offset).and_then(|own| mapping.start.checked_sub(own))
+            else {
                 continue;
             };
             let range = mapping.start..mapping.end;

@@ -43,6 +43,15 @@ pub struct Sample<'a> {
     pub weight: u64,
 }
 
+/// A stack that was unwound.
+#[derive(Debug, Clone)]
+pub struct Followed {
+    task: TaskId,
+    places: Vec<Place>,
+    /// Whether it could be followed to its outermost function.
+    pub is_complete: bool,
+}
+
 /// Deeper stacks are cut.
 const DEEPEST: usize = 1024;
 /// 24 bytes each and twice 4 for finding them.
@@ -82,7 +91,7 @@ pub struct Symbolizer {
     tasks: Vec<(String, Option<String>)>,
     by_name: BTreeMap<(String, Option<String>), TaskId>,
     tree: Tree,
-    truncated: u64,
+    truncated: BTreeMap<TaskId, u64>,
     dropped: u64,
     caches: Vec<CacheX86_64>,
     context: Box<Context>,
@@ -101,7 +110,7 @@ impl Symbolizer {
             tasks: Vec::new(),
             by_name: BTreeMap::new(),
             tree: Tree::new(MOST_NODES),
-            truncated: 0,
+            truncated: BTreeMap::new(),
             dropped: 0,
             caches: (0..CACHES).map(|_| CacheX86_64::new()).collect(),
             context: Box::new(Context::new()),
@@ -154,9 +163,16 @@ impl Symbolizer {
         if let Some(known) = self.by_name.get(&key) {
             return *known;
         }
-        let id = TaskId(self.tasks.len() as u32);
-        self.tasks.push(key.clone());
+        let id = self.separate_task(name, role);
         self.by_name.insert(key, id);
+        id
+    }
+
+    /// A new id for a task name with its role, so that its stacks can be told apart from others of that name by
+    /// [`Symbolizer::profile_of`].
+    pub fn separate_task(&mut self, name: &str, role: Option<&str>) -> TaskId {
+        let id = TaskId(self.tasks.len() as u32);
+        self.tasks.push((name.to_owned(), role.map(str::to_owned)));
         id
     }
 
@@ -164,15 +180,31 @@ impl Symbolizer {
     pub fn add_sample(&mut self, sample: &Sample<'_>) -> bool {
         let mut places = std::mem::take(&mut self.scratch);
         places.clear();
-        push_kernel(sample.kernel, &mut places);
-        let is_complete = match (sample.registers, sample.space) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(registers), Some(space)) => self.unwind(space, registers, sample.stack, &mut places),
-        };
+        let is_complete = self.follow_into(sample, &mut places);
         self.count(sample.task, &places, is_complete, sample.weight);
         self.scratch = places;
         is_complete
+    }
+
+    /// Unwinds a sample whose weight is not known yet.
+    pub fn follow(&mut self, sample: &Sample<'_>) -> Followed {
+        let mut places = Vec::new();
+        let is_complete = self.follow_into(sample, &mut places);
+        Followed { task: sample.task, places, is_complete }
+    }
+
+    /// Counts a stack that was unwound before.
+    pub fn add_followed(&mut self, followed: &Followed, weight: u64) {
+        self.count(followed.task, &followed.places, followed.is_complete, weight);
+    }
+
+    fn follow_into(&mut self, sample: &Sample<'_>, places: &mut Vec<Place>) -> bool {
+        push_kernel(sample.kernel, places);
+        match (sample.registers, sample.space) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(registers), Some(space)) => self.unwind(space, registers, sample.stack, places),
+        }
     }
 
     /// Counts a stack whose addresses are known: of the kernel and of the process, each innermost first and beginning
@@ -284,7 +316,8 @@ impl Symbolizer {
             Some(end) => {
                 self.tree.add(end, weight);
                 if !is_complete {
-                    self.truncated = self.truncated.saturating_add(weight);
+                    let truncated = self.truncated.entry(task).or_default();
+                    *truncated = truncated.saturating_add(weight);
                 }
             }
             None => self.dropped = self.dropped.saturating_add(weight),
@@ -320,6 +353,18 @@ impl Symbolizer {
 
     /// What was counted so far, with names. `name`, `unit` and `period_ns` are those of [`StackProfile`].
     pub fn profile(&self, kernel: &KernelSymbols, name: &str, unit: &str, period_ns: u64) -> StackProfile {
+        self.profile_of(|_| true, kernel, name, unit, period_ns)
+    }
+
+    /// The same of some tasks.
+    pub fn profile_of(
+        &self,
+        is_meant: impl Fn(TaskId) -> bool,
+        kernel: &KernelSymbols,
+        name: &str,
+        unit: &str,
+        period_ns: u64,
+    ) -> StackProfile {
         let mut names = Names::new(self, kernel);
         // A parent comes before its children, so that its path is known when theirs are asked for.
         let nodes = self.tree.nodes();
@@ -333,6 +378,9 @@ impl Symbolizer {
                 path.push(Place(current.step));
                 at = current.parent as usize;
                 current = &nodes[at];
+            }
+            if !is_meant(TaskId(current.step as u32)) {
+                continue;
             }
             let frames: Vec<u32> = path.iter().rev().flat_map(|place| names.frames(*place).to_vec()).collect();
             let weight = merged.entry((current.step as u32, frames)).or_default();
@@ -352,7 +400,7 @@ impl Symbolizer {
             period_ns,
             frames: names.frames,
             stacks,
-            truncated: self.truncated,
+            truncated: self.truncated.iter().filter(|(task, _)| is_meant(**task)).map(|(_, weight)| weight).sum(),
         }
     }
 }

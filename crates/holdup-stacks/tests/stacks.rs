@@ -99,6 +99,20 @@ fn a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_follow
 }
 
 #[test]
+fn a_segment_of_code_that_begins_inside_a_page_is_unwound_from_where_it_is_mapped() {
+    // This linker puts the end of one segment and the begin of the next into one page of the file.
+    if Command::new("ld.lld").arg("--version").output().is_err() {
+        eprintln!("ignored, because there is no ld.lld");
+        return;
+    }
+    let Some(known) = without_compiler(Known::new(&["-g", "-fomit-frame-pointer", "-fuse-ld=lld"])) else { return };
+    let told = told(&known, on_disk);
+    assert!(told.iter().all(|(_, is_complete)| *is_complete), "{told:?}");
+    let recursion = ["main", "recurse", "recurse", "recurse", "recurse", "put_inline", "innermost"];
+    assert_eq!(from_main(&told[0].0), recursion);
+}
+
+#[test]
 fn a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_its_neighbour() {
     let Some(known) = without_compiler(Known::new(&["-rdynamic"])) else { return };
     let program = known.program();

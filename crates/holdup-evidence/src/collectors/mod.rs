@@ -10,6 +10,7 @@ mod interrupts;
 mod kworkers;
 mod migrations;
 mod network;
+mod off_cpu;
 mod postgres_statistics;
 mod pressure;
 mod run_queue;
@@ -32,6 +33,7 @@ pub const ALL: &[&dyn Collector] = &[
     &critical_sections::CRITICAL_SECTIONS,
     &faults::FAULTS,
     &kworkers::KWORKERS,
+    &off_cpu::OffCpu,
     &timeline::TIMELINE,
     &run_queue::RunQueue,
     &migrations::Migrations,

@@ -59,6 +59,9 @@ pub(crate) struct Counts {
     pub(crate) first_touch: [u64; ROLES],
     pub(crate) fault_ns: [u64; ROLES],
     pub(crate) executed: u64,
+    pub(crate) off_place_ns: [[u64; PLACES]; ROLES],
+    pub(crate) stacks_lost: u64,
+    pub(crate) stacks_lost_ns: u64,
 }
 
 /// How many u64 a [`Counts`] is made of.
@@ -191,6 +194,34 @@ pub(crate) struct ResidualEvent {
     pub(crate) kind: u8,
     pub(crate) resumed: u8,
 }
+
+/// `struct stack_sample` without the copy of the stack, which follows it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StackSample {
+    pub(crate) length_ns: u64,
+    pub(crate) weight_ns: u64,
+    pub(crate) ip: u64,
+    pub(crate) sp: u64,
+    pub(crate) bp: u64,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) role: u32,
+    pub(crate) kernel_bytes: u32,
+    pub(crate) stack_bytes: u32,
+    pub(crate) wait_event: u32,
+    pub(crate) kind: u8,
+    pub(crate) place: u8,
+    pub(crate) user: u8,
+    pub(crate) has_wait_event: u8,
+    pub(crate) unused: [u8; 4],
+    pub(crate) comm: [u8; COMM],
+    pub(crate) wakee: [u8; COMM],
+    pub(crate) kernel: [u64; STACK_FRAMES],
+}
+
+/// Addresses of the kernel in a sample.
+pub(crate) const STACK_FRAMES: usize = 64;
 
 /// `struct meaning`.
 #[repr(C)]

@@ -1,8 +1,9 @@
 //! Loading the object for what is wanted, and attaching its programs.
 
+use crate::kernel::Wants;
 use crate::kernel::layout::{HISTOGRAMS, SECTION_HISTOGRAMS};
 use crate::kernel::table::Images;
-use crate::kernel::{Wants, watch::Sampling};
+use crate::kernel::watch::{OffCpu, Sampling};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
@@ -24,6 +25,9 @@ pub(crate) const MOST_CPUS_OF_A_BATCH: u32 = 100;
 /// The ring of the timeline: some 100,000 events.
 const EVENTS_BYTES: u32 = 8 << 20;
 
+/// The ring of samples of the time off the CPU: some 480 of them, which is more than come between two looks at it.
+const STACKS_BYTES: u32 = 8 << 20;
+
 /// A name for messages.
 type Why = String;
 
@@ -33,6 +37,8 @@ pub(crate) struct Loaded {
     pub(crate) shards: u32,
     /// Whether causes come from the kernel's own tracepoint.
     pub(crate) knows_causes: bool,
+    /// Whether tasks tell that they are back on a CPU.
+    pub(crate) tells_return: bool,
     /// Whether the tick is told from other timers.
     knows_tick: bool,
     /// What could not be attached, and what is missing for it.
@@ -46,6 +52,8 @@ struct Form {
     switch_has_state: bool,
     /// sched_set_need_resched exists (since 6.18).
     knows_causes: bool,
+    /// sched_exit_tp exists (since 6.16).
+    tells_return: bool,
 }
 
 fn message(error: &dyn std::error::Error) -> Why {
@@ -63,34 +71,46 @@ fn message(error: &dyn std::error::Error) -> Why {
     }
 }
 
-/// Loads the object with what is wanted switched on. `cpus` is the number of possible CPUs.
+/// What the object is made for.
+pub(crate) struct Purpose<'a> {
+    pub(crate) wants: Wants,
+    pub(crate) roles: u32,
+    pub(crate) images: &'a Images,
+    /// Possible CPUs.
+    pub(crate) cpus: u32,
+    pub(crate) places: Places,
+    pub(crate) off_cpu: OffCpu,
+}
+
+/// Loads the object with what is wanted switched on.
 ///
 /// # Errors
 /// Why the kernel does not take it.
-pub(crate) fn load(wants: Wants, roles: u32, images: &Images, cpus: u32, places: Places) -> Result<Loaded, Why> {
+pub(crate) fn load(purpose: &Purpose<'_>) -> Result<Loaded, Why> {
     let btf = Btf::from_sys_fs().map_err(|e| message(&e))?;
     let resched = need_resched_name(&btf);
-    let form = Form { switch_has_state: true, knows_causes: resched.is_some() };
-    create(wants, roles, images, (cpus, places), &btf, form).or_else(|first| {
+    let tells_return = has_tracepoint(&btf, SCHED_EXIT);
+    let form = Form { switch_has_state: true, knows_causes: resched.is_some(), tells_return };
+    create(purpose, &btf, form).or_else(|first| {
         let older = Form { switch_has_state: false, ..form };
-        create(wants, roles, images, (cpus, places), &btf, older).map_err(|second| format!("{first}; then {second}"))
+        create(purpose, &btf, older).map_err(|second| format!("{first}; then {second}"))
     })
+}
+
+/// Told at the end of `__schedule` by the task that came to the CPU (since 6.16).
+const SCHED_EXIT: &str = "sched_exit_tp";
+
+fn has_tracepoint(btf: &Btf, name: &str) -> bool {
+    btf.id_by_type_name_kind(&format!("btf_trace_{name}"), BtfKind::Typedef).is_ok()
 }
 
 /// What the tracepoint is called here: since 6.16 those without a trace event end in `_tp`.
 fn need_resched_name(btf: &Btf) -> Option<&'static str> {
-    let is_there = |name: &&str| btf.id_by_type_name_kind(&format!("btf_trace_{name}"), BtfKind::Typedef).is_ok();
-    ["sched_set_need_resched_tp", "sched_set_need_resched"].into_iter().find(is_there)
+    ["sched_set_need_resched_tp", "sched_set_need_resched"].into_iter().find(|name| has_tracepoint(btf, name))
 }
 
-fn create(
-    wants: Wants,
-    roles: u32,
-    images: &Images,
-    (cpus, places): (u32, Places),
-    btf: &Btf,
-    form: Form,
-) -> Result<Loaded, Why> {
+fn create(purpose: &Purpose<'_>, btf: &Btf, form: Form) -> Result<Loaded, Why> {
+    let &Purpose { wants, roles, images, cpus, places, off_cpu } = purpose;
     let shards = cpus.clamp(1, MOST_SHARDS);
     let flag = u32::from;
     let values = [
@@ -103,6 +123,8 @@ fn create(
         ("want_residuals", flag(wants.sections && images.has_releases())),
         ("want_kworkers", flag(wants.kworkers)),
         ("want_timeline", flag(wants.timeline)),
+        ("want_stacks", flag(wants.stacks)),
+        ("tells_return", flag(form.tells_return)),
         ("switch_has_state", flag(form.switch_has_state)),
         ("knows_causes", flag(form.knows_causes)),
         ("tells_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
@@ -116,8 +138,11 @@ fn create(
     loader.override_global("tick_function", &places.tick, true);
     loader.override_global("charge_begin", &places.charge.0, true);
     loader.override_global("charge_length", &places.charge.1, true);
+    loader.override_global("off_cpu_period_ns", &off_cpu.period_ns, true);
+    loader.override_global("wait_event_at", &off_cpu.wait_event_at, true);
     loader
         .map_max_entries("events", if wants.timeline { EVENTS_BYTES } else { 4096 })
+        .map_max_entries("stack_samples", if wants.stacks { STACKS_BYTES } else { 4096 })
         .map_max_entries("counts", shards)
         .map_max_entries("histograms", shards * roles.max(1) * HISTOGRAMS as u32)
         .map_max_entries("section_counts", sections)
@@ -139,10 +164,17 @@ fn create(
         load_sampler(&mut object, "minor_fault_ends")?;
         load_sampler(&mut object, "major_fault_ends")?;
     }
+    if wants.stacks {
+        tracepoint(&mut object, "is_waking", "sched_waking", btf)?;
+        if form.tells_return {
+            tracepoint(&mut object, "task_is_back", SCHED_EXIT, btf)?;
+        }
+    }
     Ok(Loaded {
         object,
         shards,
         knows_causes: form.knows_causes,
+        tells_return: form.tells_return,
         knows_tick: places.tick != 0 && form.knows_causes,
         notes,
     })
@@ -268,6 +300,12 @@ pub(crate) fn attach(loaded: &mut Loaded, wants: Wants, sampling: &Sampling) -> 
     if wants.sections {
         let policy = SamplePolicy::Period(sampling.period_ns);
         attach_event(object, "section_sample", SoftwareEvent::CpuClock, &policy, &sampling.cpus)?;
+    }
+    if wants.stacks {
+        attach_tracepoint(object, "is_waking")?;
+        if loaded.tells_return {
+            attach_tracepoint(object, "task_is_back")?;
+        }
     }
     for name in ["wakes_up", "wakes_up_new", "switched"] {
         attach_tracepoint(object, name)?;

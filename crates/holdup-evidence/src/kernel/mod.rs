@@ -17,10 +17,12 @@ mod watch;
 
 pub(crate) use collector::KernelCollector;
 pub(crate) use layout::name as comm_name;
-pub(crate) use layout::{CONTEXTS, Event, FAULTS, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF};
+pub(crate) use layout::{
+    CONTEXTS, Event, FAULTS, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF, StackSample,
+};
 pub(crate) use probe::probe;
 pub(crate) use seen::{Hog, RoleSeen, SectionSeen, Seen};
-pub(crate) use watch::Watch;
+pub(crate) use watch::{OffCpu, Watch};
 
 use crate::CollectContext;
 use holdup_model::{Coverage, SelfCost};
@@ -39,12 +41,14 @@ pub struct Wants {
     pub kworkers: bool,
     /// Events one by one.
     pub timeline: bool,
+    /// Samples of their time off the CPU, with stacks.
+    pub stacks: bool,
 }
 
 impl Wants {
     /// Nothing.
     pub(crate) const NONE: Wants =
-        Wants { switches: false, sections: false, faults: false, kworkers: false, timeline: false };
+        Wants { switches: false, sections: false, faults: false, kworkers: false, timeline: false, stacks: false };
 
     /// Both.
     #[must_use]
@@ -55,6 +59,7 @@ impl Wants {
             faults: self.faults || other.faults,
             kworkers: self.kworkers || other.kworkers,
             timeline: self.timeline || other.timeline,
+            stacks: self.stacks || other.stacks,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::CollectContext;
 use crate::kernel::kept::Maps;
+use crate::kernel::layout::ROLES;
 use crate::kernel::table::Images;
 use crate::processes::{Area, areas};
 use crate::reading::{Meter, Reader};
@@ -14,7 +15,7 @@ use holdup_sections::lookup::Loaded;
 use holdup_sections::{Callees, NamedFunction, Wanted};
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
-use object::{Endianness, Object as _, ObjectSegment as _, SegmentFlags};
+use object::{Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _, SegmentFlags};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -171,6 +172,41 @@ impl Known {
 /// The page of x86-64.
 const PAGE: u64 = 4096;
 
+/// Where a variable of this name lies in the programs of each role; 0 where none is exported, or not at the same place in
+/// all programs of the role.
+pub(crate) fn variable(context: &CollectContext, roles: &[String], name: &str) -> [u64; ROLES] {
+    let mut places = [0; ROLES];
+    for (place, role) in places.iter_mut().zip(roles) {
+        let of_role = context.subjects.iter().filter(|subject| subject.role == *role);
+        let mut found: Vec<u64> = of_role.map(|s| variable_of(&context.host, s.pid, name).unwrap_or(0)).collect();
+        found.dedup();
+        if let [only] = found.as_slice() {
+            *place = *only;
+        }
+    }
+    places
+}
+
+fn variable_of(host: &Host, pid: u32, name: &str) -> Option<u64> {
+    let exe = host.read_link(&format!("/proc/{pid}/exe")).ok()?;
+    let mut meter = Meter::default();
+    let file = meter.spend(host, |reader| files(reader, pid)).ok()?.into_iter().find(|file| file.path == exe)?;
+    let bytes = whole(host, pid, &file).ok()?;
+    let elf = object::File::parse(bytes.as_slice()).ok()?;
+    let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
+    let bias =
+        Known { map: Arc::default(), callees: Arc::default(), segments: Arc::new(segments(&elf)) }.bias(&file)?;
+    Some(bias.wrapping_add(symbol.address()))
+}
+
+/// The code of a file: address, place in the file, size.
+fn segments(elf: &object::File<'_>) -> Vec<(u64, u64, u64)> {
+    // Of the executable ones: two segments may share a page of the file.
+    let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
+    let code = elf.segments().filter(|s| is_code(s.flags()));
+    code.map(|s| (s.address(), s.file_range().0, s.file_range().1)).collect()
+}
+
 /// The whole of a mapped file.
 fn whole(host: &Host, pid: u32, file: &Mapped) -> Result<Vec<u8>, String> {
     let bytes = bytes(host, pid, file, LARGEST_FILE + 1)?;
@@ -268,10 +304,7 @@ fn build_id(head: &[u8]) -> Option<&[u8]> {
 
 fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Known, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
-    // Of the executable ones: two segments may share a page of the file.
-    let is_code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
-    let code = elf.segments().filter(|s| is_code(s.flags()));
-    let segments = code.map(|s| (s.address(), s.file_range().0, s.file_range().1)).collect();
+    let segments = segments(&elf);
     let (map, callees) = if *is_program {
         let named = functions.iter().map(|name| NamedFunction { name: name.clone(), lock: None }).collect();
         let wanted = Wanted { shipped: true, functions: named };

@@ -39,6 +39,8 @@ pub(crate) struct RoleSeen {
     pub(crate) on_cpu_ns: u64,
     pub(crate) wait_ns: u64,
     pub(crate) off_cpu_ns: u64,
+    /// By place, where that was asked for.
+    pub(crate) off_place_ns: [u64; PLACES],
     pub(crate) migrated: u64,
     /// Minor, major, and of huge pages.
     pub(crate) faults: [u64; FAULTS],
@@ -79,6 +81,8 @@ pub(crate) struct Seen {
     /// In the order of their times.
     pub(crate) events: Vec<Event>,
     pub(crate) events_lost: u64,
+    /// Samples of time off the CPU that found no room, and the time that they stand for, ns.
+    pub(crate) stacks_lost: (u64, u64),
     /// Switches that were looked at.
     pub(crate) switches: u64,
     /// Preemptions whose cause was inferred.
@@ -150,6 +154,7 @@ pub(crate) fn roles(object: &Ebpf, sum: &Counts, shards: u32, names: &[String]) 
             on_cpu_ns: sum.on_cpu_ns[role],
             wait_ns: sum.wait_ns[role],
             off_cpu_ns: sum.off_cpu_ns[role],
+            off_place_ns: sum.off_place_ns[role],
             migrated: sum.migrated[role],
             faults: sum.faults[role],
             first_touch: sum.first_touch[role],

@@ -1,7 +1,7 @@
 //! One window of watching: from loading to the sums.
 
-use crate::kernel::layout::{Counts, Entry, Image, Watched};
-use crate::kernel::load::{self, Loaded};
+use crate::kernel::layout::{Counts, Entry, Image, ROLES, Watched};
+use crate::kernel::load::{self, Loaded, Purpose};
 use crate::kernel::residuals::Following;
 use crate::kernel::seen::{self, Seen};
 use crate::kernel::stats::{self, Measuring};
@@ -10,7 +10,7 @@ use crate::kernel::{Wants, programs, roles};
 use crate::reading::thread_cpu_ns;
 use crate::{CollectContext, tasks};
 use aya::Ebpf;
-use aya::maps::{Array, HashMap, MapData};
+use aya::maps::{Array, HashMap, MapData, RingBuf};
 use holdup_model::evidence::BpfCost;
 use holdup_model::sections::ReleasedAt;
 use std::collections::BTreeMap;
@@ -24,6 +24,23 @@ pub(crate) struct Sampling {
 
 /// 251 times a second: a prime, so that it does not beat with the tick.
 const SAMPLE_PERIOD_NS: u64 = 1_000_000_000 / 251;
+
+/// 10 ms of time off the CPU for each sample.
+const OFF_CPU_PERIOD_NS: u64 = 10_000_000;
+
+/// How the time off the CPU is sampled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OffCpu {
+    /// The time that a sample stands for.
+    pub(crate) period_ns: u64,
+    /// Where the tasks of each role have the pointer to what they wait for; 0 for none.
+    pub(crate) wait_event_at: [u64; ROLES],
+    /// Whether each sample is taken when its time is over, so that it stands for the same time as all others.
+    pub(crate) tells_return: bool,
+}
+
+/// What PostgreSQL's backends tell their wait events by (utils/activity/wait_event.c, since 14): a pointer.
+const WAIT_EVENT: &str = "my_wait_event_info";
 
 /// An array map by name.
 pub(crate) fn array<'a, V: aya::Pod>(object: &'a Ebpf, name: &str) -> Result<Array<&'a MapData, V>, String> {
@@ -48,6 +65,7 @@ enum State {
 
 struct Running {
     loaded: Loaded,
+    off_cpu: OffCpu,
     wants: Wants,
     roles: Vec<String>,
     images: Images,
@@ -68,7 +86,11 @@ impl Watch {
         let roles = roles(context);
         let cpus = possible_cpus(context)?;
         let places = load::Places::here(&context.host);
-        let mut loaded = load::load(wants, roles.len() as u32, &images, cpus, places)?;
+        let wait_event_at = if wants.stacks { programs::variable(context, &roles, WAIT_EVENT) } else { [0; ROLES] };
+        let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, tells_return: true };
+        let purpose = Purpose { wants, roles: roles.len() as u32, images: &images, cpus, places, off_cpu };
+        let mut loaded = load::load(&purpose)?;
+        off_cpu.tells_return = loaded.tells_return;
         fill(&mut loaded.object, &images)?;
         let found = watch_processes(context, &mut loaded.object, &roles, &images)?;
         let online = holdup_host::online_cpus(&context.host).ok_or("the host does not tell which CPUs are online")?;
@@ -84,8 +106,19 @@ impl Watch {
         let before = seen::counts(&loaded.object, loaded.shards)?;
         let measuring = Measuring::begin();
         let cpu_ns = thread_cpu_ns().saturating_sub(begun);
-        let running = Running { loaded, wants, roles, images, before, measuring, following, cpu_ns };
+        let running = Running { loaded, off_cpu, wants, roles, images, before, measuring, following, cpu_ns };
         Ok(Watch { running: Mutex::new(State::Running(Box::new(running))) })
+    }
+
+    /// The samples of time off the CPU, for who reads them while watching goes on.
+    ///
+    /// # Errors
+    /// When it has ended, or somebody reads them already.
+    pub(crate) fn stacks(&self) -> Result<(OffCpu, RingBuf<MapData>), String> {
+        let mut state = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let State::Running(running) = &mut *state else { return Err("watching has ended".to_owned()) };
+        let map = running.loaded.object.take_map("stack_samples").ok_or("somebody reads the samples already")?;
+        Ok((running.off_cpu, RingBuf::try_from(map).map_err(|e| e.to_string())?))
     }
 
     /// Ends watching at the first call; gives what was seen at each.
@@ -204,6 +237,7 @@ impl Running {
             hogs: if self.wants.kworkers { seen::hogs(object)? } else { Vec::new() },
             events,
             events_lost: sum.events_lost,
+            stacks_lost: (sum.stacks_lost, sum.stacks_lost_ns),
             switches: sum.switches,
             inferred: sum.inferred,
             not_known: sum.not_known,

@@ -58,6 +58,13 @@ struct task_state {
 	u8 is_kernel_worker;
 	u8 unused[2];
 	char by[COMM];
+	/* What the time off the CPU that just ended is to stand for in a profile, and how long it was. */
+	u64 sample_weight_ns;
+	u64 sample_length_ns;
+	/* The begin of the wait that was last seen to be ended by a waker. */
+	u64 waking_of_ns;
+	/* The time before the switch-out that was sampled, 0 for none: how likely that was. */
+	u64 sample_gap_ns;
 };
 
 #define IMAGE_NONE 0
@@ -90,6 +97,9 @@ struct counts {
 	u64 fault_ns[ROLES];
 	/* Programs that watched processes called. */
 	u64 executed;
+	u64 off_place_ns[ROLES][PLACES];
+	u64 stacks_lost;
+	u64 stacks_lost_ns;
 };
 
 /* Counts of one section. */
@@ -126,6 +136,9 @@ const volatile u32 want_faults = 0;
 const volatile u32 want_residuals = 0;
 const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
+const volatile u32 want_stacks = 0;
+/* Since 6.16 sched_exit_tp tells when a task is back, in its own context. */
+const volatile u32 tells_return = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */
 const volatile u32 switch_has_state = 0;
 /* Since 6.18 sched_set_need_resched tells why a task is asked to leave. */
@@ -140,6 +153,7 @@ const volatile u32 regs_ip = 128;
 const volatile u32 regs_sp = 152;
 const volatile u32 regs_bp = 32;
 const volatile u32 regs_syscall = 120;
+const volatile u32 regs_cs = 136;
 const volatile u32 sections = 0;
 /* Whether a huge page stands out of what the kernel adds up at once (collectors/faults/faults.bpf.h). */
 const volatile u32 tells_transparent = 0;

@@ -8,6 +8,7 @@
 #include "../../collectors/switches/switches.bpf.h"
 #include "../../collectors/faults/faults.bpf.h"
 #include "../../collectors/kworkers/kworkers.bpf.h"
+#include "../../collectors/off_cpu/off_cpu.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -41,6 +42,7 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 	u32 place = place_of(ctx[0], prev_state, prev);
 	u64 role = role_of(state);
 	u32 is_counted = !(want_kworkers && state->is_kernel_worker);
+	u64 before;
 
 	if (is_counted) {
 		add(&c->left[role][place], 1);
@@ -51,9 +53,12 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 	}
 	if (want_residuals && state->residual)
 		residual_leaves(state, now);
+	before = state->off_since_ns;
 	state->off_since_ns = now;
 	state->woken_ns = 0;
 	state->place = place;
+	if (want_stacks && !tells_return && is_counted && place != PLACE_EXITED)
+		stack_leaves(ctx, prev, state, before, now, c);
 	if (is_counted && (place == PLACE_USER || place == PLACE_KERNEL || place == PLACE_THROTTLED)) {
 		state->cause = cause_of(state, prev, next, now, c);
 		add(one_of(c->cause[role], state->cause, CAUSES), 1);
@@ -113,6 +118,8 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 				count_pair(state, next, off_ns, c);
 			if (want_sections)
 				section_arrives(state, off_ns);
+			if (want_stacks)
+				stack_arrives(next, state, role, place, off_ns, c);
 		}
 		if (state->cpu != cpu)
 			add(&c->migrated[role], 1);
@@ -237,6 +244,8 @@ int new_task(u64 *ctx)
 
 	if (state && !state->is_kernel_worker) {
 		begin_watching(task, state->role, image_of(state, parent), 0);
+		if (want_stacks && task->pid == task->tgid)
+			tell_process(STACK_FORK, task->tgid, parent->tgid);
 	} else {
 		u32 tgid = parent->tgid;
 		struct watched *w = bpf_map_lookup_elem(&processes, &tgid);
@@ -259,6 +268,8 @@ int executes(u64 *ctx)
 	if (!state)
 		return 0;
 	state->image = IMAGE_UNKNOWN;
+	if (want_stacks)
+		tell_process(STACK_EXEC, task->tgid, 0);
 	if (!want_sections)
 		return 0;
 	u32 tgid = task->tgid;

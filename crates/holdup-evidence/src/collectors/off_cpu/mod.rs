@@ -1,0 +1,109 @@
+//! Where tasks were while they were off the CPU, and who woke them.
+
+mod kernel_side;
+mod names;
+mod watch;
+
+use crate::kernel::{Wants, probe};
+use crate::reading::{Produces, all_absent};
+use crate::{CollectContext, Collecting, Collector};
+use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+pub(crate) struct OffCpu;
+
+static META: Meta = Meta {
+    id: "off-cpu",
+    summary: "where tasks were while off the CPU, with call stacks and who woke them",
+    docs: "When a task under test comes back to a CPU, its time off the CPU is known. Each 10 ms of such time give one \
+           sample: a time of 25 ms gives two or three, one of 0.1 ms gives one in one of a hundred cases, so what is short \
+           and frequent counts for as much as what is long and rare, and no sample is more likely than its time. A \
+           sample has the kernel's call chain, the registers and the top 16 KB of the stack; it is followed by the \
+           unwind information of programs and libraries, as that of cpu-profile is. Whoever wakes a sleeping task is \
+           sampled in the same way, by the time that it slept: with its own stack when it is under test, else with its \
+           name and the kernel's call chain. Wake-ups by interrupts count for `[interrupt]`, and the task that was \
+           interrupted is left out.\n\n\
+           The sums by role and place are exact. With PostgreSQL (14 and later) each sample says what its backend \
+           waited for: the wait event is read from the backend's memory at the same moment, and gets its name from \
+           pg_stat_activity, asked ten times a second.\n\n\
+           Before Linux 6.16 nothing tells when a task is back (sched_exit_tp). There a switch-out is sampled, the more \
+           likely the longer the task's last one is ago, and its time counts by that probability: right on average, but \
+           single samples may stand for much.\n\n\
+           Times that began before the window, or have not ended with it, are not seen. Needs root (or CAP_BPF and \
+           CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
+    references: &[
+        "kernel/sched/core.c:__schedule, trace_sched_exit_tp; try_to_wake_up, trace_sched_waking (v6.18)",
+        "src/backend/utils/activity/wait_event.c:my_wait_event_info (15.18)",
+    ],
+};
+
+const PRODUCES: Produces = &[
+    ("off_cpu_s", "s", "time off the CPU, by role and place"),
+    ("off_cpu_samples", "samples", "samples of that time, by role"),
+    ("slept_by_waker_s", "s", "time asleep by who ended it, as WAKEE < WAKER (task names), sampled"),
+    ("off_cpu_by_wait_event_s", "s", "time off the CPU of PostgreSQL's processes by wait event, sampled"),
+];
+
+struct Running {
+    end: Arc<AtomicBool>,
+    thread: JoinHandle<watch::Watched>,
+    naming: Option<names::Naming>,
+    watch: Arc<crate::kernel::Watch>,
+}
+
+impl Collecting for Running {
+    fn stop(self: Box<Self>) -> Collected {
+        let Running { end, thread, naming, watch } = *self;
+        let absent = |why: &str| all_absent(META.id, PRODUCES, why, SelfCost::default());
+        // The programs are taken away first, so that the ring gets no more.
+        let seen = watch.seen();
+        end.store(true, Ordering::SeqCst);
+        thread.thread().unpark();
+        let named = naming.map(names::Naming::end);
+        match (thread.join(), seen) {
+            (Ok(watched), Ok(seen)) => watched.told(&seen, named),
+            (_, Err(why)) => absent(&why),
+            (Err(_), _) => absent("the thread that reads the samples broke down"),
+        }
+    }
+}
+
+impl Collector for OffCpu {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn produces(&self) -> Produces {
+        PRODUCES
+    }
+
+    fn is_default(&self) -> bool {
+        false
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { stacks: true, ..Wants::NONE }
+    }
+
+    fn probe(&self, context: &CollectContext) -> Availability {
+        probe(&context.host)
+    }
+
+    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
+        let failed = |why: String| Problem::host("collector off-cpu", why);
+        let programs = watch::Programs::read(context).map_err(failed)?;
+        let watch = context.watch(META.id)?;
+        let (how, ring) = watch.stacks().map_err(failed)?;
+        let naming = names::Naming::begin(context, &how);
+        let end = Arc::new(AtomicBool::new(false));
+        let asked = end.clone();
+        let watcher = watch::Watcher::new(context, programs, how, ring);
+        let thread = std::thread::Builder::new()
+            .name("off-cpu".to_owned())
+            .spawn(move || watcher.run(&asked))
+            .map_err(|e| failed(e.to_string()))?;
+        Ok(Box::new(Running { end, thread, naming, watch }))
+    }
+}

@@ -1,0 +1,180 @@
+//! Names of wait events: the server's own, learned by asking it while its memory is read.
+
+use crate::CollectContext;
+use crate::kernel::OffCpu;
+use crate::reading::thread_cpu_ns;
+use holdup_host::Host;
+use holdup_model::SelfCost;
+use postgres::{Client, NoTls, Statement};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Often enough that what backends wait for longest is met soon.
+const INTERVAL: Duration = Duration::from_millis(100);
+const SQL: &str = "SELECT pid, wait_event_type || ': ' || wait_event FROM pg_stat_activity \
+                   WHERE wait_event IS NOT NULL AND pid <> pg_backend_pid()";
+/// Backends whose memory is read in each round.
+const MOST_BACKENDS: usize = 128;
+const APPLICATION_NAME: &str = "holdup collector";
+
+/// Names by number.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// How often each name was met with a number.
+    votes: BTreeMap<u32, BTreeMap<String, u64>>,
+    pub(super) notes: Vec<String>,
+    pub(super) cost: SelfCost,
+}
+
+/// Classes of wait events by the highest byte of their number (utils/wait_event.h, wait_classes.h; 14 to 18).
+fn class(event: u32) -> &'static str {
+    match event >> 24 {
+        0x01 => "LWLock",
+        0x03 => "Lock",
+        0x04 => "BufferPin",
+        0x05 => "Activity",
+        0x06 => "Client",
+        0x07 => "Extension",
+        0x08 => "IPC",
+        0x09 => "Timeout",
+        0x0a => "IO",
+        0x0b => "InjectionPoint",
+        _ => "Unknown",
+    }
+}
+
+impl Named {
+    /// `TYPE: EVENT`; the number where the name was never met.
+    pub(super) fn name(&self, event: u32) -> String {
+        if event == 0 {
+            return "not waiting".to_owned();
+        }
+        let known = self.votes.get(&event).and_then(|names| names.iter().max_by_key(|(_, votes)| **votes));
+        known.map_or_else(|| format!("{}: number {}", class(event), event & 0x00ff_ffff), |(name, _)| name.clone())
+    }
+
+    fn vote(&mut self, event: u32, name: &str) {
+        // A name of another class was told at another moment.
+        if name.split(": ").next() == Some(class(event)) {
+            *self.votes.entry(event).or_default().entry(name.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+/// Asks the server until it is ended.
+pub(super) struct Naming {
+    end: Arc<AtomicBool>,
+    thread: JoinHandle<Named>,
+}
+
+struct Asking {
+    host: Host,
+    /// Where the pointer lies.
+    at: u64,
+    client: Client,
+    statement: Statement,
+}
+
+impl Naming {
+    /// Begins; `None` where there is no server to ask, or nothing to read in its memory. A server that cannot be asked
+    /// leaves numbers without names.
+    pub(super) fn begin(context: &CollectContext, how: &OffCpu) -> Option<Self> {
+        let asking = match asking(context, how)? {
+            Ok(asking) => Ok(asking),
+            Err(why) => Err(format!("wait events have no names: {why}")),
+        };
+        let end = Arc::new(AtomicBool::new(false));
+        let asked = end.clone();
+        let run = move || match asking {
+            Ok(asking) => asking.run(&asked),
+            Err(why) => Named { notes: vec![why], ..Named::default() },
+        };
+        let thread = std::thread::Builder::new().name("wait-names".to_owned()).spawn(run).ok()?;
+        Some(Naming { end, thread })
+    }
+
+    pub(super) fn end(self) -> Named {
+        self.end.store(true, Ordering::SeqCst);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn asking(context: &CollectContext, how: &OffCpu) -> Option<Result<Asking, String>> {
+    let server = context.postgres.as_deref()?;
+    let at = how.wait_event_at.iter().copied().find(|at| *at != 0)?;
+    let connect = || -> Result<(Client, Statement), postgres::Error> {
+        let mut config: postgres::Config = server.parse()?;
+        config.application_name(APPLICATION_NAME);
+        let mut client = config.connect(NoTls)?;
+        let statement = client.prepare(SQL)?;
+        Ok((client, statement))
+    };
+    Some(match connect() {
+        Ok((client, statement)) => Ok(Asking { host: context.host.clone(), at, client, statement }),
+        Err(e) => Err(e.to_string()),
+    })
+}
+
+impl Asking {
+    fn run(mut self, end: &AtomicBool) -> Named {
+        let mut named = Named::default();
+        let begun = thread_cpu_ns();
+        let mut pids: Vec<u32> = Vec::new();
+        while !end.load(Ordering::SeqCst) {
+            named.cost.wakeups += 1;
+            match self.round(&mut pids, &mut named) {
+                Ok(()) => {}
+                Err(e) => {
+                    named.notes.push(format!("wait events that came later have no names: {e}"));
+                    break;
+                }
+            }
+            std::thread::park_timeout(INTERVAL);
+        }
+        named.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun);
+        named
+    }
+
+    /// A name belongs to a number where the number stood in the backend's memory before and after the question.
+    fn round(&mut self, pids: &mut Vec<u32>, named: &mut Named) -> Result<(), postgres::Error> {
+        let before: BTreeMap<u32, u32> = pids.iter().filter_map(|pid| Some((*pid, self.event(*pid)?))).collect();
+        let rows = self.client.query(&self.statement, &[])?;
+        pids.clear();
+        for row in rows.iter().take(MOST_BACKENDS) {
+            let (pid, name): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
+            let Ok(pid) = u32::try_from(pid) else { continue };
+            pids.push(pid);
+            named.cost.bytes += name.len() as u64 + 4;
+            if let Some(event) = before.get(&pid).filter(|event| self.event(pid) == Some(**event)) {
+                named.vote(*event, &name);
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&self, pid: u32) -> Option<u32> {
+        let place: [u8; 8] = self.host.read_memory(pid, self.at).ok()?;
+        let event: [u8; 4] = self.host.read_memory(pid, u64::from_ne_bytes(place)).ok()?;
+        Some(u32::from_ne_bytes(event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_the_name_that_it_was_met_with_most_and_never_one_of_another_class() {
+        let mut named = Named::default();
+        for name in ["Client: ClientWrite", "Client: ClientRead", "Client: ClientRead", "IO: WALWrite"] {
+            named.vote(0x0600_0000, name);
+        }
+        assert_eq!(named.name(0x0600_0000), "Client: ClientRead");
+        assert_eq!(named.name(0x0a00_0007), "IO: number 7");
+        assert_eq!(named.name(0), "not waiting");
+    }
+}

@@ -1,0 +1,416 @@
+//! Reads the samples while the window is open, and tells what they say.
+
+use super::names::Named;
+use super::{META, kernel_side};
+use crate::collectors::switches::PLACE_NAMES;
+use crate::kernel::{self, OffCpu, Seen, StackSample, comm_name, roles};
+use crate::processes::Processes;
+use crate::reading::{Meter, thread_cpu_ns};
+use crate::{CollectContext, tasks};
+use aya::maps::{MapData, RingBuf};
+use holdup_host::perf_samples::Record;
+use holdup_model::{Collected, EvidenceItem, SelfCost};
+use holdup_stacks::{Followed, KernelSymbols, Registers, Sample, Symbolizer, TaskId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The ring has room for some 480 samples.
+const PAUSE: Duration = Duration::from_millis(100);
+/// `enum` of off_cpu.bpf.h.
+const OFF: u8 = 0;
+const WAKER: u8 = 1;
+const EXEC: u8 = 2;
+const FORK: u8 = 3;
+const LEFT: u8 = 4;
+const BACK: u8 = 5;
+const USER_BITS64: u8 = 1;
+const USER_OTHER: u8 = 2;
+/// What stands for interrupts, which are no task.
+const INTERRUPT: &str = "[interrupt]";
+/// Pairs of names that are told, those with the most time.
+const MOST_PAIRS: usize = 64;
+/// The size of what is told of a process.
+const HEAD_BYTES: usize = std::mem::offset_of!(StackSample, comm);
+
+/// The programs under test and the kernel's functions, read before the window.
+pub(super) struct Programs {
+    processes: Processes,
+    symbolizer: Symbolizer,
+    kernel: KernelSymbols,
+    notes: Vec<String>,
+    cost: SelfCost,
+}
+
+impl Programs {
+    pub(super) fn read(context: &CollectContext) -> Result<Self, String> {
+        let host = &context.host;
+        let mut meter = Meter::default();
+        let mut symbolizer = Symbolizer::new();
+        let mut notes = Vec::new();
+        let (processes, kernel) = meter.spend(host, |reader| {
+            let members = tasks::processes(reader, &context.subjects)?;
+            let mut processes = Processes::new(host, &members);
+            for subject in &context.subjects {
+                let _known_from_now_on = processes.space(subject.pid, &mut symbolizer);
+            }
+            let kernel = match host.read_text("/proc/kallsyms") {
+                Ok(text) => KernelSymbols::parse(&text),
+                Err(e) => {
+                    notes.push(format!("functions of the kernel have no names: {e}"));
+                    KernelSymbols::default()
+                }
+            };
+            Ok::<_, String>((processes, kernel))
+        })?;
+        if kernel.is_empty() && notes.is_empty() {
+            notes.push(
+                "functions of the kernel have no names: their addresses are hidden (kernel.kptr_restrict)".to_owned(),
+            );
+        }
+        Ok(Programs { processes, symbolizer, kernel, notes, cost: meter.0 })
+    }
+}
+
+/// What was seen of a role, or of the wakers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    samples: u64,
+    whole: u64,
+    truncated: u64,
+}
+
+/// Where a task was when it left its CPU.
+struct Left {
+    followed: Followed,
+    role: u32,
+    wait_event: Option<u32>,
+}
+
+/// Which profile a task's stacks are in, its name, and which of the roles it has.
+type TaskKey = (u8, String, Option<u32>);
+
+/// Reads samples.
+pub(super) struct Watcher {
+    ring: RingBuf<MapData>,
+    watched: Watched,
+}
+
+/// What is known from samples so far.
+pub(super) struct Watched {
+    programs: Programs,
+    how: OffCpu,
+    roles: Vec<String>,
+    tasks: BTreeMap<TaskKey, TaskId>,
+    by_role: Vec<Counts>,
+    wakers: Counts,
+    /// Tasks whose time off the CPU is not over, where samples are taken at its begin.
+    left: BTreeMap<u32, Left>,
+    /// Weight by who was woken and by whom, ns.
+    pairs: BTreeMap<(String, String), u64>,
+    /// Weight by wait event, ns.
+    by_wait_event: BTreeMap<u32, u64>,
+    /// When the code of a process was last read again, in rounds of the watcher.
+    read_again: BTreeMap<u32, u64>,
+    other_code: u64,
+    broken: u64,
+    cost: SelfCost,
+}
+
+impl Watcher {
+    pub(super) fn new(context: &CollectContext, programs: Programs, how: OffCpu, ring: RingBuf<MapData>) -> Self {
+        let roles = roles(context);
+        let watched = Watched {
+            programs,
+            how,
+            tasks: BTreeMap::new(),
+            by_role: vec![Counts::default(); roles.len()],
+            left: BTreeMap::new(),
+            roles,
+            wakers: Counts::default(),
+            pairs: BTreeMap::new(),
+            by_wait_event: BTreeMap::new(),
+            read_again: BTreeMap::new(),
+            other_code: 0,
+            broken: 0,
+            cost: SelfCost::default(),
+        };
+        Watcher { ring, watched }
+    }
+
+    /// Reads until asked to end.
+    pub(super) fn run(self, end: &AtomicBool) -> Watched {
+        let Watcher { mut ring, mut watched } = self;
+        let begun = thread_cpu_ns();
+        loop {
+            let is_over = end.load(Ordering::SeqCst);
+            watched.cost.wakeups += 1;
+            while let Some(item) = ring.next() {
+                watched.take(&item);
+            }
+            if is_over {
+                break;
+            }
+            std::thread::park_timeout(PAUSE);
+        }
+        watched.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun);
+        watched
+    }
+}
+
+/// The head of a sample and the copy of its stack; what is told of a process has no more than the first fields.
+fn parse(bytes: &[u8]) -> Option<(StackSample, &[u8])> {
+    if bytes.len() < HEAD_BYTES {
+        return None;
+    }
+    let mut head = std::mem::MaybeUninit::<StackSample>::zeroed();
+    let length = bytes.len().min(size_of::<StackSample>());
+    // SAFETY: at most the size of the structure is copied from a slice of at least that length; the structure consists
+    // of integers, of which every pattern of bits is valid.
+    let head = unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), head.as_mut_ptr().cast::<u8>(), length);
+        head.assume_init()
+    };
+    let stack = bytes.get(size_of::<StackSample>()..).unwrap_or_default();
+    Some((head, &stack[..stack.len().min(head.stack_bytes as usize)]))
+}
+
+impl Watched {
+    fn take(&mut self, bytes: &[u8]) {
+        self.cost.bytes += bytes.len() as u64;
+        let Some((sample, stack)) = parse(bytes) else {
+            self.broken += 1;
+            return;
+        };
+        match sample.kind {
+            OFF => self.off(&sample, stack),
+            LEFT => self.left(&sample, stack),
+            BACK => self.back(&sample),
+            WAKER => self.waker(&sample, stack),
+            EXEC => self.programs.processes.forget_code(sample.pid),
+            FORK => self.programs.processes.note(&Record::Began {
+                pid: sample.pid,
+                tid: sample.pid,
+                parent_pid: sample.tid,
+                parent_tid: sample.tid,
+            }),
+            _ => self.broken += 1,
+        }
+    }
+
+    fn off(&mut self, sample: &StackSample, stack: &[u8]) {
+        let followed = self.follow_sleeper(sample, stack);
+        self.count(&Left { followed, role: sample.role, wait_event: wait_event(sample) }, sample.weight_ns);
+    }
+
+    /// A task has left its CPU; for how long is told when it is back.
+    fn left(&mut self, sample: &StackSample, stack: &[u8]) {
+        let followed = self.follow_sleeper(sample, stack);
+        self.left.insert(sample.tid, Left { followed, role: sample.role, wait_event: wait_event(sample) });
+    }
+
+    fn back(&mut self, sample: &StackSample) {
+        if let Some(left) = self.left.remove(&sample.tid) {
+            self.count(&left, sample.weight_ns);
+        }
+    }
+
+    fn follow_sleeper(&mut self, sample: &StackSample, stack: &[u8]) -> Followed {
+        let kernel = kernel_side::of_sleeper(&self.programs.kernel, kernel_of(sample));
+        let task = self.task(OFF, &comm_name(&sample.comm), Some(sample.role));
+        self.follow(task, sample, stack, &kernel)
+    }
+
+    fn count(&mut self, left: &Left, weight_ns: u64) {
+        self.programs.symbolizer.add_followed(&left.followed, weight_ns);
+        if let Some(event) = left.wait_event {
+            *self.by_wait_event.entry(event).or_default() += weight_ns;
+        }
+        if let Some(counts) = self.by_role.get_mut(left.role as usize) {
+            counts.count(left.followed.is_complete);
+        }
+    }
+
+    fn waker(&mut self, sample: &StackSample, stack: &[u8]) {
+        let (kernel, is_interrupt) = kernel_side::of_waker(&self.programs.kernel, kernel_of(sample));
+        let name = if is_interrupt { INTERRUPT.to_owned() } else { comm_name(&sample.comm) };
+        let role = Some(sample.role).filter(|_| !is_interrupt);
+        let task = self.task(WAKER, &name, role);
+        // Without kernel symbols an interrupt cannot be told from a call: then nobody's user stack is shown.
+        let is_own = !is_interrupt && !self.programs.kernel.is_empty();
+        let user = if is_own { sample.user } else { 0 };
+        let followed = self.follow(task, &StackSample { user, ..*sample }, stack, &kernel);
+        self.programs.symbolizer.add_followed(&followed, sample.weight_ns);
+        *self.pairs.entry((comm_name(&sample.wakee), name)).or_default() += sample.weight_ns;
+        self.wakers.count(followed.is_complete);
+    }
+
+    fn follow(&mut self, task: TaskId, sample: &StackSample, stack: &[u8], kernel: &[u64]) -> Followed {
+        let Programs { processes, symbolizer, .. } = &mut self.programs;
+        let StackSample { pid, ip, sp, bp, weight_ns: weight, .. } = *sample;
+        let (registers, space) = match sample.user {
+            USER_BITS64 => {
+                let _asked_so_that_it_is_known = processes.role(pid);
+                (Some(Registers { ip, sp, bp }), processes.space(pid, symbolizer))
+            }
+            USER_OTHER => {
+                self.other_code += 1;
+                (Some(Registers { ip: 0, sp: 0, bp: 0 }), None)
+            }
+            _ => (None, None),
+        };
+        let followed = symbolizer.follow(&Sample { task, space, registers, stack, kernel, weight });
+        // It may have mapped more code since; but no process is read again and again.
+        if !followed.is_complete && sample.user == USER_BITS64 {
+            let round = self.cost.wakeups;
+            let last = self.read_again.entry(pid).or_insert(0);
+            if round >= *last + 10 {
+                *last = round;
+                processes.forget_code(pid);
+            }
+        }
+        followed
+    }
+
+    fn task(&mut self, profile: u8, name: &str, role: Option<u32>) -> TaskId {
+        let key = (profile, name.to_owned(), role);
+        if let Some(known) = self.tasks.get(&key) {
+            return *known;
+        }
+        let role = role.and_then(|role| self.roles.get(role as usize)).map(String::as_str);
+        let task = self.programs.symbolizer.separate_task(name, role);
+        self.tasks.insert(key, task);
+        task
+    }
+
+    /// Gives names to what was seen; the window is over.
+    pub(super) fn told(mut self, seen: &Seen, named: Option<Named>) -> Collected {
+        let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
+        self.tell_items(seen, &mut collected);
+        self.tell_wait_events(named, &mut collected);
+        let samples = self.by_role.iter().map(|followed| followed.samples).sum::<u64>() + self.wakers.samples;
+        let mut coverage = kernel::coverage(seen, samples);
+        let mut cost = kernel::cost(seen, &mut coverage);
+        coverage.notes.append(&mut self.notes());
+        let Programs { processes, symbolizer, kernel, notes, .. } = &mut self.programs;
+        processes.add_debug_files(symbolizer);
+        coverage.notes.append(notes);
+        let (lost, lost_ns) = seen.stacks_lost;
+        let dropped = symbolizer.dropped();
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                coverage.notes.push(format!("{count} {what}"));
+            }
+        };
+        say(lost, &format!("samples, of {:.3} s, found no room in the ring", lost_ns as f64 / 1e9));
+        say(dropped, "ns were left out because there were too many different stacks");
+        say(self.other_code, "samples of code of 32 bits, which is not unwound");
+        say(self.broken, "records of an unknown form were left out");
+        say(
+            processes.unreadable.mappings,
+            "processes ended before their mappings were read; their functions are unknown",
+        );
+        let files = &processes.unreadable.files;
+        say(files.len() as u64, "files could not be read; their functions are unknown");
+        coverage.notes.extend(files.iter().take(3).cloned());
+        coverage.lost += lost + self.broken;
+        let tasks = &self.tasks;
+        let of = |profile: u8| move |task| tasks.iter().any(|((p, ..), known)| *p == profile && *known == task);
+        for (profile, name) in [(OFF, "off_cpu"), (WAKER, "waker")] {
+            collected.stacks.push(symbolizer.profile_of(of(profile), kernel, name, "ns", 0));
+        }
+        cost.cpu_ns += self.cost.cpu_ns;
+        cost.wakeups += self.cost.wakeups;
+        cost.bytes += self.cost.bytes + processes.bytes;
+        cost.memory_bytes += symbolizer.bytes();
+        collected.cost = cost;
+        collected.coverage = coverage;
+        collected
+    }
+
+    fn tell_items(&self, seen: &Seen, collected: &mut Collected) {
+        let items = &mut collected.items;
+        for role in &seen.roles {
+            for (place, ns) in PLACE_NAMES.iter().zip(role.off_place_ns).filter(|(_, ns)| *ns > 0) {
+                let label = format!("{}: {place}", role.role);
+                items.push(EvidenceItem::labelled("off_cpu_s", label, "s", ns as f64 / 1e9));
+            }
+        }
+        for (role, followed) in self.roles.iter().zip(&self.by_role) {
+            items.push(EvidenceItem::labelled("off_cpu_samples", role, "samples", followed.samples as f64));
+        }
+        let mut pairs: Vec<_> = self.pairs.iter().collect();
+        pairs.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
+        for ((wakee, waker), ns) in pairs.into_iter().take(MOST_PAIRS) {
+            let label = format!("{wakee} < {waker}");
+            items.push(EvidenceItem::labelled("slept_by_waker_s", label, "s", *ns as f64 / 1e9));
+        }
+    }
+
+    fn tell_wait_events(&mut self, named: Option<Named>, collected: &mut Collected) {
+        if self.how.wait_event_at.iter().all(|at| *at == 0) {
+            return;
+        }
+        let named = named.unwrap_or_default();
+        let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+        for (event, ns) in &self.by_wait_event {
+            *by_name.entry(named.name(*event)).or_default() += ns;
+        }
+        for (event, ns) in by_name {
+            let item = EvidenceItem::labelled("off_cpu_by_wait_event_s", event, "s", ns as f64 / 1e9);
+            collected.items.push(item);
+        }
+        self.cost.cpu_ns += named.cost.cpu_ns;
+        self.cost.wakeups += named.cost.wakeups;
+        self.cost.bytes += named.cost.bytes;
+        self.programs.notes.push(
+            "wait events were read from each backend's memory (my_wait_event_info) at the moment of its sample"
+                .to_owned(),
+        );
+        self.programs.notes.extend(named.notes);
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let whole = self.roles.iter().map(String::as_str).zip(self.by_role.iter());
+        for (role, followed) in whole.chain([("wakers", &self.wakers)]).filter(|(_, f)| f.samples > 0) {
+            let share = 100.0 * followed.whole as f64 / followed.samples as f64;
+            notes.push(format!(
+                "{role}: {} stacks followed to their outermost function ({share:.1} %), {} truncated",
+                followed.whole, followed.truncated
+            ));
+        }
+        let period_ms = self.how.period_ns as f64 / 1e6;
+        notes.push(match self.how.tells_return {
+            true => format!("each sample stands for {period_ms} ms off the CPU"),
+            false => {
+                "this kernel does not tell when a task is back (sched_exit_tp, Linux 6.16): stacks were sampled when \
+                      tasks left, and single ones may stand for much"
+                    .to_owned()
+            }
+        });
+        notes.push("times off the CPU that began before the window or did not end in it are not seen".to_owned());
+        let prepared_ms = self.programs.cost.cpu_ns as f64 / 1e6;
+        notes.push(format!("reading the programs under test took {prepared_ms:.0} ms of CPU time before the window"));
+        notes
+    }
+}
+
+impl Counts {
+    fn count(&mut self, is_whole: bool) {
+        self.samples += 1;
+        let counted = if is_whole { &mut self.whole } else { &mut self.truncated };
+        *counted += 1;
+    }
+}
+
+/// What a backend of PostgreSQL waited for.
+fn wait_event(sample: &StackSample) -> Option<u32> {
+    (sample.has_wait_event != 0).then_some(sample.wait_event)
+}
+
+/// The kernel's call chain of a sample.
+fn kernel_of(sample: &StackSample) -> &[u64] {
+    let count = (sample.kernel_bytes as usize / 8).min(sample.kernel.len());
+    &sample.kernel[..count]
+}
