@@ -1,6 +1,5 @@
 //! How long the critical sections of preempted holders are, from what was left of them, against what is known of
 //! `lock-contention`.
-#![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 use holdup_evidence::{CollectContext, Collecting, Subject};
 use holdup_model::{Availability, Collected, Parameters};

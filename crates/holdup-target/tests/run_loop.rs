@@ -16,14 +16,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A plan with one arm for each script.
+fn command(script: &str) -> Level {
+    let words = serde_json::json!(["sh", "-c", script]).to_string();
+    Level { value: words.as_str().into(), label: script.to_owned() }
+}
+
 fn plan(scripts: &[&str]) -> (Plan, Schedule) {
-    let command = |script: &str| {
-        let words = serde_json::json!(["sh", "-c", script]).to_string();
-        Level { value: words.as_str().into(), label: script.to_owned() }
-    };
     let axis = Factor {
         name: "command".to_owned(),
-        levels: scripts.iter().map(|s| command(s)).collect(),
+        levels: scripts.iter().map(|script| command(script)).collect(),
         workloads: Vec::new(),
         optional: false,
     };
