@@ -32,6 +32,27 @@ struct {
 /* Frames between this program and who asked: the program, the tracepoint's two, __resched_curr, resched_curr_lazy. */
 #define ASKING_FRAMES 7
 
+/* Where the call from that code left its return address: not above so many bytes of the stack from the program's context
+ * on, which lies in the frame of bpf_trace_run. Read in chunks. */
+#define ASKING_BYTES 768
+#define ASKING_CHUNK 16
+
+/* Whether an address of the code that charges is on the stack. To follow the stack takes some microseconds and this a
+ * tenth of it; mostly there is none. What is there may be left over from an earlier call, so a hit is no answer yet. */
+INLINE u32 may_be_charged(u64 *ctx)
+{
+	u64 words[ASKING_CHUNK];
+
+	for (u32 at = 0; at < ASKING_BYTES; at += sizeof(words)) {
+		if (bpf_probe_read_kernel(words, sizeof(words), (char *)ctx + at))
+			return 1;
+		for (int i = 0; i < ASKING_CHUNK; i++)
+			if (words[i] - charge_begin < charge_length)
+				return 1;
+	}
+	return 0;
+}
+
 /* Whether a task just began a new request of time: its deadline was moved to a whole slice away (fair.c:update_deadline). */
 INLINE u32 began_slice(struct task_struct *task)
 {
@@ -47,6 +68,8 @@ INLINE u32 is_charged(u64 *ctx, struct task_struct *task)
 
 	if (!charge_begin)
 		return began_slice(task);
+	if (!may_be_charged(ctx))
+		return 0;
 	bpf_get_stack(ctx, stack, sizeof(stack), 0);
 	for (int i = 3; i < ASKING_FRAMES; i++)
 		if (stack[i] - charge_begin < charge_length)
