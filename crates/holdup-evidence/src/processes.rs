@@ -3,7 +3,7 @@
 use holdup_host::Host;
 use holdup_host::perf_samples::Record;
 use holdup_host::process::{Stat, stat};
-use holdup_stacks::{Mapping, Module, ModuleId, SpaceId, Symbolizer, TaskId};
+use holdup_stacks::{KernelSymbols, Mapping, Module, ModuleId, SpaceId, Symbolizer, TaskId};
 use std::collections::BTreeMap;
 
 /// A file by its device (major, minor) and inode.
@@ -304,6 +304,16 @@ impl Processes {
             }
         }
     }
+}
+
+/// The functions of the kernel; with none of them, a sentence that says why.
+pub(crate) fn kernel_symbols(host: &Host) -> (KernelSymbols, Option<String>) {
+    let (symbols, why) = match host.read_text("/proc/kallsyms") {
+        Ok(text) => (KernelSymbols::parse(&text), "their addresses are hidden (kernel.kptr_restrict)".to_owned()),
+        Err(e) => (KernelSymbols::default(), e.to_string()),
+    };
+    let nameless = symbols.is_empty().then(|| format!("functions of the kernel have no names: {why}"));
+    (symbols, nameless)
 }
 
 /// The code in the text of /proc/PID/maps (fs/proc/task_mmu.c:show_map_vma): `start-end perms offset dev inode path`.

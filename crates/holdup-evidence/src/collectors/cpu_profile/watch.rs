@@ -1,13 +1,13 @@
 //! Reads samples while the window is open, and tells what they say.
 
 use super::META;
-use crate::processes::Processes;
+use crate::processes::{Processes, kernel_symbols};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use holdup_host::Host;
 use holdup_host::perf_samples::{Record, Sampler, UserSide};
 use holdup_model::{Collected, Coverage, EvidenceItem, SelfCost};
-use holdup_stacks::{KernelSymbols, Registers, Sample, Symbolizer};
+use holdup_stacks::{Registers, Sample, Symbolizer};
 use std::io::PipeReader;
 use std::time::Duration;
 
@@ -104,19 +104,8 @@ impl Watcher {
         drop(self.sampler);
         let Seen { processes, symbolizer, by_role, outside, lost, throttled, bits32 } = &mut self.seen;
         processes.add_debug_files(symbolizer);
-        let mut notes = Vec::new();
-        let kernel = match self.host.read_text("/proc/kallsyms") {
-            Ok(text) => KernelSymbols::parse(&text),
-            Err(e) => {
-                notes.push(format!("functions of the kernel have no names: {e}"));
-                KernelSymbols::default()
-            }
-        };
-        if kernel.is_empty() && notes.is_empty() {
-            notes.push(
-                "functions of the kernel have no names: their addresses are hidden (kernel.kptr_restrict)".to_owned(),
-            );
-        }
+        let (kernel, nameless) = kernel_symbols(&self.host);
+        let mut notes: Vec<String> = nameless.into_iter().collect();
         let profile = symbolizer.profile(&kernel, "on_cpu", "samples", self.period_ns);
         let mut items = Vec::new();
         for (role, counts) in processes.roles().iter().zip(by_role.iter()) {

@@ -4,7 +4,7 @@ use super::names::Named;
 use super::{META, kernel_side};
 use crate::collectors::switches::PLACE_NAMES;
 use crate::kernel::{self, OffCpu, Seen, StackSample, comm_name, roles};
-use crate::processes::Processes;
+use crate::processes::{Processes, kernel_symbols};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use aya::maps::{MapData, RingBuf};
@@ -54,20 +54,10 @@ impl Programs {
             for subject in &context.subjects {
                 let _known_from_now_on = processes.space(subject.pid, &mut symbolizer);
             }
-            let kernel = match host.read_text("/proc/kallsyms") {
-                Ok(text) => KernelSymbols::parse(&text),
-                Err(e) => {
-                    notes.push(format!("functions of the kernel have no names: {e}"));
-                    KernelSymbols::default()
-                }
-            };
+            let (kernel, nameless) = kernel_symbols(host);
+            notes.extend(nameless);
             Ok::<_, String>((processes, kernel))
         })?;
-        if kernel.is_empty() && notes.is_empty() {
-            notes.push(
-                "functions of the kernel have no names: their addresses are hidden (kernel.kptr_restrict)".to_owned(),
-            );
-        }
         Ok(Programs { processes, symbolizer, kernel, notes, cost: meter.0 })
     }
 }
