@@ -1,0 +1,38 @@
+//! The preemption models: one file each, and this list. What they differ in is `__sched_dynamic_update()` and the table
+//! above it (kernel/sched/core.c, v7.2.12).
+
+mod full;
+mod lazy;
+mod none;
+mod rt;
+mod voluntary;
+
+use holdup_model::Meta;
+
+/// What a model says of the points at which a task that should make room does so. Every model reschedules at the return
+/// to user mode (`exit_to_user_mode_loop()`, kernel/entry/common.c).
+#[derive(Debug, Clone, Copy)]
+pub struct Model {
+    /// What it says about itself.
+    pub meta: &'static Meta,
+    /// Whether kernel code is preempted when an interrupt returns into it (`irqentry_exit_cond_resched`) and where it
+    /// switches preemption on again (`preempt_schedule`).
+    pub preempts_kernel: bool,
+    /// Whether `cond_resched()` makes room.
+    pub cond_resched: bool,
+    /// Whether `might_resched()` makes room: where kernel code may sleep.
+    pub might_resched: bool,
+    /// Whether the fair class asks with the lazy bit, which no interrupt carries to another CPU and the next tick
+    /// promotes (`resched_curr_lazy()`).
+    pub lazy: bool,
+    /// Whether locks of the kernel that others spin on are mutexes, so that code under them can be preempted.
+    pub sleeping_locks: bool,
+}
+
+/// Every model, in the order shown to users.
+pub const ALL: &[&Model] = &[&none::MODEL, &voluntary::MODEL, &full::MODEL, &lazy::MODEL, &rt::MODEL];
+
+/// The model with this id.
+pub fn find(id: &str) -> Option<&'static Model> {
+    ALL.iter().copied().find(|m| m.meta.id == id)
+}

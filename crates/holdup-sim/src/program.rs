@@ -1,0 +1,108 @@
+//! What a task does, as a small program.
+
+use crate::random::Span;
+
+/// One of the machine's locks.
+pub type LockId = u32;
+/// One of the machine's regions of memory.
+pub type RegionId = u32;
+/// One of the machine's channels.
+pub type ChannelId = u32;
+/// One of the machine's devices.
+pub type DeviceId = u32;
+/// One of the counters and histograms that tasks write to.
+pub type MarkId = u8;
+
+/// Something that a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Computes in user mode.
+    Compute(Span),
+    /// A system call that takes so long in the kernel, beside what entering it takes.
+    System {
+        /// Time in the kernel.
+        work: Span,
+        /// How it can be left there.
+        inside: Inside,
+    },
+    /// Takes a lock.
+    Lock(LockId),
+    /// Gives a lock back.
+    Unlock(LockId),
+    /// Writes to so many pages of a region, one after the other; each that the page tables do not hold faults.
+    Touch {
+        /// The region.
+        region: RegionId,
+        /// How many pages.
+        pages: u32,
+    },
+    /// Drops the page table entries of a region (MADV_DONTNEED).
+    Forget(RegionId),
+    /// Sleeps.
+    Sleep(Span),
+    /// Gives way: sched_yield().
+    Yield,
+    /// Asks a device and waits for it.
+    Io {
+        /// The device.
+        device: DeviceId,
+        /// How long the device works on it, without waiting for its turn.
+        work: Span,
+    },
+    /// Puts a message into a channel; waits where it is full.
+    Send(ChannelId),
+    /// Takes a message out of a channel; waits where it is empty.
+    Receive(ChannelId),
+    /// Goes on at an operation.
+    Jump(u32),
+    /// Goes on at an operation so many times, then with the next one.
+    Repeat {
+        /// Where the loop begins.
+        to: u32,
+        /// Which of the task's loop counters counts.
+        counter: u8,
+        /// How often the loop's body runs.
+        times: u32,
+    },
+    /// Goes on at an operation with this chance in 2^32, else with the next one.
+    Chance {
+        /// The chance.
+        of: u32,
+        /// Where to.
+        to: u32,
+    },
+    /// Something that is timed begins.
+    Begin(MarkId),
+    /// Something that is counted is done; when it was begun, its time is kept.
+    Done(MarkId),
+    /// Makes a task that runs a program.
+    Fork(u32),
+    /// Waits until every task that this one made has ended.
+    Join,
+    /// Ends.
+    Exit,
+}
+
+/// How a stretch of kernel code can be left by a task that should make room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Inside {
+    /// Preemption is off throughout: under a spin lock of the kernel.
+    Off,
+    /// Wherever the model allows it; there is no `cond_resched()` on the way.
+    #[default]
+    On,
+    /// The same, and `cond_resched()` is called every so many ns.
+    Points(u32),
+}
+
+/// The most loop counters of a task.
+pub const COUNTERS: usize = 4;
+
+/// A program with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The role of its tasks: `worker`, `backend`.
+    pub name: String,
+    /// What they do. The end of the list is [`Op::Exit`].
+    pub ops: Vec<Op>,
+}

@@ -1,0 +1,150 @@
+//! Random numbers that are the same on every machine.
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::Rng;
+use std::sync::LazyLock;
+
+/// A source of random numbers, made from a seed.
+#[derive(Debug, Clone)]
+pub struct Random(Pcg64Mcg);
+
+impl Random {
+    /// The numbers of a seed. `stream` tells several sources of one seed apart.
+    pub fn new(seed: u64, stream: u64) -> Self {
+        let state = u128::from(mixed(seed)) << 64 | u128::from(mixed(stream ^ 0xA076_1D64_78BD_642F));
+        let mut random = Random(Pcg64Mcg::new(state));
+        // The first output of a multiplicative generator still shows the low bits of its state.
+        random.word();
+        random
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn word(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `bound`, which must not be 0. The bias is below bound / 2^64.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number in (0, 1].
+    #[inline]
+    pub fn share(&mut self) -> f64 {
+        ((self.word() >> 11) + 1) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// An exponentially distributed number with mean 1.
+    #[inline]
+    pub fn exponential(&mut self) -> f64 {
+        -log(self.share())
+    }
+}
+
+/// Pieces of the interval [1, 2) on which the logarithm is a short sum.
+const PIECES: usize = 256;
+
+/// The middle of each piece: its reciprocal and its logarithm. `libm` computes them in software.
+static MIDDLES: LazyLock<[(f64, f64); PIECES]> = LazyLock::new(|| {
+    std::array::from_fn(|piece| {
+        let middle = 1.0 + (piece as f64 + 0.5) / PIECES as f64;
+        (1.0 / middle, libm::log(middle))
+    })
+});
+
+/// The natural logarithm of a normal positive number, with an error below 1e-14 of 1. It is made of sums and products
+/// alone, which IEEE 754 defines to the last bit, so it does not depend on the machine's C library; and it is several
+/// times as fast as one that is right to the last bit.
+#[inline]
+fn log(x: f64) -> f64 {
+    let bits = x.to_bits();
+    let exponent = (bits >> 52) as i64 - 1023;
+    let mantissa = bits & ((1 << 52) - 1);
+    let one_to_two = f64::from_bits(mantissa | 1023 << 52);
+    let (reciprocal, log_of_middle) = MIDDLES[(mantissa >> 44) as usize];
+    // At most 1/512 from 0.
+    let r = one_to_two * reciprocal - 1.0;
+    let sum = r * (1.0 - r * (0.5 - r * (1.0 / 3.0 - r * (0.25 - r * 0.2))));
+    exponent as f64 * std::f64::consts::LN_2 + (log_of_middle + sum)
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): spreads a seed's bits.
+pub(crate) fn mixed(word: u64) -> u64 {
+    let mut z = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// How long something takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Span {
+    /// No time at all.
+    #[default]
+    None,
+    /// Always as long, ns.
+    Fixed(u64),
+    /// Anything from the first to the second, each as likely, ns.
+    Uniform(u64, u64),
+    /// Exponentially distributed with this mean, ns.
+    Exponential(u64),
+}
+
+impl Span {
+    /// One length, ns.
+    #[inline]
+    pub fn draw(self, random: &mut Random) -> u64 {
+        match self {
+            Span::None => 0,
+            Span::Fixed(ns) => ns,
+            Span::Uniform(least, most) => least + random.below(most.saturating_sub(least).saturating_add(1)),
+            Span::Exponential(mean) => (mean as f64 * random.exponential()) as u64,
+        }
+    }
+
+    /// The mean, ns.
+    pub fn mean_ns(self) -> u64 {
+        match self {
+            Span::None => 0,
+            Span::Fixed(ns) | Span::Exponential(ns) => ns,
+            Span::Uniform(least, most) => least / 2 + most / 2 + (least % 2 + most % 2) / 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_these_numbers_on_every_machine() {
+        let mut random = Random::new(1, 0);
+        let words: Vec<u64> = (0..3).map(|_| random.word()).collect();
+        let exponential: Vec<u64> = (0..3).map(|_| Span::Exponential(1_000_000).draw(&mut random)).collect();
+        insta::assert_debug_snapshot!((words, exponential));
+    }
+
+    #[test]
+    fn the_logarithm_is_right() {
+        let mut random = Random::new(3, 0);
+        for i in 0..100_000 {
+            let x = if i < 3 { [1.0, f64::EPSILON / 2.0, 0.5][i] } else { random.share() };
+            let (got, expect) = (log(x), libm::log(x));
+            assert!((got - expect).abs() <= 1e-14 * expect.abs().max(1.0), "log {x}: {got}, not {expect}");
+        }
+    }
+
+    #[test]
+    fn means_are_what_they_are_called() {
+        for span in [Span::Fixed(700), Span::Uniform(0, 1400), Span::Exponential(700)] {
+            let mut random = Random::new(7, 1);
+            let n = 200_000;
+            let sum: u64 = (0..n).map(|_| span.draw(&mut random)).sum();
+            let mean = sum as f64 / f64::from(n);
+            assert!((mean - 700.0).abs() < 8.0, "{span:?}: {mean}");
+            assert_eq!(span.mean_ns(), 700);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Who runs next.
+
+pub mod eevdf;
+pub(crate) mod tree;

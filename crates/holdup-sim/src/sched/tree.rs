@@ -1,0 +1,186 @@
+//! Run queues ordered by deadline that know the least virtual run time of each subtree.
+//!
+//! The kernel keeps a red-black tree of the same order with the same augmentation (`kernel/sched/fair.c`,
+//! `min_vruntime_cb`, v6.18), so that the entity with the earliest deadline among the eligible ones is found on one walk
+//! from the root. Here it is a treap: which of two entities stands above the other follows from their numbers, so the
+//! shape depends on the content alone.
+
+use crate::random::mixed;
+
+/// No entity.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// What an entity is in the tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    pub(crate) deadline: i64,
+    pub(crate) vruntime: i64,
+    least_vruntime: i64,
+    left: u32,
+    right: u32,
+}
+
+impl Node {
+    pub(crate) const NEW: Node = Node { deadline: 0, vruntime: 0, least_vruntime: 0, left: NIL, right: NIL };
+}
+
+/// The nodes of all entities; a queue is the number of its root.
+pub(crate) type Nodes = Vec<Node>;
+
+fn rank(id: u32) -> u64 {
+    mixed(u64::from(id))
+}
+
+/// Whether entity `a` stands before `b`.
+fn before(nodes: &Nodes, a: u32, b: u32) -> bool {
+    (nodes[a as usize].deadline, a) < (nodes[b as usize].deadline, b)
+}
+
+fn settle(nodes: &mut Nodes, at: u32) {
+    let node = nodes[at as usize];
+    let mut least = node.vruntime;
+    for child in [node.left, node.right] {
+        if child != NIL {
+            least = least.min(nodes[child as usize].least_vruntime);
+        }
+    }
+    nodes[at as usize].least_vruntime = least;
+}
+
+/// Adds an entity that is in no tree and returns the root.
+pub(crate) fn insert(nodes: &mut Nodes, root: u32, id: u32) -> u32 {
+    if root == NIL {
+        let node = &mut nodes[id as usize];
+        (node.left, node.right, node.least_vruntime) = (NIL, NIL, node.vruntime);
+        return id;
+    }
+    if rank(id) > rank(root) {
+        let (left, right) = split(nodes, root, id);
+        let node = &mut nodes[id as usize];
+        (node.left, node.right) = (left, right);
+        settle(nodes, id);
+        return id;
+    }
+    if before(nodes, id, root) {
+        let left = insert(nodes, nodes[root as usize].left, id);
+        nodes[root as usize].left = left;
+    } else {
+        let right = insert(nodes, nodes[root as usize].right, id);
+        nodes[root as usize].right = right;
+    }
+    settle(nodes, root);
+    root
+}
+
+/// Parts a tree into what stands before `id` and what stands after it.
+fn split(nodes: &mut Nodes, root: u32, id: u32) -> (u32, u32) {
+    if root == NIL {
+        return (NIL, NIL);
+    }
+    let parts = if before(nodes, root, id) {
+        let (left, right) = split(nodes, nodes[root as usize].right, id);
+        nodes[root as usize].right = left;
+        (root, right)
+    } else {
+        let (left, right) = split(nodes, nodes[root as usize].left, id);
+        nodes[root as usize].left = right;
+        (left, root)
+    };
+    settle(nodes, root);
+    parts
+}
+
+/// Takes an entity out and returns the root. Its deadline must be what it was when it was inserted.
+pub(crate) fn remove(nodes: &mut Nodes, root: u32, id: u32) -> u32 {
+    debug_assert_ne!(root, NIL, "entity {id} is in the tree");
+    if root == id {
+        let Node { left, right, .. } = nodes[id as usize];
+        return join(nodes, left, right);
+    }
+    if before(nodes, id, root) {
+        let left = remove(nodes, nodes[root as usize].left, id);
+        nodes[root as usize].left = left;
+    } else {
+        let right = remove(nodes, nodes[root as usize].right, id);
+        nodes[root as usize].right = right;
+    }
+    settle(nodes, root);
+    root
+}
+
+fn join(nodes: &mut Nodes, left: u32, right: u32) -> u32 {
+    if left == NIL {
+        return right;
+    }
+    if right == NIL {
+        return left;
+    }
+    if rank(left) > rank(right) {
+        let joined = join(nodes, nodes[left as usize].right, right);
+        nodes[left as usize].right = joined;
+        settle(nodes, left);
+        left
+    } else {
+        let joined = join(nodes, left, nodes[right as usize].left);
+        nodes[right as usize].left = joined;
+        settle(nodes, right);
+        right
+    }
+}
+
+/// The entity with the earliest deadline among those whose virtual run time is eligible.
+pub(crate) fn first_eligible(nodes: &Nodes, root: u32, eligible: impl Fn(i64) -> bool) -> u32 {
+    let mut at = root;
+    while at != NIL {
+        let node = &nodes[at as usize];
+        if node.left != NIL && eligible(nodes[node.left as usize].least_vruntime) {
+            at = node.left;
+        } else if eligible(node.vruntime) {
+            return at;
+        } else {
+            at = node.right;
+        }
+    }
+    NIL
+}
+
+/// Every entity of a tree, by deadline.
+pub(crate) fn each(nodes: &Nodes, root: u32, visit: &mut impl FnMut(u32)) {
+    if root != NIL {
+        each(nodes, nodes[root as usize].left, visit);
+        visit(root);
+        each(nodes, nodes[root as usize].right, visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_tree_finds_what_a_search_of_all_finds(ops in proptest::collection::vec((0u32..40, -20i64..20, -20i64..20), 0..200), limit in -25i64..25) {
+            let mut nodes = vec![Node::NEW; 40];
+            let mut members: Vec<u32> = Vec::new();
+            let mut root = NIL;
+            for (id, deadline, vruntime) in ops {
+                if let Some(place) = members.iter().position(|m| *m == id) {
+                    members.swap_remove(place);
+                    root = remove(&mut nodes, root, id);
+                } else {
+                    members.push(id);
+                    (nodes[id as usize].deadline, nodes[id as usize].vruntime) = (deadline, vruntime);
+                    root = insert(&mut nodes, root, id);
+                }
+                let mut sorted = members.clone();
+                sorted.sort_by_key(|m| (nodes[*m as usize].deadline, *m));
+                let mut seen = Vec::new();
+                each(&nodes, root, &mut |id| seen.push(id));
+                prop_assert_eq!(&seen, &sorted);
+                let expect = sorted.iter().find(|m| nodes[**m as usize].vruntime <= limit).copied().unwrap_or(NIL);
+                prop_assert_eq!(first_eligible(&nodes, root, |v| v <= limit), expect);
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What is counted while the machine runs.
+
+use holdup_model::Histogram;
+
+/// How a task left its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Left {
+    /// It waits for something.
+    Waits,
+    /// It could go on and was switched out at the return to user mode, or gave way: `R`.
+    Boundary,
+    /// It could go on and was switched out inside the kernel: `R+`.
+    Inside,
+    /// It ended.
+    Ends,
+}
+
+/// The ways of leaving a CPU, by number.
+pub const WAYS: [Left; 4] = [Left::Waits, Left::Boundary, Left::Inside, Left::Ends];
+
+/// What was seen of the tasks of a program.
+#[derive(Debug, Clone)]
+pub struct RoleSeen {
+    /// Switch-outs, by [`WAYS`].
+    pub left: [u64; 4],
+    /// The same of tasks that held a lock.
+    pub left_holding: [u64; 4],
+    /// Times from being able to run to running, ns.
+    pub waited: Histogram,
+    /// Minor faults.
+    pub faults: u64,
+    /// The same while a lock was held.
+    pub faults_holding: u64,
+    /// CPU time in user mode but for spinning, in the kernel, spinning, ns.
+    pub user_ns: u64,
+    /// CPU time in the kernel, ns.
+    pub kernel_ns: u64,
+    /// CPU time spent waiting for a lock, ns.
+    pub spin_ns: u64,
+    /// Migrations to another CPU.
+    pub migrations: u64,
+}
+
+impl RoleSeen {
+    pub(crate) fn new() -> Self {
+        RoleSeen {
+            left: [0; 4],
+            left_holding: [0; 4],
+            waited: Histogram::new(),
+            faults: 0,
+            faults_holding: 0,
+            user_ns: 0,
+            kernel_ns: 0,
+            spin_ns: 0,
+            migrations: 0,
+        }
+    }
+}
+
+/// What was seen of a mark: how often it was done, and how long it took.
+#[derive(Debug, Clone)]
+pub struct MarkSeen {
+    /// How often.
+    pub count: u64,
+    /// How long, where it was begun.
+    pub lengths: Histogram,
+}
+
+/// What was seen of a lock.
+#[derive(Debug, Clone)]
+pub struct LockSeen {
+    /// Acquisitions.
+    pub acquisitions: u64,
+    /// Those that had to wait.
+    pub contended: u64,
+    /// Times from wanting to having, of those that had to wait, ns.
+    pub waits: Histogram,
+    /// Times that a holder was off its CPU, able to run, ns.
+    pub holder_preempted: Histogram,
+    /// Sleeps on the way to it.
+    pub sleeps: u64,
+}
+
+/// All that was seen since the window opened.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// By program.
+    pub roles: Vec<RoleSeen>,
+    /// By mark.
+    pub marks: Vec<MarkSeen>,
+    /// By lock.
+    pub locks: Vec<LockSeen>,
+    /// Operations that were done, by task; of the first mark.
+    pub by_task: Vec<u64>,
+    /// Events that were carried out.
+    pub events: u64,
+    /// Of these: context switches, wake-ups and ticks.
+    pub switches: u64,
+    /// Wake-ups.
+    pub wakeups: u64,
+    /// Time that CPUs had nothing to do, ns.
+    pub idle_ns: u64,
+    /// Interrupts that one CPU sent to another to make it reschedule.
+    pub ipis: u64,
+    /// Slice extensions that were granted, and of these those that ran out.
+    pub grants: u64,
+    /// Grants that ran out.
+    pub grants_expired: u64,
+}

@@ -1,0 +1,57 @@
+//! N workers that take one lock, work, and give it back: the programs of `lock-contention`.
+
+use crate::program::{Op, Program};
+use crate::random::Span;
+use crate::world::{Load, RegionSpec, TaskSpec};
+
+/// What an arm says.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup {
+    /// How many workers.
+    pub workers: u32,
+    /// The lock.
+    pub algorithm: &'static str,
+    /// Work inside the lock, ns.
+    pub section_ns: u64,
+    /// Work outside, ns.
+    pub think_ns: u64,
+    /// Whether workers are processes.
+    pub processes: bool,
+    /// First touches inside the lock.
+    pub faults: u32,
+    /// Whether they touch huge pages.
+    pub huge: bool,
+    /// Whether worker i stays on CPU i, round and round.
+    pub pin: bool,
+}
+
+/// The workers.
+pub fn load(setup: &Setup, cpus: u32) -> Load {
+    let mut ops = vec![Op::Lock(0)];
+    if setup.faults > 0 {
+        ops.push(Op::Touch { region: 0, pages: setup.faults });
+    }
+    ops.extend([
+        Op::Compute(Span::Fixed(setup.section_ns)),
+        Op::Unlock(0),
+        Op::Done(0),
+        Op::Compute(Span::Fixed(setup.think_ns)),
+        Op::Jump(0),
+    ]);
+    let task = |number: u32| TaskSpec {
+        program: 0,
+        weight: 1024,
+        pinned: setup.pin.then(|| number % cpus),
+        process: if setup.processes { number } else { 0 },
+    };
+    let steps = if setup.huge { 512 } else { 1 };
+    Load {
+        programs: vec![Program { name: "worker".to_owned(), ops }],
+        tasks: (0..setup.workers).map(task).collect(),
+        locks: vec![setup.algorithm],
+        regions: vec![RegionSpec { pages: 512, huge: setup.huge, steps }],
+        channels: Vec::new(),
+        devices: Vec::new(),
+        marks: 1,
+    }
+}

@@ -1,0 +1,3 @@
+//! Workloads as programs: one file each.
+
+pub mod lock_contention;

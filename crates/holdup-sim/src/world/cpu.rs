@@ -1,0 +1,185 @@
+//! CPUs: what they are doing, and the two bits that ask them to make room.
+
+use super::{IPI, Mode, SLOTS, TICK, WORK, World};
+use crate::program::Inside;
+use crate::seen::Left;
+
+/// The task of a CPU that has none.
+pub(crate) const IDLE: u32 = u32::MAX;
+
+/// A CPU.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cpu {
+    /// The task that runs.
+    pub(crate) current: u32,
+    /// From when on it gets on with its segment; switches and interrupts move it.
+    pub(crate) busy_from: u64,
+    /// Until when the fair class knows of the running task's time.
+    pub(crate) accounted_at: u64,
+    /// TIF_NEED_RESCHED.
+    pub(crate) need: bool,
+    /// TIF_NEED_RESCHED_LAZY.
+    pub(crate) lazy: bool,
+    /// Whether the event WORK is a `cond_resched()` and not the end of the segment.
+    pub(crate) at_point: bool,
+    pub(crate) idle_since: u64,
+}
+
+impl Cpu {
+    pub(crate) const NEW: Cpu =
+        Cpu { current: IDLE, busy_from: 0, accounted_at: 0, need: false, lazy: false, at_point: false, idle_since: 0 };
+}
+
+impl World {
+    /// Keeps what the running task has done of its segment.
+    pub(crate) fn stop(&mut self, cpu: u32) {
+        let c = &mut self.cpus[cpu as usize];
+        if self.now <= c.busy_from {
+            return;
+        }
+        let ns = self.now - c.busy_from;
+        c.busy_from = self.now;
+        let task = &mut self.tasks[c.current as usize];
+        if task.segment.left != u64::MAX {
+            task.segment.left -= ns.min(task.segment.left);
+        }
+        task.segment.done += ns;
+        let seen = &mut self.seen.roles[task.program as usize];
+        match task.segment.mode {
+            Mode::User => seen.user_ns += ns,
+            Mode::Spin => seen.spin_ns += ns,
+            Mode::Kernel => seen.kernel_ns += ns,
+        }
+    }
+
+    /// Sets the end of the running task's segment, or the `cond_resched()` before it.
+    pub(crate) fn arm(&mut self, cpu: u32) {
+        let c = &mut self.cpus[cpu as usize];
+        let segment = &self.tasks[c.current as usize].segment;
+        c.at_point = false;
+        let slot = cpu as usize * SLOTS + WORK;
+        if segment.left == u64::MAX {
+            return self.agenda.clear(slot);
+        }
+        let mut at = c.busy_from + segment.left;
+        if let (true, Mode::Kernel, Inside::Points(every)) = (c.need, segment.mode, segment.inside)
+            && self.machine.kernel.preempt.cond_resched
+        {
+            let every = u64::from(every.max(1));
+            let ran = self.now.saturating_sub(c.busy_from);
+            let point = c.busy_from + ((segment.done + ran) / every + 1) * every - segment.done;
+            c.at_point = point < at;
+            at = at.min(point);
+        }
+        self.agenda.set(slot, at);
+    }
+
+    /// `resched_curr()`: asks a CPU to make room. `here` is the CPU that asks.
+    pub(crate) fn resched(&mut self, cpu: u32, here: Option<u32>) {
+        let c = &mut self.cpus[cpu as usize];
+        if c.need {
+            return;
+        }
+        c.need = true;
+        if here != Some(cpu) {
+            self.send(cpu);
+        }
+    }
+
+    /// `resched_curr_lazy()`: what the fair class asks with.
+    pub(crate) fn resched_lazily(&mut self, cpu: u32, here: Option<u32>) {
+        let c = &mut self.cpus[cpu as usize];
+        if self.machine.kernel.preempt.lazy && c.current != IDLE {
+            c.lazy = true;
+        } else {
+            self.resched(cpu, here);
+        }
+    }
+
+    /// Sends a CPU the interrupt that makes it look at its bits.
+    fn send(&mut self, cpu: u32) {
+        let costs = &self.machine.costs;
+        let idle_ns = if self.cpus[cpu as usize].current == IDLE { costs.idle_exit_ns } else { 0 };
+        let at = self.now + costs.ipi_ns + idle_ns;
+        let slot = cpu as usize * SLOTS + IPI;
+        if self.agenda.at(slot).is_none_or(|set| set > at) {
+            self.agenda.set(slot, at);
+            self.seen.ipis += 1;
+        }
+    }
+
+    /// The interrupt is there.
+    pub(crate) fn interrupt(&mut self, cpu: u32) {
+        self.agenda.clear(cpu as usize * SLOTS + IPI);
+        if self.cpus[cpu as usize].current == IDLE {
+            return self.schedule(cpu, Left::Waits);
+        }
+        self.take_time(cpu, self.machine.costs.interrupt_ns);
+        self.interrupt_returns(cpu);
+    }
+
+    /// An interrupt takes time from the running task.
+    pub(crate) fn take_time(&mut self, cpu: u32, ns: u64) {
+        self.stop(cpu);
+        let c = &mut self.cpus[cpu as usize];
+        c.busy_from = c.busy_from.max(self.now) + ns;
+        self.arm(cpu);
+    }
+
+    /// `irqentry_exit()`: the point at which an interrupt returns to what it interrupted.
+    pub(crate) fn interrupt_returns(&mut self, cpu: u32) {
+        let c = &self.cpus[cpu as usize];
+        let model = self.machine.kernel.preempt;
+        let segment = &self.tasks[c.current as usize].segment;
+        match segment.mode {
+            Mode::User | Mode::Spin if c.need || c.lazy => self.schedule(cpu, Left::Boundary),
+            Mode::Kernel if c.need && model.preempts_kernel && self.may_leave(cpu) => self.schedule(cpu, Left::Inside),
+            Mode::Kernel if c.need && model.cond_resched => {
+                self.stop(cpu);
+                self.arm(cpu);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether preemption is on where the running task is in the kernel.
+    pub(crate) fn may_leave(&self, cpu: u32) -> bool {
+        let segment = &self.tasks[self.cpus[cpu as usize].current as usize].segment;
+        segment.inside != Inside::Off || self.machine.kernel.preempt.sleeping_locks
+    }
+
+    /// `sched_tick()`.
+    pub(crate) fn tick(&mut self, cpu: u32) {
+        let slot = cpu as usize * SLOTS + TICK;
+        let c = self.cpus[cpu as usize];
+        if c.current == IDLE {
+            return self.agenda.clear(slot);
+        }
+        self.agenda.set(slot, self.now + self.machine.tick_ns());
+        self.take_time(cpu, self.machine.costs.tick_ns);
+        if c.lazy {
+            self.resched(cpu, Some(cpu));
+        }
+        if self.account(cpu) {
+            self.resched_lazily(cpu, Some(cpu));
+        }
+        self.interrupt_returns(cpu);
+    }
+
+    /// `update_curr()`: whether the running task should make room.
+    pub(crate) fn account(&mut self, cpu: u32) -> bool {
+        let c = &mut self.cpus[cpu as usize];
+        let ns = self.now - c.accounted_at;
+        c.accounted_at = self.now;
+        self.fair.ran(cpu as usize, ns)
+    }
+
+    /// The CPU begins to tick: at the next multiple of a tick, as all CPUs do.
+    pub(crate) fn begin_ticks(&mut self, cpu: u32) {
+        let slot = cpu as usize * SLOTS + TICK;
+        if self.agenda.at(slot).is_none() {
+            let tick_ns = self.machine.tick_ns();
+            self.agenda.set(slot, (self.now / tick_ns + 1) * tick_ns);
+        }
+    }
+}

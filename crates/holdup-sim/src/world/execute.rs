@@ -1,0 +1,225 @@
+//! What programs say, as segments of time.
+
+use super::{Mode, Segment, Then, World};
+use crate::program::{Inside, Op};
+use crate::seen::Left;
+
+/// The most operations that a task may do without any time passing.
+const MOST_AT_ONCE: u32 = 100_000;
+
+impl World {
+    /// The event WORK: a segment is over, or a `cond_resched()` is reached.
+    pub(crate) fn over(&mut self, cpu: u32) {
+        let c = &self.cpus[cpu as usize];
+        let task = c.current;
+        if c.at_point {
+            return self.schedule(cpu, Left::Inside);
+        }
+        self.stop(cpu);
+        match self.tasks[task as usize].segment.then {
+            Then::Next => self.next(cpu, task),
+            Then::ToUser => self.return_to_user(cpu, task),
+            Then::Lock => self.lock_says(cpu, task),
+            Then::Mapped => self.mapped(cpu, task),
+            Then::Sleeps(ns) => self.sleeps(cpu, task, ns),
+            Then::Yields => {
+                self.then_user(task);
+                self.schedule(cpu, Left::Boundary);
+            }
+            Then::Ends => self.schedule(cpu, Left::Ends),
+        }
+    }
+
+    /// What a task does when it has its CPU again: returns to user mode.
+    pub(crate) fn then_user(&mut self, task: u32) {
+        let t = &mut self.tasks[task as usize];
+        t.segment = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
+    }
+
+    /// `exit_to_user_mode_loop()`.
+    pub(crate) fn return_to_user(&mut self, cpu: u32, task: u32) {
+        self.then_user(task);
+        let c = &self.cpus[cpu as usize];
+        if c.need || c.lazy { self.schedule(cpu, Left::Boundary) } else { self.next(cpu, task) }
+    }
+
+    /// Begins a segment of the running task.
+    pub(crate) fn begin(&mut self, cpu: u32, task: u32, mut segment: Segment) {
+        let t = &mut self.tasks[task as usize];
+        if segment.left != u64::MAX {
+            segment.left += std::mem::take(&mut t.extra_ns);
+        }
+        t.segment = segment;
+        let c = &mut self.cpus[cpu as usize];
+        c.busy_from = c.busy_from.max(self.now);
+        let preempts = self.machine.kernel.preempt.preempts_kernel;
+        if segment.mode == Mode::Kernel && c.need && preempts && self.may_leave(cpu) {
+            return self.schedule(cpu, Left::Inside);
+        }
+        self.arm(cpu);
+    }
+
+    /// Whether small operations took time that must pass before the next one.
+    fn passes_first(&mut self, cpu: u32, task: u32) -> bool {
+        if self.tasks[task as usize].extra_ns == 0 {
+            return false;
+        }
+        let nothing = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
+        self.begin(cpu, task, nothing);
+        true
+    }
+
+    /// The program goes on until something takes time.
+    pub(crate) fn next(&mut self, cpu: u32, task: u32) {
+        for _ in 0..MOST_AT_ONCE {
+            let t = &mut self.tasks[task as usize];
+            let op = self.code[t.pc as usize];
+            match op {
+                Op::Compute(span) => {
+                    t.pc += 1;
+                    let left = span.draw(&mut self.random);
+                    let segment = Segment { left, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
+                    return self.begin(cpu, task, segment);
+                }
+                Op::Jump(to) => t.pc = to,
+                Op::Repeat { to, counter, times } => {
+                    let count = &mut t.counters[counter as usize];
+                    *count += 1;
+                    if *count < times {
+                        t.pc = to;
+                    } else {
+                        *count = 0;
+                        t.pc += 1;
+                    }
+                }
+                Op::Chance { of, to } => {
+                    t.pc = if (self.random.word() >> 32) < u64::from(of) { to } else { t.pc + 1 };
+                }
+                Op::Begin(mark) => {
+                    t.begun[mark as usize] = self.now + t.extra_ns;
+                    t.pc += 1;
+                }
+                Op::Done(mark) => {
+                    t.pc += 1;
+                    self.done(task, mark);
+                }
+                other => {
+                    if self.passes_first(cpu, task) {
+                        return;
+                    }
+                    if !self.acts(cpu, task, other) {
+                        return;
+                    }
+                }
+            }
+        }
+        // Nothing takes time in this program: a nanosecond each round keeps the machine's clock going.
+        self.tasks[task as usize].extra_ns += 1;
+        self.passes_first(cpu, task);
+    }
+
+    fn done(&mut self, task: u32, mark: u8) {
+        let t = &mut self.tasks[task as usize];
+        let seen = &mut self.seen.marks[mark as usize];
+        seen.count += 1;
+        let begun = std::mem::take(&mut t.begun[mark as usize]);
+        if begun != 0 {
+            seen.lengths.record_ns(self.now + t.extra_ns - begun);
+        }
+        if mark == 0 {
+            self.seen.by_task[task as usize] += 1;
+        }
+    }
+
+    /// Operations that others can see. Whether the program goes on at once.
+    fn acts(&mut self, cpu: u32, task: u32, op: Op) -> bool {
+        let syscall_ns = self.machine.costs.syscall_ns;
+        let t = &mut self.tasks[task as usize];
+        t.pc += 1;
+        match op {
+            Op::Lock(lock) => return self.want(cpu, task, lock),
+            Op::Unlock(lock) => return self.give_back(cpu, task, lock),
+            Op::Touch { region, pages } => return self.touch(cpu, task, region, pages),
+            Op::Forget(region) => {
+                let place = t.process as usize * self.regions.len() + region as usize;
+                let steps = std::mem::take(&mut self.touched[place]);
+                let ns = u64::from(steps) * self.machine.costs.forget_ns + syscall_ns;
+                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+            }
+            Op::System { work, inside } => {
+                let ns = work.draw(&mut self.random) + syscall_ns;
+                self.begin(cpu, task, World::kernel(ns, inside, Then::ToUser));
+            }
+            Op::Sleep(span) => {
+                let ns = span.draw(&mut self.random);
+                self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Sleeps(ns)));
+            }
+            Op::Yield => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Yields)),
+            _ => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Ends)),
+        }
+        false
+    }
+
+    /// The task blocks; its timer wakes it.
+    pub(crate) fn sleeps(&mut self, cpu: u32, task: u32, ns: u64) {
+        self.then_user(task);
+        let at = self.now + ns + self.machine.costs.timer_slack_ns;
+        self.agenda.set(self.timer_slot(task), at);
+        self.schedule(cpu, Left::Waits);
+    }
+
+    /// A task's timer has run out: an interrupt on its last CPU.
+    pub(crate) fn timer(&mut self, task: u32) {
+        self.agenda.clear(self.timer_slot(task));
+        let cpu = self.tasks[task as usize].cpu;
+        let is_busy = self.cpus[cpu as usize].current != super::IDLE;
+        if is_busy {
+            self.take_time(cpu, self.machine.costs.interrupt_ns);
+        }
+        self.wake(task, None);
+        if is_busy {
+            self.interrupt_returns(cpu);
+        }
+    }
+
+    /// Writes to pages; the first that is not mapped faults.
+    fn touch(&mut self, cpu: u32, task: u32, region: u32, pages: u32) -> bool {
+        let costs = &self.machine.costs;
+        let spec = self.regions[region as usize];
+        let t = &mut self.tasks[task as usize];
+        if t.touches_left == 0 {
+            t.touches_left = pages;
+        }
+        let place = t.process as usize * self.regions.len() + region as usize;
+        while t.touches_left > 0 {
+            let step = self.touched[place];
+            if step.is_multiple_of(spec.steps) {
+                // The operation goes on here when the page is mapped.
+                t.pc -= 1;
+                let ns = if spec.huge { costs.huge_fault_ns } else { costs.fault_ns };
+                let seen = &mut self.seen.roles[t.program as usize];
+                seen.faults += 1;
+                seen.faults_holding += u64::from(t.held > 0);
+                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Mapped));
+                return false;
+            }
+            self.touched[place] += 1;
+            t.touches_left -= 1;
+            t.extra_ns += costs.touch_ns;
+        }
+        true
+    }
+
+    fn mapped(&mut self, cpu: u32, task: u32) {
+        let t = &mut self.tasks[task as usize];
+        let Op::Touch { region, .. } = self.code[t.pc as usize] else {
+            return self.return_to_user(cpu, task);
+        };
+        self.touched[t.process as usize * self.regions.len() + region as usize] += 1;
+        t.touches_left -= 1;
+        if t.touches_left == 0 {
+            t.pc += 1;
+        }
+        self.return_to_user(cpu, task);
+    }
+}

@@ -1,0 +1,125 @@
+//! Tasks, and the stretches of time that their programs become.
+
+use super::TaskSpec;
+use crate::program::{COUNTERS, Inside};
+
+/// Where a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// In its own code.
+    User,
+    /// In its own code, waiting for a lock.
+    Spin,
+    /// In the kernel.
+    Kernel,
+}
+
+/// What comes after a stretch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The next operation of the program, in user mode already.
+    Next,
+    /// The return to user mode.
+    ToUser,
+    /// The lock that the task waits for says.
+    Lock,
+    /// A page is mapped now.
+    Mapped,
+    /// The task sleeps so long.
+    Sleeps(u64),
+    /// The task gives way.
+    Yields,
+    /// The task ends.
+    Ends,
+}
+
+/// A stretch of time that a task spends in one place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment {
+    /// What is left of it, ns; `u64::MAX` for one that something else ends.
+    pub(crate) left: u64,
+    /// What is done of it, ns.
+    pub(crate) done: u64,
+    pub(crate) mode: Mode,
+    pub(crate) inside: Inside,
+    pub(crate) then: Then,
+}
+
+/// What a task that wants a lock is doing about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    /// The lock; `u32::MAX` when it wants none.
+    pub(crate) lock: u32,
+    pub(crate) since: u64,
+    /// The algorithm's own step and numbers.
+    pub(crate) step: u8,
+    pub(crate) slept: bool,
+    pub(crate) delay_ns: u64,
+    /// When it has spun long enough; off a CPU: how long it still spins.
+    pub(crate) spin_end_ns: u64,
+}
+
+/// Whether a task can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    Runnable,
+    Blocked,
+    Dead,
+}
+
+/// A task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) pc: u32,
+    pub(crate) program: u32,
+    pub(crate) process: u32,
+    pub(crate) cpu: u32,
+    pub(crate) pinned: u32,
+    pub(crate) state: State,
+    pub(crate) is_new: bool,
+    /// Locks that it holds.
+    pub(crate) held: u16,
+    /// The last lock that it took.
+    pub(crate) last_lock: u32,
+    pub(crate) segment: Segment,
+    pub(crate) waiting: Waiting,
+    /// Time that small operations took and that the next segment includes, ns.
+    pub(crate) extra_ns: u64,
+    /// Pages that the operation under way still touches.
+    pub(crate) touches_left: u32,
+    pub(crate) counters: [u32; COUNTERS],
+    /// When marks were begun.
+    pub(crate) begun: [u64; 4],
+    /// When it could run, or since when a holder is off its CPU.
+    pub(crate) runnable_since: u64,
+    pub(crate) last_ran: u64,
+    /// PostgreSQL's estimate of this process.
+    pub(crate) spins_per_delay: u32,
+}
+
+impl Task {
+    pub(crate) fn new(spec: &TaskSpec, entry: u32) -> Self {
+        let next = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
+        Task {
+            pc: entry,
+            program: spec.program,
+            process: spec.process,
+            cpu: spec.pinned.unwrap_or(0),
+            pinned: spec.pinned.unwrap_or(u32::MAX),
+            state: State::Blocked,
+            is_new: true,
+            held: 0,
+            last_lock: 0,
+            segment: next,
+            waiting: Waiting { lock: u32::MAX, since: 0, step: 0, slept: false, delay_ns: 0, spin_end_ns: 0 },
+            extra_ns: 0,
+            touches_left: 0,
+            counters: [0; COUNTERS],
+            begun: [0; 4],
+            runnable_since: 0,
+            last_ran: 0,
+            spins_per_delay: 100,
+        }
+    }
+}
