@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agenda;
+pub mod factors;
 pub mod locks;
 pub mod machine;
 pub mod preempt;

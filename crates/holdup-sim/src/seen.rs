@@ -102,6 +102,8 @@ pub struct Seen {
     pub idle_ns: u64,
     /// Interrupts that one CPU sent to another to make it reschedule.
     pub ipis: u64,
+    /// Whether a task asked for a slice extension.
+    pub asked: bool,
     /// Slice extensions that were granted, and of these those that ran out.
     pub grants: u64,
     /// Grants that ran out.

@@ -37,6 +37,16 @@ pub(crate) fn find(id: &str) -> Option<&'static dyn Algorithm> {
     ALL.iter().copied().find(|a| a.meta().id == id)
 }
 
+/// The ids of the locks, in the order shown to users.
+pub fn ids() -> Vec<&'static str> {
+    ALL.iter().map(|a| a.meta().id).collect()
+}
+
+/// The id of a lock of this name, if there is one.
+pub fn id(name: &str) -> Option<&'static str> {
+    find(name).map(|a| a.meta().id)
+}
+
 /// A lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {

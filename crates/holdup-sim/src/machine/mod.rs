@@ -1,11 +1,15 @@
 //! A machine: its CPUs, what things cost on it, and its kernel.
 
+mod file;
+pub mod known;
 mod topology;
 
+pub use file::{Described, Known, MOST_CPUS, Parameter};
 pub use topology::{Distance, Topology};
 
 use crate::preempt::Model;
 use crate::sched::eevdf::Features;
+use holdup_model::Problem;
 
 /// What things cost, ns. Each value's source stands in the machine file that it comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +63,32 @@ pub struct Kernel {
     pub slice_extension_ns: u64,
 }
 
+impl Kernel {
+    /// The kernel of a version, with its defaults on a machine of so many CPUs.
+    ///
+    /// # Errors
+    /// When the version is none that is known, or does not offer the model.
+    pub fn of(version: &str, preempt: &'static Model, hz: u32, cpus: u32) -> Result<Self, Problem> {
+        let known = version.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        let Some((4..=9u32, 0..=99u32)) = known else {
+            return Err(Problem::usage(format!("kernel.version {version}"), "no version of Linux reads so")
+                .hint("give it as \"6.18\""));
+        };
+        let factor = 1 + u64::from(cpus.clamp(1, 8).ilog2());
+        let fair = Features {
+            place_lag: true,
+            place_deadline_initial: true,
+            run_to_parity: true,
+            preempt_short: true,
+            delay_dequeue: true,
+            wakeup_preemption: true,
+            base_slice_ns: 700_000 * factor,
+            tick_ns: 1_000_000_000 / u64::from(hz),
+        };
+        Ok(Kernel { preempt, hz, fair, migration_cost_ns: 500_000, slice_extension_ns: 0 })
+    }
+}
+
 /// A machine.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -74,5 +104,76 @@ impl Machine {
     /// Time between two ticks, ns.
     pub fn tick_ns(&self) -> u64 {
         1_000_000_000 / u64::from(self.kernel.hz)
+    }
+}
+
+impl Costs {
+    /// The names of all costs, as machine files have them.
+    pub const NAMES: &[&str] = &[
+        "switch_ns",
+        "syscall_ns",
+        "wake_ns",
+        "ipi_ns",
+        "idle_exit_ns",
+        "interrupt_ns",
+        "tick_ns",
+        "fault_ns",
+        "huge_fault_ns",
+        "touch_ns",
+        "forget_ns",
+        "atomic_ns",
+        "transfer_core_ns",
+        "transfer_llc_ns",
+        "transfer_node_ns",
+        "transfer_far_ns",
+        "spin_ns",
+        "contender_ns",
+        "timer_slack_ns",
+    ];
+
+    /// The costs of the default machine: assumed, of the order that servers of these years have.
+    pub const DEFAULT: Costs = Costs {
+        switch_ns: 1_500,
+        syscall_ns: 150,
+        wake_ns: 800,
+        ipi_ns: 900,
+        idle_exit_ns: 2_000,
+        interrupt_ns: 700,
+        tick_ns: 1_500,
+        fault_ns: 600,
+        huge_fault_ns: 60_000,
+        touch_ns: 3,
+        forget_ns: 30,
+        atomic_ns: 8,
+        transfer_ns: [0, 20, 60, 120, 250],
+        spin_ns: 40,
+        contender_ns: 30,
+        timer_slack_ns: 50_000,
+    };
+
+    /// Where the cost of this name stands.
+    pub fn place(&mut self, name: &str) -> Option<&mut u64> {
+        Some(match name {
+            "switch_ns" => &mut self.switch_ns,
+            "syscall_ns" => &mut self.syscall_ns,
+            "wake_ns" => &mut self.wake_ns,
+            "ipi_ns" => &mut self.ipi_ns,
+            "idle_exit_ns" => &mut self.idle_exit_ns,
+            "interrupt_ns" => &mut self.interrupt_ns,
+            "tick_ns" => &mut self.tick_ns,
+            "fault_ns" => &mut self.fault_ns,
+            "huge_fault_ns" => &mut self.huge_fault_ns,
+            "touch_ns" => &mut self.touch_ns,
+            "forget_ns" => &mut self.forget_ns,
+            "atomic_ns" => &mut self.atomic_ns,
+            "transfer_core_ns" => &mut self.transfer_ns[1],
+            "transfer_llc_ns" => &mut self.transfer_ns[2],
+            "transfer_node_ns" => &mut self.transfer_ns[3],
+            "transfer_far_ns" => &mut self.transfer_ns[4],
+            "spin_ns" => &mut self.spin_ns,
+            "contender_ns" => &mut self.contender_ns,
+            "timer_slack_ns" => &mut self.timer_slack_ns,
+            _ => return None,
+        })
     }
 }

@@ -29,6 +29,20 @@ pub struct Features {
     pub tick_ns: u64,
 }
 
+impl Features {
+    /// Nothing switched on, and no slice.
+    pub(crate) const NONE: Features = Features {
+        place_lag: false,
+        place_deadline_initial: false,
+        run_to_parity: false,
+        preempt_short: false,
+        delay_dequeue: false,
+        wakeup_preemption: false,
+        base_slice_ns: 0,
+        tick_ns: 0,
+    };
+}
+
 /// What a task or a group is to the scheduler.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entity {

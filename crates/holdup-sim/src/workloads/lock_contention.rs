@@ -1,8 +1,14 @@
 //! N workers that take one lock, work, and give it back: the programs of `lock-contention`.
 
+use super::{Workload, per_operation, per_second, percentile, whole, word};
+use crate::locks;
+use crate::machine::Machine;
 use crate::program::{Op, Program};
 use crate::random::Span;
+use crate::seen::{Left, Seen};
 use crate::world::{Load, RegionSpec, TaskSpec};
+use holdup_model::trial::NamedHistogram;
+use holdup_model::{Measurement, Parameters, Problem};
 
 /// What an arm says.
 #[derive(Debug, Clone, Copy)]
@@ -53,5 +59,76 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
         channels: Vec::new(),
         devices: Vec::new(),
         marks: 1,
+    }
+}
+
+/// The workload.
+pub(super) struct LockContention;
+
+impl Workload for LockContention {
+    fn id(&self) -> &'static str {
+        "lock-contention"
+    }
+
+    fn leaves_out(&self) -> &'static str {
+        "sections and think times last exactly as long as asked for, and every acquisition that waits is timed"
+    }
+
+    fn load(&self, parameters: &Parameters, machine: &Machine) -> Result<Load, Problem> {
+        let name = word(parameters, "algorithm")?;
+        let algorithm = locks::id(name).ok_or_else(|| {
+            Problem::host(format!("algorithm {name}"), "the simulator does not have it")
+                .hint(format!("it has {}", locks::ids().join(", ")))
+        })?;
+        if parameters.text("truth")?.is_some() {
+            return Err(Problem::usage("truth", "simulated workers keep no record").hint("leave it out"));
+        }
+        let setup = Setup {
+            workers: whole(parameters, "threads")? as u32,
+            algorithm,
+            section_ns: whole(parameters, "section")?,
+            think_ns: whole(parameters, "think")?,
+            processes: word(parameters, "sharing")? == "processes",
+            faults: whole(parameters, "faults")? as u32,
+            huge: word(parameters, "pages")? == "huge",
+            pin: parameters.boolean("pin")?.unwrap_or(false),
+        };
+        Ok(load(&setup, machine.topology.cpus()))
+    }
+
+    fn results(&self, seen: &Seen, length_ns: u64) -> (Vec<Measurement>, Vec<NamedHistogram>) {
+        let lock = &seen.locks[0];
+        let role = &seen.roles[0];
+        let operations = seen.marks[0].count;
+        // Acquisitions at once take no time that could be told from none.
+        let mut acquire = lock.waits.clone();
+        acquire.record_n_ns(1, lock.acquisitions.saturating_sub(lock.waits.count()));
+        let longest = match acquire.range_ns() {
+            None => Measurement::absent("acquire_max_ns", "no acquisition ended in the window"),
+            Some((_, most)) => Measurement::new("acquire_max_ns", most as f64),
+        };
+        let fairness = match (seen.by_task.iter().min(), seen.by_task.iter().max()) {
+            (Some(least), Some(most)) if *most > 0 => {
+                Measurement::new("fairness_min_max", *least as f64 / *most as f64)
+            }
+            _ => Measurement::absent("fairness_min_max", "no worker completed an operation in the window"),
+        };
+        let involuntary = role.left[Left::Boundary as usize] + role.left[Left::Inside as usize];
+        let measurements = vec![
+            per_second("operations_per_s", operations, length_ns),
+            percentile("acquire_p50_ns", &acquire, 0.5, 1.0),
+            percentile("acquire_p99_ns", &acquire, 0.99, 1.0),
+            percentile("acquire_p999_ns", &acquire, 0.999, 1.0),
+            longest,
+            fairness,
+            per_operation("sleeps_per_operation", role.left[Left::Waits as usize], operations),
+            per_operation("minor_faults_per_operation", role.faults, operations),
+            per_second("involuntary_switches_per_s", involuntary, length_ns),
+            match seen.asked {
+                true => per_second("slice_grants_per_s", seen.grants, length_ns),
+                false => Measurement::absent("slice_grants_per_s", "the algorithm asks for no time slice extensions"),
+            },
+        ];
+        (measurements, vec![NamedHistogram { name: "acquire".to_owned(), histogram: acquire }])
     }
 }

@@ -235,6 +235,7 @@ fn nothing_seen(load: &Load) -> Seen {
         wakeups: 0,
         idle_ns: 0,
         ipis: 0,
+        asked: false,
         grants: 0,
         grants_expired: 0,
     }

@@ -1,0 +1,307 @@
+//! Machines as files.
+//!
+//! A machine file is TOML: `name`, `summary`, `memory_gib`; `[topology]` with `smt`, `cores`, `llcs`, `nodes` and the
+//! `source` of that; `[kernel]` with `version`, `preempt`, `hz`; `[costs]` with a line for each cost:
+//! `switch_ns = { value = 1500, range = [1200, 2500], source = "measured: …" }`. A source begins with `measured: `,
+//! `published: ` or `assumed: `; the range says within what the value lies, and `holdup predict` draws from it. A cost
+//! that the file does not name has the value of the same cost in the default machine and is assumed.
+
+use super::{Costs, Kernel, Machine, Topology};
+use crate::preempt;
+use holdup_model::Problem;
+use std::fmt::Write as _;
+use toml_edit::{Document, Item, TableLike};
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// Measured on the machine.
+    Measured,
+    /// Published by somebody.
+    Published,
+    /// Nobody measured it.
+    Assumed,
+}
+
+/// A cost as its machine file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in `[costs]`.
+    pub name: &'static str,
+    /// Its value, ns.
+    pub value_ns: u64,
+    /// The least and the most that it may be, ns.
+    pub range_ns: (u64, u64),
+    /// Where it comes from.
+    pub known: Known,
+    /// In words.
+    pub source: String,
+}
+
+/// A machine with what is known of it.
+#[derive(Debug, Clone)]
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// One line.
+    pub summary: String,
+    /// Its memory, bytes.
+    pub memory_bytes: u64,
+    /// Where its topology comes from.
+    pub topology_source: String,
+    /// The kernel's version, such as `6.18`.
+    pub version: String,
+    /// The machine.
+    pub machine: Machine,
+    /// Every cost.
+    pub parameters: Vec<Parameter>,
+}
+
+/// The most CPUs of a machine.
+pub const MOST_CPUS: u64 = 4096;
+/// The most that one cost may be, ns.
+const MOST_COST_NS: u64 = 1_000_000_000;
+
+impl Described {
+    /// Reads a machine file. `file` is its name in errors.
+    ///
+    /// # Errors
+    /// When it is no TOML, when a key is not known, missing or of the wrong type, when a number is out of bounds.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Problem> {
+        let document = Document::parse(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| line_of(text, span.start));
+            Problem::usage(format!("machine {file}, line {line}"), e.message().trim().to_owned())
+        })?;
+        let reader = Reader { file, text };
+        reader.machine(document.as_table())
+    }
+
+    /// The machine with a cost set to another value.
+    #[must_use]
+    pub fn with(&self, name: &str, ns: u64) -> Machine {
+        let mut machine = self.machine.clone();
+        if let Some(place) = machine.costs.place(name) {
+            *place = ns;
+        }
+        machine
+    }
+
+    /// The file that stands for the machine.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        let t = self.machine.topology;
+        let kernel = &self.machine.kernel;
+        let quoted = |text: &str| toml_edit::Value::from(text).to_string().trim().to_owned();
+        let _infallible = writeln!(
+            out,
+            "name = {}\nsummary = {}\nmemory_gib = {}\n\n[topology]\nsmt = {}\ncores = {}\nllcs = {}\nnodes = {}\nsource = {}\n\n\
+             [kernel]\nversion = {}\npreempt = {}\nhz = {}\n\n[costs]",
+            quoted(&self.name),
+            quoted(&self.summary),
+            self.memory_bytes >> 30,
+            t.smt,
+            t.cores,
+            t.llcs,
+            t.nodes,
+            quoted(&self.topology_source),
+            quoted(&self.version),
+            quoted(kernel.preempt.meta.id),
+            kernel.hz,
+        );
+        for p in &self.parameters {
+            let _infallible = writeln!(
+                out,
+                "{} = {{ value = {}, range = [{}, {}], source = {} }}",
+                p.name,
+                p.value_ns,
+                p.range_ns.0,
+                p.range_ns.1,
+                quoted(&p.source)
+            );
+        }
+        out
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+const TOP: &[&str] = &["name", "summary", "memory_gib", "topology", "kernel", "costs"];
+const TOPOLOGY: &[&str] = &["smt", "cores", "llcs", "nodes", "source"];
+const KERNEL: &[&str] = &["version", "preempt", "hz"];
+
+impl Reader<'_> {
+    fn wrong(&self, item: Option<&Item>, what: &str, why: impl Into<String>) -> Problem {
+        let line = item.and_then(Item::span).map(|span| format!(", line {}", line_of(self.text, span.start)));
+        Problem::usage(format!("machine {}{}: {what}", self.file, line.unwrap_or_default()), why)
+    }
+
+    fn known(&self, table: &dyn TableLike, keys: &[&str], of: &str) -> Result<(), Problem> {
+        match table.iter().find(|(key, _)| !keys.contains(key)) {
+            None => Ok(()),
+            Some((key, item)) => Err(self
+                .wrong(Some(item), &format!("{of}{key}"), "there is no such key")
+                .hint(format!("known here: {}", keys.join(", ")))),
+        }
+    }
+
+    fn number(&self, table: &dyn TableLike, of: &str, key: &str, bounds: (u64, u64)) -> Result<u64, Problem> {
+        let what = format!("{of}{key}");
+        let item = table.get(key).ok_or_else(|| self.wrong(None, &what, "it is missing"))?;
+        self.whole(item, &what, bounds)
+    }
+
+    fn whole(&self, item: &Item, what: &str, (least, most): (u64, u64)) -> Result<u64, Problem> {
+        let value = item.as_integer().ok_or_else(|| self.wrong(Some(item), what, "a whole number was expected"))?;
+        match u64::try_from(value) {
+            Ok(n) if (least..=most).contains(&n) => Ok(n),
+            _ => Err(self.wrong(Some(item), what, format!("{value} is not between {least} and {most}"))),
+        }
+    }
+
+    fn text(&self, table: &dyn TableLike, of: &str, key: &str) -> Result<String, Problem> {
+        let what = format!("{of}{key}");
+        let item = table.get(key).ok_or_else(|| self.wrong(None, &what, "it is missing"))?;
+        let text = item.as_str().ok_or_else(|| self.wrong(Some(item), &what, "a text was expected"))?;
+        match text.chars().any(char::is_control) || text.len() > 500 {
+            true => Err(self.wrong(Some(item), &what, "it is longer than 500 bytes or holds a control character")),
+            false => Ok(text.to_owned()),
+        }
+    }
+
+    fn table<'t>(&self, table: &'t dyn TableLike, key: &str) -> Result<&'t dyn TableLike, Problem> {
+        let item = table.get(key).ok_or_else(|| self.wrong(None, key, "it is missing"))?;
+        item.as_table_like().ok_or_else(|| self.wrong(Some(item), key, "a table was expected"))
+    }
+
+    fn machine(&self, top: &dyn TableLike) -> Result<Described, Problem> {
+        self.known(top, TOP, "")?;
+        let topology = self.table(top, "topology")?;
+        let shape = self.topology(topology)?;
+        let kernel = self.table(top, "kernel")?;
+        let version = self.text(kernel, "kernel.", "version")?;
+        let kernel = self.kernel(kernel, &version, shape.cpus())?;
+        let parameters = self.costs(top)?;
+        let mut costs = Costs::DEFAULT;
+        for p in &parameters {
+            if let Some(place) = costs.place(p.name) {
+                *place = p.value_ns;
+            }
+        }
+        Ok(Described {
+            name: self.text(top, "", "name")?,
+            summary: self.text(top, "", "summary")?,
+            memory_bytes: self.number(top, "", "memory_gib", (1, 1 << 20))? << 30,
+            topology_source: self.text(topology, "topology.", "source")?,
+            version,
+            machine: Machine { topology: shape, costs, kernel },
+            parameters,
+        })
+    }
+
+    fn topology(&self, table: &dyn TableLike) -> Result<Topology, Problem> {
+        self.known(table, TOPOLOGY, "topology.")?;
+        let number = |key| self.number(table, "topology.", key, (1, MOST_CPUS));
+        let (smt, cores, llcs, nodes) = (number("smt")?, number("cores")?, number("llcs")?, number("nodes")?);
+        let cpus = smt.saturating_mul(cores).saturating_mul(llcs).saturating_mul(nodes);
+        if cpus > MOST_CPUS {
+            let why = format!("smt × cores × llcs × nodes are {cpus} CPUs, the most is {MOST_CPUS}");
+            return Err(self.wrong(None, "topology", why));
+        }
+        Ok(Topology { smt: smt as u32, cores: cores as u32, llcs: llcs as u32, nodes: nodes as u32 })
+    }
+
+    fn kernel(&self, table: &dyn TableLike, version: &str, cpus: u32) -> Result<Kernel, Problem> {
+        self.known(table, KERNEL, "kernel.")?;
+        let model = self.text(table, "kernel.", "preempt")?;
+        let preempt = preempt::find(&model).ok_or_else(|| {
+            let known: Vec<&str> = preempt::ALL.iter().map(|m| m.meta.id).collect();
+            self.wrong(table.get("preempt"), &format!("kernel.preempt {model}"), "there is no such preemption model")
+                .hint(format!("models: {}", known.join(", ")))
+        })?;
+        let hz = self.number(table, "kernel.", "hz", (10, 10_000))? as u32;
+        Kernel::of(version, preempt, hz, cpus).map_err(|problem| {
+            let wrong = self.wrong(table.get("version"), &problem.what, problem.why);
+            match problem.hint {
+                Some(hint) => wrong.hint(hint),
+                None => wrong,
+            }
+        })
+    }
+
+    fn costs(&self, top: &dyn TableLike) -> Result<Vec<Parameter>, Problem> {
+        let mut defaults = Costs::DEFAULT;
+        let table = match top.get("costs") {
+            None => None,
+            Some(_) => Some(self.table(top, "costs")?),
+        };
+        if let Some(table) = table {
+            self.known(table, Costs::NAMES, "costs.")?;
+        }
+        let cost = |name: &'static str| {
+            let default_ns = defaults.place(name).map_or(0, |place| *place);
+            match table.and_then(|table| table.get(name)) {
+                Some(item) => self.cost(name, item),
+                None => Ok(Parameter {
+                    name,
+                    value_ns: default_ns,
+                    range_ns: (default_ns / 2, default_ns * 2),
+                    known: Known::Assumed,
+                    source: "assumed: as in the default machine".to_owned(),
+                }),
+            }
+        };
+        Costs::NAMES.iter().copied().map(cost).collect()
+    }
+
+    fn cost(&self, name: &'static str, item: &Item) -> Result<Parameter, Problem> {
+        let what = format!("costs.{name}");
+        let of = format!("{what}.");
+        let table = item
+            .as_table_like()
+            .ok_or_else(|| self.wrong(Some(item), &what, "a table with value, range and source was expected"))?;
+        self.known(table, &["value", "range", "source"], &of)?;
+        let value_ns = self.number(table, &of, "value", (0, MOST_COST_NS))?;
+        let source = self.text(table, &of, "source")?;
+        let known = match source.split_once(": ").map(|(known, _)| known) {
+            Some("measured") => Known::Measured,
+            Some("published") => Known::Published,
+            Some("assumed") => Known::Assumed,
+            _ => {
+                let why = "it does not say how the value is known";
+                return Err(self
+                    .wrong(table.get("source"), &format!("{of}source"), why)
+                    .hint("begin with `measured: `, `published: ` or `assumed: `"));
+            }
+        };
+        let range_ns = match table.get("range") {
+            None => (value_ns, value_ns),
+            Some(item) => self.range(item, &format!("{of}range"), value_ns)?,
+        };
+        Ok(Parameter { name, value_ns, range_ns, known, source })
+    }
+
+    fn range(&self, item: &Item, what: &str, value_ns: u64) -> Result<(u64, u64), Problem> {
+        let bounds: Vec<Option<u64>> = item
+            .as_array()
+            .map(|a| a.iter().map(|v| v.as_integer().and_then(|n| u64::try_from(n).ok())).collect())
+            .unwrap_or_default();
+        match bounds[..] {
+            [Some(least), Some(most)] if least <= value_ns && value_ns <= most && most <= MOST_COST_NS => {
+                Ok((least, most))
+            }
+            [Some(_), Some(_)] => Err(self.wrong(
+                Some(item),
+                what,
+                format!("the value {value_ns} does not lie in it, or it ends beyond 1 s"),
+            )),
+            _ => Err(self.wrong(Some(item), what, "two whole numbers were expected: [least, most]")),
+        }
+    }
+}

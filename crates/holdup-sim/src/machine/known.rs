@@ -1,0 +1,45 @@
+//! The catalogue of machines: one file each in `machines/`, and this list.
+
+use super::Described;
+use holdup_model::Problem;
+
+/// The machines, each with its name and its file, in the order shown to users.
+const ALL: &[(&str, &str)] = &[
+    ("server-8", include_str!("../../machines/server-8.toml")),
+    ("xeon-16", include_str!("../../machines/xeon-16.toml")),
+    ("graviton4-96", include_str!("../../machines/graviton4-96.toml")),
+    ("neoverse-v3-192", include_str!("../../machines/neoverse-v3-192.toml")),
+];
+
+/// The names of the machines.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|(name, _)| *name).collect()
+}
+
+/// The machine with this name.
+///
+/// # Errors
+/// When there is none.
+pub fn find(name: &str) -> Result<Described, Problem> {
+    match ALL.iter().find(|(known, _)| *known == name) {
+        Some((name, text)) => Described::parse(name, text),
+        None => Err(Problem::usage(format!("machine {name}"), "there is no such machine")
+            .hint(format!("machines: {}; or the path of a machine file, with a slash in it", names().join(", ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_machine_of_the_catalogue_is_read_and_written_again() {
+        for name in names() {
+            let machine = find(name).expect("it stands in the list");
+            assert_eq!(machine.name, name);
+            let again = Described::parse("again", &machine.to_toml()).expect("what is written is read");
+            assert_eq!(again.to_toml(), machine.to_toml());
+            assert_eq!(again.parameters, machine.parameters);
+        }
+    }
+}
