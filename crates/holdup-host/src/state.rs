@@ -19,6 +19,11 @@ pub fn profile_journal_path() -> String {
     format!("{}/profile.json", dir())
 }
 
+/// The machine file that `holdup calibrate` writes: what this host is to the simulator.
+pub fn machine_path() -> String {
+    format!("{}/machine.toml", dir())
+}
+
 /// The folder for a user whose environment is `get`.
 pub fn dir_for(euid: u32, get: &dyn Fn(&Variable) -> Option<String>) -> String {
     // The XDG base directory specification wants relative paths to be ignored; a relative one would

@@ -10,7 +10,7 @@ use crate::values::{Against, TextIs, Typed, check_name, unexpected};
 use crate::words::{Words, did_you_mean, nearest, shown};
 use holdup_model::catalogue::WorkloadWords;
 use holdup_model::plan::{Factor, Level};
-use holdup_model::{Machine, ParameterKind, Plan, Value, WorkloadUse, guest};
+use holdup_model::{Machine, ParameterKind, Plan, Problem, Value, WorkloadUse, guest};
 use std::borrow::Cow;
 
 /// The longest text of a question, characters.
@@ -24,6 +24,7 @@ pub(crate) struct Checker<'a> {
     pub(crate) machine: Machine,
     /// Whether the target boots guests; `None` when there is no such target.
     pub(crate) boots: Option<bool>,
+    machine_of: &'a dyn Fn(&str) -> Result<Option<Machine>, Problem>,
     /// The names of workloads whose kind is not known: what names them is not wrong for that.
     pub(crate) doubtful: Vec<String>,
 }
@@ -39,7 +40,14 @@ pub(crate) struct Used<'a> {
 impl<'a> Checker<'a> {
     pub(crate) fn new(inputs: &'a Inputs<'a>, complaints: &'a mut Complaints) -> Self {
         let words = Words { all: inputs.vocabulary };
-        Checker { words, complaints, machine: inputs.machine, boots: None, doubtful: Vec::new() }
+        Checker {
+            words,
+            complaints,
+            machine_of: inputs.machine_of,
+            machine: inputs.machine,
+            boots: None,
+            doubtful: Vec::new(),
+        }
     }
 
     /// The checked plan. It is of use only when nothing was complained about.
@@ -161,13 +169,25 @@ impl<'a> Checker<'a> {
             self.complain(&entry.node.place, format!("target = {}", entry.node.written()), wrong);
             return default;
         };
-        // `ssh:HOST` names a host beside the target.
-        let id = text.split_once(':').map_or(text.as_str(), |(id, _)| if id == "ssh" { id } else { text });
+        // `ssh:HOST` names a host beside the target, `sim:MACHINE` a machine.
+        let id =
+            text.split_once(':').map_or(text.as_str(), |(id, _)| if matches!(id, "ssh" | "sim") { id } else { text });
         if !known.contains(&id) {
             let wrong = Wrong::new("there is no such target").hint(did_you_mean(text, known));
             self.complain(&entry.node.place, format!("target = {}", shown(text)), wrong);
         } else {
             self.boots = boots(id);
+            match (self.machine_of)(text) {
+                Ok(machine) => self.machine = machine.unwrap_or(self.machine),
+                Err(problem) => {
+                    let wrong = Wrong::new(format!("{}: {}", problem.what, problem.why));
+                    let wrong = match problem.hint {
+                        Some(hint) => wrong.hint(hint),
+                        None => wrong,
+                    };
+                    self.complain(&entry.node.place, format!("target = {}", shown(text)), wrong);
+                }
+            }
         }
         text.clone()
     }

@@ -42,7 +42,7 @@ pub use schedule::{Overhead, estimate_ns, notes, schedule};
 pub use units::parse_duration_ns;
 
 use holdup_model::catalogue::Vocabulary;
-use holdup_model::{Machine, Plan};
+use holdup_model::{Machine, Plan, Problem};
 
 /// What a plan is checked against, and what the command line changes in it.
 pub struct Inputs<'a> {
@@ -56,6 +56,9 @@ pub struct Inputs<'a> {
     /// The text of an included file, or why it cannot be read. The path is that of the including file's folder joined
     /// with what the plan says: `common.toml` in `plans/demo.toml` is asked for as `plans/common.toml`.
     pub read_include: &'a dyn Fn(&str) -> Result<String, String>,
+    /// The machine that a target names (`sim:NAME`), which relative sizes are relative to then; `None` for one that names
+    /// none, or why there is no such machine.
+    pub machine_of: &'a dyn Fn(&str) -> Result<Option<Machine>, Problem>,
     /// What the command line changes.
     pub overrides: &'a Overrides,
 }

@@ -44,6 +44,7 @@ pub fn check_profile(file: &str, text: &str, machine: Machine, vocabulary: &Voca
                 vocabulary,
                 environment: &|_| None,
                 read_include: &|_| Err("a profile includes nothing".to_owned()),
+                machine_of: &|_| Ok(None),
                 overrides: &none,
             };
             profile = Check { of: Checker::new(&inputs, &mut complaints) }.profile(file, entries);

@@ -103,6 +103,7 @@ fn the_examples_of_the_docs_are_good() {
         vocabulary: &vocabulary,
         environment: &common::environment,
         read_include: &|_| Ok(String::new()),
+        machine_of: &|_| Ok(None),
         overrides: &Overrides::default(),
     };
     for example in &examples {

@@ -436,6 +436,7 @@ fn includes_that_fan_out_end() {
         vocabulary: &vocabulary,
         environment: &common::environment,
         read_include: &read,
+        machine_of: &|_| Ok(None),
         overrides: &overrides,
     };
     let errors = holdup_plan::check("a.toml", "include = \"b\"\n", &inputs).unwrap_err();
@@ -463,6 +464,7 @@ fn includes_are_asked_for_by_their_path() {
         vocabulary: &vocabulary,
         environment: &common::environment,
         read_include: &read,
+        machine_of: &|_| Ok(None),
         overrides: &overrides,
     };
     let plan = holdup_plan::check("plans/a.toml", "include = [\"sub/b.toml\", \"/abs.toml\"]\n", &inputs).unwrap();

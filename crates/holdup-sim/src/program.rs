@@ -101,8 +101,10 @@ pub const COUNTERS: usize = 4;
 /// A program with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The role of its tasks: `worker`, `backend`.
+    /// What its tasks are called: `worker`, `backend`.
     pub name: String,
+    /// What they are in the run: `load`, `server`.
+    pub role: String,
     /// What they do. The end of the list is [`Op::Exit`].
     pub ops: Vec<Op>,
 }

@@ -13,10 +13,13 @@ mod qemu;
 mod record;
 mod run;
 mod session;
+mod sim;
 pub mod targets;
 mod vocabulary;
 mod watching;
 mod window;
+
+use holdup_model::{Machine, Problem};
 
 pub use local::reach;
 pub use qemu::Kept;
@@ -26,7 +29,17 @@ pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Targ
 pub use vocabulary::vocabulary;
 pub use watching::Watching;
 
-/// The target with this id.
-pub fn find(id: &str) -> Option<&'static dyn Target> {
-    targets::ALL.iter().copied().find(|t| t.meta().id == id)
+/// The target that a plan names, as `ID` or as `ID:ARGUMENT`.
+pub fn find(name: &str) -> Option<&'static dyn Target> {
+    let (id, argument) = name.split_once(':').unwrap_or((name, ""));
+    targets::ALL.iter().copied().find(|t| t.meta().id == id && (argument.is_empty() || t.takes_argument()))
+}
+
+/// The machine that relative sizes in a plan are relative to, where its target names one: a simulated machine.
+///
+/// # Errors
+/// When the target names a machine that does not exist or cannot be read.
+pub fn machine_of(host: &holdup_host::Host, target: &str) -> Result<Option<Machine>, Problem> {
+    let argument = target.split_once(':').map_or("", |(_, argument)| argument);
+    find(target).map_or(Ok(None), |t| t.machine(host, argument))
 }

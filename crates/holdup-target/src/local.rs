@@ -34,7 +34,7 @@ pub fn reach(host: &Host, connection: &str) -> Option<Box<dyn PostgresControl>> 
     External::connect(host, connection).ok().map(|server| Box::new(server) as Box<dyn PostgresControl>)
 }
 
-fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
+pub(crate) fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
     holdup_workloads::find(&used.kind).ok_or_else(|| {
         Problem::internal(format!("workload {}", used.kind), "the checked plan names one that does not exist")
     })
@@ -123,7 +123,11 @@ fn chosen_metrics(plan: &Plan, workload: &str) -> Vec<MetricChoice> {
     plan.metrics.iter().filter(|m| m.workload.as_deref().is_none_or(|name| name == workload)).cloned().collect()
 }
 
-fn metrics_of(plan: &Plan, used: &WorkloadUse, workload: &dyn Workload) -> Vec<(String, holdup_model::Metric)> {
+pub(crate) fn metrics_of(
+    plan: &Plan,
+    used: &WorkloadUse,
+    workload: &dyn Workload,
+) -> Vec<(String, holdup_model::Metric)> {
     let chosen: Vec<_> =
         plan.metrics.iter().filter(|m| m.workload.as_deref().is_none_or(|name| name == used.name)).cloned().collect();
     let mut metrics = workload.metrics_of(used, &chosen);
@@ -136,7 +140,7 @@ fn metrics_of(plan: &Plan, used: &WorkloadUse, workload: &dyn Workload) -> Vec<(
 }
 
 /// The names of all settings and factors of a plan, settings first.
-fn names(plan: &Plan) -> impl Iterator<Item = &str> {
+pub(crate) fn names(plan: &Plan) -> impl Iterator<Item = &str> {
     plan.settings.iter().map(|(name, _)| name.as_str()).chain(plan.factors.iter().map(|f| f.name.as_str()))
 }
 
@@ -407,7 +411,7 @@ fn settings(plan: &Plan, of_server: bool) -> BTreeMap<String, Level> {
 
 /// The level of everything for an arm: fixed settings, its own levels, and the baseline of the
 /// factors that do not hold for its workload, so that no level of an earlier trial stays.
-fn levels_of(plan: &Plan, arm: &Arm) -> BTreeMap<String, Level> {
+pub(crate) fn levels_of(plan: &Plan, arm: &Arm) -> BTreeMap<String, Level> {
     let mut levels: BTreeMap<String, Level> = plan.settings.iter().cloned().collect();
     for factor in &plan.factors {
         if let Some(baseline) = factor.levels.first() {
@@ -419,7 +423,7 @@ fn levels_of(plan: &Plan, arm: &Arm) -> BTreeMap<String, Level> {
 }
 
 /// The parameters of an arm: those of its workload, and its place on the axes.
-fn parameters_of(used: &WorkloadUse, arm: &Arm) -> Parameters {
+pub(crate) fn parameters_of(used: &WorkloadUse, arm: &Arm) -> Parameters {
     let mut parameters = used.parameters.clone();
     for (axis, level) in &arm.axes {
         parameters.set(axis, level.value.clone());

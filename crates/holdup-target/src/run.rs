@@ -4,7 +4,7 @@ use crate::budget::Pace;
 use crate::parallel::Told;
 use crate::qemu::Kept;
 use crate::session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
-use crate::window::unix_ns;
+use crate::window::{VIRTUAL_BEGIN_UNIX_NS, unix_ns};
 use holdup_host::Host;
 use holdup_host::lock::HostLock;
 use holdup_model::bundle::{BundleData, BundleHead, Ending};
@@ -87,7 +87,11 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         kept: Kept::default(),
         cancel: request.cancel.clone(),
     };
-    let lock = || HostLock::take(request.wait, &|| request.cancel.is_cancelled());
+    let clock = if target.is_simulated() { Clock::Simulated } else { Clock::Host };
+    let lock = || match clock {
+        Clock::Simulated => Ok(None),
+        Clock::Host => HostLock::take(request.wait, &|| request.cancel.is_cancelled()).map(Some),
+    };
     // A guest that boots to be asked would disturb another run; a host that is asked is not touched, and says what it
     // lacks at once.
     let early = request.plan.guest.is_some().then(lock).transpose()?;
@@ -96,12 +100,14 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         observer.event(Event::Note(note));
     }
     let _lock = early.map_or_else(lock, Ok)?;
-    for note in crate::local::recover(request.host)? {
-        observer.event(Event::Note(&note));
+    if clock == Clock::Host {
+        for note in crate::local::recover(request.host)? {
+            observer.event(Event::Note(&note));
+        }
     }
-    let head = BundleHead { emulated: readiness.emulated.clone(), ..head(request) };
+    let head = BundleHead { emulated: readiness.emulated.clone(), ..head(request, clock) };
     let writer = create_bundle(request, &readiness, &head)?;
-    let mut walk = Walk::new(request, writer, so_far(request, &readiness, head));
+    let mut walk = Walk::new(request, clock, writer, so_far(request, &readiness, head));
     for note in &request.notes {
         walk.log(note, observer)?;
     }
@@ -140,12 +146,56 @@ fn so_far(request: &RunRequest<'_>, readiness: &Readiness, head: BundleHead) -> 
     })
 }
 
-fn head(request: &RunRequest<'_>) -> BundleHead {
-    let created_unix_ns = unix_ns();
+/// What the times in a bundle are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// This host's.
+    Host,
+    /// None: a simulation tells the same whenever it runs.
+    Simulated,
+}
+
+impl Clock {
+    fn unix_ns(self) -> i64 {
+        match self {
+            Clock::Host => unix_ns(),
+            Clock::Simulated => VIRTUAL_BEGIN_UNIX_NS,
+        }
+    }
+}
+
+/// A number made of a text: FNV-1a (Fowler, Noll, Vo).
+fn number_of(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The command line without the name of the bundle: the same simulation is the same under any name.
+fn without_out(command: &[String]) -> Vec<String> {
+    let mut words = command.iter();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--out" | "-o" => drop(words.next()),
+            word if word.starts_with("--out=") => {}
+            word => kept.push(word.to_owned()),
+        }
+    }
+    kept
+}
+
+fn head(request: &RunRequest<'_>, clock: Clock) -> BundleHead {
+    let created_unix_ns = clock.unix_ns();
+    let (run_id, command) = match clock {
+        Clock::Host => (format!("{:016x}{:08x}", created_unix_ns, std::process::id()), request.command.clone()),
+        Clock::Simulated => {
+            let words = [request.plan_source, &format!("{:?}", request.plan)].concat();
+            (format!("{:016x}{:08x}", number_of(&words), 0), without_out(&request.command))
+        }
+    };
     BundleHead {
-        run_id: format!("{:016x}{:08x}", created_unix_ns, std::process::id()),
+        run_id,
         holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: request.command.clone(),
+        command,
         created_unix_ns,
         target: request.plan.target.clone(),
         emulated: None,
@@ -168,6 +218,7 @@ fn create_bundle(request: &RunRequest<'_>, readiness: &Readiness, head: &BundleH
 /// The state of a run under way.
 struct Walk<'a> {
     request: &'a RunRequest<'a>,
+    clock: Clock,
     writer: Writer,
     /// For the stop rule.
     so_far: Option<BundleData>,
@@ -261,11 +312,12 @@ impl Broken {
 }
 
 impl<'a> Walk<'a> {
-    fn new(request: &'a RunRequest<'a>, writer: Writer, so_far: Option<BundleData>) -> Self {
+    fn new(request: &'a RunRequest<'a>, clock: Clock, writer: Writer, so_far: Option<BundleData>) -> Self {
         let design = &request.plan.design;
         let planned_ns = design.settle_ns.saturating_add(design.warmup_ns).saturating_add(design.duration_ns);
         Walk {
             request,
+            clock,
             writer,
             so_far,
             pace: Pace::new(planned_ns),
@@ -284,7 +336,7 @@ impl<'a> Walk<'a> {
 
     fn log(&mut self, text: &str, observer: &mut dyn Observer) -> Result<(), Problem> {
         observer.event(Event::Note(text));
-        self.writer.log(unix_ns(), text)
+        self.writer.log(self.clock.unix_ns(), text)
     }
 
     /// Runs every session, boot by boot. The error is a bundle that cannot be written; the host is restored then too.
@@ -305,7 +357,7 @@ impl<'a> Walk<'a> {
             let mut heard = Heard { observer, notes: Vec::new() };
             let opened = target.open(sessions, &at, &mut heard);
             for note in heard.notes {
-                self.writer.log(unix_ns(), &note)?;
+                self.writer.log(self.clock.unix_ns(), &note)?;
             }
             let mut session = match opened {
                 Ok(session) => session,

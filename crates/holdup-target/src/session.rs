@@ -3,7 +3,9 @@
 use crate::qemu::Kept;
 use holdup_host::Host;
 use holdup_model::bundle::CollectorState;
-use holdup_model::{Arm, Availability, Fact, Meta, Metric, Observer, Plan, Problem, Schedule, Trial, TrialSpec};
+use holdup_model::{
+    Arm, Availability, Fact, Machine, Meta, Metric, Observer, Plan, Problem, Schedule, Trial, TrialSpec,
+};
 use holdup_workloads::{Cancel, PostgresOptions};
 use std::path::PathBuf;
 
@@ -81,6 +83,21 @@ pub trait Target: Sync {
     /// Whether it boots guests: then plans may name what is chosen at boot.
     fn boots_guests(&self) -> bool {
         false
+    }
+    /// Whether its trials are computed: nothing on this host is touched, and times are those of another machine.
+    fn is_simulated(&self) -> bool {
+        false
+    }
+    /// Whether plans name it as `ID:ARGUMENT`.
+    fn takes_argument(&self) -> bool {
+        false
+    }
+    /// The machine that relative sizes in a plan are relative to, unless it is this host or a guest.
+    ///
+    /// # Errors
+    /// When the argument names none.
+    fn machine(&self, _host: &Host, _argument: &str) -> Result<Option<Machine>, Problem> {
+        Ok(None)
     }
     /// Whether it can work here. Never writes.
     fn probe(&self, host: &Host) -> Availability;

@@ -13,6 +13,7 @@ fn the_plans_of_the_repository_are_good() {
         vocabulary: &vocabulary,
         environment: &|_| None,
         read_include: &|path| std::fs::read_to_string(path).map_err(|e| e.to_string()),
+        machine_of: &|_| Ok(None),
         overrides: &Overrides::default(),
     };
     let mut seen = 0;

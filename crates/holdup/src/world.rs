@@ -33,6 +33,7 @@ impl World {
             vocabulary: &self.vocabulary,
             environment: &|name| std::env::var(name).ok(),
             read_include: &|path| std::fs::read_to_string(path).map_err(|e| e.to_string()),
+            machine_of: &|target| holdup_target::machine_of(&holdup_host::Host::real(), target),
             overrides,
         })
     }

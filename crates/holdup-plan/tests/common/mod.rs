@@ -151,8 +151,14 @@ pub(crate) fn plans(folder: &str) -> Vec<(String, String)> {
 pub(crate) fn check_with(folder: &str, file: &str, text: &str, overrides: &Overrides) -> Result<Plan, PlanErrors> {
     let vocabulary = vocabulary();
     let read = |path: &str| std::fs::read_to_string(corpus(folder).join(path)).map_err(|_| "no such file".to_owned());
-    let inputs =
-        Inputs { machine: MACHINE, vocabulary: &vocabulary, environment: &environment, read_include: &read, overrides };
+    let inputs = Inputs {
+        machine: MACHINE,
+        vocabulary: &vocabulary,
+        environment: &environment,
+        read_include: &read,
+        machine_of: &|_| Ok(None),
+        overrides,
+    };
     holdup_plan::check(file, text, &inputs)
 }
 
@@ -173,6 +179,7 @@ pub(crate) fn from_command_line(
         vocabulary: &vocabulary,
         environment: &environment,
         read_include: &|_| Err("nothing is included here".to_owned()),
+        machine_of: &|_| Ok(None),
         overrides,
     };
     let options: Vec<(String, String)> = options.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();

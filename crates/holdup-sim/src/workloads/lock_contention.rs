@@ -52,7 +52,7 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
     };
     let steps = if setup.huge { 512 } else { 1 };
     Load {
-        programs: vec![Program { name: "worker".to_owned(), ops }],
+        programs: vec![Program { name: "worker".to_owned(), role: "load".to_owned(), ops }],
         tasks: (0..setup.workers).map(task).collect(),
         locks: vec![setup.algorithm],
         regions: vec![RegionSpec { pages: 512, huge: setup.huge, steps }],

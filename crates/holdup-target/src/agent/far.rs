@@ -163,6 +163,7 @@ mod tests {
             vocabulary: &crate::vocabulary(),
             environment: &|_| None,
             read_include: &|path| Err(format!("{path} is not read")),
+            machine_of: &|_| Ok(None),
             overrides: &holdup_plan::Overrides::default(),
         };
         let text = "[[workload]]\nkind = \"lock-contention\"\n";

@@ -108,6 +108,7 @@ mod tests {
             vocabulary: &vocabulary,
             environment: &|_| None,
             read_include: &|path| Err(format!("{path} is not read")),
+            machine_of: &|_| Ok(None),
             overrides: &holdup_plan::Overrides::default(),
         };
         let plan = holdup_plan::check("test.toml", PLAN, &inputs).expect("a plan");

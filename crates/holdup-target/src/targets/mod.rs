@@ -2,8 +2,9 @@
 
 mod local;
 mod qemu;
+mod sim;
 
 use crate::Target;
 
 /// Every target, in the order shown to users.
-pub const ALL: &[&dyn Target] = &[&local::Local, &qemu::Qemu];
+pub const ALL: &[&dyn Target] = &[&local::Local, &qemu::Qemu, &sim::Sim];

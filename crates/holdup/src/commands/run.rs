@@ -38,7 +38,10 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         plan: &plan,
         plan_source: &source,
         schedule: &schedule,
-        machine: plan.guest.as_ref().map_or(world.machine, holdup_model::Guest::machine),
+        machine: match &plan.guest {
+            Some(guest) => guest.machine(),
+            None => holdup_target::machine_of(&host, &plan.target)?.unwrap_or(world.machine),
+        },
         out: &out,
         command: std::env::args().collect(),
         notes,

@@ -1,0 +1,137 @@
+//! Sessions on a simulated machine: trials are computed ahead, on all CPUs, and told in their order.
+
+mod ahead;
+mod evidence;
+mod session;
+
+use crate::local;
+use crate::session::{Readiness, SessionRequest};
+use holdup_host::Host;
+use holdup_model::bundle::CollectorState;
+use holdup_model::{Arm, Parameters, Plan, Problem, WorkloadUse};
+use holdup_sim::machine::{Described, Machine, known};
+use holdup_sim::workloads::Workload;
+use holdup_sim::{factors, workloads};
+use std::path::Path;
+
+pub(crate) use session::SimSession;
+
+/// What stands before the machine's name in a target.
+const PREFIX: &str = "sim:";
+
+/// The machine that a target names: `""` for this host, a name of the catalogue, or a path.
+///
+/// # Errors
+/// When there is no such machine, or its file cannot be read or is wrong.
+pub(crate) fn described(host: &Host, argument: &str) -> Result<Described, Problem> {
+    match argument {
+        "" => here(host),
+        path if path.contains('/') => read(Path::new(path)),
+        name => known::find(name),
+    }
+}
+
+fn read(path: &Path) -> Result<Described, Problem> {
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Problem::usage(format!("machine {}", path.display()), e.to_string()).hint("give a machine file")
+    })?;
+    Described::parse(&path.display().to_string(), &text)
+}
+
+/// This host as it was calibrated; else one with its number of CPUs whose costs are assumed.
+fn here(host: &Host) -> Result<Described, Problem> {
+    let path = holdup_host::state::machine_path();
+    if Path::new(&path).exists() {
+        return read(Path::new(&path));
+    }
+    let machine = holdup_host::machine(host);
+    let text = format!(
+        "name = \"this-host\"\nsummary = \"this host's number of CPUs; nothing was measured: run `holdup calibrate`\"\n\
+         memory_gib = {}\n[topology]\nsmt = 1\ncores = {}\nllcs = 1\nnodes = 1\n\
+         source = \"measured: CPUs that holdup may use\"\n[kernel]\nversion = \"6.18\"\npreempt = \"lazy\"\nhz = 250\n",
+        (machine.memory_bytes >> 30).max(1),
+        machine.cpus,
+    );
+    Described::parse("this-host", &text)
+}
+
+/// The machine of a plan.
+fn machine_of(request: &SessionRequest<'_>) -> Result<Described, Problem> {
+    described(request.host, request.plan.target.strip_prefix(PREFIX).unwrap_or_default())
+}
+
+/// Leaves out the optional factors that a simulated machine does not have, and the collectors that nobody asked for by
+/// name; what the simulator tells takes their place.
+pub(crate) fn settle(mut plan: Plan) -> (Plan, Vec<String>) {
+    let mut notes = Vec::new();
+    let told = |id: &String| evidence::availability(id).is_usable();
+    let is_default = |id: &String| holdup_evidence::find(id).is_some_and(holdup_evidence::Collector::is_default);
+    if !plan.collectors.is_empty() && plan.collectors.iter().all(is_default) {
+        plan.collectors = evidence::TOLD.iter().map(|id| (*id).to_owned()).collect();
+    }
+    for id in plan.collectors.extract_if(.., |id| !told(id)) {
+        notes.push(format!("collector {id} is left out: a simulated machine does not tell it"));
+    }
+    plan.factors.retain(|factor| {
+        let stays = !factor.optional || factors::changes(&factor.name).is_some();
+        if !stays {
+            notes.push(format!("factor {} is left out: a simulated machine does not have it", factor.name));
+        }
+        stays
+    });
+    (plan, notes)
+}
+
+fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
+    workloads::find(&used.kind).ok_or_else(|| {
+        let known: Vec<&str> = workloads::ALL.iter().map(|w| w.id()).collect();
+        Problem::host(format!("workload {} on target sim", used.kind), "it was not said as programs")
+            .hint(format!("the simulator has {}", known.join(", ")))
+    })
+}
+
+/// The machine of an arm: that of the plan with the arm's levels.
+fn machine_with(described: &Described, plan: &Plan, arm: &Arm) -> Result<Machine, Problem> {
+    let mut machine = described.machine.clone();
+    for (name, level) in local::levels_of(plan, arm) {
+        factors::set(&mut machine, &name, &level.value)?;
+    }
+    Ok(machine)
+}
+
+fn parameters_of(plan: &Plan, arm: &Arm) -> Result<(&'static dyn Workload, Parameters), Problem> {
+    let used = plan.workloads.iter().find(|w| w.name == arm.workload).ok_or_else(|| {
+        Problem::internal(format!("workload {}", arm.workload), "the checked plan names one that does not exist")
+    })?;
+    Ok((workload_of(used)?, local::parameters_of(used, arm)))
+}
+
+/// Asks whether everything that the plan names can be simulated.
+pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> {
+    let plan = request.plan;
+    let described = machine_of(request)?;
+    let mut notes = vec![format!("machine {}: {}", described.name, described.summary)];
+    let mut metrics = Vec::new();
+    for used in &plan.workloads {
+        let simulated = workload_of(used)?;
+        notes.push(format!("workload {}, simulated: {}", used.kind, simulated.leaves_out()));
+        metrics.extend(local::metrics_of(plan, used, local::workload_of(used)?));
+    }
+    for arm in &request.schedule.arms {
+        let machine = machine_with(&described, plan, arm)?;
+        let (workload, parameters) = parameters_of(plan, arm)?;
+        workload.load(&parameters, &machine)?;
+    }
+    let touches = local::names(plan).filter_map(|name| Some((name.to_owned(), factors::changes(name)?))).collect();
+    let collectors = plan
+        .collectors
+        .iter()
+        .map(|id| CollectorState { id: id.clone(), availability: evidence::availability(id) })
+        .collect();
+    let emulated = Some(format!("simulated on a machine with {} CPUs ({})", machine_cpus(&described), described.name));
+    Ok(Readiness { metrics, collectors, touches, notes, emulated })
+}
+
+fn machine_cpus(described: &Described) -> u32 {
+    described.machine.topology.cpus()
+}

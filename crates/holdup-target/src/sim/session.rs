@@ -1,0 +1,159 @@
+//! One session on a simulated machine.
+
+use super::ahead::Ahead;
+use super::{evidence, machine_of, machine_with, parameters_of};
+use crate::local;
+use crate::run::trial_seed;
+use crate::session::{Closed, Session, SessionRequest, TrialDraft};
+use crate::window::VIRTUAL_BEGIN_UNIX_NS;
+use holdup_model::{Arm, Fact, Problem, Replica, Trial, TrialSpec, TrialStatus, Window};
+use holdup_sim::machine::{Described, Machine};
+use holdup_sim::workloads::Workload;
+use holdup_sim::world::{Load, World};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How much simulated time passes between two looks at whether to go on, ns.
+const LOOK_NS: u64 = 1_000_000;
+
+/// All that one trial needs.
+struct Job {
+    machine: Machine,
+    load: Load,
+    workload: &'static dyn Workload,
+    seed: u64,
+    warmup_ns: u64,
+    duration_ns: u64,
+    collectors: Vec<String>,
+}
+
+/// An open session.
+pub(crate) struct SimSession<'a> {
+    request: &'a SessionRequest<'a>,
+    described: Described,
+    /// The first trial of the session.
+    first: u32,
+    ahead: Ahead<Option<Trial>>,
+}
+
+impl<'a> SimSession<'a> {
+    /// Begins to compute every trial of the session.
+    pub(crate) fn open(request: &'a SessionRequest<'a>, at: &TrialSpec) -> Result<Self, Problem> {
+        let described = machine_of(request)?;
+        let of_session = request.schedule.trials.iter().filter(|t| t.session == at.session && t.seq >= at.seq);
+        let jobs = of_session.map(|spec| job(request, &described, spec)).collect::<Result<Vec<_>, _>>()?;
+        let ahead = Ahead::begin(jobs.len(), move |number, stop| simulate(&jobs[number], stop));
+        Ok(SimSession { request, described, first: at.seq, ahead })
+    }
+}
+
+fn job(request: &SessionRequest<'_>, described: &Described, spec: &TrialSpec) -> Result<Job, Problem> {
+    let plan = request.plan;
+    let arm = &request.schedule.arms[spec.arm as usize];
+    let machine = machine_with(described, plan, arm)?;
+    let (workload, parameters) = parameters_of(plan, arm)?;
+    let load = workload.load(&parameters, &machine)?;
+    let collectors = match arm.replica {
+        Some(Replica::Unobserved) => Vec::new(),
+        _ => plan.collectors.iter().filter(|id| evidence::availability(id).is_usable()).cloned().collect(),
+    };
+    Ok(Job {
+        machine,
+        load,
+        workload,
+        seed: trial_seed(plan.design.seed, spec.seq),
+        warmup_ns: plan.design.warmup_ns,
+        duration_ns: plan.design.duration_ns,
+        collectors,
+    })
+}
+
+/// A trial, told as if it had begun at the begin of 1970; `None` when it was asked to give up.
+fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
+    let mut world = World::new(&job.machine, &job.load, job.seed);
+    let until = |world: &mut World, end_ns: u64| {
+        while world.now_ns() < end_ns {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            world.run_until(end_ns.min(world.now_ns() + LOOK_NS));
+        }
+        Some(())
+    };
+    until(&mut world, job.warmup_ns)?;
+    world.open();
+    let end_ns = job.warmup_ns + job.duration_ns;
+    until(&mut world, end_ns)?;
+    let seen = world.close();
+    let (measurements, histograms) = job.workload.results(seen, job.duration_ns);
+    let at = |ns: u64| VIRTUAL_BEGIN_UNIX_NS.saturating_add_unsigned(ns);
+    let mut trial = local::blank(at(0));
+    trial.ended_unix_ns = at(end_ns);
+    trial.window =
+        Some(Window { begin_unix_ns: at(job.warmup_ns), end_unix_ns: at(end_ns), length_ns: job.duration_ns });
+    trial.evidence = job.collectors.iter().map(|id| evidence::collected(id, seen, &job.load)).collect();
+    (trial.measurements, trial.histograms) = (measurements, histograms);
+    Some(trial)
+}
+
+impl Session for SimSession<'_> {
+    fn environment(&mut self) -> Vec<Fact> {
+        facts(&self.described)
+    }
+
+    fn trial(&mut self, arm: &Arm, spec: &TrialSpec, _seed: u64) -> TrialDraft {
+        let cancel = &self.request.cancel;
+        let result = self.ahead.result((spec.seq - self.first) as usize, &|| cancel.is_cancelled());
+        match result.flatten() {
+            Some(mut trial) => {
+                trial.environment_before = machine_facts(&self.described, self.request, arm);
+                TrialDraft { trial, problem: None }
+            }
+            None => {
+                let mut trial = local::blank(VIRTUAL_BEGIN_UNIX_NS);
+                let problem = match cancel.is_cancelled() {
+                    true => Problem::interrupted("the simulation of a trial"),
+                    false => Problem::internal("the simulation of a trial", "its thread is gone"),
+                };
+                trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
+                TrialDraft { trial, problem: Some(problem) }
+            }
+        }
+    }
+
+    fn close(self: Box<Self>) -> Closed {
+        Closed::default()
+    }
+}
+
+/// What the machine is, as facts.
+fn facts(described: &Described) -> Vec<Fact> {
+    let source = format!("machine file {}", described.name);
+    let t = described.machine.topology;
+    let mut facts = vec![
+        Fact::read("kernel.release", format!("{} (simulated)", described.version), &source),
+        Fact::read("cpu.online", format!("{}", t.cpus()), &source),
+        Fact::read(
+            "cpu.topology",
+            format!("{} threads × {} cores × {} caches × {} nodes", t.smt, t.cores, t.llcs, t.nodes),
+            &described.topology_source,
+        ),
+        Fact::read("simulated.machine", &described.name, &source),
+    ];
+    facts.extend(
+        described
+            .parameters
+            .iter()
+            .map(|p| Fact::read(format!("simulated.{}", p.name), format!("{}", p.value_ns), &p.source)),
+    );
+    facts
+}
+
+/// What the arm's machine has that factors change.
+fn machine_facts(described: &Described, request: &SessionRequest<'_>, arm: &Arm) -> Vec<Fact> {
+    // An arm whose machine cannot be made was refused before the first trial.
+    let Ok(machine) = machine_with(described, request.plan, arm) else { return Vec::new() };
+    vec![
+        Fact::read("kernel.preempt", machine.kernel.preempt.meta.id, "the simulated kernel"),
+        Fact::read("sched.base_slice_ns", format!("{}", machine.kernel.fair.base_slice_ns), "the simulated kernel"),
+    ]
+}
