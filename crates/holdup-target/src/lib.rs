@@ -6,6 +6,7 @@
 
 pub mod agent;
 mod budget;
+mod head;
 mod local;
 mod parallel;
 pub mod profiles;

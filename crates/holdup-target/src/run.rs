@@ -1,10 +1,10 @@
 //! The run loop: walks the schedule, repeats void trials, keeps the budget, writes the bundle.
 
 use crate::budget::Pace;
+use crate::head::{Clock, head};
 use crate::parallel::Told;
 use crate::qemu::Kept;
 use crate::session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
-use crate::window::{VIRTUAL_BEGIN_UNIX_NS, unix_ns};
 use holdup_host::Host;
 use holdup_host::lock::HostLock;
 use holdup_model::bundle::{BundleData, BundleHead, Ending};
@@ -144,63 +144,6 @@ fn so_far(request: &RunRequest<'_>, readiness: &Readiness, head: BundleHead) -> 
         boot_logs: Vec::new(),
         ending: None,
     })
-}
-
-/// What the times in a bundle are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clock {
-    /// This host's.
-    Host,
-    /// None: a simulation tells the same whenever it runs.
-    Simulated,
-}
-
-impl Clock {
-    fn unix_ns(self) -> i64 {
-        match self {
-            Clock::Host => unix_ns(),
-            Clock::Simulated => VIRTUAL_BEGIN_UNIX_NS,
-        }
-    }
-}
-
-/// A number made of a text: FNV-1a (Fowler, Noll, Vo).
-fn number_of(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The command line without the name of the bundle: the same simulation is the same under any name.
-fn without_out(command: &[String]) -> Vec<String> {
-    let mut words = command.iter();
-    let mut kept = Vec::new();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--out" | "-o" => drop(words.next()),
-            word if word.starts_with("--out=") => {}
-            word => kept.push(word.to_owned()),
-        }
-    }
-    kept
-}
-
-fn head(request: &RunRequest<'_>, clock: Clock) -> BundleHead {
-    let created_unix_ns = clock.unix_ns();
-    let (run_id, command) = match clock {
-        Clock::Host => (format!("{:016x}{:08x}", created_unix_ns, std::process::id()), request.command.clone()),
-        Clock::Simulated => {
-            let words = [request.plan_source, &format!("{:?}", request.plan)].concat();
-            (format!("{:016x}{:08x}", number_of(&words), 0), without_out(&request.command))
-        }
-    };
-    BundleHead {
-        run_id,
-        holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command,
-        created_unix_ns,
-        target: request.plan.target.clone(),
-        emulated: None,
-        machine: request.machine,
-    }
 }
 
 fn create_bundle(request: &RunRequest<'_>, readiness: &Readiness, head: &BundleHead) -> Result<Writer, Problem> {

@@ -1,0 +1,64 @@
+//! The head of a bundle, and the clock of its times.
+
+use crate::run::RunRequest;
+use crate::window::{VIRTUAL_BEGIN_UNIX_NS, unix_ns};
+use holdup_model::bundle::BundleHead;
+
+/// What the times in a bundle are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// This host's.
+    Host,
+    /// None: a simulation tells the same whenever it runs.
+    Simulated,
+}
+
+impl Clock {
+    /// The time to write down, ns since 1970.
+    pub(crate) fn unix_ns(self) -> i64 {
+        match self {
+            Clock::Host => unix_ns(),
+            Clock::Simulated => VIRTUAL_BEGIN_UNIX_NS,
+        }
+    }
+}
+
+/// A number made of a text: FNV-1a (Fowler, Noll, Vo).
+fn number_of(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The command line without the name of the bundle: the same simulation is the same under any name.
+fn without_out(command: &[String]) -> Vec<String> {
+    let mut words = command.iter();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--out" | "-o" => drop(words.next()),
+            word if word.starts_with("--out=") => {}
+            word => kept.push(word.to_owned()),
+        }
+    }
+    kept
+}
+
+/// What stands at the begin of a run's bundle, but for what its times are.
+pub(crate) fn head(request: &RunRequest<'_>, clock: Clock) -> BundleHead {
+    let created_unix_ns = clock.unix_ns();
+    let (run_id, command) = match clock {
+        Clock::Host => (format!("{:016x}{:08x}", created_unix_ns, std::process::id()), request.command.clone()),
+        Clock::Simulated => {
+            let words = [request.plan_source, &format!("{:?}", request.plan)].concat();
+            (format!("{:016x}{:08x}", number_of(&words), 0), without_out(&request.command))
+        }
+    };
+    BundleHead {
+        run_id,
+        holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        created_unix_ns,
+        target: request.plan.target.clone(),
+        emulated: None,
+        machine: request.machine,
+    }
+}
