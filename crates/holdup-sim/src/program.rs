@@ -10,6 +10,8 @@ pub type RegionId = u32;
 pub type ChannelId = u32;
 /// One of the machine's devices.
 pub type DeviceId = u32;
+/// One of the machine's logs.
+pub type LogId = u32;
 /// One of the counters and histograms that tasks write to.
 pub type MarkId = u8;
 
@@ -50,9 +52,26 @@ pub enum Op {
         work: Span,
     },
     /// Puts a message into a channel; waits where it is full.
-    Send(ChannelId),
+    Send {
+        /// The channel.
+        to: Channel,
+        /// What the receiver can tell messages apart by.
+        tag: u8,
+    },
     /// Takes a message out of a channel; waits where it is empty.
-    Receive(ChannelId),
+    Receive(Channel),
+    /// Goes on at an operation when the last message that the task received has this tag, else with the next one.
+    IfTag {
+        /// The tag.
+        tag: u8,
+        /// Where to.
+        to: u32,
+    },
+    /// Writes a record to a log in memory: what the task waits for at its next [`Op::Flush`].
+    Append(LogId),
+    /// Waits until the task's last record is on the log's device. One task at a time writes, for all whose records are
+    /// there by then (group commit).
+    Flush(LogId),
     /// Goes on at an operation.
     Jump(u32),
     /// Goes on at an operation so many times, then with the next one.
@@ -71,16 +90,50 @@ pub enum Op {
         /// Where to.
         to: u32,
     },
+    /// Goes on at an operation when a region that all walk through together is used up, else with the next one.
+    UsedUp {
+        /// The region.
+        region: RegionId,
+        /// Where to.
+        to: u32,
+    },
+    /// Goes on at an operation when one of `of` things, each as likely, is among those that were taken from a region that
+    /// all walk through together; else with the next one.
+    Found {
+        /// The region.
+        region: RegionId,
+        /// How many things there are.
+        of: u32,
+        /// Where to.
+        to: u32,
+    },
     /// Something that is timed begins.
     Begin(MarkId),
     /// Something that is counted is done; when it was begun, its time is kept.
     Done(MarkId),
-    /// Makes a task that runs a program.
+    /// Something that is timed begins for who sent the last message.
+    BeginFor(MarkId),
+    /// Something that is counted is done for who sent the last message; when it was begun, its time is kept.
+    DoneFor(MarkId),
+    /// Makes a task that runs a program, in a process of its own, where fewer than the machine's most tasks are alive.
     Fork(u32),
     /// Waits until every task that this one made has ended.
     Join,
     /// Ends.
     Exit,
+}
+
+/// A channel as an operation names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// This one.
+    Of(ChannelId),
+    /// The task's own.
+    Mine,
+    /// That of the task's peer.
+    Peer,
+    /// That of who sent the last message.
+    Sender,
 }
 
 /// How a stretch of kernel code can be left by a task that should make room.

@@ -44,6 +44,30 @@ pub struct Costs {
     pub spin_ns: u64,
     /// What each further spinner adds to a write to the line that they spin on.
     pub contender_ns: u64,
+    /// Putting a message into a socket, without the system call and without waking the reader.
+    pub send_ns: u64,
+    /// Taking a message out of a socket, without the system call.
+    pub receive_ns: u64,
+    /// Making a process.
+    pub fork_ns: u64,
+    /// What pgbench computes for each message that it gets.
+    pub pg_client_ns: u64,
+    /// What a backend computes for BEGIN.
+    pub pg_begin_ns: u64,
+    /// What a backend computes for a SELECT of one row by its key.
+    pub pg_select_ns: u64,
+    /// What a backend computes for an UPDATE of one row by its key.
+    pub pg_update_ns: u64,
+    /// What a backend computes for an INSERT of one row.
+    pub pg_insert_ns: u64,
+    /// What a backend computes for END, without the flush of the log.
+    pub pg_end_ns: u64,
+    /// What the device of the write-ahead log takes for a flush.
+    pub pg_flush_ns: u64,
+    /// What reading a page takes that is in the page cache and not in the buffer pool.
+    pub pg_read_ns: u64,
+    /// What StrategyGetBuffer does under its spinlock.
+    pub pg_free_list_ns: u64,
     /// How late a sleep ends, beside the time that its task waits for a CPU (timer slack).
     pub timer_slack_ns: u64,
 }
@@ -128,6 +152,18 @@ impl Costs {
         "transfer_far_ns",
         "spin_ns",
         "contender_ns",
+        "send_ns",
+        "receive_ns",
+        "fork_ns",
+        "pg_client_ns",
+        "pg_begin_ns",
+        "pg_select_ns",
+        "pg_update_ns",
+        "pg_insert_ns",
+        "pg_end_ns",
+        "pg_flush_ns",
+        "pg_read_ns",
+        "pg_free_list_ns",
         "timer_slack_ns",
     ];
 
@@ -148,6 +184,18 @@ impl Costs {
         transfer_ns: [0, 20, 60, 120, 250],
         spin_ns: 40,
         contender_ns: 30,
+        send_ns: 1_000,
+        receive_ns: 700,
+        fork_ns: 80_000,
+        pg_client_ns: 6000,
+        pg_begin_ns: 8000,
+        pg_select_ns: 22000,
+        pg_update_ns: 40000,
+        pg_insert_ns: 22000,
+        pg_end_ns: 14000,
+        pg_flush_ns: 400000,
+        pg_read_ns: 4000,
+        pg_free_list_ns: 30,
         timer_slack_ns: 50_000,
     };
 
@@ -172,6 +220,18 @@ impl Costs {
             "transfer_far_ns" => &mut self.transfer_ns[4],
             "spin_ns" => &mut self.spin_ns,
             "contender_ns" => &mut self.contender_ns,
+            "send_ns" => &mut self.send_ns,
+            "receive_ns" => &mut self.receive_ns,
+            "fork_ns" => &mut self.fork_ns,
+            "pg_client_ns" => &mut self.pg_client_ns,
+            "pg_begin_ns" => &mut self.pg_begin_ns,
+            "pg_select_ns" => &mut self.pg_select_ns,
+            "pg_update_ns" => &mut self.pg_update_ns,
+            "pg_insert_ns" => &mut self.pg_insert_ns,
+            "pg_end_ns" => &mut self.pg_end_ns,
+            "pg_flush_ns" => &mut self.pg_flush_ns,
+            "pg_read_ns" => &mut self.pg_read_ns,
+            "pg_free_list_ns" => &mut self.pg_free_list_ns,
             "timer_slack_ns" => &mut self.timer_slack_ns,
             _ => return None,
         })

@@ -124,6 +124,14 @@ impl Fair {
         id
     }
 
+    /// An entity in no queue becomes that of a new task of nice 0.
+    pub(crate) fn renew(&mut self, id: u32) {
+        let mut entity = Entity::new(NICE_0);
+        entity.slice_ns = self.features.base_slice_ns;
+        self.entities[id as usize] = entity;
+        self.nodes[id as usize] = Node::NEW;
+    }
+
     fn entity(&self, id: u32) -> &Entity {
         &self.entities[id as usize]
     }

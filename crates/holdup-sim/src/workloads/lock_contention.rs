@@ -1,6 +1,6 @@
 //! N workers that take one lock, work, and give it back: the programs of `lock-contention`.
 
-use super::{Workload, per_operation, per_second, percentile, whole, word};
+use super::{Levels, Workload, per_operation, per_second, percentile, whole, word};
 use crate::locks;
 use crate::machine::Machine;
 use crate::program::{Op, Program};
@@ -45,20 +45,17 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
         Op::Jump(0),
     ]);
     let task = |number: u32| TaskSpec {
-        program: 0,
-        weight: 1024,
         pinned: setup.pin.then(|| number % cpus),
-        process: if setup.processes { number } else { 0 },
+        ..TaskSpec::new(0, if setup.processes { number } else { 0 })
     };
     let steps = if setup.huge { 512 } else { 1 };
     Load {
         programs: vec![Program { name: "worker".to_owned(), role: "load".to_owned(), ops }],
         tasks: (0..setup.workers).map(task).collect(),
         locks: vec![setup.algorithm],
-        regions: vec![RegionSpec { pages: 512, huge: setup.huge, steps }],
-        channels: Vec::new(),
-        devices: Vec::new(),
+        regions: vec![RegionSpec { pages: 512, huge: setup.huge, steps, together: false, end: 0 }],
         marks: 1,
+        ..Load::default()
     }
 }
 
@@ -74,7 +71,7 @@ impl Workload for LockContention {
         "sections and think times last exactly as long as asked for, and every acquisition that waits is timed"
     }
 
-    fn load(&self, parameters: &Parameters, machine: &Machine) -> Result<Load, Problem> {
+    fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
         let name = word(parameters, "algorithm")?;
         let algorithm = locks::id(name).ok_or_else(|| {
             Problem::host(format!("algorithm {name}"), "the simulator does not have it")

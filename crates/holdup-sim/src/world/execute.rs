@@ -21,12 +21,17 @@ impl World {
             Then::ToUser => self.return_to_user(cpu, task),
             Then::Lock => self.lock_says(cpu, task),
             Then::Mapped => self.mapped(cpu, task),
+            Then::Sends => self.sends(cpu, task),
+            Then::Receives => self.receives(cpu, task),
+            Then::Asks => self.asks(cpu, task),
+            Then::Flushes => self.flushes(cpu, task),
+            Then::Forks => self.forks(cpu, task),
             Then::Sleeps(ns) => self.sleeps(cpu, task, ns),
             Then::Yields => {
                 self.then_user(task);
                 self.schedule(cpu, Left::Boundary);
             }
-            Then::Ends => self.schedule(cpu, Left::Ends),
+            Then::Ends => self.ends(cpu, task),
         }
     }
 
@@ -95,13 +100,39 @@ impl World {
                 Op::Chance { of, to } => {
                     t.pc = if (self.random.word() >> 32) < u64::from(of) { to } else { t.pc + 1 };
                 }
+                Op::IfTag { tag, to } => t.pc = if t.tag == tag { to } else { t.pc + 1 },
+                Op::UsedUp { region, to } => {
+                    let end = self.regions[region as usize].end;
+                    t.pc = if end > 0 && self.cursors[region as usize] >= end { to } else { t.pc + 1 };
+                }
+                Op::Found { region, of, to } => {
+                    let is = self.random.below(u64::from(of.max(1))) < self.cursors[region as usize];
+                    t.pc = if is { to } else { t.pc + 1 };
+                }
+                Op::BeginFor(mark) => {
+                    let at = self.now + t.extra_ns;
+                    t.pc += 1;
+                    if let Some(other) = self.sender_of(task) {
+                        self.tasks[other as usize].begun[mark as usize] = at;
+                    }
+                }
+                Op::DoneFor(mark) => {
+                    t.pc += 1;
+                    if let Some(other) = self.sender_of(task) {
+                        self.done(other, mark, self.tasks[task as usize].extra_ns);
+                    }
+                }
+                Op::Append(log) => {
+                    t.pc += 1;
+                    self.append(task, log);
+                }
                 Op::Begin(mark) => {
                     t.begun[mark as usize] = self.now + t.extra_ns;
                     t.pc += 1;
                 }
                 Op::Done(mark) => {
                     t.pc += 1;
-                    self.done(task, mark);
+                    self.done(task, mark, self.tasks[task as usize].extra_ns);
                 }
                 other => {
                     if self.passes_first(cpu, task) {
@@ -118,13 +149,13 @@ impl World {
         self.passes_first(cpu, task);
     }
 
-    fn done(&mut self, task: u32, mark: u8) {
+    fn done(&mut self, task: u32, mark: u8, extra_ns: u64) {
         let t = &mut self.tasks[task as usize];
         let seen = &mut self.seen.marks[mark as usize];
         seen.count += 1;
         let begun = std::mem::take(&mut t.begun[mark as usize]);
         if begun != 0 {
-            seen.lengths.record_ns(self.now + t.extra_ns - begun);
+            seen.lengths.record_ns((self.now + extra_ns).saturating_sub(begun));
         }
         if mark == 0 {
             self.seen.by_task[task as usize] += 1;
@@ -154,6 +185,21 @@ impl World {
                 let ns = span.draw(&mut self.random);
                 self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Sleeps(ns)));
             }
+            Op::Send { .. } => {
+                let ns = syscall_ns + self.machine.costs.send_ns;
+                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Sends));
+            }
+            Op::Receive(_) => {
+                let ns = syscall_ns + self.machine.costs.receive_ns;
+                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Receives));
+            }
+            Op::Io { .. } => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Asks)),
+            Op::Flush(log) => return self.flush(cpu, task, log),
+            Op::Fork(_) => {
+                let ns = syscall_ns + self.machine.costs.fork_ns;
+                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Forks));
+            }
+            Op::Join => return self.join(cpu, task),
             Op::Yield => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Yields)),
             _ => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Ends)),
         }
@@ -172,6 +218,12 @@ impl World {
     pub(crate) fn timer(&mut self, task: u32) {
         self.agenda.clear(self.timer_slot(task));
         let cpu = self.tasks[task as usize].cpu;
+        self.wake_by_interrupt(task, cpu);
+        self.device_is_done(task);
+    }
+
+    /// An interrupt on a CPU wakes a task.
+    fn wake_by_interrupt(&mut self, task: u32, cpu: u32) {
         let is_busy = self.cpus[cpu as usize].current != super::IDLE;
         if is_busy {
             self.take_time(cpu, self.machine.costs.interrupt_ns);
@@ -192,8 +244,15 @@ impl World {
         }
         let place = t.process as usize * self.regions.len() + region as usize;
         while t.touches_left > 0 {
-            let step = self.touched[place];
-            if step.is_multiple_of(spec.steps) {
+            let step = if spec.together { 0 } else { self.touched[place] };
+            if spec.together && spec.end > 0 && self.cursors[region as usize] >= spec.end {
+                t.touches_left = 0;
+                return true;
+            }
+            let page = (self.cursors[region as usize] / u64::from(spec.steps)) as u32;
+            let faults = if spec.together { t.last_page != page } else { step.is_multiple_of(spec.steps) };
+            if faults {
+                t.last_page = page;
                 // The operation goes on here when the page is mapped.
                 t.pc -= 1;
                 let ns = if spec.huge { costs.huge_fault_ns } else { costs.fault_ns };
@@ -203,7 +262,11 @@ impl World {
                 self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Mapped));
                 return false;
             }
-            self.touched[place] += 1;
+            if spec.together {
+                self.cursors[region as usize] += 1;
+            } else {
+                self.touched[place] += 1;
+            }
             t.touches_left -= 1;
             t.extra_ns += costs.touch_ns;
         }
@@ -215,7 +278,11 @@ impl World {
         let Op::Touch { region, .. } = self.code[t.pc as usize] else {
             return self.return_to_user(cpu, task);
         };
-        self.touched[t.process as usize * self.regions.len() + region as usize] += 1;
+        if self.regions[region as usize].together {
+            self.cursors[region as usize] += 1;
+        } else {
+            self.touched[t.process as usize * self.regions.len() + region as usize] += 1;
+        }
         t.touches_left -= 1;
         if t.touches_left == 0 {
             t.pc += 1;

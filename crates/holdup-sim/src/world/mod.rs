@@ -1,6 +1,8 @@
 //! The simulated machine at work.
 
+mod channel;
 mod cpu;
+mod device;
 mod execute;
 mod place;
 mod switch;
@@ -15,7 +17,7 @@ use crate::agenda::Agenda;
 use crate::locks::{self, Lock};
 use crate::machine::Machine;
 use crate::program::{Inside, Op, Program};
-use crate::random::Random;
+use crate::random::{Random, Span};
 use crate::sched::eevdf::Fair;
 use crate::seen::{LockSeen, MarkSeen, RoleSeen, Seen};
 use cpu::Cpu;
@@ -36,6 +38,10 @@ pub struct Load {
     pub channels: Vec<u32>,
     /// How many requests each device works on at once.
     pub devices: Vec<u32>,
+    /// The logs, each with its device and how long that takes to write.
+    pub logs: Vec<LogSpec>,
+    /// The most tasks at once, those that are there from the begin included; 0 for as many as these.
+    pub most_tasks: usize,
     /// How many marks are counted.
     pub marks: usize,
 }
@@ -51,6 +57,26 @@ pub struct TaskSpec {
     pub pinned: Option<u32>,
     /// The process that it belongs to: tasks of a process share page tables.
     pub process: u32,
+    /// Its own channel.
+    pub inbox: Option<u32>,
+    /// Its peer's channel.
+    pub peer: Option<u32>,
+}
+
+impl TaskSpec {
+    /// A task of nice 0 that runs a program, in a process.
+    pub fn new(program: u32, process: u32) -> Self {
+        TaskSpec { program, weight: 1024, pinned: None, process, inbox: None, peer: None }
+    }
+}
+
+/// A log on a device.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSpec {
+    /// The device.
+    pub device: u32,
+    /// How long it takes to write what is there.
+    pub write: Span,
 }
 
 /// Memory that tasks touch.
@@ -60,8 +86,14 @@ pub struct RegionSpec {
     pub pages: u32,
     /// Whether they are huge.
     pub huge: bool,
-    /// Steps of 4 KB of a page: 1, or 512 of a huge one.
+    /// Steps of a page: 1 for touches of 4 KB steps of 4 KB pages, 512 of huge ones; for a region that all walk through
+    /// together, how many of its members lie in a page.
     pub steps: u32,
+    /// Whether all tasks walk through it together, each touch the next step of all: a list of free buffers. A page faults
+    /// when the task that touches it did not touch it last; else each process walks through it on its own.
+    pub together: bool,
+    /// How many steps there are before the region is used up and touches do nothing; 0 for no end.
+    pub end: u64,
 }
 
 /// A machine with its load.
@@ -81,6 +113,14 @@ pub struct World {
     pub(crate) regions: Vec<RegionSpec>,
     /// By process and region: how far the touches have come, in steps.
     pub(crate) touched: Vec<u32>,
+    /// By region: how far all together have come.
+    pub(crate) cursors: Vec<u64>,
+    pub(crate) channels: Vec<channel::Buffer>,
+    pub(crate) devices: Vec<device::Device>,
+    pub(crate) logs: Vec<device::Log>,
+    pub(crate) most_tasks: usize,
+    /// Tasks that ended, whose places can be taken.
+    pub(crate) free_tasks: Vec<u32>,
     /// CPUs without a task, by last level cache.
     pub(crate) idle: Vec<Vec<u64>>,
     /// CPUs with a task that waits, by last level cache.
@@ -110,7 +150,7 @@ impl World {
         let llcs = cpus / machine.topology.cpus_of_llc() as usize;
         let mut world = World {
             now: 0,
-            agenda: Agenda::new(cpus * SLOTS + load.tasks.len()),
+            agenda: Agenda::new(cpus * SLOTS + load.tasks.len().max(load.most_tasks)),
             cpus: vec![Cpu::NEW; cpus],
             tasks: Vec::with_capacity(load.tasks.len()),
             fair: Fair::new(machine.kernel.fair, cpus),
@@ -121,6 +161,12 @@ impl World {
             seen: nothing_seen(load),
             regions: load.regions.clone(),
             touched: vec![0; processes * load.regions.len()],
+            cursors: vec![0; load.regions.len()],
+            channels: load.channels.iter().map(|most| channel::Buffer::new(*most)).collect(),
+            devices: load.devices.iter().map(|at_once| device::Device::new(*at_once)).collect(),
+            logs: load.logs.iter().map(|spec| device::Log::new(*spec)).collect(),
+            most_tasks: load.tasks.len().max(load.most_tasks),
+            free_tasks: Vec::new(),
             idle: vec![vec![0; words]; llcs],
             crowded: vec![vec![0; words]; llcs],
             machine: machine.clone(),
@@ -247,6 +293,9 @@ fn moved(op: Op, base: u32) -> Op {
         Op::Jump(to) => Op::Jump(to + base),
         Op::Repeat { to, counter, times } => Op::Repeat { to: to + base, counter, times },
         Op::Chance { of, to } => Op::Chance { of, to: to + base },
+        Op::IfTag { tag, to } => Op::IfTag { tag, to: to + base },
+        Op::UsedUp { region, to } => Op::UsedUp { region, to: to + base },
+        Op::Found { region, of, to } => Op::Found { region, of, to: to + base },
         other => other,
     }
 }

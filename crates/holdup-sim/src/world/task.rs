@@ -25,6 +25,16 @@ pub(crate) enum Then {
     Lock,
     /// A page is mapped now.
     Mapped,
+    /// The task is in the kernel to send, to receive, to ask a device, or to flush; what comes next is to be looked at.
+    Sends,
+    /// See [`Then::Sends`].
+    Receives,
+    /// See [`Then::Sends`].
+    Asks,
+    /// See [`Then::Sends`].
+    Flushes,
+    /// The task that a system call makes is made now.
+    Forks,
     /// The task sleeps so long.
     Sleeps(u64),
     /// The task gives way.
@@ -94,6 +104,23 @@ pub(crate) struct Task {
     /// When it could run, or since when a holder is off its CPU.
     pub(crate) runnable_since: u64,
     pub(crate) last_ran: u64,
+    /// The task's own channel, its peer's, and that of who sent the last message; `u32::MAX` for none.
+    pub(crate) inbox: u32,
+    pub(crate) peer: u32,
+    /// Who sent the last message, and its tag.
+    pub(crate) sender: u32,
+    pub(crate) tag: u8,
+    /// The device that it waits for; `u32::MAX` for none.
+    pub(crate) device: u32,
+    /// The task's last record in a log.
+    pub(crate) record: u64,
+    /// The last page that it touched of a region that all walk through together.
+    pub(crate) last_page: u32,
+    /// Who made it, and how many that it made are alive.
+    pub(crate) parent: u32,
+    pub(crate) children: u32,
+    /// Whether it waits for them.
+    pub(crate) joins: bool,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
 }
@@ -119,6 +146,16 @@ impl Task {
             begun: [0; 4],
             runnable_since: 0,
             last_ran: 0,
+            inbox: spec.inbox.unwrap_or(u32::MAX),
+            peer: spec.peer.unwrap_or(u32::MAX),
+            sender: u32::MAX,
+            tag: 0,
+            device: u32::MAX,
+            record: 0,
+            last_page: u32::MAX,
+            parent: u32::MAX,
+            children: 0,
+            joins: false,
             spins_per_delay: 100,
         }
     }

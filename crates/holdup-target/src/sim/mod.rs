@@ -10,7 +10,8 @@ use holdup_host::Host;
 use holdup_model::bundle::CollectorState;
 use holdup_model::{Arm, Parameters, Plan, Problem, WorkloadUse};
 use holdup_sim::machine::{Described, Machine, known};
-use holdup_sim::workloads::Workload;
+use holdup_sim::workloads::{Levels, Workload};
+use holdup_sim::world::Load;
 use holdup_sim::{factors, workloads};
 use std::path::Path;
 
@@ -73,7 +74,7 @@ pub(crate) fn settle(mut plan: Plan) -> (Plan, Vec<String>) {
         notes.push(format!("collector {id} is left out: a simulated machine does not tell it"));
     }
     plan.factors.retain(|factor| {
-        let stays = !factor.optional || factors::changes(&factor.name).is_some();
+        let stays = !factor.optional || changes(&factor.name).is_some();
         if !stays {
             notes.push(format!("factor {} is left out: a simulated machine does not have it", factor.name));
         }
@@ -90,13 +91,22 @@ fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
     })
 }
 
-/// The machine of an arm: that of the plan with the arm's levels.
-fn machine_with(described: &Described, plan: &Plan, arm: &Arm) -> Result<Machine, Problem> {
+/// The machine of an arm, which is that of the plan with the arm's levels, and what runs on it.
+fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<(Machine, Load, &'static dyn Workload), Problem> {
+    let (workload, parameters) = parameters_of(plan, arm)?;
     let mut machine = described.machine.clone();
-    for (name, level) in local::levels_of(plan, arm) {
-        factors::set(&mut machine, &name, &level.value)?;
+    let levels: Levels = local::levels_of(plan, arm).into_iter().map(|(name, level)| (name, level.value)).collect();
+    for (name, value) in levels.iter().filter(|(name, _)| workload.changes(name).is_none()) {
+        factors::set(&mut machine, name, value)?;
     }
-    Ok(machine)
+    let load = workload.load(&parameters, &levels, &machine)?;
+    Ok((machine, load, workload))
+}
+
+/// What a factor changes, in words; `None` when neither the simulated machine nor one of its workloads has it.
+fn changes(name: &str) -> Option<String> {
+    let of_workload = || workloads::ALL.iter().find_map(|w| w.changes(name)).map(str::to_owned);
+    factors::changes(name).or_else(of_workload)
 }
 
 fn parameters_of(plan: &Plan, arm: &Arm) -> Result<(&'static dyn Workload, Parameters), Problem> {
@@ -118,11 +128,9 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         metrics.extend(local::metrics_of(plan, used, local::workload_of(used)?));
     }
     for arm in &request.schedule.arms {
-        let machine = machine_with(&described, plan, arm)?;
-        let (workload, parameters) = parameters_of(plan, arm)?;
-        workload.load(&parameters, &machine)?;
+        simulated(&described, plan, arm)?;
     }
-    let touches = local::names(plan).filter_map(|name| Some((name.to_owned(), factors::changes(name)?))).collect();
+    let touches = local::names(plan).filter_map(|name| Some((name.to_owned(), changes(name)?))).collect();
     let collectors = plan
         .collectors
         .iter()

@@ -1,7 +1,7 @@
 //! One session on a simulated machine.
 
 use super::ahead::Ahead;
-use super::{evidence, machine_of, machine_with, parameters_of};
+use super::{evidence, machine_of, simulated};
 use crate::local;
 use crate::run::trial_seed;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
@@ -49,9 +49,7 @@ impl<'a> SimSession<'a> {
 fn job(request: &SessionRequest<'_>, described: &Described, spec: &TrialSpec) -> Result<Job, Problem> {
     let plan = request.plan;
     let arm = &request.schedule.arms[spec.arm as usize];
-    let machine = machine_with(described, plan, arm)?;
-    let (workload, parameters) = parameters_of(plan, arm)?;
-    let load = workload.load(&parameters, &machine)?;
+    let (machine, load, workload) = simulated(described, plan, arm)?;
     let collectors = match arm.replica {
         Some(Replica::Unobserved) => Vec::new(),
         _ => plan.collectors.iter().filter(|id| evidence::availability(id).is_usable()).cloned().collect(),
@@ -151,7 +149,7 @@ fn facts(described: &Described) -> Vec<Fact> {
 /// What the arm's machine has that factors change.
 fn machine_facts(described: &Described, request: &SessionRequest<'_>, arm: &Arm) -> Vec<Fact> {
     // An arm whose machine cannot be made was refused before the first trial.
-    let Ok(machine) = machine_with(described, request.plan, arm) else { return Vec::new() };
+    let Ok((machine, ..)) = simulated(described, request.plan, arm) else { return Vec::new() };
     vec![
         Fact::read("kernel.preempt", machine.kernel.preempt.meta.id, "the simulated kernel"),
         Fact::read("sched.base_slice_ns", format!("{}", machine.kernel.fair.base_slice_ns), "the simulated kernel"),

@@ -1,0 +1,255 @@
+//! pgbench and the backends that serve it.
+//!
+//! Each client has a backend, a process of its own; pgbench's threads serve their clients in turn. A statement is a
+//! message there and one back. A backend computes for as long as the machine file says, appends its commit to the log
+//! and flushes it with others (group commit). With a cold pool, pages that were not read yet come through
+//! StrategyGetBuffer's list of free buffers, under its spinlock, where the first touch of a page of buffer descriptors
+//! faults in each backend (src/backend/storage/buffer/freelist.c, PostgreSQL 15 to 18).
+
+use super::{Levels, Workload, per_second, percentile, whole, word};
+use crate::machine::{Costs, Machine};
+use crate::program::{Channel, Inside, Op, Program};
+use crate::random::Span;
+use crate::seen::Seen;
+use crate::world::{Load, LogSpec, RegionSpec, TaskSpec};
+use holdup_model::trial::NamedHistogram;
+use holdup_model::{Measurement, Parameters, Problem, Value};
+
+/// The workload.
+pub(super) struct Pgbench;
+
+/// Transactions.
+const TRANSACTION: u8 = 0;
+/// The lock of the list of free buffers.
+const FREE_LIST: u32 = 0;
+/// The region of buffer descriptors.
+const DESCRIPTORS: u32 = 0;
+/// The write-ahead log.
+const LOG: u32 = 0;
+/// A statement is done, and the transaction goes on.
+const NEXT: u8 = 0;
+/// The transaction is done.
+const END: u8 = 1;
+/// Bytes of a page of PostgreSQL.
+const PAGE_BYTES: u64 = 8192;
+/// Buffer descriptors in a page of memory: 64 bytes each.
+const IN_4K: u32 = 64;
+/// The same of 2 MB.
+const IN_2M: u32 = 32_768;
+/// Pages of table and index that one unit of scale has: 1,640 and 276 with fill factor 100.
+const PAGES_OF_SCALE: u64 = 1_916;
+/// PostgreSQL's default.
+const SHARED_BUFFERS_BYTES: u64 = 128 << 20;
+
+/// A statement of a script.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Statement {
+    Begin,
+    Select,
+    Update,
+    Insert,
+    End,
+}
+
+/// What an arm says.
+struct Setup {
+    script: &'static [Statement],
+    clients: u32,
+    threads: u32,
+    cold: bool,
+    huge: bool,
+    buffers: u64,
+    pages: u64,
+    flushes: bool,
+}
+
+fn script(name: &str) -> Option<&'static [Statement]> {
+    use Statement::{Begin, End, Insert, Select, Update};
+    match name {
+        "select-only" => Some(&[Select]),
+        "simple-update" => Some(&[Begin, Update, Select, Insert, End]),
+        "tpcb-like" => Some(&[Begin, Update, Select, Update, Update, Insert, End]),
+        _ => None,
+    }
+}
+
+impl Setup {
+    fn read(parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Self, Problem> {
+        let name = word(parameters, "script")?;
+        let script = script(name).ok_or_else(|| {
+            Problem::host(format!("script {name}"), "the simulator does not have it")
+                .hint("it has select-only, simple-update and tpcb-like")
+        })?;
+        for absent in ["rate", "latency_limit"] {
+            if parameters.get(absent).is_some() {
+                return Err(Problem::host(absent, "the simulated pgbench runs a closed loop").hint("leave it out"));
+            }
+        }
+        let clients = whole(parameters, "clients")? as u32;
+        let threads = parameters.integer("threads")?.map_or(machine.topology.cpus(), |n| n as u32).clamp(1, clients);
+        let scale = whole(parameters, "scale")?;
+        let fillfactor = whole(parameters, "fillfactor")?.max(10);
+        let level = |name: &str| levels.get(name);
+        let is = |name: &str, word: &str| matches!(level(name), Some(Value::Text(text)) if text == word);
+        let shared = level("postgres.shared_buffers").map(bytes).transpose()?.unwrap_or(SHARED_BUFFERS_BYTES);
+        Ok(Setup {
+            script,
+            clients,
+            threads,
+            cold: is("postgres.pool", "cold"),
+            huge: is("postgres.huge_pages", "on") || level("postgres.huge_pages") == Some(&Value::Bool(true)),
+            buffers: (shared / PAGE_BYTES).max(16),
+            pages: scale * PAGES_OF_SCALE * 100 / fillfactor,
+            flushes: !is("postgres.synchronous_commit", "off"),
+        })
+    }
+}
+
+/// A size as PostgreSQL's settings have it: a number of bytes, or a text such as `120GB`.
+fn bytes(value: &Value) -> Result<u64, Problem> {
+    let text = value.to_string();
+    let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+    let unit = match text[digits.len()..].trim() {
+        "" => 1,
+        "kB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
+        "TB" => 1 << 40,
+        _ => 0,
+    };
+    match digits.parse::<u64>() {
+        Ok(n) if unit > 0 => Ok(n.saturating_mul(unit)),
+        _ => Err(Problem::usage(format!("postgres.shared_buffers {text}"), "it is no size").hint("give it as 120GB")),
+    }
+}
+
+/// What a backend does for one statement, without its messages.
+fn statement(ops: &mut Vec<Op>, what: Statement, setup: &Setup, costs: &Costs) {
+    let compute = |ns: u64| Op::Compute(Span::Uniform(ns - ns / 5, ns + ns / 5));
+    ops.push(compute(match what {
+        Statement::Begin => costs.pg_begin_ns,
+        Statement::Select => costs.pg_select_ns,
+        Statement::Update => costs.pg_update_ns,
+        Statement::Insert => costs.pg_insert_ns,
+        Statement::End => costs.pg_end_ns,
+    }));
+    // The page of the account, when this transaction is the first to want it.
+    let reads = what == Statement::Update || setup.script.len() == 1;
+    if setup.cold && reads {
+        let after = ops.len() as u32 + 7;
+        ops.extend([
+            Op::Found { region: DESCRIPTORS, of: setup.pages.min(u64::from(u32::MAX)) as u32, to: after },
+            Op::UsedUp { region: DESCRIPTORS, to: after - 1 },
+            Op::Lock(FREE_LIST),
+            Op::Touch { region: DESCRIPTORS, pages: 1 },
+            Op::Compute(Span::Fixed(costs.pg_free_list_ns)),
+            Op::Unlock(FREE_LIST),
+            Op::System { work: Span::Fixed(costs.pg_read_ns), inside: Inside::On },
+        ]);
+    }
+    if what == Statement::End {
+        ops.push(Op::Append(LOG));
+        if setup.flushes {
+            ops.push(Op::Flush(LOG));
+        }
+    }
+}
+
+fn backend(setup: &Setup, costs: &Costs) -> Program {
+    let mut ops = vec![Op::Send { to: Channel::Peer, tag: END }];
+    for (number, what) in setup.script.iter().enumerate() {
+        let is_last = number + 1 == setup.script.len();
+        ops.push(Op::Receive(Channel::Mine));
+        statement(&mut ops, *what, setup, costs);
+        ops.push(Op::Send { to: Channel::Peer, tag: if is_last { END } else { NEXT } });
+    }
+    ops.push(Op::Jump(1));
+    Program { name: "postgres".to_owned(), role: "server".to_owned(), ops }
+}
+
+fn client(costs: &Costs) -> Program {
+    let ns = costs.pg_client_ns;
+    let ops = vec![
+        Op::Receive(Channel::Mine),
+        Op::Compute(Span::Uniform(ns - ns / 5, ns + ns / 5)),
+        Op::IfTag { tag: NEXT, to: 5 },
+        Op::DoneFor(TRANSACTION),
+        Op::BeginFor(TRANSACTION),
+        Op::Send { to: Channel::Sender, tag: NEXT },
+        Op::Jump(0),
+    ];
+    Program { name: "pgbench".to_owned(), role: "load".to_owned(), ops }
+}
+
+fn load(setup: &Setup, costs: &Costs) -> Load {
+    // Channels: one for each backend, then one for each thread of pgbench.
+    let (clients, threads) = (setup.clients, setup.threads);
+    let backends =
+        (0..clients).map(|n| TaskSpec { inbox: Some(n), peer: Some(clients + n % threads), ..TaskSpec::new(0, n) });
+    let loads = (0..threads).map(|n| TaskSpec { inbox: Some(clients + n), ..TaskSpec::new(1, clients) });
+    let mut channels = vec![16; clients as usize];
+    channels.resize((clients + threads) as usize, clients);
+    let steps = if setup.huge { IN_2M } else { IN_4K };
+    Load {
+        programs: vec![backend(setup, costs), client(costs)],
+        tasks: backends.chain(loads).collect(),
+        locks: vec!["postgres-s-lock"],
+        regions: vec![RegionSpec { pages: 0, huge: setup.huge, steps, together: true, end: setup.buffers }],
+        channels,
+        devices: vec![1],
+        logs: vec![LogSpec { device: 0, write: Span::Uniform(costs.pg_flush_ns * 4 / 5, costs.pg_flush_ns * 6 / 5) }],
+        marks: 1,
+        ..Load::default()
+    }
+}
+
+impl Workload for Pgbench {
+    fn id(&self) -> &'static str {
+        "pgbench"
+    }
+
+    fn leaves_out(&self) -> &'static str {
+        "statements compute for as long as the machine file says; rows are not contended, checkpoints and other \
+         processes of the server do not run, and of shared memory only the list of free buffers is locked"
+    }
+
+    fn changes(&self, factor: &str) -> Option<&'static str> {
+        Some(match factor {
+            "postgres.pool" => "whether the simulated buffer pool is filled when the run begins",
+            "postgres.shared_buffers" => "the size of the simulated buffer pool",
+            "postgres.huge_pages" => "the pages that the simulated buffer descriptors lie in",
+            "postgres.synchronous_commit" => "whether the simulated commits wait for the log",
+            _ => return None,
+        })
+    }
+
+    fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+        Ok(load(&Setup::read(parameters, levels, machine)?, &machine.costs))
+    }
+
+    fn results(&self, seen: &Seen, length_ns: u64) -> (Vec<Measurement>, Vec<NamedHistogram>) {
+        let transactions = &seen.marks[TRANSACTION as usize];
+        let latency = &transactions.lengths;
+        let mean = match latency.mean_ns() {
+            Some(ns) => Measurement::new("latency_mean_us", ns / 1e3),
+            None => Measurement::absent("latency_mean_us", "no transaction ended in the window"),
+        };
+        let zero = |id| Measurement::new(id, 0.0);
+        let measurements = vec![
+            per_second("tps", transactions.count, length_ns),
+            mean,
+            percentile("latency_p50_us", latency, 0.5, 1e3),
+            percentile("latency_p95_us", latency, 0.95, 1e3),
+            percentile("latency_p99_us", latency, 0.99, 1e3),
+            percentile("latency_p999_us", latency, 0.999, 1e3),
+            Measurement::absent("think_mean_us", "a simulated client does not think"),
+            zero("failed_transactions"),
+            zero("retried_transactions"),
+            Measurement::absent("skipped", "no rate was asked for"),
+            Measurement::absent("schedule_lag_mean_us", "no rate was asked for"),
+            Measurement::absent("connect_ms", "simulated clients are connected when the run begins"),
+            Measurement::absent("pgbench_tps", "there is no pgbench that says it"),
+        ];
+        (measurements, vec![NamedHistogram { name: "latency".to_owned(), histogram: latency.clone() }])
+    }
+}

@@ -1,0 +1,187 @@
+//! Devices, logs on them, and tasks that are made and end.
+
+use super::{LogSpec, Task, TaskSpec, Then, World};
+use crate::program::{Inside, Op};
+use crate::random::Span;
+use crate::seen::Left;
+use std::collections::VecDeque;
+
+/// A device that works on some requests at once.
+#[derive(Debug, Clone)]
+pub(crate) struct Device {
+    at_once: u32,
+    busy: u32,
+    /// Who waits for its turn, and how long its request will take.
+    queue: VecDeque<(u32, u64)>,
+}
+
+impl Device {
+    pub(super) fn new(at_once: u32) -> Self {
+        Device { at_once: at_once.max(1), busy: 0, queue: VecDeque::new() }
+    }
+}
+
+/// A log: records that tasks append in memory, and that one of them writes for all.
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    spec: LogSpec,
+    /// The last record.
+    appended: u64,
+    /// The last record on the device.
+    flushed: u64,
+    /// Who writes, and up to which record.
+    writer: Option<(u32, u64)>,
+    waiters: VecDeque<u32>,
+}
+
+impl Log {
+    pub(super) fn new(spec: LogSpec) -> Self {
+        Log { spec, appended: 0, flushed: 0, writer: None, waiters: VecDeque::new() }
+    }
+}
+
+/// The device of a task that waits for none.
+const NO_DEVICE: u32 = u32::MAX;
+
+impl World {
+    /// The task is in the kernel to ask a device.
+    pub(crate) fn asks(&mut self, cpu: u32, task: u32) {
+        let Op::Io { device, work } = self.code[self.tasks[task as usize].pc as usize - 1] else {
+            return self.return_to_user(cpu, task);
+        };
+        self.ask(cpu, task, device, work, Then::ToUser);
+    }
+
+    fn ask(&mut self, cpu: u32, task: u32, device: u32, work: Span, then: Then) {
+        let ns = work.draw(&mut self.random);
+        let d = &mut self.devices[device as usize];
+        self.tasks[task as usize].device = device;
+        if d.busy < d.at_once {
+            d.busy += 1;
+            self.agenda.set(self.timer_slot(task), self.now + ns);
+        } else {
+            d.queue.push_back((task, ns));
+        }
+        self.blocks(cpu, task, then);
+    }
+
+    /// A task's timer ran out: when a device told it, the next request has its turn.
+    pub(crate) fn device_is_done(&mut self, task: u32) {
+        let device = std::mem::replace(&mut self.tasks[task as usize].device, NO_DEVICE);
+        if device == NO_DEVICE {
+            return;
+        }
+        let d = &mut self.devices[device as usize];
+        match d.queue.pop_front() {
+            Some((next, ns)) => self.agenda.set(self.timer_slot(next), self.now + ns),
+            None => d.busy -= 1,
+        }
+    }
+
+    /// A task writes a record in memory.
+    pub(crate) fn append(&mut self, task: u32, log: u32) {
+        let l = &mut self.logs[log as usize];
+        l.appended += 1;
+        self.tasks[task as usize].record = l.appended;
+    }
+
+    /// A task wants its last record on the device. Whether it is there already.
+    pub(crate) fn flush(&mut self, cpu: u32, task: u32, log: u32) -> bool {
+        if self.logs[log as usize].flushed >= self.tasks[task as usize].record {
+            return true;
+        }
+        let ns = self.machine.costs.syscall_ns;
+        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Flushes));
+        false
+    }
+
+    /// The task is in the kernel to flush, or has slept there: it writes for all, or waits for who does. As in
+    /// PostgreSQL's `XLogFlush()` with `LWLockAcquireOrWait()`.
+    pub(crate) fn flushes(&mut self, cpu: u32, task: u32) {
+        let Op::Flush(log) = self.code[self.tasks[task as usize].pc as usize - 1] else {
+            return self.return_to_user(cpu, task);
+        };
+        let l = &mut self.logs[log as usize];
+        if let Some((writer, up_to)) = l.writer {
+            if writer != task {
+                l.waiters.push_back(task);
+                return self.blocks(cpu, task, Then::Flushes);
+            }
+            // What it wrote is there: everybody looks again, and the first of them whose record is not there writes.
+            l.flushed = up_to;
+            l.writer = None;
+            let waiters = std::mem::take(&mut l.waiters);
+            let count = waiters.len() as u64;
+            for waiter in waiters {
+                self.wake(waiter, Some(cpu));
+            }
+            let ns = count * self.machine.costs.wake_ns;
+            return self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+        }
+        if l.flushed >= self.tasks[task as usize].record {
+            return self.return_to_user(cpu, task);
+        }
+        l.writer = Some((task, l.appended));
+        let spec = l.spec;
+        self.ask(cpu, task, spec.device, spec.write, Then::Flushes);
+    }
+
+    /// The task is in fork(): the child can run.
+    pub(crate) fn forks(&mut self, cpu: u32, task: u32) {
+        let Op::Fork(program) = self.code[self.tasks[task as usize].pc as usize - 1] else {
+            return self.return_to_user(cpu, task);
+        };
+        if let Some(child) = self.new_task(program, task) {
+            self.tasks[task as usize].children += 1;
+            self.wake(child, Some(cpu));
+        }
+        let ns = self.machine.costs.wake_ns;
+        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+    }
+
+    fn new_task(&mut self, program: u32, parent: u32) -> Option<u32> {
+        let mother = self.tasks[parent as usize];
+        let entry = self.entry[program as usize];
+        let spec = TaskSpec { program, ..TaskSpec::new(program, mother.process) };
+        let mut task = Task::new(&spec, entry);
+        (task.parent, task.cpu) = (parent, mother.cpu);
+        if let Some(place) = self.free_tasks.pop() {
+            self.tasks[place as usize] = task;
+            self.fair.renew(place);
+            return Some(place);
+        }
+        let place = self.tasks.len();
+        if place >= self.most_tasks {
+            return None;
+        }
+        self.fair.add(spec.weight, None);
+        self.tasks.push(task);
+        self.seen.by_task.push(0);
+        Some(place as u32)
+    }
+
+    /// A task ends: its place can be taken, and a parent that waits for its last child goes on.
+    pub(crate) fn ends(&mut self, cpu: u32, task: u32) {
+        let parent = self.tasks[task as usize].parent;
+        if parent != u32::MAX {
+            let p = &mut self.tasks[parent as usize];
+            p.children -= 1;
+            if p.children == 0 && std::mem::take(&mut p.joins) {
+                self.wake(parent, Some(cpu));
+            }
+            self.free_tasks.push(task);
+        }
+        self.schedule(cpu, Left::Ends);
+    }
+
+    /// A task waits for its children. Whether there are none.
+    pub(crate) fn join(&mut self, cpu: u32, task: u32) -> bool {
+        let t = &mut self.tasks[task as usize];
+        if t.children == 0 {
+            return true;
+        }
+        t.joins = true;
+        self.blocks(cpu, task, Then::ToUser);
+        false
+    }
+}
