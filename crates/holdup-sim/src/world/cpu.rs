@@ -160,7 +160,7 @@ impl World {
         if c.lazy {
             self.resched(cpu, Some(cpu));
         }
-        if self.account(cpu) {
+        if self.account(cpu) | self.fair.tick(cpu) {
             self.resched_lazily(cpu, Some(cpu));
         }
         self.interrupt_returns(cpu);
@@ -171,7 +171,7 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         let ns = self.now - c.accounted_at;
         c.accounted_at = self.now;
-        self.fair.ran(cpu as usize, ns)
+        self.fair.ran(cpu, ns)
     }
 
     /// The CPU begins to tick: at the next multiple of a tick, as all CPUs do.

@@ -16,7 +16,7 @@ use crate::locks::{self, Lock};
 use crate::machine::Machine;
 use crate::program::{Inside, Op, Program};
 use crate::random::Random;
-use crate::sched::eevdf::Fair;
+use crate::sched::fair::{Fair, Rules, Share};
 use crate::seen::{LockSeen, MarkSeen, RoleSeen, Seen};
 use cpu::Cpu;
 use holdup_model::Histogram;
@@ -113,7 +113,7 @@ impl World {
             agenda: Agenda::new(cpus * SLOTS + load.tasks.len()),
             cpus: vec![Cpu::NEW; cpus],
             tasks: Vec::with_capacity(load.tasks.len()),
-            fair: Fair::new(machine.kernel.fair, cpus),
+            fair: Fair::new(rules(machine), cpus, &[]),
             locks: load.locks.iter().filter_map(|name| locks::find(name)).map(Lock::new).collect(),
             code,
             entry,
@@ -129,7 +129,7 @@ impl World {
             world.set_idle(cpu, true);
         }
         for (number, spec) in load.tasks.iter().enumerate() {
-            world.fair.add(spec.weight, None);
+            world.fair.add(&Share { weight: spec.weight, slice_ns: None, group: None, idle: false, batch: false });
             let entry = world.entry[spec.program as usize];
             world.tasks.push(Task::new(spec, entry));
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
@@ -214,6 +214,13 @@ impl World {
     /// A stretch of kernel code that can be left as the model allows.
     pub(crate) fn kernel(left: u64, inside: Inside, then: Then) -> Segment {
         Segment { left, done: 0, mode: Mode::Kernel, inside, then }
+    }
+}
+
+fn rules(machine: &Machine) -> Rules {
+    match machine.kernel.cfs {
+        Some(cfs) => Rules::Cfs(cfs),
+        None => Rules::Eevdf(machine.kernel.fair),
     }
 }
 

@@ -40,11 +40,11 @@ impl World {
         match left {
             Left::Waits => {
                 t.state = State::Blocked;
-                self.fair.sleep(cpu as usize, task);
+                self.fair.sleep(task);
             }
             Left::Ends => {
                 t.state = State::Dead;
-                self.fair.dequeue(cpu as usize, task);
+                self.fair.end(task);
             }
             Left::Boundary | Left::Inside => {
                 t.state = State::Runnable;
@@ -54,21 +54,17 @@ impl World {
                 }
             }
         }
-        self.fair.put(cpu as usize);
+        self.fair.put(cpu);
     }
 
     /// The next task of a CPU, from its own queue or from another CPU's.
     fn pick(&mut self, cpu: u32) -> u32 {
         loop {
-            let next = self.fair.pick(cpu as usize, true);
-            if next == NIL {
-                if !self.pull(cpu) {
-                    return NIL;
-                }
-            } else if self.fair.entities[next as usize].delayed {
-                self.fair.dequeue(cpu as usize, next);
-            } else {
+            if let Some(next) = self.fair.pick(cpu) {
                 return next;
+            }
+            if !self.pull(cpu) {
+                return NIL;
             }
         }
     }
@@ -93,7 +89,7 @@ impl World {
         c.current = task;
         c.accounted_at = now;
         c.busy_from = now + cost_ns;
-        self.fair.set(cpu as usize, task);
+        self.fair.set(task);
         let t = &mut self.tasks[task as usize];
         let waited_ns = now - t.runnable_since;
         self.seen.roles[t.program as usize].waited.record_ns(waited_ns);
