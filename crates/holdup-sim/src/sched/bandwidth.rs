@@ -45,22 +45,6 @@ impl Fair {
         q.left_ns > 0
     }
 
-    /// How long the running task may go on until a limit may stop it, ns.
-    pub(crate) fn left_ns(&self, cpu: u32) -> Option<u64> {
-        let mut least: Option<u64> = None;
-        let mut queue = self.entities[self.running(cpu)? as usize].queue;
-        loop {
-            if self.quota_ns(queue) > 0 {
-                let ns = self.queues[queue as usize].left_ns.max(0) as u64;
-                least = Some(least.map_or(ns, |l| l.min(ns)));
-            }
-            match self.queues[queue as usize].owner {
-                NIL => return least,
-                owner => queue = self.entities[owner as usize].queue,
-            }
-        }
-    }
-
     /// Stops the queues above a task whose quota is used up. The task is not running.
     pub(crate) fn stop_spent(&mut self, cpu: u32, task: u32, now: u64) {
         let id = self.entity_of(task);

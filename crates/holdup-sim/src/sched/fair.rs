@@ -466,6 +466,15 @@ impl Fair {
         }
     }
 
+    /// How long the running task may go on until its slice or its protection ends, ns.
+    pub(crate) fn slice_left_ns(&self, cpu: u32) -> Option<u64> {
+        let id = self.running(cpu)? as usize;
+        let (entity, node) = (&self.entities[id], &self.nodes[id]);
+        let until = node.deadline.min(entity.protected_until.max(node.vruntime));
+        let left = (if until > node.vruntime { until } else { node.deadline } - node.vruntime).max(0) as u64;
+        Some((left * entity.weight).div_ceil(super::weight::NICE_0))
+    }
+
     /// `task_tick_fair()`, beside `update_curr()`: whether the running task should make room.
     pub(crate) fn tick(&mut self, cpu: u32) -> bool {
         let Rules::Cfs(features) = self.rules else { return false };

@@ -6,5 +6,6 @@ pub mod cfs;
 pub mod eevdf;
 pub(crate) mod fair;
 pub mod group;
+pub(crate) mod rt;
 pub(crate) mod tree;
 pub mod weight;

@@ -46,9 +46,9 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
     ]);
     let task = |number: u32| TaskSpec {
         program: 0,
-        weight: 1024,
         pinned: setup.pin.then(|| number % cpus),
         process: if setup.processes { number } else { 0 },
+        ..TaskSpec::default()
     };
     let steps = if setup.huge { 512 } else { 1 };
     Load {
@@ -58,6 +58,7 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
         regions: vec![RegionSpec { pages: 512, huge: setup.huge, steps }],
         channels: Vec::new(),
         devices: Vec::new(),
+        groups: Vec::new(),
         marks: 1,
     }
 }

@@ -1,6 +1,6 @@
 //! Tasks, and the stretches of time that their programs become.
 
-use super::TaskSpec;
+use super::{Policy, TaskSpec};
 use crate::program::{COUNTERS, Inside};
 
 /// Where a task is.
@@ -94,6 +94,11 @@ pub(crate) struct Task {
     /// When it could run, or since when a holder is off its CPU.
     pub(crate) runnable_since: u64,
     pub(crate) last_ran: u64,
+    pub(crate) policy: Policy,
+    /// What an SCHED_RR task used of its slice, ns.
+    pub(crate) rr_ran_ns: u64,
+    /// Whether it gives way.
+    pub(crate) yields: bool,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
 }
@@ -119,6 +124,9 @@ impl Task {
             begun: [0; 4],
             runnable_since: 0,
             last_ran: 0,
+            policy: spec.policy,
+            rr_ran_ns: 0,
+            yields: false,
             spins_per_delay: 100,
         }
     }
