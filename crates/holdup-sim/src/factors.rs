@@ -109,8 +109,10 @@ fn feature_of<'a>(features: &'a mut Features, name: &str) -> Option<&'a mut bool
         "PLACE_LAG" => &mut features.place_lag,
         "PLACE_DEADLINE_INITIAL" => &mut features.place_deadline_initial,
         "RUN_TO_PARITY" => &mut features.run_to_parity,
+        "PLACE_REL_DEADLINE" => &mut features.place_rel_deadline,
         "PREEMPT_SHORT" => &mut features.preempt_short,
         "DELAY_DEQUEUE" => &mut features.delay_dequeue,
+        "DELAY_ZERO" => &mut features.delay_zero,
         "WAKEUP_PREEMPTION" => &mut features.wakeup_preemption,
         _ => return None,
     })

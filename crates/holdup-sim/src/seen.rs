@@ -100,6 +100,8 @@ pub struct Seen {
     pub wakeups: u64,
     /// Time that CPUs had nothing to do, ns.
     pub idle_ns: u64,
+    /// CPU time that switches, ticks and other interrupts took, ns.
+    pub overhead_ns: u64,
     /// Interrupts that one CPU sent to another to make it reschedule.
     pub ipis: u64,
     /// Whether a task asked for a slice extension.

@@ -1,15 +1,13 @@
 //! A machine: its CPUs, what things cost on it, and its kernel.
 
 mod file;
+pub mod kernel;
 pub mod known;
 mod topology;
 
 pub use file::{Described, Known, MOST_CPUS, Parameter};
+pub use kernel::Kernel;
 pub use topology::{Distance, Topology};
-
-use crate::preempt::Model;
-use crate::sched::eevdf::Features;
-use holdup_model::Problem;
 
 /// What things cost, ns. Each value's source stands in the machine file that it comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,47 +68,6 @@ pub struct Costs {
     pub pg_free_list_ns: u64,
     /// How late a sleep ends, beside the time that its task waits for a CPU (timer slack).
     pub timer_slack_ns: u64,
-}
-
-/// The kernel.
-#[derive(Debug, Clone)]
-pub struct Kernel {
-    /// The preemption model.
-    pub preempt: &'static Model,
-    /// Ticks per second.
-    pub hz: u32,
-    /// What its fair class does.
-    pub fair: Features,
-    /// A task that ran so recently is not pulled to another CPU.
-    pub migration_cost_ns: u64,
-    /// How long a slice extension lasts; 0: the kernel grants none.
-    pub slice_extension_ns: u64,
-}
-
-impl Kernel {
-    /// The kernel of a version, with its defaults on a machine of so many CPUs.
-    ///
-    /// # Errors
-    /// When the version is none that is known, or does not offer the model.
-    pub fn of(version: &str, preempt: &'static Model, hz: u32, cpus: u32) -> Result<Self, Problem> {
-        let known = version.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        let Some((4..=9u32, 0..=99u32)) = known else {
-            return Err(Problem::usage(format!("kernel.version {version}"), "no version of Linux reads so")
-                .hint("give it as \"6.18\""));
-        };
-        let factor = 1 + u64::from(cpus.clamp(1, 8).ilog2());
-        let fair = Features {
-            place_lag: true,
-            place_deadline_initial: true,
-            run_to_parity: true,
-            preempt_short: true,
-            delay_dequeue: true,
-            wakeup_preemption: true,
-            base_slice_ns: 700_000 * factor,
-            tick_ns: 1_000_000_000 / u64::from(hz),
-        };
-        Ok(Kernel { preempt, hz, fair, migration_cost_ns: 500_000, slice_extension_ns: 0 })
-    }
 }
 
 /// A machine.

@@ -3,26 +3,34 @@
 //! Names and order follow the kernel, so that one can be read beside the other. Virtual time is signed 64-bit
 //! nanoseconds; weights are those of `sched_prio_to_weight` (1024 for nice 0).
 
-use super::tree::{self, NIL, Node, Nodes};
+use super::fair::Fair;
+use super::tree::{self, NIL};
+use super::weight::weighted;
 
-/// The weight of nice 0.
-pub const NICE_0: u64 = 1024;
-
-/// What can be switched in `/sys/kernel/debug/sched/features`, and the slice.
+/// What can be switched in `/sys/kernel/debug/sched/features`, the slice, and what differs between versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// PLACE_LAG: a task that comes back gets the lag with which it left.
     pub place_lag: bool,
     /// PLACE_DEADLINE_INITIAL: a new task gets half a slice first.
     pub place_deadline_initial: bool,
+    /// PLACE_REL_DEADLINE: a task that moves keeps how far its deadline is; from 6.12.
+    pub place_rel_deadline: bool,
     /// RUN_TO_PARITY: a task that was picked runs until its lag is 0 or its slice is used.
     pub run_to_parity: bool,
-    /// PREEMPT_SHORT: a task with a shorter slice need not wait for that.
+    /// Whether that protection lasts for the shortest slice of the queue and not for the task's own; from 6.17
+    /// (`set_protect_slice()`).
+    pub protects_shortest: bool,
+    /// PREEMPT_SHORT: a task with a shorter slice need not wait for that; from 6.12.
     pub preempt_short: bool,
-    /// DELAY_DEQUEUE: a task that sleeps with negative lag stays until it is eligible.
+    /// DELAY_DEQUEUE: a task that sleeps with negative lag stays until it is eligible; from 6.12.
     pub delay_dequeue: bool,
+    /// DELAY_ZERO: one that slept so comes back without positive lag; from 6.12.
+    pub delay_zero: bool,
     /// WAKEUP_PREEMPTION.
     pub wakeup_preemption: bool,
+    /// Whether sched_yield() gives up what is left of the slice; from 6.18 (`yield_task_fair()`).
+    pub yield_forfeits: bool,
     /// base_slice_ns, ns.
     pub base_slice_ns: u64,
     /// One tick, ns.
@@ -31,329 +39,180 @@ pub struct Features {
 
 impl Features {
     /// Nothing switched on, and no slice.
-    pub(crate) const NONE: Features = Features {
+    pub const NONE: Features = Features {
         place_lag: false,
         place_deadline_initial: false,
+        place_rel_deadline: false,
         run_to_parity: false,
+        protects_shortest: false,
         preempt_short: false,
         delay_dequeue: false,
+        delay_zero: false,
         wakeup_preemption: false,
+        yield_forfeits: false,
         base_slice_ns: 0,
         tick_ns: 0,
     };
+
+    /// The features of 6.18.
+    pub const V6_18: Features = Features {
+        place_lag: true,
+        place_deadline_initial: true,
+        place_rel_deadline: true,
+        run_to_parity: true,
+        protects_shortest: true,
+        preempt_short: true,
+        delay_dequeue: true,
+        delay_zero: true,
+        wakeup_preemption: true,
+        yield_forfeits: true,
+        base_slice_ns: MIN_QUANTUM_NS,
+        tick_ns: 4_000_000,
+    };
 }
 
-/// What a task or a group is to the scheduler.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Entity {
-    pub(crate) weight: u64,
-    pub(crate) slice_ns: u64,
-    /// Whether `slice_ns` is the task's own (`sched_attr.sched_runtime`).
-    pub(crate) custom_slice: bool,
-    /// Its lag when it left the queue.
-    pub(crate) lag: i64,
-    /// Until this virtual run time it is not taken off for another.
-    protected_until: i64,
-    pub(crate) on_queue: bool,
-    pub(crate) delayed: bool,
-    /// Whether its deadline is relative to its virtual run time, because it moves between queues.
-    relative_deadline: bool,
-}
+/// Without RUN_TO_PARITY a task is protected for so long: `normalized_sysctl_sched_base_slice` (v6.18), ns.
+const MIN_QUANTUM_NS: u64 = 700_000;
 
-impl Entity {
-    pub(crate) fn new(weight: u64) -> Self {
-        Entity {
-            weight,
-            slice_ns: 0,
-            custom_slice: false,
-            lag: 0,
-            protected_until: 0,
-            on_queue: false,
-            delayed: false,
-            relative_deadline: false,
-        }
-    }
-}
-
-/// A run queue: the `cfs_rq` of a CPU or of a group on a CPU.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Queue {
-    root: u32,
-    /// What runs; it is not in the tree.
-    pub(crate) current: u32,
-    /// Entities, the running one included.
-    pub(crate) nr: u32,
-    /// Sum of (virtual run time - zero) * weight over the tree.
-    sum: i64,
-    /// Sum of weights over the tree.
-    load: i64,
-    zero: i64,
-}
-
-impl Queue {
-    pub(crate) const NEW: Queue = Queue { root: NIL, current: NIL, nr: 0, sum: 0, load: 0, zero: 0 };
-}
-
-/// All entities and queues.
-#[derive(Debug, Clone)]
-pub(crate) struct Fair {
-    pub(crate) features: Features,
-    pub(crate) nodes: Nodes,
-    pub(crate) entities: Vec<Entity>,
-    pub(crate) queues: Vec<Queue>,
-}
-
-/// `calc_delta_fair()`.
-fn weighted(ns: u64, weight: u64) -> i64 {
-    if weight == NICE_0 { ns as i64 } else { (ns * NICE_0 / weight) as i64 }
+/// The lag that an entity must be placed with to have `lag` once it is there, among others of weight `load`
+/// (`place_entity()`): its own weight moves the average.
+pub(crate) fn grown(lag: i64, load: i64, weight: u64) -> i64 {
+    (i128::from(lag) * i128::from(load + weight as i64) / i128::from(load.max(1))) as i64
 }
 
 impl Fair {
-    pub(crate) fn new(features: Features, queues: usize) -> Self {
-        Fair { features, nodes: Vec::new(), entities: Vec::new(), queues: vec![Queue::NEW; queues] }
-    }
-
-    /// A new entity, in no queue.
-    pub(crate) fn add(&mut self, weight: u64, slice_ns: Option<u64>) -> u32 {
-        let id = self.entities.len() as u32;
-        let mut entity = Entity::new(weight);
-        entity.custom_slice = slice_ns.is_some();
-        entity.slice_ns = slice_ns.unwrap_or(self.features.base_slice_ns);
-        self.entities.push(entity);
-        self.nodes.push(Node::NEW);
-        id
-    }
-
-    /// An entity in no queue becomes that of a new task of nice 0.
-    pub(crate) fn renew(&mut self, id: u32) {
-        let mut entity = Entity::new(NICE_0);
-        entity.slice_ns = self.features.base_slice_ns;
-        self.entities[id as usize] = entity;
-        self.nodes[id as usize] = Node::NEW;
-    }
-
-    fn entity(&self, id: u32) -> &Entity {
-        &self.entities[id as usize]
-    }
-
-    fn vruntime(&self, id: u32) -> i64 {
-        self.nodes[id as usize].vruntime
-    }
-
-    /// Sum and load with the running entity, which stands outside the tree.
-    fn sums(&self, queue: usize) -> (i64, i64) {
-        let q = &self.queues[queue];
-        let (mut sum, mut load) = (q.sum, q.load);
-        if q.current != NIL && self.entity(q.current).on_queue {
-            let weight = self.entity(q.current).weight as i64;
-            sum += (self.vruntime(q.current) - q.zero) * weight;
-            load += weight;
-        }
-        (sum, load)
-    }
-
-    /// The virtual time of a queue: `avg_vruntime()`.
-    pub(crate) fn virtual_time(&self, queue: usize) -> i64 {
+    /// `avg_vruntime()`: the virtual time of a queue.
+    pub(crate) fn average(&self, queue: u32) -> i64 {
         let (sum, load) = self.sums(queue);
-        let zero = self.queues[queue].zero;
+        let zero = self.queues[queue as usize].zero;
         if load == 0 { zero } else { zero + sum.div_euclid(load) }
     }
 
     /// `vruntime_eligible()`: whether the lag of a virtual run time is not negative.
-    fn is_eligible(&self, queue: usize, vruntime: i64) -> bool {
+    pub(crate) fn is_eligible(&self, queue: u32, vruntime: i64) -> bool {
         let (sum, load) = self.sums(queue);
-        sum >= (vruntime - self.queues[queue].zero) * load
+        sum >= (vruntime - self.queues[queue as usize].zero) * load
     }
 
-    /// Moves the origin to the virtual time, so that the sums stay small.
-    fn move_zero(&mut self, queue: usize) {
-        let now = self.virtual_time(queue);
-        let q = &mut self.queues[queue];
-        q.sum -= (now - q.zero) * q.load;
-        q.zero = now;
+    /// `update_curr()` after the virtual run time has grown: whether another should be looked at.
+    pub(super) fn eevdf_ran(&mut self, features: &Features, queue: u32, id: u32) -> bool {
+        let used = self.update_deadline(features, id);
+        self.move_zero(queue, self.average(queue));
+        self.queues[queue as usize].nr > 1 && (used || !self.is_protected(features, id))
     }
 
-    fn tree_insert(&mut self, queue: usize, id: u32) {
-        let weight = self.entity(id).weight as i64;
-        let key = self.vruntime(id) - self.queues[queue].zero;
-        let q = &mut self.queues[queue];
-        q.sum += key * weight;
-        q.load += weight;
-        q.root = tree::insert(&mut self.nodes, q.root, id);
-    }
-
-    fn tree_remove(&mut self, queue: usize, id: u32) {
-        let weight = self.entity(id).weight as i64;
-        let key = self.vruntime(id) - self.queues[queue].zero;
-        let q = &mut self.queues[queue];
-        q.root = tree::remove(&mut self.nodes, q.root, id);
-        q.sum -= key * weight;
-        q.load -= weight;
-    }
-
-    /// `update_curr()`: the running entity has run for so long. Whether another should be looked at.
-    pub(crate) fn ran(&mut self, queue: usize, ns: u64) -> bool {
-        let current = self.queues[queue].current;
-        if current == NIL {
+    /// `update_deadline()`: a slice that is used is followed by the next one.
+    fn update_deadline(&mut self, features: &Features, id: u32) -> bool {
+        let entity = self.entities[id as usize];
+        let node = &mut self.nodes[id as usize];
+        if node.vruntime < node.deadline {
             return false;
         }
-        let entity = self.entities[current as usize];
-        let node = &mut self.nodes[current as usize];
-        node.vruntime += weighted(ns, entity.weight);
-        let used = node.vruntime >= node.deadline;
-        if used {
-            let slice_ns = if entity.custom_slice { entity.slice_ns } else { self.features.base_slice_ns };
-            node.deadline = node.vruntime + weighted(slice_ns, entity.weight);
-            self.entities[current as usize].slice_ns = slice_ns;
+        if !entity.custom_slice {
+            node.slice_ns = features.base_slice_ns as u32;
         }
-        self.move_zero(queue);
-        self.queues[queue].nr > 1 && (used || !self.is_protected(current))
+        node.deadline = node.vruntime + weighted(u64::from(node.slice_ns), entity.weight);
+        true
     }
 
-    fn is_protected(&self, id: u32) -> bool {
-        self.vruntime(id) < self.entity(id).protected_until
+    /// `protect_slice()`. Before 6.17 only the choice of the next task looks at it, not the tick.
+    fn is_protected(&self, features: &Features, id: u32) -> bool {
+        !features.protects_shortest || self.vruntime(id) < self.entities[id as usize].protected_until
     }
 
-    /// `set_protect_slice()`: not longer than the shortest slice of the queue.
-    fn protect(&mut self, queue: usize, id: u32) {
+    /// `set_protect_slice()`; before 6.17 the deadline under RUN_TO_PARITY.
+    pub(super) fn eevdf_protect(&mut self, features: &Features, queue: u32, id: u32) {
         let node = self.nodes[id as usize];
-        let entity = self.entities[id as usize];
-        let mut slice_ns = entity.slice_ns;
-        if self.features.run_to_parity {
-            if self.has_custom_slices() {
-                tree::each(&self.nodes, self.queues[queue].root, &mut |other| {
-                    slice_ns = slice_ns.min(self.entities[other as usize].slice_ns);
-                });
-            }
+        let weight = self.entities[id as usize].weight;
+        let slice_ns = match (features.protects_shortest, features.run_to_parity) {
+            (true, true) => self.least_slice_ns(queue),
+            (true, false) => MIN_QUANTUM_NS as u32,
+            (false, true) => u32::MAX,
+            (false, false) => 0,
+        };
+        let until = if slice_ns >= node.slice_ns {
+            node.deadline
         } else {
-            slice_ns = slice_ns.min(MIN_QUANTUM_NS);
-        }
-        let until = if slice_ns == entity.slice_ns { node.deadline } else { i64::MAX };
-        self.entities[id as usize].protected_until = until.min(node.vruntime + weighted(slice_ns, entity.weight));
-    }
-
-    fn has_custom_slices(&self) -> bool {
-        false
+            node.deadline.min(node.vruntime + weighted(u64::from(slice_ns), weight))
+        };
+        self.entities[id as usize].protected_until = until;
     }
 
     /// `place_entity()`.
-    fn place(&mut self, queue: usize, id: u32, is_new: bool) {
-        let entity = &mut self.entities[id as usize];
-        if !entity.custom_slice {
-            entity.slice_ns = self.features.base_slice_ns;
-        }
-        let entity = *entity;
-        let now = self.virtual_time(queue);
+    pub(super) fn eevdf_place(&mut self, features: &Features, queue: u32, id: u32, is_new: bool) {
+        let entity = self.entities[id as usize];
+        let now = self.average(queue);
         let mut lag = 0;
-        if self.features.place_lag && self.queues[queue].nr > 0 && entity.lag != 0 {
-            let (_, load) = self.sums(queue);
-            lag = (i128::from(entity.lag) * i128::from(load + entity.weight as i64) / i128::from(load.max(1))) as i64;
+        if features.place_lag && self.queues[queue as usize].nr > 0 && entity.lag != 0 {
+            lag = grown(entity.lag, self.sums(queue).1, entity.weight);
         }
         let node = &mut self.nodes[id as usize];
+        if !entity.custom_slice {
+            node.slice_ns = features.base_slice_ns as u32;
+        }
         node.vruntime = now - lag;
         if entity.relative_deadline {
             node.deadline += node.vruntime;
             self.entities[id as usize].relative_deadline = false;
             return;
         }
-        let mut slice = weighted(entity.slice_ns, entity.weight);
-        if is_new && self.features.place_deadline_initial {
+        let mut slice = weighted(u64::from(node.slice_ns), entity.weight);
+        if is_new && features.place_deadline_initial {
             slice /= 2;
         }
         node.deadline = node.vruntime + slice;
     }
 
-    /// `update_entity_lag()`: the lag with which an entity leaves, limited to twice its slice or a tick.
-    fn update_lag(&mut self, queue: usize, id: u32) {
-        let entity = self.entities[id as usize];
-        let lag = self.virtual_time(queue) - self.vruntime(id);
-        let limit = weighted((2 * entity.slice_ns).max(self.features.tick_ns), entity.weight);
-        self.entities[id as usize].lag = lag.clamp(-limit, limit);
+    /// `update_entity_lag()`: the lag of an entity, limited to twice its slice or a tick.
+    fn lag_of(&self, features: &Features, queue: u32, id: u32) -> i64 {
+        let lag = self.average(queue) - self.vruntime(id);
+        let slice_ns = u64::from(self.nodes[id as usize].slice_ns);
+        let limit = weighted((2 * slice_ns).max(features.tick_ns), self.entities[id as usize].weight);
+        lag.clamp(-limit, limit)
     }
 
-    /// `enqueue_entity()`.
-    pub(crate) fn enqueue(&mut self, queue: usize, id: u32, is_new: bool) {
-        if self.entity(id).delayed {
-            return self.requeue_delayed(queue, id);
+    /// What `dequeue_entity()` keeps of an entity that leaves.
+    pub(super) fn eevdf_remember(&mut self, features: &Features, queue: u32, id: u32, sleeps: bool) {
+        let mut lag = self.lag_of(features, queue, id);
+        let entity = &mut self.entities[id as usize];
+        if entity.delayed && features.delay_zero {
+            lag = lag.min(0);
         }
-        self.place(queue, id, is_new);
-        self.entities[id as usize].on_queue = true;
-        self.queues[queue].nr += 1;
-        if self.queues[queue].current != id {
-            self.tree_insert(queue, id);
+        entity.lag = lag;
+        if features.place_rel_deadline && !sleeps {
+            let node = &mut self.nodes[id as usize];
+            node.deadline -= node.vruntime;
+            self.entities[id as usize].relative_deadline = true;
         }
     }
 
     /// `requeue_delayed_entity()`: a task that wakes up before it was really taken out.
-    fn requeue_delayed(&mut self, queue: usize, id: u32) {
-        self.update_lag(queue, id);
-        if self.entity(id).lag > 0 && self.queues[queue].current != id {
-            self.queues[queue].nr -= 1;
-            self.tree_remove(queue, id);
-            self.entities[id as usize].lag = 0;
-            self.place(queue, id, false);
-            self.tree_insert(queue, id);
-            self.queues[queue].nr += 1;
-        }
+    pub(super) fn requeue_delayed(&mut self, queue: u32, id: u32) {
+        let super::fair::Rules::Eevdf(features) = self.rules else { return };
         self.entities[id as usize].delayed = false;
-    }
-
-    /// `dequeue_entity()` of a task that goes to sleep. Whether it really left; else it stays until it is eligible.
-    pub(crate) fn sleep(&mut self, queue: usize, id: u32) -> bool {
-        if self.features.delay_dequeue && !self.is_eligible(queue, self.vruntime(id)) {
-            self.entities[id as usize].delayed = true;
-            return false;
+        if !features.delay_zero || self.lag_of(&features, queue, id) <= 0 {
+            return;
         }
-        self.dequeue(queue, id);
-        true
-    }
-
-    /// `dequeue_entity()`: out of the queue at once.
-    pub(crate) fn dequeue(&mut self, queue: usize, id: u32) {
-        self.update_lag(queue, id);
-        if self.queues[queue].current != id {
+        let stands = self.queues[queue as usize].current != id;
+        self.queues[queue as usize].nr -= 1;
+        if stands {
             self.tree_remove(queue, id);
         }
-        let entity = &mut self.entities[id as usize];
-        if entity.delayed {
-            entity.delayed = false;
-            entity.lag = entity.lag.min(0);
+        self.entities[id as usize].on_queue = false;
+        self.entities[id as usize].lag = 0;
+        self.eevdf_place(&features, queue, id, false);
+        self.entities[id as usize].on_queue = true;
+        if stands {
+            self.tree_insert(queue, id);
         }
-        entity.on_queue = false;
-        self.queues[queue].nr -= 1;
-    }
-
-    /// A runnable entity leaves for another queue and keeps its deadline relative to its virtual run time.
-    pub(crate) fn leave(&mut self, queue: usize, id: u32) {
-        self.dequeue(queue, id);
-        let node = &mut self.nodes[id as usize];
-        node.deadline -= node.vruntime;
-        self.entities[id as usize].relative_deadline = true;
-    }
-
-    /// `put_prev_entity()`: what ran stands in the tree again when it can go on.
-    pub(crate) fn put(&mut self, queue: usize) {
-        let current = self.queues[queue].current;
-        if current != NIL {
-            self.queues[queue].current = NIL;
-            if self.entity(current).on_queue {
-                self.tree_insert(queue, current);
-            }
-        }
-    }
-
-    /// `set_next_entity()`.
-    pub(crate) fn set(&mut self, queue: usize, id: u32) {
-        self.tree_remove(queue, id);
-        self.queues[queue].current = id;
-        self.protect(queue, id);
+        self.queues[queue as usize].nr += 1;
     }
 
     /// `pick_eevdf()`.
-    pub(crate) fn pick(&self, queue: usize, honours_protection: bool) -> u32 {
-        let q = &self.queues[queue];
+    pub(super) fn eevdf_choose(&self, queue: u32, honours_protection: bool) -> u32 {
+        let q = &self.queues[queue as usize];
         let mut current = q.current;
-        if current != NIL && !self.entity(current).on_queue {
+        if current != NIL && !self.entities[current as usize].on_queue {
             current = NIL;
         }
         if q.nr == 1 && current != NIL {
@@ -364,7 +223,10 @@ impl Fair {
         if current != NIL && !eligible(self.vruntime(current)) {
             current = NIL;
         }
-        if current != NIL && honours_protection && self.is_protected(current) {
+        if current != NIL
+            && honours_protection
+            && self.vruntime(current) < self.entities[current as usize].protected_until
+        {
             return current;
         }
         let best = tree::first_eligible(&self.nodes, q.root, eligible);
@@ -372,25 +234,39 @@ impl Fair {
         if best == NIL || (current != NIL && earlier(current, best)) { current } else { best }
     }
 
-    /// `check_preempt_wakeup_fair()`: whether a task that woke up takes the CPU. `ran` was called before.
-    pub(crate) fn takes_over(&mut self, queue: usize, woken: u32) -> bool {
-        let current = self.queues[queue].current;
-        if current == NIL {
-            return true;
+    /// `check_preempt_wakeup_fair()` of two entities of a queue.
+    pub(super) fn eevdf_takes_over(&mut self, features: &Features, queue: u32, current: u32, woken: u32) -> bool {
+        let slice = |id: u32| self.nodes[id as usize].slice_ns;
+        let is_shorter = features.preempt_short && slice(woken) < slice(current);
+        let takes = self.eevdf_choose(queue, !is_shorter) == woken;
+        if is_shorter {
+            let shortest_ns = u64::from(self.least_slice_ns(queue));
+            let vruntime = self.vruntime(current);
+            let entity = &mut self.entities[current as usize];
+            let until = if takes {
+                // `cancel_protect_slice()`.
+                vruntime
+            } else if features.protects_shortest && features.run_to_parity {
+                // `update_protect_slice()`.
+                vruntime + weighted(shortest_ns, entity.weight)
+            } else {
+                entity.protected_until
+            };
+            entity.protected_until = entity.protected_until.min(until);
         }
-        if !self.features.wakeup_preemption {
-            return false;
-        }
-        let is_shorter = self.features.preempt_short && self.entity(woken).slice_ns < self.entity(current).slice_ns;
-        self.pick(queue, !is_shorter) == woken
+        takes
     }
 
-    /// Every entity that waits in a queue, by deadline.
-    pub(crate) fn waiting(&self, queue: usize, visit: &mut impl FnMut(u32)) {
-        tree::each(&self.nodes, self.queues[queue].root, visit);
+    /// `yield_task_fair()`.
+    pub(super) fn eevdf_yields(&mut self, features: &Features, queue: u32, id: u32) {
+        let slice = weighted(u64::from(self.nodes[id as usize].slice_ns), self.entities[id as usize].weight);
+        if features.yield_forfeits && !self.is_eligible(queue, self.vruntime(id)) {
+            return;
+        }
+        let node = &mut self.nodes[id as usize];
+        if features.yield_forfeits {
+            node.vruntime = node.deadline;
+        }
+        node.deadline += slice;
     }
 }
-
-/// Without RUN_TO_PARITY a task is protected for as long as the shortest slice that can be asked for:
-/// `normalized_sysctl_sched_base_slice` (v6.18).
-const MIN_QUANTUM_NS: u64 = 700_000;

@@ -1,9 +1,10 @@
-//! Run queues ordered by deadline that know the least virtual run time of each subtree.
+//! Run queues ordered by a key, a deadline or a virtual run time, that know the least virtual run time and the least
+//! slice of each subtree.
 //!
 //! The kernel keeps a red-black tree of the same order with the same augmentation (`kernel/sched/fair.c`,
 //! `min_vruntime_cb`, v6.18), so that the entity with the earliest deadline among the eligible ones is found on one walk
 //! from the root. Here it is a treap: which of two entities stands above the other follows from their numbers, so the
-//! shape depends on the content alone.
+//! shape depends on the content alone. Entities with the same key stand in the order in which they came.
 
 use crate::random::mixed;
 
@@ -13,15 +14,31 @@ pub(crate) const NIL: u32 = u32::MAX;
 /// What an entity is in the tree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
+    /// What the tree is ordered by; fixed while the entity is in it.
+    key: i64,
     pub(crate) deadline: i64,
     pub(crate) vruntime: i64,
     least_vruntime: i64,
+    /// When it came, to tell entities with the same key apart.
+    came: u32,
+    pub(crate) slice_ns: u32,
+    least_slice_ns: u32,
     left: u32,
     right: u32,
 }
 
 impl Node {
-    pub(crate) const NEW: Node = Node { deadline: 0, vruntime: 0, least_vruntime: 0, left: NIL, right: NIL };
+    pub(crate) const NEW: Node = Node {
+        key: 0,
+        deadline: 0,
+        vruntime: 0,
+        least_vruntime: 0,
+        came: 0,
+        slice_ns: 0,
+        least_slice_ns: 0,
+        left: NIL,
+        right: NIL,
+    };
 }
 
 /// The nodes of all entities; a queue is the number of its root.
@@ -33,25 +50,36 @@ fn rank(id: u32) -> u64 {
 
 /// Whether entity `a` stands before `b`.
 fn before(nodes: &Nodes, a: u32, b: u32) -> bool {
-    (nodes[a as usize].deadline, a) < (nodes[b as usize].deadline, b)
+    let (x, y) = (&nodes[a as usize], &nodes[b as usize]);
+    (x.key, x.came, a) < (y.key, y.came, b)
 }
 
 fn settle(nodes: &mut Nodes, at: u32) {
     let node = nodes[at as usize];
     let mut least = node.vruntime;
+    let mut least_slice_ns = node.slice_ns;
     for child in [node.left, node.right] {
         if child != NIL {
             least = least.min(nodes[child as usize].least_vruntime);
+            least_slice_ns = least_slice_ns.min(nodes[child as usize].least_slice_ns);
         }
     }
     nodes[at as usize].least_vruntime = least;
+    nodes[at as usize].least_slice_ns = least_slice_ns;
 }
 
-/// Adds an entity that is in no tree and returns the root.
-pub(crate) fn insert(nodes: &mut Nodes, root: u32, id: u32) -> u32 {
+/// Adds an entity that is in no tree under a key, as the `came`th, and returns the root.
+pub(crate) fn insert(nodes: &mut Nodes, root: u32, id: u32, key: i64, came: u32) -> u32 {
+    let node = &mut nodes[id as usize];
+    (node.key, node.came) = (key, came);
+    descend(nodes, root, id)
+}
+
+fn descend(nodes: &mut Nodes, root: u32, id: u32) -> u32 {
     if root == NIL {
         let node = &mut nodes[id as usize];
-        (node.left, node.right, node.least_vruntime) = (NIL, NIL, node.vruntime);
+        (node.left, node.right) = (NIL, NIL);
+        settle(nodes, id);
         return id;
     }
     if rank(id) > rank(root) {
@@ -62,10 +90,10 @@ pub(crate) fn insert(nodes: &mut Nodes, root: u32, id: u32) -> u32 {
         return id;
     }
     if before(nodes, id, root) {
-        let left = insert(nodes, nodes[root as usize].left, id);
+        let left = descend(nodes, nodes[root as usize].left, id);
         nodes[root as usize].left = left;
     } else {
-        let right = insert(nodes, nodes[root as usize].right, id);
+        let right = descend(nodes, nodes[root as usize].right, id);
         nodes[root as usize].right = right;
     }
     settle(nodes, root);
@@ -90,7 +118,7 @@ fn split(nodes: &mut Nodes, root: u32, id: u32) -> (u32, u32) {
     parts
 }
 
-/// Takes an entity out and returns the root. Its deadline must be what it was when it was inserted.
+/// Takes an entity out and returns the root.
 pub(crate) fn remove(nodes: &mut Nodes, root: u32, id: u32) -> u32 {
     debug_assert_ne!(root, NIL, "entity {id} is in the tree");
     if root == id {
@@ -128,6 +156,20 @@ fn join(nodes: &mut Nodes, left: u32, right: u32) -> u32 {
     }
 }
 
+/// The shortest slice of a tree, ns; `u32::MAX` when it is empty.
+pub(crate) fn least_slice_ns(nodes: &Nodes, root: u32) -> u32 {
+    if root == NIL { u32::MAX } else { nodes[root as usize].least_slice_ns }
+}
+
+/// The first entity of a tree.
+pub(crate) fn first(nodes: &Nodes, root: u32) -> u32 {
+    let mut at = root;
+    while at != NIL && nodes[at as usize].left != NIL {
+        at = nodes[at as usize].left;
+    }
+    at
+}
+
 /// The entity with the earliest deadline among those whose virtual run time is eligible.
 pub(crate) fn first_eligible(nodes: &Nodes, root: u32, eligible: impl Fn(i64) -> bool) -> u32 {
     let mut at = root;
@@ -144,13 +186,20 @@ pub(crate) fn first_eligible(nodes: &Nodes, root: u32, eligible: impl Fn(i64) ->
     NIL
 }
 
-/// Every entity of a tree, by deadline.
-pub(crate) fn each(nodes: &Nodes, root: u32, visit: &mut impl FnMut(u32)) {
-    if root != NIL {
-        each(nodes, nodes[root as usize].left, visit);
-        visit(root);
-        each(nodes, nodes[root as usize].right, visit);
-    }
+/// The entities of a tree from the first to the last, for as long as `visit` says so.
+pub(crate) fn each(nodes: &Nodes, root: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
+    root == NIL
+        || each(nodes, nodes[root as usize].left, visit)
+            && visit(root)
+            && each(nodes, nodes[root as usize].right, visit)
+}
+
+/// The entities of a tree from the last to the first, for as long as `visit` says so.
+pub(crate) fn each_back(nodes: &Nodes, root: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
+    root == NIL
+        || each_back(nodes, nodes[root as usize].right, visit)
+            && visit(root)
+            && each_back(nodes, nodes[root as usize].left, visit)
 }
 
 #[cfg(test)]
@@ -160,26 +209,35 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tree_finds_what_a_search_of_all_finds(ops in proptest::collection::vec((0u32..40, -20i64..20, -20i64..20), 0..200), limit in -25i64..25) {
+        fn a_tree_finds_what_a_search_of_all_finds(ops in proptest::collection::vec((0u32..40, -20i64..20, -20i64..20, 1u32..9), 0..200), limit in -25i64..25) {
             let mut nodes = vec![Node::NEW; 40];
             let mut members: Vec<u32> = Vec::new();
             let mut root = NIL;
-            for (id, deadline, vruntime) in ops {
+            for (came, (id, deadline, vruntime, slice_ns)) in ops.into_iter().enumerate() {
                 if let Some(place) = members.iter().position(|m| *m == id) {
-                    members.swap_remove(place);
+                    members.remove(place);
                     root = remove(&mut nodes, root, id);
                 } else {
                     members.push(id);
-                    (nodes[id as usize].deadline, nodes[id as usize].vruntime) = (deadline, vruntime);
-                    root = insert(&mut nodes, root, id);
+                    let node = &mut nodes[id as usize];
+                    (node.deadline, node.vruntime, node.slice_ns) = (deadline, vruntime, slice_ns);
+                    root = insert(&mut nodes, root, id, deadline, came as u32);
                 }
+                // The sort is stable: entities with the same deadline stay in the order in which they came.
                 let mut sorted = members.clone();
-                sorted.sort_by_key(|m| (nodes[*m as usize].deadline, *m));
+                sorted.sort_by_key(|m| nodes[*m as usize].deadline);
                 let mut seen = Vec::new();
-                each(&nodes, root, &mut |id| seen.push(id));
+                each(&nodes, root, &mut |id| { seen.push(id); true });
                 prop_assert_eq!(&seen, &sorted);
+                let mut back = Vec::new();
+                each_back(&nodes, root, &mut |id| { back.push(id); true });
+                back.reverse();
+                prop_assert_eq!(&back, &sorted);
                 let expect = sorted.iter().find(|m| nodes[**m as usize].vruntime <= limit).copied().unwrap_or(NIL);
                 prop_assert_eq!(first_eligible(&nodes, root, |v| v <= limit), expect);
+                prop_assert_eq!(first(&nodes, root), sorted.first().copied().unwrap_or(NIL));
+                let shortest = members.iter().map(|m| nodes[*m as usize].slice_ns).min().unwrap_or(u32::MAX);
+                prop_assert_eq!(least_slice_ns(&nodes, root), shortest);
             }
         }
     }

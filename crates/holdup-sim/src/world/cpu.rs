@@ -118,11 +118,14 @@ impl World {
         self.interrupt_returns(cpu);
     }
 
-    /// An interrupt takes time from the running task.
+    /// An interrupt takes time from the running task, which the scheduler does not charge it with
+    /// (`update_rq_clock_task()` with CONFIG_IRQ_TIME_ACCOUNTING).
     pub(crate) fn take_time(&mut self, cpu: u32, ns: u64) {
         self.stop(cpu);
         let c = &mut self.cpus[cpu as usize];
         c.busy_from = c.busy_from.max(self.now) + ns;
+        c.accounted_at += ns;
+        self.seen.overhead_ns += ns;
         self.arm(cpu);
     }
 
@@ -160,18 +163,10 @@ impl World {
         if c.lazy {
             self.resched(cpu, Some(cpu));
         }
-        if self.account(cpu) {
+        if self.account(cpu) | self.class_tick(cpu) {
             self.resched_lazily(cpu, Some(cpu));
         }
         self.interrupt_returns(cpu);
-    }
-
-    /// `update_curr()`: whether the running task should make room.
-    pub(crate) fn account(&mut self, cpu: u32) -> bool {
-        let c = &mut self.cpus[cpu as usize];
-        let ns = self.now - c.accounted_at;
-        c.accounted_at = self.now;
-        self.fair.ran(cpu as usize, ns)
     }
 
     /// The CPU begins to tick: at the next multiple of a tick, as all CPUs do.

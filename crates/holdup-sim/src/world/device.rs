@@ -142,22 +142,22 @@ impl World {
     fn new_task(&mut self, program: u32, parent: u32) -> Option<u32> {
         let mother = self.tasks[parent as usize];
         let entry = self.entry[program as usize];
-        let spec = TaskSpec { program, ..TaskSpec::new(program, mother.process) };
+        let spec = TaskSpec { policy: mother.policy, ..TaskSpec::new(program, mother.process) };
         let mut task = Task::new(&spec, entry);
         (task.parent, task.cpu) = (parent, mother.cpu);
-        if let Some(place) = self.free_tasks.pop() {
-            self.tasks[place as usize] = task;
-            self.fair.renew(place);
-            return Some(place);
-        }
-        let place = self.tasks.len();
-        if place >= self.most_tasks {
+        let free = self.free_tasks.pop();
+        if free.is_none() && self.tasks.len() >= self.most_tasks {
             return None;
         }
-        self.fair.add(spec.weight, None);
-        self.tasks.push(task);
-        self.seen.by_task.push(0);
-        Some(place as u32)
+        let place = self.fair.add_like(parent, free);
+        match free {
+            Some(place) => self.tasks[place as usize] = task,
+            None => {
+                self.tasks.push(task);
+                self.seen.by_task.push(0);
+            }
+        }
+        Some(place)
     }
 
     /// A task ends: its place can be taken, and a parent that waits for its last child goes on.

@@ -29,6 +29,7 @@ impl World {
             Then::Sleeps(ns) => self.sleeps(cpu, task, ns),
             Then::Yields => {
                 self.then_user(task);
+                self.tasks[task as usize].yields = true;
                 self.schedule(cpu, Left::Boundary);
             }
             Then::Ends => self.ends(cpu, task),

@@ -1,6 +1,7 @@
 //! The simulated machine at work.
 
 mod channel;
+mod class;
 mod cpu;
 mod device;
 mod execute;
@@ -9,6 +10,7 @@ mod switch;
 mod task;
 mod wait;
 
+pub use class::Policy;
 pub(crate) use cpu::IDLE;
 pub use task::Mode;
 pub(crate) use task::{Segment, Task, Then};
@@ -18,7 +20,9 @@ use crate::locks::{self, Lock};
 use crate::machine::Machine;
 use crate::program::{Inside, Op, Program};
 use crate::random::{Random, Span};
-use crate::sched::eevdf::Fair;
+use crate::sched::fair::Fair;
+use crate::sched::group::GroupSpec;
+use crate::sched::rt::Rt;
 use crate::seen::{LockSeen, MarkSeen, RoleSeen, Seen};
 use cpu::Cpu;
 use holdup_model::Histogram;
@@ -42,6 +46,8 @@ pub struct Load {
     pub logs: Vec<LogSpec>,
     /// The most tasks at once, those that are there from the begin included; 0 for as many as these.
     pub most_tasks: usize,
+    /// Groups that share CPU time as one.
+    pub groups: Vec<GroupSpec>,
     /// How many marks are counted.
     pub marks: usize,
 }
@@ -51,8 +57,14 @@ pub struct Load {
 pub struct TaskSpec {
     /// Its program.
     pub program: u32,
-    /// Its weight to the fair class; 1024 for nice 0.
+    /// Its weight to the fair class; 1024 for nice 0 ([`crate::sched::weight::of_nice`]).
     pub weight: u64,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// The slice that it asks for, ns (`sched_attr.sched_runtime`, from 6.12 on).
+    pub slice_ns: Option<u64>,
+    /// Its group; `None`: the root.
+    pub group: Option<u32>,
     /// The CPU that it stays on.
     pub pinned: Option<u32>,
     /// The process that it belongs to: tasks of a process share page tables.
@@ -66,7 +78,7 @@ pub struct TaskSpec {
 impl TaskSpec {
     /// A task of nice 0 that runs a program, in a process.
     pub fn new(program: u32, process: u32) -> Self {
-        TaskSpec { program, weight: 1024, pinned: None, process, inbox: None, peer: None }
+        TaskSpec { program, process, ..TaskSpec::default() }
     }
 }
 
@@ -77,6 +89,23 @@ pub struct LogSpec {
     pub device: u32,
     /// How long it takes to write what is there.
     pub write: Span,
+}
+
+impl Default for TaskSpec {
+    /// Program 0 of process 0 under SCHED_OTHER with nice 0, wherever there is room.
+    fn default() -> Self {
+        TaskSpec {
+            program: 0,
+            weight: crate::sched::weight::NICE_0,
+            policy: Policy::Other,
+            slice_ns: None,
+            group: None,
+            pinned: None,
+            process: 0,
+            inbox: None,
+            peer: None,
+        }
+    }
 }
 
 /// Memory that tasks touch.
@@ -105,6 +134,9 @@ pub struct World {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) fair: Fair,
+    pub(crate) rt: Rt,
+    /// CPUs whose last task was a real-time one.
+    pub(crate) rt_busy: Vec<u64>,
     pub(crate) locks: Vec<Lock>,
     pub(crate) code: Vec<Op>,
     pub(crate) entry: Vec<u32>,
@@ -127,11 +159,13 @@ pub struct World {
     pub(crate) crowded: Vec<Vec<u64>>,
 }
 
-/// Events of a CPU, as offsets of its four slots.
+/// Events of a CPU, as offsets of its slots.
 pub(crate) const WORK: usize = 0;
 pub(crate) const TICK: usize = 1;
 pub(crate) const IPI: usize = 2;
-const SLOTS: usize = 4;
+pub(crate) const HRTICK: usize = 3;
+pub(crate) const GRANT: usize = 4;
+const SLOTS: usize = 5;
 
 impl World {
     /// A machine with its load, at time 0; all tasks can run.
@@ -153,7 +187,9 @@ impl World {
             agenda: Agenda::new(cpus * SLOTS + load.tasks.len().max(load.most_tasks)),
             cpus: vec![Cpu::NEW; cpus],
             tasks: Vec::with_capacity(load.tasks.len()),
-            fair: Fair::new(machine.kernel.fair, cpus),
+            fair: class::fair_of(&machine.kernel, cpus, load),
+            rt: Rt::new(cpus),
+            rt_busy: vec![0; cpus.div_ceil(64)],
             locks: load.locks.iter().filter_map(|name| locks::find(name)).map(Lock::new).collect(),
             code,
             entry,
@@ -175,7 +211,7 @@ impl World {
             world.set_idle(cpu, true);
         }
         for (number, spec) in load.tasks.iter().enumerate() {
-            world.fair.add(spec.weight, None);
+            world.fair.add(&class::share_of(spec));
             let entry = world.entry[spec.program as usize];
             world.tasks.push(Task::new(spec, entry));
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
@@ -200,6 +236,7 @@ impl World {
                 match slot % SLOTS {
                     WORK => self.over(cpu),
                     TICK => self.tick(cpu),
+                    HRTICK => self.hrtick(cpu),
                     _ => self.interrupt(cpu),
                 }
             } else {
@@ -216,6 +253,12 @@ impl World {
 
     /// Forgets what was seen so far: the window opens.
     pub fn open(&mut self) {
+        for cpu in 0..self.cpus.len() as u32 {
+            if self.cpus[cpu as usize].current != IDLE {
+                self.stop(cpu);
+                self.arm(cpu);
+            }
+        }
         let fresh = |_: &RoleSeen| RoleSeen::new();
         let seen = &mut self.seen;
         seen.roles = seen.roles.iter().map(fresh).collect();
@@ -227,9 +270,13 @@ impl World {
         }
         seen.by_task.fill(0);
         (seen.events, seen.switches, seen.wakeups, seen.idle_ns) = (0, 0, 0, 0);
-        (seen.ipis, seen.grants, seen.grants_expired) = (0, 0, 0);
+        (seen.ipis, seen.grants, seen.grants_expired, seen.overhead_ns) = (0, 0, 0, 0);
         for cpu in &mut self.cpus {
             cpu.idle_since = cpu.idle_since.max(self.now);
+            // What a switch under way still costs belongs to the window.
+            if cpu.current != IDLE {
+                self.seen.overhead_ns += cpu.busy_from.saturating_sub(self.now);
+            }
         }
     }
 
@@ -238,9 +285,11 @@ impl World {
         for cpu in 0..self.cpus.len() as u32 {
             let c = &mut self.cpus[cpu as usize];
             if c.current == IDLE {
-                self.seen.idle_ns += self.now - c.idle_since;
-                c.idle_since = self.now;
+                self.seen.idle_ns += self.now.saturating_sub(c.idle_since);
+                c.idle_since = c.idle_since.max(self.now);
             } else {
+                let left_ns = c.busy_from.saturating_sub(self.now);
+                self.seen.overhead_ns = self.seen.overhead_ns.saturating_sub(left_ns);
                 self.stop(cpu);
                 self.arm(cpu);
             }
@@ -280,6 +329,7 @@ fn nothing_seen(load: &Load) -> Seen {
         switches: 0,
         wakeups: 0,
         idle_ns: 0,
+        overhead_ns: 0,
         ipis: 0,
         asked: false,
         grants: 0,

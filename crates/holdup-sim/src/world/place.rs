@@ -15,7 +15,7 @@ impl World {
         self.seen.wakeups += 1;
         let is_new = t.is_new;
         let previous = t.cpu;
-        let is_delayed = self.fair.entities[task as usize].delayed;
+        let is_delayed = self.fair.is_delayed(task);
         let cpu = if is_delayed { previous } else { self.place(task, here) };
         self.tasks[task as usize].is_new = false;
         if cpu != previous {
@@ -27,12 +27,12 @@ impl World {
         if !is_idle {
             self.account(cpu);
         }
-        self.fair.enqueue(cpu as usize, task, is_new);
+        self.enqueue(cpu, task, is_new);
         self.mark_crowded(cpu);
         if is_idle {
             self.resched(cpu, None);
-        } else if self.fair.takes_over(cpu as usize, task) {
-            self.resched_lazily(cpu, here.or(Some(previous).filter(|p| *p == cpu)));
+        } else {
+            self.preempts(cpu, task, here.or(Some(previous).filter(|p| *p == cpu)));
         }
     }
 
@@ -55,11 +55,11 @@ impl World {
 
     /// Where a new task begins: the CPU with the fewest tasks (`sched_balance_find_dst_group()`, in short).
     fn least_loaded(&self) -> u32 {
-        (0..self.cpus.len()).min_by_key(|cpu| self.fair.queues[*cpu].nr).unwrap_or(0) as u32
+        (0..self.cpus.len()).min_by_key(|cpu| self.tasks_of(*cpu as u32)).unwrap_or(0) as u32
     }
 
     fn is_idle(&self, cpu: u32) -> bool {
-        self.cpus[cpu as usize].current == IDLE && self.fair.queues[cpu as usize].nr == 0
+        self.cpus[cpu as usize].current == IDLE && self.tasks_of(cpu) == 0
     }
 
     fn idle_near(&self, cpu: u32) -> Option<u32> {
@@ -67,7 +67,7 @@ impl World {
         self.first_from(&self.idle[llc as usize], llc, cpu)
     }
 
-    fn idle_anywhere(&self) -> Option<u32> {
+    pub(crate) fn idle_anywhere(&self) -> Option<u32> {
         (0..self.idle.len() as u32).find_map(|llc| self.first_from(&self.idle[llc as usize], llc, 0))
     }
 
@@ -96,9 +96,9 @@ impl World {
 
     /// Keeps whether a task waits on a CPU.
     pub(crate) fn mark_crowded(&mut self, cpu: u32) {
-        let waits = self.fair.queues[cpu as usize].nr > 1;
+        let waits = self.tasks_of(cpu) > 1;
         Self::mark(&mut self.crowded, self.machine.topology.cpus_of_llc(), cpu, waits);
-        if self.fair.queues[cpu as usize].nr > 0 {
+        if self.tasks_of(cpu) > 0 {
             // A task is on its way: nobody else is sent here.
             self.set_idle(cpu, false);
         }
@@ -127,20 +127,20 @@ impl World {
         let (now, cost_ns) = (self.now, self.machine.kernel.migration_cost_ns);
         let mut found = NIL;
         let tasks = &self.tasks;
-        let entities = &self.fair.entities;
-        self.fair.waiting(busy as usize, &mut |task| {
+        self.fair.waiting(busy, &mut |task| {
             let t = &tasks[task as usize];
             let is_hot = now - t.last_ran < cost_ns;
-            if found == NIL && t.pinned == u32::MAX && !is_hot && !entities[task as usize].delayed {
+            if t.pinned == u32::MAX && !is_hot {
                 found = task;
             }
+            found == NIL
         });
         if found == NIL {
             return false;
         }
-        self.fair.leave(busy as usize, found);
+        self.fair.leave(found);
         self.mark_crowded(busy);
-        self.fair.enqueue(cpu as usize, found, false);
+        self.enqueue(cpu, found, false);
         let t = &mut self.tasks[found as usize];
         t.cpu = cpu;
         self.seen.roles[t.program as usize].migrations += 1;

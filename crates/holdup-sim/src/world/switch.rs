@@ -1,7 +1,7 @@
 //! From one task to the next: `__schedule()` (kernel/sched/core.c).
 
 use super::task::State;
-use super::{IDLE, Mode, SLOTS, TICK, WORK, World};
+use super::{HRTICK, IDLE, Mode, SLOTS, TICK, WORK, World};
 use crate::sched::tree::NIL;
 use crate::seen::Left;
 
@@ -9,99 +9,126 @@ impl World {
     /// Takes the running task off its CPU, if there is one, and puts the next one on.
     pub(crate) fn schedule(&mut self, cpu: u32, left: Left) {
         let previous = self.cpus[cpu as usize].current;
+        // An interrupt that has not been paid for yet belongs to who was interrupted.
+        let start = self.cpus[cpu as usize].busy_from.max(self.now);
         if previous != IDLE {
             self.put(cpu, previous, left);
         }
         let c = &mut self.cpus[cpu as usize];
         (c.need, c.lazy, c.at_point) = (false, false, false);
         self.agenda.clear(cpu as usize * SLOTS + WORK);
-        self.seen.switches += 1;
         let next = self.pick(cpu);
         self.mark_crowded(cpu);
-        match (next, previous) {
-            (NIL, _) => self.rest(cpu),
-            // It goes on: no other task came between.
-            (next, previous) if next == previous => self.run(cpu, next, self.machine.costs.switch_ns / 2),
-            (next, _) => self.run(cpu, next, self.machine.costs.switch_ns),
+        if next != NIL && next == previous {
+            // It goes on: there was no switch.
+            self.tasks[next as usize].state = State::Running;
+            return self.go_on(cpu, next, start, self.machine.costs.switch_ns / 2);
+        }
+        if previous != IDLE {
+            self.leaves(cpu, previous, left);
+        }
+        self.seen.switches += u64::from(next != NIL || previous != IDLE);
+        match next {
+            NIL => self.rest(cpu, start),
+            next => self.run(cpu, next, start),
         }
     }
 
+    /// `put_prev_task()`: the running task's time is accounted, and it goes to where it waits.
     fn put(&mut self, cpu: u32, task: u32, left: Left) {
         self.stop(cpu);
         self.account(cpu);
+        let is_rt = self.priority(task).is_some();
+        self.tasks[task as usize].last_ran = self.now;
+        match left {
+            Left::Waits => {
+                self.tasks[task as usize].state = State::Blocked;
+                if !is_rt {
+                    self.fair.sleep(task);
+                }
+            }
+            Left::Ends => {
+                self.tasks[task as usize].state = State::Dead;
+                if !is_rt {
+                    self.fair.end(task);
+                }
+            }
+            Left::Boundary | Left::Inside => {
+                self.tasks[task as usize].state = State::Runnable;
+                self.requeue(cpu, task);
+            }
+        }
+        if !is_rt {
+            self.fair.put(cpu);
+            self.fair.stop_spent(cpu, task, self.now);
+        }
+    }
+
+    /// A task is off its CPU: `sched_switch`.
+    fn leaves(&mut self, cpu: u32, task: u32, left: Left) {
         let now = self.now;
         let t = &mut self.tasks[task as usize];
-        t.last_ran = now;
         let role = &mut self.seen.roles[t.program as usize];
         role.left[left as usize] += 1;
         if t.held > 0 {
             role.left_holding[left as usize] += 1;
         }
-        match left {
-            Left::Waits => {
-                t.state = State::Blocked;
-                self.fair.sleep(cpu as usize, task);
-            }
-            Left::Ends => {
-                t.state = State::Dead;
-                self.fair.dequeue(cpu as usize, task);
-            }
-            Left::Boundary | Left::Inside => {
-                t.state = State::Runnable;
-                t.runnable_since = now;
-                if t.segment.mode == Mode::Spin {
-                    self.spinner_left(cpu, task);
-                }
+        if matches!(left, Left::Boundary | Left::Inside) {
+            t.runnable_since = now;
+            if t.segment.mode == Mode::Spin {
+                self.spinner_left(cpu, task);
             }
         }
-        self.fair.put(cpu as usize);
     }
 
     /// The next task of a CPU, from its own queue or from another CPU's.
     fn pick(&mut self, cpu: u32) -> u32 {
         loop {
-            let next = self.fair.pick(cpu as usize, true);
-            if next == NIL {
-                if !self.pull(cpu) {
-                    return NIL;
-                }
-            } else if self.fair.entities[next as usize].delayed {
-                self.fair.dequeue(cpu as usize, next);
-            } else {
+            if let Some(next) = self.choose(cpu) {
                 return next;
+            }
+            if !self.pull(cpu) {
+                return NIL;
             }
         }
     }
 
-    fn rest(&mut self, cpu: u32) {
+    fn rest(&mut self, cpu: u32, start: u64) {
         let c = &mut self.cpus[cpu as usize];
         c.current = IDLE;
-        c.idle_since = self.now;
+        c.idle_since = start;
         self.agenda.clear(cpu as usize * SLOTS + TICK);
+        self.agenda.clear(cpu as usize * SLOTS + HRTICK);
         self.set_idle(cpu, true);
     }
 
-    fn run(&mut self, cpu: u32, task: u32, cost_ns: u64) {
+    fn run(&mut self, cpu: u32, task: u32, start: u64) {
         let c = &mut self.cpus[cpu as usize];
         if c.current == IDLE {
-            self.seen.idle_ns += self.now - c.idle_since;
+            self.seen.idle_ns += start.saturating_sub(c.idle_since);
             self.set_idle(cpu, false);
         }
         self.begin_ticks(cpu);
-        let now = self.now;
-        let c = &mut self.cpus[cpu as usize];
-        c.current = task;
-        c.accounted_at = now;
-        c.busy_from = now + cost_ns;
-        self.fair.set(cpu as usize, task);
         let t = &mut self.tasks[task as usize];
-        let waited_ns = now - t.runnable_since;
+        let waited_ns = start - t.runnable_since.min(start);
         self.seen.roles[t.program as usize].waited.record_ns(waited_ns);
         if t.held > 0 && t.state == State::Runnable {
             self.seen.locks[t.last_lock as usize].holder_preempted.record_ns(waited_ns);
         }
         t.state = State::Running;
-        if t.segment.mode == Mode::Spin {
+        self.go_on(cpu, task, start, self.machine.costs.switch_ns);
+    }
+
+    /// A task has its CPU from `start` on, and gets on with what it does after what the switch costs.
+    fn go_on(&mut self, cpu: u32, task: u32, start: u64, cost_ns: u64) {
+        let c = &mut self.cpus[cpu as usize];
+        let came = c.current != task;
+        c.current = task;
+        c.accounted_at = start;
+        c.busy_from = start + cost_ns;
+        self.seen.overhead_ns += cost_ns;
+        self.set(cpu, task);
+        if came && self.tasks[task as usize].segment.mode == Mode::Spin {
             self.spinner_came(cpu, task);
         }
         self.arm(cpu);

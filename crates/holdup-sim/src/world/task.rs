@@ -1,6 +1,6 @@
 //! Tasks, and the stretches of time that their programs become.
 
-use super::TaskSpec;
+use super::{Policy, TaskSpec};
 use crate::program::{COUNTERS, Inside};
 
 /// Where a task is.
@@ -121,6 +121,11 @@ pub(crate) struct Task {
     pub(crate) children: u32,
     /// Whether it waits for them.
     pub(crate) joins: bool,
+    pub(crate) policy: Policy,
+    /// What an SCHED_RR task used of its slice, ns.
+    pub(crate) rr_ran_ns: u64,
+    /// Whether it gives way.
+    pub(crate) yields: bool,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
 }
@@ -156,6 +161,9 @@ impl Task {
             parent: u32::MAX,
             children: 0,
             joins: false,
+            policy: spec.policy,
+            rr_ran_ns: 0,
+            yields: false,
             spins_per_delay: 100,
         }
     }
