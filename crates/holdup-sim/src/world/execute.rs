@@ -26,7 +26,10 @@ impl World {
                 self.then_user(task);
                 self.schedule(cpu, Left::Boundary);
             }
-            Then::Ends => self.schedule(cpu, Left::Ends),
+            Then::Ends => {
+                self.backend_ends(task);
+                self.schedule(cpu, Left::Ends);
+            }
         }
     }
 
@@ -137,7 +140,12 @@ impl World {
         let t = &mut self.tasks[task as usize];
         t.pc += 1;
         match op {
-            Op::Lock(lock) => return self.want(cpu, task, lock),
+            Op::Lock(lock) => return self.want(cpu, task, lock, false),
+            Op::LockShared(lock) => return self.want(cpu, task, lock, true),
+            Op::Data { lock, lines } => {
+                self.uses_data(cpu, task, lock, lines);
+                return true;
+            }
             Op::Unlock(lock) => return self.give_back(cpu, task, lock),
             Op::Touch { region, pages } => return self.touch(cpu, task, region, pages),
             Op::Forget(region) => {

@@ -50,7 +50,7 @@ impl World {
                 t.state = State::Runnable;
                 t.runnable_since = now;
                 if t.segment.mode == Mode::Spin {
-                    self.spinner_left(cpu, task);
+                    self.spinner_left(task);
                 }
             }
         }
@@ -102,7 +102,7 @@ impl World {
         }
         t.state = State::Running;
         if t.segment.mode == Mode::Spin {
-            self.spinner_came(cpu, task);
+            self.spinner_came(task);
         }
         self.arm(cpu);
     }
