@@ -29,6 +29,15 @@ pub enum Op {
     },
     /// Takes a lock.
     Lock(LockId),
+    /// Takes a lock shared, where its algorithm knows that; any other takes it exclusively.
+    LockShared(LockId),
+    /// Reads and writes cache lines that a lock protects.
+    Data {
+        /// The lock.
+        lock: LockId,
+        /// How many lines.
+        lines: u32,
+    },
     /// Gives a lock back.
     Unlock(LockId),
     /// Writes to so many pages of a region, one after the other; each that the page tables do not hold faults.

@@ -79,6 +79,8 @@ pub struct LockSeen {
     pub holder_preempted: Histogram,
     /// Sleeps on the way to it.
     pub sleeps: u64,
+    /// Waiters that slept so often that PostgreSQL would have panicked.
+    pub stuck: u64,
 }
 
 /// All that was seen since the window opened.

@@ -15,7 +15,7 @@ fn machine(cpus: u32, model: &str) -> Machine {
 
 #[test]
 fn every_lock_works_under_every_model() {
-    for algorithm in ["tas", "ticket", "futex-mutex", "postgres-s-lock"] {
+    for algorithm in holdup_sim::locks::catalogue().map(|meta| meta.id) {
         for model in preempt::ALL {
             for (cpus, workers) in [(1, 1), (2, 2), (2, 5), (8, 40)] {
                 let setup = Setup {

@@ -1,6 +1,6 @@
 //! Waiters sleep in the kernel.
 
-use super::{Algorithm, FREE};
+use super::{Algorithm, FREE, spinning};
 use crate::program::Inside;
 use crate::seen::Left;
 use crate::world::{Then, World};
@@ -9,14 +9,19 @@ use holdup_model::Meta;
 const META: Meta = Meta {
     id: "futex-mutex",
     summary: "three-state futex mutex: waiters sleep at once, nobody spins",
-    docs: "A waiter marks the lock and sleeps; who gives a marked lock back wakes one sleeper, which tries again.",
+    docs: "A waiter marks the lock and sleeps; who gives a marked lock back wakes one sleeper, which tries again and \
+           leaves the mark. Whoever comes first takes the lock.",
     references: &["U. Drepper, Futexes Are Tricky, 2011, section 6", "Linux: kernel/futex/waitwake.c, v6.18"],
 };
 
-/// The waiter enters FUTEX_WAIT.
-const WAITS: u8 = 0;
-/// It is awake again and returns.
-const WOKEN: u8 = 1;
+/// The waiter is on its way into FUTEX_WAIT.
+const ENTERS: u8 = 0;
+/// It returns from there.
+const RETURNS: u8 = 1;
+/// The holder is in FUTEX_WAKE, and the lock is free.
+const WAKES: u8 = 2;
+/// It has woken a sleeper.
+const WOKE: u8 = 3;
 
 #[derive(Debug)]
 pub(super) struct FutexMutex;
@@ -27,54 +32,75 @@ impl Algorithm for FutexMutex {
     }
 
     fn waits(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        world.lock(lock).has_sleepers = true;
-        enters(world, cpu, task);
+        marks_and_enters(world, cpu, task, lock);
     }
 
     fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-        if !std::mem::take(&mut world.lock(lock).has_sleepers) {
+        let ns = world.atomic_ns(cpu, lock);
+        world.tasks[task as usize].extra_ns += ns;
+        spinning::frees(world, cpu, lock, false);
+        if !std::mem::take(&mut world.lock(lock).is_marked) {
             return true;
         }
-        // FUTEX_WAKE: the system call, and the wake-up where there is somebody to wake.
-        let costs = &world.machine.costs;
-        let mut ns = costs.syscall_ns;
-        if let Some(woken) = world.lock(lock).queue.pop_front() {
-            ns += world.machine.costs.wake_ns;
-            world.wake(woken, Some(cpu));
-        }
-        world.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+        let ns = world.machine.costs.syscall_ns;
+        world.kernel_for_lock(cpu, task, lock, WAKES, ns);
         false
     }
 
     fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        let step = world.tasks[task as usize].waiting.step;
-        if step == WAITS && world.locks[lock as usize].holder != FREE && world.locks[lock as usize].has_sleepers {
-            let l = world.lock(lock);
-            l.queue.push_back(task);
-            world.seen.locks[lock as usize].sleeps += 1;
-            let t = &mut world.tasks[task as usize];
-            t.waiting.step = WOKEN;
-            t.waiting.slept = true;
-            t.segment = World::kernel(world.machine.costs.syscall_ns / 2, Inside::On, Then::Lock);
-            return world.schedule(cpu, Left::Waits);
+        match world.tasks[task as usize].waiting.step {
+            ENTERS => {
+                // futex_wait_setup(): the word is read again under the bucket's lock.
+                let l = &world.locks[lock as usize];
+                if l.is_marked && l.holder != FREE {
+                    return sleeps(world, cpu, task, lock);
+                }
+                tries_again(world, cpu, task, lock);
+            }
+            RETURNS => tries_again(world, cpu, task, lock),
+            WAKES => {
+                let Some(sleeper) = world.lock(lock).queue.pop_front() else { return world.returns(cpu, task) };
+                // What waking takes goes on after the sleeper can run.
+                world.wake(sleeper, Some(cpu));
+                let ns = world.machine.costs.wake_ns;
+                world.kernel_for_lock(cpu, task, lock, WOKE, ns);
+            }
+            _ => world.returns(cpu, task),
         }
-        if world.locks[lock as usize].may_take() {
-            world.take(cpu, task, lock);
-            // Others may still sleep: the mark stays.
-            world.lock(lock).has_sleepers = true;
-            return world.return_to_user(cpu, task);
-        }
-        world.lock(lock).has_sleepers = true;
-        enters(world, cpu, task);
     }
-
-    fn switched_out(&self, _world: &mut World, _cpu: u32, _task: u32, _lock: u32) {}
-
-    fn switched_in(&self, _world: &mut World, _cpu: u32, _task: u32, _lock: u32) {}
 }
 
-fn enters(world: &mut World, cpu: u32, task: u32) {
-    world.tasks[task as usize].waiting.step = WAITS;
+fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    world.lock(lock).queue.push_back(task);
+    world.seen.locks[lock as usize].sleeps += 1;
+    let ns = world.machine.costs.syscall_ns / 2;
+    let t = &mut world.tasks[task as usize];
+    (t.waiting.step, t.waiting.slept) = (RETURNS, true);
+    t.segment = World::kernel(ns, Inside::On, Then::Lock);
+    world.schedule(cpu, Left::Waits);
+}
+
+/// Marks the word, and has the lock if it was free; the mark stays, because others may still sleep.
+fn tries_again(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    let ns = world.atomic_ns(cpu, lock);
+    let is_free = world.locks[lock as usize].holder == FREE;
+    world.lock(lock).is_marked = true;
+    if is_free {
+        world.take(cpu, task, lock, ns);
+        return world.has_it_in_kernel(cpu, task);
+    }
+    world.tasks[task as usize].extra_ns += ns;
+    enters(world, cpu, task, lock);
+}
+
+fn marks_and_enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    let ns = world.atomic_ns(cpu, lock);
+    world.tasks[task as usize].extra_ns += ns;
+    world.lock(lock).is_marked = true;
+    enters(world, cpu, task, lock);
+}
+
+fn enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
     let ns = world.machine.costs.syscall_ns;
-    world.begin(cpu, task, World::kernel(ns, Inside::On, Then::Lock));
+    world.kernel_for_lock(cpu, task, lock, ENTERS, ns);
 }

@@ -1,9 +1,9 @@
 //! PostgreSQL's spinlock: turns, then sleeps.
 
-use super::{Algorithm, spinning};
+use super::{Algorithm, FREE, spinning};
 use crate::program::Inside;
 use crate::seen::Left;
-use crate::world::{Mode, Then, World};
+use crate::world::{Then, World};
 use holdup_model::Meta;
 
 const META: Meta = Meta {
@@ -17,8 +17,11 @@ const META: Meta = Meta {
 
 const MIN_SPINS_PER_DELAY: u32 = 10;
 const MAX_SPINS_PER_DELAY: u32 = 1000;
-const MIN_DELAY_NS: u64 = 1_000_000;
-const MAX_DELAY_NS: u64 = 1_000_000_000;
+const MIN_DELAY_US: u32 = 1_000;
+const MAX_DELAY_US: u32 = 1_000_000;
+
+/// After as many sleeps PostgreSQL calls the lock stuck and panics.
+const NUM_DELAYS: u16 = 1000;
 
 /// The waiter spins.
 const SPINS: u8 = 0;
@@ -36,92 +39,89 @@ impl Algorithm for SLock {
     }
 
     fn waits(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        world.tasks[task as usize].waiting.delay_ns = 0;
+        let waiting = &mut world.tasks[task as usize].waiting;
+        (waiting.delay_us, waiting.sleeps) = (0, 0);
         spins(world, cpu, task, lock);
     }
 
-    fn released(&self, world: &mut World, _cpu: u32, task: u32, lock: u32) -> bool {
-        let spinners = world.locks[lock as usize].spinners.len() as u64;
-        world.tasks[task as usize].extra_ns += spinners.min(1) * world.machine.costs.contender_ns;
-        spinning::elect(world, lock);
+    fn released(&self, world: &mut World, cpu: u32, _task: u32, lock: u32) -> bool {
+        spinning::frees(world, cpu, lock, false);
         true
     }
 
     fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
         match world.tasks[task as usize].waiting.step {
             SPINS => {
-                if spinning::seen(world, cpu, task, lock) {
-                    finish(world, task);
-                    return world.goes_on(cpu, task);
+                if spinning::sees(world, task, lock) {
+                    world.no_longer_spins(task, lock);
+                    takes(world, cpu, task, lock);
+                    return world.has_it(cpu, task);
                 }
-                let left_ns = world.tasks[task as usize].waiting.spin_end_ns.saturating_sub(world.now);
-                if left_ns > 0 {
-                    return world.spins_on(cpu, task, left_ns);
+                if world.spins_on(cpu, task) {
+                    return spinning::elect(world, lock);
                 }
                 world.no_longer_spins(task, lock);
-                world.tasks[task as usize].waiting.step = ENTERS;
+                spinning::elect(world, lock);
                 let ns = world.machine.costs.syscall_ns;
-                world.begin(cpu, task, World::kernel(ns, Inside::On, Then::Lock));
+                world.kernel_for_lock(cpu, task, lock, ENTERS, ns);
             }
             ENTERS => sleeps(world, cpu, task, lock),
             _ => {
-                // Awake, and back in user mode: a try, then turns again.
-                if world.locks[lock as usize].may_take() {
-                    world.take(cpu, task, lock);
-                    finish(world, task);
-                    return world.return_to_user(cpu, task);
+                // Awake, and back in user mode: a look, then turns again.
+                if world.locks[lock as usize].holder == FREE {
+                    takes(world, cpu, task, lock);
+                    return world.has_it_in_kernel(cpu, task);
                 }
                 spins(world, cpu, task, lock);
             }
         }
     }
 
-    fn switched_out(&self, world: &mut World, _cpu: u32, task: u32, lock: u32) {
-        let t = &mut world.tasks[task as usize];
-        let left_ns = t.waiting.spin_end_ns.saturating_sub(world.now);
-        t.waiting.spin_end_ns = left_ns;
+    fn switched_out(&self, world: &mut World, task: u32, lock: u32) {
         spinning::switched_out(world, task, lock);
-        world.tasks[task as usize].segment.left = left_ns;
     }
 
-    fn switched_in(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        let from = world.cpus[cpu as usize].busy_from;
-        let t = &mut world.tasks[task as usize];
-        t.waiting.spin_end_ns += from;
+    fn switched_in(&self, world: &mut World, task: u32, lock: u32) {
         spinning::switched_in(world, task, lock);
     }
 }
 
-fn spins(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    let ns = u64::from(world.tasks[task as usize].spins_per_delay) * world.machine.costs.spin_ns;
-    let from = world.cpus[cpu as usize].busy_from.max(world.now);
+/// TAS_SPIN: the exchange after a look that saw the lock free; then `finish_spin_delay()`.
+fn takes(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    let ns = world.atomic_ns(cpu, lock);
+    world.take(cpu, task, lock, ns);
     let t = &mut world.tasks[task as usize];
-    (t.waiting.step, t.waiting.spin_end_ns) = (SPINS, from + ns + t.extra_ns);
+    t.spins_per_delay = if t.waiting.delay_us > 0 {
+        (t.spins_per_delay - 1).max(MIN_SPINS_PER_DELAY)
+    } else {
+        (t.spins_per_delay + 100).min(MAX_SPINS_PER_DELAY)
+    };
+}
+
+fn spins(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    let t = &mut world.tasks[task as usize];
+    t.waiting.step = SPINS;
+    let ns = u64::from(t.spins_per_delay) * world.machine.costs.spin_ns;
     world.spin(cpu, task, lock, ns);
     spinning::elect(world, lock);
 }
 
 fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32) {
     let share = world.random.share();
+    let kernel_ns = world.machine.costs.syscall_ns / 2;
     let t = &mut world.tasks[task as usize];
-    let delay_ns = t.waiting.delay_ns.max(MIN_DELAY_NS);
-    let longer_ns = delay_ns + (delay_ns as f64 * share) as u64;
-    t.waiting.delay_ns = if longer_ns > MAX_DELAY_NS { MIN_DELAY_NS } else { longer_ns };
+    let delay_us = t.waiting.delay_us.max(MIN_DELAY_US);
+    // Rounded to the nearest microsecond, as the original does by adding one half before it cuts.
+    let longer_us = delay_us + (f64::from(delay_us) * share + 0.5) as u32;
+    t.waiting.delay_us = if longer_us > MAX_DELAY_US { MIN_DELAY_US } else { longer_us };
     (t.waiting.step, t.waiting.slept) = (WAKES, true);
-    t.segment = World::kernel(world.machine.costs.syscall_ns / 2, Inside::On, Then::Lock);
-    debug_assert_eq!(t.segment.mode, Mode::Kernel);
-    world.seen.locks[lock as usize].sleeps += 1;
-    let at = world.now + delay_ns + world.machine.costs.timer_slack_ns;
+    t.waiting.sleeps = t.waiting.sleeps.saturating_add(1);
+    let is_stuck = t.waiting.sleeps == NUM_DELAYS;
+    t.segment = World::kernel(kernel_ns, Inside::On, Then::Lock);
+    let seen = &mut world.seen.locks[lock as usize];
+    seen.sleeps += 1;
+    seen.stuck += u64::from(is_stuck);
+    let at = world.now + u64::from(delay_us) * 1000 + world.machine.costs.timer_slack_ns;
     world.agenda.set(world.timer_slot(task), at);
     world.schedule(cpu, Left::Waits);
-}
-
-/// `finish_spin_delay()`.
-fn finish(world: &mut World, task: u32) {
-    let t = &mut world.tasks[task as usize];
-    t.spins_per_delay = if t.waiting.slept {
-        (t.spins_per_delay - 1).max(MIN_SPINS_PER_DELAY)
-    } else {
-        (t.spins_per_delay + 100).min(MAX_SPINS_PER_DELAY)
-    };
 }

@@ -1,54 +1,59 @@
 //! What locks have in common on which whoever comes first gets in.
 
-use super::FREE;
+use super::{FREE, NONE};
 use crate::world::World;
 
 /// The lock is free: of those that spin on a CPU one sees it first. Each looks once a turn, so the first of k sees it
 /// after the least of k uniform shares of a turn, and after the line has come to its CPU.
 pub(super) fn elect(world: &mut World, lock: u32) {
     let l = &world.locks[lock as usize];
-    if l.holder != FREE || l.first_to_see != FREE || l.spinners.is_empty() {
+    if l.holder != FREE || l.first_to_see != NONE || l.spinners.is_empty() {
         return;
     }
-    let (count, last_cpu) = (l.spinners.len(), l.last_cpu);
-    let winner = l.spinners[world.random.below(count as u64) as usize];
-    let turn_ns = world.machine.costs.spin_ns;
-    // The least of k shares is 1 - u^(1/k).
-    let least = 1.0 - libm::pow(world.random.share(), 1.0 / count as f64);
+    let (count, last_cpu) = (l.spinners.len() as u64, l.last_cpu);
+    let hidden_ns = l.visible_at.saturating_sub(world.now);
+    let winner = world.locks[lock as usize].spinners[world.random.below(count) as usize];
+    // The least of k uniform shares is nearly exponential with mean 1/k where k is large.
+    let least = if count == 1 { world.random.share() } else { (world.random.exponential() / count as f64).min(1.0) };
     let cpu = world.tasks[winner as usize].cpu;
-    let ns = (turn_ns as f64 * least) as u64 + world.transfer_ns(last_cpu, cpu);
+    let ns = (world.machine.costs.spin_ns as f64 * least) as u64 + world.transfer_ns(last_cpu, cpu);
     world.lock(lock).first_to_see = winner;
-    world.sees_after(winner, ns);
+    world.sees_after(winner, hidden_ns + ns);
 }
 
 /// A spinner was taken off: if it was to see the lock first, another one is.
 pub(super) fn switched_out(world: &mut World, task: u32, lock: u32) {
     world.no_longer_spins(task, lock);
-    // What it spins on has no end of its own; one that has sets it anew.
-    world.tasks[task as usize].segment.left = u64::MAX;
+    world.forgets_what_it_saw(task);
     let l = world.lock(lock);
     if l.first_to_see == task {
-        l.first_to_see = FREE;
+        l.first_to_see = NONE;
         elect(world, lock);
     }
 }
 
 /// A spinner has a CPU again.
 pub(super) fn switched_in(world: &mut World, task: u32, lock: u32) {
-    world.lock(lock).spinners.push(task);
+    world.looks(task, lock);
     elect(world, lock);
 }
 
-/// A spinner's segment is over because it saw the lock free. Whether it is its own now.
-pub(super) fn seen(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+/// A spinner's segment is over. Whether it saw the lock free.
+pub(super) fn sees(world: &mut World, task: u32, lock: u32) -> bool {
+    let now = world.now;
     let l = world.lock(lock);
     if l.first_to_see == task {
-        l.first_to_see = FREE;
+        l.first_to_see = NONE;
     }
-    if !l.may_take() {
-        return false;
-    }
-    world.no_longer_spins(task, lock);
-    world.take(cpu, task, lock);
-    true
+    l.holder == FREE && l.visible_at <= now
+}
+
+/// A plain write sets the lock free. It is seen when the line has come back from those that spin on it, each of which is
+/// served first where all of them write.
+pub(super) fn frees(world: &mut World, cpu: u32, lock: u32, all_write: bool) {
+    let delay_ns = world.write_ns(cpu, lock, all_write);
+    let at = world.now + delay_ns;
+    let l = world.lock(lock);
+    (l.holder, l.last_cpu, l.visible_at) = (FREE, cpu, at);
+    elect(world, lock);
 }

@@ -33,7 +33,9 @@ pub struct Setup {
 
 /// The workers.
 pub fn load(setup: &Setup, cpus: u32) -> Load {
-    let mut ops = vec![Op::Lock(0)];
+    // The counter that shows whether the lock protects; where pages are touched the cursor that goes through them.
+    let lines = if setup.faults > 0 && !setup.processes { 2 } else { 1 };
+    let mut ops = vec![Op::Lock(0), Op::Data { lock: 0, lines }];
     if setup.faults > 0 {
         ops.push(Op::Touch { region: 0, pages: setup.faults });
     }

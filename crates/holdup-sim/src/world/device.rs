@@ -45,7 +45,7 @@ const NO_DEVICE: u32 = u32::MAX;
 
 impl World {
     /// The task is in the kernel to ask a device.
-    pub(crate) fn asks(&mut self, cpu: u32, task: u32) {
+    pub(crate) fn asks_device(&mut self, cpu: u32, task: u32) {
         let Op::Io { device, work } = self.code[self.tasks[task as usize].pc as usize - 1] else {
             return self.return_to_user(cpu, task);
         };

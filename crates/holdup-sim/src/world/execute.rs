@@ -23,7 +23,7 @@ impl World {
             Then::Mapped => self.mapped(cpu, task),
             Then::Sends => self.sends(cpu, task),
             Then::Receives => self.receives(cpu, task),
-            Then::Asks => self.asks(cpu, task),
+            Then::Asks => self.asks_device(cpu, task),
             Then::Flushes => self.flushes(cpu, task),
             Then::Forks => self.forks(cpu, task),
             Then::Sleeps(ns) => self.sleeps(cpu, task, ns),
@@ -32,7 +32,10 @@ impl World {
                 self.tasks[task as usize].yields = true;
                 self.schedule(cpu, Left::Boundary);
             }
-            Then::Ends => self.ends(cpu, task),
+            Then::Ends => {
+                self.backend_ends(task);
+                self.ends(cpu, task);
+            }
         }
     }
 
@@ -169,7 +172,12 @@ impl World {
         let t = &mut self.tasks[task as usize];
         t.pc += 1;
         match op {
-            Op::Lock(lock) => return self.want(cpu, task, lock),
+            Op::Lock(lock) => return self.want(cpu, task, lock, false),
+            Op::LockShared(lock) => return self.want(cpu, task, lock, true),
+            Op::Data { lock, lines } => {
+                self.uses_data(cpu, task, lock, lines);
+                return true;
+            }
             Op::Unlock(lock) => return self.give_back(cpu, task, lock),
             Op::Touch { region, pages } => return self.touch(cpu, task, region, pages),
             Op::Forget(region) => {

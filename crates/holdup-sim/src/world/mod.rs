@@ -34,7 +34,8 @@ pub struct Load {
     pub programs: Vec<Program>,
     /// The tasks that are there from the begin.
     pub tasks: Vec<TaskSpec>,
-    /// The locks, each with the name of its algorithm.
+    /// The locks, each with the name of its algorithm. What was seen of them comes in the same order; after them come
+    /// the locks inside of them, in the order of those that have one.
     pub locks: Vec<&'static str>,
     /// Memory that tasks touch.
     pub regions: Vec<RegionSpec>,
@@ -138,6 +139,8 @@ pub struct World {
     /// CPUs whose last task was a real-time one.
     pub(crate) rt_busy: Vec<u64>,
     pub(crate) locks: Vec<Lock>,
+    /// PostgreSQL's estimate of the whole server, which backends hand on.
+    pub(crate) spins_per_delay: u32,
     pub(crate) code: Vec<Op>,
     pub(crate) entry: Vec<u32>,
     pub(crate) random: Random,
@@ -182,6 +185,7 @@ impl World {
         let processes = load.tasks.iter().map(|t| t.process + 1).max().unwrap_or(0) as usize;
         let words = machine.topology.cpus_of_llc().div_ceil(64) as usize;
         let llcs = cpus / machine.topology.cpus_of_llc() as usize;
+        let locks = locks::build(&load.locks);
         let mut world = World {
             now: 0,
             agenda: Agenda::new(cpus * SLOTS + load.tasks.len().max(load.most_tasks)),
@@ -190,11 +194,12 @@ impl World {
             fair: class::fair_of(&machine.kernel, cpus, load),
             rt: Rt::new(cpus),
             rt_busy: vec![0; cpus.div_ceil(64)],
-            locks: load.locks.iter().filter_map(|name| locks::find(name)).map(Lock::new).collect(),
+            seen: nothing_seen(load, locks.len()),
+            locks,
+            spins_per_delay: wait::DEFAULT_SPINS_PER_DELAY,
             code,
             entry,
             random: Random::new(seed, 0),
-            seen: nothing_seen(load),
             regions: load.regions.clone(),
             touched: vec![0; processes * load.regions.len()],
             cursors: vec![0; load.regions.len()],
@@ -214,6 +219,7 @@ impl World {
             world.fair.add(&class::share_of(spec));
             let entry = world.entry[spec.program as usize];
             world.tasks.push(Task::new(spec, entry));
+            world.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
             let at = number as u64 * START_NS + world.random.below(START_NS);
             world.agenda.set(cpus * SLOTS + number, at);
@@ -316,14 +322,21 @@ impl World {
 const START_NS: u64 = 1_000;
 
 fn lock_seen() -> LockSeen {
-    LockSeen { acquisitions: 0, contended: 0, waits: Histogram::new(), holder_preempted: Histogram::new(), sleeps: 0 }
+    LockSeen {
+        acquisitions: 0,
+        contended: 0,
+        waits: Histogram::new(),
+        holder_preempted: Histogram::new(),
+        sleeps: 0,
+        stuck: 0,
+    }
 }
 
-fn nothing_seen(load: &Load) -> Seen {
+fn nothing_seen(load: &Load, locks: usize) -> Seen {
     Seen {
         roles: load.programs.iter().map(|_| RoleSeen::new()).collect(),
         marks: (0..load.marks).map(|_| MarkSeen { count: 0, lengths: Histogram::new() }).collect(),
-        locks: load.locks.iter().map(|_| lock_seen()).collect(),
+        locks: (0..locks).map(|_| lock_seen()).collect(),
         by_task: vec![0; load.tasks.len()],
         events: 0,
         switches: 0,

@@ -25,7 +25,7 @@ impl World {
             return self.go_on(cpu, next, start, self.machine.costs.switch_ns / 2);
         }
         if previous != IDLE {
-            self.leaves(cpu, previous, left);
+            self.leaves(previous, left);
         }
         self.seen.switches += u64::from(next != NIL || previous != IDLE);
         match next {
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// A task is off its CPU: `sched_switch`.
-    fn leaves(&mut self, cpu: u32, task: u32, left: Left) {
+    fn leaves(&mut self, task: u32, left: Left) {
         let now = self.now;
         let t = &mut self.tasks[task as usize];
         let role = &mut self.seen.roles[t.program as usize];
@@ -76,7 +76,7 @@ impl World {
         if matches!(left, Left::Boundary | Left::Inside) {
             t.runnable_since = now;
             if t.segment.mode == Mode::Spin {
-                self.spinner_left(cpu, task);
+                self.spinner_left(task);
             }
         }
     }
@@ -129,7 +129,7 @@ impl World {
         self.seen.overhead_ns += cost_ns;
         self.set(cpu, task);
         if came && self.tasks[task as usize].segment.mode == Mode::Spin {
-            self.spinner_came(cpu, task);
+            self.spinner_came(task);
         }
         self.arm(cpu);
     }

@@ -1,5 +1,6 @@
 //! Tasks, and the stretches of time that their programs become.
 
+use super::wait::Waiting;
 use super::{Policy, TaskSpec};
 use crate::program::{COUNTERS, Inside};
 
@@ -53,20 +54,6 @@ pub(crate) struct Segment {
     pub(crate) mode: Mode,
     pub(crate) inside: Inside,
     pub(crate) then: Then,
-}
-
-/// What a task that wants a lock is doing about it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiting {
-    /// The lock; `u32::MAX` when it wants none.
-    pub(crate) lock: u32,
-    pub(crate) since: u64,
-    /// The algorithm's own step and numbers.
-    pub(crate) step: u8,
-    pub(crate) slept: bool,
-    pub(crate) delay_ns: u64,
-    /// When it has spun long enough; off a CPU: how long it still spins.
-    pub(crate) spin_end_ns: u64,
 }
 
 /// Whether a task can run.
@@ -128,6 +115,9 @@ pub(crate) struct Task {
     pub(crate) yields: bool,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
+    /// Whether it asks for a longer slice, and whether it runs on one.
+    pub(crate) asks_for_slice: bool,
+    pub(crate) has_slice_grant: bool,
 }
 
 impl Task {
@@ -144,7 +134,7 @@ impl Task {
             held: 0,
             last_lock: 0,
             segment: next,
-            waiting: Waiting { lock: u32::MAX, since: 0, step: 0, slept: false, delay_ns: 0, spin_end_ns: 0 },
+            waiting: Waiting::NEW,
             extra_ns: 0,
             touches_left: 0,
             counters: [0; COUNTERS],
@@ -164,7 +154,9 @@ impl Task {
             policy: spec.policy,
             rr_ran_ns: 0,
             yields: false,
-            spins_per_delay: 100,
+            spins_per_delay: 0,
+            asks_for_slice: false,
+            has_slice_grant: false,
         }
     }
 }

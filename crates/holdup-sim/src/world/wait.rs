@@ -1,94 +1,242 @@
 //! Locks: what a task that wants one does until it has it. What algorithms differ in is theirs (`crate::locks`).
 
 use super::{Mode, Segment, Then, World};
-use crate::locks::{FREE, Lock};
+use crate::locks::{FREE, Lock, NONE};
 use crate::program::Inside;
+use crate::seen::Left;
 
+/// `DEFAULT_SPINS_PER_DELAY` (PostgreSQL src/include/storage/s_lock.h, 15 to 18).
+pub(crate) const DEFAULT_SPINS_PER_DELAY: u32 = 100;
+
+/// What a task that wants a lock is doing about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    /// The lock whose algorithm is asked next; `u32::MAX` when none is.
+    pub(crate) lock: u32,
+    /// Since when it is wanted.
+    pub(crate) since: u64,
+    /// The algorithm's own step and numbers.
+    pub(crate) step: u8,
+    pub(crate) slept: bool,
+    /// Whether it is wanted shared.
+    pub(crate) is_shared: bool,
+    /// Whether its semaphore was raised.
+    pub(crate) is_posted: bool,
+    /// Whether it sleeps on it.
+    pub(crate) on_semaphore: bool,
+    /// Whether someone took it from a list to raise its semaphore.
+    pub(crate) is_chosen: bool,
+    pub(crate) sleeps: u16,
+    pub(crate) delay_us: u32,
+    /// How long one spell of spinning lasts, ns; `u64::MAX` for one that only something seen ends.
+    pub(crate) budget_ns: u64,
+    /// The bound of the back-off, turns.
+    pub(crate) bound: u32,
+    /// Its place among the lock's spinners; `u32::MAX` when it is not one.
+    pub(crate) place: u32,
+    /// The lock for whose list the lock inside it is wanted, and the step that follows.
+    pub(crate) outer: u32,
+    pub(crate) outer_step: u8,
+    /// Since when the outer lock is wanted.
+    pub(crate) outer_since: u64,
+    /// Its number in a list; `u32::MAX` when it is in none.
+    pub(crate) number: u32,
+    /// The first task that it wakes, and the next one that is woken by whoever wakes this one.
+    pub(crate) to_wake: u32,
+    pub(crate) woken_next: u32,
+}
+
+impl Waiting {
+    pub(crate) const NEW: Waiting = Waiting {
+        lock: NONE,
+        since: 0,
+        step: 0,
+        slept: false,
+        is_shared: false,
+        is_posted: false,
+        on_semaphore: false,
+        is_chosen: false,
+        sleeps: 0,
+        delay_us: 0,
+        budget_ns: 0,
+        bound: 0,
+        place: NONE,
+        outer: NONE,
+        outer_step: 0,
+        outer_since: 0,
+        number: NONE,
+        to_wake: NONE,
+        woken_next: NONE,
+    };
+}
+
+/// The program: taking and giving back.
 impl World {
     pub(crate) fn lock(&mut self, lock: u32) -> &mut Lock {
         &mut self.locks[lock as usize]
     }
 
-    /// A task wants a lock. Whether it has it at once.
-    pub(crate) fn want(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
-        self.tasks[task as usize].waiting.since = self.now;
-        if self.locks[lock as usize].may_take() {
-            self.take(cpu, task, lock);
+    /// A task wants a lock, shared where the lock can be. Whether it has it at once.
+    pub(crate) fn want(&mut self, cpu: u32, task: u32, lock: u32, is_shared: bool) -> bool {
+        let now = self.now;
+        let waiting = &mut self.tasks[task as usize].waiting;
+        (waiting.since, waiting.is_shared, waiting.slept) = (now, is_shared, false);
+        let algorithm = self.locks[lock as usize].algorithm;
+        if algorithm.tries(self, cpu, task, lock) {
             return true;
         }
-        let t = &mut self.tasks[task as usize];
-        t.waiting.lock = lock;
-        (t.waiting.step, t.waiting.slept) = (0, false);
+        self.tasks[task as usize].waiting.lock = lock;
         self.seen.locks[lock as usize].contended += 1;
-        let algorithm = self.locks[lock as usize].algorithm;
         algorithm.waits(self, cpu, task, lock);
         false
     }
 
-    /// A task on its CPU has the lock now.
-    pub(crate) fn take(&mut self, cpu: u32, task: u32, lock: u32) {
-        let from = self.locks[lock as usize].last_cpu;
-        let ns = self.machine.costs.atomic_ns + self.transfer_ns(from, cpu);
+    /// A task on its CPU has the lock now, which took it so long.
+    pub(crate) fn take(&mut self, cpu: u32, task: u32, lock: u32, ns: u64) {
+        let now = self.now;
         let l = &mut self.locks[lock as usize];
-        debug_assert!(l.holder == FREE || l.holder == task, "two holders");
-        l.holder = task;
-        l.last_cpu = cpu;
+        let t = &mut self.tasks[task as usize];
+        if t.waiting.is_shared && t.waiting.outer == NONE {
+            debug_assert_eq!(l.holder, FREE, "shared beside a holder");
+            l.sharers += 1;
+        } else {
+            debug_assert!((l.holder == FREE || l.holder == task) && l.sharers == 0, "two holders");
+            l.holder = task;
+        }
         let seen = &mut self.seen.locks[lock as usize];
         seen.acquisitions += 1;
-        let t = &mut self.tasks[task as usize];
         t.held += 1;
         t.last_lock = lock;
-        t.extra_ns += ns;
+        t.extra_ns += ns + l.visible_at.saturating_sub(now);
         if t.waiting.lock == lock {
-            seen.waits.record_ns(self.now - t.waiting.since);
-            t.waiting.lock = u32::MAX;
+            seen.waits.record_ns(now - t.waiting.since);
+            t.waiting.lock = NONE;
         }
-    }
-
-    /// A waiter that spun has the lock, and its program goes on.
-    pub(crate) fn goes_on(&mut self, cpu: u32, task: u32) {
-        self.then_user(task);
-        self.next(cpu, task);
-    }
-
-    /// A waiter that spins goes on with it, for so long or until something ends it.
-    pub(crate) fn spins_on(&mut self, cpu: u32, task: u32, ns: u64) {
-        self.tasks[task as usize].segment.left = ns;
-        self.arm(cpu);
+        debug_assert_eq!(t.cpu, cpu);
     }
 
     /// A task gives a lock back. Whether its program goes on at once.
     pub(crate) fn give_back(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
         let t = &mut self.tasks[task as usize];
+        debug_assert!(t.held > 0, "nothing is held");
         t.held -= 1;
-        t.extra_ns += self.machine.costs.atomic_ns;
+        // The store itself; what it does to others is the algorithm's.
+        t.extra_ns += 1;
         let l = &mut self.locks[lock as usize];
-        debug_assert_eq!(l.holder, task);
-        l.holder = FREE;
-        l.last_cpu = cpu;
+        debug_assert!(l.holder == task || (l.holder == FREE && l.sharers > 0), "another holds it");
+        l.data_cpu = cpu;
         let algorithm = l.algorithm;
         algorithm.released(self, cpu, task, lock)
     }
 
-    /// What a waiter has done is over.
+    /// A task reads and writes so many lines that a lock protects. They come from whoever held it before.
+    pub(crate) fn uses_data(&mut self, cpu: u32, task: u32, lock: u32, lines: u32) {
+        let from = std::mem::replace(&mut self.locks[lock as usize].data_cpu, cpu);
+        self.tasks[task as usize].extra_ns += u64::from(lines) * self.transfer_ns(from, cpu);
+    }
+
+    /// What a task did for a lock is over.
     pub(crate) fn lock_says(&mut self, cpu: u32, task: u32) {
         let lock = self.tasks[task as usize].waiting.lock;
         let algorithm = self.locks[lock as usize].algorithm;
         algorithm.over(self, cpu, task, lock);
     }
 
-    /// A waiter spins, for so long or until something ends it.
+    /// A backend begins with what those that ended have left (`set_spins_per_delay()`).
+    pub(crate) fn backend_begins(&mut self, task: u32) {
+        self.tasks[task as usize].spins_per_delay = self.spins_per_delay;
+    }
+
+    /// A backend that ends leaves its part of the shared estimate (`update_spins_per_delay()`).
+    pub(crate) fn backend_ends(&mut self, task: u32) {
+        self.spins_per_delay = (self.spins_per_delay * 15 + self.tasks[task as usize].spins_per_delay) / 16;
+    }
+}
+
+/// Cache lines.
+impl World {
+    /// An atomic operation on a lock's line, which is here afterwards.
+    pub(crate) fn atomic_ns(&mut self, cpu: u32, lock: u32) -> u64 {
+        let line = self.locks[lock as usize].line;
+        let from = std::mem::replace(&mut self.locks[line as usize].last_cpu, cpu);
+        self.machine.costs.atomic_ns + self.transfer_ns(from, cpu)
+    }
+
+    /// After how long a plain write to a lock's line is seen. It waits for the line: where others spin on it, for it to
+    /// come from them; where they write at every turn, for each of them.
+    pub(crate) fn write_ns(&mut self, cpu: u32, lock: u32, all_write: bool) -> u64 {
+        let l = &self.locks[lock as usize];
+        let Some(&spinner) = l.spinners.last() else {
+            let line = l.line;
+            let from = std::mem::replace(&mut self.locks[line as usize].last_cpu, cpu);
+            return self.transfer_ns(from, cpu);
+        };
+        let others = if all_write { l.spinners.len() as u64 - 1 } else { 0 };
+        let from = self.tasks[spinner as usize].cpu;
+        self.transfer_ns(from, cpu) + others * self.machine.costs.contender_ns
+    }
+}
+
+/// Spinning.
+impl World {
+    /// A waiter spins and looks at the lock, for so long or until something ends it.
     pub(crate) fn spin(&mut self, cpu: u32, task: u32, lock: u32, ns: u64) {
-        self.locks[lock as usize].spinners.push(task);
+        self.looks(task, lock);
+        self.spin_unseeing(cpu, task, ns);
+    }
+
+    /// A waiter spins for so long and does not look.
+    pub(crate) fn spin_unseeing(&mut self, cpu: u32, task: u32, ns: u64) {
+        self.tasks[task as usize].waiting.budget_ns = ns;
         let segment = Segment { left: ns, done: 0, mode: Mode::Spin, inside: Inside::On, then: Then::Lock };
         self.begin(cpu, task, segment);
     }
 
-    /// A waiter spins no longer.
-    pub(crate) fn no_longer_spins(&mut self, task: u32, lock: u32) {
+    /// A waiter that spins on its CPU does so for so long from now on and does not look.
+    pub(crate) fn spins_anew(&mut self, task: u32, ns: u64) {
+        let cpu = self.tasks[task as usize].cpu;
+        self.stop(cpu);
+        let t = &mut self.tasks[task as usize];
+        t.waiting.budget_ns = ns;
+        t.segment = Segment { left: ns, done: 0, mode: Mode::Spin, inside: Inside::On, then: Then::Lock };
+        self.arm(cpu);
+    }
+
+    /// A waiter that spins goes on with it for the rest of its spell. Whether there is a rest.
+    pub(crate) fn spins_on(&mut self, cpu: u32, task: u32) -> bool {
+        self.forgets_what_it_saw(task);
+        let is_rest = self.tasks[task as usize].segment.left > 0;
+        if is_rest {
+            self.arm(cpu);
+        }
+        is_rest
+    }
+
+    /// A waiter's spell ends when its time is up.
+    pub(crate) fn forgets_what_it_saw(&mut self, task: u32) {
+        let t = &mut self.tasks[task as usize];
+        let budget_ns = t.waiting.budget_ns;
+        t.segment.left = if budget_ns == u64::MAX { u64::MAX } else { budget_ns.saturating_sub(t.segment.done) };
+    }
+
+    /// A waiter is one of those that look at the lock.
+    pub(crate) fn looks(&mut self, task: u32, lock: u32) {
         let spinners = &mut self.locks[lock as usize].spinners;
-        if let Some(place) = spinners.iter().position(|t| *t == task) {
-            spinners.remove(place);
+        debug_assert_eq!(self.tasks[task as usize].waiting.place, NONE);
+        self.tasks[task as usize].waiting.place = spinners.len() as u32;
+        spinners.push(task);
+    }
+
+    /// A waiter no longer looks at the lock.
+    pub(crate) fn no_longer_spins(&mut self, task: u32, lock: u32) {
+        let place = std::mem::replace(&mut self.tasks[task as usize].waiting.place, NONE);
+        if place == NONE {
+            return;
+        }
+        let spinners = &mut self.locks[lock as usize].spinners;
+        spinners.swap_remove(place as usize);
+        if let Some(&moved) = spinners.get(place as usize) {
+            self.tasks[moved as usize].waiting.place = place;
         }
     }
 
@@ -103,16 +251,128 @@ impl World {
     }
 
     /// A spinning waiter was taken off its CPU.
-    pub(crate) fn spinner_left(&mut self, cpu: u32, task: u32) {
+    pub(crate) fn spinner_left(&mut self, task: u32) {
         let lock = self.tasks[task as usize].waiting.lock;
         let algorithm = self.locks[lock as usize].algorithm;
-        algorithm.switched_out(self, cpu, task, lock);
+        algorithm.switched_out(self, task, lock);
     }
 
     /// A spinning waiter has a CPU again.
-    pub(crate) fn spinner_came(&mut self, cpu: u32, task: u32) {
+    pub(crate) fn spinner_came(&mut self, task: u32) {
         let lock = self.tasks[task as usize].waiting.lock;
         let algorithm = self.locks[lock as usize].algorithm;
-        algorithm.switched_in(self, cpu, task, lock);
+        algorithm.switched_in(self, task, lock);
+    }
+}
+
+/// Going on.
+impl World {
+    /// A waiter in user mode has the lock: its program goes on, or what it wanted the lock for.
+    pub(crate) fn has_it(&mut self, cpu: u32, task: u32) {
+        if self.goes_on_outside(task) {
+            let segment = self.tasks[task as usize].segment;
+            return self.begin(cpu, task, segment);
+        }
+        self.then_user(task);
+        self.next(cpu, task);
+    }
+
+    /// The same of one that is in the kernel and returns.
+    pub(crate) fn has_it_in_kernel(&mut self, cpu: u32, task: u32) {
+        if self.goes_on_outside(task) { self.lands(cpu, task) } else { self.return_to_user(cpu, task) }
+    }
+
+    /// The task returns from the kernel, to its program or to what it does for an outer lock.
+    pub(crate) fn returns(&mut self, cpu: u32, task: u32) {
+        self.tasks[task as usize].waiting.lock = NONE;
+        self.has_it_in_kernel(cpu, task);
+    }
+
+    /// Whether the task holds a lock for an outer one, whose algorithm is asked next.
+    fn goes_on_outside(&mut self, task: u32) -> bool {
+        let t = &mut self.tasks[task as usize];
+        let outer = std::mem::replace(&mut t.waiting.outer, NONE);
+        if outer == NONE {
+            return false;
+        }
+        (t.waiting.lock, t.waiting.step, t.waiting.since) = (outer, t.waiting.outer_step, t.waiting.outer_since);
+        t.segment = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Lock };
+        true
+    }
+
+    /// `exit_to_user_mode_loop()` before a stretch that is set already.
+    fn lands(&mut self, cpu: u32, task: u32) {
+        let c = &self.cpus[cpu as usize];
+        if c.need || c.lazy {
+            let t = &mut self.tasks[task as usize];
+            t.segment.left += std::mem::take(&mut t.extra_ns);
+            return self.schedule(cpu, Left::Boundary);
+        }
+        let segment = self.tasks[task as usize].segment;
+        self.begin(cpu, task, segment);
+    }
+
+    /// The task enters the kernel for a lock, whose algorithm is asked there.
+    pub(crate) fn kernel_for_lock(&mut self, cpu: u32, task: u32, lock: u32, step: u8, ns: u64) {
+        let t = &mut self.tasks[task as usize];
+        (t.waiting.lock, t.waiting.step) = (lock, step);
+        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Lock));
+    }
+
+    /// The task works in user mode for a lock, whose algorithm is asked then. It may have been in the kernel.
+    pub(crate) fn user_for_lock(&mut self, cpu: u32, task: u32, lock: u32, step: u8, ns: u64) {
+        let t = &mut self.tasks[task as usize];
+        (t.waiting.lock, t.waiting.step) = (lock, step);
+        let was_in_kernel = t.segment.mode == Mode::Kernel;
+        t.segment = Segment { left: ns, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Lock };
+        if was_in_kernel {
+            return self.lands(cpu, task);
+        }
+        let segment = self.tasks[task as usize].segment;
+        self.begin(cpu, task, segment);
+    }
+
+    /// The lock inside a lock is wanted; the outer one's algorithm is asked when the task has it.
+    pub(crate) fn want_inner(&mut self, cpu: u32, task: u32, lock: u32, step: u8) {
+        let inner = self.locks[lock as usize].inner;
+        let waiting = &mut self.tasks[task as usize].waiting;
+        (waiting.outer, waiting.outer_step, waiting.outer_since) = (lock, step, waiting.since);
+        let is_shared = waiting.is_shared;
+        let has = self.want(cpu, task, inner, false);
+        self.tasks[task as usize].waiting.is_shared = is_shared;
+        if has {
+            self.has_it(cpu, task);
+        }
+    }
+
+    /// The lock inside a lock is given back; the outer one's algorithm is asked afterwards.
+    pub(crate) fn give_inner_back(&mut self, cpu: u32, task: u32, lock: u32, step: u8) {
+        let inner = self.locks[lock as usize].inner;
+        let waiting = &mut self.tasks[task as usize].waiting;
+        (waiting.outer, waiting.outer_step, waiting.outer_since) = (lock, step, waiting.since);
+        // Of the two it may still hold the outer one.
+        self.tasks[task as usize].last_lock = lock;
+        if self.give_back(cpu, task, inner) {
+            self.has_it(cpu, task);
+        }
+    }
+}
+
+/// Slice extensions, which locks ask for and kernels grant.
+impl World {
+    /// The task asks for a longer slice from now on, or no longer (`rseq->slice_ctrl.request`).
+    pub(crate) fn asks(&mut self, task: u32, asks: bool) {
+        self.tasks[task as usize].asks_for_slice = asks;
+    }
+
+    /// The task's section is over: it gives a grant back by a system call (`rseq_slice_yield()`). Whether its program
+    /// goes on at once.
+    pub(crate) fn gives_slice_back(&mut self, cpu: u32, task: u32) -> bool {
+        if !std::mem::take(&mut self.tasks[task as usize].has_slice_grant) {
+            return true;
+        }
+        let ns = self.machine.costs.syscall_ns;
+        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Yields));
+        false
     }
 }

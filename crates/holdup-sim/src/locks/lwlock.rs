@@ -1,0 +1,262 @@
+//! PostgreSQL's LWLock: a state word, and a list of waiters behind a lock of its own.
+
+use super::{Algorithm, FREE, NONE, postgres_s_lock::SLock};
+use crate::program::Inside;
+use crate::seen::Left;
+use crate::world::{Then, World};
+use holdup_model::Meta;
+
+const META: Meta = Meta {
+    id: "lwlock",
+    summary: "PostgreSQL's LWLock: shared or exclusive, waiters sleep in a list behind a spinlock",
+    docs: "A waiter puts itself into the list, tries once more and sleeps on its semaphore. Who gives the lock back \
+           takes from the list either one exclusive waiter or all shared ones and wakes them; they try again and do \
+           not own it. Both hold LW_FLAG_LOCKED meanwhile, on which others spin as on s_lock: a backend that is \
+           preempted there stops all that wait and all that release.",
+    references: &["PostgreSQL src/backend/storage/lmgr/lwlock.c (16 to 18)"],
+};
+
+/// In the list: what putting a waiter in or taking one out takes, beside the lines that move.
+const LIST_NS: u64 = 10;
+
+// What the task does next when the time that it spends on the step before is over. In the list's lock:
+const ENLISTS: u8 = 0;
+const ENLISTED: u8 = 1;
+const LEAVES: u8 = 2;
+const LEFT: u8 = 3;
+const CHOOSES: u8 = 4;
+const CHOSE: u8 = 5;
+// Outside of it, on the way to the lock:
+const TRIES_AGAIN: u8 = 6;
+const SLEEPS: u8 = 7;
+const AWAKE: u8 = 8;
+/// It has the lock by its second try and is in no list.
+const HAS: u8 = 9;
+/// It has the lock by its second try, but someone took it from the list and raises its semaphore.
+const ABSORBS: u8 = 10;
+const ABSORBS_ASLEEP: u8 = 11;
+// After it was given back:
+const WAKES: u8 = 12;
+const RAISES: u8 = 13;
+
+#[derive(Debug)]
+pub(super) struct LwLock;
+
+impl Algorithm for LwLock {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn inner(&self) -> Option<&'static dyn Algorithm> {
+        Some(&SLock)
+    }
+
+    fn tries(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+        tries(world, cpu, task, lock)
+    }
+
+    fn waits(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
+        world.want_inner(cpu, task, lock, ENLISTS);
+    }
+
+    fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+        released(world, cpu, task, lock)
+    }
+
+    fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
+        over(world, cpu, task, lock);
+    }
+}
+
+/// `LWLockAttemptLock()`.
+pub(super) fn tries(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+    let l = &world.locks[lock as usize];
+    let is_shared = world.tasks[task as usize].waiting.is_shared;
+    let can = l.holder == FREE && (is_shared || l.sharers == 0);
+    if can {
+        let ns = world.atomic_ns(cpu, lock);
+        world.take(cpu, task, lock, ns);
+    }
+    can
+}
+
+/// `LWLockRelease()`.
+pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+    let ns = world.atomic_ns(cpu, lock);
+    world.tasks[task as usize].extra_ns += ns;
+    let l = world.lock(lock);
+    if l.holder == task {
+        l.holder = FREE;
+    } else {
+        l.sharers -= 1;
+    }
+    // LW_FLAG_HAS_WAITERS and LW_FLAG_RELEASE_OK, and nobody has it now.
+    if l.sharers > 0 || !l.may_wake || !l.is_marked {
+        return true;
+    }
+    world.want_inner(cpu, task, lock, CHOOSES);
+    false
+}
+
+pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    let syscall_ns = world.machine.costs.syscall_ns;
+    match world.tasks[task as usize].waiting.step {
+        ENLISTS => {
+            enlists(world, task, lock);
+            world.user_for_lock(cpu, task, lock, ENLISTED, LIST_NS);
+        }
+        ENLISTED => world.give_inner_back(cpu, task, lock, TRIES_AGAIN),
+        TRIES_AGAIN => {
+            if tries(world, cpu, task, lock) {
+                return world.want_inner(cpu, task, lock, LEAVES);
+            }
+            if std::mem::take(&mut world.tasks[task as usize].waiting.is_posted) {
+                return awake(world, cpu, task, lock);
+            }
+            world.kernel_for_lock(cpu, task, lock, SLEEPS, syscall_ns);
+        }
+        SLEEPS => sleeps(world, cpu, task, lock, AWAKE),
+        AWAKE => awake(world, cpu, task, lock),
+        LEAVES => {
+            leaves(world, task, lock);
+            world.user_for_lock(cpu, task, lock, LEFT, LIST_NS);
+        }
+        LEFT => {
+            let waiting = &world.tasks[task as usize].waiting;
+            let next = if waiting.is_chosen || waiting.is_posted { ABSORBS } else { HAS };
+            world.give_inner_back(cpu, task, lock, next);
+        }
+        ABSORBS => {
+            world.lock(lock).may_wake = true;
+            if std::mem::take(&mut world.tasks[task as usize].waiting.is_posted) {
+                return world.returns(cpu, task);
+            }
+            world.kernel_for_lock(cpu, task, lock, ABSORBS_ASLEEP, syscall_ns);
+        }
+        ABSORBS_ASLEEP => sleeps(world, cpu, task, lock, HAS),
+        HAS => world.returns(cpu, task),
+        _ => gives_back(world, cpu, task, lock),
+    }
+}
+
+/// The steps of a release that wakes.
+fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    let costs = &world.machine.costs;
+    let (syscall_ns, wake_ns) = (costs.syscall_ns, costs.wake_ns);
+    match world.tasks[task as usize].waiting.step {
+        CHOOSES => {
+            let chosen = chooses(world, task, lock);
+            world.user_for_lock(cpu, task, lock, CHOSE, LIST_NS * (1 + chosen));
+        }
+        CHOSE => world.give_inner_back(cpu, task, lock, WAKES),
+        WAKES => {
+            let sleeper = world.tasks[task as usize].waiting.to_wake;
+            if sleeper == NONE {
+                return world.returns(cpu, task);
+            }
+            // sem_post() enters the kernel only where someone sleeps.
+            let ns = if world.tasks[sleeper as usize].waiting.on_semaphore { syscall_ns } else { 0 };
+            world.kernel_for_lock(cpu, task, lock, RAISES, ns);
+        }
+        _ => {
+            let sleeper = world.tasks[task as usize].waiting.to_wake;
+            let other = &mut world.tasks[sleeper as usize].waiting;
+            let next = std::mem::replace(&mut other.woken_next, NONE);
+            other.is_chosen = false;
+            let is_asleep = std::mem::take(&mut other.on_semaphore);
+            other.is_posted = !is_asleep;
+            world.tasks[task as usize].waiting.to_wake = next;
+            if is_asleep {
+                world.wake(sleeper, Some(cpu));
+            }
+            world.kernel_for_lock(cpu, task, lock, WAKES, if is_asleep { wake_ns } else { 0 });
+        }
+    }
+}
+
+/// `LWLockQueueSelf()`, in the list's lock.
+fn enlists(world: &mut World, task: u32, lock: u32) {
+    let is_shared = world.tasks[task as usize].waiting.is_shared;
+    let l = world.lock(lock);
+    let number = l.next_number;
+    l.next_number = number.wrapping_add(1) % NONE;
+    l.list[usize::from(is_shared)].push_back((task, number));
+    l.listed += 1;
+    l.is_marked = true;
+    world.tasks[task as usize].waiting.number = number;
+}
+
+/// `LWLockDequeueSelf()`, in the list's lock: what stands in the list for the task is no longer valid.
+fn leaves(world: &mut World, task: u32, lock: u32) {
+    let number = std::mem::replace(&mut world.tasks[task as usize].waiting.number, NONE);
+    if number != NONE {
+        let l = world.lock(lock);
+        l.listed -= 1;
+        l.is_marked = l.listed > 0;
+    }
+}
+
+/// `LWLockWakeup()`, in the list's lock: the first waiter if it is exclusive, else all shared ones. How many.
+fn chooses(world: &mut World, task: u32, lock: u32) -> u64 {
+    let exclusive = first(world, lock, 0);
+    let shared = first(world, lock, 1);
+    let takes_exclusive = match (exclusive, shared) {
+        (Some((_, a)), Some((_, b))) => a < b,
+        (a, _) => a.is_some(),
+    };
+    let kind = usize::from(!takes_exclusive);
+    let (mut chosen, mut last) = (0, NONE);
+    while let Some((waiter, _)) = first(world, lock, kind) {
+        let l = world.lock(lock);
+        l.list[kind].pop_front();
+        l.listed -= 1;
+        let waiting = &mut world.tasks[waiter as usize].waiting;
+        (waiting.number, waiting.woken_next, waiting.is_chosen) = (NONE, NONE, true);
+        if last == NONE {
+            world.tasks[task as usize].waiting.to_wake = waiter;
+        } else {
+            world.tasks[last as usize].waiting.woken_next = waiter;
+        }
+        (chosen, last) = (chosen + 1, waiter);
+        if takes_exclusive {
+            break;
+        }
+    }
+    let l = world.lock(lock);
+    l.is_marked = l.listed > 0;
+    l.may_wake = chosen == 0;
+    chosen
+}
+
+/// The first of a kind in the list. Those that left it are dropped on the way.
+fn first(world: &mut World, lock: u32, kind: usize) -> Option<(u32, u32)> {
+    loop {
+        let entry = *world.locks[lock as usize].list[kind].front()?;
+        if world.tasks[entry.0 as usize].waiting.number == entry.1 {
+            return Some(entry);
+        }
+        world.lock(lock).list[kind].pop_front();
+    }
+}
+
+/// The task is in the kernel for its semaphore, and sleeps unless that was raised meanwhile.
+fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32, next: u8) {
+    let ns = world.machine.costs.syscall_ns / 2;
+    let waiting = &mut world.tasks[task as usize].waiting;
+    if std::mem::take(&mut waiting.is_posted) {
+        return world.kernel_for_lock(cpu, task, lock, next, ns);
+    }
+    (waiting.step, waiting.slept, waiting.on_semaphore) = (next, true, true);
+    world.tasks[task as usize].segment = World::kernel(ns, Inside::On, Then::Lock);
+    world.seen.locks[lock as usize].sleeps += 1;
+    world.schedule(cpu, Left::Waits);
+}
+
+/// Whoever was woken lets releases wake again and tries as a newcomer does.
+fn awake(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    world.lock(lock).may_wake = true;
+    if tries(world, cpu, task, lock) {
+        return world.has_it_in_kernel(cpu, task);
+    }
+    world.want_inner(cpu, task, lock, ENLISTS);
+}

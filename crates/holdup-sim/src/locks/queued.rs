@@ -1,0 +1,59 @@
+//! What locks have in common that are handed over in the order of arrival to waiters that spin.
+
+use super::FREE;
+use crate::world::{Mode, World};
+
+/// A waiter stands in the queue and spins.
+pub(super) fn waits(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    let ns = world.atomic_ns(cpu, lock);
+    world.tasks[task as usize].extra_ns += ns;
+    world.lock(lock).queue.push_back(task);
+    world.spin(cpu, task, lock, u64::MAX);
+}
+
+/// The lock goes to the first of the queue, which sees that `after_ns` later; a waiter that has no CPU sees it when it
+/// has one. Whether there was one.
+pub(super) fn hands_over(world: &mut World, cpu: u32, lock: u32, visible_ns: u64) -> bool {
+    let at = world.now + visible_ns;
+    let l = world.lock(lock);
+    (l.last_cpu, l.visible_at) = (cpu, at);
+    let next = l.queue.pop_front();
+    l.holder = next.unwrap_or(FREE);
+    let Some(next) = next else { return false };
+    if world.tasks[next as usize].waiting.place != super::NONE {
+        debug_assert_eq!(world.tasks[next as usize].segment.mode, Mode::Spin);
+        served(world, next, lock);
+    }
+    true
+}
+
+/// The waiter that has the lock sees that: when the line has come, within a turn.
+pub(super) fn served(world: &mut World, task: u32, lock: u32) {
+    let l = &world.locks[lock as usize];
+    let (hidden_ns, last_cpu) = (l.visible_at.saturating_sub(world.now), l.last_cpu);
+    let turn_ns = world.machine.costs.spin_ns;
+    let cpu = world.tasks[task as usize].cpu;
+    let ns = hidden_ns + world.random.below(turn_ns.max(1)) + world.transfer_ns(last_cpu, cpu);
+    world.sees_after(task, ns);
+}
+
+/// A waiter saw that it is served.
+pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    world.no_longer_spins(task, lock);
+    world.take(cpu, task, lock, 0);
+    world.has_it(cpu, task);
+}
+
+/// A waiter was taken off its CPU; its place in the queue stays.
+pub(super) fn switched_out(world: &mut World, task: u32, lock: u32) {
+    world.no_longer_spins(task, lock);
+    world.forgets_what_it_saw(task);
+}
+
+/// A waiter has a CPU again.
+pub(super) fn switched_in(world: &mut World, task: u32, lock: u32) {
+    world.looks(task, lock);
+    if world.locks[lock as usize].holder == task {
+        served(world, task, lock);
+    }
+}
