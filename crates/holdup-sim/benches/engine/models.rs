@@ -56,8 +56,8 @@ pub(crate) const LOOKAHEAD_NS: u64 = 1_000;
 
 /// PHOLD (Fujimoto 1990): each message that arrives is sent on to a process chosen at random, after a lookahead and a
 /// random time. There are as many messages as processes, and a message keeps its slot. Returns the time of the last
-/// event, and how many one of the processes had.
-pub(crate) fn phold<E: Engine>(processes: usize, events: u64) -> (u64, u64) {
+/// event.
+pub(crate) fn phold<E: Engine>(processes: usize, events: u64) -> u64 {
     let mut spans = Draws::exponential(1, MESSAGE_NS);
     let mut choices = Draws::below(1, processes);
     let mut engine = E::new(processes, MESSAGE_NS / processes as f64);
@@ -72,7 +72,7 @@ pub(crate) fn phold<E: Engine>(processes: usize, events: u64) -> (u64, u64) {
         engine.replace(message, at + LOOKAHEAD_NS + spans.next());
         last = at;
     }
-    (last, u64::from(visits[0]))
+    last
 }
 
 /// The mean time that a client thinks and is served, ns.
@@ -80,15 +80,15 @@ pub(crate) const THINK_NS: f64 = 1_000_000.0;
 pub(crate) const SERVICE_NS: f64 = 100_000.0;
 
 /// A closed M/M/c: clients think, queue for one of c servers, are served, and think again. Returns the time of the last
-/// event, and how many had been served by then.
-pub(crate) fn closed<E: Engine>(clients: usize, servers: usize, events: u64) -> (u64, u64) {
+/// event.
+pub(crate) fn closed<E: Engine>(clients: usize, servers: usize, events: u64) -> u64 {
     let mut thinks = Draws::exponential(2, THINK_NS);
     let mut services = Draws::exponential(3, SERVICE_NS);
     // The servers are at their limit: each service is two events.
     let mut engine = E::new(clients, SERVICE_NS / servers as f64 / 2.0);
     let mut is_served = vec![false; clients];
     let mut queue = VecDeque::with_capacity(clients);
-    let (mut free, mut served, mut last) = (servers, 0, 0);
+    let (mut free, mut last) = (servers, 0);
     for client in 0..clients {
         engine.set(client, thinks.next());
     }
@@ -96,7 +96,6 @@ pub(crate) fn closed<E: Engine>(clients: usize, servers: usize, events: u64) -> 
         let (at, client) = engine.next();
         last = at;
         if is_served[client] {
-            served += 1;
             is_served[client] = false;
             engine.replace(client, at + thinks.next());
             match queue.pop_front() {
@@ -115,5 +114,5 @@ pub(crate) fn closed<E: Engine>(clients: usize, servers: usize, events: u64) -> 
             engine.take(client);
         }
     }
-    (last, served)
+    last
 }
