@@ -21,12 +21,14 @@ mod watching;
 mod window;
 
 use holdup_model::{Machine, Problem};
+use holdup_sim::machine::{Described, known};
 
 pub use local::reach;
 pub use qemu::Kept;
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use run::{RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
+pub use sim::{PredictRequest, predict};
 pub use vocabulary::vocabulary;
 pub use watching::Watching;
 
@@ -34,6 +36,25 @@ pub use watching::Watching;
 pub fn find(name: &str) -> Option<&'static dyn Target> {
     let (id, argument) = name.split_once(':').unwrap_or((name, ""));
     targets::ALL.iter().copied().find(|t| t.meta().id == id && (argument.is_empty() || t.takes_argument()))
+}
+
+/// The machines of the simulator's catalogue.
+pub fn known_machines() -> Vec<Described> {
+    // Each of them is read by a test.
+    known::names().into_iter().filter_map(|name| known::find(name).ok()).collect()
+}
+
+/// The machine of this name.
+///
+/// # Errors
+/// When there is none.
+pub fn known_machine(name: &str) -> Result<Described, Problem> {
+    known::find(name)
+}
+
+/// Whether the simulator has a workload.
+pub fn is_simulated(workload: &str) -> bool {
+    holdup_sim::workloads::find(workload).is_some()
 }
 
 /// The machine that relative sizes in a plan are relative to, where its target names one: a simulated machine.

@@ -38,6 +38,7 @@ pub(crate) fn command() -> Command {
         .subcommands([
             check(),
             run(),
+            predict(),
             record(),
             explain(),
             compare(),
@@ -103,10 +104,38 @@ fn run() -> Command {
              `holdup run WORKLOAD --help` tells a workload's options; `holdup list workloads` lists them.",
         )
         .arg(Arg::new("plan").value_name("PLAN.toml").value_parser(value_parser!(PathBuf)).help("The plan to run"))
-        .args(run_options())
-        .subcommand_value_name("WORKLOAD")
-        .subcommand_help_heading("Workloads");
-    holdup_workloads::workloads::ALL.iter().fold(command, |command, workload| {
+        .args(run_options());
+    with_workloads(command, &|_| true)
+}
+
+fn predict() -> Command {
+    let command = Command::new("predict")
+        .about("Simulate a plan on a machine that is not there, with what is not known of it")
+        .after_help(
+            "Every arm is simulated on machines drawn from the ranges of the machine file's parameters, and on the machine \
+             with each parameter at both ends of its range: intervals and what they hang on come from that. Short windows \
+             do: --duration 200ms.",
+        )
+        .arg(Arg::new("plan").value_name("PLAN.toml").value_parser(value_parser!(PathBuf)).help("The plan"))
+        .arg(option("machine", "NAME|FILE", "A machine of `holdup list machines`, or a machine file, with a slash in it [default: this host as `holdup calibrate` measured it]"))
+        .arg(option("draws", "N", "How many machines to draw [default: 20]").value_parser(value_parser!(u32).range(2..=10_000)))
+        .arg(
+            Arg::new("quiet")
+                .long("quiet")
+                .short('q')
+                .action(ArgAction::SetTrue)
+                .global(true)
+                .help("No progress and no notes"),
+        )
+        .arg(json().global(true))
+        .args(design_options());
+    with_workloads(command, &|id| holdup_target::is_simulated(id))
+}
+
+/// The command with a subcommand for each workload.
+fn with_workloads(command: Command, has: &dyn Fn(&str) -> bool) -> Command {
+    let command = command.subcommand_value_name("WORKLOAD").subcommand_help_heading("Workloads");
+    holdup_workloads::workloads::ALL.iter().filter(|w| has(w.meta().id)).fold(command, |command, workload| {
         let meta = workload.meta();
         let mut sub = Command::new(meta.id).about(meta.summary).after_help(meta.docs);
         for parameter in workload.parameters() {

@@ -1,5 +1,6 @@
 //! A machine: its CPUs, what things cost on it, and its kernel.
 
+pub mod draws;
 mod file;
 pub mod kernel;
 pub mod known;

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod evidence;
+mod predict;
 mod session;
 
 use crate::local;
@@ -15,6 +16,7 @@ use holdup_sim::world::Load;
 use holdup_sim::{factors, workloads};
 use std::path::Path;
 
+pub use predict::{PredictRequest, predict};
 pub(crate) use session::SimSession;
 
 /// What stands before the machine's name in a target.

@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const LOOK_NS: u64 = 1_000_000;
 
 /// All that one trial needs.
-struct Job {
-    machine: Machine,
-    load: Load,
-    workload: &'static dyn Workload,
-    seed: u64,
-    warmup_ns: u64,
-    duration_ns: u64,
-    collectors: Vec<String>,
+pub(super) struct Job {
+    pub(super) machine: Machine,
+    pub(super) load: Load,
+    pub(super) workload: &'static dyn Workload,
+    pub(super) seed: u64,
+    pub(super) warmup_ns: u64,
+    pub(super) duration_ns: u64,
+    pub(super) collectors: Vec<String>,
 }
 
 /// An open session.
@@ -66,7 +66,7 @@ fn job(request: &SessionRequest<'_>, described: &Described, spec: &TrialSpec) ->
 }
 
 /// A trial, told as if it had begun at the begin of 1970; `None` when it was asked to give up.
-fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
+pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     let mut world = World::new(&job.machine, &job.load, job.seed);
     let until = |world: &mut World, end_ns: u64| {
         while world.now_ns() < end_ns {

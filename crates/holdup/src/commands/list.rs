@@ -48,6 +48,7 @@ const KINDS: &[&str] = &[
     "analyses",
     "explanations",
     "targets",
+    "machines",
     "formats",
     "schemas",
     "arms",
@@ -69,6 +70,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let text = match kind {
         "arms" | "trials" | "boots" | "logs" => of_bundle(kind, what, boot, as_json)?,
         "schemas" => schemas(what, as_json)?,
+        "machines" => machines(what, as_json)?,
         "formats" => formats(as_json),
         _ => catalogue(kind, what, as_json)?,
     };
@@ -222,6 +224,26 @@ fn schemas(id: Option<&str>, as_json: bool) -> Result<String, Problem> {
         return Ok(pretty(&json!({"schema": "holdup.list/1", "kind": "schemas", "members": members})));
     }
     Ok(all.iter().map(|(name, _)| format!("{name}\n")).collect())
+}
+
+/// The machines of the simulator; of one of them its file.
+fn machines(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
+    if let Some(name) = name {
+        return Ok(holdup_target::known_machine(name)?.to_toml());
+    }
+    let all = holdup_target::known_machines();
+    if as_json {
+        let members: Vec<_> = all
+            .iter()
+            .map(|m| json!({"id": m.name, "summary": m.summary, "cpus": m.machine.topology.cpus(), "memory_bytes": m.memory_bytes}))
+            .collect();
+        return Ok(pretty(&json!({"schema": "holdup.list/1", "kind": "machines", "members": members})));
+    }
+    let width = all.iter().map(|m| m.name.len()).max().unwrap_or(0);
+    Ok(all
+        .iter()
+        .map(|m| format!("{:width$}  {:>4} CPUs  {}\n", m.name, m.machine.topology.cpus(), m.summary))
+        .collect())
 }
 
 fn of_bundle(kind: &str, file: Option<&str>, boot: Option<u32>, as_json: bool) -> Result<String, Problem> {

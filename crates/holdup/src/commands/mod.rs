@@ -9,6 +9,7 @@ mod explain;
 mod export;
 mod kernels;
 mod list;
+mod predict;
 mod record;
 mod report;
 mod restore;
@@ -32,6 +33,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("compare", m)) => compare::run(m),
         Some(("report", m)) => report::run(m),
         Some(("kernels", m)) => kernels::run(m),
+        Some(("predict", m)) => predict::run(m),
         Some(("list", m)) => list::run(m),
         Some(("export", m)) => export::run(m),
         Some(("apply", m)) => apply::run(m),

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let host = Host::real();
     let world = World::here(&host);
-    let (plan, source) = plan(matches, &world)?;
+    let (plan, source) = plan_for(matches, &world, None)?;
     if let Some(path) = matches.get_one::<PathBuf>("save-plan") {
         save_plan(path, &source)?;
     }
@@ -119,15 +119,19 @@ fn dry_run(matches: &ArgMatches, host: &Host, plan: &Plan, schedule: &Schedule) 
     Ok(0)
 }
 
-fn target(plan: &Plan) -> Result<&'static dyn Target, Problem> {
+pub(super) fn target(plan: &Plan) -> Result<&'static dyn Target, Problem> {
     holdup_target::find(&plan.target)
         .ok_or_else(|| Problem::usage(format!("target `{}`", plan.target), "there is no such target"))
 }
 
-/// The plan of a file, or the one that the command line comes to; with its TOML.
-fn plan(matches: &ArgMatches, world: &World) -> Result<(Plan, String), Problem> {
+/// The plan of a file, or the one that the command line comes to; with its TOML. `on` is a target in the place of
+/// whatever they name.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(super) fn plan_for(matches: &ArgMatches, world: &World, on: Option<String>) -> Result<(Plan, String), Problem> {
     if let Some((workload, options)) = matches.subcommand() {
-        return from_command_line(workload, options, world);
+        return from_command_line(workload, options, world, on);
     }
     let Some(path) = matches.get_one::<PathBuf>("plan") else {
         return Err(Problem::usage("holdup run", "it needs a plan or a workload")
@@ -135,11 +139,16 @@ fn plan(matches: &ArgMatches, world: &World) -> Result<(Plan, String), Problem> 
     };
     let text = read_plan(path)?;
     let file = path.display().to_string();
-    let plan = world.with(&overrides(matches), |inputs| holdup_plan::check(&file, &text, inputs))?;
+    let plan = world.with(&overrides(matches, on), |inputs| holdup_plan::check(&file, &text, inputs))?;
     Ok((plan, text))
 }
 
-fn from_command_line(id: &str, options: &ArgMatches, world: &World) -> Result<(Plan, String), Problem> {
+fn from_command_line(
+    id: &str,
+    options: &ArgMatches,
+    world: &World,
+    on: Option<String>,
+) -> Result<(Plan, String), Problem> {
     let workload = holdup_workloads::find(id)
         .ok_or_else(|| Problem::internal(format!("workload {id}"), "clap let an unknown one through"))?;
     let given: Vec<(String, String)> = workload
@@ -152,13 +161,13 @@ fn from_command_line(id: &str, options: &ArgMatches, world: &World) -> Result<(P
         options.try_get_many::<String>("command-line").ok().flatten().map(|words| words.cloned().collect());
     let metrics: Vec<String> = many(options, "metric");
     world
-        .with(&overrides(options), |inputs| {
+        .with(&overrides(options, on), |inputs| {
             holdup_plan::from_command_line(id, &given, command.as_deref(), &metrics, inputs)
         })
         .map_err(Problem::from)
 }
 
-fn overrides(matches: &ArgMatches) -> Overrides {
+fn overrides(matches: &ArgMatches, on: Option<String>) -> Overrides {
     let pairs = |name: &str| -> Vec<(String, String)> {
         many(matches, name)
             .into_iter()
@@ -168,7 +177,8 @@ fn overrides(matches: &ArgMatches) -> Overrides {
             })
             .collect()
     };
-    let one = |name: &str| matches.get_one::<String>(name).cloned();
+    // A prediction has only some of the options of a run.
+    let one = |name: &str| matches.try_get_one::<String>(name).ok().flatten().cloned();
     let mut set = pairs("set");
     set.extend(one("pg-deb").map(|majors| {
         let servers: Vec<String> = majors.split(',').map(|major| format!("deb:{}", major.trim())).collect();
@@ -190,7 +200,7 @@ fn overrides(matches: &ArgMatches) -> Overrides {
         }),
         sections: Some(many(matches, "section")).filter(|names| !names.is_empty()),
         frequency: matches.get_one("frequency").copied(),
-        target: one("target"),
+        target: on.or_else(|| one("target")),
         accel: one("accel"),
     }
 }

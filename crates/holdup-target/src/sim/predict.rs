@@ -1,0 +1,281 @@
+//! A plan on many machines that may be the one: what it says, and on what that hangs.
+
+use super::ahead::Ahead;
+use super::session::{Job, simulate};
+use super::{described, parameters_of, simulated};
+use crate::local;
+use crate::run::trial_seed;
+use holdup_host::Host;
+use holdup_model::prediction::{HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, ScalingBeside};
+use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, Value};
+use holdup_sim::machine::{Described, Known, draws};
+use holdup_stats::scaling::{LoadPoint, Model, fit_model};
+use holdup_workloads::Cancel;
+
+/// All that a prediction needs.
+pub struct PredictRequest<'a> {
+    /// The host, for the machine at hand.
+    pub host: &'a Host,
+    /// The checked plan, with target `sim`.
+    pub plan: &'a Plan,
+    /// Its arms.
+    pub schedule: &'a Schedule,
+    /// How many machines to draw.
+    pub draws: u32,
+    /// Asks to end.
+    pub cancel: Cancel,
+}
+
+/// What a parameter must move a ratio by to be told, as a share.
+const WORTH_TELLING: f64 = 0.005;
+/// The most parameters that are told for a ratio.
+const MOST_TOLD: usize = 8;
+
+/// Predicts what a plan's arms bring.
+///
+/// # Errors
+/// When the plan cannot be simulated, names several workloads, or is interrupted.
+pub fn predict(request: &PredictRequest<'_>, observer: &mut dyn Observer) -> Result<Prediction, Problem> {
+    let plan = request.plan;
+    let [used] = plan.workloads.as_slice() else {
+        return Err(Problem::usage("holdup predict", "the plan has several workloads")
+            .hint("predict one at a time: leave the others out"));
+    };
+    let machine = described(request.host, plan.target.strip_prefix(super::PREFIX).unwrap_or_default())?;
+    let metric = primary(plan, used)?;
+    let arms: Vec<&Arm> = request.schedule.arms.iter().filter(|arm| arm.replica.is_none()).collect();
+    let (workload, _) = parameters_of(plan, arms[0])?;
+    let all = machines(request, &machine);
+    let values = simulate_all(request, &machine, (&all, &arms), &metric.id, observer)?;
+    let draws = request.draws as usize;
+    let known = |which| machine.parameters.iter().filter(|p| p.known == which).count() as u32;
+    Ok(Prediction {
+        plan: plan.name.clone(),
+        machine: format!("{}: {}", machine.name, machine.summary),
+        cpus: machine.machine.topology.cpus(),
+        workload: used.kind.clone(),
+        draws: request.draws,
+        known: (known(Known::Measured), known(Known::Published), known(Known::Assumed)),
+        leaves_out: workload.leaves_out().to_owned(),
+        arms: arms
+            .iter()
+            .enumerate()
+            .map(|(place, arm)| PredictedArm {
+                label: arm.label.clone(),
+                value: spread(values[1..=draws].iter().map(|of_arms| of_arms[place])),
+            })
+            .collect(),
+        ratios: ratios(plan, &arms, &values, draws, &machine),
+        scaling: scaling(&arms, &values[1..=draws]),
+        metric,
+    })
+}
+
+fn primary(plan: &Plan, used: &holdup_model::WorkloadUse) -> Result<Metric, Problem> {
+    let workload = local::workload_of(used)?;
+    let chosen = plan.metrics.iter().find(|m| m.primary).map(|m| m.id.clone());
+    let id = chosen.or_else(|| workload.primary_metric().map(str::to_owned)).unwrap_or_default();
+    let all = local::metrics_of(plan, used, workload);
+    all.into_iter().map(|(_, metric)| metric).find(|m| m.id == id).ok_or_else(|| {
+        Problem::usage(format!("metric {id}"), "the workload does not have it").hint("name a primary metric of it")
+    })
+}
+
+/// The machine as its file has it, then those that were drawn, then two for each parameter: at both ends of its range.
+fn machines(request: &PredictRequest<'_>, machine: &Described) -> Vec<Described> {
+    let with = |m| Described { machine: m, ..machine.clone() };
+    let mut all = vec![machine.clone()];
+    all.extend(draws::draws(machine, request.draws as usize, request.plan.design.seed).into_iter().map(with));
+    for p in &machine.parameters {
+        all.extend([p.range_ns.0, p.range_ns.1].map(|ns| with(machine.with(p.name, ns))));
+    }
+    all
+}
+
+/// The metric of each arm on each machine. The same arm has the same random numbers on all of them, so that what
+/// differs is the machine.
+fn simulate_all(
+    request: &PredictRequest<'_>,
+    machine: &Described,
+    (all, arms): (&[Described], &[&Arm]),
+    metric: &str,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Vec<f64>>, Problem> {
+    let plan = request.plan;
+    let draws = request.draws as usize;
+    // A parameter without a range gives the machine again.
+    let is_same = |number: usize| {
+        number > draws && {
+            let p = &machine.parameters[(number - draws - 1) / 2];
+            p.range_ns.0 == p.range_ns.1
+        }
+    };
+    let mut jobs = Vec::new();
+    for (number, one) in all.iter().enumerate().filter(|(number, _)| !is_same(*number)) {
+        for (place, arm) in arms.iter().enumerate() {
+            let (machine, load, workload) = simulated(one, plan, arm)?;
+            let seed = trial_seed(plan.design.seed, place as u32);
+            let job = Job {
+                machine,
+                load,
+                workload,
+                seed,
+                warmup_ns: plan.design.warmup_ns,
+                duration_ns: plan.design.duration_ns,
+                collectors: Vec::new(),
+            };
+            jobs.push((number, place, job));
+        }
+    }
+    let order: Vec<(usize, usize)> = jobs.iter().map(|(number, place, _)| (*number, *place)).collect();
+    let count = jobs.len();
+    let ahead = Ahead::begin(count, move |job, stop| simulate(&jobs[job].2, stop));
+    let mut values = vec![vec![f64::NAN; arms.len()]; all.len()];
+    for (job, (number, place)) in order.into_iter().enumerate() {
+        let cancelled = || request.cancel.is_cancelled();
+        let trial: Option<Trial> = ahead.result(job, &cancelled).flatten();
+        let trial = trial.ok_or_else(|| Problem::interrupted("the prediction"))?;
+        values[number][place] = trial.metric(metric).unwrap_or(f64::NAN);
+        if job % 16 == 15 {
+            observer.event(Event::Step(&format!("simulated {} of {count} trials", job + 1)));
+        }
+    }
+    for number in 0..all.len() {
+        if is_same(number) {
+            values[number] = values[0].clone();
+        }
+    }
+    Ok(values)
+}
+
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = share * (sorted.len() - 1) as f64;
+    let (low, part) = (at.floor() as usize, at.fract());
+    let high = (low + 1).min(sorted.len() - 1);
+    sorted[low] * (1.0 - part) + sorted[high] * part
+}
+
+fn spread(values: impl Iterator<Item = f64>) -> Predicted {
+    let mut sorted: Vec<f64> = values.filter(|v| v.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.is_empty() {
+        true => Predicted { median: f64::NAN, low: f64::NAN, high: f64::NAN },
+        false => {
+            Predicted { median: quantile(&sorted, 0.5), low: quantile(&sorted, 0.05), high: quantile(&sorted, 0.95) }
+        }
+    }
+}
+
+/// The level of each factor and axis of an arm, as shown.
+fn levels(arm: &Arm) -> Vec<(&str, &str)> {
+    let all = arm.axes.iter().chain(&arm.factors);
+    all.map(|(name, level)| (name.as_str(), level.label.as_str())).collect()
+}
+
+/// The pairs of arms that differ in one factor alone: (the arm with the first level, the arm with the level).
+fn pairs(arms: &[&Arm], factor: &str, baseline: &str, level: &str) -> Vec<(usize, usize)> {
+    let without = |arm: &Arm| -> Vec<(String, String)> {
+        let others = levels(arm).into_iter().filter(|(name, _)| *name != factor);
+        others.map(|(name, label)| (name.to_owned(), label.to_owned())).collect()
+    };
+    let has = |arm: &Arm, label: &str| levels(arm).contains(&(factor, label));
+    let mut found = Vec::new();
+    for (at, arm) in arms.iter().enumerate().filter(|(_, arm)| has(arm, level)) {
+        let other = arms.iter().position(|other| has(other, baseline) && without(other) == without(arm));
+        found.extend(other.map(|other| (other, at)));
+    }
+    found
+}
+
+fn ratio_of(pairs: &[(usize, usize)], of_arms: &[f64]) -> f64 {
+    let sum: f64 = pairs.iter().map(|(base, arm)| (of_arms[*arm] / of_arms[*base]).ln()).sum();
+    (sum / pairs.len() as f64).exp()
+}
+
+fn ratios(plan: &Plan, arms: &[&Arm], values: &[Vec<f64>], draws: usize, machine: &Described) -> Vec<PredictedRatio> {
+    let axes = plan.workloads.iter().flat_map(|w| &w.axes).map(|a| (&a.name, &a.levels));
+    let factors = plan.factors.iter().map(|f| (&f.name, &f.levels));
+    let mut all = Vec::new();
+    for (name, levels) in factors.chain(axes) {
+        let Some((first, others)) = levels.split_first() else { continue };
+        for level in others {
+            let pairs = pairs(arms, name, &first.label, &level.label);
+            if pairs.is_empty() {
+                continue;
+            }
+            all.push(PredictedRatio {
+                factor: name.clone(),
+                level: level.label.clone(),
+                baseline: first.label.clone(),
+                ratio: spread(values[1..=draws].iter().map(|of_arms| ratio_of(&pairs, of_arms))),
+                hangs_on: hangs_on(&pairs, &values[draws + 1..], machine),
+            });
+        }
+    }
+    all
+}
+
+fn hangs_on(pairs: &[(usize, usize)], ends: &[Vec<f64>], machine: &Described) -> Vec<HangsOn> {
+    let mut all: Vec<HangsOn> = machine
+        .parameters
+        .iter()
+        .zip(ends.chunks(2))
+        .map(|(p, ends)| HangsOn {
+            parameter: p.name.to_owned(),
+            source: p.source.clone(),
+            range_ns: p.range_ns,
+            at_low: ratio_of(pairs, &ends[0]),
+            at_high: ratio_of(pairs, &ends[1]),
+        })
+        .filter(|h| moved(h) >= WORTH_TELLING)
+        .collect();
+    all.sort_by(|a, b| moved(b).total_cmp(&moved(a)).then_with(|| a.parameter.cmp(&b.parameter)));
+    all.truncate(MOST_TOLD);
+    all
+}
+
+fn moved(h: &HangsOn) -> f64 {
+    (h.at_high / h.at_low).ln().abs()
+}
+
+/// The fewest loads that say something about a law with three coefficients.
+const FEWEST_LOADS: usize = 4;
+
+fn scaling(arms: &[&Arm], of_draws: &[Vec<f64>]) -> Vec<ScalingBeside> {
+    let median = |place: usize| spread(of_draws.iter().map(|of_arms| of_arms[place])).median;
+    let mut all: Vec<ScalingBeside> = Vec::new();
+    let axes: Vec<&String> = arms.first().map(|arm| arm.axes.keys().collect()).unwrap_or_default();
+    for axis in axes {
+        let mut groups: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        for (place, arm) in arms.iter().enumerate() {
+            let Some(Value::Integer(load)) = arm.axes.get(axis).map(|level| &level.value) else { continue };
+            let others = levels(arm).into_iter().filter(|(name, _)| name != axis);
+            let at: Vec<String> = others.map(|(name, label)| format!("{name}={label}")).collect();
+            let at = at.join(" ");
+            let point = (*load as f64, median(place));
+            match groups.iter_mut().find(|(known, _)| *known == at) {
+                Some((_, points)) => points.push(point),
+                None => groups.push((at, vec![point])),
+            }
+        }
+        let enough = groups.into_iter().filter(|(_, points)| points.len() >= FEWEST_LOADS);
+        all.extend(enough.map(|(at, points)| beside(axis, at, &points)));
+    }
+    all
+}
+
+fn beside(axis: &str, at: String, points: &[(f64, f64)]) -> ScalingBeside {
+    let loads: Vec<LoadPoint> = points
+        .iter()
+        .map(|(load, throughput)| LoadPoint { load: *load, throughput: *throughput, weight: 1.0 })
+        .collect();
+    let mut told = ScalingBeside { axis: axis.to_owned(), at, points: Vec::new(), worst: f64::NAN, absent: None };
+    match fit_model(Model::Usl, &loads) {
+        Ok(law) => {
+            told.points = points.iter().zip(&law.fitted).map(|((load, x), law)| (*load, *x, *law)).collect();
+            told.worst = told.points.iter().map(|(_, x, law)| ((law - x) / x).abs()).fold(0.0, f64::max);
+        }
+        Err(error) => told.absent = Some(error.to_string()),
+    }
+    told
+}
