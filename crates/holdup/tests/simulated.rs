@@ -1,0 +1,108 @@
+//! Runs and predictions on machines that do not exist, as a user meets them.
+
+mod common;
+
+use common::{Place, refused};
+
+const LOCKS: &[&str] = &[
+    "run",
+    "lock-contention",
+    "--target",
+    "sim:server-8",
+    "--threads",
+    "4,16",
+    "--algorithm",
+    "tas,postgres-s-lock",
+    "--vary",
+    "preempt=none,full",
+    "--set",
+    "faults=1",
+    "--duration",
+    "5ms",
+    "--warmup",
+    "2ms",
+    "--blocks",
+    "4",
+];
+
+fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    base.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn a_plan_and_a_seed_give_the_same_bundle_to_the_byte() {
+    let place = Place::new();
+    for name in ["a.holdup", "b.holdup"] {
+        place.expect(0, &with(LOCKS, &["--out", name]));
+    }
+    place.expect(0, &with(LOCKS, &["--seed", "7", "--out", "c.holdup"]));
+    let bytes = |name: &str| std::fs::read(place.path(name)).expect("a bundle");
+    assert!(bytes("a.holdup") == bytes("b.holdup"), "the same plan and seed");
+    assert!(bytes("a.holdup") != bytes("c.holdup"), "another seed");
+    place.expect(0, &["verify", "a.holdup"]);
+}
+
+#[test]
+fn every_rendering_says_first_that_it_is_simulated() {
+    let place = Place::new();
+    place.expect(0, &with(LOCKS, &["--out", "s.holdup"]));
+    place.expect(0, &["report", "s.holdup", "--html", "s.html", "--markdown", "s.md"]);
+    let first = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    let (terminal, _) = place.expect(0, &["report", "s.holdup"]);
+    assert!(first(&terminal).contains("simulated on a machine with 8 CPUs"), "{terminal}");
+    for file in ["s.html", "s.md"] {
+        let text = std::fs::read_to_string(place.path(file)).expect("a report");
+        assert!(text.contains("simulated on a machine with 8 CPUs"), "{file}");
+    }
+    let (explanation, _) = texts(&place, &["explain", "s.holdup"]);
+    assert!(first(&explanation).contains("simulated on a machine"), "{explanation}");
+}
+
+/// The output of a command whose exit code is a verdict.
+fn texts(place: &Place, args: &[&str]) -> (String, String) {
+    common::texts(&place.output(args))
+}
+
+#[test]
+fn a_prediction_tells_intervals_and_what_they_hang_on() {
+    let place = Place::new();
+    let predict = |more: &[&str]| {
+        let base = ["predict", "lock-contention", "--machine", "server-8", "--threads", "4,8", "--algorithm", "tas"];
+        place.expect(0, &with(&with(&base, &["--duration", "2ms", "--warmup", "1ms", "--draws", "4"]), more)).0
+    };
+    let (json, again) = (predict(&["--json"]), predict(&["--json"]));
+    assert_eq!(json, again, "it is the same each time");
+    let document: serde_json::Value = serde_json::from_str(&json).expect("one JSON document");
+    assert_eq!(document["schema"], "holdup.predict/1");
+    let ratio = &document["prediction"]["ratios"][0];
+    let [low, median, high] =
+        ["low", "median", "high"].map(|key| ratio["ratio"][key].as_f64().expect("a number that was simulated"));
+    assert!(low <= median && median <= high && low < high, "{json}");
+    let hangs_on = ratio["hangs_on"].as_array().expect("a list");
+    assert!(hangs_on.iter().any(|h| h["parameter"] == "transfer_llc_ns"), "{json}");
+    let terminal = predict(&[]);
+    assert!(terminal.starts_with("! Simulated on a machine with 8 CPUs, not measured"), "{terminal}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_what_can() {
+    let place = Place::new();
+    let locks = ["run", "lock-contention", "--threads", "2", "--algorithm", "tas", "--out", "x.holdup"];
+    refused(&place, 2, &with(&locks, &["--target", "sim:server-9"]), &["machine server-9", "server-8"]);
+    refused(&place, 2, &with(&locks, &["--target", "sim:./none.toml"]), &["machine ./none.toml", "No such file"]);
+    let on = |more: &[&'static str]| with(&with(&locks, &["--target", "sim:server-8"]), more);
+    refused(&place, 3, &on(&["--set", "cpu-governor=performance"]), &["factor cpu-governor", "does not have it"]);
+    refused(&place, 2, &on(&["--set", "preempt=soft"]), &["preempt", "soft"]);
+    refused(
+        &place,
+        3,
+        &["run", "wakeup", "--target", "sim:server-8", "--out", "x.holdup"],
+        &["workload wakeup", "lock-contention"],
+    );
+    let huge = "name = \"x\"\nsummary = \"x\"\nmemory_gib = 1\n[topology]\nsmt = 1\ncores = 1000\nllcs = 1000\nnodes = 1\nsource = \"assumed: x\"\n[kernel]\nversion = \"6.18\"\npreempt = \"lazy\"\nhz = 250\n";
+    place.write("huge.toml", huge);
+    refused(&place, 2, &with(&locks, &["--target", "sim:./huge.toml"]), &["1000000 CPUs", "4096"]);
+    place.write("zero.toml", &huge.replace("cores = 1000", "cores = 0"));
+    refused(&place, 2, &with(&locks, &["--target", "sim:./zero.toml"]), &["topology.cores", "between 1 and"]);
+    assert!(!place.path("x.holdup").exists());
+}
