@@ -24,6 +24,7 @@ mod observers;
 #[path = "by_hand/peers.rs"]
 mod peers;
 #[path = "../src/kernel/stats.rs"]
+#[allow(unused_imports, reason = "its tests run with those of the crate")]
 mod stats;
 #[path = "../tests/support/switching.rs"]
 #[allow(dead_code, reason = "the test `every_switch` uses more of it")]

@@ -66,8 +66,34 @@ pub(crate) fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// The bytes of all files below a folder.
 pub(crate) fn bytes_below(folder: &Path) -> u64 {
-    let size = |path: PathBuf| fs::symlink_metadata(folder.join(path)).map_or(0, |metadata| metadata.len());
-    below(folder).map_or(0, |files| files.into_iter().map(size).sum())
+    sum_below(folder, fs::Metadata::len).unwrap_or(0)
+}
+
+/// What is gone is not counted: others may be at work there.
+fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// The sum over all files and links below a folder; links are not followed.
+///
+/// # Errors
+/// When a folder that is there cannot be read.
+pub(crate) fn sum_below(folder: &Path, of: impl Fn(&fs::Metadata) -> u64) -> io::Result<u64> {
+    let (mut sum, mut folders) = (0, vec![folder.to_owned()]);
+    while let Some(next) = folders.pop() {
+        for entry in there(fs::read_dir(&next))?.into_iter().flatten() {
+            let Some(entry) = there(entry)? else { continue };
+            let Some(metadata) = there(entry.metadata())? else { continue };
+            match metadata.is_dir() {
+                true => folders.push(entry.path()),
+                false => sum += of(&metadata),
+            }
+        }
+    }
+    Ok(sum)
 }
 
 /// Now, since 1970, ns.

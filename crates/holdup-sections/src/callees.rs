@@ -192,9 +192,13 @@ fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
     let mut ranges = Vec::new();
     for row in rows {
         let (from, to) = (row.begin.max(begin), row.end.min(end));
+        // Unwind information of a damaged file has rows that end before their function begins.
+        if from >= to {
+            continue;
+        }
         let plain = |bytes: i64, by_frame_pointer| {
             let bytes = i32::try_from(bytes.checked_sub(8)?).ok().filter(|bytes| *bytes >= 0)?;
-            (from < to).then_some(CalleeRange { begin: from, end: to, return_address_bytes: bytes, by_frame_pointer })
+            Some(CalleeRange { begin: from, end: to, return_address_bytes: bytes, by_frame_pointer })
         };
         match row.frame {
             Frame::Stack(bytes) => ranges.extend(plain(bytes, false)),

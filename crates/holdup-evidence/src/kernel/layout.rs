@@ -255,6 +255,16 @@ pub(crate) struct Image {
     pub(crate) count: u32,
 }
 
+/// Bits for the lines of an image.
+pub(crate) const LINES: usize = 1 << 16;
+
+/// `struct section_lines`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct SectionLines(pub(crate) [u64; LINES / 64]);
+
+// SAFETY: integers without padding.
+unsafe impl Pod for SectionLines {}
 // SAFETY: integers without padding.
 unsafe impl Pod for Counts {}
 // SAFETY: integers without padding.

@@ -130,6 +130,7 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, form: Form) -> Result<Loaded, Why> {
         ("tells_transparent", flag(cpus <= MOST_CPUS_OF_A_BATCH)),
     ];
     let sections = u32::try_from(images.sections()).unwrap_or(u32::MAX).max(1);
+    let of_images = u32::try_from(images.images().len()).unwrap_or(u32::MAX).max(1);
     let mut loader = EbpfLoader::new();
     loader.btf(Some(btf)).allow_unsupported_maps().verifier_log_level(VerifierLogLevel::DEBUG);
     for (name, value) in &values {
@@ -148,7 +149,8 @@ fn create(purpose: &Purpose<'_>, btf: &Btf, form: Form) -> Result<Loaded, Why> {
         .map_max_entries("section_counts", sections)
         .map_max_entries("section_histograms", sections * SECTION_HISTOGRAMS as u32)
         .map_max_entries("section_table", u32::try_from(images.entries().len()).unwrap_or(u32::MAX).max(1))
-        .map_max_entries("images", u32::try_from(images.images().len()).unwrap_or(u32::MAX).max(1));
+        .map_max_entries("images", of_images)
+        .map_max_entries("section_lines", of_images);
     let mut object = loader.load(OBJECT).map_err(|e| message(&e))?;
     let mut notes = Vec::new();
     load_programs(&mut object, btf, form, places.tick != 0, &mut notes)?;

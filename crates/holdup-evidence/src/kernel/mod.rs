@@ -6,6 +6,7 @@
 mod collector;
 mod kept;
 mod layout;
+mod lines;
 mod load;
 mod probe;
 mod programs;

@@ -7,10 +7,24 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// For how long run times are measured in each second. To measure adds two readings of the clock to each run of every
+/// The part of the time in which run times are measured. To measure adds two readings of the clock to each run of every
 /// program of the host, which is a good part of what a short program takes.
-const SLICE: Duration = Duration::from_millis(25);
-const PAUSE: Duration = Duration::from_millis(975);
+const SHARE: f64 = 0.025;
+
+/// Each of these has one slice. The first are shorter, so that short windows have some too.
+const FIRST_STRATUM: Duration = Duration::from_millis(100);
+const LONGEST_STRATUM: Duration = Duration::from_secs(1);
+
+/// Where the slice lies in each stratum, as a share of the room that there is: steps of the golden ratio, which come evenly
+/// everywhere. Always at the begin, a slice would stand for the start of what is watched, with its forks and page faults.
+fn place(stratum: u32) -> f64 {
+    (f64::from(stratum) * 0.618_033_988_749_894_9 + 0.5).fract()
+}
+
+/// How long each stratum is.
+fn stratum(number: u32) -> Duration {
+    FIRST_STRATUM.saturating_mul(1 << number.min(8)).min(LONGEST_STRATUM)
+}
 
 /// Measures the run time of BPF programs (BPF_ENABLE_STATS) in short slices until it is ended.
 pub(crate) struct Measuring {
@@ -29,7 +43,7 @@ impl Measuring {
     }
 
     /// Ends; gives by how much what was measured is to be multiplied, to stand for the whole time. `None` where the
-    /// kernel refused (older than 5.8, or not root).
+    /// kernel refused (older than 5.8, or not root), and for less than 50 ms.
     pub(crate) fn end(self) -> Option<f64> {
         *self.end.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.end.1.notify_all();
@@ -48,16 +62,23 @@ fn over(end: &(Mutex<bool>, Condvar), wait: Duration) -> bool {
 
 fn slices(end: &(Mutex<bool>, Condvar)) -> Option<Duration> {
     let mut measured = Duration::ZERO;
-    loop {
+    for number in 0.. {
+        let whole = stratum(number);
+        let slice = whole.mul_f64(SHARE);
+        let before = (whole - slice).mul_f64(place(number));
+        if over(end, before) {
+            break;
+        }
         let begun = Instant::now();
         let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).ok()?;
-        let is_over = over(end, SLICE);
+        let is_over = over(end, slice);
         drop(enabled);
         measured += begun.elapsed();
-        if is_over || over(end, PAUSE) {
-            return Some(measured);
+        if is_over || over(end, whole - slice - before) {
+            break;
         }
     }
+    Some(measured)
 }
 
 /// `struct bpf_prog_info` up to what is read (include/uapi/linux/bpf.h, v5.15).
@@ -104,4 +125,20 @@ pub(crate) fn of(object: &Ebpf) -> (BpfCost, u64) {
         missed += left_out;
     }
     (cost, missed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_lie_everywhere_in_their_strata() {
+        let mut tenths = [0_u32; 10];
+        for number in 0..1000 {
+            tenths[(place(number) * 10.0) as usize] += 1;
+        }
+        assert!(tenths.iter().all(|count| (95..=105).contains(count)), "{tenths:?}");
+        let lengths: Vec<u128> = (0..6).map(|number| stratum(number).as_millis()).collect();
+        assert_eq!((lengths, stratum(u32::MAX)), (vec![100, 200, 400, 800, 1000, 1000], LONGEST_STRATUM));
+    }
 }

@@ -95,6 +95,11 @@ impl Images {
         &self.entries
     }
 
+    /// Those of one image.
+    pub(crate) fn entries_of(&self, image: &Image) -> &[Entry] {
+        self.entries.get(image.first as usize..).and_then(|from| from.get(..image.count as usize)).unwrap_or(&[])
+    }
+
     pub(crate) fn images(&self) -> &[Image] {
         &self.images
     }

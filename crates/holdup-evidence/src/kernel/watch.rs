@@ -1,6 +1,7 @@
 //! One window of watching: from loading to the sums.
 
-use crate::kernel::layout::{Counts, Entry, Image, ROLES, Watched};
+use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionLines, Watched};
+use crate::kernel::lines;
 use crate::kernel::load::{self, Loaded, Purpose};
 use crate::kernel::residuals::Following;
 use crate::kernel::seen::{self, Seen};
@@ -167,6 +168,10 @@ fn fill(object: &mut Ebpf, images: &Images) -> Result<(), String> {
     let mut places = array_mut::<Image>(object, "images")?;
     for (index, image) in images.images().iter().enumerate() {
         places.set(index as u32, image, 0).map_err(|e| e.to_string())?;
+    }
+    let mut touched = array_mut::<SectionLines>(object, "section_lines")?;
+    for (index, image) in images.images().iter().enumerate() {
+        touched.set(index as u32, lines::of(images.entries_of(image)), 0).map_err(|e| e.to_string())?;
     }
     Ok(())
 }

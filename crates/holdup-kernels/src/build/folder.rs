@@ -87,14 +87,10 @@ pub fn folders(cache: &Cache) -> Result<Vec<Folder>, Problem> {
     Ok(folders)
 }
 
+/// What a folder takes on disk, bytes; a build may be under way in it.
 fn size(folder: &Path) -> std::io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
-    let mut bytes = 0;
-    super::source::walk(folder, &mut |_, meta| {
-        bytes += meta.blocks() * 512;
-        Ok(())
-    })?;
-    Ok(bytes)
+    crate::files::sum_below(folder, |metadata| metadata.blocks() * 512)
 }
 
 /// Removes a folder with its source and its objects; kernels that were built stay in the cache. Whether there was one.
@@ -142,5 +138,27 @@ mod tests {
         assert!(remove(&cache, "linux").unwrap());
         assert!(!remove(&cache, "linux").unwrap());
         assert!(remove(&cache, "../linux").is_err());
+    }
+    #[test]
+    fn folders_are_told_while_files_come_and_go_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        let held = hold(&cache, "linux", &Options::default(), &mut Silent).unwrap();
+        std::fs::write(held.log(), "x").unwrap();
+        let (busy, over) = (held.log().with_file_name("objects"), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    for name in ["a", "b/c", "d"] {
+                        std::fs::create_dir_all(busy.join(name)).unwrap();
+                        std::fs::write(busy.join(name).join("x.o"), "x").unwrap();
+                    }
+                    std::fs::remove_dir_all(&busy).unwrap();
+                }
+            });
+            let told: Vec<_> = (0..500).map(|_| folders(&cache).map(|all| all.len())).collect();
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(told.iter().all(|one| matches!(one, Ok(1))), "{:?}", told.iter().find(|one| one.is_err()));
+        });
     }
 }

@@ -46,6 +46,23 @@ struct {
 	__type(value, struct image);
 } images SEC(".maps");
 
+#define LINE_BITS 6
+#define LINES_BITS 16
+#define LINES (1 << LINES_BITS)
+
+/* The lines of 64 bytes of code that any entry of an image touches, by a hash: most code is in none, and to know that takes
+ * one look instead of a search. Two lines may share a bit, so a bit that is set is no answer yet. */
+struct section_lines {
+	u64 bits[LINES / 64];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct section_lines);
+} section_lines SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -96,12 +113,23 @@ INLINE void record_section(u32 index, u64 ns)
 		__sync_fetch_and_add(&h->buckets[bucket], 1);
 }
 
+/* A register that is known when the program is checked: read without a call. */
+#define fixed_register_of(regs, place) (*(u64 *)((char *)(regs) + (place)))
+
 INLINE u64 register_of(void *regs, u32 place)
 {
 	u64 value = 0;
 
 	bpf_probe_read_kernel(&value, sizeof(value), (char *)regs + place);
 	return value;
+}
+
+/* Whether any entry may cover an address (`crates/holdup-evidence/src/kernel/lines.rs` sets the bits). */
+INLINE u32 may_have_entry(struct section_lines *lines, u64 ip)
+{
+	u64 line = ((ip >> LINE_BITS) * 0x9e3779b97f4a7c15ull) >> (64 - LINES_BITS);
+
+	return lines->bits[line / 64] >> (line % 64) & 1;
 }
 
 /* The entry that covers an address. */
@@ -145,19 +173,23 @@ INLINE struct found classify(struct task_state *state, void *regs)
 	struct found found = { .at = 0, .section = 0, .held = NEITHER, .stack_failed = 0 };
 	u32 image_index = state->image;
 	struct image *image = bpf_map_lookup_elem(&images, &image_index);
+	struct section_lines *lines = bpf_map_lookup_elem(&section_lines, &image_index);
 	u64 ip, sp;
 
-	if (!image || !image->count)
+	if (!image || !lines || !image->count)
 		return found;
-	ip = register_of(regs, regs_ip);
-	if (ip < image->begin || ip >= image->end)
+	ip = fixed_register_of(regs, regs_ip);
+	if (ip < image->begin || ip >= image->end || likely(!may_have_entry(lines, ip)))
 		return found;
-	sp = register_of(regs, regs_sp);
+	sp = fixed_register_of(regs, regs_sp);
 	for (int depth = 0; depth < DEPTH; depth++) {
-		u32 index = entry_of(ip, image->first, image->count);
 		struct entry *e;
 		u64 at = 0;
+		u32 index;
 
+		if (depth && !may_have_entry(lines, ip))
+			return found;
+		index = entry_of(ip, image->first, image->count);
 		if (index == 0xffffffff)
 			return found;
 		e = bpf_map_lookup_elem(&section_table, &index);
