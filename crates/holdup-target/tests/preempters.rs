@@ -1,6 +1,5 @@
 //! Who takes the CPU from holders of a lock: what the counts of `critical-sections` say against the single events of
 //! `timeline`, with a task that does so on purpose.
-#![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::timeline::TimelineKind;
