@@ -1,19 +1,21 @@
-//! How fast whole machines run: events per second, and simulated time per CPU time, from 2 to 1,024 CPUs.
+//! How fast whole machines run: events per second, simulated time per CPU time, and memory per task.
 //!
 //! `cargo bench -p holdup-sim --bench machine [-- --seconds S] [--load LOAD] [--cpus N]`. The loads are those of
-//! `lock-contention` with four tasks per CPU; `crowded` ones think as long as their section is, so that all wait for one
-//! lock, `spread` ones think so long that the lock is taken three quarters of the time. The clock is the thread's CPU
-//! time.
+//! `lock-contention` with four tasks per CPU on machines of 2 to 1,024 CPUs, where the cost of an event must grow no
+//! faster than the logarithm of their number, and pgbench on the machines of two cases. `crowded` tasks think as long as
+//! their section is, so that all wait for one lock; `spread` ones so long that the lock is taken three quarters of the
+//! time. The clock is the thread's CPU time.
 #![expect(clippy::print_stdout, reason = "a bench tells its result")]
 
-use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
+use holdup_model::Parameters;
+use holdup_sim::machine::{Costs, Kernel, Machine, Topology, known};
 use holdup_sim::preempt;
-use holdup_sim::sched::eevdf::Features;
 use holdup_sim::workloads::lock_contention::{Setup, load};
-use holdup_sim::world::World;
+use holdup_sim::workloads::{self, Levels};
+use holdup_sim::world::{Load, World};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Two-threaded cores but for the smallest; what servers of that size look like.
+/// Two-threaded cores but for the smallest, in caches and nodes as servers of that size have them.
 const TOPOLOGIES: [Topology; 6] = [
     Topology { smt: 1, cores: 2, llcs: 1, nodes: 1 },
     Topology { smt: 2, cores: 4, llcs: 1, nodes: 1 },
@@ -26,40 +28,8 @@ const TOPOLOGIES: [Topology; 6] = [
 fn machine(topology: Topology) -> Machine {
     Machine {
         topology,
-        costs: Costs {
-            switch_ns: 1500,
-            syscall_ns: 150,
-            wake_ns: 800,
-            ipi_ns: 900,
-            idle_exit_ns: 2000,
-            interrupt_ns: 700,
-            tick_ns: 1500,
-            fault_ns: 600,
-            huge_fault_ns: 60_000,
-            touch_ns: 3,
-            forget_ns: 30,
-            atomic_ns: 8,
-            transfer_ns: [0, 20, 60, 120, 250],
-            spin_ns: 40,
-            contender_ns: 30,
-            timer_slack_ns: 50_000,
-        },
-        kernel: Kernel {
-            preempt: preempt::find("lazy").expect("a model"),
-            hz: 250,
-            fair: Features {
-                place_lag: true,
-                place_deadline_initial: true,
-                run_to_parity: true,
-                preempt_short: true,
-                delay_dequeue: true,
-                wakeup_preemption: true,
-                base_slice_ns: 2_800_000,
-                tick_ns: 4_000_000,
-            },
-            migration_cost_ns: 500_000,
-            slice_extension_ns: 0,
-        },
+        costs: Costs::DEFAULT,
+        kernel: Kernel::of("6.18", preempt::find("lazy").expect("a model"), 250, topology.cpus()).expect("a kernel"),
     }
 }
 
@@ -70,25 +40,37 @@ fn cpu_s() -> f64 {
 }
 
 const SECTION_NS: u64 = 1_000;
-/// Simulated time before the measurement, and at least measured at once, ns.
+/// Simulated time before the measurement, and measured at least, ns.
 const WARM_UP_NS: u64 = 20_000_000;
 const STEP_NS: u64 = 1_000_000;
 
-fn measure(name: &str, algorithm: &'static str, spread: bool, topology: Topology, seconds: f64) {
-    let cpus = topology.cpus();
-    let workers = 4 * cpus;
+fn contention(algorithm: &'static str, spread: bool, cpus: u32) -> Load {
     let setup = Setup {
-        workers,
+        workers: 4 * cpus,
         algorithm,
         section_ns: SECTION_NS,
-        // What runs at once is one task per CPU: the lock is taken three quarters of the time.
+        // As many tasks as there are CPUs run at once.
         think_ns: if spread { SECTION_NS * u64::from(cpus) * 4 / 3 } else { SECTION_NS },
         processes: true,
         faults: 0,
         huge: false,
         pin: false,
     };
-    let mut world = World::new(&machine(topology), &load(&setup, cpus), 1);
+    load(&setup, cpus)
+}
+
+fn pgbench(script: &str, clients: i64, machine: &Machine) -> Load {
+    let mut parameters = Parameters::default();
+    parameters.set("script", script);
+    for (name, value) in [("clients", clients), ("scale", 1000), ("fillfactor", 100)] {
+        parameters.set(name, value);
+    }
+    let pgbench = workloads::find("pgbench").expect("the workload");
+    pgbench.load(&parameters, &Levels::default(), machine).expect("a load")
+}
+
+fn measure(name: &str, machine: &Machine, load: &Load, seconds: f64) {
+    let mut world = World::new(machine, load, 1);
     world.run_until(WARM_UP_NS);
     world.open();
     let (begun, from) = (cpu_s(), world.now_ns());
@@ -99,31 +81,68 @@ fn measure(name: &str, algorithm: &'static str, spread: bool, topology: Topology
     }
     let simulated = (world.now_ns() - from) as f64 / 1e9;
     let seen = world.close();
-    let million = |n: u64| n as f64 / spent / 1e6;
     println!(
-        "{name:<24} {cpus:5} CPUs  {:7.2} M events/s  {:6.1} ns per event  {:7.2} M switches and wake-ups/s  {:8.4} of \
-         real time  {:8.2} M sections/s simulated",
-        million(seen.events),
+        "{name:<24}{:5} CPUs {:7.2} M events/s {:7.1} ns per event {:6.2} M switches and wake-ups/s {:9.3} of real time \
+         {:10.0} operations/s",
+        machine.topology.cpus(),
+        seen.events as f64 / spent / 1e6,
         spent * 1e9 / seen.events as f64,
-        million(seen.switches + seen.wakeups),
+        (seen.switches + seen.wakeups) as f64 / spent / 1e6,
         simulated / spent,
-        seen.marks[0].count as f64 / simulated / 1e6,
+        seen.marks[0].count as f64 / simulated,
     );
+}
+
+/// What this process has in memory, bytes.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+fn memory() {
+    let cpus = 1024;
+    let (few, many) = (contention("tas", true, cpus), contention("tas", true, 64 * cpus));
+    let mut last = resident();
+    let mut grown = Vec::new();
+    for load in [&few, &many] {
+        let machine = machine(TOPOLOGIES[5]);
+        let mut world = World::new(&machine, load, 1);
+        world.run_until(load.tasks.len() as u64 * 2_000);
+        let now = resident();
+        grown.push(now.saturating_sub(last));
+        last = now;
+        // It must stay in memory until the next one is built: what it frees would be used again.
+        std::mem::forget(world);
+    }
+    let tasks = (many.tasks.len() - few.tasks.len()) as f64;
+    println!("memory: {:.0} bytes per task", (grown[1] as f64 - grown[0] as f64) / tasks);
 }
 
 fn main() {
     let value = |name: &str| std::env::args().skip_while(|a| a != name).nth(1);
     let seconds = value("--seconds").and_then(|s| s.parse().ok()).unwrap_or(0.5);
     let (only_load, only_cpus) = (value("--load"), value("--cpus").and_then(|n| n.parse::<u32>().ok()));
+    let is_wanted = |name: &str, cpus: u32| {
+        only_load.as_ref().is_none_or(|only| only == name) && only_cpus.is_none_or(|only| only == cpus)
+    };
     for algorithm in ["tas", "postgres-s-lock", "futex-mutex"] {
         for spread in [true, false] {
             let name = format!("{algorithm} {}", if spread { "spread" } else { "crowded" });
-            if only_load.as_ref().is_some_and(|only| *only != name) {
-                continue;
-            }
-            for topology in TOPOLOGIES.iter().filter(|t| only_cpus.is_none_or(|only| t.cpus() == only)) {
-                measure(&name, algorithm, spread, *topology, seconds);
+            for topology in TOPOLOGIES.iter().filter(|t| is_wanted(&name, t.cpus())) {
+                measure(&name, &machine(*topology), &contention(algorithm, spread, topology.cpus()), seconds);
             }
         }
+    }
+    for script in ["select-only", "simple-update", "tpcb-like"] {
+        let name = format!("pgbench {script}");
+        for (model, clients) in [("graviton4-96", 1024), ("neoverse-v3-192", 2000)] {
+            let machine = known::find(model).expect("a machine").machine;
+            if is_wanted(&name, machine.topology.cpus()) {
+                measure(&name, &machine, &pgbench(script, clients, &machine), seconds);
+            }
+        }
+    }
+    if is_wanted("memory", TOPOLOGIES[5].cpus()) {
+        memory();
     }
 }

@@ -3,8 +3,8 @@
 //! A simulated machine has a known set of things that something can happen to: each CPU has the end of what it does and
 //! its tick, each task its timer, each device its completion. Each has at most one next event, so a slot per thing is
 //! enough and nothing is ever inserted or removed: a slot is set, moved or cleared. In a tree of winners all three write
-//! one path from a leaf to the root, whose other parts are known before the walk begins, so the loads do not wait for
-//! one another and no branch is taken by what they say; a heap decides at each level where to look next.
+//! one path from a leaf towards the root, whose other parts are known before the walk begins, so the loads do not wait
+//! for one another; a heap decides at each level where to look next. The walk ends where the least key stays the same.
 //!
 //! Four slots make a group, and the least keys of four groups make a group of the level above. What a level adds to the
 //! time that one event takes is one comparison: the least of the three others is known by then.
@@ -82,8 +82,13 @@ impl Agenda {
             at /= 4;
             let Group(group) = &mut self.groups[*first as usize + at];
             let others = group[lane ^ 1].min(group[lane ^ 2]).min(group[lane ^ 3]);
+            let before = group[lane].min(others);
             group[lane] = least;
             least = least.min(others);
+            if least == before {
+                // The levels above know it already: most events that are moved are not among the next ones.
+                return;
+            }
         }
         self.least = least;
     }
