@@ -8,7 +8,6 @@
 
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
 use holdup_sim::preempt;
-use holdup_sim::sched::eevdf::Features;
 use holdup_sim::workloads::lock_contention::{Setup, load};
 use holdup_sim::world::World;
 use rustix::time::{ClockId, clock_gettime};
@@ -24,43 +23,9 @@ const TOPOLOGIES: [Topology; 6] = [
 ];
 
 fn machine(topology: Topology) -> Machine {
-    Machine {
-        topology,
-        costs: Costs {
-            switch_ns: 1500,
-            syscall_ns: 150,
-            wake_ns: 800,
-            ipi_ns: 900,
-            idle_exit_ns: 2000,
-            interrupt_ns: 700,
-            tick_ns: 1500,
-            fault_ns: 600,
-            huge_fault_ns: 60_000,
-            touch_ns: 3,
-            forget_ns: 30,
-            atomic_ns: 8,
-            transfer_ns: [0, 20, 60, 120, 250],
-            spin_ns: 40,
-            contender_ns: 30,
-            timer_slack_ns: 50_000,
-        },
-        kernel: Kernel {
-            preempt: preempt::find("lazy").expect("a model"),
-            hz: 250,
-            fair: Features {
-                place_lag: true,
-                place_deadline_initial: true,
-                run_to_parity: true,
-                preempt_short: true,
-                delay_dequeue: true,
-                wakeup_preemption: true,
-                base_slice_ns: 2_800_000,
-                tick_ns: 4_000_000,
-            },
-            migration_cost_ns: 500_000,
-            slice_extension_ns: 0,
-        },
-    }
+    let model = preempt::find("lazy").expect("a model");
+    let kernel = Kernel::of("6.18", model, 250, topology.cpus()).expect("a kernel");
+    Machine { topology, costs: Costs::DEFAULT, kernel }
 }
 
 /// CPU time of this thread, s.

@@ -108,6 +108,10 @@ pub(crate) struct Task {
     pub(crate) children: u32,
     /// Whether it waits for them.
     pub(crate) joins: bool,
+    /// `wakee_flips`: how often it woke up another task than the last time, and since when that is counted.
+    pub(crate) flips: u32,
+    pub(crate) flips_since: u64,
+    pub(crate) last_wakee: u32,
     pub(crate) policy: Policy,
     /// What an SCHED_RR task used of its slice, ns.
     pub(crate) rr_ran_ns: u64,
@@ -151,6 +155,9 @@ impl Task {
             parent: u32::MAX,
             children: 0,
             joins: false,
+            flips: 0,
+            flips_since: 0,
+            last_wakee: u32::MAX,
             policy: spec.policy,
             rr_ran_ns: 0,
             yields: false,
