@@ -25,8 +25,12 @@ fn machine(random: &mut Random) -> (String, Machine) {
     let hz = one_of(random, &[100, 250, 1000]);
     let models = Kernel::models(version).expect("known");
     let model = one_of(random, &models);
-    let kernel = Kernel::of(version, preempt::find(model).expect("a model"), hz, topology.cpus()).expect("a kernel");
-    let name = format!("{topology:?} {version} {model} HZ={hz}");
+    let mut kernel =
+        Kernel::of(version, preempt::find(model).expect("a model"), hz, topology.cpus()).expect("a kernel");
+    if version >= "7.0" {
+        kernel.slice_extension_ns = one_of(random, &[0, 5_000, 50_000]);
+    }
+    let name = format!("{topology:?} {version} {model} HZ={hz} extension {} ns", kernel.slice_extension_ns);
     (name, Machine { topology, costs: Costs::DEFAULT, kernel })
 }
 
@@ -41,7 +45,11 @@ fn program(random: &mut Random, number: u64, locks: u32) -> Program {
             1 => ops.push(Op::Yield),
             2 => {
                 let lock = random.below(u64::from(locks)) as u32;
-                ops.extend([Op::Lock(lock), Op::Compute(Span::Fixed(long.min(20_000))), Op::Unlock(lock)]);
+                let section = [Op::Lock(lock), Op::Compute(Span::Fixed(long.min(20_000))), Op::Unlock(lock)];
+                let extends = random.below(2) == 0;
+                ops.extend(extends.then_some(Op::ExtendBegin));
+                ops.extend(section);
+                ops.extend(extends.then_some(Op::ExtendEnd));
             }
             3 => {
                 let inside = one_of(random, &[Inside::On, Inside::Off, Inside::Points(1_000)]);

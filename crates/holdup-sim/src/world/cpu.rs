@@ -157,7 +157,11 @@ impl World {
         let model = self.machine.kernel.preempt;
         let segment = &self.tasks[c.current as usize].segment;
         match segment.mode {
-            Mode::User | Mode::Spin if c.need || c.lazy => self.schedule(cpu, Left::Boundary),
+            Mode::User | Mode::Spin if c.need || c.lazy => {
+                if !self.extends(cpu) {
+                    self.schedule(cpu, Left::Boundary);
+                }
+            }
             Mode::Kernel if c.need && model.preempts_kernel && self.may_leave(cpu) => self.schedule(cpu, Left::Inside),
             Mode::Kernel if c.need && model.cond_resched => {
                 self.stop(cpu);

@@ -61,6 +61,9 @@ impl World {
         t.segment = segment;
         let c = &mut self.cpus[cpu as usize];
         c.busy_from = c.busy_from.max(self.now);
+        if t.granted && segment.mode == Mode::Kernel && segment.then != Then::Mapped {
+            return self.call_ends_grant(cpu, task);
+        }
         let preempts = self.machine.kernel.preempt.preempts_kernel;
         if segment.mode == Mode::Kernel && c.need && preempts && self.may_leave(cpu) {
             return self.schedule(cpu, Left::Inside);
@@ -130,6 +133,14 @@ impl World {
                     t.pc += 1;
                     self.append(task, log);
                 }
+                Op::ExtendBegin => {
+                    t.pc += 1;
+                    self.asks_to_extend(task, true);
+                }
+                Op::ExtendEnd if !t.granted => {
+                    t.pc += 1;
+                    self.asks_to_extend(task, false);
+                }
                 Op::Begin(mark) => {
                     t.begun[mark as usize] = self.now + t.extra_ns;
                     t.pc += 1;
@@ -172,6 +183,7 @@ impl World {
         let t = &mut self.tasks[task as usize];
         t.pc += 1;
         match op {
+            Op::ExtendEnd => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::ToUser)),
             Op::Lock(lock) => return self.want(cpu, task, lock, false),
             Op::LockShared(lock) => return self.want(cpu, task, lock, true),
             Op::Data { lock, lines } => {
@@ -295,6 +307,11 @@ impl World {
         t.touches_left -= 1;
         if t.touches_left == 0 {
             t.pc += 1;
+        }
+        // A fault that was taken in user mode ends like an interrupt.
+        let c = &self.cpus[cpu as usize];
+        if c.need || c.lazy {
+            self.extends(cpu);
         }
         self.return_to_user(cpu, task);
     }

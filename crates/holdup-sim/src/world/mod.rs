@@ -7,6 +7,7 @@ mod class;
 mod cpu;
 mod device;
 mod execute;
+mod extend;
 mod glance;
 mod place;
 mod switch;
@@ -256,6 +257,7 @@ impl World {
                     WORK => self.over(cpu),
                     TICK => self.tick(cpu),
                     HRTICK => self.hrtick(cpu),
+                    GRANT => self.grant_expires(cpu),
                     _ => self.interrupt(cpu),
                 }
             } else if slot < timers {

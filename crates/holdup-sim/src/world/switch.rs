@@ -40,6 +40,7 @@ impl World {
     fn put(&mut self, cpu: u32, task: u32, left: Left) {
         self.stop(cpu);
         self.account(cpu);
+        self.revoke(cpu, task);
         let is_rt = self.priority(task).is_some();
         self.tasks[task as usize].last_ran = self.now;
         match left {

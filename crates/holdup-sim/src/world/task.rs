@@ -113,6 +113,9 @@ pub(crate) struct Task {
     pub(crate) flips_since: u64,
     pub(crate) last_wakee: u32,
     pub(crate) policy: Policy,
+    /// Whether it asks for a slice extension, and whether it has one.
+    pub(crate) asks: bool,
+    pub(crate) granted: bool,
     /// What an SCHED_RR task used of its slice, ns.
     pub(crate) rr_ran_ns: u64,
     /// Whether it gives way.
@@ -159,6 +162,8 @@ impl Task {
             flips_since: 0,
             last_wakee: u32::MAX,
             policy: spec.policy,
+            asks: false,
+            granted: false,
             rr_ran_ns: 0,
             yields: false,
             spins_per_delay: 0,
