@@ -156,12 +156,13 @@ impl World {
         let c = &self.cpus[cpu as usize];
         let model = self.machine.kernel.preempt;
         let segment = &self.tasks[c.current as usize].segment;
-        match segment.mode {
-            Mode::User | Mode::Spin if c.need || c.lazy => {
-                if !self.extends(cpu) {
-                    self.schedule(cpu, Left::Boundary);
-                }
-            }
+        let returns_to_user = segment.mode != Mode::Kernel && (c.need || c.lazy);
+        if returns_to_user && self.extends(cpu) {
+            return;
+        }
+        let c = &self.cpus[cpu as usize];
+        match self.tasks[c.current as usize].segment.mode {
+            Mode::User | Mode::Spin if returns_to_user => self.schedule(cpu, Left::Boundary),
             Mode::Kernel if c.need && model.preempts_kernel && self.may_leave(cpu) => self.schedule(cpu, Left::Inside),
             Mode::Kernel if c.need && model.cond_resched => {
                 self.stop(cpu);

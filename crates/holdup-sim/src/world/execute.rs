@@ -116,44 +116,13 @@ impl World {
                     let is = self.random.below(u64::from(of.max(1))) < self.cursors[region as usize];
                     t.pc = if is { to } else { t.pc + 1 };
                 }
-                Op::BeginFor(mark) => {
-                    let at = self.now + t.extra_ns;
-                    t.pc += 1;
-                    if let Some(other) = self.sender_of(task) {
-                        self.tasks[other as usize].begun[mark as usize] = at;
-                    }
-                }
-                Op::DoneFor(mark) => {
-                    t.pc += 1;
-                    if let Some(other) = self.sender_of(task) {
-                        self.done(other, mark, self.tasks[task as usize].extra_ns);
-                    }
-                }
-                Op::Append(log) => {
-                    t.pc += 1;
-                    self.append(task, log);
-                }
-                Op::ExtendBegin => {
-                    t.pc += 1;
-                    self.asks_to_extend(task, true);
-                }
-                Op::ExtendEnd if !t.granted => {
-                    t.pc += 1;
-                    self.asks_to_extend(task, false);
-                }
-                Op::Begin(mark) => {
-                    t.begun[mark as usize] = self.now + t.extra_ns;
-                    t.pc += 1;
-                }
-                Op::Done(mark) => {
-                    t.pc += 1;
-                    self.done(task, mark, self.tasks[task as usize].extra_ns);
-                }
-                other => {
-                    if self.passes_first(cpu, task) {
+                Op::ExtendEnd if t.granted => {
+                    if self.passes_first(cpu, task) || !self.acts(cpu, task, op) {
                         return;
                     }
-                    if !self.acts(cpu, task, other) {
+                }
+                other => {
+                    if !self.notes(task, other) && (self.passes_first(cpu, task) || !self.acts(cpu, task, other)) {
                         return;
                     }
                 }
@@ -162,6 +131,31 @@ impl World {
         // Nothing takes time in this program: a nanosecond each round keeps the machine's clock going.
         self.tasks[task as usize].extra_ns += 1;
         self.passes_first(cpu, task);
+    }
+
+    /// Operations that take no time and that no other task sees. Whether it is one.
+    fn notes(&mut self, task: u32, op: Op) -> bool {
+        let extra_ns = self.tasks[task as usize].extra_ns;
+        match op {
+            Op::Begin(mark) => self.tasks[task as usize].begun[mark as usize] = self.now + extra_ns,
+            Op::Done(mark) => self.done(task, mark, extra_ns),
+            Op::BeginFor(mark) => {
+                if let Some(other) = self.sender_of(task) {
+                    self.tasks[other as usize].begun[mark as usize] = self.now + extra_ns;
+                }
+            }
+            Op::DoneFor(mark) => {
+                if let Some(other) = self.sender_of(task) {
+                    self.done(other, mark, extra_ns);
+                }
+            }
+            Op::Append(log) => self.append(task, log),
+            Op::ExtendBegin => self.asks_to_extend(task, true),
+            Op::ExtendEnd => self.asks_to_extend(task, false),
+            _ => return false,
+        }
+        self.tasks[task as usize].pc += 1;
+        true
     }
 
     fn done(&mut self, task: u32, mark: u8, extra_ns: u64) {
