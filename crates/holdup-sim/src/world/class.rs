@@ -1,8 +1,9 @@
 //! The scheduling classes of a CPU: real-time tasks before fair ones.
 
 use super::{HRTICK, IDLE, SLOTS, World};
-use crate::sched::fair::{Fair, Rules, Share};
+use crate::sched::fair::{Fair, Share};
 use crate::sched::rt::RR_SLICE_NS;
+use crate::sched::rules::Rules;
 use crate::sched::weight;
 use crate::world::{Load, TaskSpec};
 
