@@ -270,3 +270,6 @@ impl Fair {
         node.deadline += slice;
     }
 }
+
+#[cfg(test)]
+mod tests;

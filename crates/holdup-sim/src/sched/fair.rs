@@ -315,7 +315,7 @@ impl Fair {
                 return;
             }
             self.slice_of_group(queue);
-            id = q_owner(&self.queues, queue);
+            id = self.queues[queue as usize].owner;
             queue = self.entities[id as usize].queue;
             is_new = false;
         }
@@ -593,10 +593,6 @@ impl Fair {
             }
         })
     }
-}
-
-fn q_owner(queues: &[Queue], queue: u32) -> u32 {
-    queues[queue as usize].owner
 }
 
 /// The shortest and the longest slice that a task can ask for, ns (`__setparam_fair()`, kernel/sched/syscalls.c, v6.18).
