@@ -116,6 +116,10 @@ pub enum Op {
         /// Where to.
         to: u32,
     },
+    /// Asks for a slice extension from now on (rseq); nothing where the kernel has none.
+    ExtendBegin,
+    /// Asks for it no longer; a task that has one gives it back with rseq_slice_yield().
+    ExtendEnd,
     /// Something that is timed begins.
     Begin(MarkId),
     /// Something that is counted is done; when it was begun, its time is kept.

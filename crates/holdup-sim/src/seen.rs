@@ -1,5 +1,6 @@
 //! What is counted while the machine runs.
 
+use crate::sched::group::GroupSeen;
 use holdup_model::Histogram;
 
 /// How a task left its CPU.
@@ -94,6 +95,10 @@ pub struct Seen {
     pub locks: Vec<LockSeen>,
     /// Operations that were done, by task; of the first mark.
     pub by_task: Vec<u64>,
+    /// CPU time by task, ns.
+    pub cpu_ns: Vec<u64>,
+    /// By group.
+    pub groups: Vec<GroupSeen>,
     /// Events that were carried out.
     pub events: u64,
     /// Of these: context switches, wake-ups and ticks.

@@ -2,7 +2,8 @@
 //! for EEVDF.
 
 use super::eevdf::Features;
-use super::fair::{Fair, Rules, Share};
+use super::fair::{Fair, Share};
+use super::rules::Rules;
 
 /// Somebody who always wants to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! return to user mode first; here it stops where it is switched out.
 
 use super::fair::Fair;
+use super::group::GroupSeen;
 use super::tree::NIL;
 
 /// `sysctl_sched_cfs_bandwidth_slice`: what a queue takes from the quota at once, ns.
@@ -72,6 +73,25 @@ impl Fair {
         let group = &mut self.groups[q.group as usize];
         group.stopped.push(queue);
         group.seen.throttles += 1;
+    }
+
+    /// Forgets what was seen of the groups.
+    pub(crate) fn open(&mut self, now: u64) {
+        for group in &mut self.groups {
+            group.seen = GroupSeen::default();
+        }
+        for q in &mut self.queues {
+            q.stopped_at = q.stopped_at.map(|_| now);
+        }
+    }
+
+    /// What was seen of the groups until now.
+    pub(crate) fn seen(&self, now: u64) -> Vec<GroupSeen> {
+        let mut seen: Vec<GroupSeen> = self.groups.iter().map(|group| group.seen).collect();
+        for q in self.queues.iter().filter(|q| q.group != NIL) {
+            seen[q.group as usize].throttled_ns += q.stopped_at.map_or(0, |since| now - since);
+        }
+        seen
     }
 
     /// `sched_cfs_period_timer()`: a group's next period begins. The CPUs on which its tasks can go on.

@@ -188,7 +188,7 @@ impl Fair {
 
     /// `requeue_delayed_entity()`: a task that wakes up before it was really taken out.
     pub(super) fn requeue_delayed(&mut self, queue: u32, id: u32) {
-        let super::fair::Rules::Eevdf(features) = self.rules else { return };
+        let super::rules::Rules::Eevdf(features) = self.rules else { return };
         self.entities[id as usize].delayed = false;
         if !features.delay_zero || self.lag_of(&features, queue, id) <= 0 {
             return;
@@ -270,3 +270,6 @@ impl Fair {
         node.deadline += slice;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,16 +4,9 @@
 //! a group is owned by the entity that stands for it one level up. Entities of groups come first, tasks after them.
 
 use super::group::{Group, GroupSpec};
+use super::rules::Rules;
 use super::tree::{self, NIL, Node, Nodes};
 use super::weight::weighted;
-use super::{cfs, eevdf};
-
-/// What decides.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Rules {
-    Eevdf(eevdf::Features),
-    Cfs(cfs::Features),
-}
 
 /// What a task or a group is to the fair class.
 #[derive(Debug, Clone, Copy)]
@@ -322,7 +315,7 @@ impl Fair {
                 return;
             }
             self.slice_of_group(queue);
-            id = q_owner(&self.queues, queue);
+            id = self.queues[queue as usize].owner;
             queue = self.entities[id as usize].queue;
             is_new = false;
         }
@@ -602,66 +595,5 @@ impl Fair {
     }
 }
 
-fn q_owner(queues: &[Queue], queue: u32) -> u32 {
-    queues[queue as usize].owner
-}
-
 /// The shortest and the longest slice that a task can ask for, ns (`__setparam_fair()`, kernel/sched/syscalls.c, v6.18).
 const SLICES_NS: (u64, u64) = (100_000, 100_000_000);
-
-/// What EEVDF and CFS do in their own ways.
-impl Fair {
-    fn place(&mut self, queue: u32, id: u32, is_new: bool) {
-        match self.rules {
-            Rules::Eevdf(features) => self.eevdf_place(&features, queue, id, is_new),
-            Rules::Cfs(features) => self.cfs_place(&features, queue, id, is_new),
-        }
-    }
-
-    /// The virtual time of a queue: `avg_vruntime()`, under CFS `min_vruntime`.
-    pub(crate) fn virtual_time(&self, queue: u32) -> i64 {
-        match self.rules {
-            Rules::Eevdf(_) => self.average(queue),
-            Rules::Cfs(_) => self.queues[queue as usize].zero,
-        }
-    }
-
-    /// What an entity keeps that leaves its queue.
-    fn remember(&mut self, queue: u32, id: u32, sleeps: bool) {
-        match self.rules {
-            Rules::Eevdf(features) => self.eevdf_remember(&features, queue, id, sleeps),
-            Rules::Cfs(_) => self.entities[id as usize].relative_deadline = !sleeps,
-        }
-    }
-
-    fn delays(&self, queue: u32, id: u32) -> bool {
-        match &self.rules {
-            Rules::Eevdf(features) => features.delay_dequeue && !self.is_eligible(queue, self.vruntime(id)),
-            Rules::Cfs(_) => false,
-        }
-    }
-
-    fn protect(&mut self, queue: u32, id: u32) {
-        if let Rules::Eevdf(features) = self.rules {
-            self.eevdf_protect(&features, queue, id);
-        }
-    }
-
-    /// The entity of a queue that runs next; `NIL` when there is none.
-    pub(crate) fn choose(&mut self, queue: u32, honours_protection: bool) -> u32 {
-        match self.rules {
-            Rules::Eevdf(_) => self.eevdf_choose(queue, honours_protection),
-            Rules::Cfs(features) => self.cfs_choose(&features, queue),
-        }
-    }
-
-    /// `sched_yield()` of the running task, as far as the fair class goes.
-    pub(crate) fn yields(&mut self, cpu: u32) {
-        let Some(id) = self.running(cpu).filter(|_| self.tasks(cpu) > 1) else { return };
-        let queue = self.entities[id as usize].queue;
-        match self.rules {
-            Rules::Eevdf(features) => self.eevdf_yields(&features, queue, id),
-            Rules::Cfs(_) => self.queues[queue as usize].skip = id,
-        }
-    }
-}

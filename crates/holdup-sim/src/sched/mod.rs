@@ -7,5 +7,6 @@ pub mod eevdf;
 pub(crate) mod fair;
 pub mod group;
 pub(crate) mod rt;
+pub(crate) mod rules;
 pub(crate) mod tree;
 pub mod weight;

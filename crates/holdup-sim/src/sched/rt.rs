@@ -14,9 +14,7 @@ type Place = (u8, i64, u32);
 struct Known {
     /// 99 less its priority, and its place in line.
     place: (u8, i64),
-    waits: bool,
     cpu: u32,
-    is_pinned: bool,
 }
 
 /// All real-time tasks that wait.
@@ -50,7 +48,7 @@ impl Rt {
             self.last
         };
         let place = (99u8.saturating_sub(priority), order);
-        self.known[task as usize] = Known { place, waits: true, cpu, is_pinned };
+        self.known[task as usize] = Known { place, cpu };
         let entry = (place.0, place.1, task);
         self.queues[cpu as usize].insert(entry);
         if !is_pinned {
@@ -60,8 +58,7 @@ impl Rt {
 
     /// A task waits no longer.
     pub(crate) fn dequeue(&mut self, task: u32) {
-        let known = &mut self.known[task as usize];
-        known.waits = false;
+        let known = self.known[task as usize];
         let entry = (known.place.0, known.place.1, task);
         self.queues[known.cpu as usize].remove(&entry);
         self.movable.remove(&entry);

@@ -1,8 +1,9 @@
 //! The scheduling classes of a CPU: real-time tasks before fair ones.
 
 use super::{HRTICK, IDLE, SLOTS, World};
-use crate::sched::fair::{Fair, Rules, Share};
+use crate::sched::fair::{Fair, Share};
 use crate::sched::rt::RR_SLICE_NS;
+use crate::sched::rules::Rules;
 use crate::sched::weight;
 use crate::world::{Load, TaskSpec};
 
@@ -104,14 +105,14 @@ impl World {
         if self.tasks[task as usize].pinned != u32::MAX {
             return;
         }
-        let target = self.idle_anywhere().or_else(|| self.without_rt(cpu));
+        let target = self.idle_anywhere(cpu).or_else(|| self.without_rt(cpu));
         if let Some(target) = target {
             self.resched(target, None);
         }
     }
 
     /// A CPU that runs no real-time task, from the one after `cpu` on.
-    fn without_rt(&self, cpu: u32) -> Option<u32> {
+    pub(crate) fn without_rt(&self, cpu: u32) -> Option<u32> {
         let words = &self.rt_busy;
         let cpus = self.cpus.len() as u32;
         let free = |word: usize| {
@@ -147,7 +148,7 @@ impl World {
             self.rt.dequeue(task);
             let from = self.tasks[task as usize].cpu;
             if from != cpu {
-                self.mark_crowded(from);
+                self.mark(from);
             }
             return Some(task);
         }
@@ -203,6 +204,24 @@ impl World {
             }
             Policy::Fifo(_) => false,
             _ => self.fair.tick(cpu),
+        }
+    }
+
+    /// A group's next period begins.
+    pub(crate) fn period(&mut self, group: u32) {
+        let slot = self.cpus.len() * SLOTS + group as usize;
+        let period_ns = self.fair.groups[group as usize].spec.period_ns.max(1);
+        self.agenda.set(slot, self.now + period_ns);
+        // What runs is charged to the period in which it ran.
+        for cpu in self.fair.period(group, self.now) {
+            self.mark(cpu);
+            if self.cpus[cpu as usize].current == IDLE {
+                self.resched(cpu, None);
+            } else if self.account(cpu) {
+                self.resched_lazily(cpu, None);
+            } else {
+                self.arm_hrtick(cpu);
+            }
         }
     }
 

@@ -23,11 +23,32 @@ pub(crate) struct Cpu {
     /// Whether the event WORK is a `cond_resched()` and not the end of the segment.
     pub(crate) at_point: bool,
     pub(crate) idle_since: u64,
+    /// The same without regard to the window.
+    pub(crate) idle_from: u64,
+    /// `avg_idle`: how long it is idle when it is, ns.
+    pub(crate) average_idle_ns: u64,
+    /// Whether a busy CPU has asked it to look for work.
+    pub(crate) kicked: bool,
+    /// When it balances next, by domain, and how often that failed.
+    pub(crate) next_balance: [u64; 4],
+    pub(crate) failed: [u8; 4],
 }
 
 impl Cpu {
-    pub(crate) const NEW: Cpu =
-        Cpu { current: IDLE, busy_from: 0, accounted_at: 0, need: false, lazy: false, at_point: false, idle_since: 0 };
+    pub(crate) const NEW: Cpu = Cpu {
+        current: IDLE,
+        busy_from: 0,
+        accounted_at: 0,
+        need: false,
+        lazy: false,
+        at_point: false,
+        idle_since: 0,
+        idle_from: 0,
+        average_idle_ns: 0,
+        kicked: false,
+        next_balance: [0; 4],
+        failed: [0; 4],
+    };
 }
 
 impl World {
@@ -44,6 +65,7 @@ impl World {
             task.segment.left -= ns.min(task.segment.left);
         }
         task.segment.done += ns;
+        self.seen.cpu_ns[c.current as usize] += ns;
         let seen = &mut self.seen.roles[task.program as usize];
         match task.segment.mode {
             Mode::User => seen.user_ns += ns,
@@ -97,7 +119,7 @@ impl World {
     }
 
     /// Sends a CPU the interrupt that makes it look at its bits.
-    fn send(&mut self, cpu: u32) {
+    pub(crate) fn send(&mut self, cpu: u32) {
         let costs = &self.machine.costs;
         let idle_ns = if self.cpus[cpu as usize].current == IDLE { costs.idle_exit_ns } else { 0 };
         let at = self.now + costs.ipi_ns + idle_ns;
@@ -134,8 +156,13 @@ impl World {
         let c = &self.cpus[cpu as usize];
         let model = self.machine.kernel.preempt;
         let segment = &self.tasks[c.current as usize].segment;
-        match segment.mode {
-            Mode::User | Mode::Spin if c.need || c.lazy => self.schedule(cpu, Left::Boundary),
+        let returns_to_user = segment.mode != Mode::Kernel && (c.need || c.lazy);
+        if returns_to_user && self.extends(cpu) {
+            return;
+        }
+        let c = &self.cpus[cpu as usize];
+        match self.tasks[c.current as usize].segment.mode {
+            Mode::User | Mode::Spin if returns_to_user => self.schedule(cpu, Left::Boundary),
             Mode::Kernel if c.need && model.preempts_kernel && self.may_leave(cpu) => self.schedule(cpu, Left::Inside),
             Mode::Kernel if c.need && model.cond_resched => {
                 self.stop(cpu);
@@ -166,6 +193,7 @@ impl World {
         if self.account(cpu) | self.class_tick(cpu) {
             self.resched_lazily(cpu, Some(cpu));
         }
+        self.balance(cpu);
         self.interrupt_returns(cpu);
     }
 

@@ -155,6 +155,7 @@ impl World {
             None => {
                 self.tasks.push(task);
                 self.seen.by_task.push(0);
+                self.seen.cpu_ns.push(0);
             }
         }
         Some(place)

@@ -61,6 +61,9 @@ impl World {
         t.segment = segment;
         let c = &mut self.cpus[cpu as usize];
         c.busy_from = c.busy_from.max(self.now);
+        if t.granted && segment.mode == Mode::Kernel && segment.then != Then::Mapped {
+            return self.call_ends_grant(cpu, task);
+        }
         let preempts = self.machine.kernel.preempt.preempts_kernel;
         if segment.mode == Mode::Kernel && c.need && preempts && self.may_leave(cpu) {
             return self.schedule(cpu, Left::Inside);
@@ -113,36 +116,13 @@ impl World {
                     let is = self.random.below(u64::from(of.max(1))) < self.cursors[region as usize];
                     t.pc = if is { to } else { t.pc + 1 };
                 }
-                Op::BeginFor(mark) => {
-                    let at = self.now + t.extra_ns;
-                    t.pc += 1;
-                    if let Some(other) = self.sender_of(task) {
-                        self.tasks[other as usize].begun[mark as usize] = at;
-                    }
-                }
-                Op::DoneFor(mark) => {
-                    t.pc += 1;
-                    if let Some(other) = self.sender_of(task) {
-                        self.done(other, mark, self.tasks[task as usize].extra_ns);
-                    }
-                }
-                Op::Append(log) => {
-                    t.pc += 1;
-                    self.append(task, log);
-                }
-                Op::Begin(mark) => {
-                    t.begun[mark as usize] = self.now + t.extra_ns;
-                    t.pc += 1;
-                }
-                Op::Done(mark) => {
-                    t.pc += 1;
-                    self.done(task, mark, self.tasks[task as usize].extra_ns);
-                }
-                other => {
-                    if self.passes_first(cpu, task) {
+                Op::ExtendEnd if t.granted => {
+                    if self.passes_first(cpu, task) || !self.acts(cpu, task, op) {
                         return;
                     }
-                    if !self.acts(cpu, task, other) {
+                }
+                other => {
+                    if !self.notes(task, other) && (self.passes_first(cpu, task) || !self.acts(cpu, task, other)) {
                         return;
                     }
                 }
@@ -151,6 +131,31 @@ impl World {
         // Nothing takes time in this program: a nanosecond each round keeps the machine's clock going.
         self.tasks[task as usize].extra_ns += 1;
         self.passes_first(cpu, task);
+    }
+
+    /// Operations that take no time and that no other task sees. Whether it is one.
+    fn notes(&mut self, task: u32, op: Op) -> bool {
+        let extra_ns = self.tasks[task as usize].extra_ns;
+        match op {
+            Op::Begin(mark) => self.tasks[task as usize].begun[mark as usize] = self.now + extra_ns,
+            Op::Done(mark) => self.done(task, mark, extra_ns),
+            Op::BeginFor(mark) => {
+                if let Some(other) = self.sender_of(task) {
+                    self.tasks[other as usize].begun[mark as usize] = self.now + extra_ns;
+                }
+            }
+            Op::DoneFor(mark) => {
+                if let Some(other) = self.sender_of(task) {
+                    self.done(other, mark, extra_ns);
+                }
+            }
+            Op::Append(log) => self.append(task, log),
+            Op::ExtendBegin => self.asks_to_extend(task, true),
+            Op::ExtendEnd => self.asks_to_extend(task, false),
+            _ => return false,
+        }
+        self.tasks[task as usize].pc += 1;
+        true
     }
 
     fn done(&mut self, task: u32, mark: u8, extra_ns: u64) {
@@ -172,6 +177,7 @@ impl World {
         let t = &mut self.tasks[task as usize];
         t.pc += 1;
         match op {
+            Op::ExtendEnd => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::ToUser)),
             Op::Lock(lock) => return self.want(cpu, task, lock, false),
             Op::LockShared(lock) => return self.want(cpu, task, lock, true),
             Op::Data { lock, lines } => {
@@ -295,6 +301,11 @@ impl World {
         t.touches_left -= 1;
         if t.touches_left == 0 {
             t.pc += 1;
+        }
+        // A fault that was taken in user mode ends like an interrupt.
+        let c = &self.cpus[cpu as usize];
+        if c.need || c.lazy {
+            self.extends(cpu);
         }
         self.return_to_user(cpu, task);
     }

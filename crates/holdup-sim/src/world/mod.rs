@@ -1,10 +1,14 @@
 //! The simulated machine at work.
 
+mod balance;
+mod bits;
 mod channel;
 mod class;
 mod cpu;
 mod device;
 mod execute;
+mod extend;
+mod glance;
 mod place;
 mod switch;
 mod task;
@@ -12,6 +16,7 @@ mod wait;
 
 pub use class::Policy;
 pub(crate) use cpu::IDLE;
+pub use glance::Glance;
 pub use task::Mode;
 pub(crate) use task::{Segment, Task, Then};
 
@@ -24,6 +29,7 @@ use crate::sched::fair::Fair;
 use crate::sched::group::GroupSpec;
 use crate::sched::rt::Rt;
 use crate::seen::{LockSeen, MarkSeen, RoleSeen, Seen};
+use bits::{Bits, Counts};
 use cpu::Cpu;
 use holdup_model::Histogram;
 
@@ -156,10 +162,13 @@ pub struct World {
     pub(crate) most_tasks: usize,
     /// Tasks that ended, whose places can be taken.
     pub(crate) free_tasks: Vec<u32>,
-    /// CPUs without a task, by last level cache.
-    pub(crate) idle: Vec<Vec<u64>>,
-    /// CPUs with a task that waits, by last level cache.
-    pub(crate) crowded: Vec<Vec<u64>>,
+    /// CPUs without a task, and cores of which all are.
+    pub(crate) idle: Bits,
+    pub(crate) idle_cores: Bits,
+    /// CPUs with a task that waits.
+    pub(crate) crowded: Bits,
+    /// Tasks of each CPU that can run.
+    pub(crate) counts: Counts,
 }
 
 /// Events of a CPU, as offsets of its slots.
@@ -183,13 +192,12 @@ impl World {
             code.push(Op::Exit);
         }
         let processes = load.tasks.iter().map(|t| t.process + 1).max().unwrap_or(0) as usize;
-        let words = machine.topology.cpus_of_llc().div_ceil(64) as usize;
-        let llcs = cpus / machine.topology.cpus_of_llc() as usize;
         let locks = locks::build(&load.locks);
+        let most_tasks = load.tasks.len().max(load.most_tasks);
         let mut world = World {
             now: 0,
-            agenda: Agenda::new(cpus * SLOTS + load.tasks.len().max(load.most_tasks)),
-            cpus: vec![Cpu::NEW; cpus],
+            agenda: Agenda::new(cpus * SLOTS + load.groups.len() + most_tasks),
+            cpus: vec![Cpu { average_idle_ns: 2 * machine.kernel.migration_cost_ns, ..Cpu::NEW }; cpus],
             tasks: Vec::with_capacity(load.tasks.len()),
             fair: class::fair_of(&machine.kernel, cpus, load),
             rt: Rt::new(cpus),
@@ -206,14 +214,19 @@ impl World {
             channels: load.channels.iter().map(|most| channel::Buffer::new(*most)).collect(),
             devices: load.devices.iter().map(|at_once| device::Device::new(*at_once)).collect(),
             logs: load.logs.iter().map(|spec| device::Log::new(*spec)).collect(),
-            most_tasks: load.tasks.len().max(load.most_tasks),
+            most_tasks,
             free_tasks: Vec::new(),
-            idle: vec![vec![0; words]; llcs],
-            crowded: vec![vec![0; words]; llcs],
+            idle: Bits::new(cpus),
+            idle_cores: Bits::new(cpus),
+            crowded: Bits::new(cpus),
+            counts: Counts::new(cpus),
             machine: machine.clone(),
         };
         for cpu in 0..cpus as u32 {
             world.set_idle(cpu, true);
+        }
+        for (number, group) in load.groups.iter().enumerate().filter(|(_, group)| group.quota_ns > 0) {
+            world.agenda.set(cpus * SLOTS + number, group.period_ns.max(1));
         }
         for (number, spec) in load.tasks.iter().enumerate() {
             world.fair.add(&class::share_of(spec));
@@ -222,14 +235,15 @@ impl World {
             world.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
             let at = number as u64 * START_NS + world.random.below(START_NS);
-            world.agenda.set(cpus * SLOTS + number, at);
+            let slot = world.timer_slot(number as u32);
+            world.agenda.set(slot, at);
         }
         world
     }
 
     /// Carries out every event until a time.
     pub fn run_until(&mut self, until_ns: u64) {
-        let timers = self.cpus.len() * SLOTS;
+        let (groups, timers) = (self.cpus.len() * SLOTS, self.timer_slot(0));
         while let Some((at, slot)) = self.agenda.next() {
             if at > until_ns {
                 break;
@@ -237,14 +251,17 @@ impl World {
             debug_assert!(at >= self.now, "time goes back");
             self.now = at;
             self.seen.events += 1;
-            if slot < timers {
+            if slot < groups {
                 let cpu = (slot / SLOTS) as u32;
                 match slot % SLOTS {
                     WORK => self.over(cpu),
                     TICK => self.tick(cpu),
                     HRTICK => self.hrtick(cpu),
+                    GRANT => self.grant_expires(cpu),
                     _ => self.interrupt(cpu),
                 }
+            } else if slot < timers {
+                self.period((slot - groups) as u32);
             } else {
                 self.timer((slot - timers) as u32);
             }
@@ -275,6 +292,9 @@ impl World {
             *lock = lock_seen();
         }
         seen.by_task.fill(0);
+        seen.cpu_ns.fill(0);
+        self.fair.open(self.now);
+        let seen = &mut self.seen;
         (seen.events, seen.switches, seen.wakeups, seen.idle_ns) = (0, 0, 0, 0);
         (seen.ipis, seen.grants, seen.grants_expired, seen.overhead_ns) = (0, 0, 0, 0);
         for cpu in &mut self.cpus {
@@ -300,11 +320,12 @@ impl World {
                 self.arm(cpu);
             }
         }
+        self.seen.groups = self.fair.seen(self.now);
         &self.seen
     }
 
     pub(crate) fn timer_slot(&self, task: u32) -> usize {
-        self.cpus.len() * SLOTS + task as usize
+        self.cpus.len() * SLOTS + self.fair.groups.len() + task as usize
     }
 
     /// What moving a cache line from one CPU to another takes.
@@ -338,6 +359,8 @@ fn nothing_seen(load: &Load, locks: usize) -> Seen {
         marks: (0..load.marks).map(|_| MarkSeen { count: 0, lengths: Histogram::new() }).collect(),
         locks: (0..locks).map(|_| lock_seen()).collect(),
         by_task: vec![0; load.tasks.len()],
+        cpu_ns: vec![0; load.tasks.len()],
+        groups: Vec::new(),
         events: 0,
         switches: 0,
         wakeups: 0,

@@ -1,8 +1,7 @@
-//! Where tasks run: wake-ups and the pull of an idle CPU.
+//! Where tasks run when they wake up or begin: `select_task_rq_fair()` (kernel/sched/fair.c, v6.18).
 
 use super::task::State;
 use super::{IDLE, World};
-use crate::sched::tree::NIL;
 
 impl World {
     /// `try_to_wake_up()`. `here` is the CPU that wakes it; `None` when an interrupt on the task's own CPU does.
@@ -15,135 +14,218 @@ impl World {
         self.seen.wakeups += 1;
         let is_new = t.is_new;
         let previous = t.cpu;
-        let is_delayed = self.fair.is_delayed(task);
-        let cpu = if is_delayed { previous } else { self.place(task, here) };
-        self.tasks[task as usize].is_new = false;
-        if cpu != previous {
-            self.tasks[task as usize].cpu = cpu;
-            let program = self.tasks[task as usize].program;
-            self.seen.roles[program as usize].migrations += 1;
+        let is_fair = self.priority(task).is_none();
+        let is_delayed = is_fair && self.fair.is_delayed(task);
+        let pinned = self.tasks[task as usize].pinned;
+        let cpu = if is_delayed {
+            previous
+        } else if pinned != u32::MAX {
+            pinned
+        } else if is_new {
+            self.idlest(previous)
+        } else if is_fair {
+            self.place(task, here.unwrap_or(previous))
+        } else {
+            self.place_rt(task, previous)
+        };
+        if is_new {
+            let t = &mut self.tasks[task as usize];
+            (t.is_new, t.cpu) = (false, cpu);
         }
+        self.move_to(task, cpu);
         let is_idle = self.cpus[cpu as usize].current == IDLE;
-        if !is_idle {
-            self.account(cpu);
+        let asks = !is_idle && self.account(cpu);
+        let here = here.or(Some(previous).filter(|p| *p == cpu));
+        if asks {
+            self.resched_lazily(cpu, here);
         }
         self.enqueue(cpu, task, is_new);
-        self.mark_crowded(cpu);
+        self.mark(cpu);
         if is_idle {
             self.resched(cpu, None);
         } else {
-            self.preempts(cpu, task, here.or(Some(previous).filter(|p| *p == cpu)));
+            self.preempts(cpu, task, here);
         }
     }
 
-    /// `select_task_rq_fair()`: the last CPU when it is idle, an idle one near it, else the last one.
-    fn place(&mut self, task: u32, here: Option<u32>) -> u32 {
-        let t = &self.tasks[task as usize];
-        if t.pinned != u32::MAX {
-            return t.pinned;
+    /// The CPU of a fair task that wakes up: near its last one or near its waker, where there is room.
+    fn place(&mut self, task: u32, here: u32) -> u32 {
+        let previous = self.tasks[task as usize].cpu;
+        self.record_wakee(here, task);
+        let target =
+            if here != previous && !self.wakes_wide(here, task) { self.wake_affine(here, previous) } else { previous };
+        self.idle_sibling(previous, target)
+    }
+
+    /// `record_wakee()`: how often a task wakes up another one than the last time.
+    fn record_wakee(&mut self, here: u32, wakee: u32) {
+        let current = self.cpus[here as usize].current;
+        if current == IDLE {
+            return;
         }
-        if t.is_new {
-            return self.least_loaded();
+        let now = self.now;
+        let waker = &mut self.tasks[current as usize];
+        if now > waker.flips_since + DECAY_NS {
+            waker.flips /= 2;
+            waker.flips_since = now;
         }
-        if self.is_idle(t.cpu) {
-            return t.cpu;
+        if waker.last_wakee != wakee {
+            waker.last_wakee = wakee;
+            waker.flips = waker.flips.saturating_add(1);
         }
-        let near = here.unwrap_or(t.cpu);
-        let previous = t.cpu;
-        self.idle_near(previous).or_else(|| self.idle_near(near)).or_else(|| self.idle_anywhere()).unwrap_or(previous)
     }
 
-    /// Where a new task begins: the CPU with the fewest tasks (`sched_balance_find_dst_group()`, in short).
-    fn least_loaded(&self) -> u32 {
-        (0..self.cpus.len()).min_by_key(|cpu| self.tasks_of(*cpu as u32)).unwrap_or(0) as u32
-    }
-
-    fn is_idle(&self, cpu: u32) -> bool {
-        self.cpus[cpu as usize].current == IDLE && self.tasks_of(cpu) == 0
-    }
-
-    fn idle_near(&self, cpu: u32) -> Option<u32> {
-        let llc = self.machine.topology.llc_of(cpu);
-        self.first_from(&self.idle[llc as usize], llc, cpu)
-    }
-
-    pub(crate) fn idle_anywhere(&self) -> Option<u32> {
-        (0..self.idle.len() as u32).find_map(|llc| self.first_from(&self.idle[llc as usize], llc, 0))
-    }
-
-    /// The first CPU of a set of the CPUs of a last level cache, from `cpu` on and round.
-    fn first_from(&self, set: &[u64], llc: u32, cpu: u32) -> Option<u32> {
-        let base = llc * self.machine.topology.cpus_of_llc();
-        let from = cpu.saturating_sub(base) as usize;
-        let (word, bit) = (from / 64 % set.len(), from % 64);
-        let found = |word: usize, bits: u64| (bits != 0).then(|| base + word as u32 * 64 + bits.trailing_zeros());
-        if let Some(cpu) = found(word, set[word] & (u64::MAX << bit)) {
-            return Some(cpu);
+    /// `wake_wide()`: whether a waker has so many wakees that they should not all come to it.
+    fn wakes_wide(&self, here: u32, task: u32) -> bool {
+        let current = self.cpus[here as usize].current;
+        if current == IDLE {
+            return false;
         }
-        (1..=set.len()).find_map(|step| found((word + step) % set.len(), set[(word + step) % set.len()]))
+        let (a, b) = (self.tasks[current as usize].flips, self.tasks[task as usize].flips);
+        let (master, slave) = (u64::from(a.max(b)), u64::from(a.min(b)));
+        let factor = u64::from(self.machine.topology.cpus_of_llc());
+        slave >= factor && master >= slave * factor
     }
 
-    fn mark(set: &mut [Vec<u64>], of_llc: u32, cpu: u32, is: bool) {
-        let (llc, place) = (cpu / of_llc, cpu % of_llc);
-        let word = &mut set[llc as usize][place as usize / 64];
-        let bit = 1 << (place % 64);
-        if is { *word |= bit } else { *word &= !bit }
+    /// `wake_affine()`: the waker's CPU or the last one.
+    fn wake_affine(&self, here: u32, previous: u32) -> u32 {
+        let shares = self.machine.topology.llc_of(here) == self.machine.topology.llc_of(previous);
+        // `wake_affine_idle()`
+        if self.is_idle(here) && shares {
+            return if self.is_idle(previous) { previous } else { here };
+        }
+        if self.is_idle(previous) {
+            return previous;
+        }
+        // `wake_affine_weight()`, with tasks for loads: the waker's CPU with one more against the last one, which may be
+        // heavier by half of what its domain tolerates.
+        let (mine, theirs) = (u64::from(self.counts.of(here)) + 1, u64::from(self.counts.of(previous)));
+        if mine * 100 < theirs * (100 + (IMBALANCE_PERCENT - 100) / 2) { here } else { previous }
+    }
+
+    /// `select_idle_sibling()`.
+    fn idle_sibling(&mut self, previous: u32, target: u32) -> u32 {
+        if self.is_idle(target) {
+            return target;
+        }
+        let topology = self.machine.topology;
+        let shares = topology.llc_of(previous) == topology.llc_of(target);
+        if shares && self.is_idle(previous) {
+            return previous;
+        }
+        let llc = self.span(Level::Llc, target);
+        if topology.smt > 1 {
+            let cores = (llc.0 / topology.smt, llc.1 / topology.smt);
+            if let Some(core) = self.idle_cores.round(cores, target / topology.smt) {
+                return core * topology.smt;
+            }
+            // `select_idle_smt()`
+            if shares && let Some(cpu) = self.idle.round(self.span(Level::Smt, previous), previous) {
+                return cpu;
+            }
+        }
+        self.idle.round(llc, target + 1).unwrap_or(target)
+    }
+
+    /// `sched_balance_find_dst_cpu()`: where a new task begins: the node with the fewest tasks, there the last level
+    /// cache, there an idle core, an idle CPU or the CPU with the fewest tasks. The near one wins where all is equal.
+    pub(crate) fn idlest(&self, here: u32) -> u32 {
+        let mut span = (0, self.cpus.len() as u32);
+        for level in [Level::Node, Level::Llc] {
+            let mut best = self.span(level, here.clamp(span.0, span.1 - 1));
+            let mut tasks = self.counts.sum(best);
+            let size = best.1 - best.0;
+            let mut begin = span.0;
+            while begin < span.1 {
+                let other = (begin, begin + size);
+                let sum = self.counts.sum(other);
+                if sum < tasks {
+                    (best, tasks) = (other, sum);
+                }
+                begin += size;
+            }
+            span = best;
+        }
+        let smt = self.machine.topology.smt;
+        let from = here.clamp(span.0, span.1 - 1);
+        if let Some(core) = self.idle_cores.round((span.0 / smt, span.1 / smt), from / smt) {
+            return core * smt;
+        }
+        self.idle.round(span, from).unwrap_or_else(|| self.counts.least(span).0)
+    }
+
+    /// `select_task_rq_rt()`: the last CPU unless a task runs there that it cannot preempt.
+    fn place_rt(&mut self, task: u32, previous: u32) -> u32 {
+        let running = match self.cpus[previous as usize].current {
+            IDLE => None,
+            current => self.priority(current),
+        };
+        match running {
+            Some(old) if self.priority(task).is_some_and(|new| new <= old) => {
+                self.idle_anywhere(previous).or_else(|| self.without_rt(previous)).unwrap_or(previous)
+            }
+            _ => previous,
+        }
+    }
+
+    /// Whether a CPU is idle and no task is on its way to it.
+    pub(crate) fn is_idle(&self, cpu: u32) -> bool {
+        self.idle.has(cpu)
+    }
+
+    /// An idle CPU, from `cpu` on.
+    pub(crate) fn idle_anywhere(&self, cpu: u32) -> Option<u32> {
+        self.idle.round((0, self.cpus.len() as u32), cpu)
     }
 
     pub(crate) fn set_idle(&mut self, cpu: u32, is: bool) {
-        Self::mark(&mut self.idle, self.machine.topology.cpus_of_llc(), cpu, is);
+        if self.idle.has(cpu) == is {
+            return;
+        }
+        self.idle.set(cpu, is);
+        let smt = self.machine.topology.smt;
+        let core = cpu / smt;
+        let whole = is && (core * smt..(core + 1) * smt).all(|thread| self.idle.has(thread));
+        self.idle_cores.set(core, whole);
     }
 
-    /// Keeps whether a task waits on a CPU.
-    pub(crate) fn mark_crowded(&mut self, cpu: u32) {
-        let waits = self.tasks_of(cpu) > 1;
-        Self::mark(&mut self.crowded, self.machine.topology.cpus_of_llc(), cpu, waits);
-        if self.tasks_of(cpu) > 0 {
+    /// Keeps how many tasks a CPU has, and whether one waits there.
+    pub(crate) fn mark(&mut self, cpu: u32) {
+        let tasks = self.tasks_of(cpu);
+        self.counts.set(cpu, tasks);
+        self.crowded.set(cpu, tasks > 1);
+        if tasks > 0 {
             // A task is on its way: nobody else is sent here.
             self.set_idle(cpu, false);
         }
     }
 
-    /// `sched_balance_newidle()`: pulls one task that waits elsewhere, near CPUs first.
-    pub(crate) fn pull(&mut self, cpu: u32) -> bool {
+    /// The CPUs that a CPU shares something with, as a range.
+    pub(crate) fn span(&self, level: Level, cpu: u32) -> (u32, u32) {
         let topology = self.machine.topology;
-        let mine = topology.llc_of(cpu);
-        let llcs = self.crowded.len() as u32;
-        for step in 0..llcs {
-            let llc = (mine + step) % llcs;
-            let from = if step == 0 { cpu } else { llc * topology.cpus_of_llc() };
-            if let Some(busy) = self.first_from(&self.crowded[llc as usize], llc, from)
-                && busy != cpu
-                && self.pull_from(cpu, busy)
-            {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn pull_from(&mut self, cpu: u32, busy: u32) -> bool {
-        self.account(busy);
-        let (now, cost_ns) = (self.now, self.machine.kernel.migration_cost_ns);
-        let mut found = NIL;
-        let tasks = &self.tasks;
-        self.fair.waiting(busy, &mut |task| {
-            let t = &tasks[task as usize];
-            let is_hot = now - t.last_ran < cost_ns;
-            if t.pinned == u32::MAX && !is_hot {
-                found = task;
-            }
-            found == NIL
-        });
-        if found == NIL {
-            return false;
-        }
-        self.fair.leave(found);
-        self.mark_crowded(busy);
-        self.enqueue(cpu, found, false);
-        let t = &mut self.tasks[found as usize];
-        t.cpu = cpu;
-        self.seen.roles[t.program as usize].migrations += 1;
-        true
+        let size = match level {
+            Level::Cpu => 1,
+            Level::Smt => topology.smt,
+            Level::Llc => topology.cpus_of_llc(),
+            Level::Node => topology.cpus_of_node(),
+            Level::Machine => topology.cpus(),
+        };
+        let begin = cpu / size * size;
+        (begin, begin + size)
     }
 }
+
+/// Scheduling domains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Cpu,
+    Smt,
+    Llc,
+    Node,
+    Machine,
+}
+
+/// `imbalance_pct` of most domains (`sd_init()`, kernel/sched/topology.c, v6.18).
+pub(crate) const IMBALANCE_PERCENT: u64 = 117;
+/// After so long half of what is known of a waker is forgotten, ns.
+const DECAY_NS: u64 = 1_000_000_000;

@@ -18,26 +18,29 @@ impl World {
         (c.need, c.lazy, c.at_point) = (false, false, false);
         self.agenda.clear(cpu as usize * SLOTS + WORK);
         let next = self.pick(cpu);
-        self.mark_crowded(cpu);
         if next != NIL && next == previous {
             // It goes on: there was no switch.
             self.tasks[next as usize].state = State::Running;
-            return self.go_on(cpu, next, start, self.machine.costs.switch_ns / 2);
+            self.go_on(cpu, next, start, self.machine.costs.switch_ns / 2);
+            return self.mark(cpu);
         }
         if previous != IDLE {
             self.leaves(previous, left);
         }
         self.seen.switches += u64::from(next != NIL || previous != IDLE);
         match next {
+            NIL if previous == IDLE => {}
             NIL => self.rest(cpu, start),
             next => self.run(cpu, next, start),
         }
+        self.mark(cpu);
     }
 
     /// `put_prev_task()`: the running task's time is accounted, and it goes to where it waits.
     fn put(&mut self, cpu: u32, task: u32, left: Left) {
         self.stop(cpu);
         self.account(cpu);
+        self.revoke(cpu, task);
         let is_rt = self.priority(task).is_some();
         self.tasks[task as usize].last_ran = self.now;
         match left {
@@ -96,7 +99,7 @@ impl World {
     fn rest(&mut self, cpu: u32, start: u64) {
         let c = &mut self.cpus[cpu as usize];
         c.current = IDLE;
-        c.idle_since = start;
+        (c.idle_since, c.idle_from) = (start, start);
         self.agenda.clear(cpu as usize * SLOTS + TICK);
         self.agenda.clear(cpu as usize * SLOTS + HRTICK);
         self.set_idle(cpu, true);
@@ -106,6 +109,8 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         if c.current == IDLE {
             self.seen.idle_ns += start.saturating_sub(c.idle_since);
+            let idle_ns = start.saturating_sub(c.idle_from);
+            self.was_idle(cpu, idle_ns);
             self.set_idle(cpu, false);
         }
         self.begin_ticks(cpu);

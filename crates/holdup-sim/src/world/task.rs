@@ -108,7 +108,14 @@ pub(crate) struct Task {
     pub(crate) children: u32,
     /// Whether it waits for them.
     pub(crate) joins: bool,
+    /// `wakee_flips`: how often it woke up another task than the last time, and since when that is counted.
+    pub(crate) flips: u32,
+    pub(crate) flips_since: u64,
+    pub(crate) last_wakee: u32,
     pub(crate) policy: Policy,
+    /// Whether it asks for a slice extension, and whether it has one.
+    pub(crate) asks: bool,
+    pub(crate) granted: bool,
     /// What an SCHED_RR task used of its slice, ns.
     pub(crate) rr_ran_ns: u64,
     /// Whether it gives way.
@@ -151,7 +158,12 @@ impl Task {
             parent: u32::MAX,
             children: 0,
             joins: false,
+            flips: 0,
+            flips_since: 0,
+            last_wakee: u32::MAX,
             policy: spec.policy,
+            asks: false,
+            granted: false,
             rr_ran_ns: 0,
             yields: false,
             spins_per_delay: 0,

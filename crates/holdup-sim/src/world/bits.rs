@@ -1,0 +1,197 @@
+//! Sets of CPUs, and how many tasks each has: what is asked of them takes a few steps on any number of CPUs.
+
+/// A set of small numbers with a summary of its words.
+#[derive(Debug, Clone)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    /// A bit for each word that is not empty.
+    summary: Vec<u64>,
+}
+
+impl Bits {
+    pub(crate) fn new(size: usize) -> Self {
+        let words = size.div_ceil(64);
+        Bits { words: vec![0; words], summary: vec![0; words.div_ceil(64)] }
+    }
+
+    pub(crate) fn set(&mut self, number: u32, is: bool) {
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        if is {
+            self.words[word] |= bit;
+            self.summary[word / 64] |= 1 << (word % 64);
+        } else {
+            self.words[word] &= !bit;
+            if self.words[word] == 0 {
+                self.summary[word / 64] &= !(1 << (word % 64));
+            }
+        }
+    }
+
+    pub(crate) fn has(&self, number: u32) -> bool {
+        self.words[number as usize / 64] >> (number % 64) & 1 == 1
+    }
+
+    /// The first member from `from` on and before `end`.
+    pub(crate) fn first(&self, from: u32, end: u32) -> Option<u32> {
+        if from >= end {
+            return None;
+        }
+        let word = from as usize / 64;
+        let bits = self.words[word] & (u64::MAX << (from % 64));
+        let found = if bits != 0 {
+            word as u32 * 64 + bits.trailing_zeros()
+        } else {
+            let word = self.word_after(word)?;
+            word as u32 * 64 + self.words[word].trailing_zeros()
+        };
+        (found < end).then_some(found)
+    }
+
+    fn word_after(&self, word: usize) -> Option<usize> {
+        let next = word + 1;
+        let mut at = next / 64;
+        let mut bits = *self.summary.get(at)? & (u64::MAX << (next % 64));
+        while bits == 0 {
+            at += 1;
+            bits = *self.summary.get(at)?;
+        }
+        Some(at * 64 + bits.trailing_zeros() as usize)
+    }
+
+    /// The first member of a range, from `from` on and round.
+    pub(crate) fn round(&self, (begin, end): (u32, u32), from: u32) -> Option<u32> {
+        let from = from.clamp(begin, end);
+        self.first(from, end).or_else(|| self.first(begin, from))
+    }
+}
+
+/// A number for each CPU, with the greatest, the least and the sum of any range.
+#[derive(Debug, Clone)]
+pub(crate) struct Counts {
+    /// Node `i` is over its children `2i` and `2i + 1`; the leaves are the second half.
+    greatest: Vec<u32>,
+    least: Vec<u32>,
+    sums: Vec<u32>,
+    leaves: usize,
+}
+
+impl Counts {
+    pub(crate) fn new(size: usize) -> Self {
+        let leaves = size.next_power_of_two();
+        Counts { greatest: vec![0; 2 * leaves], least: vec![0; 2 * leaves], sums: vec![0; 2 * leaves], leaves }
+    }
+
+    pub(crate) fn set(&mut self, cpu: u32, count: u32) {
+        let mut at = self.leaves + cpu as usize;
+        if self.sums[at] == count {
+            return;
+        }
+        (self.greatest[at], self.least[at], self.sums[at]) = (count, count, count);
+        at /= 2;
+        while at > 0 {
+            self.greatest[at] = self.greatest[2 * at].max(self.greatest[2 * at + 1]);
+            self.least[at] = self.least[2 * at].min(self.least[2 * at + 1]);
+            self.sums[at] = self.sums[2 * at] + self.sums[2 * at + 1];
+            at /= 2;
+        }
+    }
+
+    pub(crate) fn of(&self, cpu: u32) -> u32 {
+        self.sums[self.leaves + cpu as usize]
+    }
+
+    pub(crate) fn sum(&self, (begin, end): (u32, u32)) -> u32 {
+        let (mut a, mut b) = (begin as usize + self.leaves, end as usize + self.leaves);
+        let mut sum = 0;
+        while a < b {
+            if a % 2 == 1 {
+                sum += self.sums[a];
+                a += 1;
+            }
+            if b % 2 == 1 {
+                b -= 1;
+                sum += self.sums[b];
+            }
+            (a, b) = (a / 2, b / 2);
+        }
+        sum
+    }
+
+    /// A CPU of a range with the greatest number, and the number.
+    pub(crate) fn greatest(&self, range: (u32, u32)) -> (u32, u32) {
+        self.best(&self.greatest, range, |new, old| new > old)
+    }
+
+    /// A CPU of a range with the least number, and the number.
+    pub(crate) fn least(&self, range: (u32, u32)) -> (u32, u32) {
+        self.best(&self.least, range, |new, old| new < old)
+    }
+
+    fn best(&self, nodes: &[u32], (begin, end): (u32, u32), better: impl Fn(u32, u32) -> bool) -> (u32, u32) {
+        let (mut a, mut b) = (begin as usize + self.leaves, end as usize + self.leaves);
+        let mut best: Option<usize> = None;
+        let mut look = |node: usize| {
+            if best.is_none_or(|old| better(nodes[node], nodes[old])) {
+                best = Some(node);
+            }
+        };
+        while a < b {
+            if a % 2 == 1 {
+                look(a);
+                a += 1;
+            }
+            if b % 2 == 1 {
+                b -= 1;
+                look(b);
+            }
+            (a, b) = (a / 2, b / 2);
+        }
+        let mut at = best.unwrap_or(begin as usize + self.leaves);
+        while at < self.leaves {
+            at = 2 * at + usize::from(nodes[2 * at] != nodes[at]);
+        }
+        ((at - self.leaves) as u32, nodes[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn a_set_finds_what_a_search_finds(numbers in proptest::collection::vec((0u32..9000, any::<bool>()), 0..60), from in 0u32..9000, end in 0u32..9000) {
+            let mut bits = Bits::new(9000);
+            let mut set = BTreeSet::new();
+            for (number, is) in numbers {
+                bits.set(number, is);
+                if is { set.insert(number); } else { set.remove(&number); }
+            }
+            let expect = if from < end { set.range(from..end).next().copied() } else { None };
+            prop_assert_eq!(bits.first(from, end), expect);
+            prop_assert!(set.iter().all(|n| bits.has(*n)));
+        }
+
+        #[test]
+        fn counts_know_the_greatest_and_the_sum(values in proptest::collection::vec(0u32..9, 1..70), a in 0usize..70, b in 0usize..70) {
+            let mut counts = Counts::new(values.len());
+            for (cpu, value) in values.iter().enumerate() {
+                counts.set(cpu as u32, *value);
+            }
+            let (a, b) = (a.min(b) % values.len(), a.max(b) % values.len());
+            let (a, b) = (a.min(b), a.max(b) + 1);
+            let range = (a as u32, b as u32);
+            prop_assert_eq!(counts.sum(range), values[a..b].iter().sum::<u32>());
+            let (cpu, most) = counts.greatest(range);
+            prop_assert_eq!(Some(most), values[a..b].iter().copied().max());
+            prop_assert!(range.0 <= cpu && cpu < range.1);
+            prop_assert_eq!(values[cpu as usize], most);
+            let (cpu, least) = counts.least(range);
+            prop_assert_eq!(Some(least), values[a..b].iter().copied().min());
+            prop_assert!(range.0 <= cpu && cpu < range.1);
+            prop_assert_eq!(values[cpu as usize], least);
+        }
+    }
+}
