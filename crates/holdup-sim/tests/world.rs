@@ -14,6 +14,7 @@ fn machine(cpus: u32, model: &str) -> Machine {
             syscall_ns: 150,
             wake_ns: 800,
             ipi_ns: 900,
+            ipi_send_ns: 100,
             idle_exit_ns: 2000,
             interrupt_ns: 700,
             tick_ns: 1500,

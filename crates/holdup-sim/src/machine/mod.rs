@@ -18,6 +18,8 @@ pub struct Costs {
     pub wake_ns: u64,
     /// From sending an interrupt to another CPU to its first instruction there.
     pub ipi_ns: u64,
+    /// What sending it takes from the sender: little on a real machine, an exit to the hypervisor in a guest.
+    pub ipi_send_ns: u64,
     /// From an interrupt on an idle CPU to the first instruction of the task that it wakes.
     pub idle_exit_ns: u64,
     /// What an interrupt takes from the task that it interrupts.
