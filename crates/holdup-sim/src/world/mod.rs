@@ -227,7 +227,14 @@ impl World {
 const START_NS: u64 = 1_000;
 
 fn lock_seen() -> LockSeen {
-    LockSeen { acquisitions: 0, contended: 0, waits: Histogram::new(), holder_preempted: Histogram::new(), sleeps: 0, stuck: 0 }
+    LockSeen {
+        acquisitions: 0,
+        contended: 0,
+        waits: Histogram::new(),
+        holder_preempted: Histogram::new(),
+        sleeps: 0,
+        stuck: 0,
+    }
 }
 
 fn nothing_seen(load: &Load, locks: usize) -> Seen {
