@@ -36,8 +36,7 @@ impl Algorithm for FutexMutex {
     }
 
     fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-        let ns = world.atomic_ns(cpu, lock);
-        world.tasks[task as usize].extra_ns += ns;
+        world.atomic_release(cpu, task, lock);
         spinning::frees(world, cpu, lock, false);
         if !std::mem::take(&mut world.lock(lock).is_marked) {
             return true;
@@ -50,19 +49,18 @@ impl Algorithm for FutexMutex {
     fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
         match world.tasks[task as usize].waiting.step {
             ENTERS => {
-                // futex_wait_setup(): the word is read again under the bucket's lock.
                 let l = &world.locks[lock as usize];
                 if l.is_marked && l.holder != FREE {
                     return sleeps(world, cpu, task, lock);
                 }
-                tries_again(world, cpu, task, lock);
+                let ns = world.machine.costs.syscall_ns / 2;
+                world.kernel_for_lock(cpu, task, lock, RETURNS, ns);
             }
             RETURNS => tries_again(world, cpu, task, lock),
             WAKES => {
                 let Some(sleeper) = world.lock(lock).queue.pop_front() else { return world.returns(cpu, task) };
                 // What waking takes goes on after the sleeper can run.
-                world.wake(sleeper, Some(cpu));
-                let ns = world.machine.costs.wake_ns;
+                let ns = world.wakes_sleeper(cpu, sleeper);
                 world.kernel_for_lock(cpu, task, lock, WOKE, ns);
             }
             _ => world.returns(cpu, task),
@@ -100,7 +98,9 @@ fn marks_and_enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
     enters(world, cpu, task, lock);
 }
 
+/// Half-way through the call the word is read again under the bucket's lock (`futex_wait_setup()`), and a lock that was
+/// given back by then ends it.
 fn enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    let ns = world.machine.costs.syscall_ns;
+    let ns = world.machine.costs.syscall_ns / 2;
     world.kernel_for_lock(cpu, task, lock, ENTERS, ns);
 }

@@ -112,10 +112,14 @@ pub(crate) struct Lock {
     pub(crate) holder: u32,
     /// How many hold it shared.
     pub(crate) sharers: u32,
+    /// Who is inside: how many took it exclusively and shared and have not given it back, whatever its word says.
+    pub(crate) inside: [u32; 2],
     /// The CPU that wrote its line last.
     pub(crate) last_cpu: u32,
     /// The CPU that wrote what it protects last.
     pub(crate) data_cpu: u32,
+    /// What writing it still takes, because others have it as well; the release comes after that, ns.
+    pub(crate) data_ns: u64,
     /// When the release of the last holder is seen by others, ns.
     pub(crate) visible_at: u64,
     /// Waiters that spin on a CPU and look at the line, in no order; each knows its place.
@@ -147,8 +151,10 @@ impl Lock {
             algorithm,
             holder: FREE,
             sharers: 0,
+            inside: [0; 2],
             last_cpu: 0,
             data_cpu: 0,
+            data_ns: 0,
             visible_at: 0,
             spinners: Vec::new(),
             queue: VecDeque::new(),
@@ -163,3 +169,6 @@ impl Lock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

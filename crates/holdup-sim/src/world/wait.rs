@@ -1,7 +1,7 @@
 //! Locks: what a task that wants one does until it has it. What algorithms differ in is theirs (`crate::locks`).
 
 use super::{Mode, Segment, Then, World};
-use crate::locks::{FREE, Lock, NONE};
+use crate::locks::{Lock, NONE};
 use crate::program::Inside;
 use crate::seen::Left;
 
@@ -96,11 +96,12 @@ impl World {
         let now = self.now;
         let l = &mut self.locks[lock as usize];
         let t = &mut self.tasks[task as usize];
-        if t.waiting.is_shared && t.waiting.outer == NONE {
-            debug_assert_eq!(l.holder, FREE, "shared beside a holder");
+        let is_shared = t.waiting.is_shared && t.waiting.outer == NONE && l.algorithm.inner().is_some();
+        assert!(l.inside[0] == 0 && (is_shared || l.inside[1] == 0), "two tasks hold lock {lock}");
+        l.inside[usize::from(is_shared)] += 1;
+        if is_shared {
             l.sharers += 1;
         } else {
-            debug_assert!((l.holder == FREE || l.holder == task) && l.sharers == 0, "two holders");
             l.holder = task;
         }
         let seen = &mut self.seen.locks[lock as usize];
@@ -123,16 +124,22 @@ impl World {
         // The store itself; what it does to others is the algorithm's.
         t.extra_ns += 1;
         let l = &mut self.locks[lock as usize];
-        debug_assert!(l.holder == task || (l.holder == FREE && l.sharers > 0), "another holds it");
+        let is_shared = l.holder != task;
+        assert!(l.inside[usize::from(is_shared)] > 0, "a task gives back lock {lock}, which it does not hold");
+        l.inside[usize::from(is_shared)] -= 1;
         l.data_cpu = cpu;
         let algorithm = l.algorithm;
         algorithm.released(self, cpu, task, lock)
     }
 
-    /// A task reads and writes so many lines that a lock protects. They come from whoever held it before.
+    /// A task reads so many lines that a lock protects, and writes them at its section's end. They come from whoever held
+    /// it before, one after the other; the writes must then win them from there, all at once, before the lock is seen to
+    /// be free, because stores leave a CPU in order.
     pub(crate) fn uses_data(&mut self, cpu: u32, task: u32, lock: u32, lines: u32) {
         let from = std::mem::replace(&mut self.locks[lock as usize].data_cpu, cpu);
-        self.tasks[task as usize].extra_ns += u64::from(lines) * self.transfer_ns(from, cpu);
+        let ns = self.transfer_ns(from, cpu);
+        self.tasks[task as usize].extra_ns += u64::from(lines) * ns;
+        self.lock(lock).data_ns = ns;
     }
 
     /// What a task did for a lock is over.
@@ -162,18 +169,25 @@ impl World {
         self.machine.costs.atomic_ns + self.transfer_ns(from, cpu)
     }
 
+    /// The holder gives the lock back by an atomic operation, which waits until its writes are through.
+    pub(crate) fn atomic_release(&mut self, cpu: u32, task: u32, lock: u32) {
+        let writes_ns = std::mem::take(&mut self.locks[lock as usize].data_ns);
+        self.tasks[task as usize].extra_ns += writes_ns + self.atomic_ns(cpu, lock);
+    }
+
     /// After how long a plain write to a lock's line is seen. It waits for the line: where others spin on it, for it to
     /// come from them; where they write at every turn, for each of them.
     pub(crate) fn write_ns(&mut self, cpu: u32, lock: u32, all_write: bool) -> u64 {
-        let l = &self.locks[lock as usize];
+        let l = &mut self.locks[lock as usize];
+        let stores_ns = std::mem::take(&mut l.data_ns);
         let Some(&spinner) = l.spinners.last() else {
             let line = l.line;
             let from = std::mem::replace(&mut self.locks[line as usize].last_cpu, cpu);
-            return self.transfer_ns(from, cpu);
+            return stores_ns + self.transfer_ns(from, cpu);
         };
         let others = if all_write { l.spinners.len() as u64 - 1 } else { 0 };
         let from = self.tasks[spinner as usize].cpu;
-        self.transfer_ns(from, cpu) + others * self.machine.costs.contender_ns
+        stores_ns + self.transfer_ns(from, cpu) + others * self.machine.costs.contender_ns
     }
 }
 
@@ -355,6 +369,18 @@ impl World {
         if self.give_back(cpu, task, inner) {
             self.has_it(cpu, task);
         }
+    }
+}
+
+/// Waking.
+impl World {
+    /// A task in the kernel wakes a sleeper. What that takes from now on, ns: the wake-up, and the interrupt where another
+    /// CPU must be told.
+    pub(crate) fn wakes_sleeper(&mut self, cpu: u32, sleeper: u32) -> u64 {
+        let before = self.seen.ipis;
+        self.wake(sleeper, Some(cpu));
+        let sent = self.seen.ipis - before;
+        self.machine.costs.wake_ns + sent * self.machine.costs.ipi_send_ns
     }
 }
 
