@@ -36,8 +36,7 @@ impl Algorithm for FutexMutex {
     }
 
     fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-        let ns = world.atomic_ns(cpu, lock);
-        world.tasks[task as usize].extra_ns += ns;
+        world.atomic_release(cpu, task, lock);
         spinning::frees(world, cpu, lock, false);
         if !std::mem::take(&mut world.lock(lock).is_marked) {
             return true;
@@ -61,8 +60,7 @@ impl Algorithm for FutexMutex {
             WAKES => {
                 let Some(sleeper) = world.lock(lock).queue.pop_front() else { return world.returns(cpu, task) };
                 // What waking takes goes on after the sleeper can run.
-                world.wake(sleeper, Some(cpu));
-                let ns = world.machine.costs.wake_ns;
+                let ns = world.wakes_sleeper(cpu, sleeper);
                 world.kernel_for_lock(cpu, task, lock, WOKE, ns);
             }
             _ => world.returns(cpu, task),

@@ -82,8 +82,7 @@ pub(super) fn tries(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
 
 /// `LWLockRelease()`.
 pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-    let ns = world.atomic_ns(cpu, lock);
-    world.tasks[task as usize].extra_ns += ns;
+    world.atomic_release(cpu, task, lock);
     let l = world.lock(lock);
     if l.holder == task {
         l.holder = FREE;
@@ -141,8 +140,6 @@ pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
 
 /// The steps of a release that wakes.
 fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    let costs = &world.machine.costs;
-    let (syscall_ns, wake_ns) = (costs.syscall_ns, costs.wake_ns);
     match world.tasks[task as usize].waiting.step {
         CHOOSES => {
             let chosen = chooses(world, task, lock);
@@ -155,7 +152,8 @@ fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
                 return world.returns(cpu, task);
             }
             // sem_post() enters the kernel only where someone sleeps.
-            let ns = if world.tasks[sleeper as usize].waiting.on_semaphore { syscall_ns } else { 0 };
+            let is_asleep = world.tasks[sleeper as usize].waiting.on_semaphore;
+            let ns = if is_asleep { world.machine.costs.syscall_ns } else { 0 };
             world.kernel_for_lock(cpu, task, lock, RAISES, ns);
         }
         _ => {
@@ -166,10 +164,8 @@ fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
             let is_asleep = std::mem::take(&mut other.on_semaphore);
             other.is_posted = !is_asleep;
             world.tasks[task as usize].waiting.to_wake = next;
-            if is_asleep {
-                world.wake(sleeper, Some(cpu));
-            }
-            world.kernel_for_lock(cpu, task, lock, WAKES, if is_asleep { wake_ns } else { 0 });
+            let ns = if is_asleep { world.wakes_sleeper(cpu, sleeper) } else { 0 };
+            world.kernel_for_lock(cpu, task, lock, WAKES, ns);
         }
     }
 }

@@ -31,8 +31,7 @@ impl Algorithm for Mcs {
         let tail_cpu = world.locks[lock as usize].last_cpu;
         let next = world.locks[lock as usize].queue.front().copied().unwrap_or(NONE);
         if next == NONE {
-            let ns = world.atomic_ns(cpu, lock);
-            world.tasks[task as usize].extra_ns += ns;
+            world.atomic_release(cpu, task, lock);
             queued::hands_over(world, cpu, lock, 0);
             return true;
         }

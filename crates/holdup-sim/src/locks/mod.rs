@@ -116,6 +116,8 @@ pub(crate) struct Lock {
     pub(crate) last_cpu: u32,
     /// The CPU that wrote what it protects last.
     pub(crate) data_cpu: u32,
+    /// What writing it still takes, because others have it as well; the release comes after that, ns.
+    pub(crate) data_ns: u64,
     /// When the release of the last holder is seen by others, ns.
     pub(crate) visible_at: u64,
     /// Waiters that spin on a CPU and look at the line, in no order; each knows its place.
@@ -149,6 +151,7 @@ impl Lock {
             sharers: 0,
             last_cpu: 0,
             data_cpu: 0,
+            data_ns: 0,
             visible_at: 0,
             spinners: Vec::new(),
             queue: VecDeque::new(),

@@ -21,6 +21,8 @@ pub struct Costs {
     pub wake_ns: u64,
     /// From sending an interrupt to another CPU to its first instruction there.
     pub ipi_ns: u64,
+    /// What sending it takes from the sender: little on a real machine, an exit to the hypervisor in a guest.
+    pub ipi_send_ns: u64,
     /// From an interrupt on an idle CPU to the first instruction of the task that it wakes.
     pub idle_exit_ns: u64,
     /// What an interrupt takes from the task that it interrupts.
@@ -96,6 +98,7 @@ impl Costs {
         "syscall_ns",
         "wake_ns",
         "ipi_ns",
+        "ipi_send_ns",
         "idle_exit_ns",
         "interrupt_ns",
         "tick_ns",
@@ -131,6 +134,7 @@ impl Costs {
         syscall_ns: 150,
         wake_ns: 800,
         ipi_ns: 900,
+        ipi_send_ns: 100,
         idle_exit_ns: 2_000,
         interrupt_ns: 700,
         tick_ns: 1_500,
@@ -164,6 +168,7 @@ impl Costs {
             "syscall_ns" => &mut self.syscall_ns,
             "wake_ns" => &mut self.wake_ns,
             "ipi_ns" => &mut self.ipi_ns,
+            "ipi_send_ns" => &mut self.ipi_send_ns,
             "idle_exit_ns" => &mut self.idle_exit_ns,
             "interrupt_ns" => &mut self.interrupt_ns,
             "tick_ns" => &mut self.tick_ns,

@@ -31,19 +31,24 @@ pub struct Setup {
     pub pin: bool,
 }
 
+/// Lines of the kernel that a fault writes and that the fault before may have written on another CPU, as threads of a
+/// process share page tables: what a fault takes longer with two threads than with one, over what a line takes.
+const FAULT_LINES: u32 = 7;
+
 /// The workers.
 pub fn load(setup: &Setup, cpus: u32) -> Load {
-    // The counter that shows whether the lock protects; where pages are touched the cursor that goes through them.
-    let lines = if setup.faults > 0 && !setup.processes { 2 } else { 1 };
+    // The counter that shows whether the lock protects. Where threads touch pages also the cursor that goes through them,
+    // and what the kernel has of an address space: its VMA, its counters, the page tables and the pages themselves.
+    let lines = if setup.faults > 0 && !setup.processes { 2 + FAULT_LINES * setup.faults } else { 1 };
     let mut ops = vec![Op::Lock(0), Op::Data { lock: 0, lines }];
     if setup.faults > 0 {
         ops.push(Op::Touch { region: 0, pages: setup.faults });
     }
     ops.extend([
-        Op::Compute(Span::Fixed(setup.section_ns)),
+        Op::Compute(nearly(setup.section_ns)),
         Op::Unlock(0),
         Op::Done(0),
-        Op::Compute(Span::Fixed(setup.think_ns)),
+        Op::Compute(nearly(setup.think_ns)),
         Op::Jump(0),
     ]);
     let task = |number: u32| TaskSpec {
@@ -130,4 +135,10 @@ impl Workload for LockContention {
         ];
         (measurements, vec![NamedHistogram { name: "acquire".to_owned(), histogram: acquire }])
     }
+}
+
+/// Work takes not always the same time on a real CPU. Workers whose work did would keep step with one another and never
+/// meet at the lock.
+fn nearly(ns: u64) -> Span {
+    Span::Uniform(ns - ns / 50, ns + ns / 50)
 }

@@ -185,8 +185,12 @@ impl World {
         if c.current == IDLE {
             return self.agenda.clear(slot);
         }
-        self.agenda.set(slot, self.now + self.machine.tick_ns());
-        self.take_time(cpu, self.machine.costs.tick_ns);
+        // The clock keeps its beat, but the interrupt comes when the CPU lets it in. Without that, tasks that always run
+        // for a tick would keep their order for ever, which those of a real machine do not.
+        let (tick_ns, cost_ns) = (self.machine.tick_ns(), self.machine.costs.tick_ns);
+        let late_ns = self.random.below(cost_ns.max(1));
+        self.agenda.set(slot, (self.now / tick_ns + 1) * tick_ns + late_ns);
+        self.take_time(cpu, cost_ns);
         if c.lazy {
             self.resched(cpu, Some(cpu));
         }

@@ -129,10 +129,14 @@ impl World {
         algorithm.released(self, cpu, task, lock)
     }
 
-    /// A task reads and writes so many lines that a lock protects. They come from whoever held it before.
+    /// A task reads so many lines that a lock protects, and writes them at its section's end. They come from whoever held
+    /// it before, one after the other; the writes must then win them from there, all at once, before the lock is seen to
+    /// be free, because stores leave a CPU in order.
     pub(crate) fn uses_data(&mut self, cpu: u32, task: u32, lock: u32, lines: u32) {
         let from = std::mem::replace(&mut self.locks[lock as usize].data_cpu, cpu);
-        self.tasks[task as usize].extra_ns += u64::from(lines) * self.transfer_ns(from, cpu);
+        let ns = self.transfer_ns(from, cpu);
+        self.tasks[task as usize].extra_ns += u64::from(lines) * ns;
+        self.lock(lock).data_ns = ns;
     }
 
     /// What a task did for a lock is over.
@@ -162,18 +166,25 @@ impl World {
         self.machine.costs.atomic_ns + self.transfer_ns(from, cpu)
     }
 
+    /// The holder gives the lock back by an atomic operation, which waits until its writes are through.
+    pub(crate) fn atomic_release(&mut self, cpu: u32, task: u32, lock: u32) {
+        let writes_ns = std::mem::take(&mut self.locks[lock as usize].data_ns);
+        self.tasks[task as usize].extra_ns += writes_ns + self.atomic_ns(cpu, lock);
+    }
+
     /// After how long a plain write to a lock's line is seen. It waits for the line: where others spin on it, for it to
     /// come from them; where they write at every turn, for each of them.
     pub(crate) fn write_ns(&mut self, cpu: u32, lock: u32, all_write: bool) -> u64 {
-        let l = &self.locks[lock as usize];
+        let l = &mut self.locks[lock as usize];
+        let stores_ns = std::mem::take(&mut l.data_ns);
         let Some(&spinner) = l.spinners.last() else {
             let line = l.line;
             let from = std::mem::replace(&mut self.locks[line as usize].last_cpu, cpu);
-            return self.transfer_ns(from, cpu);
+            return stores_ns + self.transfer_ns(from, cpu);
         };
         let others = if all_write { l.spinners.len() as u64 - 1 } else { 0 };
         let from = self.tasks[spinner as usize].cpu;
-        self.transfer_ns(from, cpu) + others * self.machine.costs.contender_ns
+        stores_ns + self.transfer_ns(from, cpu) + others * self.machine.costs.contender_ns
     }
 }
 
@@ -355,6 +366,18 @@ impl World {
         if self.give_back(cpu, task, inner) {
             self.has_it(cpu, task);
         }
+    }
+}
+
+/// Waking.
+impl World {
+    /// A task in the kernel wakes a sleeper. What that takes from now on, ns: the wake-up, and the interrupt where another
+    /// CPU must be told.
+    pub(crate) fn wakes_sleeper(&mut self, cpu: u32, sleeper: u32) -> u64 {
+        let before = self.seen.ipis;
+        self.wake(sleeper, Some(cpu));
+        let sent = self.seen.ipis - before;
+        self.machine.costs.wake_ns + sent * self.machine.costs.ipi_send_ns
     }
 }
 
