@@ -61,7 +61,7 @@ fn machine() -> Machine {
             wake_ns: 1_000,
             ipi_ns: 1_500,
             ipi_send_ns: 14_000,
-            idle_exit_ns: 20_000,
+            idle_exit_ns: 30_000,
             interrupt_ns: 1_000,
             tick_ns: 3_000,
             fault_ns: 2_470,

@@ -49,12 +49,12 @@ impl Algorithm for FutexMutex {
     fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
         match world.tasks[task as usize].waiting.step {
             ENTERS => {
-                // futex_wait_setup(): the word is read again under the bucket's lock.
                 let l = &world.locks[lock as usize];
                 if l.is_marked && l.holder != FREE {
                     return sleeps(world, cpu, task, lock);
                 }
-                tries_again(world, cpu, task, lock);
+                let ns = world.machine.costs.syscall_ns / 2;
+                world.kernel_for_lock(cpu, task, lock, RETURNS, ns);
             }
             RETURNS => tries_again(world, cpu, task, lock),
             WAKES => {
@@ -98,7 +98,9 @@ fn marks_and_enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
     enters(world, cpu, task, lock);
 }
 
+/// Half-way through the call the word is read again under the bucket's lock (`futex_wait_setup()`), and a lock that was
+/// given back by then ends it.
 fn enters(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    let ns = world.machine.costs.syscall_ns;
+    let ns = world.machine.costs.syscall_ns / 2;
     world.kernel_for_lock(cpu, task, lock, ENTERS, ns);
 }
