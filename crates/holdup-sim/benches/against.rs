@@ -234,8 +234,7 @@ fn main() {
     let mut outcomes = Vec::new();
     for (number, cell) in cells().into_iter().enumerate() {
         let Some(&rate) = measured.get(&cell) else { continue };
-        let outcome =
-            Outcome { cell, held_out: is_held_out(number), measured: rate, simulated: simulated(&cell) };
+        let outcome = Outcome { cell, held_out: is_held_out(number), measured: rate, simulated: simulated(&cell) };
         let Cell { faults, section_ns, threads, algorithm } = cell;
         println!(
             "faults {faults}  section {section_ns:>6} ns  threads {threads}  {algorithm:<16} measured {:>9.0}  simulated \

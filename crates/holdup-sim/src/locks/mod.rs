@@ -112,6 +112,8 @@ pub(crate) struct Lock {
     pub(crate) holder: u32,
     /// How many hold it shared.
     pub(crate) sharers: u32,
+    /// Who is inside: how many took it exclusively and shared and have not given it back, whatever its word says.
+    pub(crate) inside: [u32; 2],
     /// The CPU that wrote its line last.
     pub(crate) last_cpu: u32,
     /// The CPU that wrote what it protects last.
@@ -149,6 +151,7 @@ impl Lock {
             algorithm,
             holder: FREE,
             sharers: 0,
+            inside: [0; 2],
             last_cpu: 0,
             data_cpu: 0,
             data_ns: 0,
@@ -166,3 +169,6 @@ impl Lock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Locks: what a task that wants one does until it has it. What algorithms differ in is theirs (`crate::locks`).
 
 use super::{Mode, Segment, Then, World};
-use crate::locks::{FREE, Lock, NONE};
+use crate::locks::{Lock, NONE};
 use crate::program::Inside;
 use crate::seen::Left;
 
@@ -96,11 +96,12 @@ impl World {
         let now = self.now;
         let l = &mut self.locks[lock as usize];
         let t = &mut self.tasks[task as usize];
-        if t.waiting.is_shared && t.waiting.outer == NONE {
-            debug_assert_eq!(l.holder, FREE, "shared beside a holder");
+        let is_shared = t.waiting.is_shared && t.waiting.outer == NONE && l.algorithm.inner().is_some();
+        assert!(l.inside[0] == 0 && (is_shared || l.inside[1] == 0), "two tasks hold lock {lock}");
+        l.inside[usize::from(is_shared)] += 1;
+        if is_shared {
             l.sharers += 1;
         } else {
-            debug_assert!((l.holder == FREE || l.holder == task) && l.sharers == 0, "two holders");
             l.holder = task;
         }
         let seen = &mut self.seen.locks[lock as usize];
@@ -123,7 +124,9 @@ impl World {
         // The store itself; what it does to others is the algorithm's.
         t.extra_ns += 1;
         let l = &mut self.locks[lock as usize];
-        debug_assert!(l.holder == task || (l.holder == FREE && l.sharers > 0), "another holds it");
+        let is_shared = l.holder != task;
+        assert!(l.inside[usize::from(is_shared)] > 0, "a task gives back lock {lock}, which it does not hold");
+        l.inside[usize::from(is_shared)] -= 1;
         l.data_cpu = cpu;
         let algorithm = l.algorithm;
         algorithm.released(self, cpu, task, lock)
