@@ -194,6 +194,7 @@ fn backends_hand_their_estimate_on_and_adapt_it() {
         Op::Lock(0),
         Op::Compute(Span::Fixed(1_000)),
         Op::Unlock(0),
+        Op::Compute(Span::Fixed(1_500)),
         Op::Repeat { to: 0, counter: 0, times: 3_000 },
     ];
     let mut world = World::new(&small(2), &load(ops, 2, vec!["postgres-s-lock"]), 1);
