@@ -8,8 +8,10 @@
 
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
 use holdup_sim::preempt;
+use holdup_sim::program::{Op, Program};
+use holdup_sim::random::Span;
 use holdup_sim::workloads::lock_contention::{Setup, load};
-use holdup_sim::world::World;
+use holdup_sim::world::{Load, TaskSpec, World};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -82,10 +84,21 @@ fn machine() -> Machine {
 /// Measured with one thread and 100 ns.
 const LOOP_NS: u64 = 25;
 
-/// Work takes longer than its calibration says, which keeps the least of its rounds: by as much with one thread and 10 us
-/// while others used this host.
-fn slower(ns: u64) -> u64 {
-    ns * 1045 / 1000
+/// What others on this host take, as a task of each CPU: as many involuntary switches, and as much of the CPU, as one
+/// thread alone loses. It is more than a slower CPU: a fair lock loses what is taken from any of its workers.
+const NEIGHBOUR_SLEEPS_NS: u64 = 14_000_000;
+const NEIGHBOUR_RUNS_NS: u64 = 550_000;
+
+fn add_neighbours(load: &mut Load, cpus: u32) {
+    let ops = vec![
+        Op::Sleep(Span::Exponential(NEIGHBOUR_SLEEPS_NS)),
+        Op::Compute(Span::Exponential(NEIGHBOUR_RUNS_NS)),
+        Op::Jump(0),
+    ];
+    load.programs.push(Program { name: "neighbour".to_owned(), role: "beside".to_owned(), ops });
+    let program = load.programs.len() as u32 - 1;
+    let neighbour = |cpu| TaskSpec { pinned: Some(cpu), ..TaskSpec::new(program, 0) };
+    load.tasks.extend((0..cpus).map(neighbour));
 }
 
 /// Operations per second of the simulated machine: the median of so many seeds.
@@ -94,14 +107,15 @@ fn simulated(cell: &Cell) -> f64 {
     let setup = Setup {
         workers: cell.threads,
         algorithm: cell.algorithm,
-        section_ns: slower(cell.section_ns),
-        think_ns: slower(THINK_NS) + LOOP_NS,
+        section_ns: cell.section_ns,
+        think_ns: THINK_NS + LOOP_NS,
         processes: false,
         faults: cell.faults,
         huge: false,
         pin: false,
     };
-    let load = load(&setup, machine.topology.cpus());
+    let mut load = load(&setup, machine.topology.cpus());
+    add_neighbours(&mut load, machine.topology.cpus());
     let rates = (1..=3).map(|seed| {
         let mut world = World::new(&machine, &load, seed);
         world.run_until(100_000_000);
@@ -117,32 +131,38 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Measures every cell of one section and one number of faults in one run, so that blocks interleave them.
-fn measure(holdup: &Path, section_ns: u64, faults: u32, blocks: &str) -> BTreeMap<(u32, String), Vec<f64>> {
+fn list<T: ToString>(values: &[T], unit: &str) -> String {
+    values.iter().map(|v| v.to_string() + unit).collect::<Vec<_>>().join(",")
+}
+
+/// Measures every cell in one run, so that blocks interleave them all: this host may be faster now than in a minute.
+fn measure(holdup: &Path, blocks: &str) -> BTreeMap<String, Vec<f64>> {
     let dir = std::env::temp_dir().join(format!("holdup-against-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a folder for bundles");
-    let bundle = dir.join(format!("s{section_ns}-f{faults}.holdup"));
-    let threads = THREADS.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    std::fs::create_dir_all(&dir).expect("a folder for the bundle");
+    let bundle = dir.join("against.holdup");
     let status = Command::new(holdup)
         .args(["run", "lock-contention", "--quiet", "--collect", "none", "--blocks", blocks])
-        .args(["--threads", &threads, "--algorithm", &ALGORITHMS.join(",")])
-        .args(["--section", &format!("{section_ns}ns"), "--think", &format!("{THINK_NS}ns")])
-        .args(["--set", &format!("faults={faults}"), "--duration", "200ms", "--warmup", "50ms", "--out"])
+        .args(["--threads", &list(THREADS, ""), "--algorithm", &list(ALGORITHMS, "")])
+        .args(["--section", &list(SECTIONS_NS, "ns"), "--think", &format!("{THINK_NS}ns")])
+        .args(["--set", &format!("faults={}", list(FAULTS, ""))])
+        .args(["--duration", "200ms", "--warmup", "50ms", "--out"])
         .arg(&bundle)
         .status();
     assert!(status.expect("holdup starts").success(), "holdup run failed");
     let report = Command::new(holdup).args(["report", "--json"]).arg(&bundle).output().expect("holdup starts");
     std::fs::remove_dir_all(&dir).expect("the folder goes");
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("a report in JSON");
-    let mut rates: BTreeMap<(u32, String), Vec<f64>> = BTreeMap::new();
+    let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for trial in report["trials"].as_array().expect("trials") {
         let arm = &report["arms"][trial["arm"].as_u64().expect("an arm") as usize]["axes"];
-        let threads = arm["threads"]["value"].as_u64().expect("threads") as u32;
-        let algorithm = arm["algorithm"]["value"].as_str().expect("an algorithm").to_owned();
-        let rate = trial["measurements"].as_array().expect("measurements").iter();
-        let rate = rate.filter(|m| m["metric"] == "operations_per_s").find_map(|m| m["value"].as_f64());
-        rates.entry((threads, algorithm)).or_default().extend(rate);
+        let number = |axis: &str| arm[axis]["value"].as_u64().expect("a number");
+        let algorithm = arm["algorithm"]["value"].as_str().expect("an algorithm");
+        let cell = format!("{},{},{},{algorithm}", number("faults"), number("section"), number("threads"));
+        let measurements = trial["measurements"].as_array().expect("measurements").iter();
+        let rate = measurements.filter(|m| m["metric"] == "operations_per_s").find_map(|m| m["value"].as_f64());
+        rates.entry(cell).or_default().extend(rate);
     }
+    rates.retain(|_, rates| !rates.is_empty());
     rates
 }
 
@@ -152,15 +172,8 @@ fn measured(arguments: &Arguments) -> BTreeMap<Cell, f64> {
         Some(file) => std::fs::read_to_string(file).expect("what was measured can be read"),
         None => {
             let mut text = String::new();
-            for &faults in FAULTS {
-                for &section_ns in SECTIONS_NS {
-                    for ((threads, algorithm), rates) in
-                        measure(&arguments.holdup, section_ns, faults, &arguments.blocks)
-                    {
-                        let rate = median(rates);
-                        writeln!(text, "{faults},{section_ns},{threads},{algorithm},{rate:.1}").expect("memory");
-                    }
-                }
+            for (cell, rates) in measure(&arguments.holdup, &arguments.blocks) {
+                writeln!(text, "{cell},{:.1}", median(rates)).expect("memory");
             }
             text
         }

@@ -17,7 +17,7 @@ fn machine(cpus: u32, model: &str) -> Machine {
 fn every_lock_works_under_every_model() {
     for algorithm in holdup_sim::locks::catalogue().map(|meta| meta.id) {
         for model in preempt::ALL {
-            for (cpus, workers) in [(1, 1), (2, 2), (2, 5), (8, 40)] {
+            for (cpus, workers) in [(1, 1), (2, 5), (4, 12)] {
                 let setup = Setup {
                     workers,
                     algorithm,
@@ -29,26 +29,11 @@ fn every_lock_works_under_every_model() {
                     pin: false,
                 };
                 let mut world = World::new(&machine(cpus, model.meta.id), &load(&setup, cpus), 1);
-                world.run_until(20_000_000);
+                world.run_until(10_000_000);
                 world.open();
-                world.run_until(220_000_000);
+                world.run_until(110_000_000);
                 let seen = world.close();
-                let role = &seen.roles[0];
-                let busy = role.user_ns + role.kernel_ns + role.spin_ns + seen.idle_ns;
-                let share = |ns: u64| ns as f64 / (f64::from(cpus) * 200e6);
-                println!(
-                    "{algorithm:16} {:9} {cpus} cpus {workers:2} workers: {:8} ops {:8} events, left {:?} holding {:?} \
-                     busy {:.3} spin {:.3} idle {:.3}",
-                    model.meta.id,
-                    seen.marks[0].count,
-                    seen.events,
-                    role.left,
-                    role.left_holding,
-                    share(busy),
-                    share(role.spin_ns),
-                    share(seen.idle_ns),
-                );
-                assert!(seen.marks[0].count > 20, "{algorithm} {}: {}", model.meta.id, seen.marks[0].count);
+                assert!(seen.marks[0].count > 10, "{algorithm} {}: {}", model.meta.id, seen.marks[0].count);
             }
         }
     }

@@ -163,8 +163,9 @@ fn a_shared_lock_is_held_by_several_and_an_exclusive_one_by_one() {
 fn backends_hand_their_estimate_on_and_adapt_it() {
     let ops = vec![
         Op::Lock(0),
-        Op::Compute(Span::Fixed(1_000)),
+        Op::Compute(Span::Exponential(2_000)),
         Op::Unlock(0),
+        Op::Compute(Span::Exponential(1_000)),
         Op::Repeat { to: 0, counter: 0, times: 3_000 },
     ];
     let mut world = World::new(&small(2), &load(ops, 2, vec!["postgres-s-lock"]), 1);
