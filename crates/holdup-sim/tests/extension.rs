@@ -79,3 +79,12 @@ fn a_system_call_ends_a_grant() {
 fn rt_does_not_extend_what_asks_in_earnest() {
     assert_eq!(run("rt", SLICE_EXTENSION_NS, 3_000, &[]).grants, 0);
 }
+
+/// Who has one cannot have the next before it gave way, as often as it asks.
+#[test]
+fn grants_are_one_at_a_time() {
+    let again: Vec<Op> = (0..40).flat_map(|_| [Op::ExtendBegin, Op::Compute(Span::Fixed(1_000))]).collect();
+    let seen = run("lazy", SLICE_EXTENSION_NS, 1_000, &again);
+    println!("{} grants, {} ran out, {} switched out inside", seen.grants, seen.grants_expired, holding(&seen));
+    assert!(seen.grants_expired > 500 && holding(&seen) > 500, "{} {}", seen.grants_expired, holding(&seen));
+}

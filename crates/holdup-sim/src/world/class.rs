@@ -87,7 +87,7 @@ impl World {
     /// Asks the CPU of a task that came there to make room, when it should (`wakeup_preempt()`).
     pub(crate) fn preempts(&mut self, cpu: u32, task: u32, here: Option<u32>) {
         match (self.priority(task), self.running_priority(cpu)) {
-            (Some(new), Some(old)) if new <= old => self.push_rt(task, cpu),
+            (Some(new), Some(old)) if new <= old => {}
             (Some(_), _) => self.resched(cpu, here),
             (None, Some(_)) => {}
             (None, None) => {

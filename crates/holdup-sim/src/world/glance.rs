@@ -87,6 +87,11 @@ impl World {
         }
     }
 
+    /// The CPU that a task runs or ran on.
+    pub fn cpu_of(&self, task: u32) -> u32 {
+        self.tasks[task as usize].cpu
+    }
+
     /// The virtual time of a CPU's own queue, ns.
     pub fn virtual_time_ns(&self, cpu: u32) -> i64 {
         self.fair.virtual_time(cpu)
