@@ -34,6 +34,9 @@ const SERVERS: Topology = Topology { smt: 2, cores: 4, llcs: 2, nodes: 2 };
 #[test]
 fn new_tasks_get_cores_of_their_own_and_share_nodes_evenly() {
     let mut world = world(SERVERS, &[HOG], vec![TaskSpec::default(); 16], |_| ());
+    world.run_until(5 * MS);
+    let waited_ns = world.close().roles[0].waited.range_ns().expect("they waited").1;
+    assert!(waited_ns < 10_000, "nobody is sent where another one is on its way: {waited_ns} ns");
     let (shares, _) = measured(&mut world, 10, 300);
     let cores: BTreeSet<u32> = (0..16).map(|task| world.cpu_of(task) / 2).collect();
     assert_eq!(cores.len(), 16, "{cores:?}");
@@ -48,32 +51,31 @@ fn new_tasks_get_cores_of_their_own_and_share_nodes_evenly() {
 #[test]
 fn who_wakes_up_stays_near_its_last_cpu() {
     let sleeper: &[Op] = &[Op::Compute(Span::Fixed(MS / 2)), Op::Sleep(Span::Fixed(MS)), Op::Jump(0)];
-    let alone = TaskSpec { program: 1, ..TaskSpec::default() };
-    for first in [5, 17, 30] {
-        // It comes there as the one of two that is awake: the other one is pinned, begins later and takes it off.
-        let late: &[Op] = &[Op::Sleep(Span::Fixed(20 * MS)), Op::Compute(Span::Fixed(MS)), Op::Jump(1)];
-        let fillers = (0..32).filter(|cpu| *cpu != first).map(|cpu| TaskSpec {
-            program: 3,
-            pinned: Some(cpu),
-            policy: Policy::Fifo(1),
-            ..TaskSpec::default()
-        });
-        let fifo = TaskSpec { program: 2, pinned: Some(first), policy: Policy::Fifo(1), ..TaskSpec::default() };
-        let mut tasks = vec![alone, fifo];
-        tasks.extend(fillers);
-        // The fillers leave no other CPU in the first 10 ms.
-        let brief: &[Op] = &[Op::Compute(Span::Fixed(10 * MS))];
-        let mut world = world(SERVERS, &[HOG, sleeper, late, brief], tasks, |_| ());
-        world.run_until(19 * MS);
-        let before = world.cpu_of(0);
-        let (shares, seen) = measured(&mut world, 40, 240);
-        let now = world.cpu_of(0);
-        if before == first {
-            assert_ne!(now, first);
-        }
-        assert_eq!(now / 8, before / 8, "from cpu {before} to {now}");
-        assert!((0.28..0.34).contains(&shares[0]), "{shares:?}");
-        assert_eq!(seen.roles[1].migrations, 0, "it has a place");
+    let brief: &[Op] = &[Op::Compute(Span::Fixed(10 * MS))];
+    let late: &[Op] = &[Op::Sleep(Span::Fixed(20 * MS)), Op::Compute(Span::Fixed(MS)), Op::Jump(1)];
+    for smt in [1, 2] {
+        let topology = Topology { smt, cores: 4, llcs: 2, nodes: 1 };
+        let of_llc = 4 * smt;
+        // The first last level cache is full when it begins, and free later on.
+        let fifo =
+            |program, cpu| TaskSpec { program, pinned: Some(cpu), policy: Policy::Fifo(1), ..TaskSpec::default() };
+        let mut tasks: Vec<TaskSpec> = (0..of_llc).map(|cpu| fifo(1, cpu)).collect();
+        let number = tasks.len() as u32;
+        tasks.push(TaskSpec { program: 0, ..TaskSpec::default() });
+        let programs = [sleeper, brief, late];
+        let mut alone = world(topology, &programs, tasks.clone(), |_| ());
+        alone.run_until(15 * MS);
+        let home = alone.cpu_of(number);
+        assert_eq!(home / of_llc, 1, "it began where there was room");
+        tasks.push(fifo(2, home));
+        let mut taken = world(topology, &programs, tasks, |_| ());
+        taken.run_until(15 * MS);
+        assert_eq!(taken.cpu_of(number), home);
+        let (shares, seen) = measured(&mut taken, 40, 240);
+        let now = taken.cpu_of(number);
+        assert!(now / of_llc == 1 && now / smt != home / smt, "from cpu {home} to {now}");
+        assert!((0.28..0.34).contains(&shares[number as usize]), "{shares:?}");
+        assert_eq!(seen.roles[0].migrations, 0, "it has a place");
     }
 }
 
@@ -104,18 +106,22 @@ fn idle_cpus_pull_what_waits() {
     }
 }
 
-/// A task that ran just now is hot, and stays where it is for as long as migration_cost says.
+/// A task that ran just now is hot: a CPU that becomes idle leaves it where it is until it has tried some ticks long.
 #[test]
-fn hot_tasks_are_not_pulled() {
-    let topology = Topology { smt: 1, cores: 4, llcs: 1, nodes: 1 };
-    let work: &[Op] = &[Op::Compute(Span::Exponential(MS / 5)), Op::Sleep(Span::Exponential(MS / 5)), Op::Jump(0)];
-    let migrations = |cost_ns: u64| {
-        let mut world = world(topology, &[work], vec![TaskSpec::default(); 9], |k| k.migration_cost_ns = cost_ns);
-        measured(&mut world, 10, 1_000).1.roles[0].migrations
+fn hot_tasks_are_pulled_late() {
+    let topology = Topology { smt: 1, cores: 2, llcs: 1, nodes: 1 };
+    let brief: &[Op] = &[Op::Compute(Span::Fixed(50 * MS))];
+    let pinned = TaskSpec { program: 1, pinned: Some(1), ..TaskSpec::default() };
+    let tasks = vec![pinned, pinned, TaskSpec::default(), TaskSpec::default()];
+    let idle_ns = |cost_ns: u64| {
+        let mut world = world(topology, &[HOG, brief], tasks.clone(), |k| k.migration_cost_ns = cost_ns);
+        let (shares, seen) = measured(&mut world, 50, 250);
+        assert!(shares[2] > 0.5 && shares[3] > 0.5, "{shares:?}");
+        seen.idle_ns
     };
-    let (cold, hot) = (migrations(0), migrations(100 * MS));
-    println!("{cold} migrations where nothing is hot, {hot} where all is");
-    assert!(cold > hot * 5 / 4, "{cold} {hot}");
+    let (cold, hot) = (idle_ns(0), idle_ns(100 * MS));
+    println!("idle for {cold} ns where nothing is hot, for {hot} ns where it is");
+    assert!(cold < MS / 10 && (MS..10 * MS).contains(&hot), "{cold} {hot}");
 }
 
 /// A real-time task that is preempted goes to a CPU that runs a fair one.
