@@ -155,3 +155,6 @@ impl Fair {
         chosen
     }
 }
+
+#[cfg(test)]
+mod tests;
