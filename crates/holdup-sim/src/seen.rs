@@ -67,6 +67,9 @@ pub struct MarkSeen {
     pub lengths: Histogram,
 }
 
+/// Where a holder was when it left its CPU, as the collector `critical-sections` names it.
+pub const HOLDERS: [&str; 4] = ["user boundary", "in a system call", "in a page fault", "sleeping"];
+
 /// What was seen of a lock.
 #[derive(Debug, Clone)]
 pub struct LockSeen {
@@ -78,6 +81,20 @@ pub struct LockSeen {
     pub waits: Histogram,
     /// Times that a holder was off its CPU, able to run, ns.
     pub holder_preempted: Histogram,
+    /// Switch-outs of its holders, by [`HOLDERS`].
+    pub holder_left: [u64; 4],
+    /// Time that its holders were off their CPUs, by [`HOLDERS`], ns.
+    pub holder_off_ns: [u64; 4],
+    /// CPU time of its holders, ns.
+    pub held_ns: u64,
+    /// CPU time of those that waited for it on a CPU, ns.
+    pub spin_ns: u64,
+    /// The same while its holder was off its CPU, ns.
+    pub spin_behind_ns: u64,
+    /// Page faults of its holders.
+    pub faults: u64,
+    /// How long these took on a CPU, ns.
+    pub fault_ns: u64,
     /// Sleeps on the way to it.
     pub sleeps: u64,
     /// Waiters that slept so often that PostgreSQL would have panicked.

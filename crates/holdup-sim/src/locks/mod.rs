@@ -124,6 +124,8 @@ pub(crate) struct Lock {
     pub(crate) visible_at: u64,
     /// Waiters that spin on a CPU and look at the line, in no order; each knows its place.
     pub(crate) spinners: Vec<u32>,
+    /// Since when who spins does so behind a holder that is off its CPU and was not counted.
+    pub(crate) behind_since: Option<u64>,
     /// Waiters in the order of their numbers, of their sleep.
     pub(crate) queue: VecDeque<u32>,
     /// A list of waiters and their numbers, first those that want it exclusively. One that has another number or none by
@@ -157,6 +159,7 @@ impl Lock {
             data_ns: 0,
             visible_at: 0,
             spinners: Vec::new(),
+            behind_since: None,
             queue: VecDeque::new(),
             list: [VecDeque::new(), VecDeque::new()],
             listed: 0,

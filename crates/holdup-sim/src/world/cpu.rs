@@ -1,6 +1,6 @@
 //! CPUs: what they are doing, and the two bits that ask them to make room.
 
-use super::{IPI, Mode, SLOTS, TICK, WORK, World};
+use super::{IPI, Mode, SLOTS, TICK, Then, WORK, World};
 use crate::program::Inside;
 use crate::seen::Left;
 
@@ -66,6 +66,14 @@ impl World {
         }
         task.segment.done += ns;
         self.seen.cpu_ns[c.current as usize] += ns;
+        if task.held > 0 {
+            let lock = &mut self.seen.locks[task.last_lock as usize];
+            lock.held_ns += ns;
+            lock.fault_ns += if task.segment.then == Then::Mapped { ns } else { 0 };
+        }
+        if task.segment.mode == Mode::Spin {
+            self.seen.locks[task.waiting.lock as usize].spin_ns += ns;
+        }
         let seen = &mut self.seen.roles[task.program as usize];
         match task.segment.mode {
             Mode::User => seen.user_ns += ns,

@@ -273,7 +273,10 @@ impl World {
                 let ns = if spec.huge { costs.huge_fault_ns } else { costs.fault_ns };
                 let seen = &mut self.seen.roles[t.program as usize];
                 seen.faults += 1;
-                seen.faults_holding += u64::from(t.held > 0);
+                if t.held > 0 {
+                    seen.faults_holding += 1;
+                    self.seen.locks[t.last_lock as usize].faults += 1;
+                }
                 self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Mapped));
                 return false;
             }

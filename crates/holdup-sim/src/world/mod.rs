@@ -136,6 +136,7 @@ pub struct RegionSpec {
 #[derive(Debug)]
 pub struct World {
     pub(crate) now: u64,
+    pub(crate) opened_at: u64,
     pub(crate) agenda: Agenda,
     pub(crate) machine: Machine,
     pub(crate) cpus: Vec<Cpu>,
@@ -196,6 +197,7 @@ impl World {
         let most_tasks = load.tasks.len().max(load.most_tasks);
         let mut world = World {
             now: 0,
+            opened_at: 0,
             agenda: Agenda::new(cpus * SLOTS + load.groups.len() + most_tasks),
             cpus: vec![Cpu { average_idle_ns: 2 * machine.kernel.migration_cost_ns, ..Cpu::NEW }; cpus],
             tasks: Vec::with_capacity(load.tasks.len()),
@@ -276,6 +278,10 @@ impl World {
 
     /// Forgets what was seen so far: the window opens.
     pub fn open(&mut self) {
+        self.opened_at = self.now;
+        for lock in &mut self.locks {
+            lock.behind_since = lock.behind_since.map(|_| self.now);
+        }
         for cpu in 0..self.cpus.len() as u32 {
             if self.cpus[cpu as usize].current != IDLE {
                 self.stop(cpu);
@@ -308,6 +314,9 @@ impl World {
 
     /// What was seen since the window opened.
     pub fn close(&mut self) -> &Seen {
+        for lock in 0..self.locks.len() as u32 {
+            self.count_behind(lock);
+        }
         for cpu in 0..self.cpus.len() as u32 {
             let c = &mut self.cpus[cpu as usize];
             if c.current == IDLE {
@@ -348,6 +357,13 @@ fn lock_seen() -> LockSeen {
         contended: 0,
         waits: Histogram::new(),
         holder_preempted: Histogram::new(),
+        holder_left: [0; 4],
+        holder_off_ns: [0; 4],
+        held_ns: 0,
+        spin_ns: 0,
+        spin_behind_ns: 0,
+        faults: 0,
+        fault_ns: 0,
         sleeps: 0,
         stuck: 0,
     }

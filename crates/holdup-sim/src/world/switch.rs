@@ -1,7 +1,7 @@
 //! From one task to the next: `__schedule()` (kernel/sched/core.c).
 
 use super::task::State;
-use super::{HRTICK, IDLE, Mode, SLOTS, TICK, WORK, World};
+use super::{HRTICK, IDLE, Mode, SLOTS, TICK, Then, WORK, World};
 use crate::sched::tree::NIL;
 use crate::seen::Left;
 
@@ -75,12 +75,49 @@ impl World {
         role.left[left as usize] += 1;
         if t.held > 0 {
             role.left_holding[left as usize] += 1;
+            self.holder_leaves(task, left);
         }
+        let t = &mut self.tasks[task as usize];
         if matches!(left, Left::Boundary | Left::Inside) {
             t.runnable_since = now;
             if t.segment.mode == Mode::Spin {
                 self.spinner_left(task);
             }
+        }
+    }
+
+    /// The holder of a lock is off its CPU: who spins for the lock does so behind it.
+    fn holder_leaves(&mut self, task: u32, left: Left) {
+        let t = &mut self.tasks[task as usize];
+        let place = match (left, t.segment.mode, t.segment.then) {
+            (Left::Waits | Left::Ends, ..) => 3,
+            (_, Mode::Kernel, Then::Mapped) => 2,
+            (_, Mode::Kernel, _) => 1,
+            _ => 0,
+        };
+        t.holder_off = (place as u8, self.now);
+        let lock = t.last_lock as usize;
+        self.seen.locks[lock].holder_left[place] += 1;
+        self.locks[lock].behind_since = Some(self.now);
+    }
+
+    /// It has a CPU again.
+    fn holder_comes(&mut self, task: u32) {
+        let t = &self.tasks[task as usize];
+        let (lock, (place, since)) = (t.last_lock as usize, t.holder_off);
+        self.count_behind(t.last_lock);
+        if self.locks[lock].behind_since.take().is_some() {
+            self.seen.locks[lock].holder_off_ns[place as usize] += self.now - since.max(self.opened_at);
+        }
+    }
+
+    /// Counts the time of those that spin behind a holder that is off its CPU, before their number changes.
+    pub(crate) fn count_behind(&mut self, lock: u32) {
+        let l = &mut self.locks[lock as usize];
+        if let Some(since) = l.behind_since {
+            let ns = self.now - since;
+            self.seen.locks[lock as usize].spin_behind_ns += ns * l.spinners.len() as u64;
+            l.behind_since = Some(self.now);
         }
     }
 
@@ -121,6 +158,9 @@ impl World {
             self.seen.locks[t.last_lock as usize].holder_preempted.record_ns(waited_ns);
         }
         t.state = State::Running;
+        if t.held > 0 {
+            self.holder_comes(task);
+        }
         self.go_on(cpu, task, start, self.machine.costs.switch_ns);
     }
 

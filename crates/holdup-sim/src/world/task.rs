@@ -77,6 +77,8 @@ pub(crate) struct Task {
     pub(crate) is_new: bool,
     /// Locks that it holds.
     pub(crate) held: u16,
+    /// Where it was when it left its CPU with a lock held, as a place in `HOLDERS`, and when.
+    pub(crate) holder_off: (u8, u64),
     /// The last lock that it took.
     pub(crate) last_lock: u32,
     pub(crate) segment: Segment,
@@ -139,6 +141,7 @@ impl Task {
             state: State::Blocked,
             is_new: true,
             held: 0,
+            holder_off: (0, 0),
             last_lock: 0,
             segment: next,
             waiting: Waiting::NEW,

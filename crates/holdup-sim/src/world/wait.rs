@@ -235,6 +235,7 @@ impl World {
 
     /// A waiter is one of those that look at the lock.
     pub(crate) fn looks(&mut self, task: u32, lock: u32) {
+        self.count_behind(lock);
         let spinners = &mut self.locks[lock as usize].spinners;
         debug_assert_eq!(self.tasks[task as usize].waiting.place, NONE);
         self.tasks[task as usize].waiting.place = spinners.len() as u32;
@@ -247,6 +248,7 @@ impl World {
         if place == NONE {
             return;
         }
+        self.count_behind(lock);
         let spinners = &mut self.locks[lock as usize].spinners;
         spinners.swap_remove(place as usize);
         if let Some(&moved) = spinners.get(place as usize) {

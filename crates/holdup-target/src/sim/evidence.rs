@@ -2,7 +2,7 @@
 
 use holdup_model::evidence::EvidenceHistogram;
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Histogram, SparseHistogram};
-use holdup_sim::seen::{Left, RoleSeen, Seen, WAYS};
+use holdup_sim::seen::{HOLDERS, Left, RoleSeen, Seen, WAYS};
 use holdup_sim::world::Load;
 
 /// The collectors whose evidence the simulator tells.
@@ -30,8 +30,10 @@ pub(super) fn collected(id: &str, seen: &Seen, load: &Load) -> Collected {
             _ => {}
         }
     }
-    if id == "critical-sections" {
-        sections(&mut into, seen, load);
+    match id {
+        "critical-sections" => sections(&mut into, seen, load),
+        "faults" => faults_of_holders(&mut into, seen, load),
+        _ => {}
     }
     into
 }
@@ -61,28 +63,46 @@ fn switches(into: &mut Collected, role: &str, seen: &RoleSeen) {
 fn faults(into: &mut Collected, role: &str, seen: &RoleSeen) {
     into.items.push(EvidenceItem::labelled("faults", format!("{role}: minor"), "1", seen.faults as f64));
     into.items.push(EvidenceItem::labelled("first_touch", role, "1", seen.faults as f64));
-    into.items.push(EvidenceItem::labelled("fault_in_section", "any lock", "1", seen.faults_holding as f64));
 }
 
-fn sections(into: &mut Collected, seen: &Seen, load: &Load) {
+fn faults_of_holders(into: &mut Collected, seen: &Seen, load: &Load) {
     for (name, lock) in load.locks.iter().zip(&seen.locks) {
-        let off_cpu_s = lock.holder_preempted.mean_ns().unwrap_or(0.0) * lock.holder_preempted.count() as f64 / 1e9;
-        into.items.push(EvidenceItem::labelled("acquisitions", *name, "1", lock.acquisitions as f64));
-        into.items.push(EvidenceItem::labelled("holder_off_cpu_s", *name, "s", off_cpu_s));
+        into.items.push(EvidenceItem::labelled("fault_in_section", *name, "1", lock.faults as f64));
+        into.items.push(EvidenceItem::labelled("fault_in_section_s", *name, "s", lock.fault_ns as f64 / 1e9));
+    }
+}
+
+/// What stands for one sample of a sampling profiler, ns: a simulation knows the time itself.
+const SAMPLE_NS: f64 = 1e6;
+
+fn sections(into: &mut Collected, seen: &Seen, load: &Load) {
+    let mut of_locks_ns = 0;
+    for (name, lock) in load.locks.iter().zip(&seen.locks) {
+        let mut item = |id: &str, label: String, unit: &str, value: f64| {
+            into.items.push(EvidenceItem::labelled(id, label, unit, value));
+        };
+        item("acquisitions", (*name).to_owned(), "1", lock.acquisitions as f64);
+        for ((context, count), off_ns) in HOLDERS.iter().zip(lock.holder_left).zip(lock.holder_off_ns) {
+            item("holder_switched_out", format!("{name}: {context}"), "1", count as f64);
+            item("holder_off_cpu_s", format!("{name}: {context}"), "s", off_ns as f64 / 1e9);
+        }
+        item("waiter_s", (*name).to_owned(), "s", lock.spin_ns as f64 / 1e9);
+        item("waiter_behind_off_cpu_holder_s", (*name).to_owned(), "s", lock.spin_behind_ns as f64 / 1e9);
+        item("section_samples", format!("{name}: holder"), "samples", lock.held_ns as f64 / SAMPLE_NS);
+        item("section_samples", format!("{name}: waiter"), "samples", lock.spin_ns as f64 / SAMPLE_NS);
+        of_locks_ns += lock.held_ns + lock.spin_ns;
         histogram(into, "holder_off_cpu_ns", name, &lock.holder_preempted);
         histogram(into, "lock_wait_ns", name, &lock.waits);
     }
-    for (way, context) in [(Left::Boundary, "user boundary"), (Left::Inside, "in the kernel")] {
-        let count: u64 = seen.roles.iter().map(|r| r.left_holding[way as usize]).sum();
-        into.items.push(EvidenceItem::labelled(
-            "holder_switched_out",
-            format!("any lock: {context}"),
-            "1",
-            count as f64,
-        ));
-    }
-    let spin_ns: u64 = seen.roles.iter().map(|r| r.spin_ns).sum();
-    into.items.push(EvidenceItem::labelled("waiter_s", "any lock", "s", spin_ns as f64 / 1e9));
+    let all_ns: u64 = seen.roles.iter().map(|r| r.user_ns + r.kernel_ns + r.spin_ns).sum();
+    let neither = all_ns.saturating_sub(of_locks_ns) as f64 / SAMPLE_NS;
+    into.items.push(EvidenceItem::labelled("section_samples", "neither", "samples", neither));
+    into.items.push(EvidenceItem::new("sections_mapped", "1", load.locks.len() as f64));
+    let count = |of: &dyn Fn(&RoleSeen) -> u64| seen.roles.iter().map(of).sum::<u64>() as f64;
+    let holding = count(&|r| r.left_holding.iter().sum());
+    let outs = count(&|r| r.left.iter().sum());
+    into.items.push(EvidenceItem::labelled("switch_outs_classified", "holder", "1", holding));
+    into.items.push(EvidenceItem::labelled("switch_outs_classified", "neither", "1", outs - holding));
 }
 
 fn histogram(into: &mut Collected, name: &str, label: &str, histogram: &Histogram) {
