@@ -28,7 +28,7 @@ impl Algorithm for SliceExtension {
         }
         let ns = world.atomic_ns(cpu, lock) + ASKING_NS;
         world.take(cpu, task, lock, ns);
-        world.asks(task, true);
+        world.asks_to_extend(task, true);
         true
     }
 
@@ -39,14 +39,13 @@ impl Algorithm for SliceExtension {
     fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
         Tas.released(world, cpu, task, lock);
         world.tasks[task as usize].extra_ns += ASKING_NS;
-        world.asks(task, false);
         world.gives_slice_back(cpu, task)
     }
 
     fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
         if tas::exchanges(world, cpu, task, lock) {
             world.tasks[task as usize].extra_ns += ASKING_NS;
-            world.asks(task, true);
+            world.asks_to_extend(task, true);
             world.has_it(cpu, task);
         }
     }

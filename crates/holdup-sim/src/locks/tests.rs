@@ -5,6 +5,7 @@ use crate::machine::{Costs, Kernel, Machine, Topology};
 use crate::preempt;
 use crate::program::{Inside, Op, Program};
 use crate::random::{Random, Span};
+use crate::seen::Left;
 use crate::world::{Load, RegionSpec, TaskSpec, World};
 use std::collections::VecDeque;
 
@@ -194,4 +195,27 @@ fn spinners_know_their_place() {
             assert_eq!(world.tasks[*spinner as usize].waiting.place, place as u32);
         }
     }
+}
+
+#[test]
+fn a_holder_that_asked_is_preempted_less_where_the_kernel_grants() {
+    let preempted = |slice_extension_ns| {
+        let ops = vec![
+            Op::Lock(0),
+            Op::Compute(Span::Exponential(5_000)),
+            Op::Unlock(0),
+            Op::Done(0),
+            Op::Compute(Span::Exponential(5_000)),
+            Op::Jump(0),
+        ];
+        let mut machine = small(2);
+        machine.kernel.slice_extension_ns = slice_extension_ns;
+        let mut world = World::new(&machine, &load(ops, 6, vec!["slice-extension"]), 1);
+        world.run_until(3_000_000_000);
+        let seen = world.close();
+        (seen.roles[0].left_holding[Left::Boundary as usize], seen.grants)
+    };
+    let ((without, none), (with, grants)) = (preempted(0), preempted(50_000));
+    assert_eq!(none, 0);
+    assert!(grants > 100 && with * 4 < without, "{without} without, {with} with {grants} grants");
 }

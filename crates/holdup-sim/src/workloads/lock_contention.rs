@@ -75,7 +75,7 @@ impl Workload for LockContention {
     }
 
     fn leaves_out(&self) -> &'static str {
-        "sections and think times last exactly as long as asked for, and every acquisition that waits is timed"
+        "sections and think times last as long as asked for within 2 %, and every acquisition that waits is timed"
     }
 
     fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {

@@ -124,9 +124,6 @@ pub(crate) struct Task {
     pub(crate) yields: bool,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
-    /// Whether it asks for a longer slice, and whether it runs on one.
-    pub(crate) asks_for_slice: bool,
-    pub(crate) has_slice_grant: bool,
 }
 
 impl Task {
@@ -170,8 +167,6 @@ impl Task {
             rr_ran_ns: 0,
             yields: false,
             spins_per_delay: 0,
-            asks_for_slice: false,
-            has_slice_grant: false,
         }
     }
 }

@@ -388,19 +388,16 @@ impl World {
 
 /// Slice extensions, which locks ask for and kernels grant.
 impl World {
-    /// The task asks for a longer slice from now on, or no longer (`rseq->slice_ctrl.request`).
-    pub(crate) fn asks(&mut self, task: u32, asks: bool) {
-        self.tasks[task as usize].asks_for_slice = asks;
-    }
-
-    /// The task's section is over: it gives a grant back by a system call (`rseq_slice_yield()`). Whether its program
-    /// goes on at once.
+    /// The section of a task that asked is over: it gives a grant back by `rseq_slice_yield()`. Whether its program goes
+    /// on at once.
     pub(crate) fn gives_slice_back(&mut self, cpu: u32, task: u32) -> bool {
-        if !std::mem::take(&mut self.tasks[task as usize].has_slice_grant) {
+        self.asks_to_extend(task, false);
+        if !self.tasks[task as usize].granted {
             return true;
         }
-        let ns = self.machine.costs.syscall_ns;
-        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Yields));
+        self.then_user(task);
+        self.tasks[task as usize].extra_ns += self.machine.costs.syscall_ns;
+        self.call_ends_grant(cpu, task);
         false
     }
 }
