@@ -158,6 +158,7 @@ impl World {
                 self.seen.cpu_ns.push(0);
             }
         }
+        self.backend_begins(place);
         Some(place)
     }
 
