@@ -31,7 +31,7 @@ pub struct Costs {
     pub tick_ns: u64,
     /// A first touch of a 4 KB page that is in the page cache.
     pub fault_ns: u64,
-    /// A first touch of a 2 MB page that is reserved.
+    /// A first touch of a 2 MB page that another process has filled: only the page table entry is made.
     pub huge_fault_ns: u64,
     /// A write to a page that is mapped.
     pub touch_ns: u64,
@@ -139,7 +139,7 @@ impl Costs {
         interrupt_ns: 700,
         tick_ns: 1_500,
         fault_ns: 600,
-        huge_fault_ns: 60_000,
+        huge_fault_ns: 1_500,
         touch_ns: 3,
         forget_ns: 30,
         atomic_ns: 8,
