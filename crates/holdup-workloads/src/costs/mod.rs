@@ -36,9 +36,10 @@ mod wake;
 use crate::Cancel;
 use holdup_host::{CpuPlace, Host};
 use holdup_model::Problem;
-use std::cell::OnceCell;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 pub use samples::Samples;
 
@@ -102,7 +103,7 @@ pub struct Context {
     pub pg_bin: Option<PathBuf>,
     /// Asks to end.
     pub cancel: Cancel,
-    statements: OnceCell<Result<statements::Times, Problem>>,
+    statements: OnceLock<Result<statements::Times, Problem>>,
 }
 
 impl Context {
@@ -121,7 +122,7 @@ impl Context {
             measured: BTreeMap::new(),
             pg_bin: None,
             cancel: Cancel::default(),
-            statements: OnceCell::new(),
+            statements: OnceLock::new(),
         }
     }
 

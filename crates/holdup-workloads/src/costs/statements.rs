@@ -1,7 +1,7 @@
 //! What a backend of PostgreSQL and pgbench compute, on a temporary server of our own.
 
 use super::bench::{REPEATS, refused};
-use super::samples::{Samples, middle};
+use super::samples::Samples;
 use super::{Context, Cost};
 use crate::postgres::child::clean_command;
 use crate::postgres::find::{Need, Places};
@@ -11,8 +11,9 @@ use holdup_model::Problem;
 use std::process::Stdio;
 use std::time::Duration;
 
-const DOCS: &str = "CPU time of a backend for it in transactions of pgbench over 100,000 rows without waiting for the log, \
-                    less its two system calls, receive_ns, send_ns and wake_ns; the middle of 12 in a repeat";
+const DOCS: &str = "CPU time of a backend for it, 60 in a row in a repeat on 100,000 rows without waiting for the log, less two \
+                    system calls, receive_ns, send_ns and wake_ns; BEGIN is half of an empty transaction, END what is left \
+                    of one that inserts";
 
 pub(super) const BEGIN: Cost = Cost { name: "pg_begin_ns", docs: DOCS, measure: |c| of(c, 0) };
 pub(super) const SELECT: Cost = Cost { name: "pg_select_ns", docs: DOCS, measure: |c| of(c, 1) };
@@ -28,8 +29,8 @@ pub(super) const CLIENT: Cost = Cost {
 
 /// Kinds of statements, and pgbench behind them.
 const KINDS: usize = 6;
-/// Transactions in a repeat.
-const TRANSACTIONS: usize = 12;
+/// Statements of a kind in a repeat.
+const IN_A_ROW: usize = 60;
 /// Rows that statements pick from.
 const ROWS: u64 = 100_000;
 
@@ -69,26 +70,24 @@ fn on(cluster: &Cluster, context: &Context, messages_ns: f64) -> Result<Times, P
     sql::rows(&mut client, "VACUUM ANALYZE pgbench_accounts")?;
     sql::rows(&mut client, "SET synchronous_commit = off")?;
     let pid = sql::one(&mut client, "SELECT pg_backend_pid()")?;
+    let mut backend = Backend { client, pid, aid: 1 };
     let mut times = Times::default();
-    let mut aid = 1;
     // The first repeat fills the backend's caches and does not count.
     for repeat in 0..=REPEATS {
-        let mut pieces: [Vec<f64>; 5] = Default::default();
-        for _ in 0..TRANSACTIONS {
-            if context.cancel.is_cancelled() {
-                return Err(Problem::interrupted("the calibration"));
-            }
-            aid = (aid * 48_271 + 11) % ROWS + 1;
-            let mut before_ns = cpu_ns(&pid)?;
-            for (text, pieces) in transaction(aid).iter().zip(&mut pieces) {
-                sql::rows(&mut client, text)?;
-                let now_ns = cpu_ns(&pid)?;
-                pieces.push(now_ns - before_ns - messages_ns);
-                before_ns = now_ns;
-            }
+        if context.cancel.is_cancelled() {
+            return Err(Problem::interrupted("the calibration"));
         }
+        let select_ns = backend.each_ns(&[Statement::Select])? - messages_ns;
+        let begin_ns = backend.each_ns(&[Statement::Begin, Statement::End])? / 2.0 - messages_ns;
+        let whole_ns = backend.each_ns(&[Statement::Begin, Statement::Insert, Statement::End])? - 3.0 * messages_ns;
+        // Within one transaction, so that no commit is part of them.
+        backend.run(Statement::Begin)?;
+        let update_ns = backend.each_ns(&[Statement::Update])? - messages_ns;
+        let insert_ns = backend.each_ns(&[Statement::Insert])? - messages_ns;
+        backend.run(Statement::End)?;
+        let all = [begin_ns, select_ns, update_ns, insert_ns, whole_ns - insert_ns - begin_ns];
         if repeat > 0 {
-            times.iter_mut().zip(pieces).for_each(|(times, pieces)| times.extend(middle(pieces)));
+            times.iter_mut().zip(all).for_each(|(times, ns)| times.push(ns));
         }
     }
     for _ in 0..REPEATS {
@@ -99,14 +98,46 @@ fn on(cluster: &Cluster, context: &Context, messages_ns: f64) -> Result<Times, P
 }
 
 /// The statements of `pgbench --builtin=simple-update`.
-fn transaction(aid: u64) -> [String; 5] {
-    [
-        "BEGIN".to_owned(),
-        format!("SELECT abalance FROM pgbench_accounts WHERE aid = {aid}"),
-        format!("UPDATE pgbench_accounts SET abalance = abalance + 7 WHERE aid = {aid}"),
-        format!("INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 1, {aid}, 7, CURRENT_TIMESTAMP)"),
-        "END".to_owned(),
-    ]
+#[derive(Clone, Copy)]
+enum Statement {
+    Begin,
+    Select,
+    Update,
+    Insert,
+    End,
+}
+
+/// A connection and the process behind it.
+struct Backend {
+    client: postgres::Client,
+    pid: String,
+    aid: u64,
+}
+
+impl Backend {
+    fn run(&mut self, what: Statement) -> Result<(), Problem> {
+        self.aid = (self.aid * 48_271 + 11) % ROWS + 1;
+        let aid = self.aid;
+        let text = match what {
+            Statement::Begin => "BEGIN".to_owned(),
+            Statement::Select => format!("SELECT abalance FROM pgbench_accounts WHERE aid = {aid}"),
+            Statement::Update => format!("UPDATE pgbench_accounts SET abalance = abalance + 7 WHERE aid = {aid}"),
+            Statement::Insert => format!(
+                "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 1, {aid}, 7, CURRENT_TIMESTAMP)"
+            ),
+            Statement::End => "END".to_owned(),
+        };
+        sql::rows(&mut self.client, &text).map(drop)
+    }
+
+    /// The CPU time of the process for each time that it carries these out, one after the other, ns.
+    fn each_ns(&mut self, what: &[Statement]) -> Result<f64, Problem> {
+        let before_ns = cpu_ns(&self.pid)?;
+        for _ in 0..IN_A_ROW {
+            what.iter().try_for_each(|statement| self.run(*statement))?;
+        }
+        Ok((cpu_ns(&self.pid)? - before_ns) / IN_A_ROW as f64)
+    }
 }
 
 /// The CPU time that a process has had, once it sleeps: the kernel brings it up to date when it leaves the CPU.

@@ -1,14 +1,14 @@
 //! What the tick takes.
 
 use super::bench::{gaps_ns, on_cpu, repeats};
-use super::samples::middle;
+use super::samples::quiet;
 use super::{Context, Cost, Samples};
 use holdup_model::Problem;
 
 pub(super) const COST: Cost = Cost {
     name: "tick_ns",
-    docs: "the middle of the gaps between readings of the clock that come at the ticks' distance, in a loop of 12 ticks' \
-           length where at least half of them are seen",
+    docs: "the lower quartile of the gaps between readings of the clock that come at the ticks' distance, in a loop of 12 ticks' \
+           length where at least half of them are seen; a task switch at a tick is longer",
     measure,
 };
 
@@ -22,7 +22,7 @@ fn measure(context: &Context) -> Result<Samples, Problem> {
     on_cpu(context.cpu()?, || repeats("ticks", || Ok(at_ticks(&gaps_ns(TICKS * tick_ns), tick_ns))))
 }
 
-/// The middle of the gaps that come at the distance of ticks, of several close together the longest; `None` when they
+/// The lower quartile of the gaps that come at the distance of ticks, of several close together the longest; `None` when they
 /// are too few.
 fn at_ticks(gaps: &[(u64, f64)], tick_ns: u64) -> Option<f64> {
     let with = |phase: u64| -> Vec<f64> {
@@ -40,7 +40,7 @@ fn at_ticks(gaps: &[(u64, f64)], tick_ns: u64) -> Option<f64> {
     let rank = |ticks: &Vec<f64>| (ticks.len(), ticks.iter().fold(0.0, |sum, ns| sum + ns.min(1e5)) as u64);
     let ticks = gaps.iter().map(|(at, _)| with(*at)).max_by_key(rank)?;
     let enough = ticks.len() as u64 >= TICKS / 2;
-    middle(ticks).filter(|_| enough)
+    quiet(ticks).filter(|_| enough)
 }
 
 #[cfg(test)]
