@@ -21,14 +21,16 @@ mod watching;
 mod window;
 
 use holdup_model::{Machine, Problem};
-use holdup_sim::machine::{Described, known};
+use holdup_sim::machine::known;
+
+pub use holdup_sim::machine::{Described, Known};
 
 pub use local::reach;
 pub use qemu::Kept;
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use run::{RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
-pub use sim::{PredictRequest, predict};
+pub use sim::{CalibrateRequest, PredictRequest, calibrate, predict};
 pub use vocabulary::vocabulary;
 pub use watching::Watching;
 

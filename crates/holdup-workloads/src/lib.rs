@@ -9,6 +9,7 @@ pub mod algorithms;
 pub mod alone;
 mod command;
 pub mod contention;
+pub mod costs;
 pub mod external;
 pub mod far;
 #[doc(hidden)]

@@ -39,6 +39,7 @@ pub(crate) fn command() -> Command {
             check(),
             run(),
             predict(),
+            calibrate(),
             record(),
             explain(),
             compare(),
@@ -130,6 +131,38 @@ fn predict() -> Command {
         .arg(json().global(true))
         .args(design_options());
     with_workloads(command, &|id| holdup_target::is_simulated(id))
+}
+
+fn calibrate() -> Command {
+    Command::new("calibrate")
+        .about("Measure what things cost on this host, for simulations of it")
+        .after_help(
+            "Takes up to 30 s of two CPUs and changes nothing. Another load on the host makes ranges wide; run it on an idle \
+             one. `--target sim` and `holdup predict` read the file.",
+        )
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .short('o')
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("The machine file to write [default: that of this host, in holdup's own folder]"),
+        )
+        .arg(
+            Arg::new("workdir")
+                .long("workdir")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("Where a file is read and flushed for measurements [default: $TMPDIR or /tmp]"),
+        )
+        .arg(
+            Arg::new("pg-bin")
+                .long("pg-bin")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("The folder with postgres, initdb and pgbench, for what PostgreSQL computes"),
+        )
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
 }
 
 /// The command with a subcommand for each workload.

@@ -1,6 +1,7 @@
 //! Sessions on a simulated machine: trials are computed ahead, on all CPUs, and told in their order.
 
 mod ahead;
+mod calibrate;
 mod evidence;
 mod predict;
 mod session;
@@ -16,6 +17,7 @@ use holdup_sim::world::Load;
 use holdup_sim::{factors, workloads};
 use std::path::Path;
 
+pub use calibrate::{CalibrateRequest, calibrate};
 pub use predict::{PredictRequest, predict};
 pub(crate) use session::SimSession;
 

@@ -3,6 +3,7 @@
 mod agent;
 mod apply;
 mod boots;
+mod calibrate;
 mod check;
 mod compare;
 mod explain;
@@ -33,6 +34,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("compare", m)) => compare::run(m),
         Some(("report", m)) => report::run(m),
         Some(("kernels", m)) => kernels::run(m),
+        Some(("calibrate", m)) => calibrate::run(m),
         Some(("predict", m)) => predict::run(m),
         Some(("list", m)) => list::run(m),
         Some(("export", m)) => export::run(m),

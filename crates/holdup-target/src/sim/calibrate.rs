@@ -1,0 +1,291 @@
+//! This host as a machine of the simulator: what its costs are, as far as they can be measured.
+
+use holdup_host::{CpuPlace, Host};
+use holdup_model::Problem;
+use holdup_model::survey::Survey;
+use holdup_sim::machine::{Costs, Described, Kernel, Known, Machine, Parameter, Topology};
+use holdup_sim::preempt;
+use holdup_workloads::Cancel;
+use holdup_workloads::costs::{Context, Outcome, measure};
+use std::path::{Path, PathBuf};
+
+/// The ticks of a second where the kernel does not tell.
+const HZ: u32 = 250;
+/// The longest source of a machine file, bytes.
+const LONGEST: usize = 500;
+
+/// What is calibrated and where that goes.
+pub struct CalibrateRequest<'a> {
+    /// The host, which is the running one.
+    pub host: &'a Host,
+    /// The machine file.
+    pub file: &'a Path,
+    /// Where files for measurements go.
+    pub workdir: PathBuf,
+    /// The folder with PostgreSQL's programs; `None` to look for it.
+    pub pg_bin: Option<PathBuf>,
+    /// Asks to end.
+    pub cancel: Cancel,
+    /// Hears the name of each cost before it is measured.
+    pub step: &'a mut dyn FnMut(&str),
+}
+
+/// Measures what things cost here and writes the machine file. What cannot be measured has the default machine's value
+/// and says why.
+///
+/// # Errors
+/// When the file cannot be written, which is found out before anything is measured, and when asked to end.
+pub fn calibrate(request: CalibrateRequest<'_>) -> Result<Described, Problem> {
+    let mut draft = Draft::beside(request.file)?;
+    let survey = holdup_host::survey::survey(request.host, None, None);
+    let hz = survey.kernel.hz.value();
+    let mut context = Context::of_this_host(request.host, hz.unwrap_or(HZ), request.workdir);
+    context.pg_bin = request.pg_bin;
+    context.cancel = request.cancel;
+    let outcomes = measure(&mut context, request.step)?;
+    let described = described(request.host, &survey, &context.cpus, &outcomes)?;
+    draft.becomes(&described.to_toml())?;
+    Ok(described)
+}
+
+/// A file beside the one that is to be written, so that nobody ever sees half of it.
+struct Draft<'a> {
+    file: &'a Path,
+    draft: PathBuf,
+}
+
+impl<'a> Draft<'a> {
+    fn beside(file: &'a Path) -> Result<Self, Problem> {
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        let this = Draft { file, draft: name.into() };
+        if file.is_dir() {
+            return Err(this.refused("it is a folder"));
+        }
+        if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|e| this.refused(e.to_string()))?;
+        }
+        std::fs::write(&this.draft, "").map_err(|e| this.refused(e.to_string()))?;
+        Ok(this)
+    }
+
+    fn refused(&self, why: impl Into<String>) -> Problem {
+        Problem::host(format!("machine file {}", self.file.display()), why).hint("give another file with -o")
+    }
+
+    fn becomes(&mut self, text: &str) -> Result<(), Problem> {
+        let write = || {
+            std::fs::write(&self.draft, text)?;
+            std::fs::File::open(&self.draft)?.sync_all()?;
+            std::fs::rename(&self.draft, self.file)
+        };
+        write().map_err(|e| self.refused(e.to_string()))
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        // After the renaming there is none.
+        let _gone = std::fs::remove_file(&self.draft);
+    }
+}
+
+fn described(host: &Host, survey: &Survey, cpus: &[CpuPlace], outcomes: &[Outcome]) -> Result<Described, Problem> {
+    let (topology, topology_source) = topology(cpus);
+    let hz = survey.kernel.hz.value();
+    let (kernel, version, told) = kernel(survey, hz.unwrap_or(HZ), topology.cpus())?;
+    let parameters = parameters(outcomes);
+    let mut costs = Costs::DEFAULT;
+    for p in &parameters {
+        if let Some(place) = costs.place(p.name) {
+            *place = p.value_ns;
+        }
+    }
+    let mut summary = format!("{} CPUs, {told}", topology.cpus());
+    if hz.is_none() {
+        summary.push_str(&format!(", {HZ} ticks a second assumed"));
+    }
+    let text = Described {
+        name: "this-host".to_owned(),
+        summary: short(&summary),
+        memory_bytes: ((holdup_host::machine(host).memory_bytes >> 30).max(1)) << 30,
+        topology_source,
+        version,
+        machine: Machine { topology, costs, kernel },
+        parameters,
+    }
+    .to_toml();
+    // What is written must be read again; the machine is the one that the file gives.
+    Described::parse("this-host", &text)
+}
+
+/// At most 500 bytes without control characters, as machine files want it.
+fn short(text: &str) -> String {
+    let mut out: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    while out.len() > LONGEST {
+        out.pop();
+    }
+    out
+}
+
+/// The CPUs as a regular tree where they are one.
+fn topology(cpus: &[CpuPlace]) -> (Topology, String) {
+    let all = cpus.len().max(1) as u32;
+    let flat = Topology { smt: 1, cores: all, llcs: 1, nodes: 1 };
+    let same = |of: fn(&CpuPlace) -> &Vec<u32>| {
+        let first = of(cpus.first()?).len();
+        (first > 0 && cpus.iter().all(|place| of(place).len() == first)).then_some(first as u32)
+    };
+    let Some((core, llc, node)) =
+        same(|p| &p.core).zip(same(|p| &p.llc)).zip(same(|p| &p.node)).map(|((a, b), c)| (a, b, c))
+    else {
+        return (
+            flat,
+            "assumed: one cache and one node, because the host does not tell, or its CPUs differ".to_owned(),
+        );
+    };
+    // A cache that reaches beyond a node, as guests may show it, is one of the node.
+    let llc = llc.min(node);
+    let regular = Topology { smt: core, cores: llc / core.max(1), llcs: node / llc.max(1), nodes: all / node.max(1) };
+    match regular.cpus() == all && regular.cores > 0 {
+        true => (regular, "measured: /sys/devices/system/cpu, the CPUs that holdup may use".to_owned()),
+        false => (flat, "assumed: one cache and one node, because the CPUs make no regular tree".to_owned()),
+    }
+}
+
+/// The kernel, its version as the simulator knows it, and a sentence on what was found.
+fn kernel(survey: &Survey, hz: u32, cpus: u32) -> Result<(Kernel, String, String), Problem> {
+    let hz = hz.clamp(10, 10_000);
+    let own = survey.kernel.version.value();
+    let release = survey.kernel.release.get().map_or("of an unknown release", String::as_str);
+    // The nearest version that the simulator knows; 6.18 where nothing is told.
+    let nearest = own.map_or((6, 18), |v| (v.major, v.minor)).clamp((5, 4), (7, 3));
+    let version = format!("{}.{}", nearest.0, nearest.1);
+    let mut told = format!("kernel {release}");
+    if own.is_none_or(|v| (v.major, v.minor) != nearest) {
+        told.push_str(&format!(", simulated as {version}"));
+    }
+    let model = survey.preempt.model.get().map(|model| model.word());
+    let known = model.and_then(preempt::find).map(|found| Kernel::of(&version, found, hz, cpus));
+    if let (Some(model), Some(Ok(kernel))) = (model, known) {
+        return Ok((kernel, version, format!("{told}, preempt={model}")));
+    }
+    let kernel = Kernel::of_version(&version, cpus, hz)?;
+    let why = model.map_or("the one in force is not known".to_owned(), |model| format!("{model} is not simulated"));
+    told.push_str(&format!(", preempt={} assumed: {why}", kernel.preempt.meta.id));
+    Ok((kernel, version, told))
+}
+
+/// Every cost: measured, or as in the default machine with the reason.
+fn parameters(outcomes: &[Outcome]) -> Vec<Parameter> {
+    let mut defaults = Costs::DEFAULT;
+    let parameter = |name: &'static str| {
+        let outcome = outcomes.iter().find(|o| o.cost.name == name);
+        if let Some((cost, Ok(samples))) = outcome.map(|o| (o.cost, &o.result)) {
+            let whole = |ns: f64| (ns.round() as u64).min(1_000_000_000);
+            let (low, high) = samples.range_ns();
+            return Parameter {
+                name,
+                value_ns: whole(samples.median_ns()),
+                range_ns: (whole(low), whole(high)),
+                known: Known::Measured,
+                source: short(&format!("measured: {} repeats: {}", samples.count(), cost.docs)),
+            };
+        }
+        let why = match outcome.map(|o| &o.result) {
+            Some(Err(problem)) => format!("{}: {}", problem.what, problem.why),
+            _ => "no measurement of it".to_owned(),
+        };
+        let value_ns = defaults.place(name).map_or(0, |place| *place);
+        Parameter {
+            name,
+            value_ns,
+            range_ns: (value_ns / 2, value_ns * 2),
+            known: Known::Assumed,
+            source: short(&format!("assumed: as in the default machine; {why}")),
+        }
+    };
+    Costs::NAMES.iter().copied().map(parameter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(cpu: u32, core: &[u32], llc: &[u32], node: &[u32]) -> CpuPlace {
+        CpuPlace { cpu, core: core.to_vec(), llc: llc.to_vec(), node: node.to_vec() }
+    }
+
+    #[test]
+    fn cpus_that_make_a_tree_are_one_and_others_are_flat() {
+        let of = |cpus: &[CpuPlace]| {
+            let (t, source) = topology(cpus);
+            ([t.smt, t.cores, t.llcs, t.nodes], source.starts_with("measured: "))
+        };
+        let server = |cpu: u32| {
+            let group = |n: u32| (0..n).map(|i| cpu / n * n + i).collect::<Vec<u32>>();
+            place(cpu, &group(2), &group(4), &group(8))
+        };
+        let whole: Vec<CpuPlace> = (0..16).map(server).collect();
+        assert_eq!(of(&whole), ([2, 2, 2, 2], true));
+        assert_eq!(of(&[place(0, &[0], &[0, 1], &[0, 1]), place(1, &[1], &[0, 1], &[0, 1])]), ([1, 2, 1, 1], true));
+        assert_eq!(of(&[place(0, &[], &[], &[]), place(1, &[], &[], &[])]), ([1, 2, 1, 1], false));
+        assert_eq!(
+            of(&[place(0, &[0, 1], &[0, 1, 2], &[0, 1, 2]), place(2, &[2], &[0, 1, 2], &[0, 1, 2])]).0,
+            [1, 2, 1, 1]
+        );
+        assert_eq!(of(&[]), ([1, 1, 1, 1], false));
+    }
+
+    #[test]
+    fn what_was_not_measured_has_the_default_and_its_reason() {
+        let all = parameters(&[]);
+        assert_eq!(all.len(), Costs::NAMES.len());
+        assert!(all.iter().all(|p| p.known == Known::Assumed && p.source.ends_with("no measurement of it")));
+        let cost = holdup_workloads::costs::ALL[0];
+        let reason = Problem::host("a CPU", "none\nis allowed");
+        let all = parameters(&[Outcome { cost, result: Err(reason) }]);
+        let p = all.iter().find(|p| p.name == cost.name).expect("every cost is there");
+        assert_eq!(p.source, "assumed: as in the default machine; a CPU: none is allowed");
+    }
+
+    #[test]
+    fn a_host_that_tells_nothing_gives_a_machine_file_that_is_read() {
+        let host = holdup_host::fake::MemoryFs::new().host();
+        let survey = holdup_host::survey::survey(&host, None, None);
+        let described = described(&host, &survey, &[], &[]).expect("assumed as a whole");
+        assert_eq!(described.machine.topology.cpus(), 1);
+        assert!(described.summary.contains("assumed"), "{}", described.summary);
+        let again = Described::parse("again", &described.to_toml()).expect("it is read");
+        assert_eq!(again.parameters, described.parameters);
+    }
+
+    #[test]
+    fn every_measured_cost_is_one_of_a_machine() {
+        for cost in holdup_workloads::costs::ALL {
+            assert!(Costs::NAMES.contains(&cost.name), "{}", cost.name);
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_told_before_anything_is_measured() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let blocked = folder.path().join("file");
+        std::fs::write(&blocked, "x").expect("written");
+        for file in [blocked.join("machine.toml"), folder.path().to_owned()] {
+            let mut steps = 0;
+            let request = CalibrateRequest {
+                host: &Host::real(),
+                file: &file,
+                workdir: std::env::temp_dir(),
+                pg_bin: None,
+                cancel: Cancel::default(),
+                step: &mut |_| steps += 1,
+            };
+            let problem = calibrate(request).expect_err("it cannot be written");
+            assert_eq!((problem.kind, steps), (holdup_model::ProblemKind::Host, 0), "{problem}");
+        }
+        let files = std::fs::read_dir(folder.path()).expect("read").count();
+        assert_eq!(files, 1, "no draft stays");
+    }
+}
