@@ -26,7 +26,8 @@ fn rounds(n: u32, parallel: f64, section: f64, locks: f64) -> f64 {
 
 /// The same of the simulated machine, by the time that its cores spend in parallel parts.
 fn simulated(n: u32, parallel: u64, section: u64, locks: u32) -> Estimate {
-    let mut ops = vec![Op::Compute(Span::Exponential(parallel))];
+    // Giving it back takes whoever does it a nanosecond more.
+    let mut ops = vec![Op::Compute(Span::Exponential(parallel - 1))];
     for lock in 0..locks {
         // One of those that are left, each as likely.
         let skip = ops.len() as u32 + 5;
@@ -34,8 +35,7 @@ fn simulated(n: u32, parallel: u64, section: u64, locks: u32) -> Estimate {
             let left = f64::from(locks - lock);
             ops.push(Op::Chance { of: (2f64.powi(32) * (1.0 - 1.0 / left)) as u32, to: skip });
         }
-        // Giving it back takes a nanosecond more.
-        let work = Op::Compute(Span::Exponential(section - 1));
+        let work = Op::Compute(Span::Exponential(section));
         ops.extend([Op::Lock(lock), work, Op::Unlock(lock), Op::Jump(0)]);
     }
     let load = Load {

@@ -5,6 +5,7 @@
 
 mod amdahl;
 mod common;
+mod hand_over;
 mod laws;
 mod multi_server;
 mod repairman;
