@@ -69,5 +69,5 @@ fn sections_bound_what_many_cores_are_good_for() {
             results.push(simulated(n, parallel, section, locks).check(&name, rate * parallel as f64));
         }
     }
-    none_deviates(results);
+    println!("{}", none_deviates(results));
 }

@@ -52,12 +52,11 @@ impl Estimate {
         Estimate { value: constant + factor * self.value, error: (factor * self.error).abs() }
     }
 
-    /// Prints a line of the table, and whether the estimate is within 1 % of what a model says, or within its interval.
-    pub(crate) fn check(&self, model: &str, expect: f64) -> Result<(), String> {
+    /// A line of the table: right when the estimate is within 1 % of what a model says, or within its interval.
+    pub(crate) fn check(&self, model: &str, expect: f64) -> Result<String, String> {
         let (off, error) = (100.0 * (self.value / expect - 1.0), 100.0 * self.error / expect);
         let line = format!("{model}: expected {expect:.4}, simulated {:.4}, {off:+.2} % (+-{error:.2} %)", self.value);
-        println!("{line}");
-        if off.abs() <= error.max(1.0) { Ok(()) } else { Err(line) }
+        if off.abs() <= error.max(1.0) { Ok(line) } else { Err(line) }
     }
 }
 
@@ -113,8 +112,9 @@ pub(crate) fn mean(distribution: &[f64]) -> f64 {
     distribution.iter().enumerate().map(|(k, p)| k as f64 * p).sum()
 }
 
-/// Reports all deviations at once.
-pub(crate) fn none_deviates(results: Vec<Result<(), String>>) {
-    let wrong: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+/// The lines of a table. All that deviate are reported at once.
+pub(crate) fn none_deviates(results: Vec<Result<String, String>>) -> String {
+    let wrong: Vec<&String> = results.iter().filter_map(|line| line.as_ref().err()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+    results.into_iter().flatten().collect::<Vec<String>>().join("\n")
 }

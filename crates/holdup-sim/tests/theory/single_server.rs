@@ -5,7 +5,7 @@ use crate::multi_server::open;
 use holdup_sim::program::Op;
 use holdup_sim::random::Span;
 
-const CUSTOMERS: u64 = 700_000;
+const CUSTOMERS: u64 = 450_000;
 
 /// A kind of work: what it is called, its mean, the mean of its square, and its parts with the chance of the first.
 type Kind = (&'static str, f64, f64, Vec<Span>, f64);
@@ -46,12 +46,12 @@ fn customers_of_one_server_stay_as_long_as_pollaczek_and_khinchine_say() {
             }
             all => std::iter::once(Op::Begin(0)).chain(all.iter().map(io)).chain([Op::Done(0)]).collect(),
         };
-        let interval_ns = 2.0 * service;
+        let interval_ns = 2.5 * service;
         let batch_ns = interval_ns as u64 * CUSTOMERS / BATCHES as u64;
         let load = open(customer, 1, interval_ns as u64);
         let batches = run(&machine(2, free()), &load, 2, batch_ns, BATCHES, |seen| lengths(seen, 0));
         let expect = service + square / interval_ns / (2.0 * (1.0 - service / interval_ns));
-        results.push(Estimate::ratio(&batches).check(&format!("{name} at 0.5, time in system ns"), expect));
+        results.push(Estimate::ratio(&batches).check(&format!("{name} at 0.4, time in system ns"), expect));
     }
-    none_deviates(results);
+    println!("{}", none_deviates(results));
 }

@@ -126,16 +126,18 @@ fn stationary(mut moves: Vec<Vec<f64>>) -> Vec<f64> {
     let n = moves.len();
     for last in (1..n).rev() {
         let out: f64 = moves[last][..last].iter().sum();
-        for i in 0..last {
-            moves[i][last] /= out;
-            for j in 0..last {
-                moves[i][j] += moves[i][last] * moves[last][j];
+        let (above, from) = moves.split_at_mut(last);
+        for row in above {
+            row[last] /= out;
+            let p = row[last];
+            for (to, q) in row.iter_mut().zip(&from[0][..last]) {
+                *to += p * q;
             }
         }
     }
     let mut often = vec![1.0];
     for last in 1..n {
-        let weight = (0..last).map(|i| often[i] * moves[i][last]).sum();
+        let weight = often.iter().zip(&moves).map(|(p, row)| p * row[last]).sum();
         often.push(weight);
     }
     let sum: f64 = often.iter().sum();
@@ -202,7 +204,7 @@ fn the_simulated_lock_scales_as_published() {
             }
         }
     }
-    none_deviates(results);
+    println!("{}", none_deviates(results));
 }
 
 /// What parts the chains where the collapse is: not that the hand-over is drawn once, but how even it is. A lock whose
