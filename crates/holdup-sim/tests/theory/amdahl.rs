@@ -1,9 +1,9 @@
-//! Critical sections and Amdahl's law: what Eyerman and Eeckhout ("Modeling Critical Sections in Amdahl's Law and its
-//! Implications for Multicore Design", ISCA 2010) say of programs that meet in them.
+//! Critical sections and Amdahl's law.
 //!
-//! A program of parallel parts and sections under one lock, on n cores, takes no less than the sections of all one after the
-//! other, and no less than what one core does alone. Where everything is exponential, mean value analysis says what it
-//! takes exactly, on any number of locks of which each section takes one at random.
+//! A program of parallel parts and sections under a lock cannot be sped up by more cores than it has, nor beyond what its
+//! sections take one after the other: they are Amdahl's sequential part where they always meet, and a smaller one where
+//! several locks or few cores let them miss each other. Where everything is exponential, mean value analysis says exactly
+//! how much.
 
 use crate::common::{BATCHES, Estimate, free, machine, none_deviates, program, run};
 use holdup_sim::program::Op;
