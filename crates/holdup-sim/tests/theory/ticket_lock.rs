@@ -52,7 +52,7 @@ fn speedup(n: u32, case: Case) -> f64 {
 
 /// The distribution of how many of `many` come within a time that is fixed.
 fn come_within(many: usize, time: f64, case: Case) -> Vec<f64> {
-    let p = 1.0 - (-time / case.think).exp();
+    let p = 1.0 - libm::exp(-time / case.think);
     let mut chances = vec![0.0; many + 1];
     chances[0] = 1.0;
     for so_far in 0..many {
