@@ -3,10 +3,10 @@
 use super::FREE;
 use crate::world::{Mode, World};
 
-/// A waiter stands in the queue and spins.
+/// A waiter stands in the queue and spins. What taking its place there costs passes while others hold the lock.
 pub(super) fn waits(world: &mut World, cpu: u32, task: u32, lock: u32) {
     let ns = world.atomic_ns(cpu, lock);
-    world.tasks[task as usize].extra_ns += ns;
+    world.tasks[task as usize].waiting.queued_at = world.now + ns;
     world.lock(lock).queue.push_back(task);
     world.spin(cpu, task, lock, u64::MAX);
 }
@@ -34,7 +34,8 @@ pub(super) fn served(world: &mut World, task: u32, lock: u32) {
     let turn_ns = world.machine.costs.spin_ns;
     let cpu = world.tasks[task as usize].cpu;
     let ns = hidden_ns + world.random.below(turn_ns.max(1)) + world.transfer_ns(last_cpu, cpu);
-    world.sees_after(task, ns);
+    let rest_ns = world.tasks[task as usize].waiting.queued_at.saturating_sub(world.now);
+    world.sees_after(task, ns.max(rest_ns));
 }
 
 /// A waiter saw that it is served.

@@ -32,6 +32,8 @@ pub(crate) struct Waiting {
     pub(crate) budget_ns: u64,
     /// The bound of the back-off, turns.
     pub(crate) bound: u32,
+    /// From when on it can see that it is served: its place in the queue is taken by then, ns.
+    pub(crate) queued_at: u64,
     /// Its place among the lock's spinners; `u32::MAX` when it is not one.
     pub(crate) place: u32,
     /// The lock for whose list the lock inside it is wanted, and the step that follows.
@@ -60,6 +62,7 @@ impl Waiting {
         delay_us: 0,
         budget_ns: 0,
         bound: 0,
+        queued_at: 0,
         place: NONE,
         outer: NONE,
         outer_step: 0,
