@@ -69,35 +69,46 @@ impl Bits {
 #[derive(Debug, Clone)]
 pub(crate) struct Counts {
     /// Node `i` is over its children `2i` and `2i + 1`; the leaves are the second half.
-    greatest: Vec<u32>,
-    least: Vec<u32>,
-    sums: Vec<u32>,
+    nodes: Vec<Node>,
     leaves: usize,
+}
+
+/// The numbers of some CPUs: side by side, because a walk to the root reads and writes all of them.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(16))]
+struct Node {
+    greatest: u32,
+    least: u32,
+    sum: u32,
 }
 
 impl Counts {
     pub(crate) fn new(size: usize) -> Self {
         let leaves = size.next_power_of_two();
-        Counts { greatest: vec![0; 2 * leaves], least: vec![0; 2 * leaves], sums: vec![0; 2 * leaves], leaves }
+        Counts { nodes: vec![Node::default(); 2 * leaves], leaves }
     }
 
     pub(crate) fn set(&mut self, cpu: u32, count: u32) {
         let mut at = self.leaves + cpu as usize;
-        if self.sums[at] == count {
+        let mut node = Node { greatest: count, least: count, sum: count };
+        if self.nodes[at].sum == count {
             return;
         }
-        (self.greatest[at], self.least[at], self.sums[at]) = (count, count, count);
-        at /= 2;
-        while at > 0 {
-            self.greatest[at] = self.greatest[2 * at].max(self.greatest[2 * at + 1]);
-            self.least[at] = self.least[2 * at].min(self.least[2 * at + 1]);
-            self.sums[at] = self.sums[2 * at] + self.sums[2 * at + 1];
+        self.nodes[at] = node;
+        while at > 1 {
+            let other = self.nodes[at ^ 1];
+            node = Node {
+                greatest: node.greatest.max(other.greatest),
+                least: node.least.min(other.least),
+                sum: node.sum + other.sum,
+            };
             at /= 2;
+            self.nodes[at] = node;
         }
     }
 
     pub(crate) fn of(&self, cpu: u32) -> u32 {
-        self.sums[self.leaves + cpu as usize]
+        self.nodes[self.leaves + cpu as usize].sum
     }
 
     pub(crate) fn sum(&self, (begin, end): (u32, u32)) -> u32 {
@@ -105,12 +116,12 @@ impl Counts {
         let mut sum = 0;
         while a < b {
             if a % 2 == 1 {
-                sum += self.sums[a];
+                sum += self.nodes[a].sum;
                 a += 1;
             }
             if b % 2 == 1 {
                 b -= 1;
-                sum += self.sums[b];
+                sum += self.nodes[b].sum;
             }
             (a, b) = (a / 2, b / 2);
         }
@@ -119,19 +130,25 @@ impl Counts {
 
     /// A CPU of a range with the greatest number, and the number.
     pub(crate) fn greatest(&self, range: (u32, u32)) -> (u32, u32) {
-        self.best(&self.greatest, range, |new, old| new > old)
+        self.best(|node| node.greatest, range, |new, old| new > old)
     }
 
     /// A CPU of a range with the least number, and the number.
     pub(crate) fn least(&self, range: (u32, u32)) -> (u32, u32) {
-        self.best(&self.least, range, |new, old| new < old)
+        self.best(|node| node.least, range, |new, old| new < old)
     }
 
-    fn best(&self, nodes: &[u32], (begin, end): (u32, u32), better: impl Fn(u32, u32) -> bool) -> (u32, u32) {
+    fn best(
+        &self,
+        number: impl Fn(&Node) -> u32,
+        (begin, end): (u32, u32),
+        better: impl Fn(u32, u32) -> bool,
+    ) -> (u32, u32) {
         let (mut a, mut b) = (begin as usize + self.leaves, end as usize + self.leaves);
+        let of = |node: usize| number(&self.nodes[node]);
         let mut best: Option<usize> = None;
         let mut look = |node: usize| {
-            if best.is_none_or(|old| better(nodes[node], nodes[old])) {
+            if best.is_none_or(|old| better(of(node), of(old))) {
                 best = Some(node);
             }
         };
@@ -148,9 +165,9 @@ impl Counts {
         }
         let mut at = best.unwrap_or(begin as usize + self.leaves);
         while at < self.leaves {
-            at = 2 * at + usize::from(nodes[2 * at] != nodes[at]);
+            at = 2 * at + usize::from(of(2 * at) != of(at));
         }
-        ((at - self.leaves) as u32, nodes[at])
+        ((at - self.leaves) as u32, of(at))
     }
 }
 

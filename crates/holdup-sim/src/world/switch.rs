@@ -16,7 +16,7 @@ impl World {
         }
         let c = &mut self.cpus[cpu as usize];
         (c.need, c.lazy, c.at_point) = (false, false, false);
-        self.agenda.clear(cpu as usize * SLOTS + WORK);
+        // What the previous task would have come to stays in the agenda until the next one's, or none, takes its place.
         let next = self.pick(cpu);
         if next != NIL && next == previous {
             // It goes on: there was no switch.
@@ -137,6 +137,7 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         c.current = IDLE;
         (c.idle_since, c.idle_from) = (start, start);
+        self.agenda.clear(cpu as usize * SLOTS + WORK);
         self.agenda.clear(cpu as usize * SLOTS + TICK);
         self.agenda.clear(cpu as usize * SLOTS + HRTICK);
         self.set_idle(cpu, true);
