@@ -39,6 +39,7 @@ impl World {
     /// `put_prev_task()`: the running task's time is accounted, and it goes to where it waits.
     fn put(&mut self, cpu: u32, task: u32, left: Left) {
         self.stop(cpu);
+        self.cpus[cpu as usize].ahead_ns = 0;
         self.account(cpu);
         self.revoke(cpu, task);
         let is_rt = self.priority(task).is_some();
