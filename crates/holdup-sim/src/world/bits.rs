@@ -66,11 +66,16 @@ impl Bits {
 }
 
 /// A number for each CPU, with the greatest, the least and the sum of any range.
+///
+/// The numbers change at most wake-ups and switches, and are asked for where CPUs look for work or a place far away: what
+/// stands above a number is brought up to date when it is asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Counts {
     /// Node `i` is over its children `2i` and `2i + 1`; the leaves are the second half.
     nodes: Vec<Node>,
     leaves: usize,
+    /// Whose number has changed since.
+    changed: Bits,
 }
 
 /// The numbers of some CPUs: side by side, because a walk to the root reads and writes all of them.
@@ -85,25 +90,35 @@ struct Node {
 impl Counts {
     pub(crate) fn new(size: usize) -> Self {
         let leaves = size.next_power_of_two();
-        Counts { nodes: vec![Node::default(); 2 * leaves], leaves }
+        Counts { nodes: vec![Node::default(); 2 * leaves], leaves, changed: Bits::new(leaves) }
     }
 
     pub(crate) fn set(&mut self, cpu: u32, count: u32) {
-        let mut at = self.leaves + cpu as usize;
-        let mut node = Node { greatest: count, least: count, sum: count };
-        if self.nodes[at].sum == count {
-            return;
+        let leaf = &mut self.nodes[self.leaves + cpu as usize];
+        if leaf.sum != count {
+            *leaf = Node { greatest: count, least: count, sum: count };
+            self.changed.set(cpu, true);
         }
-        self.nodes[at] = node;
-        while at > 1 {
-            let other = self.nodes[at ^ 1];
-            node = Node {
-                greatest: node.greatest.max(other.greatest),
-                least: node.least.min(other.least),
-                sum: node.sum + other.sum,
-            };
-            at /= 2;
-            self.nodes[at] = node;
+    }
+
+    /// Brings what stands above the numbers that have changed up to date.
+    fn settle(&mut self) {
+        let mut from = 0;
+        while let Some(cpu) = self.changed.first(from, self.leaves as u32) {
+            from = cpu + 1;
+            self.changed.set(cpu, false);
+            let mut at = self.leaves + cpu as usize;
+            let mut node = self.nodes[at];
+            while at > 1 {
+                let other = self.nodes[at ^ 1];
+                node = Node {
+                    greatest: node.greatest.max(other.greatest),
+                    least: node.least.min(other.least),
+                    sum: node.sum + other.sum,
+                };
+                at /= 2;
+                self.nodes[at] = node;
+            }
         }
     }
 
@@ -111,9 +126,10 @@ impl Counts {
         self.nodes[self.leaves + cpu as usize].sum
     }
 
-    pub(crate) fn sum(&self, (begin, end): (u32, u32)) -> u32 {
+    pub(crate) fn sum(&mut self, (begin, end): (u32, u32)) -> u32 {
         let (mut a, mut b) = (begin as usize + self.leaves, end as usize + self.leaves);
         let mut sum = 0;
+        self.settle();
         while a < b {
             if a % 2 == 1 {
                 sum += self.nodes[a].sum;
@@ -129,12 +145,14 @@ impl Counts {
     }
 
     /// A CPU of a range with the greatest number, and the number.
-    pub(crate) fn greatest(&self, range: (u32, u32)) -> (u32, u32) {
+    pub(crate) fn greatest(&mut self, range: (u32, u32)) -> (u32, u32) {
+        self.settle();
         self.best(|node| node.greatest, range, |new, old| new > old)
     }
 
     /// A CPU of a range with the least number, and the number.
-    pub(crate) fn least(&self, range: (u32, u32)) -> (u32, u32) {
+    pub(crate) fn least(&mut self, range: (u32, u32)) -> (u32, u32) {
+        self.settle();
         self.best(|node| node.least, range, |new, old| new < old)
     }
 
@@ -194,6 +212,10 @@ mod tests {
         #[test]
         fn counts_know_the_greatest_and_the_sum(values in proptest::collection::vec(0u32..9, 1..70), a in 0usize..70, b in 0usize..70) {
             let mut counts = Counts::new(values.len());
+            for (cpu, value) in values.iter().enumerate() {
+                counts.set(cpu as u32, value / 2 + 1);
+            }
+            prop_assert_eq!(counts.sum((0, values.len() as u32)), values.iter().map(|v| v / 2 + 1).sum::<u32>());
             for (cpu, value) in values.iter().enumerate() {
                 counts.set(cpu as u32, *value);
             }
