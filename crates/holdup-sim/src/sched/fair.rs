@@ -574,17 +574,14 @@ impl Fair {
         }
     }
 
-    /// The tasks that wait on a CPU, those that would run last first, for as long as `visit` says so.
-    pub(crate) fn waiting(&self, cpu: u32, visit: &mut impl FnMut(u32) -> bool) {
-        self.waiting_in(cpu, visit);
-    }
-
-    fn waiting_in(&self, queue: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
+    /// The tasks that wait in a queue, of a CPU or below it, those that would run last first, for as long as `visit` says
+    /// so; whether it always did.
+    pub(crate) fn waiting(&self, queue: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
         let q = &self.queues[queue as usize];
         let running = q.current;
         if running != NIL && self.entities[running as usize].child != NIL {
             let child = self.entities[running as usize].child;
-            if !self.waiting_in(child, visit) {
+            if !self.waiting(child, visit) {
                 return false;
             }
         }
@@ -592,7 +589,7 @@ impl Fair {
             let entity = &self.entities[id as usize];
             match entity.child {
                 NIL => entity.delayed || visit(id - self.first_task),
-                child => self.waiting_in(child, visit),
+                child => self.waiting(child, visit),
             }
         })
     }
