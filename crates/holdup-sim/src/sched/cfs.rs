@@ -4,7 +4,7 @@
 //! had its share of a period; who wakes up takes over when it is behind by more than the wake-up granularity.
 
 use super::fair::Fair;
-use super::tree::{self, NIL};
+use super::tree::NIL;
 use super::weight::weighted;
 
 /// Features and times.
@@ -30,7 +30,7 @@ impl Fair {
     /// `update_min_vruntime()`: the least virtual run time of a queue, which never goes back.
     fn update_least(&mut self, queue: u32) {
         let q = &self.queues[queue as usize];
-        let first = tree::first(&self.nodes, q.root);
+        let first = self.lines[queue as usize].first(&self.nodes);
         let runs = q.current != NIL && self.entities[q.current as usize].on_queue;
         let least = match (runs, first) {
             (true, NIL) => self.vruntime(q.current),
@@ -86,7 +86,7 @@ impl Fair {
         if ran_ns < features.min_granularity_ns {
             return false;
         }
-        let first = tree::first(&self.nodes, self.queues[queue as usize].root);
+        let first = self.lines[queue as usize].first(&self.nodes);
         first != NIL && self.vruntime(current) - self.vruntime(first) > ideal_ns as i64
     }
 
@@ -133,12 +133,12 @@ impl Fair {
     /// `pick_next_entity()`: the first, unless it gave way or somebody who took over is as good.
     pub(super) fn cfs_choose(&mut self, features: &Features, queue: u32) -> u32 {
         let q = self.queues[queue as usize];
-        let first = tree::first(&self.nodes, q.root);
+        let first = self.lines[queue as usize].first(&self.nodes);
         let mut chosen = first;
         if chosen != NIL && chosen == q.skip {
             let mut second = NIL;
             let mut seen = 0;
-            tree::each(&self.nodes, q.root, &mut |id| {
+            self.lines[queue as usize].each(&self.nodes, &mut |id| {
                 seen += 1;
                 second = id;
                 seen < 2

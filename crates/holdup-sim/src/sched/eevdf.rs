@@ -4,7 +4,7 @@
 //! nanoseconds; weights are those of `sched_prio_to_weight` (1024 for nice 0).
 
 use super::fair::Fair;
-use super::tree::{self, NIL};
+use super::tree::NIL;
 use super::weight::weighted;
 
 /// What can be switched in `/sys/kernel/debug/sched/features`, the slice, and what differs between versions.
@@ -229,7 +229,7 @@ impl Fair {
         {
             return current;
         }
-        let best = tree::first_eligible(&self.nodes, q.root, eligible);
+        let best = self.lines[queue as usize].first_eligible(&self.nodes, eligible);
         let earlier = |a: u32, b: u32| self.nodes[a as usize].deadline < self.nodes[b as usize].deadline;
         if best == NIL || (current != NIL && earlier(current, best)) { current } else { best }
     }

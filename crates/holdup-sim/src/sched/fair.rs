@@ -4,12 +4,14 @@
 //! a group is owned by the entity that stands for it one level up. Entities of groups come first, tasks after them.
 
 use super::group::{Group, GroupSpec};
+use super::line::Line;
 use super::rules::Rules;
-use super::tree::{self, NIL, Node, Nodes};
+use super::tree::{NIL, Node, Nodes};
 use super::weight::weighted;
 
-/// What a task or a group is to the fair class.
+/// What a task or a group is to the fair class; within one cache line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Entity {
     pub(crate) weight: u64,
     /// Its lag when it left the queue.
@@ -48,16 +50,15 @@ pub(crate) struct Share {
 /// A run queue: the `cfs_rq` of a CPU or of a group on a CPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue {
-    pub(crate) root: u32,
-    /// What runs; it is not in the tree.
+    /// What runs; it is not in the line.
     pub(crate) current: u32,
     /// Entities, the running one included.
     pub(crate) nr: u32,
     /// Tasks here and below that can run.
     pub(crate) tasks: u32,
-    /// Sum of (virtual run time - zero) * weight over the tree.
+    /// Sum of (virtual run time - zero) * weight over the line.
     sum: i64,
-    /// Sum of weights over the tree.
+    /// Sum of weights over the line.
     load: i64,
     /// The origin of the sum; under CFS `min_vruntime`.
     pub(crate) zero: i64,
@@ -76,7 +77,6 @@ pub(crate) struct Queue {
 
 impl Queue {
     const NEW: Queue = Queue {
-        root: NIL,
         current: NIL,
         nr: 0,
         tasks: 0,
@@ -100,6 +100,8 @@ pub(crate) struct Fair {
     pub(crate) nodes: Nodes,
     pub(crate) entities: Vec<Entity>,
     pub(crate) queues: Vec<Queue>,
+    /// Who waits in each queue.
+    pub(crate) lines: Vec<Line>,
     pub(crate) groups: Vec<Group>,
     pub(crate) cpus: u32,
     /// The entity of task 0.
@@ -116,6 +118,7 @@ impl Fair {
             nodes: Vec::new(),
             entities: Vec::new(),
             queues: vec![Queue::NEW; cpus * (1 + groups.len())],
+            lines: vec![Line::NEW; cpus * (1 + groups.len())],
             groups: groups.iter().map(Group::new).collect(),
             cpus: cpus as u32,
             first_task: (cpus * groups.len()) as u32,
@@ -262,14 +265,14 @@ impl Fair {
         let q = &mut self.queues[queue as usize];
         q.sum += (node.vruntime - q.zero) * weight;
         q.load += weight;
-        q.root = tree::insert(&mut self.nodes, q.root, id, key, self.came);
+        self.lines[queue as usize].insert(&mut self.nodes, id, key, self.came);
     }
 
     pub(crate) fn tree_remove(&mut self, queue: u32, id: u32) {
         let weight = self.entities[id as usize].weight as i64;
         let key = self.vruntime(id) - self.queues[queue as usize].zero;
         let q = &mut self.queues[queue as usize];
-        q.root = tree::remove(&mut self.nodes, q.root, id);
+        self.lines[queue as usize].remove(&mut self.nodes, id);
         q.sum -= key * weight;
         q.load -= weight;
     }
@@ -344,7 +347,7 @@ impl Fair {
     /// `cfs_rq_min_slice()`.
     pub(crate) fn least_slice_ns(&self, queue: u32) -> u32 {
         let q = &self.queues[queue as usize];
-        let least = tree::least_slice_ns(&self.nodes, q.root);
+        let least = self.lines[queue as usize].least_slice_ns(&self.nodes);
         if q.current != NIL && self.entities[q.current as usize].on_queue {
             return least.min(self.nodes[q.current as usize].slice_ns);
         }
@@ -571,25 +574,22 @@ impl Fair {
         }
     }
 
-    /// The tasks that wait on a CPU, those that would run last first, for as long as `visit` says so.
-    pub(crate) fn waiting(&self, cpu: u32, visit: &mut impl FnMut(u32) -> bool) {
-        self.waiting_in(cpu, visit);
-    }
-
-    fn waiting_in(&self, queue: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
+    /// The tasks that wait in a queue, of a CPU or below it, those that would run last first, for as long as `visit` says
+    /// so; whether it always did.
+    pub(crate) fn waiting(&self, queue: u32, visit: &mut impl FnMut(u32) -> bool) -> bool {
         let q = &self.queues[queue as usize];
         let running = q.current;
         if running != NIL && self.entities[running as usize].child != NIL {
             let child = self.entities[running as usize].child;
-            if !self.waiting_in(child, visit) {
+            if !self.waiting(child, visit) {
                 return false;
             }
         }
-        tree::each_back(&self.nodes, q.root, &mut |id| {
+        self.lines[queue as usize].each_back(&self.nodes, &mut |id| {
             let entity = &self.entities[id as usize];
             match entity.child {
                 NIL => entity.delayed || visit(id - self.first_task),
-                child => self.waiting_in(child, visit),
+                child => self.waiting(child, visit),
             }
         })
     }

@@ -6,6 +6,7 @@ pub mod cfs;
 pub mod eevdf;
 pub(crate) mod fair;
 pub mod group;
+pub(crate) mod line;
 pub(crate) mod rt;
 pub(crate) mod rules;
 pub(crate) mod tree;

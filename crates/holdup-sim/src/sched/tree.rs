@@ -11,8 +11,9 @@ use crate::random::mixed;
 /// No entity.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// What an entity is in the tree.
+/// What an entity is in the tree; within one cache line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Node {
     /// What the tree is ordered by; fixed while the entity is in it.
     key: i64,
@@ -39,6 +40,11 @@ impl Node {
         left: NIL,
         right: NIL,
     };
+
+    /// What it is ordered by among the others.
+    pub(super) fn order(&self) -> (i64, u32) {
+        (self.key, self.came)
+    }
 }
 
 /// The nodes of all entities; a queue is the number of its root.
@@ -200,45 +206,4 @@ pub(crate) fn each_back(nodes: &Nodes, root: u32, visit: &mut impl FnMut(u32) ->
         || each_back(nodes, nodes[root as usize].right, visit)
             && visit(root)
             && each_back(nodes, nodes[root as usize].left, visit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_tree_finds_what_a_search_of_all_finds(ops in proptest::collection::vec((0u32..40, -20i64..20, -20i64..20, 1u32..9), 0..200), limit in -25i64..25) {
-            let mut nodes = vec![Node::NEW; 40];
-            let mut members: Vec<u32> = Vec::new();
-            let mut root = NIL;
-            for (came, (id, deadline, vruntime, slice_ns)) in ops.into_iter().enumerate() {
-                if let Some(place) = members.iter().position(|m| *m == id) {
-                    members.remove(place);
-                    root = remove(&mut nodes, root, id);
-                } else {
-                    members.push(id);
-                    let node = &mut nodes[id as usize];
-                    (node.deadline, node.vruntime, node.slice_ns) = (deadline, vruntime, slice_ns);
-                    root = insert(&mut nodes, root, id, deadline, came as u32);
-                }
-                // The sort is stable: entities with the same deadline stay in the order in which they came.
-                let mut sorted = members.clone();
-                sorted.sort_by_key(|m| nodes[*m as usize].deadline);
-                let mut seen = Vec::new();
-                each(&nodes, root, &mut |id| { seen.push(id); true });
-                prop_assert_eq!(&seen, &sorted);
-                let mut back = Vec::new();
-                each_back(&nodes, root, &mut |id| { back.push(id); true });
-                back.reverse();
-                prop_assert_eq!(&back, &sorted);
-                let expect = sorted.iter().find(|m| nodes[**m as usize].vruntime <= limit).copied().unwrap_or(NIL);
-                prop_assert_eq!(first_eligible(&nodes, root, |v| v <= limit), expect);
-                prop_assert_eq!(first(&nodes, root), sorted.first().copied().unwrap_or(NIL));
-                let shortest = members.iter().map(|m| nodes[*m as usize].slice_ns).min().unwrap_or(u32::MAX);
-                prop_assert_eq!(least_slice_ns(&nodes, root), shortest);
-            }
-        }
-    }
 }

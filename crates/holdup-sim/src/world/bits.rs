@@ -66,51 +66,78 @@ impl Bits {
 }
 
 /// A number for each CPU, with the greatest, the least and the sum of any range.
+///
+/// The numbers change at most wake-ups and switches, and are asked for where CPUs look for work or a place far away: what
+/// stands above a number is brought up to date when it is asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Counts {
     /// Node `i` is over its children `2i` and `2i + 1`; the leaves are the second half.
-    greatest: Vec<u32>,
-    least: Vec<u32>,
-    sums: Vec<u32>,
+    nodes: Vec<Node>,
     leaves: usize,
+    /// Whose number has changed since.
+    changed: Bits,
+}
+
+/// The numbers of some CPUs: side by side, because a walk to the root reads and writes all of them.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(16))]
+struct Node {
+    greatest: u32,
+    least: u32,
+    sum: u32,
 }
 
 impl Counts {
     pub(crate) fn new(size: usize) -> Self {
         let leaves = size.next_power_of_two();
-        Counts { greatest: vec![0; 2 * leaves], least: vec![0; 2 * leaves], sums: vec![0; 2 * leaves], leaves }
+        Counts { nodes: vec![Node::default(); 2 * leaves], leaves, changed: Bits::new(leaves) }
     }
 
     pub(crate) fn set(&mut self, cpu: u32, count: u32) {
-        let mut at = self.leaves + cpu as usize;
-        if self.sums[at] == count {
-            return;
+        let leaf = &mut self.nodes[self.leaves + cpu as usize];
+        if leaf.sum != count {
+            *leaf = Node { greatest: count, least: count, sum: count };
+            self.changed.set(cpu, true);
         }
-        (self.greatest[at], self.least[at], self.sums[at]) = (count, count, count);
-        at /= 2;
-        while at > 0 {
-            self.greatest[at] = self.greatest[2 * at].max(self.greatest[2 * at + 1]);
-            self.least[at] = self.least[2 * at].min(self.least[2 * at + 1]);
-            self.sums[at] = self.sums[2 * at] + self.sums[2 * at + 1];
-            at /= 2;
+    }
+
+    /// Brings what stands above the numbers that have changed up to date.
+    fn settle(&mut self) {
+        let mut from = 0;
+        while let Some(cpu) = self.changed.first(from, self.leaves as u32) {
+            from = cpu + 1;
+            self.changed.set(cpu, false);
+            let mut at = self.leaves + cpu as usize;
+            let mut node = self.nodes[at];
+            while at > 1 {
+                let other = self.nodes[at ^ 1];
+                node = Node {
+                    greatest: node.greatest.max(other.greatest),
+                    least: node.least.min(other.least),
+                    sum: node.sum + other.sum,
+                };
+                at /= 2;
+                self.nodes[at] = node;
+            }
         }
     }
 
     pub(crate) fn of(&self, cpu: u32) -> u32 {
-        self.sums[self.leaves + cpu as usize]
+        self.nodes[self.leaves + cpu as usize].sum
     }
 
-    pub(crate) fn sum(&self, (begin, end): (u32, u32)) -> u32 {
+    pub(crate) fn sum(&mut self, (begin, end): (u32, u32)) -> u32 {
         let (mut a, mut b) = (begin as usize + self.leaves, end as usize + self.leaves);
         let mut sum = 0;
+        self.settle();
         while a < b {
             if a % 2 == 1 {
-                sum += self.sums[a];
+                sum += self.nodes[a].sum;
                 a += 1;
             }
             if b % 2 == 1 {
                 b -= 1;
-                sum += self.sums[b];
+                sum += self.nodes[b].sum;
             }
             (a, b) = (a / 2, b / 2);
         }
@@ -118,20 +145,28 @@ impl Counts {
     }
 
     /// A CPU of a range with the greatest number, and the number.
-    pub(crate) fn greatest(&self, range: (u32, u32)) -> (u32, u32) {
-        self.best(&self.greatest, range, |new, old| new > old)
+    pub(crate) fn greatest(&mut self, range: (u32, u32)) -> (u32, u32) {
+        self.settle();
+        self.best(|node| node.greatest, range, |new, old| new > old)
     }
 
     /// A CPU of a range with the least number, and the number.
-    pub(crate) fn least(&self, range: (u32, u32)) -> (u32, u32) {
-        self.best(&self.least, range, |new, old| new < old)
+    pub(crate) fn least(&mut self, range: (u32, u32)) -> (u32, u32) {
+        self.settle();
+        self.best(|node| node.least, range, |new, old| new < old)
     }
 
-    fn best(&self, nodes: &[u32], (begin, end): (u32, u32), better: impl Fn(u32, u32) -> bool) -> (u32, u32) {
+    fn best(
+        &self,
+        number: impl Fn(&Node) -> u32,
+        (begin, end): (u32, u32),
+        better: impl Fn(u32, u32) -> bool,
+    ) -> (u32, u32) {
         let (mut a, mut b) = (begin as usize + self.leaves, end as usize + self.leaves);
+        let of = |node: usize| number(&self.nodes[node]);
         let mut best: Option<usize> = None;
         let mut look = |node: usize| {
-            if best.is_none_or(|old| better(nodes[node], nodes[old])) {
+            if best.is_none_or(|old| better(of(node), of(old))) {
                 best = Some(node);
             }
         };
@@ -148,9 +183,9 @@ impl Counts {
         }
         let mut at = best.unwrap_or(begin as usize + self.leaves);
         while at < self.leaves {
-            at = 2 * at + usize::from(nodes[2 * at] != nodes[at]);
+            at = 2 * at + usize::from(of(2 * at) != of(at));
         }
-        ((at - self.leaves) as u32, nodes[at])
+        ((at - self.leaves) as u32, of(at))
     }
 }
 
@@ -177,6 +212,10 @@ mod tests {
         #[test]
         fn counts_know_the_greatest_and_the_sum(values in proptest::collection::vec(0u32..9, 1..70), a in 0usize..70, b in 0usize..70) {
             let mut counts = Counts::new(values.len());
+            for (cpu, value) in values.iter().enumerate() {
+                counts.set(cpu as u32, value / 2 + 1);
+            }
+            prop_assert_eq!(counts.sum((0, values.len() as u32)), values.iter().map(|v| v / 2 + 1).sum::<u32>());
             for (cpu, value) in values.iter().enumerate() {
                 counts.set(cpu as u32, *value);
             }

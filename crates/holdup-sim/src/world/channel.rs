@@ -5,26 +5,68 @@ use crate::program::{Channel, Inside, Op};
 use crate::seen::Left;
 use std::collections::VecDeque;
 
-/// A channel.
+/// A channel: what is the first of its kind in one cache line, since mostly there is no second, and the rest elsewhere.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct Buffer {
     /// The most messages in it.
-    most: usize,
+    most: u32,
     /// Who sent each, and its tag.
-    messages: VecDeque<(u32, u8)>,
+    messages: First<(u32, u8)>,
     /// Who waits for one.
-    readers: VecDeque<u32>,
+    readers: First<u32>,
     /// Who waits for room.
+    writers: First<u32>,
+    rest: Box<Rest>,
+}
+
+/// Those that are not the first.
+#[derive(Debug, Clone, Default)]
+struct Rest {
+    messages: VecDeque<(u32, u8)>,
+    readers: VecDeque<u32>,
     writers: VecDeque<u32>,
+}
+
+/// The first of a queue, and how many come after it.
+#[derive(Debug, Clone, Default)]
+struct First<T> {
+    first: Option<T>,
+    more: u32,
+}
+
+impl<T> First<T> {
+    fn len(&self) -> u32 {
+        u32::from(self.first.is_some()) + self.more
+    }
+
+    fn push(&mut self, rest: &mut VecDeque<T>, item: T) {
+        if self.first.is_none() {
+            self.first = Some(item);
+        } else {
+            rest.push_back(item);
+            self.more += 1;
+        }
+    }
+
+    fn pop(&mut self, rest: &mut VecDeque<T>) -> Option<T> {
+        let first = self.first.take();
+        if self.more > 0 {
+            self.first = rest.pop_front();
+            self.more -= 1;
+        }
+        first
+    }
 }
 
 impl Buffer {
     pub(super) fn new(most: u32) -> Self {
         Buffer {
-            most: most.max(1) as usize,
-            messages: VecDeque::new(),
-            readers: VecDeque::new(),
-            writers: VecDeque::new(),
+            most: most.max(1),
+            messages: First::default(),
+            readers: First::default(),
+            writers: First::default(),
+            rest: Box::default(),
         }
     }
 }
@@ -54,11 +96,13 @@ impl World {
         let id = self.channel_of(task, to);
         let channel = &mut self.channels[id];
         if channel.messages.len() >= channel.most {
-            channel.writers.push_back(task);
+            channel.writers.push(&mut channel.rest.writers, task);
             return self.blocks(cpu, task, Then::Sends);
         }
-        channel.messages.push_back((task, tag));
-        let Some(reader) = channel.readers.pop_front() else { return self.return_to_user(cpu, task) };
+        channel.messages.push(&mut channel.rest.messages, (task, tag));
+        let Some(reader) = channel.readers.pop(&mut channel.rest.readers) else {
+            return self.return_to_user(cpu, task);
+        };
         self.wake(reader, Some(cpu));
         let ns = self.machine.costs.wake_ns;
         self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
@@ -71,13 +115,15 @@ impl World {
         };
         let id = self.channel_of(task, from);
         let channel = &mut self.channels[id];
-        let Some((sender, tag)) = channel.messages.pop_front() else {
-            channel.readers.push_back(task);
+        let Some((sender, tag)) = channel.messages.pop(&mut channel.rest.messages) else {
+            channel.readers.push(&mut channel.rest.readers, task);
             return self.blocks(cpu, task, Then::Receives);
         };
         let t = &mut self.tasks[task as usize];
         (t.sender, t.tag) = (sender, tag);
-        let Some(writer) = channel.writers.pop_front() else { return self.return_to_user(cpu, task) };
+        let Some(writer) = channel.writers.pop(&mut channel.rest.writers) else {
+            return self.return_to_user(cpu, task);
+        };
         self.wake(writer, Some(cpu));
         let ns = self.machine.costs.wake_ns;
         self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
@@ -87,5 +133,27 @@ impl World {
     pub(crate) fn blocks(&mut self, cpu: u32, task: u32, then: Then) {
         self.tasks[task as usize].segment = World::kernel(0, Inside::On, then);
         self.schedule(cpu, Left::Waits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_comes_first_leaves_first(ops in proptest::collection::vec(any::<bool>(), 0..60)) {
+            let (mut first, mut rest, mut all) = (First::default(), VecDeque::new(), VecDeque::new());
+            for (number, comes) in ops.into_iter().enumerate() {
+                if comes {
+                    first.push(&mut rest, number);
+                    all.push_back(number);
+                } else {
+                    prop_assert_eq!(first.pop(&mut rest), all.pop_front());
+                }
+                prop_assert_eq!(first.len() as usize, all.len());
+            }
+        }
     }
 }

@@ -7,59 +7,74 @@ use crate::seen::Left;
 /// The task of a CPU that has none.
 pub(crate) const IDLE: u32 = u32::MAX;
 
-/// A CPU.
+/// A CPU; what events look at stands first.
 #[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
 pub(crate) struct Cpu {
     /// The task that runs.
     pub(crate) current: u32,
+    /// The system call that the running task enters when its segment is over, as the place of the operation.
+    pub(crate) ahead_pc: u32,
+    /// How long that is in the kernel until something is to be looked at, ns; 0 for no such call. The event WORK is the end
+    /// of both.
+    pub(crate) ahead_ns: u64,
     /// From when on it gets on with its segment; switches and interrupts move it.
     pub(crate) busy_from: u64,
     /// Until when the fair class knows of the running task's time.
     pub(crate) accounted_at: u64,
+    pub(crate) idle_since: u64,
+    /// The same without regard to the window.
+    pub(crate) idle_from: u64,
+    /// `avg_idle`: how long it is idle when it is, ns.
+    pub(crate) average_idle_ns: u64,
     /// TIF_NEED_RESCHED.
     pub(crate) need: bool,
     /// TIF_NEED_RESCHED_LAZY.
     pub(crate) lazy: bool,
     /// Whether the event WORK is a `cond_resched()` and not the end of the segment.
     pub(crate) at_point: bool,
-    pub(crate) idle_since: u64,
-    /// The same without regard to the window.
-    pub(crate) idle_from: u64,
-    /// `avg_idle`: how long it is idle when it is, ns.
-    pub(crate) average_idle_ns: u64,
     /// Whether a busy CPU has asked it to look for work.
     pub(crate) kicked: bool,
     /// When it balances next, by domain, and how often that failed.
-    pub(crate) next_balance: [u64; 4],
     pub(crate) failed: [u8; 4],
+    pub(crate) next_balance: [u64; 4],
 }
 
 impl Cpu {
     pub(crate) const NEW: Cpu = Cpu {
         current: IDLE,
+        ahead_pc: 0,
+        ahead_ns: 0,
         busy_from: 0,
         accounted_at: 0,
-        need: false,
-        lazy: false,
-        at_point: false,
         idle_since: 0,
         idle_from: 0,
         average_idle_ns: 0,
+        need: false,
+        lazy: false,
+        at_point: false,
         kicked: false,
-        next_balance: [0; 4],
         failed: [0; 4],
+        next_balance: [0; 4],
     };
 }
 
 impl World {
     /// Keeps what the running task has done of its segment.
     pub(crate) fn stop(&mut self, cpu: u32) {
-        let c = &mut self.cpus[cpu as usize];
-        if self.now <= c.busy_from {
-            return;
+        if self.cpus[cpu as usize].ahead_ns > 0 {
+            self.enters_call(cpu);
         }
-        let ns = self.now - c.busy_from;
-        c.busy_from = self.now;
+        let ns = self.now.saturating_sub(self.cpus[cpu as usize].busy_from);
+        if ns > 0 {
+            self.passes(cpu, ns);
+        }
+    }
+
+    /// So much of the running task's segment is done.
+    pub(super) fn passes(&mut self, cpu: u32, ns: u64) {
+        let c = &mut self.cpus[cpu as usize];
+        c.busy_from += ns;
         let task = &mut self.tasks[c.current as usize];
         if task.segment.left != u64::MAX {
             task.segment.left -= ns.min(task.segment.left);
@@ -91,7 +106,7 @@ impl World {
         if segment.left == u64::MAX {
             return self.agenda.clear(slot);
         }
-        let mut at = c.busy_from + segment.left;
+        let mut at = c.busy_from + segment.left + c.ahead_ns;
         if let (true, Mode::Kernel, Inside::Points(every)) = (c.need, segment.mode, segment.inside)
             && self.machine.kernel.preempt.cond_resched
         {
@@ -111,6 +126,7 @@ impl World {
             return;
         }
         c.need = true;
+        self.looks_again(cpu);
         if here != Some(cpu) {
             self.send(cpu);
         }
@@ -121,6 +137,7 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         if self.machine.kernel.preempt.lazy && c.current != IDLE {
             c.lazy = true;
+            self.looks_again(cpu);
         } else {
             self.resched(cpu, here);
         }

@@ -26,7 +26,7 @@ impl World {
             Then::Asks => self.asks_device(cpu, task),
             Then::Flushes => self.flushes(cpu, task),
             Then::Forks => self.forks(cpu, task),
-            Then::Sleeps(ns) => self.sleeps(cpu, task, ns),
+            Then::Sleeps => self.sleeps(cpu, task),
             Then::Yields => {
                 self.then_user(task);
                 self.tasks[task as usize].yields = true;
@@ -68,6 +68,7 @@ impl World {
         if segment.mode == Mode::Kernel && c.need && preempts && self.may_leave(cpu) {
             return self.schedule(cpu, Left::Inside);
         }
+        self.looks_ahead(cpu, task, &segment);
         self.arm(cpu);
     }
 
@@ -197,8 +198,8 @@ impl World {
                 self.begin(cpu, task, World::kernel(ns, inside, Then::ToUser));
             }
             Op::Sleep(span) => {
-                let ns = span.draw(&mut self.random);
-                self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Sleeps(ns)));
+                t.sleep_ns = span.draw(&mut self.random);
+                self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Sleeps));
             }
             Op::Send { .. } => {
                 let ns = syscall_ns + self.machine.costs.send_ns;
@@ -222,9 +223,9 @@ impl World {
     }
 
     /// The task blocks; its timer wakes it.
-    pub(crate) fn sleeps(&mut self, cpu: u32, task: u32, ns: u64) {
+    pub(crate) fn sleeps(&mut self, cpu: u32, task: u32) {
         self.then_user(task);
-        let at = self.now + ns + self.machine.costs.timer_slack_ns;
+        let at = self.now + self.tasks[task as usize].sleep_ns + self.machine.costs.timer_slack_ns;
         self.agenda.set(self.timer_slot(task), at);
         self.schedule(cpu, Left::Waits);
     }

@@ -1,5 +1,6 @@
 //! The simulated machine at work.
 
+mod ahead;
 mod balance;
 mod bits;
 mod channel;
@@ -136,6 +137,8 @@ pub struct RegionSpec {
 #[derive(Debug)]
 pub struct World {
     pub(crate) now: u64,
+    /// The slot of the event under way.
+    pub(crate) slot: usize,
     pub(crate) opened_at: u64,
     pub(crate) agenda: Agenda,
     pub(crate) machine: Machine,
@@ -197,6 +200,7 @@ impl World {
         let most_tasks = load.tasks.len().max(load.most_tasks);
         let mut world = World {
             now: 0,
+            slot: 0,
             opened_at: 0,
             agenda: Agenda::new(cpus * SLOTS + load.groups.len() + most_tasks),
             cpus: vec![Cpu { average_idle_ns: 2 * machine.kernel.migration_cost_ns, ..Cpu::NEW }; cpus],
@@ -251,7 +255,7 @@ impl World {
                 break;
             }
             debug_assert!(at >= self.now, "time goes back");
-            self.now = at;
+            (self.now, self.slot) = (at, slot);
             self.seen.events += 1;
             if slot < groups {
                 let cpu = (slot / SLOTS) as u32;
@@ -268,7 +272,8 @@ impl World {
                 self.timer((slot - timers) as u32);
             }
         }
-        self.now = until_ns;
+        // All events of this time are carried out.
+        (self.now, self.slot) = (until_ns, usize::MAX);
     }
 
     /// The time, ns.

@@ -129,7 +129,7 @@ impl World {
 
     /// `sched_balance_find_dst_cpu()`: where a new task begins: the node with the fewest tasks, there the last level
     /// cache, there an idle core, an idle CPU or the CPU with the fewest tasks. The near one wins where all is equal.
-    pub(crate) fn idlest(&self, here: u32) -> u32 {
+    pub(crate) fn idlest(&mut self, here: u32) -> u32 {
         let mut span = (0, self.cpus.len() as u32);
         for level in [Level::Node, Level::Llc] {
             let mut best = self.span(level, here.clamp(span.0, span.1 - 1));

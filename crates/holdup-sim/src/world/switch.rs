@@ -16,7 +16,7 @@ impl World {
         }
         let c = &mut self.cpus[cpu as usize];
         (c.need, c.lazy, c.at_point) = (false, false, false);
-        self.agenda.clear(cpu as usize * SLOTS + WORK);
+        // What the previous task would have come to stays in the agenda until the next one's, or none, takes its place.
         let next = self.pick(cpu);
         if next != NIL && next == previous {
             // It goes on: there was no switch.
@@ -39,6 +39,7 @@ impl World {
     /// `put_prev_task()`: the running task's time is accounted, and it goes to where it waits.
     fn put(&mut self, cpu: u32, task: u32, left: Left) {
         self.stop(cpu);
+        self.cpus[cpu as usize].ahead_ns = 0;
         self.account(cpu);
         self.revoke(cpu, task);
         let is_rt = self.priority(task).is_some();
@@ -137,6 +138,7 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         c.current = IDLE;
         (c.idle_since, c.idle_from) = (start, start);
+        self.agenda.clear(cpu as usize * SLOTS + WORK);
         self.agenda.clear(cpu as usize * SLOTS + TICK);
         self.agenda.clear(cpu as usize * SLOTS + HRTICK);
         self.set_idle(cpu, true);

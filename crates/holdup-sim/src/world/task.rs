@@ -36,8 +36,8 @@ pub(crate) enum Then {
     Flushes,
     /// The task that a system call makes is made now.
     Forks,
-    /// The task sleeps so long.
-    Sleeps(u64),
+    /// The task sleeps, for as long as it says.
+    Sleeps,
     /// The task gives way.
     Yields,
     /// The task ends.
@@ -66,64 +66,70 @@ pub(crate) enum State {
 }
 
 /// A task.
+///
+/// What nearly every event of it looks at stands first, within two cache lines; the order is said so that it stays.
 #[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
 pub(crate) struct Task {
-    pub(crate) pc: u32,
-    pub(crate) program: u32,
-    pub(crate) process: u32,
-    pub(crate) cpu: u32,
-    pub(crate) pinned: u32,
-    pub(crate) state: State,
-    pub(crate) is_new: bool,
-    /// Locks that it holds.
-    pub(crate) held: u16,
-    /// Where it was when it left its CPU with a lock held, as a place in `HOLDERS`, and when.
-    pub(crate) holder_off: (u8, u64),
-    /// The last lock that it took.
-    pub(crate) last_lock: u32,
     pub(crate) segment: Segment,
-    pub(crate) waiting: Waiting,
     /// Time that small operations took and that the next segment includes, ns.
     pub(crate) extra_ns: u64,
+    pub(crate) pc: u32,
+    pub(crate) program: u32,
+    pub(crate) cpu: u32,
+    pub(crate) policy: Policy,
+    /// Locks that it holds.
+    pub(crate) held: u16,
+    pub(crate) state: State,
+    pub(crate) tag: u8,
+    pub(crate) is_new: bool,
+    /// Whether it asks for a slice extension, and whether it has one.
+    pub(crate) asks: bool,
+    pub(crate) granted: bool,
+    /// Whether it gives way.
+    pub(crate) yields: bool,
+    /// Whether it waits for those that it made.
+    pub(crate) joins: bool,
+    /// The second line begins here: what wake-ups, switches and messages look at.
+    /// When it could run, or since when a holder is off its CPU.
+    pub(crate) runnable_since: u64,
+    pub(crate) last_ran: u64,
+    pub(crate) pinned: u32,
+    /// `wakee_flips`: how often it woke up another task than the last time, and since when that is counted.
+    pub(crate) flips: u32,
+    pub(crate) flips_since: u64,
+    pub(crate) last_wakee: u32,
+    /// The task's own channel, its peer's, and that of who sent the last message; `u32::MAX` for none.
+    pub(crate) inbox: u32,
+    pub(crate) peer: u32,
+    /// Who sent the last message; its tag is `tag`.
+    pub(crate) sender: u32,
+    /// The device that it waits for; `u32::MAX` for none.
+    pub(crate) device: u32,
+    /// The last lock that it took.
+    pub(crate) last_lock: u32,
+    pub(crate) process: u32,
+    /// The last page that it touched of a region that all walk through together.
+    pub(crate) last_page: u32,
+    pub(crate) waiting: Waiting,
+    /// How long it sleeps when it is in the kernel for that, ns.
+    pub(crate) sleep_ns: u64,
+    /// Where it was when it left its CPU with a lock held, as a place in `HOLDERS`, and when.
+    pub(crate) holder_off: (u8, u64),
     /// Pages that the operation under way still touches.
     pub(crate) touches_left: u32,
     pub(crate) counters: [u32; COUNTERS],
     /// When marks were begun.
     pub(crate) begun: [u64; 4],
-    /// When it could run, or since when a holder is off its CPU.
-    pub(crate) runnable_since: u64,
-    pub(crate) last_ran: u64,
-    /// The task's own channel, its peer's, and that of who sent the last message; `u32::MAX` for none.
-    pub(crate) inbox: u32,
-    pub(crate) peer: u32,
-    /// Who sent the last message, and its tag.
-    pub(crate) sender: u32,
-    pub(crate) tag: u8,
-    /// The device that it waits for; `u32::MAX` for none.
-    pub(crate) device: u32,
     /// The task's last record in a log.
     pub(crate) record: u64,
-    /// The last page that it touched of a region that all walk through together.
-    pub(crate) last_page: u32,
     /// Who made it, and how many that it made are alive.
     pub(crate) parent: u32,
     pub(crate) children: u32,
-    /// Whether it waits for them.
-    pub(crate) joins: bool,
-    /// `wakee_flips`: how often it woke up another task than the last time, and since when that is counted.
-    pub(crate) flips: u32,
-    pub(crate) flips_since: u64,
-    pub(crate) last_wakee: u32,
-    pub(crate) policy: Policy,
-    /// Whether it asks for a slice extension, and whether it has one.
-    pub(crate) asks: bool,
-    pub(crate) granted: bool,
-    /// What an SCHED_RR task used of its slice, ns.
-    pub(crate) rr_ran_ns: u64,
-    /// Whether it gives way.
-    pub(crate) yields: bool,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
+    /// What an SCHED_RR task used of its slice, ns.
+    pub(crate) rr_ran_ns: u64,
 }
 
 impl Task {
@@ -142,6 +148,7 @@ impl Task {
             last_lock: 0,
             segment: next,
             waiting: Waiting::NEW,
+            sleep_ns: 0,
             extra_ns: 0,
             touches_left: 0,
             counters: [0; COUNTERS],
@@ -168,5 +175,18 @@ impl Task {
             yields: false,
             spins_per_delay: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn what_events_look_at_stands_in_two_cache_lines() {
+        assert!(offset_of!(Task, runnable_since) <= 64, "{}", offset_of!(Task, runnable_since));
+        assert!(offset_of!(Task, waiting) <= 128, "{}", offset_of!(Task, waiting));
+        assert!(size_of::<Task>() <= 384, "{}", size_of::<Task>());
     }
 }
