@@ -1,5 +1,6 @@
 //! Metrics: what a workload measures, with unit and direction.
 
+use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// Which way is better.
@@ -55,6 +56,9 @@ pub struct Measurement {
     pub value: Measured,
 }
 
+/// A percentile needs so many samples beyond it.
+const SAMPLES_BEYOND: f64 = 10.0;
+
 impl Measurement {
     /// A measured number. A number that is not finite becomes absent.
     pub fn new(metric: impl Into<String>, value: f64) -> Self {
@@ -69,5 +73,65 @@ impl Measurement {
     /// A metric that could not be measured.
     pub fn absent(metric: impl Into<String>, reason: impl Into<String>) -> Self {
         Measurement { metric: metric.into(), value: Measured::Absent(reason.into()) }
+    }
+
+    /// A percentile of durations. `unit_ns` is the unit's length: 1 for ns, 1000 for us. Absent with fewer than 10
+    /// samples beyond it.
+    pub fn percentile(metric: &str, histogram: &Histogram, quantile: f64, unit_ns: f64) -> Self {
+        let beyond = histogram.samples_beyond(quantile);
+        match histogram.quantile_ns(quantile) {
+            // Half a sample's tolerance, because 1 - 0.999 is a little less than a thousandth.
+            Some(ns) if beyond > SAMPLES_BEYOND - 0.5 => Measurement::new(metric, ns as f64 / unit_ns),
+            _ => {
+                let count = histogram.count();
+                Measurement::absent(metric, format!("{count} samples, {beyond:.1} beyond it; 10 are needed"))
+            }
+        }
+    }
+
+    /// A rate, absent where no time has passed.
+    pub fn per_second(metric: &str, count: u64, length_ns: u64) -> Self {
+        match length_ns {
+            0 => Measurement::absent(metric, "the window had no length"),
+            ns => Measurement::new(metric, count as f64 * 1e9 / ns as f64),
+        }
+    }
+
+    /// A number per operation, absent where there was none.
+    pub fn per_operation(metric: &str, count: u64, operations: u64) -> Self {
+        match operations {
+            0 => Measurement::absent(metric, "no operation was completed in the window"),
+            n => Measurement::new(metric, count as f64 / n as f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_needs_ten_samples_beyond_it() {
+        let check = |samples: u64, quantile, expect: Option<f64>| {
+            let mut h = Histogram::new();
+            h.record_n_ns(2_000, samples);
+            assert_eq!(
+                Measurement::percentile("x_us", &h, quantile, 1_000.0).value.value(),
+                expect,
+                "{samples} samples"
+            );
+        };
+        check(20, 0.5, Some(2.0));
+        check(19, 0.5, None);
+        check(1_000, 0.99, Some(2.0));
+        check(940, 0.99, None);
+        check(10_000, 0.999, Some(2.0));
+        check(0, 0.5, None);
+    }
+
+    #[test]
+    fn a_rate_without_time_is_absent() {
+        assert_eq!(Measurement::per_second("x_per_s", 10, 2_000_000_000).value, Measured::Value(5.0));
+        assert!(matches!(Measurement::per_second("x_per_s", 10, 0).value, Measured::Absent(_)));
     }
 }

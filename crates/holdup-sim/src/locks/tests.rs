@@ -26,7 +26,7 @@ fn load(ops: Vec<Op>, tasks: u32, locks: Vec<&'static str>) -> Load {
         programs: vec![Program { name: "worker".to_owned(), role: "load".to_owned(), ops }],
         tasks: (0..tasks).map(spec).collect(),
         locks,
-        regions: vec![RegionSpec { pages: 512, huge: false, steps: 1, together: false, end: 0 }],
+        regions: vec![RegionSpec { huge: false, steps: 1, together: false, end: 0 }],
         marks: 1,
         ..Load::default()
     }

@@ -38,6 +38,22 @@ pub struct Parameter {
     pub source: String,
 }
 
+impl Parameter {
+    /// A cost that nobody measured: as in the default machine, from half to twice of it. `why` comes after a semicolon.
+    pub fn assumed(name: &'static str, why: Option<&str>) -> Self {
+        let mut defaults = Costs::DEFAULT;
+        let value_ns = defaults.place(name).map_or(0, |place| *place);
+        let source = "assumed: as in the default machine";
+        Parameter {
+            name,
+            value_ns,
+            range_ns: (value_ns / 2, value_ns * 2),
+            known: Known::Assumed,
+            source: why.map_or_else(|| source.to_owned(), |why| format!("{source}; {why}")),
+        }
+    }
+}
+
 /// A machine with what is known of it.
 #[derive(Debug, Clone)]
 pub struct Described {
@@ -236,7 +252,6 @@ impl Reader<'_> {
     }
 
     fn costs(&self, top: &dyn TableLike) -> Result<Vec<Parameter>, Problem> {
-        let mut defaults = Costs::DEFAULT;
         let table = match top.get("costs") {
             None => None,
             Some(_) => Some(self.table(top, "costs")?),
@@ -244,18 +259,9 @@ impl Reader<'_> {
         if let Some(table) = table {
             self.known(table, Costs::NAMES, "costs.")?;
         }
-        let cost = |name: &'static str| {
-            let default_ns = defaults.place(name).map_or(0, |place| *place);
-            match table.and_then(|table| table.get(name)) {
-                Some(item) => self.cost(name, item),
-                None => Ok(Parameter {
-                    name,
-                    value_ns: default_ns,
-                    range_ns: (default_ns / 2, default_ns * 2),
-                    known: Known::Assumed,
-                    source: "assumed: as in the default machine".to_owned(),
-                }),
-            }
+        let cost = |name: &'static str| match table.and_then(|table| table.get(name)) {
+            Some(item) => self.cost(name, item),
+            None => Ok(Parameter::assumed(name, None)),
         };
         Costs::NAMES.iter().copied().map(cost).collect()
     }

@@ -1,6 +1,6 @@
 //! N workers that take one lock, work, and give it back: the programs of `lock-contention`.
 
-use super::{Levels, Workload, per_operation, per_second, percentile, whole, word};
+use super::{Levels, Workload};
 use crate::locks;
 use crate::machine::Machine;
 use crate::program::{Op, Program};
@@ -60,7 +60,7 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
         programs: vec![Program { name: "worker".to_owned(), role: "load".to_owned(), ops }],
         tasks: (0..setup.workers).map(task).collect(),
         locks: vec![setup.algorithm],
-        regions: vec![RegionSpec { pages: 512, huge: setup.huge, steps, together: false, end: 0 }],
+        regions: vec![RegionSpec { huge: setup.huge, steps, together: false, end: 0 }],
         marks: 1,
         ..Load::default()
     }
@@ -79,7 +79,7 @@ impl Workload for LockContention {
     }
 
     fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
-        let name = word(parameters, "algorithm")?;
+        let name = parameters.required_text("algorithm")?;
         let algorithm = locks::id(name).ok_or_else(|| {
             Problem::host(format!("algorithm {name}"), "the simulator does not have it")
                 .hint(format!("it has {}", locks::ids().join(", ")))
@@ -88,13 +88,13 @@ impl Workload for LockContention {
             return Err(Problem::usage("truth", "simulated workers keep no record").hint("leave it out"));
         }
         let setup = Setup {
-            workers: whole(parameters, "threads")? as u32,
+            workers: parameters.required_whole("threads")? as u32,
             algorithm,
-            section_ns: whole(parameters, "section")?,
-            think_ns: whole(parameters, "think")?,
-            processes: word(parameters, "sharing")? == "processes",
-            faults: whole(parameters, "faults")? as u32,
-            huge: word(parameters, "pages")? == "huge",
+            section_ns: parameters.required_whole("section")?,
+            think_ns: parameters.required_whole("think")?,
+            processes: parameters.required_text("sharing")? == "processes",
+            faults: parameters.required_whole("faults")? as u32,
+            huge: parameters.required_text("pages")? == "huge",
             pin: parameters.boolean("pin")?.unwrap_or(false),
         };
         Ok(load(&setup, machine.topology.cpus()))
@@ -119,17 +119,17 @@ impl Workload for LockContention {
         };
         let involuntary = role.left[Left::Boundary as usize] + role.left[Left::Inside as usize];
         let measurements = vec![
-            per_second("operations_per_s", operations, length_ns),
-            percentile("acquire_p50_ns", &acquire, 0.5, 1.0),
-            percentile("acquire_p99_ns", &acquire, 0.99, 1.0),
-            percentile("acquire_p999_ns", &acquire, 0.999, 1.0),
+            Measurement::per_second("operations_per_s", operations, length_ns),
+            Measurement::percentile("acquire_p50_ns", &acquire, 0.5, 1.0),
+            Measurement::percentile("acquire_p99_ns", &acquire, 0.99, 1.0),
+            Measurement::percentile("acquire_p999_ns", &acquire, 0.999, 1.0),
             longest,
             fairness,
-            per_operation("sleeps_per_operation", role.left[Left::Waits as usize], operations),
-            per_operation("minor_faults_per_operation", role.faults, operations),
-            per_second("involuntary_switches_per_s", involuntary, length_ns),
+            Measurement::per_operation("sleeps_per_operation", role.left[Left::Waits as usize], operations),
+            Measurement::per_operation("minor_faults_per_operation", role.faults, operations),
+            Measurement::per_second("involuntary_switches_per_s", involuntary, length_ns),
             match seen.asked {
-                true => per_second("slice_grants_per_s", seen.grants, length_ns),
+                true => Measurement::per_second("slice_grants_per_s", seen.grants, length_ns),
                 false => Measurement::absent("slice_grants_per_s", "the algorithm asks for no time slice extensions"),
             },
         ];

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::seen::Seen;
 use crate::world::Load;
 use holdup_model::trial::NamedHistogram;
-use holdup_model::{Histogram, Measurement, Parameters, Problem, Value};
+use holdup_model::{Measurement, Parameters, Problem, Value};
 use std::collections::BTreeMap;
 
 /// The levels of an arm's factors.
@@ -40,45 +40,4 @@ pub const ALL: &[&dyn Workload] = &[&pgbench::Pgbench, &lock_contention::LockCon
 /// The workload with this id.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {
     ALL.iter().copied().find(|w| w.id() == id)
-}
-
-/// A percentile, absent with fewer than 10 samples beyond it.
-pub(crate) fn percentile(id: &str, histogram: &Histogram, quantile: f64, unit_ns: f64) -> Measurement {
-    let beyond = histogram.samples_beyond(quantile);
-    match histogram.quantile_ns(quantile) {
-        // Half a sample's tolerance, because 1 - 0.999 is a little less than a thousandth.
-        Some(ns) if beyond > 9.5 => Measurement::new(id, ns as f64 / unit_ns),
-        _ => Measurement::absent(id, format!("{} samples, {beyond:.1} beyond it; 10 are needed", histogram.count())),
-    }
-}
-
-/// A rate per second, absent where the window had no length.
-pub(crate) fn per_second(id: &str, count: u64, length_ns: u64) -> Measurement {
-    match length_ns {
-        0 => Measurement::absent(id, "the window had no length"),
-        ns => Measurement::new(id, count as f64 * 1e9 / ns as f64),
-    }
-}
-
-/// A number per operation, absent where there was none.
-pub(crate) fn per_operation(id: &str, count: u64, operations: u64) -> Measurement {
-    match operations {
-        0 => Measurement::absent(id, "no operation was completed in the window"),
-        n => Measurement::new(id, count as f64 / n as f64),
-    }
-}
-
-/// A parameter that a checked plan holds.
-pub(crate) fn whole(parameters: &Parameters, name: &str) -> Result<u64, Problem> {
-    let value = parameters.integer(name)?.ok_or_else(|| missing(name))?;
-    u64::try_from(value).map_err(|_| Problem::usage(format!("{name} {value}"), "it is negative"))
-}
-
-/// A word that a checked plan holds.
-pub(crate) fn word<'a>(parameters: &'a Parameters, name: &str) -> Result<&'a str, Problem> {
-    parameters.text(name)?.ok_or_else(|| missing(name))
-}
-
-fn missing(name: &str) -> Problem {
-    Problem::internal(format!("parameter {name}"), "the checked plan holds no value for it")
 }

@@ -6,7 +6,7 @@
 //! StrategyGetBuffer's list of free buffers, under its spinlock, where the first touch of a page of buffer descriptors
 //! faults in each backend (src/backend/storage/buffer/freelist.c, PostgreSQL 15 to 18).
 
-use super::{Levels, Workload, per_second, percentile, whole, word};
+use super::{Levels, Workload};
 use crate::machine::{Costs, Machine};
 use crate::program::{Channel, Inside, Op, Program};
 use crate::random::Span;
@@ -75,7 +75,7 @@ fn script(name: &str) -> Option<&'static [Statement]> {
 
 impl Setup {
     fn read(parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Self, Problem> {
-        let name = word(parameters, "script")?;
+        let name = parameters.required_text("script")?;
         let script = script(name).ok_or_else(|| {
             Problem::host(format!("script {name}"), "the simulator does not have it")
                 .hint("it has select-only, simple-update and tpcb-like")
@@ -85,10 +85,10 @@ impl Setup {
                 return Err(Problem::host(absent, "the simulated pgbench runs a closed loop").hint("leave it out"));
             }
         }
-        let clients = whole(parameters, "clients")? as u32;
+        let clients = parameters.required_whole("clients")? as u32;
         let threads = parameters.integer("threads")?.map_or(machine.topology.cpus(), |n| n as u32).clamp(1, clients);
-        let scale = whole(parameters, "scale")?;
-        let fillfactor = whole(parameters, "fillfactor")?.max(10);
+        let scale = parameters.required_whole("scale")?;
+        let fillfactor = parameters.required_whole("fillfactor")?.max(10);
         let level = |name: &str| levels.get(name);
         let is = |name: &str, word: &str| matches!(level(name), Some(Value::Text(text)) if text == word);
         let shared = level("postgres.shared_buffers").map(bytes).transpose()?.unwrap_or(SHARED_BUFFERS_BYTES);
@@ -194,7 +194,7 @@ fn load(setup: &Setup, costs: &Costs) -> Load {
         programs: vec![backend(setup, costs), client(costs)],
         tasks: backends.chain(loads).collect(),
         locks: vec!["postgres-s-lock"],
-        regions: vec![RegionSpec { pages: 0, huge: setup.huge, steps, together: true, end: setup.buffers }],
+        regions: vec![RegionSpec { huge: setup.huge, steps, together: true, end: setup.buffers }],
         channels,
         devices: vec![1],
         logs: vec![LogSpec { device: 0, write: Span::Uniform(costs.pg_flush_ns * 4 / 5, costs.pg_flush_ns * 6 / 5) }],
@@ -236,12 +236,12 @@ impl Workload for Pgbench {
         };
         let zero = |id| Measurement::new(id, 0.0);
         let measurements = vec![
-            per_second("tps", transactions.count, length_ns),
+            Measurement::per_second("tps", transactions.count, length_ns),
             mean,
-            percentile("latency_p50_us", latency, 0.5, 1e3),
-            percentile("latency_p95_us", latency, 0.95, 1e3),
-            percentile("latency_p99_us", latency, 0.99, 1e3),
-            percentile("latency_p999_us", latency, 0.999, 1e3),
+            Measurement::percentile("latency_p50_us", latency, 0.5, 1e3),
+            Measurement::percentile("latency_p95_us", latency, 0.95, 1e3),
+            Measurement::percentile("latency_p99_us", latency, 0.99, 1e3),
+            Measurement::percentile("latency_p999_us", latency, 0.999, 1e3),
             Measurement::absent("think_mean_us", "a simulated client does not think"),
             zero("failed_transactions"),
             zero("retried_transactions"),

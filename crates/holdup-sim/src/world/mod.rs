@@ -119,9 +119,7 @@ impl Default for TaskSpec {
 /// Memory that tasks touch.
 #[derive(Debug, Clone, Copy)]
 pub struct RegionSpec {
-    /// Its pages.
-    pub pages: u32,
-    /// Whether they are huge.
+    /// Whether its pages are huge.
     pub huge: bool,
     /// Steps of a page: 1 for touches of 4 KB steps of 4 KB pages, 512 of huge ones; for a region that all walk through
     /// together, how many of its members lie in a page.

@@ -89,7 +89,7 @@ fn still_waiting(ns: u64) -> String {
 }
 
 fn times(histogram: &Histogram, longest_ns: u64, longest_wait_ns: Option<u64>) -> Vec<Measurement> {
-    let percentile = |id, quantile| metrics::percentile(id, histogram, quantile, 1.0);
+    let percentile = |id, quantile| Measurement::percentile(id, histogram, quantile, 1.0);
     let done_ns = (histogram.count() > 0).then_some(longest_ns);
     let longest = match done_ns.max(longest_wait_ns) {
         None => Measurement::absent("acquire_max_ns", "no acquisition was sampled in the window"),

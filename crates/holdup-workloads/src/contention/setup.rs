@@ -3,7 +3,7 @@
 use crate::algorithms;
 use crate::contention::lock::{Algorithm, Sharing};
 use crate::contention::record::Exact;
-use crate::load::parameters::{text, truth, whole, word};
+use crate::load::parameters::{whole, word};
 use holdup_model::{Availability, Parameter, ParameterKind, Parameters, Problem, Value};
 use std::path::PathBuf;
 
@@ -122,7 +122,7 @@ impl Setup {
     /// # Errors
     /// When a value is missing, of the wrong type or out of bounds, which the plan's checker should have seen.
     pub fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let name = text(parameters, "algorithm")?;
+        let name = parameters.required_text("algorithm")?;
         let algorithm = algorithms::find(name).ok_or_else(|| {
             Problem::usage(format!("algorithm {name}"), "there is no such lock algorithm")
                 .hint(format!("it is one of {}", algorithms::IDS.join(", ")))
@@ -140,7 +140,7 @@ impl Setup {
             faults: whole(parameters, "faults", 0, 4096)? as usize,
             huge: word(parameters, "pages", &["4k", "huge"])? == 1,
             sample_every: whole(parameters, "sample_every", 0, 1_000_000_000)?,
-            pin: truth(parameters, "pin")?,
+            pin: parameters.required_boolean("pin")?,
             truth: recorded(parameters)?,
         })
     }

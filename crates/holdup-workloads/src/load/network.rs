@@ -1,6 +1,6 @@
 //! What lies between the two sides of a workload.
 
-use crate::load::parameters::{text, whole_or_none};
+use crate::load::parameters::whole_or_none;
 use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem};
@@ -44,7 +44,7 @@ impl Wanted {
     pub(crate) fn read(parameters: &Parameters) -> Result<Self, Problem> {
         let mtu = whole_or_none(parameters, "mtu", 68, 65_535)?;
         Ok(Wanted {
-            topology: Topology::parse(text(parameters, "network")?)?,
+            topology: Topology::parse(parameters.required_text("network")?)?,
             mtu: mtu.and_then(|mtu| u32::try_from(mtu).ok()),
         })
     }

@@ -2,33 +2,12 @@
 
 use holdup_model::{Parameters, Problem};
 
-/// What a parameter that has a default cannot be: not there.
-pub(crate) fn missing(name: &str) -> Problem {
-    Problem::internal(format!("parameter {name}"), "the checked plan holds no value for it")
-}
-
-/// A text.
-///
-/// # Errors
-/// When it is missing or no text.
-pub(crate) fn text<'a>(parameters: &'a Parameters, name: &str) -> Result<&'a str, Problem> {
-    parameters.text(name)?.ok_or_else(|| missing(name))
-}
-
-/// A truth.
-///
-/// # Errors
-/// When it is missing or neither on nor off.
-pub(crate) fn truth(parameters: &Parameters, name: &str) -> Result<bool, Problem> {
-    parameters.boolean(name)?.ok_or_else(|| missing(name))
-}
-
 /// A whole number within bounds, which are not negative.
 ///
 /// # Errors
 /// When it is missing, no whole number or out of bounds.
 pub(crate) fn whole(parameters: &Parameters, name: &str, min: i64, max: i64) -> Result<u64, Problem> {
-    let value = parameters.integer(name)?.ok_or_else(|| missing(name))?;
+    let value = parameters.required_integer(name)?;
     match u64::try_from(value) {
         Ok(whole) if value >= min && value <= max => Ok(whole),
         _ => Err(Problem::usage(format!("{name} {value}"), format!("it is not between {min} and {max}"))),
@@ -40,7 +19,7 @@ pub(crate) fn whole(parameters: &Parameters, name: &str, min: i64, max: i64) -> 
 /// # Errors
 /// When it is missing or another word.
 pub(crate) fn word(parameters: &Parameters, name: &str, words: &[&str]) -> Result<usize, Problem> {
-    let value = text(parameters, name)?;
+    let value = parameters.required_text(name)?;
     words.iter().position(|w| *w == value).ok_or_else(|| match words {
         [one, other] => Problem::usage(format!("{name} {value}"), format!("it is neither {one} nor {other}")),
         _ => Problem::usage(format!("{name} {value}"), format!("it is none of {}", words.join(", "))),
@@ -60,7 +39,7 @@ pub(crate) fn whole_or_none(parameters: &Parameters, name: &str, min: i64, max: 
 /// # Errors
 /// When it is missing, of another type or out of bounds.
 pub(crate) fn number(parameters: &Parameters, name: &str, max: f64) -> Result<f64, Problem> {
-    let value = parameters.float(name)?.ok_or_else(|| missing(name))?;
+    let value = parameters.required_float(name)?;
     match value >= 0.0 && value <= max {
         true => Ok(value),
         false => Err(Problem::usage(format!("{name} {value}"), format!("it is not between 0 and {max}"))),
@@ -77,7 +56,7 @@ pub(crate) fn meant<T>(
     words: &[&str],
     meaning: impl Fn(&str) -> Option<T>,
 ) -> Result<T, Problem> {
-    let value = text(parameters, name)?;
+    let value = parameters.required_text(name)?;
     meaning(value).ok_or_else(|| {
         Problem::usage(format!("{name} {value}"), "there is no such value")
             .hint(format!("it is one of {}", words.join(", ")))
@@ -109,7 +88,7 @@ mod tests {
         assert_eq!(a_word("a".into()), "A");
         assert_eq!(a_word("b".into()), "x b: there is no such value");
         assert_eq!(
-            shown(truth(&Parameters::default(), "x").map(|s| s.to_string())),
+            shown(number(&Parameters::default(), "x", 1.0).map(|s| s.to_string())),
             "parameter x: the checked plan holds no value for it"
         );
     }

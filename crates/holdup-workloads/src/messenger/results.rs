@@ -56,7 +56,7 @@ pub(crate) fn of(setup: &Setup, region: &Region, begin: Edge, end: Edge) -> Resu
     let histogram = record::together(slots(setup, region, false).map(|s| &s.latencies));
     let longest_ns = slots(setup, region, false).map(|s| s.latencies.longest_ns()).max().unwrap_or(0);
     let torn = slots(setup, region, false).map(|s| s.torn.load(Ordering::Acquire)).sum();
-    let mut measurements = vec![metrics::per_second("messages_per_s", in_window, length_ns)];
+    let mut measurements = vec![Measurement::per_second("messages_per_s", in_window, length_ns)];
     measurements.push(match (setup.messages, done_ns) {
         (Some(_), Some(_)) => Measurement::new("total_time_s", length_ns as f64 / 1e9),
         (Some(_), None) => Measurement::absent("total_time_s", "the work was not done when the foreground had enough"),
@@ -97,7 +97,7 @@ fn latencies(setup: &Setup, histogram: &Histogram, longest_ns: u64, torn: u64) -
     if torn as f64 > MOST_TORN * (histogram.count() + torn) as f64 {
         return absent(format!("{torn} of {} timed messages were mixed with others", histogram.count() + torn));
     }
-    let percentile = |id, quantile| metrics::percentile(id, histogram, quantile, 1_000.0);
+    let percentile = |id, quantile| Measurement::percentile(id, histogram, quantile, 1_000.0);
     vec![
         percentile(ids[0], 0.5),
         percentile(ids[1], 0.99),

@@ -102,7 +102,7 @@ impl Setup {
     /// CPUs as asked for.
     pub fn read(parameters: &Parameters, host: &Host) -> Result<Self, Problem> {
         let whole = |name: &str, min: i64, max: i64| parameters::whole(parameters, name, min, max);
-        let timed = parameters::truth(parameters, "timing")?;
+        let timed = parameters.required_boolean("timing")?;
         let every = whole("sample_every", 1, 1_000_000_000)?;
         let setup = Setup {
             groups: whole("groups", 1, 8192)? as usize,

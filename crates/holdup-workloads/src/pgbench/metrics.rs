@@ -28,9 +28,6 @@ const METRICS: &[(&str, &str, Direction, &str)] = &[
 const PERCENTILES: [(&str, f64); 4] =
     [("latency_p50_us", 0.5), ("latency_p95_us", 0.95), ("latency_p99_us", 0.99), ("latency_p999_us", 0.999)];
 
-/// Fewer samples than this beyond a percentile, and it is not one.
-const SAMPLES_BEYOND: f64 = 10.0;
-
 /// The metrics that the workload has.
 pub(crate) fn metrics() -> Vec<Metric> {
     METRICS
@@ -52,12 +49,9 @@ fn given(id: &str, value: Option<f64>, absent: &str) -> Measurement {
 }
 
 fn percentile(id: &str, quantile: f64, latency: &Histogram) -> Measurement {
-    let beyond = latency.samples_beyond(quantile);
-    match latency.quantile_ns(quantile) {
-        // One count less than 10 by rounding is 10.
-        Some(ns) if beyond + 1e-6 >= SAMPLES_BEYOND => Measurement::new(id, ns as f64 / 1e3),
-        Some(_) => Measurement::absent(id, format!("fewer than {SAMPLES_BEYOND} samples lie beyond it")),
-        None => Measurement::absent(id, NONE_ENDED),
+    match latency.count() {
+        0 => Measurement::absent(id, NONE_ENDED),
+        _ => Measurement::percentile(id, latency, quantile, 1e3),
     }
 }
 

@@ -198,14 +198,14 @@ pub(crate) fn unwrapped(modulo: u32, should_be: u64) -> u64 {
 
 fn rates(setup: &Setup, begin: &Edge, end: &Edge) -> Vec<Measurement> {
     let length_ns = end.at_ns.saturating_sub(begin.at_ns);
-    let rate = |id: &str, from: u64, to: u64| metrics::per_second(id, to.saturating_sub(from), length_ns);
+    let rate = |id: &str, from: u64, to: u64| Measurement::per_second(id, to.saturating_sub(from), length_ns);
     let bits = |bytes: u64| bytes.saturating_mul(8);
     let (from, to) = match setup.mode {
         Mode::PingPong => (begin.answered, end.answered),
         _ => (begin.delivered, end.delivered),
     };
     let megabits =
-        match metrics::per_second("", bits(end.delivered_bytes.saturating_sub(begin.delivered_bytes)), length_ns)
+        match Measurement::per_second("", bits(end.delivered_bytes.saturating_sub(begin.delivered_bytes)), length_ns)
             .value
             .value()
         {
@@ -231,21 +231,21 @@ fn round_trips(setup: &Setup, rtt: &Histogram, longest_ns: u64) -> Vec<Measureme
         0 => Measurement::absent("rtt_max_us", "no message that was sent in the window was answered"),
         _ => Measurement::new("rtt_max_us", longest_ns as f64 / 1e3),
     };
-    ids.iter().map(|(id, quantile)| metrics::percentile(id, rtt, *quantile, 1e3)).chain([longest]).collect()
+    ids.iter().map(|(id, quantile)| Measurement::percentile(id, rtt, *quantile, 1e3)).chain([longest]).collect()
 }
 
 fn one_ways(setup: &Setup, one_way: &Histogram) -> Vec<Measurement> {
     let ids = [("one_way_p50_us", 0.5), ("one_way_p99_us", 0.99), ("one_way_p999_us", 0.999)];
     let of = |(id, quantile): (&str, f64)| match setup.size < COMPACT {
         true => Measurement::absent(id, format!("a message of {} bytes does not say when it was sent", setup.size)),
-        false => metrics::percentile(id, one_way, quantile, 1e3),
+        false => Measurement::percentile(id, one_way, quantile, 1e3),
     };
     ids.into_iter().map(of).collect()
 }
 
 fn send_lag(setup: &Setup, lag: &Histogram) -> Measurement {
     match setup.is_open_loop() {
-        true => metrics::percentile("send_lag_p99_us", lag, 0.99, 1e3),
+        true => Measurement::percentile("send_lag_p99_us", lag, 0.99, 1e3),
         false => Measurement::absent("send_lag_p99_us", "no message is due at a time of its own"),
     }
 }

@@ -3,7 +3,7 @@
 use crate::external::stand_in;
 use crate::load::crew::Sharing;
 use crate::load::network::{MTU, NETWORK, Wanted};
-use crate::load::parameters::{meant, missing, whole, whole_or_none, word};
+use crate::load::parameters::{meant, whole, whole_or_none, word};
 use crate::load::placement::{PLACEMENT, Placement};
 use crate::ping::message::COMPACT;
 use crate::ping::playback::Recorded;
@@ -240,7 +240,7 @@ fn network(parameters: &Parameters, protocol: Protocol) -> Result<Wanted, Proble
 }
 
 fn size(parameters: &Parameters, mode: Mode, protocol: Protocol, smallest: usize) -> Result<usize, Problem> {
-    let bytes = parameters.integer("size")?.ok_or_else(|| missing("size"))?;
+    let bytes = parameters.required_integer("size")?;
     let largest = protocol.largest();
     match usize::try_from(bytes) {
         Ok(size) if (smallest..=largest).contains(&size) => Ok(size),

@@ -61,7 +61,8 @@ pub(crate) fn of(setup: &Setup, shared: &Shared, begin: &Edge, end: &Edge) -> Re
     let wakeups = record::together(shared.worker_slots().map(|s| &s.wakeups));
     let latencies = record::together(shared.worker_slots().map(|s| &s.latencies));
     let longest = |field: fn(&Slot) -> u64| shared.worker_slots().map(field).max().unwrap_or(0);
-    let mut measurements = vec![metrics::per_second("requests_per_s", requests, end.at_ns.saturating_sub(begin.at_ns))];
+    let mut measurements =
+        vec![Measurement::per_second("requests_per_s", requests, end.at_ns.saturating_sub(begin.at_ns))];
     let ids = ["wakeup_p50_us", "wakeup_p99_us", "wakeup_p999_us", "wakeup_max_us"];
     measurements.extend(times(ids, &wakeups, longest(|s| s.wakeups.longest_ns()), None));
     let ids = ["request_p50_us", "request_p99_us", "request_p999_us", "request_max_us"];
@@ -79,7 +80,7 @@ pub(crate) fn of(setup: &Setup, shared: &Shared, begin: &Edge, end: &Edge) -> Re
 }
 
 fn times(ids: [&str; 4], histogram: &Histogram, longest_ns: u64, waiting_ns: Option<u64>) -> Vec<Measurement> {
-    let percentile = |id, quantile| metrics::percentile(id, histogram, quantile, 1_000.0);
+    let percentile = |id, quantile| Measurement::percentile(id, histogram, quantile, 1_000.0);
     let done_ns = (histogram.count() > 0).then_some(longest_ns);
     vec![
         percentile(ids[0], 0.5),

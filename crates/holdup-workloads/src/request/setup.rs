@@ -84,7 +84,7 @@ impl Setup {
             work_ns: whole("work", 0, i64::MAX)?,
             operations: whole("operations", 0, 1_000_000)?,
             think_ns: whole("think", 0, i64::MAX)?,
-            lock: parameters::truth(parameters, "lock")?,
+            lock: parameters.required_boolean("lock")?,
             interval_ns: (rate > 0.0).then(|| messengers as f64 * 1e9 / rate),
             placement: Placement::read(parameters, host)?,
         })

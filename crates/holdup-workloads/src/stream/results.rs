@@ -72,7 +72,7 @@ impl Measured<'_> {
             length_ns => Measurement::new(id, bytes as f64 * 8.0 / length_ns as f64),
         };
         let percentile = |id: &str, quantile| match &self.latency {
-            Ok(latency) => metrics::percentile(id, latency, quantile, 1e3),
+            Ok(latency) => Measurement::percentile(id, latency, quantile, 1e3),
             Err(why) => Measurement::absent(id, why.clone()),
         };
         let cpu = |id: &str, ns: Option<u64>| match (ns, self.cpu_bytes) {
@@ -88,7 +88,7 @@ impl Measured<'_> {
         vec![
             gbit("throughput_gbit_per_s", self.received),
             gbit("sent_gbit_per_s", self.sent),
-            metrics::per_second("transfers_per_s", self.transfers, self.length_ns),
+            Measurement::per_second("transfers_per_s", self.transfers, self.length_ns),
             percentile("transfer_p50_us", 0.5),
             percentile("transfer_p99_us", 0.99),
             percentile("transfer_p999_us", 0.999),

@@ -3,7 +3,7 @@
 use crate::external::stand_in;
 use crate::load::crew::Sharing;
 use crate::load::network::{MTU, NETWORK, Wanted};
-use crate::load::parameters::{text, truth, whole, word};
+use crate::load::parameters::{whole, word};
 use crate::load::placement::{PLACEMENT, Placement};
 use crate::stream::profile::{MOST_DATAGRAM_BYTES, MOST_SIZE_BYTES, Mode, Protocol};
 use holdup_host::Host;
@@ -133,8 +133,8 @@ impl Setup {
             None => flows.min(OWN_WORKERS),
             Some(_) => (whole(parameters, "workers", 1, MOST_WORKERS)? as usize).min(flows),
         };
-        let sharing = Sharing::of(text(parameters, "sharing")?).unwrap_or(Sharing::Threads);
-        let is_apart = text(parameters, "network")? == PEER;
+        let sharing = Sharing::of(parameters.required_text("sharing")?).unwrap_or(Sharing::Threads);
+        let is_apart = parameters.required_text("network")? == PEER;
         let network = if is_apart { Wanted::HOST } else { Wanted::read(parameters)? };
         if protocol == Protocol::Unix && network.topology != Topology::Host {
             return Err(Problem::usage(
@@ -145,7 +145,7 @@ impl Setup {
         }
         let rate = whole(parameters, "rate", 0, MOST_RATE_PER_S)?;
         let sockets = SocketOptions {
-            no_delay: truth(parameters, "no_delay")?,
+            no_delay: parameters.required_boolean("no_delay")?,
             send_buffer: buffer(parameters, "send_buffer")?,
             receive_buffer: buffer(parameters, "receive_buffer")?,
         };

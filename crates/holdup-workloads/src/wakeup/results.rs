@@ -39,9 +39,9 @@ pub(crate) fn of(setup: &Setup, slots: &Slots, length_ns: u64) -> Result<TrialRe
     }
     let missed: u64 = slots.slots().map(|s| s.missed.load(Ordering::Relaxed)).sum();
     let measurements = vec![
-        metrics::percentile("latency_p50_us", &all, 0.5, 1e3),
-        metrics::percentile("latency_p99_us", &all, 0.99, 1e3),
-        metrics::percentile("latency_p999_us", &all, 0.999, 1e3),
+        Measurement::percentile("latency_p50_us", &all, 0.5, 1e3),
+        Measurement::percentile("latency_p99_us", &all, 0.99, 1e3),
+        Measurement::percentile("latency_p999_us", &all, 0.999, 1e3),
         tail(&all),
         Measurement::new("cycles", all.count() as f64),
         Measurement::new("missed_periods", missed as f64),

@@ -1,7 +1,7 @@
 //! The parameters of `wakeup`, read and checked.
 
 use crate::external::stand_in;
-use crate::load::parameters::{text, truth, whole};
+use crate::load::parameters::whole;
 use crate::load::placement::{PLACEMENT, Placement};
 use crate::wakeup::trial::may_be_fifo;
 use holdup_host::Host;
@@ -86,7 +86,7 @@ impl Setup {
             interval_ns: whole(parameters, "interval", SHORTEST_NS, LONGEST_NS)?,
             distance_ns: whole(parameters, "distance", 0, LONGEST_NS)?,
             priority: whole(parameters, "priority", 0, 99)? as u32,
-            pin: truth(parameters, "pin")?,
+            pin: parameters.required_boolean("pin")?,
             cpus: cpus(parameters, host)?,
         };
         let last_ns = setup.interval_of(setup.threads - 1);
@@ -125,7 +125,7 @@ impl Setup {
 fn cpus(parameters: &Parameters, host: &Host) -> Result<Vec<u32>, Problem> {
     let allowed: Vec<u32> = holdup_host::cpu_places(host).iter().map(|place| place.cpu).collect();
     let placement = Placement::read(parameters, host)?;
-    let named = text(parameters, "cpus")?;
+    let named = parameters.required_text("cpus")?;
     let what = || format!("cpus {named}");
     if named == "allowed" {
         let cpus = placement.near.unwrap_or(allowed);
