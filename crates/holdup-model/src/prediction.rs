@@ -68,6 +68,63 @@ pub struct ScalingBeside {
     pub absent: Option<String>,
 }
 
+/// A ratio that somebody found, and what machines on which it comes out are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reach {
+    /// The factor or axis.
+    pub factor: String,
+    /// The level, as shown.
+    pub level: String,
+    /// The first level, as shown.
+    pub baseline: String,
+    /// The ratio that was found; below 1 it is reached by less, above 1 by more.
+    pub wanted: f64,
+    /// How many times as small and as great as in the machine file each parameter was made.
+    pub widened: f64,
+    /// The ratio on the machine as its file has it.
+    pub as_described: f64,
+    /// Each parameter alone, all else as the machine file has it; the one that comes nearest first.
+    pub alone: Vec<ReachedAlone>,
+    /// The ratio over machines drawn from the widened ranges.
+    pub drawn: Predicted,
+    /// The least and the greatest ratio of these.
+    pub extremes: (f64, f64),
+    /// How many were drawn.
+    pub machines: u32,
+    /// How many of them reach the ratio.
+    pub reached: u32,
+    /// By what those that reach it differ from the others, the most first.
+    pub together: Vec<ReachedTogether>,
+}
+
+/// How near to a ratio one parameter alone can bring a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReachedAlone {
+    /// The parameter's name in the machine file.
+    pub parameter: String,
+    /// Its value there, ns.
+    pub value_ns: u64,
+    /// The value at which the ratio came nearest, ns.
+    pub nearest_ns: u64,
+    /// The ratio there.
+    pub nearest: f64,
+    /// The value nearest to that of the machine file with which the ratio is reached, ns.
+    pub reached_at_ns: Option<u64>,
+}
+
+/// What machines that reach a ratio have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReachedTogether {
+    /// The parameter's name in the machine file.
+    pub parameter: String,
+    /// From what it was drawn, ns.
+    pub drawn_ns: (u64, u64),
+    /// The least, the median and the greatest value of the machines that reach the ratio, ns.
+    pub reaching_ns: (u64, u64, u64),
+    /// The greatest distance between its distributions among those that reach the ratio and those that do not, 0 to 1.
+    pub apart: f64,
+}
+
 /// A prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
@@ -93,4 +150,7 @@ pub struct Prediction {
     pub ratios: Vec<PredictedRatio>,
     /// Laws beside.
     pub scaling: Vec<ScalingBeside>,
+    /// Ratios that somebody found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reach: Vec<Reach>,
 }

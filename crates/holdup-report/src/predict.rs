@@ -1,5 +1,7 @@
 //! A prediction for a terminal and as JSON.
 
+mod reach;
+
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{align, capital, clean, count, number, percent, wrap};
 use holdup_model::Direction;
@@ -27,6 +29,10 @@ pub fn predict_terminal(prediction: &Prediction, options: &TerminalOptions) -> S
         out.push_str(&wrap(&sentence(p, ratio), width, "▸ ", "  "));
         out.push_str(&tornado(&ratio.hangs_on));
     }
+    for one in &p.reach {
+        out.push('\n');
+        out.push_str(&reach::section(one, width));
+    }
     out.push_str(&format!("\n{} (median, 5th and 95th percentile)\n", p.metric.id));
     let rows: Vec<Vec<String>> = p
         .arms
@@ -47,7 +53,7 @@ pub fn predict_terminal(prediction: &Prediction, options: &TerminalOptions) -> S
     out
 }
 
-fn shown(x: f64) -> String {
+pub(crate) fn shown(x: f64) -> String {
     if x.is_finite() { number(x) } else { "–".to_owned() }
 }
 

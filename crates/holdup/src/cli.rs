@@ -121,6 +121,11 @@ fn predict() -> Command {
         .arg(option("machine", "NAME|FILE", "A machine of `holdup list machines`, or a machine file, with a slash in it [default: this host as `holdup calibrate` measured it]"))
         .arg(option("draws", "N", "How many machines to draw [default: 20]").value_parser(value_parser!(u32).range(2..=10_000)))
         .arg(
+            option("reach", "FACTOR=LEVEL:RATIO", "Look for machines on which the level changes the metric by this ratio or more")
+                .action(ArgAction::Append),
+        )
+        .arg(option("widen", "N", "For --reach: each cost from 1/N of its value to N times it [default: 4]").value_parser(value_parser!(u32).range(2..=1000)))
+        .arg(
             Arg::new("quiet")
                 .long("quiet")
                 .short('q')

@@ -95,12 +95,6 @@ fn described(host: &Host, survey: &Survey, cpus: &[CpuPlace], outcomes: &[Outcom
     let hz = survey.kernel.hz.value();
     let (kernel, version, told) = kernel(survey, hz.unwrap_or(HZ), topology.cpus())?;
     let parameters = parameters(outcomes);
-    let mut costs = Costs::DEFAULT;
-    for p in &parameters {
-        if let Some(place) = costs.place(p.name) {
-            *place = p.value_ns;
-        }
-    }
     let mut summary = format!("{} CPUs, {told}", topology.cpus());
     if hz.is_none() {
         summary.push_str(&format!(", {HZ} ticks a second assumed"));
@@ -111,7 +105,8 @@ fn described(host: &Host, survey: &Survey, cpus: &[CpuPlace], outcomes: &[Outcom
         memory_bytes: ((holdup_host::machine(host).memory_bytes >> 30).max(1)) << 30,
         topology_source,
         version,
-        machine: Machine { topology, costs, kernel },
+        // Reading the file sets the costs by the parameters.
+        machine: Machine { topology, costs: Costs::DEFAULT, kernel },
         parameters,
     }
     .to_toml();
@@ -178,7 +173,6 @@ fn kernel(survey: &Survey, hz: u32, cpus: u32) -> Result<(Kernel, String, String
 
 /// Every cost: measured, or as in the default machine with the reason.
 fn parameters(outcomes: &[Outcome]) -> Vec<Parameter> {
-    let mut defaults = Costs::DEFAULT;
     let parameter = |name: &'static str| {
         let outcome = outcomes.iter().find(|o| o.cost.name == name);
         if let Some((cost, Ok(samples))) = outcome.map(|o| (o.cost, &o.result)) {
@@ -196,14 +190,8 @@ fn parameters(outcomes: &[Outcome]) -> Vec<Parameter> {
             Some(Err(problem)) => format!("{}: {}", problem.what, problem.why),
             _ => "no measurement of it".to_owned(),
         };
-        let value_ns = defaults.place(name).map_or(0, |place| *place);
-        Parameter {
-            name,
-            value_ns,
-            range_ns: (value_ns / 2, value_ns * 2),
-            known: Known::Assumed,
-            source: short(&format!("assumed: as in the default machine; {why}")),
-        }
+        let assumed = Parameter::assumed(name, Some(&why));
+        Parameter { source: short(&assumed.source), ..assumed }
     };
     Costs::NAMES.iter().copied().map(parameter).collect()
 }

@@ -109,9 +109,9 @@ fn histogram(into: &mut Collected, name: &str, label: &str, histogram: &Histogra
     if histogram.count() == 0 {
         return;
     }
-    let mut sparse = SparseHistogram::default();
-    for (lowest, _, count) in histogram.buckets() {
-        sparse.record_n_ns(lowest, count);
-    }
-    into.histograms.push(EvidenceHistogram { name: name.to_owned(), label: Some(label.to_owned()), histogram: sparse });
+    into.histograms.push(EvidenceHistogram {
+        name: name.to_owned(),
+        label: Some(label.to_owned()),
+        histogram: SparseHistogram::from(histogram),
+    });
 }

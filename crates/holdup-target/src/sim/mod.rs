@@ -4,6 +4,7 @@ mod ahead;
 mod calibrate;
 mod evidence;
 mod predict;
+mod reach;
 mod session;
 
 use crate::local;
@@ -18,7 +19,7 @@ use holdup_sim::{factors, workloads};
 use std::path::Path;
 
 pub use calibrate::{CalibrateRequest, calibrate};
-pub use predict::{PredictRequest, predict};
+pub use predict::{PredictRequest, Wanted, predict};
 pub(crate) use session::SimSession;
 
 /// What stands before the machine's name in a target.
@@ -95,8 +96,15 @@ fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
     })
 }
 
+/// What an arm of a plan is on a machine.
+struct Simulated {
+    machine: Machine,
+    load: Load,
+    workload: &'static dyn Workload,
+}
+
 /// The machine of an arm, which is that of the plan with the arm's levels, and what runs on it.
-fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<(Machine, Load, &'static dyn Workload), Problem> {
+fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated, Problem> {
     let (workload, parameters) = parameters_of(plan, arm)?;
     let mut machine = described.machine.clone();
     let levels: Levels = local::levels_of(plan, arm).into_iter().map(|(name, level)| (name, level.value)).collect();
@@ -104,7 +112,7 @@ fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<(Machine, 
         factors::set(&mut machine, name, value)?;
     }
     let load = workload.load(&parameters, &levels, &machine)?;
-    Ok((machine, load, workload))
+    Ok(Simulated { machine, load, workload })
 }
 
 /// What a factor changes, in words; `None` when neither the simulated machine nor one of its workloads has it.
@@ -140,10 +148,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         .iter()
         .map(|id| CollectorState { id: id.clone(), availability: evidence::availability(id) })
         .collect();
-    let emulated = Some(format!("simulated on a machine with {} CPUs ({})", machine_cpus(&described), described.name));
+    let cpus = described.machine.topology.cpus();
+    let emulated = Some(format!("simulated on a machine with {cpus} CPUs ({})", described.name));
     Ok(Readiness { metrics, collectors, touches, notes, emulated })
-}
-
-fn machine_cpus(described: &Described) -> u32 {
-    described.machine.topology.cpus()
 }

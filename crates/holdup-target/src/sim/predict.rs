@@ -2,15 +2,17 @@
 
 use super::ahead::Ahead;
 use super::session::{Job, simulate};
-use super::{described, parameters_of, simulated};
+use super::{described, parameters_of, reach, simulated};
 use crate::local;
 use crate::run::trial_seed;
 use holdup_host::Host;
 use holdup_model::prediction::{HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, ScalingBeside};
 use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, Value};
 use holdup_sim::machine::{Described, Known, draws};
+use holdup_stats::geometric_mean;
 use holdup_stats::scaling::{LoadPoint, Model, fit_model};
 use holdup_workloads::Cancel;
+use std::sync::Arc;
 
 /// All that a prediction needs.
 pub struct PredictRequest<'a> {
@@ -22,8 +24,22 @@ pub struct PredictRequest<'a> {
     pub schedule: &'a Schedule,
     /// How many machines to draw.
     pub draws: u32,
+    /// Ratios that somebody found: what must a machine be to give them?
+    pub reach: Vec<Wanted>,
     /// Asks to end.
     pub cancel: Cancel,
+}
+
+/// A ratio that somebody found.
+pub struct Wanted {
+    /// The factor or axis.
+    pub factor: String,
+    /// Its level, as shown.
+    pub level: String,
+    /// What the level changed against the first one.
+    pub ratio: f64,
+    /// How many times as small and as great as in the machine file each cost may be.
+    pub widen: f64,
 }
 
 /// What a parameter must move a ratio by to be told, as a share.
@@ -45,9 +61,13 @@ pub fn predict(request: &PredictRequest<'_>, observer: &mut dyn Observer) -> Res
     let metric = primary(plan, used)?;
     let arms: Vec<&Arm> = request.schedule.arms.iter().filter(|arm| arm.replica.is_none()).collect();
     let (workload, _) = parameters_of(plan, arms[0])?;
-    let all = machines(request, &machine);
-    let values = simulate_all(request, &machine, (&all, &arms), &metric.id, observer)?;
     let draws = request.draws as usize;
+    let (all, ends) = machines(request, &machine);
+    let values = simulate_all(request, (&all, &arms), &metric.id, observer)?;
+    let mut reach = Vec::new();
+    for wanted in &request.reach {
+        reach.push(reach::reach(request, &machine, (wanted, &arms), &metric.id, observer)?);
+    }
     let known = |which| machine.parameters.iter().filter(|p| p.known == which).count() as u32;
     Ok(Prediction {
         plan: plan.name.clone(),
@@ -65,8 +85,9 @@ pub fn predict(request: &PredictRequest<'_>, observer: &mut dyn Observer) -> Res
                 value: spread(values[1..=draws].iter().map(|of_arms| of_arms[place])),
             })
             .collect(),
-        ratios: ratios(plan, &arms, &values, draws, &machine),
+        ratios: ratios(plan, &arms, &values, (draws, &ends), &machine),
         scaling: scaling(&arms, &values[1..=draws]),
+        reach,
         metric,
     })
 }
@@ -81,81 +102,72 @@ fn primary(plan: &Plan, used: &holdup_model::WorkloadUse) -> Result<Metric, Prob
     })
 }
 
-/// The machine as its file has it, then those that were drawn, then two for each parameter: at both ends of its range.
-fn machines(request: &PredictRequest<'_>, machine: &Described) -> Vec<Described> {
+/// Where the machines with each parameter at the lower and at the upper end of its range are, by parameter.
+type Ends = Vec<(usize, usize)>;
+
+/// The machine as its file has it, then those that were drawn, then two for each parameter that has a range: at both ends
+/// of it.
+fn machines(request: &PredictRequest<'_>, machine: &Described) -> (Vec<Described>, Ends) {
     let with = |m| Described { machine: m, ..machine.clone() };
     let mut all = vec![machine.clone()];
     all.extend(draws::draws(machine, request.draws as usize, request.plan.design.seed).into_iter().map(with));
+    let mut ends = Vec::new();
     for p in &machine.parameters {
-        all.extend([p.range_ns.0, p.range_ns.1].map(|ns| with(machine.with(p.name, ns))));
+        match p.range_ns.0 == p.range_ns.1 {
+            true => ends.push((0, 0)),
+            false => {
+                ends.push((all.len(), all.len() + 1));
+                all.extend([p.range_ns.0, p.range_ns.1].map(|ns| with(machine.with(p.name, ns))));
+            }
+        }
     }
-    all
+    (all, ends)
 }
 
 /// The metric of each arm on each machine. The same arm has the same random numbers on all of them, so that what
 /// differs is the machine.
-fn simulate_all(
+pub(super) fn simulate_all(
     request: &PredictRequest<'_>,
-    machine: &Described,
-    (all, arms): (&[Described], &[&Arm]),
+    (machines, arms): (&[Described], &[&Arm]),
     metric: &str,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Vec<f64>>, Problem> {
     let plan = request.plan;
-    let draws = request.draws as usize;
-    // A parameter without a range gives the machine again.
-    let is_same = |number: usize| {
-        number > draws && {
-            let p = &machine.parameters[(number - draws - 1) / 2];
-            p.range_ns.0 == p.range_ns.1
-        }
-    };
     let mut jobs = Vec::new();
-    for (number, one) in all.iter().enumerate().filter(|(number, _)| !is_same(*number)) {
+    for one in machines {
         for (place, arm) in arms.iter().enumerate() {
-            let (machine, load, workload) = simulated(one, plan, arm)?;
-            let seed = trial_seed(plan.design.seed, place as u32);
-            let job = Job {
-                machine,
-                load,
-                workload,
-                seed,
+            jobs.push(Job {
+                of_arm: Arc::new(simulated(one, plan, arm)?),
+                seed: trial_seed(plan.design.seed, place as u32),
                 warmup_ns: plan.design.warmup_ns,
                 duration_ns: plan.design.duration_ns,
                 collectors: Vec::new(),
-            };
-            jobs.push((number, place, job));
+            });
         }
     }
-    let order: Vec<(usize, usize)> = jobs.iter().map(|(number, place, _)| (*number, *place)).collect();
     let count = jobs.len();
-    let ahead = Ahead::begin(count, move |job, stop| simulate(&jobs[job].2, stop));
-    let mut values = vec![vec![f64::NAN; arms.len()]; all.len()];
-    for (job, (number, place)) in order.into_iter().enumerate() {
+    let ahead = Ahead::begin(count, move |job, stop| simulate(&jobs[job], stop));
+    let mut values = vec![vec![f64::NAN; arms.len()]; machines.len()];
+    for (job, value) in values.iter_mut().flatten().enumerate() {
         let cancelled = || request.cancel.is_cancelled();
         let trial: Option<Trial> = ahead.result(job, &cancelled).flatten();
         let trial = trial.ok_or_else(|| Problem::interrupted("the prediction"))?;
-        values[number][place] = trial.metric(metric).unwrap_or(f64::NAN);
+        *value = trial.metric(metric).unwrap_or(f64::NAN);
         if job % 16 == 15 {
             observer.event(Event::Step(&format!("simulated {} of {count} trials", job + 1)));
-        }
-    }
-    for number in 0..all.len() {
-        if is_same(number) {
-            values[number] = values[0].clone();
         }
     }
     Ok(values)
 }
 
-fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = share * (sorted.len() - 1) as f64;
     let (low, part) = (at.floor() as usize, at.fract());
     let high = (low + 1).min(sorted.len() - 1);
     sorted[low] * (1.0 - part) + sorted[high] * part
 }
 
-fn spread(values: impl Iterator<Item = f64>) -> Predicted {
+pub(super) fn spread(values: impl Iterator<Item = f64>) -> Predicted {
     let mut sorted: Vec<f64> = values.filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     match sorted.is_empty() {
@@ -173,7 +185,7 @@ fn levels(arm: &Arm) -> Vec<(&str, &str)> {
 }
 
 /// The pairs of arms that differ in one factor alone: (the arm with the first level, the arm with the level).
-fn pairs(arms: &[&Arm], factor: &str, baseline: &str, level: &str) -> Vec<(usize, usize)> {
+pub(super) fn pairs(arms: &[&Arm], factor: &str, baseline: &str, level: &str) -> Vec<(usize, usize)> {
     let without = |arm: &Arm| -> Vec<(String, String)> {
         let others = levels(arm).into_iter().filter(|(name, _)| *name != factor);
         others.map(|(name, label)| (name.to_owned(), label.to_owned())).collect()
@@ -187,12 +199,18 @@ fn pairs(arms: &[&Arm], factor: &str, baseline: &str, level: &str) -> Vec<(usize
     found
 }
 
-fn ratio_of(pairs: &[(usize, usize)], of_arms: &[f64]) -> f64 {
-    let sum: f64 = pairs.iter().map(|(base, arm)| (of_arms[*arm] / of_arms[*base]).ln()).sum();
-    (sum / pairs.len() as f64).exp()
+pub(super) fn ratio_of(pairs: &[(usize, usize)], of_arms: &[f64]) -> f64 {
+    let each: Vec<f64> = pairs.iter().map(|(base, arm)| of_arms[*arm] / of_arms[*base]).collect();
+    geometric_mean(&each).unwrap_or(f64::NAN)
 }
 
-fn ratios(plan: &Plan, arms: &[&Arm], values: &[Vec<f64>], draws: usize, machine: &Described) -> Vec<PredictedRatio> {
+fn ratios(
+    plan: &Plan,
+    arms: &[&Arm],
+    values: &[Vec<f64>],
+    (draws, ends): (usize, &Ends),
+    machine: &Described,
+) -> Vec<PredictedRatio> {
     let axes = plan.workloads.iter().flat_map(|w| &w.axes).map(|a| (&a.name, &a.levels));
     let factors = plan.factors.iter().map(|f| (&f.name, &f.levels));
     let mut all = Vec::new();
@@ -208,24 +226,24 @@ fn ratios(plan: &Plan, arms: &[&Arm], values: &[Vec<f64>], draws: usize, machine
                 level: level.label.clone(),
                 baseline: first.label.clone(),
                 ratio: spread(values[1..=draws].iter().map(|of_arms| ratio_of(&pairs, of_arms))),
-                hangs_on: hangs_on(&pairs, &values[draws + 1..], machine),
+                hangs_on: hangs_on(&pairs, (values, ends), machine),
             });
         }
     }
     all
 }
 
-fn hangs_on(pairs: &[(usize, usize)], ends: &[Vec<f64>], machine: &Described) -> Vec<HangsOn> {
+fn hangs_on(pairs: &[(usize, usize)], (values, ends): (&[Vec<f64>], &Ends), machine: &Described) -> Vec<HangsOn> {
     let mut all: Vec<HangsOn> = machine
         .parameters
         .iter()
-        .zip(ends.chunks(2))
+        .zip(ends)
         .map(|(p, ends)| HangsOn {
             parameter: p.name.to_owned(),
             source: p.source.clone(),
             range_ns: p.range_ns,
-            at_low: ratio_of(pairs, &ends[0]),
-            at_high: ratio_of(pairs, &ends[1]),
+            at_low: ratio_of(pairs, &values[ends.0]),
+            at_high: ratio_of(pairs, &values[ends.1]),
         })
         .filter(|h| moved(h) >= WORTH_TELLING)
         .collect();

@@ -1,15 +1,17 @@
 //! One session on a simulated machine.
 
 use super::ahead::Ahead;
-use super::{evidence, machine_of, simulated};
+use super::{Simulated, evidence, machine_of, simulated};
 use crate::local;
 use crate::run::trial_seed;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
 use crate::window::VIRTUAL_BEGIN_UNIX_NS;
 use holdup_model::{Arm, Fact, Problem, Replica, Trial, TrialSpec, TrialStatus, Window};
 use holdup_sim::machine::{Described, Machine};
-use holdup_sim::workloads::Workload;
-use holdup_sim::world::{Load, World};
+use holdup_sim::world::World;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How much simulated time passes between two looks at whether to go on, ns.
@@ -17,9 +19,7 @@ const LOOK_NS: u64 = 1_000_000;
 
 /// All that one trial needs.
 pub(super) struct Job {
-    pub(super) machine: Machine,
-    pub(super) load: Load,
-    pub(super) workload: &'static dyn Workload,
+    pub(super) of_arm: Arc<Simulated>,
     pub(super) seed: u64,
     pub(super) warmup_ns: u64,
     pub(super) duration_ns: u64,
@@ -30,6 +30,8 @@ pub(super) struct Job {
 pub(crate) struct SimSession<'a> {
     request: &'a SessionRequest<'a>,
     described: Described,
+    /// What each arm is, by number.
+    arms: BTreeMap<u32, Arc<Simulated>>,
     /// The first trial of the session.
     first: u32,
     ahead: Ahead<Option<Trial>>,
@@ -39,35 +41,40 @@ impl<'a> SimSession<'a> {
     /// Begins to compute every trial of the session.
     pub(crate) fn open(request: &'a SessionRequest<'a>, at: &TrialSpec) -> Result<Self, Problem> {
         let described = machine_of(request)?;
-        let of_session = request.schedule.trials.iter().filter(|t| t.session == at.session && t.seq >= at.seq);
-        let jobs = of_session.map(|spec| job(request, &described, spec)).collect::<Result<Vec<_>, _>>()?;
+        let mut arms = BTreeMap::new();
+        let mut jobs = Vec::new();
+        for spec in request.schedule.trials.iter().filter(|t| t.session == at.session && t.seq >= at.seq) {
+            let arm = &request.schedule.arms[spec.arm as usize];
+            let of_arm = match arms.entry(spec.arm) {
+                Entry::Occupied(there) => Arc::clone(there.get()),
+                Entry::Vacant(new) => new.insert(Arc::new(simulated(&described, request.plan, arm)?)).clone(),
+            };
+            jobs.push(job(request, of_arm, spec));
+        }
         let ahead = Ahead::begin(jobs.len(), move |number, stop| simulate(&jobs[number], stop));
-        Ok(SimSession { request, described, first: at.seq, ahead })
+        Ok(SimSession { request, described, arms, first: at.seq, ahead })
     }
 }
 
-fn job(request: &SessionRequest<'_>, described: &Described, spec: &TrialSpec) -> Result<Job, Problem> {
+fn job(request: &SessionRequest<'_>, of_arm: Arc<Simulated>, spec: &TrialSpec) -> Job {
     let plan = request.plan;
-    let arm = &request.schedule.arms[spec.arm as usize];
-    let (machine, load, workload) = simulated(described, plan, arm)?;
-    let collectors = match arm.replica {
+    let collectors = match request.schedule.arms[spec.arm as usize].replica {
         Some(Replica::Unobserved) => Vec::new(),
         _ => plan.collectors.iter().filter(|id| evidence::availability(id).is_usable()).cloned().collect(),
     };
-    Ok(Job {
-        machine,
-        load,
-        workload,
+    Job {
+        of_arm,
         seed: trial_seed(plan.design.seed, spec.seq),
         warmup_ns: plan.design.warmup_ns,
         duration_ns: plan.design.duration_ns,
         collectors,
-    })
+    }
 }
 
 /// A trial, told as if it had begun at the begin of 1970; `None` when it was asked to give up.
 pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
-    let mut world = World::new(&job.machine, &job.load, job.seed);
+    let Simulated { machine, load, workload } = &*job.of_arm;
+    let mut world = World::new(machine, load, job.seed);
     let until = |world: &mut World, end_ns: u64| {
         while world.now_ns() < end_ns {
             if stop.load(Ordering::Relaxed) {
@@ -82,13 +89,13 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     let end_ns = job.warmup_ns + job.duration_ns;
     until(&mut world, end_ns)?;
     let seen = world.close();
-    let (measurements, histograms) = job.workload.results(seen, job.duration_ns);
+    let (measurements, histograms) = workload.results(seen, job.duration_ns);
     let at = |ns: u64| VIRTUAL_BEGIN_UNIX_NS.saturating_add_unsigned(ns);
     let mut trial = local::blank(at(0));
     trial.ended_unix_ns = at(end_ns);
     trial.window =
         Some(Window { begin_unix_ns: at(job.warmup_ns), end_unix_ns: at(end_ns), length_ns: job.duration_ns });
-    trial.evidence = job.collectors.iter().map(|id| evidence::collected(id, seen, &job.load)).collect();
+    trial.evidence = job.collectors.iter().map(|id| evidence::collected(id, seen, load)).collect();
     (trial.measurements, trial.histograms) = (measurements, histograms);
     Some(trial)
 }
@@ -98,12 +105,13 @@ impl Session for SimSession<'_> {
         facts(&self.described)
     }
 
-    fn trial(&mut self, arm: &Arm, spec: &TrialSpec, _seed: u64) -> TrialDraft {
+    fn trial(&mut self, _arm: &Arm, spec: &TrialSpec, _seed: u64) -> TrialDraft {
         let cancel = &self.request.cancel;
         let result = self.ahead.result((spec.seq - self.first) as usize, &|| cancel.is_cancelled());
         match result.flatten() {
             Some(mut trial) => {
-                trial.environment_before = machine_facts(&self.described, self.request, arm);
+                trial.environment_before =
+                    self.arms.get(&spec.arm).map(|of| machine_facts(&of.machine)).unwrap_or_default();
                 TrialDraft { trial, problem: None }
             }
             None => {
@@ -147,9 +155,7 @@ fn facts(described: &Described) -> Vec<Fact> {
 }
 
 /// What the arm's machine has that factors change.
-fn machine_facts(described: &Described, request: &SessionRequest<'_>, arm: &Arm) -> Vec<Fact> {
-    // An arm whose machine cannot be made was refused before the first trial.
-    let Ok((machine, ..)) = simulated(described, request.plan, arm) else { return Vec::new() };
+fn machine_facts(machine: &Machine) -> Vec<Fact> {
     vec![
         Fact::read("kernel.preempt", machine.kernel.preempt.meta.id, "the simulated kernel"),
         Fact::read("sched.base_slice_ns", format!("{}", machine.kernel.fair.base_slice_ns), "the simulated kernel"),

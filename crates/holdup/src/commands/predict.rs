@@ -6,8 +6,9 @@ use crate::world::World;
 use crate::{output, signals};
 use clap::ArgMatches;
 use holdup_host::Host;
+use holdup_model::Problem;
 use holdup_report::TerminalOptions;
-use holdup_target::PredictRequest;
+use holdup_target::{PredictRequest, Wanted};
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let host = Host::real();
@@ -25,6 +26,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         plan: &plan,
         schedule: &schedule,
         draws: matches.get_one("draws").copied().unwrap_or(20),
+        reach: reach(matches)?,
         cancel: signals::cancel_on_signals()?,
     };
     let prediction = holdup_target::predict(&request, &mut Progress::new(quiet))?;
@@ -34,4 +36,23 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         false => holdup_report::predict_terminal(&prediction, &options),
     })?;
     Ok(0)
+}
+
+/// The ratios after `--reach`.
+fn reach(matches: &ArgMatches) -> Result<Vec<Wanted>, Problem> {
+    let widen = f64::from(matches.get_one::<u32>("widen").copied().unwrap_or(4));
+    let given = matches.get_many::<String>("reach").into_iter().flatten();
+    given.map(|text| wanted(text, widen)).collect()
+}
+
+fn wanted(text: &str, widen: f64) -> Result<Wanted, Problem> {
+    let wrong =
+        |why: &str| Problem::usage(format!("--reach {text}"), why).hint("write it as in --reach preempt=lazy:0.51");
+    let (what, ratio) = text.rsplit_once(':').ok_or_else(|| wrong("there is no ratio in it"))?;
+    let (factor, level) = what.split_once('=').ok_or_else(|| wrong("there is no level in it"))?;
+    let ratio: f64 = ratio.parse().map_err(|_| wrong("the ratio is no number"))?;
+    match ratio.is_finite() && ratio > 0.0 && (ratio - 1.0).abs() > f64::EPSILON {
+        true => Ok(Wanted { factor: factor.to_owned(), level: level.to_owned(), ratio, widen }),
+        false => Err(wrong("the ratio is not above 0, or it is 1")),
+    }
 }
