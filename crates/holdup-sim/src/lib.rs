@@ -14,6 +14,7 @@ pub mod machine;
 pub mod preempt;
 pub mod program;
 pub mod random;
+pub mod scenario;
 pub mod sched;
 pub mod seen;
 pub mod workloads;

@@ -8,8 +8,9 @@
 
 use super::{Costs, Kernel, Machine, Topology};
 use crate::preempt;
-use holdup_model::Problem;
+use holdup_model::{Problem, Value};
 use std::fmt::Write as _;
+use std::str::FromStr as _;
 use toml_edit::{Document, Item, TableLike};
 
 /// Where a value comes from.
@@ -92,6 +93,42 @@ impl Described {
         reader.machine(document.as_table())
     }
 
+    /// Reads a machine file that may lay itself over another one: `base = "NAME"` names a machine of the catalogue, and what
+    /// the file says takes the place of what that one says. Its table `[factors]` sets what plans set.
+    ///
+    /// # Errors
+    /// As [`Described::parse`]; when there is no such base, or the machine does not have a factor.
+    pub fn parse_laid_over(file: &str, text: &str) -> Result<Machine, Problem> {
+        let document = Document::parse(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| line_of(text, span.start));
+            Problem::usage(format!("machine {file}, line {line}"), e.message().trim().to_owned())
+        })?;
+        let reader = Reader { file, text };
+        let mut top = document.as_table().clone();
+        let factors = top.remove("factors");
+        if let Some(item) = top.remove("base") {
+            let name = item.as_str().ok_or_else(|| reader.wrong(Some(&item), "base", "a text was expected"))?;
+            let base = super::known::text(name)?;
+            let mut under = toml_edit::DocumentMut::from_str(base)
+                .map_err(|e| Problem::internal(format!("machine {name}"), e.message().trim().to_owned()))?;
+            lay_over(under.as_table_mut(), &top);
+            top = under.as_table().clone();
+        }
+        let mut machine = reader.machine(&top)?.machine;
+        let Some(factors) = factors else { return Ok(machine) };
+        let table =
+            factors.as_table_like().ok_or_else(|| reader.wrong(Some(&factors), "factors", "a table was expected"))?;
+        for (name, item) in table.iter() {
+            let integer = item.as_integer().map(Value::Integer);
+            let value = integer.or(item.as_bool().map(Value::Bool)).or(item.as_str().map(Value::from));
+            let what = format!("factors.{name}");
+            let value = value
+                .ok_or_else(|| reader.wrong(Some(item), &what, "a whole number, a text, true or false was expected"))?;
+            crate::factors::set(&mut machine, name, &value).map_err(|p| reader.wrong(Some(item), &p.what, p.why))?;
+        }
+        Ok(machine)
+    }
+
     /// The machine with a cost set to another value.
     #[must_use]
     pub fn with(&self, name: &str, ns: u64) -> Machine {
@@ -136,6 +173,19 @@ impl Described {
             );
         }
         out
+    }
+}
+
+/// What the upper table has takes the place of what the lower one has.
+fn lay_over(under: &mut dyn TableLike, over: &dyn TableLike) {
+    for (key, item) in over.iter() {
+        match (under.get_mut(key).and_then(Item::as_table_like_mut), item.as_table_like()) {
+            // A cost is replaced as a whole: its value goes with its range and source.
+            (Some(under), Some(over)) if !over.contains_key("value") => lay_over(under, over),
+            _ => {
+                under.insert(key, item.clone());
+            }
+        }
     }
 }
 

@@ -16,16 +16,21 @@ pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|(name, _)| *name).collect()
 }
 
+/// The file of the machine with this name.
+pub(super) fn text(name: &str) -> Result<&'static str, Problem> {
+    let found = ALL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text).ok_or_else(|| {
+        Problem::usage(format!("machine {name}"), "there is no such machine")
+            .hint(format!("machines: {}; or the path of a machine file, with a slash in it", names().join(", ")))
+    })
+}
+
 /// The machine with this name.
 ///
 /// # Errors
 /// When there is none.
 pub fn find(name: &str) -> Result<Described, Problem> {
-    match ALL.iter().find(|(known, _)| *known == name) {
-        Some((name, text)) => Described::parse(name, text),
-        None => Err(Problem::usage(format!("machine {name}"), "there is no such machine")
-            .hint(format!("machines: {}; or the path of a machine file, with a slash in it", names().join(", ")))),
-    }
+    Described::parse(name, text(name)?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! CPUs: what they are doing, and the two bits that ask them to make room.
 
-use super::{IPI, Mode, SLOTS, TICK, Then, WORK, World};
+use super::{Event, IPI, Mode, SLOTS, TICK, Then, WORK, World};
 use crate::program::Inside;
 use crate::seen::Left;
 
@@ -217,6 +217,7 @@ impl World {
         self.agenda.set(slot, (self.now / tick_ns + 1) * tick_ns + late_ns);
         self.take_time(cpu, cost_ns);
         if c.lazy {
+            self.tells(cpu, Event::Promoted);
             self.resched(cpu, Some(cpu));
         }
         if self.account(cpu) | self.class_tick(cpu) {

@@ -4,7 +4,8 @@
 //! It is granted on the return to user mode from an interrupt or a fault only, once until it was given back, and any
 //! system call ends it. A timer ends it otherwise, and asks in earnest.
 
-use super::{GRANT, SLOTS, World};
+use super::{Event, GRANT, SLOTS, World};
+use crate::program::Op;
 use crate::seen::Left;
 
 impl World {
@@ -30,6 +31,7 @@ impl World {
         (c.need, c.lazy) = (false, false);
         self.seen.grants += 1;
         self.agenda.set(cpu as usize * SLOTS + GRANT, self.now + kernel.slice_extension_ns);
+        self.tells(cpu, Event::Granted);
         true
     }
 
@@ -44,6 +46,7 @@ impl World {
     pub(crate) fn grant_expires(&mut self, cpu: u32) {
         self.agenda.clear(cpu as usize * SLOTS + GRANT);
         self.seen.grants_expired += 1;
+        self.tells(cpu, Event::Expired);
         self.take_time(cpu, self.machine.costs.interrupt_ns);
         self.resched(cpu, Some(cpu));
         self.interrupt_returns(cpu);
@@ -51,6 +54,11 @@ impl World {
 
     /// A system call during a grant: `rseq_syscall_enter_work()` ends it and makes room before the call begins.
     pub(crate) fn call_ends_grant(&mut self, cpu: u32, task: u32) {
+        if self.trail.is_some() {
+            let pc = self.tasks[task as usize].pc;
+            let op = pc.checked_sub(1).map(|pc| self.code[pc as usize]);
+            self.tells(cpu, Event::Returned { given: matches!(op, Some(Op::ExtendEnd | Op::Unlock(_))) });
+        }
         self.revoke(cpu, task);
         self.schedule(cpu, Left::Boundary);
     }

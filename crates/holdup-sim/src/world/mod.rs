@@ -13,6 +13,7 @@ mod glance;
 mod place;
 mod switch;
 mod task;
+mod trail;
 mod wait;
 
 pub use class::Policy;
@@ -20,6 +21,7 @@ pub(crate) use cpu::IDLE;
 pub use glance::Glance;
 pub use task::Mode;
 pub(crate) use task::{Segment, Task, Then};
+pub use trail::{Asks, Entry, Event, Place, Why};
 
 use crate::agenda::Agenda;
 use crate::locks::{self, Lock};
@@ -81,6 +83,8 @@ pub struct TaskSpec {
     pub inbox: Option<u32>,
     /// Its peer's channel.
     pub peer: Option<u32>,
+    /// When it can run for the first time, ns; `None`: within the first microseconds, one task after the other.
+    pub begins_ns: Option<u64>,
 }
 
 impl TaskSpec {
@@ -112,6 +116,7 @@ impl Default for TaskSpec {
             process: 0,
             inbox: None,
             peer: None,
+            begins_ns: None,
         }
     }
 }
@@ -171,7 +176,12 @@ pub struct World {
     pub(crate) crowded: Bits,
     /// Tasks of each CPU that can run.
     pub(crate) counts: Counts,
+    /// What happened, where somebody wants to know.
+    pub(crate) trail: Option<Box<trail::Trail>>,
 }
+
+/// The most marks of a load.
+pub const MOST_MARKS: usize = 4;
 
 /// Events of a CPU, as offsets of its slots.
 pub(crate) const WORK: usize = 0;
@@ -224,6 +234,7 @@ impl World {
             idle_cores: Bits::new(cpus),
             crowded: Bits::new(cpus),
             counts: Counts::new(cpus),
+            trail: None,
             machine: machine.clone(),
         };
         for cpu in 0..cpus as u32 {
@@ -238,7 +249,8 @@ impl World {
             world.tasks.push(Task::new(spec, entry));
             world.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
-            let at = number as u64 * START_NS + world.random.below(START_NS);
+            let staggered_ns = number as u64 * START_NS + world.random.below(START_NS);
+            let at = spec.begins_ns.unwrap_or(staggered_ns);
             let slot = world.timer_slot(number as u32);
             world.agenda.set(slot, at);
         }

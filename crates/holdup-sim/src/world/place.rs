@@ -12,7 +12,7 @@ impl World {
         t.state = State::Runnable;
         t.runnable_since = now;
         self.seen.wakeups += 1;
-        let is_new = t.is_new;
+        let (is_new, waker) = (t.is_new, here);
         let previous = t.cpu;
         let is_fair = self.priority(task).is_none();
         let is_delayed = is_fair && self.fair.is_delayed(task);
@@ -45,6 +45,9 @@ impl World {
             self.resched(cpu, None);
         } else {
             self.preempts(cpu, task, here);
+        }
+        if self.trail.is_some() {
+            self.tells_wakeup(cpu, task, waker, is_new);
         }
     }
 

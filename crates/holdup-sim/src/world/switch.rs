@@ -11,6 +11,7 @@ impl World {
         let previous = self.cpus[cpu as usize].current;
         // An interrupt that has not been paid for yet belongs to who was interrupted.
         let start = self.cpus[cpu as usize].busy_from.max(self.now);
+        let why = self.trail.is_some().then(|| self.why(cpu, previous, left));
         if previous != IDLE {
             self.put(cpu, previous, left);
         }
@@ -32,6 +33,9 @@ impl World {
             NIL if previous == IDLE => {}
             NIL => self.rest(cpu, start),
             next => self.run(cpu, next, start),
+        }
+        if let Some(why) = why {
+            self.tells_switch(cpu, previous, next, why);
         }
         self.mark(cpu);
     }

@@ -1,7 +1,7 @@
 //! Tasks, and the stretches of time that their programs become.
 
 use super::wait::Waiting;
-use super::{Policy, TaskSpec};
+use super::{MOST_MARKS, Policy, TaskSpec};
 use crate::program::{COUNTERS, Inside};
 
 /// Where a task is.
@@ -120,7 +120,7 @@ pub(crate) struct Task {
     pub(crate) touches_left: u32,
     pub(crate) counters: [u32; COUNTERS],
     /// When marks were begun.
-    pub(crate) begun: [u64; 4],
+    pub(crate) begun: [u64; MOST_MARKS],
     /// The task's last record in a log.
     pub(crate) record: u64,
     /// Who made it, and how many that it made are alive.
@@ -152,7 +152,7 @@ impl Task {
             extra_ns: 0,
             touches_left: 0,
             counters: [0; COUNTERS],
-            begun: [0; 4],
+            begun: [0; MOST_MARKS],
             runnable_since: 0,
             last_ran: 0,
             inbox: spec.inbox.unwrap_or(u32::MAX),

@@ -1,6 +1,6 @@
 //! Locks: what a task that wants one does until it has it. What algorithms differ in is theirs (`crate::locks`).
 
-use super::{Mode, Segment, Then, World};
+use super::{Event, Mode, Segment, Then, World};
 use crate::locks::{Lock, NONE};
 use crate::program::Inside;
 use crate::seen::Left;
@@ -90,6 +90,7 @@ impl World {
         }
         self.tasks[task as usize].waiting.lock = lock;
         self.seen.locks[lock as usize].contended += 1;
+        self.tells(cpu, Event::Wants { task, lock });
         algorithm.waits(self, cpu, task, lock);
         false
     }
@@ -115,8 +116,9 @@ impl World {
         if t.waiting.lock == lock {
             seen.waits.record_ns(now - t.waiting.since);
             t.waiting.lock = NONE;
+            self.tells(cpu, Event::Takes { task, lock });
         }
-        debug_assert_eq!(t.cpu, cpu);
+        debug_assert_eq!(self.tasks[task as usize].cpu, cpu);
     }
 
     /// A task gives a lock back. Whether its program goes on at once.

@@ -1,0 +1,198 @@
+//! The pages of docs/scenarios: each is read, its scenarios are carried out, and their timelines compared.
+//!
+//! A page has fenced blocks: ```` ```toml machine ```` says on what machine the scenarios after it run,
+//! ```` ```text programs ```` is a scenario, and ```` ```text timeline ```` is what comes of it. With
+//! `HOLDUP_UPDATE_SCENARIOS=1` the timelines of all pages are written anew.
+
+use holdup_sim::machine::Machine;
+use holdup_sim::scenario::{self, Scenario};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// What rewrites the pages.
+const UPDATE: &str = "HOLDUP_UPDATE_SCENARIOS";
+
+/// A fenced block: what it says that it is, its text, and where that stands in the page.
+struct Block {
+    info: String,
+    text: String,
+    place: Range<usize>,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (event, place) in Parser::new(page).into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+                // Its text begins with the line after the fence, where there is any.
+                let begin = page[place.clone()].find('\n').map_or(place.end, |at| place.start + at + 1);
+                open = Some(Block { info: info.to_string(), text: String::new(), place: begin..begin });
+            }
+            Event::Text(text) => {
+                if let Some(block) = &mut open {
+                    block.place.end = place.end;
+                    block.text.push_str(&text);
+                }
+            }
+            Event::End(TagEnd::CodeBlock) => blocks.extend(open.take()),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+fn line_of(page: &str, at: usize) -> u32 {
+    page[..at].matches('\n').count() as u32 + 1
+}
+
+/// The page with the timelines that its scenarios have.
+fn told(name: &str, page: &str) -> Result<String, String> {
+    let mut machine: Option<Machine> = None;
+    let mut timeline: Option<String> = None;
+    let (mut out, mut copied, mut compared) = (String::new(), 0, 0);
+    for block in blocks(page) {
+        let line = line_of(page, block.place.start);
+        match block.info.as_str() {
+            "toml machine" => {
+                let read = scenario::machine(&format!("of {name} at line {line}"), &block.text);
+                machine = Some(read.map_err(|p| p.to_string())?);
+            }
+            "text programs" => {
+                let machine = machine.as_ref().ok_or(format!("{name}, line {line}: there is no machine before it"))?;
+                let scenario = Scenario::parse(name, &block.text, line).map_err(|p| p.to_string())?;
+                timeline = Some(scenario.timeline(machine).map_err(|p| format!("{name}, line {line}: {p}"))?);
+            }
+            "text timeline" => {
+                let text = timeline.take().ok_or(format!("{name}, line {line}: there are no programs before it"))?;
+                out.push_str(&page[copied..block.place.start]);
+                out.push_str(&text);
+                (copied, compared) = (block.place.end, compared + 1);
+            }
+            _ => {}
+        }
+    }
+    if timeline.is_some() || compared == 0 {
+        return Err(format!("{name}: a scenario has no timeline; write a block `text timeline` with any line in it"));
+    }
+    out.push_str(&page[copied..]);
+    Ok(out)
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios")
+}
+
+/// The pages with their texts; README.md is the list of them.
+fn pages() -> Vec<(String, PathBuf, String)> {
+    let mut pages: Vec<_> = fs::read_dir(folder())
+        .expect("docs/scenarios is there")
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "md") && !path.ends_with("README.md"))
+        .map(|path| {
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            (name, path.clone(), fs::read_to_string(path).expect("it can be read"))
+        })
+        .collect();
+    pages.sort();
+    pages
+}
+
+#[test]
+fn pages_tell_what_happens() {
+    let mut wrong = String::new();
+    for (name, path, page) in pages() {
+        match told(&name, &page) {
+            Err(why) => wrong.push_str(&format!("{why}\n")),
+            Ok(told) if told == page => {}
+            Ok(told) if std::env::var_os(UPDATE).is_some() => fs::write(path, told).expect("it can be written"),
+            Ok(told) => {
+                let differ = page.lines().zip(told.lines()).position(|(a, b)| a != b).unwrap_or(0);
+                let (page, told) = (page.lines().nth(differ), told.lines().nth(differ));
+                wrong.push_str(&format!("{name}, line {}:\n  page  {page:?}\n  comes {told:?}\n", differ + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}If this is right, run the test with {UPDATE}=1 and read the difference.");
+}
+
+#[test]
+fn the_list_names_every_page() {
+    let list = fs::read_to_string(folder().join("README.md")).expect("there is a list");
+    let pages = pages();
+    assert!(pages.len() >= 7, "{} pages", pages.len());
+    for (name, ..) in pages {
+        assert!(list.contains(&format!("]({name})")), "docs/scenarios/README.md does not name {name}");
+    }
+}
+
+/// What is wrong with these, by place and reason.
+#[test]
+fn mistakes_are_told_with_their_lines_and_columns() {
+    let program = "program p {\n";
+    let cases = [
+        String::new(),
+        "lock a: tas\nlock a: tas".to_owned(),
+        "lock a tas".to_owned(),
+        "lock a: mutex".to_owned(),
+        "lock 1: tas".to_owned(),
+        "jump away".to_owned(),
+        format!("{program}  compute 5us"),
+        format!("{program}  lock a\n}}\ntask p"),
+        format!("{program}  compute 5\n}}\ntask p"),
+        format!("{program}  compute 5us to 1us\n}}\ntask p"),
+        format!("{program}  compute 5us 7\n}}\ntask p"),
+        format!("{program}  compute\n}}\ntask p"),
+        format!("{program}  think 5us\n}}\ntask p"),
+        format!("{program}  jump away\n}}\ntask p"),
+        format!("{program}  label a\n  repeat 2 {{\n    jump a\n  }}\n}}\ntask p"),
+        format!("{program}  repeat 0 {{\n  }}\n}}\ntask p"),
+        format!("{program}program q {{\n}}\n}}\ntask p"),
+        format!("{program}  send there\n}}\ntask p"),
+        format!("{program}  jump p with chance 101%\n}}\ntask p"),
+        format!("{program}}}\ntask q"),
+        format!("{program}}}\ntask p, nice 20"),
+        format!("{program}}}\ntask p, friendly"),
+        format!("{program}}}\n0 tasks p"),
+        format!("{program}}}\n9999999999 tasks p"),
+        format!("{program}}}\ntask p\nrun 0ms"),
+        format!("{program}}}\ntask p\nrun 3601s"),
+    ];
+    let told: Vec<String> = cases
+        .iter()
+        .map(|text| match Scenario::parse("page", text, 10) {
+            Err(problem) => format!("{text}\n=> {problem}"),
+            Ok(_) => panic!("{text:?} is read"),
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n\n"));
+}
+
+#[test]
+fn a_machine_is_laid_over_another_one() {
+    let wrong = |text: &str| scenario::machine("page", text).expect_err(text).to_string();
+    let base = "base = \"server-8\"\n";
+    let machine = scenario::machine("page", &format!("{base}[topology]\ncores = 3\n[kernel]\npreempt = \"none\"\n"));
+    let machine = machine.expect("it is one");
+    assert_eq!((machine.topology.cpus(), machine.kernel.preempt.meta.id), (6, "none"));
+    insta::assert_snapshot!(
+        [
+            wrong("base = \"server-9\""),
+            wrong("base = 8"),
+            wrong("base = "),
+            wrong("[topology]\ncores = 2"),
+            wrong(&format!("{base}cpus = 5")),
+            wrong(&format!("{base}[topology]\ncores = 0")),
+            wrong(&format!("{base}[topology]\ncores = 1000000")),
+            wrong(&format!("{base}[topology]\nsmt = 4096\nnodes = 4096")),
+            wrong(&format!("{base}\n[kernel]\nversion = \"7.1\"\npreempt = \"none\"")),
+            wrong(&format!("{base}topology = 5")),
+            wrong(&format!("{base}[factors]\nrseq-slice-length = 1")),
+            wrong(&format!("{base}[factors]\ncpu-governor = \"performance\"")),
+            wrong(&format!("{base}factors = 5")),
+        ]
+        .join("\n\n")
+    );
+}
