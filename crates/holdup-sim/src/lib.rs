@@ -8,9 +8,11 @@
 #![forbid(unsafe_code)]
 
 pub mod agenda;
+mod check;
 pub mod factors;
 pub mod locks;
 pub mod machine;
+pub mod names;
 pub mod preempt;
 pub mod program;
 pub mod random;

@@ -6,6 +6,7 @@
 
 use holdup_sim::machine::Machine;
 use holdup_sim::scenario::{self, Scenario};
+use holdup_sim::world::{Trouble, World};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 use std::fs;
 use std::ops::Range;
@@ -195,4 +196,92 @@ fn a_machine_is_laid_over_another_one() {
         ]
         .join("\n\n")
     );
+}
+
+/// Programs that cannot go on, or cannot begin: what is told of each.
+#[test]
+fn bad_programs_are_told_what_is_wrong_with_them() {
+    let machine = scenario::machine("m", "base = \"server-8\"\n[topology]\nsmt = 1\ncores = 2\n").expect("a machine");
+    let two = "lock a: ALG\nlock b: ALG\n\
+               program p {\n  lock a\n  compute 100us\n  lock b\n  unlock b\n  unlock a\n}\n\
+               program q {\n  lock b\n  compute 100us\n  lock a\n  unlock a\n  unlock b\n}\n\
+               task p\ntask q\n";
+    let one = "lock a: ALG\nprogram p {\n  lock a\n  lock a\n  unlock a\n  unlock a\n}\ntask p\n";
+    // Somebody who can go on.
+    let other = "program other {\n  forever {\n    sleep 1ms\n  }\n}\ntask other";
+    for algorithm in holdup_sim::locks::ids() {
+        let told = |text: &str| {
+            let text = text.replace("ALG", algorithm) + other;
+            let scenario = Scenario::parse("page", &text, 1).expect("it can be read");
+            scenario.timeline(&machine).expect("it can begin")
+        };
+        let (two, one) = (told(two), told(one));
+        assert!(two.contains("p waits for b, which q holds; q waits for a, which p holds"), "{algorithm}: {two}");
+        assert!(one.contains("p waits for a, which it holds itself"), "{algorithm}: {one}");
+    }
+    let of = |text: &str| text.to_owned();
+    let cases = [
+        two.replace("ALG", "tas"),
+        one.replace("ALG", "futex-mutex") + other,
+        // Who ended with a lock.
+        of(
+            "lock a: futex-mutex\nprogram p {\n  lock a\n}\nprogram q {\n  sleep 1ms\n  lock a\n  unlock a\n}\ntask p\ntask q",
+        ),
+        // Everybody waits for a message, or for room.
+        of("channel c: 1 messages\nprogram p {\n  receive c\n}\n2 tasks p"),
+        of("channel c: 1 messages\nprogram p {\n  send c\n  send c\n}\ntask p"),
+        // A lock whose holder waits for who waits for the lock.
+        of("lock a: tas\nchannel c: 1 messages\nprogram p {\n  lock a\n  receive c\n  unlock a\n}\n\
+            program q {\n  sleep 100us\n  lock a\n  unlock a\n  send c\n}\ntask p\ntask q"),
+        // A parent that waits for a child that waits.
+        of("channel c: 1 messages\nprogram child {\n  receive c\n}\nprogram p {\n  fork child\n  join\n}\ntask p"),
+        // A real-time task that spins for what a task behind it holds.
+        of(
+            "lock a: tas\nprogram p {\n  lock a\n  compute 10ms\n  unlock a\n}\ntask p, on cpu 0\ntask p, on cpu 0, fifo 5, at 2ms\nrun 50ms",
+        ),
+        // Nothing takes time.
+        of("program p {\n  forever {\n  }\n}\ntask p"),
+        of("program p {\n  label a\n  jump a\n}\ntask p"),
+        of("program p {\n  repeat 4000000000 {\n  }\n}\ntask p"),
+        of("program p {\n  forever {\n    compute 0ns\n  }\n}\ntask p"),
+        of("program p {\n  label a\n  jump a with chance 50%\n  jump a\n}\ntask p"),
+        // Locks that are not held, or kept.
+        of("lock a: tas\nprogram p {\n  compute 1us\n  unlock a\n}\ntask p"),
+        of("lock a: tas\nprogram p {\n  jump out with chance 50%\n  lock a\n  label out\n  unlock a\n}\ntask p"),
+        of("lock a: lwlock\nprogram p {\n  forever {\n    lock a shared\n  }\n}\ntask p"),
+        // What is not there.
+        of("program p {\n}\ntask p, on cpu 2"),
+        of("channel c: 1 messages\nprogram p {\n  receive mine\n}\ntask p"),
+        of("channel c: 1 messages\nprogram p {\n  send sender\n}\ntask p"),
+        // A bomb: bounded.
+        of("program p {\n  forever {\n    fork p\n  }\n}\ntask p\nrun 20ms"),
+        // Long, and nothing is wrong.
+        of("program p {\n  forever {\n    sleep 3600s\n  }\n}\n10000 tasks p\nrun 3600s"),
+    ];
+    let told: Vec<String> = cases
+        .iter()
+        .map(|text| {
+            let scenario = Scenario::parse("page", text, 1).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+            let told = scenario.timeline(&machine).unwrap_or_else(|problem| format!("refused\n\n{problem}"));
+            let last = told.rsplit("\n\n").next().unwrap_or_default();
+            let is_told = last.starts_with("deadlock") || last.contains("hint") || told.starts_with("refused");
+            format!("{text}\n=> {}", if is_told { last.trim() } else { "it goes on" })
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n\n"));
+}
+
+#[test]
+fn a_time_beyond_the_clock_is_refused_before_it_comes() {
+    let machine = scenario::machine("m", "base = \"server-8\"\n").expect("a machine");
+    let scenario = Scenario::parse("page", "program p {\n  compute 1s\n}\ntask p", 1).expect("it can be read");
+    for asked_ns in [u64::MAX, 1 << 63, (1 << 50) + 1] {
+        let mut world = World::new(&machine, &scenario.load, 1);
+        world.advance(1_000_000).expect("there is time for that");
+        let trouble = world.advance(asked_ns).expect_err("there is none for that");
+        assert_eq!(trouble, Trouble::Clock { asked_ns, last_ns: 1 << 50 });
+        assert_eq!(world.now_ns(), 1_000_000);
+        let told = world.problem(&trouble, &scenario.names).to_string();
+        assert!(told.contains("the clock of this machine ends at 1125899 s"), "{told}");
+    }
 }

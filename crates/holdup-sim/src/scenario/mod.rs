@@ -24,6 +24,7 @@ mod timeline;
 mod words;
 
 use crate::machine::{Described, Machine};
+use crate::names::Names;
 use crate::world::Load;
 use holdup_model::Problem;
 
@@ -32,10 +33,8 @@ use holdup_model::Problem;
 pub struct Scenario {
     /// What runs.
     pub load: Load,
-    /// What the tasks are called that are there from the begin.
-    pub tasks: Vec<String>,
-    /// What the locks are called.
-    pub locks: Vec<String>,
+    /// What its tasks, locks and lines are called.
+    pub names: Names,
     /// For how long it runs, ns.
     pub length_ns: u64,
     /// The seed.

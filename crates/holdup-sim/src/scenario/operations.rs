@@ -37,6 +37,8 @@ struct Goes<'a> {
 pub(super) struct Writer<'a, 'n> {
     names: &'n mut Names,
     ops: Vec<Op>,
+    /// The line of each operation, and of the program's end.
+    pub(super) lines: Vec<u32>,
     blocks: Vec<Block>,
     /// How many blocks there were.
     opened: u32,
@@ -52,6 +54,7 @@ impl<'a, 'n> Writer<'a, 'n> {
         Writer {
             names,
             ops: Vec::new(),
+            lines: Vec::new(),
             blocks: Vec::new(),
             opened: 0,
             labels: BTreeMap::new(),
@@ -73,6 +76,7 @@ impl<'a, 'n> Writer<'a, 'n> {
             }
             if first.text == "}" {
                 line.end()?;
+                self.lines.resize(self.ops.len() + 1, line.number());
                 let Some(block) = self.blocks.pop() else {
                     self.find_labels(&line)?;
                     return Ok(std::mem::take(&mut self.ops));
@@ -82,6 +86,7 @@ impl<'a, 'n> Writer<'a, 'n> {
             }
             self.operation(&mut line, first)?;
             line.end()?;
+            self.lines.resize(self.ops.len(), line.number());
         }
         Err(header.wrong(header.last(), "the program has no end").hint("end it with a line `}`"))
     }

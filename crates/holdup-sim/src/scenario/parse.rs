@@ -39,6 +39,9 @@ pub(super) struct Names {
 struct Reader {
     load: Load,
     locks: Vec<String>,
+    lines: Vec<Vec<u32>>,
+    task_lines: Vec<u32>,
+    file: String,
     names: Names,
     /// The tasks, each with its program's number.
     tasks: Vec<TaskSpec>,
@@ -55,6 +58,9 @@ pub(super) fn scenario(file: &str, text: &str, first: u32) -> Result<Scenario, P
     let mut reader = Reader {
         load: Load::default(),
         locks: Vec::new(),
+        lines: Vec::new(),
+        task_lines: Vec::new(),
+        file: file.to_owned(),
         names: Names::default(),
         tasks: Vec::new(),
         forks: false,
@@ -156,10 +162,9 @@ impl Reader {
     fn region(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
         let name = line.name("region")?;
         line.expect(":")?;
-        let pages = line.count("a number of pages", (1, 1 << 20))?;
         let huge = line.is("huge");
         line.expect("pages")?;
-        let mut region = RegionSpec { pages, huge, steps: if huge { 512 } else { 1 }, together: false, end: 0 };
+        let mut region = RegionSpec { huge, steps: if huge { 512 } else { 1 }, together: false, end: 0 };
         while line.is(",") {
             let word = line.word("together, steps or ends")?;
             match word.text {
@@ -255,6 +260,7 @@ impl Reader {
         let mut writer = Writer::new(&mut self.names);
         let ops = writer.program(&line, rest)?;
         self.forks |= writer.forks;
+        self.lines.push(std::mem::take(&mut writer.lines));
         self.load.programs.push(Program { name: name.text.to_owned(), role: role.to_owned(), ops });
         Ok(())
     }
@@ -278,6 +284,7 @@ impl Reader {
                 self.processes += 1;
             }
             self.tasks.push(spec);
+            self.task_lines.push(line.number());
         }
         Ok(())
     }
@@ -342,7 +349,15 @@ impl Reader {
             self.load.most_tasks = self.tasks.len() + FORKS as usize;
         }
         self.load.tasks = self.tasks;
+        let names = crate::names::Names {
+            tasks,
+            locks: self.locks,
+            file: self.file,
+            lines: self.lines,
+            task_lines: self.task_lines,
+            programs: self.load.programs.iter().map(|program| program.name.clone()).collect(),
+        };
         let length_ns = self.length_ns.unwrap_or(LENGTH_NS);
-        Scenario { load: self.load, tasks, locks: self.locks, length_ns, seed: self.seed.unwrap_or(1) }
+        Scenario { load: self.load, names, length_ns, seed: self.seed.unwrap_or(1) }
     }
 }

@@ -28,17 +28,20 @@ struct Teller<'a> {
 }
 
 pub(super) fn of(scenario: &Scenario, machine: &Machine) -> Result<String, Problem> {
+    scenario.load.check(machine, &scenario.names)?;
     let mut world = World::new(machine, &scenario.load, scenario.seed);
     world.follow(MOST_ENTRIES);
-    world.run_until(scenario.length_ns);
+    let trouble = world.advance(scenario.length_ns).err().or_else(|| world.deadlock());
     let (entries, missed) = world.trail();
     let end_ns = match entries.last() {
         Some(last) if missed > 0 => last.at_ns.max(1),
+        // Where it could not go on, the lanes end.
+        _ if trouble.is_some() => world.now_ns().max(1),
         _ => scenario.length_ns,
     };
     let mut out = String::new();
     lanes(&mut out, scenario, entries, end_ns);
-    let longest = scenario.tasks.iter().map(String::len).max().unwrap_or(0).max("idle".len());
+    let longest = scenario.names.tasks.iter().map(String::len).max().unwrap_or(0).max("idle".len());
     let current = vec![None; machine.topology.cpus() as usize];
     let mut teller = Teller { scenario, current, width: 2 * longest + " -> ".len() };
     for entry in entries {
@@ -49,6 +52,9 @@ pub(super) fn of(scenario: &Scenario, machine: &Machine) -> Result<String, Probl
     }
     if missed > 0 {
         let _infallible = writeln!(out, "and {missed} more");
+    }
+    if let Some(trouble) = trouble {
+        let _infallible = writeln!(out, "\n{}", world.problem(&trouble, &scenario.names));
     }
     Ok(out)
 }
@@ -74,9 +80,9 @@ fn step_ns(length_ns: u64) -> u64 {
 fn lanes(out: &mut String, scenario: &Scenario, entries: &[Entry], end_ns: u64) {
     let step = step_ns(end_ns);
     let columns = end_ns.div_ceil(step) as usize;
-    let longest = scenario.tasks.iter().map(String::len).max().unwrap_or(0);
-    let mut lanes = vec![vec![[0u64; DOES.len()]; columns]; scenario.tasks.len()];
-    let mut state = vec![(OFF, 0u64, false); scenario.tasks.len()];
+    let longest = scenario.names.tasks.iter().map(String::len).max().unwrap_or(0);
+    let mut lanes = vec![vec![[0u64; DOES.len()]; columns]; scenario.names.tasks.len()];
+    let mut state = vec![(OFF, 0u64, false); scenario.names.tasks.len()];
     let mut until = |task: usize, (does, since, _): (usize, u64, bool), now: u64| {
         let mut at = since;
         while at < now.min(end_ns) {
@@ -103,7 +109,7 @@ fn lanes(out: &mut String, scenario: &Scenario, entries: &[Entry], end_ns: u64) 
         until(task, place, end_ns);
     }
     let _infallible = writeln!(out, "{:longest$} |{} ms", "", ruler(step, columns));
-    for (name, lane) in scenario.tasks.iter().zip(&lanes) {
+    for (name, lane) in scenario.names.tasks.iter().zip(&lanes) {
         let most = |column: &[u64; DOES.len()]| (0..DOES.len()).max_by_key(|does| column[*does]).unwrap_or(OFF);
         let text: String = lane.iter().map(|column| DOES[most(column)]).collect();
         let _infallible = writeln!(out, "{name:longest$} |{}", text.trim_end());
@@ -143,12 +149,12 @@ fn changes(event: &Event) -> Vec<(u32, Option<usize>, Option<bool>)> {
 
 impl Teller<'_> {
     fn task(&self, task: u32) -> String {
-        self.scenario.tasks.get(task as usize).cloned().unwrap_or_else(|| format!("made-{task}"))
+        self.scenario.names.task(task)
     }
 
     /// A lock that has a name; those inside of others have none.
     fn lock(&self, lock: u32) -> Option<&str> {
-        self.scenario.locks.get(lock as usize).map(String::as_str)
+        self.scenario.names.locks.get(lock as usize).map(String::as_str)
     }
 
     /// Who is on a CPU, as far as the entries told.

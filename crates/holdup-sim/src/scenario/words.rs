@@ -76,6 +76,10 @@ impl<'a> Line<'a> {
         Problem::usage(format!("{}, line {}", self.file, self.number), format!("it ends where {expected} was expected"))
     }
 
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Whether it is the line's last word.
     pub(super) fn has_last(&self, text: &str) -> bool {
         self.words.last().is_some_and(|word| word.text == text)

@@ -1,6 +1,6 @@
 //! Channels: messages between tasks, in the order in which they were sent.
 
-use super::{Then, World};
+use super::{Then, Trouble, World};
 use crate::program::{Channel, Inside, Op};
 use crate::seen::Left;
 use std::collections::VecDeque;
@@ -27,6 +27,9 @@ struct Rest {
     readers: VecDeque<u32>,
     writers: VecDeque<u32>,
 }
+
+/// The channel of a task that has none.
+const NO_CHANNEL: u32 = u32::MAX;
 
 /// The first of a queue, and how many come after it.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +81,7 @@ impl World {
             Channel::Of(id) => id,
             Channel::Mine => t.inbox,
             Channel::Peer => t.peer,
-            Channel::Sender => self.tasks[t.sender as usize].inbox,
+            Channel::Sender => self.tasks.get(t.sender as usize).map_or(NO_CHANNEL, |sender| sender.inbox),
         };
         id as usize
     }
@@ -94,7 +97,7 @@ impl World {
             return self.return_to_user(cpu, task);
         };
         let id = self.channel_of(task, to);
-        let channel = &mut self.channels[id];
+        let Some(channel) = self.channels.get_mut(id) else { return self.names_no_channel(cpu, task) };
         if channel.messages.len() >= channel.most {
             channel.writers.push(&mut channel.rest.writers, task);
             return self.blocks(cpu, task, Then::Sends);
@@ -114,7 +117,7 @@ impl World {
             return self.return_to_user(cpu, task);
         };
         let id = self.channel_of(task, from);
-        let channel = &mut self.channels[id];
+        let Some(channel) = self.channels.get_mut(id) else { return self.names_no_channel(cpu, task) };
         let Some((sender, tag)) = channel.messages.pop(&mut channel.rest.messages) else {
             channel.readers.push(&mut channel.rest.readers, task);
             return self.blocks(cpu, task, Then::Receives);
@@ -127,6 +130,13 @@ impl World {
         self.wake(writer, Some(cpu));
         let ns = self.machine.costs.wake_ns;
         self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+    }
+
+    /// The task names a channel by way of a task that has none.
+    #[cold]
+    fn names_no_channel(&mut self, cpu: u32, task: u32) {
+        self.fails(Trouble::NoChannel { task, pc: self.tasks[task as usize].pc - 1 });
+        self.return_to_user(cpu, task);
     }
 
     /// The task waits in the kernel; when it is awake, it looks again.

@@ -1,6 +1,6 @@
 //! What programs say, as segments of time.
 
-use super::{Mode, Segment, Then, World};
+use super::{Mode, Segment, Then, Trouble, World};
 use crate::program::{Inside, Op};
 use crate::seen::Left;
 
@@ -129,7 +129,8 @@ impl World {
                 }
             }
         }
-        // Nothing takes time in this program: a nanosecond each round keeps the machine's clock going.
+        // Nothing takes time in this program, and nothing ever will.
+        self.fails(Trouble::NoTime { task, pc: self.tasks[task as usize].pc });
         self.tasks[task as usize].extra_ns += 1;
         self.passes_first(cpu, task);
     }

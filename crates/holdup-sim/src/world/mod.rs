@@ -11,6 +11,7 @@ mod execute;
 mod extend;
 mod glance;
 mod place;
+mod stuck;
 mod switch;
 mod task;
 mod trail;
@@ -19,6 +20,7 @@ mod wait;
 pub use class::Policy;
 pub(crate) use cpu::IDLE;
 pub use glance::Glance;
+pub use stuck::Trouble;
 pub use task::Mode;
 pub(crate) use task::{Segment, Task, Then};
 pub use trail::{Asks, Entry, Event, Place, Why};
@@ -178,6 +180,13 @@ pub struct World {
     pub(crate) counts: Counts,
     /// What happened, where somebody wants to know.
     pub(crate) trail: Option<Box<trail::Trail>>,
+    /// The first time that is not reached any more, ns; 0 when something went wrong.
+    pub(crate) end: u64,
+    pub(crate) trouble: Option<Trouble>,
+    /// When it was looked last whether everything can go on, ns.
+    pub(crate) looked_at: u64,
+    /// When the count of events was looked at last, ns; `u64::MAX` before.
+    pub(crate) counted_at: u64,
 }
 
 /// The most marks of a load.
@@ -189,7 +198,7 @@ pub(crate) const TICK: usize = 1;
 pub(crate) const IPI: usize = 2;
 pub(crate) const HRTICK: usize = 3;
 pub(crate) const GRANT: usize = 4;
-const SLOTS: usize = 5;
+pub(crate) const SLOTS: usize = 5;
 
 impl World {
     /// A machine with its load, at time 0; all tasks can run.
@@ -235,6 +244,10 @@ impl World {
             crowded: Bits::new(cpus),
             counts: Counts::new(cpus),
             trail: None,
+            end: 0,
+            trouble: None,
+            looked_at: 0,
+            counted_at: u64::MAX,
             machine: machine.clone(),
         };
         for cpu in 0..cpus as u32 {
@@ -257,16 +270,26 @@ impl World {
         world
     }
 
-    /// Carries out every event until a time.
+    /// Carries out every event until a time, or until something goes wrong ([`World::advance`] tells what).
     pub fn run_until(&mut self, until_ns: u64) {
+        if let Err(trouble) = self.reaches(until_ns) {
+            self.fails(trouble);
+        }
+        if self.trouble.is_some() {
+            return;
+        }
+        self.end = until_ns + 1;
         let (groups, timers) = (self.cpus.len() * SLOTS, self.timer_slot(0));
         while let Some((at, slot)) = self.agenda.next() {
-            if at > until_ns {
+            if at >= self.end {
                 break;
             }
             debug_assert!(at >= self.now, "time goes back");
             (self.now, self.slot) = (at, slot);
             self.seen.events += 1;
+            if self.seen.events.is_multiple_of(MOST_AT_ONE_TIME) {
+                self.time_passes();
+            }
             if slot < groups {
                 let cpu = (slot / SLOTS) as u32;
                 match slot % SLOTS {
@@ -281,6 +304,9 @@ impl World {
             } else {
                 self.timer((slot - timers) as u32);
             }
+        }
+        if self.trouble.is_some() {
+            return;
         }
         // All events of this time are carried out.
         (self.now, self.slot) = (until_ns, usize::MAX);
@@ -362,6 +388,9 @@ impl World {
         Segment { left, done: 0, mode: Mode::Kernel, inside, then }
     }
 }
+
+/// So many events take some time, or none ever will: a power of two.
+const MOST_AT_ONE_TIME: u64 = 1 << 20;
 
 /// The time within which one task after the other begins, ns.
 const START_NS: u64 = 1_000;

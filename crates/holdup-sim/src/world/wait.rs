@@ -15,6 +15,8 @@ pub(crate) struct Waiting {
     pub(crate) lock: u32,
     /// Since when it is wanted.
     pub(crate) since: u64,
+    /// The lock that the program waits for, whatever is done on the way to it; `u32::MAX` for none.
+    pub(crate) wanted: u32,
     /// The algorithm's own step and numbers.
     pub(crate) step: u8,
     pub(crate) slept: bool,
@@ -52,6 +54,7 @@ impl Waiting {
     pub(crate) const NEW: Waiting = Waiting {
         lock: NONE,
         since: 0,
+        wanted: NONE,
         step: 0,
         slept: false,
         is_shared: false,
@@ -88,7 +91,11 @@ impl World {
         if algorithm.tries(self, cpu, task, lock) {
             return true;
         }
-        self.tasks[task as usize].waiting.lock = lock;
+        let waiting = &mut self.tasks[task as usize].waiting;
+        waiting.lock = lock;
+        if waiting.outer == NONE {
+            waiting.wanted = lock;
+        }
         self.seen.locks[lock as usize].contended += 1;
         self.tells(cpu, Event::Wants { task, lock });
         algorithm.waits(self, cpu, task, lock);
@@ -113,6 +120,9 @@ impl World {
         t.held += 1;
         t.last_lock = lock;
         t.extra_ns += ns + l.visible_at.saturating_sub(now);
+        if t.waiting.wanted == lock {
+            t.waiting.wanted = NONE;
+        }
         if t.waiting.lock == lock {
             seen.waits.record_ns(now - t.waiting.since);
             t.waiting.lock = NONE;

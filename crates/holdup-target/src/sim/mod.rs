@@ -13,6 +13,7 @@ use holdup_host::Host;
 use holdup_model::bundle::CollectorState;
 use holdup_model::{Arm, Parameters, Plan, Problem, WorkloadUse};
 use holdup_sim::machine::{Described, Machine, known};
+use holdup_sim::names::Names;
 use holdup_sim::workloads::{Levels, Workload};
 use holdup_sim::world::Load;
 use holdup_sim::{factors, workloads};
@@ -112,6 +113,7 @@ fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated,
         factors::set(&mut machine, name, value)?;
     }
     let load = workload.load(&parameters, &levels, &machine)?;
+    load.check(&machine, &Names::of(&load))?;
     Ok(Simulated { machine, load, workload })
 }
 

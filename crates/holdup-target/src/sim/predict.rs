@@ -7,7 +7,7 @@ use crate::local;
 use crate::run::trial_seed;
 use holdup_host::Host;
 use holdup_model::prediction::{HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, ScalingBeside};
-use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, Value};
+use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus, Value};
 use holdup_sim::machine::{Described, Known, draws};
 use holdup_stats::geometric_mean;
 use holdup_stats::scaling::{LoadPoint, Model, fit_model};
@@ -152,6 +152,10 @@ pub(super) fn simulate_all(
         let cancelled = || request.cancel.is_cancelled();
         let trial: Option<Trial> = ahead.result(job, &cancelled).flatten();
         let trial = trial.ok_or_else(|| Problem::interrupted("the prediction"))?;
+        if let TrialStatus::Void { reason } = trial.status {
+            let problem = Problem::host("the prediction", reason);
+            return Err(trial.notes.into_iter().fold(problem, Problem::hint));
+        }
         *value = trial.metric(metric).unwrap_or(f64::NAN);
         if job % 16 == 15 {
             observer.event(Event::Step(&format!("simulated {} of {count} trials", job + 1)));

@@ -8,7 +8,8 @@ use crate::session::{Closed, Session, SessionRequest, TrialDraft};
 use crate::window::VIRTUAL_BEGIN_UNIX_NS;
 use holdup_model::{Arm, Fact, Problem, Replica, Trial, TrialSpec, TrialStatus, Window};
 use holdup_sim::machine::{Described, Machine};
-use holdup_sim::world::World;
+use holdup_sim::names::Names;
+use holdup_sim::world::{Trouble, World};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -71,26 +72,46 @@ fn job(request: &SessionRequest<'_>, of_arm: Arc<Simulated>, spec: &TrialSpec) -
     }
 }
 
-/// A trial, told as if it had begun at the begin of 1970; `None` when it was asked to give up.
+/// Runs up to a time; `None` when it was asked to give up.
+fn run(world: &mut World, end_ns: u64, stop: &AtomicBool) -> Option<Result<(), Trouble>> {
+    while world.now_ns() < end_ns {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let ran = world.advance(end_ns.min(world.now_ns() + LOOK_NS));
+        if ran.is_err() {
+            return Some(ran);
+        }
+    }
+    Some(Ok(()))
+}
+
+/// A trial, told as if it had begun at the begin of 1970; `None` when it was asked to give up. One that could not go on is
+/// void, with what kept it from that as its reason.
 pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     let Simulated { machine, load, workload } = &*job.of_arm;
     let mut world = World::new(machine, load, job.seed);
-    let until = |world: &mut World, end_ns: u64| {
-        while world.now_ns() < end_ns {
-            if stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            world.run_until(end_ns.min(world.now_ns() + LOOK_NS));
-        }
-        Some(())
+    let at = |ns: u64| VIRTUAL_BEGIN_UNIX_NS.saturating_add_unsigned(ns);
+    let end_ns = job.warmup_ns.saturating_add(job.duration_ns);
+    let mut ran = match world.reaches(end_ns) {
+        Ok(()) => run(&mut world, job.warmup_ns, stop)?,
+        beyond => beyond,
     };
-    until(&mut world, job.warmup_ns)?;
-    world.open();
-    let end_ns = job.warmup_ns + job.duration_ns;
-    until(&mut world, end_ns)?;
+    if ran.is_ok() {
+        world.open();
+        ran = run(&mut world, end_ns, stop)?;
+    }
+    let trouble = ran.err().or_else(|| world.deadlock());
+    if let Some(trouble) = trouble {
+        let problem = world.problem(&trouble, &Names::of(load));
+        let mut trial = local::blank(at(0));
+        trial.ended_unix_ns = at(world.now_ns());
+        trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
+        trial.notes.extend(problem.hint);
+        return Some(trial);
+    }
     let seen = world.close();
     let (measurements, histograms) = workload.results(seen, job.duration_ns);
-    let at = |ns: u64| VIRTUAL_BEGIN_UNIX_NS.saturating_add_unsigned(ns);
     let mut trial = local::blank(at(0));
     trial.ended_unix_ns = at(end_ns);
     trial.window =
@@ -112,6 +133,7 @@ impl Session for SimSession<'_> {
             Some(mut trial) => {
                 trial.environment_before =
                     self.arms.get(&spec.arm).map(|of| machine_facts(&of.machine)).unwrap_or_default();
+                // A void one is not repeated: with its seed it would come to the same end.
                 TrialDraft { trial, problem: None }
             }
             None => {
@@ -160,4 +182,53 @@ fn machine_facts(machine: &Machine) -> Vec<Fact> {
         Fact::read("kernel.preempt", machine.kernel.preempt.meta.id, "the simulated kernel"),
         Fact::read("sched.base_slice_ns", format!("{}", machine.kernel.fair.base_slice_ns), "the simulated kernel"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_sim::scenario::Scenario;
+    use holdup_sim::{machine::known, workloads};
+
+    fn job(text: &str, duration_ns: u64) -> Job {
+        let scenario = Scenario::parse("test", text, 1).expect("it can be read");
+        let machine = known::find("server-8").expect("it is there").machine;
+        let workload = workloads::find("lock-contention").expect("it is there");
+        let of_arm = Arc::new(Simulated { machine, load: scenario.load, workload });
+        Job { of_arm, seed: 1, warmup_ns: 1_000_000, duration_ns, collectors: Vec::new() }
+    }
+
+    #[test]
+    fn a_trial_that_cannot_go_on_is_void_with_the_reason_and_those_around_it_are_whole() {
+        let good = "lock a: tas\nprogram p {\n  forever {\n    lock a\n    compute 1us\n    unlock a\n    done x\n  }\n}\ntask p";
+        let crossed = "lock a: tas\nlock b: tas\n\
+                       program p {\n  lock a\n  compute 3ms\n  lock b\n  unlock b\n  unlock a\n}\n\
+                       program q {\n  lock b\n  compute 3ms\n  lock a\n  unlock a\n  unlock b\n}\ntask p\ntask q";
+        let no_time = "program p {\n  forever {\n  }\n}\ntask p";
+        // The lock that a result is taken from.
+        let no_time = format!("lock a: tas\n{no_time}");
+        let jobs = [good, crossed, &no_time, good].map(|text| job(text, 5_000_000));
+        let ahead = Ahead::begin(jobs.len(), move |number, stop| simulate(&jobs[number], stop));
+        let trials: Vec<Trial> =
+            (0..4).map(|number| ahead.result(number, &|| false).flatten().expect("a trial")).collect();
+        let told = |trial: &Trial| match &trial.status {
+            TrialStatus::Done => "done".to_owned(),
+            TrialStatus::Void { reason } => format!("{reason}; {}", trial.notes.join("; ")),
+        };
+        let told: Vec<String> = trials.iter().map(told).collect();
+        assert_eq!((told[0].as_str(), told[3].as_str()), ("done", "done"));
+        let crossed = "deadlock, seen at 6.000 ms of simulated time: p 0 waits for lock 1 (tas), which q 1 holds; \
+                       q 1 waits for lock 0 (tas), which p 0 holds; take locks in the same order everywhere";
+        assert_eq!(told[1], crossed);
+        assert!(told[2].contains("it goes on and on without any time passing; let something in the loop"), "{}", told[2]);
+        assert!(trials[0].metric("operations_per_s") > Some(0.0));
+        assert!(trials[1].metric("operations_per_s").is_none(), "a void trial has no numbers");
+    }
+
+    #[test]
+    fn a_duration_that_no_clock_counts_voids_the_trial_and_nothing_more() {
+        let trial = simulate(&job("lock a: tas\nprogram p {\n}\ntask p", u64::MAX), &AtomicBool::new(false));
+        let Some(Trial { status: TrialStatus::Void { reason }, .. }) = trial else { panic!("it is void") };
+        assert!(reason.contains("the clock of this machine ends"), "{reason}");
+    }
 }
