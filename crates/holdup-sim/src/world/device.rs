@@ -40,6 +40,9 @@ impl Log {
     }
 }
 
+/// The parent of a task whose own one has ended.
+const ORPHAN: u32 = u32::MAX - 1;
+
 /// The device of a task that waits for none.
 const NO_DEVICE: u32 = u32::MAX;
 
@@ -164,12 +167,20 @@ impl World {
 
     /// A task ends: its place can be taken, and a parent that waits for its last child goes on.
     pub(crate) fn ends(&mut self, cpu: u32, task: u32) {
+        if std::mem::take(&mut self.tasks[task as usize].children) > 0 {
+            // Another task may take its place, which is not their parent.
+            for child in self.tasks.iter_mut().filter(|t| t.parent == task) {
+                child.parent = ORPHAN;
+            }
+        }
         let parent = self.tasks[task as usize].parent;
         if parent != u32::MAX {
-            let p = &mut self.tasks[parent as usize];
-            p.children -= 1;
-            if p.children == 0 && std::mem::take(&mut p.joins) {
-                self.wake(parent, Some(cpu));
+            if parent != ORPHAN {
+                let p = &mut self.tasks[parent as usize];
+                p.children -= 1;
+                if p.children == 0 && std::mem::take(&mut p.joins) {
+                    self.wake(parent, Some(cpu));
+                }
             }
             self.free_tasks.push(task);
         }

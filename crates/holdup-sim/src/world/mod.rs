@@ -374,6 +374,11 @@ impl World {
         &self.seen
     }
 
+    /// Events that were carried out since the window opened.
+    pub fn events(&self) -> u64 {
+        self.seen.events
+    }
+
     pub(crate) fn timer_slot(&self, task: u32) -> usize {
         self.cpus.len() * SLOTS + self.fair.groups.len() + task as usize
     }

@@ -220,7 +220,11 @@ mod tests {
         let crossed = "deadlock, seen at 6.000 ms of simulated time: p 0 waits for lock 1 (tas), which q 1 holds; \
                        q 1 waits for lock 0 (tas), which p 0 holds; take locks in the same order everywhere";
         assert_eq!(told[1], crossed);
-        assert!(told[2].contains("it goes on and on without any time passing; let something in the loop"), "{}", told[2]);
+        assert!(
+            told[2].contains("it goes on and on without any time passing; let something in the loop"),
+            "{}",
+            told[2]
+        );
         assert!(trials[0].metric("operations_per_s") > Some(0.0));
         assert!(trials[1].metric("operations_per_s").is_none(), "a void trial has no numbers");
     }
