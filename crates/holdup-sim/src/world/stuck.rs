@@ -149,11 +149,7 @@ impl World {
             match self.waits_on(task) {
                 On::Nothing => anybody = true,
                 On::Lock(_, None) | On::FreeLock(_) | On::Cpu(..) => return true,
-                On::Lock(_, Some(holder)) => {
-                    if self.waits_on(holder) != On::Nothing {
-                        return true;
-                    }
-                }
+                On::Lock(_, Some(holder)) if self.waits_on(holder) != On::Nothing => return true,
                 _ => {}
             }
         }
