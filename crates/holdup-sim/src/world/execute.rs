@@ -25,6 +25,7 @@ impl World {
             Then::Receives => self.receives(cpu, task),
             Then::Asks => self.asks_device(cpu, task),
             Then::Flushes => self.flushes(cpu, task),
+            Then::WritesLog => self.writes_log(cpu, task),
             Then::Forks => self.forks(cpu, task),
             Then::Sleeps => self.sleeps(cpu, task),
             Then::Yields => {

@@ -97,6 +97,9 @@ pub struct LogSpec {
     pub device: u32,
     /// How long it takes to write what is there.
     pub write: Span,
+    /// The LWLock that who writes holds and the others wait for (WALWriteLock); `None`: they wait in a line without
+    /// a lock.
+    pub lock: Option<u32>,
 }
 
 impl Default for TaskSpec {

@@ -34,6 +34,8 @@ pub(crate) enum Then {
     Asks,
     /// See [`Then::Sends`].
     Flushes,
+    /// Who holds the lock of a log writes it, or has written it.
+    WritesLog,
     /// The task that a system call makes is made now.
     Forks,
     /// The task sleeps, for as long as it says.
