@@ -96,8 +96,8 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
     refused(
         &place,
         3,
-        &["run", "wakeup", "--target", "sim:server-8", "--out", "x.holdup"],
-        &["workload wakeup", "lock-contention"],
+        &["run", "request", "--target", "sim:server-8", "--out", "x.holdup"],
+        &["workload request", "lock-contention"],
     );
     let huge = "name = \"x\"\nsummary = \"x\"\nmemory_gib = 1\n[topology]\nsmt = 1\ncores = 1000\nllcs = 1000\nnodes = 1\nsource = \"assumed: x\"\n[kernel]\nversion = \"6.18\"\npreempt = \"lazy\"\nhz = 250\n";
     place.write("huge.toml", huge);

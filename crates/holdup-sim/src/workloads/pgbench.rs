@@ -6,7 +6,7 @@
 //! StrategyGetBuffer's list of free buffers, under its spinlock, where the first touch of a page of buffer descriptors
 //! faults in each backend (src/backend/storage/buffer/freelist.c, PostgreSQL 15 to 18).
 
-use super::{Levels, Workload};
+use super::{Levels, Results, Workload};
 use crate::machine::{Costs, Machine};
 use crate::program::{Channel, Inside, Op, Program};
 use crate::random::Span;
@@ -204,8 +204,8 @@ fn load(setup: &Setup, costs: &Costs) -> Load {
     let backends =
         (0..clients).map(|n| TaskSpec { inbox: Some(n), peer: Some(clients + n % threads), ..TaskSpec::new(0, n) });
     let loads = (0..threads).map(|n| TaskSpec { inbox: Some(clients + n), ..TaskSpec::new(1, clients) });
-    let mut channels = vec![16; clients as usize];
-    channels.resize((clients + threads) as usize, clients);
+    let mut channels = vec![16.into(); clients as usize];
+    channels.resize((clients + threads) as usize, clients.into());
     let steps = if setup.huge { IN_2M } else { IN_4K };
     Load {
         programs: vec![backend(setup, costs), client(costs)],
@@ -250,7 +250,7 @@ impl Workload for Pgbench {
         Ok(load(&Setup::read(parameters, levels, machine)?, &machine.costs))
     }
 
-    fn results(&self, seen: &Seen, length_ns: u64) -> (Vec<Measurement>, Vec<NamedHistogram>) {
+    fn results(&self, _parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
         let transactions = &seen.marks[TRANSACTION as usize];
         let latency = &transactions.lengths;
         let mean = match latency.mean_ns() {

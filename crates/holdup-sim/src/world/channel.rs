@@ -1,7 +1,8 @@
 //! Channels: messages between tasks, in the order in which they were sent.
 
-use super::{Then, World};
-use crate::program::{Channel, Inside, Op};
+use super::task::place_of;
+use super::{ChannelSpec, Then, World};
+use crate::program::{Channel, Inside, MarkId, Op};
 use crate::seen::Left;
 use std::collections::VecDeque;
 
@@ -11,6 +12,10 @@ use std::collections::VecDeque;
 pub(crate) struct Buffer {
     /// The most messages in it.
     most: u32,
+    /// See [`ChannelSpec::refills_at`]; [`NEVER`] for none.
+    refills_at: u32,
+    /// See [`ChannelSpec::carries`].
+    carries: Option<MarkId>,
     /// Who sent each, and its tag.
     messages: First<(u32, u8)>,
     /// Who waits for one.
@@ -26,7 +31,12 @@ struct Rest {
     messages: VecDeque<(u32, u8)>,
     readers: VecDeque<u32>,
     writers: VecDeque<u32>,
+    /// When the mark that it carries was begun, of each message.
+    begun: VecDeque<u64>,
 }
+
+/// A channel that wakes one writer for each message that is taken.
+const NEVER: u32 = u32::MAX;
 
 /// The first of a queue, and how many come after it.
 #[derive(Debug, Clone, Default)]
@@ -60,9 +70,11 @@ impl<T> First<T> {
 }
 
 impl Buffer {
-    pub(super) fn new(most: u32) -> Self {
+    pub(super) fn new(spec: &ChannelSpec) -> Self {
         Buffer {
-            most: most.max(1),
+            most: spec.most.max(1),
+            refills_at: spec.refills_at.map_or(NEVER, |at| at.min(spec.most.max(1) - 1)),
+            carries: spec.carries,
             messages: First::default(),
             readers: First::default(),
             writers: First::default(),
@@ -79,6 +91,7 @@ impl World {
             Channel::Mine => t.inbox,
             Channel::Peer => t.peer,
             Channel::Sender => self.tasks[t.sender as usize].inbox,
+            Channel::SenderPeer => self.tasks[t.sender as usize].peer,
         };
         id as usize
     }
@@ -88,18 +101,29 @@ impl World {
         Some(self.tasks[task as usize].sender).filter(|sender| *sender != u32::MAX)
     }
 
-    /// The task is in send(): the message goes in, or it waits for room.
+    /// The task is in send(): the message goes in, is lost, or the task waits for room.
     pub(crate) fn sends(&mut self, cpu: u32, task: u32) {
-        let Op::Send { to, tag } = self.code[self.tasks[task as usize].pc as usize - 1] else {
-            return self.return_to_user(cpu, task);
+        let (to, tag, waits) = match self.code[self.tasks[task as usize].pc as usize - 1] {
+            Op::Send { to, tag } => (to, tag, true),
+            Op::Transmit { to, tag, waits, .. } => (to, tag, waits),
+            _ => return self.return_to_user(cpu, task),
         };
         let id = self.channel_of(task, to);
         let channel = &mut self.channels[id];
         if channel.messages.len() >= channel.most {
+            self.tasks[task as usize].lost = !waits;
+            if !waits {
+                return self.return_to_user(cpu, task);
+            }
             channel.writers.push(&mut channel.rest.writers, task);
             return self.blocks(cpu, task, Then::Sends);
         }
+        self.tasks[task as usize].lost = false;
         channel.messages.push(&mut channel.rest.messages, (task, tag));
+        if let Some(mark) = channel.carries {
+            let begun = self.tasks[task as usize].begun[place_of(mark)];
+            channel.rest.begun.push_back(begun);
+        }
         let Some(reader) = channel.readers.pop(&mut channel.rest.readers) else {
             return self.return_to_user(cpu, task);
         };
@@ -110,8 +134,10 @@ impl World {
 
     /// The task is in recv(): a message comes out, or it waits for one.
     pub(crate) fn receives(&mut self, cpu: u32, task: u32) {
-        let Op::Receive(from) = self.code[self.tasks[task as usize].pc as usize - 1] else {
-            return self.return_to_user(cpu, task);
+        let (from, work_ns) = match self.code[self.tasks[task as usize].pc as usize - 1] {
+            Op::Receive(from) => (from, 0),
+            Op::Take { from, work_ns } => (from, u64::from(work_ns)),
+            _ => return self.return_to_user(cpu, task),
         };
         let id = self.channel_of(task, from);
         let channel = &mut self.channels[id];
@@ -121,12 +147,32 @@ impl World {
         };
         let t = &mut self.tasks[task as usize];
         (t.sender, t.tag) = (sender, tag);
-        let Some(writer) = channel.writers.pop(&mut channel.rest.writers) else {
-            return self.return_to_user(cpu, task);
+        if let Some(mark) = channel.carries {
+            t.begun[place_of(mark)] = channel.rest.begun.pop_front().unwrap_or_default();
+        }
+        let woken = if channel.writers.len() > 0 { self.wakes_writers(cpu, id) } else { 0 };
+        match woken * self.machine.costs.wake_ns + work_ns {
+            0 => self.return_to_user(cpu, task),
+            ns => self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser)),
+        }
+    }
+
+    /// A message was taken while some waited for room: how many of them are woken.
+    fn wakes_writers(&mut self, cpu: u32, id: usize) -> u64 {
+        let channel = &self.channels[id];
+        let most = match channel.refills_at {
+            NEVER => 1,
+            at if channel.messages.len() <= at => u64::MAX,
+            _ => 0,
         };
-        self.wake(writer, Some(cpu));
-        let ns = self.machine.costs.wake_ns;
-        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+        let mut woken = 0;
+        while woken < most {
+            let channel = &mut self.channels[id];
+            let Some(writer) = channel.writers.pop(&mut channel.rest.writers) else { break };
+            self.wake(writer, Some(cpu));
+            woken += 1;
+        }
+        woken
     }
 
     /// The task waits in the kernel; when it is awake, it looks again.

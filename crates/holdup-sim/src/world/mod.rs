@@ -24,12 +24,13 @@ pub(crate) use task::{Segment, Task, Then};
 use crate::agenda::Agenda;
 use crate::locks::{self, Lock};
 use crate::machine::Machine;
-use crate::program::{Inside, Op, Program};
+use crate::program::{Inside, MarkId, Op, Program};
 use crate::random::{Random, Span};
 use crate::sched::fair::Fair;
 use crate::sched::group::GroupSpec;
 use crate::sched::rt::Rt;
 use crate::seen::{LockSeen, MarkSeen, RoleSeen, Seen};
+use crate::together::Part;
 use bits::{Bits, Counts};
 use cpu::Cpu;
 use holdup_model::Histogram;
@@ -46,8 +47,8 @@ pub struct Load {
     pub locks: Vec<&'static str>,
     /// Memory that tasks touch.
     pub regions: Vec<RegionSpec>,
-    /// How many messages each channel holds.
-    pub channels: Vec<u32>,
+    /// What messages go through.
+    pub channels: Vec<ChannelSpec>,
     /// How many requests each device works on at once.
     pub devices: Vec<u32>,
     /// The logs, each with its device and how long that takes to write.
@@ -58,6 +59,29 @@ pub struct Load {
     pub groups: Vec<GroupSpec>,
     /// How many marks are counted.
     pub marks: usize,
+    /// Marks that are counted by task as the first one is ([`Seen::by_task`]): the first ones of further workloads.
+    pub by_task: Vec<MarkId>,
+    /// What belongs to which workload, where there are several.
+    pub parts: Vec<Part>,
+}
+
+/// What messages go through: a socket, a pipe, the queue of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// The most messages in it.
+    pub most: u32,
+    /// When no more than so many messages are left, all that wait for room are woken; `None`: each message that is taken
+    /// wakes one of them.
+    pub refills_at: Option<u32>,
+    /// The mark whose begin comes along with a message: who received it has then begun the mark when who sent it had.
+    pub carries: Option<MarkId>,
+}
+
+impl From<u32> for ChannelSpec {
+    /// A channel that holds so many messages and wakes one writer for each that is taken.
+    fn from(most: u32) -> Self {
+        ChannelSpec { most, refills_at: None, carries: None }
+    }
 }
 
 /// A task that is there from the begin.
@@ -81,6 +105,8 @@ pub struct TaskSpec {
     pub inbox: Option<u32>,
     /// Its peer's channel.
     pub peer: Option<u32>,
+    /// When it begins, ns; `None`: at once, one after the other.
+    pub begins_ns: Option<u64>,
 }
 
 impl TaskSpec {
@@ -115,6 +141,7 @@ impl Default for TaskSpec {
             process: 0,
             inbox: None,
             peer: None,
+            begins_ns: None,
         }
     }
 }
@@ -156,6 +183,8 @@ pub struct World {
     pub(crate) entry: Vec<u32>,
     pub(crate) random: Random,
     pub(crate) seen: Seen,
+    /// The marks that are counted by task, as bits.
+    pub(crate) by_task: u64,
     pub(crate) regions: Vec<RegionSpec>,
     /// By process and region: how far the touches have come, in steps.
     pub(crate) touched: Vec<u32>,
@@ -215,10 +244,11 @@ impl World {
             code,
             entry,
             random: Random::new(seed, 0),
+            by_task: load.by_task.iter().fold(1, |bits, mark| bits | 1 << mark),
             regions: load.regions.clone(),
             touched: vec![0; processes * load.regions.len()],
             cursors: vec![0; load.regions.len()],
-            channels: load.channels.iter().map(|most| channel::Buffer::new(*most)).collect(),
+            channels: load.channels.iter().map(channel::Buffer::new).collect(),
             devices: load.devices.iter().map(|at_once| device::Device::new(*at_once)).collect(),
             logs: load.logs.iter().map(|spec| device::Log::new(*spec)).collect(),
             most_tasks,
@@ -242,6 +272,7 @@ impl World {
             world.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
             let at = number as u64 * START_NS + world.random.below(START_NS);
+            let at = spec.begins_ns.unwrap_or(at);
             let slot = world.timer_slot(number as u32);
             world.agenda.set(slot, at);
         }
@@ -298,7 +329,7 @@ impl World {
         let seen = &mut self.seen;
         seen.roles = seen.roles.iter().map(fresh).collect();
         for mark in &mut seen.marks {
-            *mark = MarkSeen { count: 0, lengths: Histogram::new() };
+            *mark = MarkSeen { before: mark.before + mark.count, ..MarkSeen::new() };
         }
         for lock in &mut seen.locks {
             *lock = lock_seen();
@@ -378,11 +409,12 @@ fn lock_seen() -> LockSeen {
 fn nothing_seen(load: &Load, locks: usize) -> Seen {
     Seen {
         roles: load.programs.iter().map(|_| RoleSeen::new()).collect(),
-        marks: (0..load.marks).map(|_| MarkSeen { count: 0, lengths: Histogram::new() }).collect(),
+        marks: (0..load.marks).map(|_| MarkSeen::new()).collect(),
         locks: (0..locks).map(|_| lock_seen()).collect(),
         by_task: vec![0; load.tasks.len()],
         cpu_ns: vec![0; load.tasks.len()],
         groups: Vec::new(),
+        parts: load.parts.clone(),
         events: 0,
         switches: 0,
         wakeups: 0,
@@ -402,6 +434,7 @@ fn moved(op: Op, base: u32) -> Op {
         Op::Repeat { to, counter, times } => Op::Repeat { to: to + base, counter, times },
         Op::Chance { of, to } => Op::Chance { of, to: to + base },
         Op::IfTag { tag, to } => Op::IfTag { tag, to: to + base },
+        Op::IfLost(to) => Op::IfLost(to + base),
         Op::UsedUp { region, to } => Op::UsedUp { region, to: to + base },
         Op::Found { region, of, to } => Op::Found { region, of, to: to + base },
         other => other,

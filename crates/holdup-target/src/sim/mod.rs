@@ -96,14 +96,16 @@ fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
     })
 }
 
-/// What an arm of a plan is on a machine.
+/// All that a trial of an arm is computed from, but for its seed and its length.
 struct Simulated {
+    /// The plan's machine with the arm's levels.
     machine: Machine,
     load: Load,
     workload: &'static dyn Workload,
+    parameters: Parameters,
 }
 
-/// The machine of an arm, which is that of the plan with the arm's levels, and what runs on it.
+/// The machine of an arm, and what runs on it.
 fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated, Problem> {
     let (workload, parameters) = parameters_of(plan, arm)?;
     let mut machine = described.machine.clone();
@@ -112,7 +114,7 @@ fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated,
         factors::set(&mut machine, name, value)?;
     }
     let load = workload.load(&parameters, &levels, &machine)?;
-    Ok(Simulated { machine, load, workload })
+    Ok(Simulated { machine, load, workload, parameters })
 }
 
 /// What a factor changes, in words; `None` when neither the simulated machine nor one of its workloads has it.
@@ -139,9 +141,14 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         notes.push(format!("workload {}, simulated: {}", used.kind, simulated.leaves_out()));
         metrics.extend(local::metrics_of(plan, used, local::workload_of(used)?));
     }
+    let mut of_members: Vec<(&str, &str)> = Vec::new();
     for arm in &request.schedule.arms {
-        simulated(&described, plan, arm)?;
+        let simulated = simulated(&described, plan, arm)?;
+        of_members.extend(simulated.workload.members(&simulated.parameters).iter().map(|m| (m.id(), m.leaves_out())));
     }
+    of_members.sort_unstable();
+    of_members.dedup();
+    notes.extend(of_members.iter().map(|(id, leaves_out)| format!("member {id}, simulated: {leaves_out}")));
     let touches = local::names(plan).filter_map(|name| Some((name.to_owned(), changes(name)?))).collect();
     let collectors = plan
         .collectors

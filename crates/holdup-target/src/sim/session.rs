@@ -73,7 +73,7 @@ fn job(request: &SessionRequest<'_>, of_arm: Arc<Simulated>, spec: &TrialSpec) -
 
 /// A trial, told as if it had begun at the begin of 1970; `None` when it was asked to give up.
 pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
-    let Simulated { machine, load, workload } = &*job.of_arm;
+    let Simulated { machine, load, workload, parameters } = &*job.of_arm;
     let mut world = World::new(machine, load, job.seed);
     let until = |world: &mut World, end_ns: u64| {
         while world.now_ns() < end_ns {
@@ -89,7 +89,7 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     let end_ns = job.warmup_ns + job.duration_ns;
     until(&mut world, end_ns)?;
     let seen = world.close();
-    let (measurements, histograms) = workload.results(seen, job.duration_ns);
+    let (measurements, histograms) = workload.results(parameters, seen, job.duration_ns);
     let at = |ns: u64| VIRTUAL_BEGIN_UNIX_NS.saturating_add_unsigned(ns);
     let mut trial = local::blank(at(0));
     trial.ended_unix_ns = at(end_ns);
