@@ -11,6 +11,7 @@ pub mod agenda;
 pub mod factors;
 pub mod locks;
 pub mod machine;
+mod network;
 mod placement;
 pub mod preempt;
 pub mod program;

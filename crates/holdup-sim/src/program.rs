@@ -92,6 +92,8 @@ pub enum Op {
         softirq_ns: u32,
         /// Whether it waits for room.
         waits: bool,
+        /// Whether it hands on the message that the task received last: who sent that and its tag stay what they are.
+        onward: bool,
     },
     /// Goes on at an operation when the last message that the task transmitted was lost, else with the next one.
     IfLost(u32),
@@ -176,6 +178,8 @@ pub enum Channel {
     Of(ChannelId),
     /// The task's own.
     Mine,
+    /// That of the CPU that the task is on: the first one has this number, those of the others follow.
+    OfCpu(ChannelId),
     /// That of the task's peer.
     Peer,
     /// That of who sent the last message.

@@ -46,6 +46,7 @@ impl Before {
     fn channel(&self, channel: Channel) -> Channel {
         match channel {
             Channel::Of(id) => Channel::Of(id + self.channels),
+            Channel::OfCpu(first) => Channel::OfCpu(first + self.channels),
             own => own,
         }
     }
@@ -62,8 +63,8 @@ impl Before {
             Op::Found { region, of, to } => Op::Found { region: region + self.regions, of, to },
             Op::Io { device, work } => Op::Io { device: device + self.devices, work },
             Op::Send { to, tag } => Op::Send { to: self.channel(to), tag },
-            Op::Transmit { to, tag, work_ns, softirq_ns, waits } => {
-                Op::Transmit { to: self.channel(to), tag, work_ns, softirq_ns, waits }
+            Op::Transmit { to, tag, work_ns, softirq_ns, waits, onward } => {
+                Op::Transmit { to: self.channel(to), tag, work_ns, softirq_ns, waits, onward }
             }
             Op::Receive(from) => Op::Receive(self.channel(from)),
             Op::Take { from, work_ns } => Op::Take { from: self.channel(from), work_ns },
@@ -107,6 +108,8 @@ pub fn add(all: &mut Load, load: Load) {
         marks: all.marks as u8,
     };
     let (tasks, groups) = (all.tasks.len(), all.groups.len());
+    // Who is in session 0 is in that of the run; other sessions are their own.
+    let sessions = all.tasks.iter().map(|t| t.session).max().unwrap_or(0);
     let processes = all.tasks.iter().map(|t| t.process + 1).max().unwrap_or(0);
     all.most_tasks = all.most_tasks.max(tasks) + load.most_tasks.max(load.tasks.len());
     all.parts.push(Part {
@@ -126,6 +129,7 @@ pub fn add(all: &mut Load, load: Load) {
     all.tasks.extend(load.tasks.into_iter().map(|mut task| {
         task.program += before.programs;
         task.process += processes;
+        task.session += if task.session > 0 { sessions } else { 0 };
         task.group = task.group.map(|group| group + groups as u32);
         task.inbox = task.inbox.map(|channel| channel + before.channels);
         task.peer = task.peer.map(|channel| channel + before.channels);

@@ -8,6 +8,7 @@
 
 use super::{Levels, Results, Workload, account, own_engine};
 use crate::machine::Machine;
+use crate::network::true_size;
 use crate::placement::Placement;
 use crate::program::{Channel, Op, Program};
 use crate::seen::Seen;
@@ -29,12 +30,6 @@ const SEND_BUFFER_BYTES: u64 = 212_992;
 /// A page of a pipe, and how many it has (PIPE_DEF_BUFFERS).
 const PAGE_BYTES: u64 = 4096;
 const PIPE_PAGES: u64 = 16;
-
-/// What a socket buffer charges for so many bytes: the data with `skb_shared_info` in a slab of a power of two, and
-/// `struct sk_buff` (SKB_TRUESIZE, include/linux/skbuff.h, v6.18).
-pub(super) fn true_size(bytes: u64) -> u64 {
-    (bytes.next_multiple_of(64) + 320).next_power_of_two() + 256
-}
 
 /// What messages of so many bytes go through.
 fn channel(transport: &str, bytes: u64) -> Result<ChannelSpec, Problem> {

@@ -5,6 +5,8 @@ pub mod lock_contention;
 mod messenger;
 mod mixed;
 mod pgbench;
+mod ping;
+mod stream;
 mod wakeup;
 
 use crate::machine::Machine;
@@ -45,8 +47,15 @@ pub trait Workload: Sync {
 }
 
 /// Every workload, in the order shown to users.
-pub const ALL: &[&dyn Workload] =
-    &[&pgbench::Pgbench, &lock_contention::LockContention, &messenger::Messenger, &wakeup::Wakeup, &mixed::Mixed];
+pub const ALL: &[&dyn Workload] = &[
+    &pgbench::Pgbench,
+    &lock_contention::LockContention,
+    &messenger::Messenger,
+    &wakeup::Wakeup,
+    &stream::Stream,
+    &ping::Ping,
+    &mixed::Mixed,
+];
 
 /// The workload with this id.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {

@@ -1,6 +1,6 @@
 //! pgbench and the backends that serve it.
 //!
-//! Each client has a backend, a process of its own; pgbench's threads serve their clients in turn. A statement is a
+//! Each client has a backend, a process and a session of its own; pgbench's threads serve their clients in turn. A statement is a
 //! message there and one back. A backend computes for as long as the machine file says, appends its commit to the log
 //! and flushes it with others (group commit). With a cold pool, pages that were not read yet come through
 //! StrategyGetBuffer's list of free buffers, under its spinlock, where the first touch of a page of buffer descriptors
@@ -201,8 +201,12 @@ fn client(costs: &Costs) -> Program {
 fn load(setup: &Setup, costs: &Costs) -> Load {
     // Channels: one for each backend, then one for each thread of pgbench.
     let (clients, threads) = (setup.clients, setup.threads);
-    let backends =
-        (0..clients).map(|n| TaskSpec { inbox: Some(n), peer: Some(clients + n % threads), ..TaskSpec::new(0, n) });
+    let backends = (0..clients).map(|n| TaskSpec {
+        session: 1 + n,
+        inbox: Some(n),
+        peer: Some(clients + n % threads),
+        ..TaskSpec::new(0, n)
+    });
     let loads = (0..threads).map(|n| TaskSpec { inbox: Some(clients + n), ..TaskSpec::new(1, clients) });
     let mut channels = vec![16.into(); clients as usize];
     channels.resize((clients + threads) as usize, clients.into());

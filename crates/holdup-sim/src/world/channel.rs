@@ -88,6 +88,7 @@ impl World {
         let t = &self.tasks[task as usize];
         let id = match channel {
             Channel::Of(id) => id,
+            Channel::OfCpu(first) => first + t.cpu,
             Channel::Mine => t.inbox,
             Channel::Peer => t.peer,
             Channel::Sender => self.tasks[t.sender as usize].inbox,
@@ -103,9 +104,11 @@ impl World {
 
     /// The task is in send(): the message goes in, is lost, or the task waits for room.
     pub(crate) fn sends(&mut self, cpu: u32, task: u32) {
-        let (to, tag, waits) = match self.code[self.tasks[task as usize].pc as usize - 1] {
-            Op::Send { to, tag } => (to, tag, true),
-            Op::Transmit { to, tag, waits, .. } => (to, tag, waits),
+        let t = &self.tasks[task as usize];
+        let (to, message, waits) = match self.code[t.pc as usize - 1] {
+            Op::Send { to, tag } => (to, (task, tag), true),
+            Op::Transmit { to, waits, onward: true, .. } => (to, (t.sender, t.tag), waits),
+            Op::Transmit { to, tag, waits, .. } => (to, (task, tag), waits),
             _ => return self.return_to_user(cpu, task),
         };
         let id = self.channel_of(task, to);
@@ -119,7 +122,7 @@ impl World {
             return self.blocks(cpu, task, Then::Sends);
         }
         self.tasks[task as usize].lost = false;
-        channel.messages.push(&mut channel.rest.messages, (task, tag));
+        channel.messages.push(&mut channel.rest.messages, message);
         if let Some(mark) = channel.carries {
             let begun = self.tasks[task as usize].begun[place_of(mark)];
             channel.rest.begun.push_back(begun);

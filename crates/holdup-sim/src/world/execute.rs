@@ -48,11 +48,15 @@ impl World {
         t.segment = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
     }
 
-    /// `exit_to_user_mode_loop()`.
+    /// `exit_to_user_mode_loop()`; in a thread of the kernel the `cond_resched()` between two pieces of work.
     pub(crate) fn return_to_user(&mut self, cpu: u32, task: u32) {
         self.then_user(task);
         let c = &self.cpus[cpu as usize];
-        if c.need || c.lazy { self.schedule(cpu, Left::Boundary) } else { self.next(cpu, task) }
+        if c.need || c.lazy && !self.tasks[task as usize].is_kernel {
+            self.schedule(cpu, Left::Boundary)
+        } else {
+            self.next(cpu, task)
+        }
     }
 
     /// Begins a segment of the running task.
@@ -177,8 +181,8 @@ impl World {
 
     /// Operations that others can see. Whether the program goes on at once.
     fn acts(&mut self, cpu: u32, task: u32, op: Op) -> bool {
-        let syscall_ns = self.machine.costs.syscall_ns;
         let t = &mut self.tasks[task as usize];
+        let syscall_ns = if t.is_kernel { 0 } else { self.machine.costs.syscall_ns };
         t.pc += 1;
         match op {
             Op::ExtendEnd => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::ToUser)),
@@ -308,6 +312,8 @@ impl World {
             let faults = if spec.together { t.last_page != page } else { step.is_multiple_of(spec.steps) };
             if faults {
                 t.last_page = page;
+            }
+            if faults && (t.held == 0 || self.machine.kernel.mechanisms.fault_under_lock) {
                 // The operation goes on here when the page is mapped.
                 t.pc -= 1;
                 let ns = if spec.huge { costs.huge_fault_ns } else { costs.fault_ns };

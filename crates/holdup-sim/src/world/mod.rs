@@ -34,6 +34,8 @@ use crate::together::Part;
 use bits::{Bits, Counts};
 use cpu::Cpu;
 use holdup_model::Histogram;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// All that runs on a machine.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +65,22 @@ pub struct Load {
     pub by_task: Vec<MarkId>,
     /// What belongs to which workload, where there are several.
     pub parts: Vec<Part>,
+}
+
+impl Load {
+    /// The same with a group for each session, of tasks that are in none (kernel/sched/autogroup.c, v6.18).
+    fn by_session(&self) -> Load {
+        let mut load = self.clone();
+        let mut groups: BTreeMap<u32, u32> = BTreeMap::new();
+        for task in load.tasks.iter_mut().filter(|task| task.group.is_none()) {
+            let group = *groups.entry(task.session).or_insert_with(|| {
+                load.groups.push(GroupSpec::new(&format!("session {}", task.session)));
+                load.groups.len() as u32 - 1
+            });
+            task.group = Some(group);
+        }
+        load
+    }
 }
 
 /// What messages go through: a socket, a pipe, the queue of a switch.
@@ -97,6 +115,8 @@ pub struct TaskSpec {
     pub slice_ns: Option<u64>,
     /// Its group; `None`: the root.
     pub group: Option<u32>,
+    /// Its session (setsid()): those of the load that holdup starts are in session 0.
+    pub session: u32,
     /// The CPU that it stays on.
     pub pinned: Option<u32>,
     /// The process that it belongs to: tasks of a process share page tables.
@@ -105,6 +125,9 @@ pub struct TaskSpec {
     pub inbox: Option<u32>,
     /// Its peer's channel.
     pub peer: Option<u32>,
+    /// Whether it is a thread of the kernel: its operations enter no kernel, and between them it makes room where
+    /// `cond_resched()` does.
+    pub kernel: bool,
     /// When it begins, ns; `None`: at once, one after the other.
     pub begins_ns: Option<u64>,
 }
@@ -137,10 +160,12 @@ impl Default for TaskSpec {
             policy: Policy::Other,
             slice_ns: None,
             group: None,
+            session: 0,
             pinned: None,
             process: 0,
             inbox: None,
             peer: None,
+            kernel: false,
             begins_ns: None,
         }
     }
@@ -216,6 +241,7 @@ const SLOTS: usize = 5;
 impl World {
     /// A machine with its load, at time 0; all tasks can run.
     pub fn new(machine: &Machine, load: &Load, seed: u64) -> Self {
+        let load = &*if machine.kernel.autogroup { Cow::Owned(load.by_session()) } else { Cow::Borrowed(load) };
         let cpus = machine.topology.cpus() as usize;
         let mut code = Vec::new();
         let mut entry = Vec::new();

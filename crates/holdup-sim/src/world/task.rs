@@ -103,6 +103,8 @@ pub(crate) struct Task {
     pub(crate) yields: bool,
     /// Whether it waits for those that it made.
     pub(crate) joins: bool,
+    /// Whether it is a thread of the kernel, which never returns to user mode.
+    pub(crate) is_kernel: bool,
     /// Whether the last message that it transmitted was lost.
     pub(crate) lost: bool,
     /// The second line begins here: what wake-ups, switches and messages look at.
@@ -181,6 +183,7 @@ impl Task {
             children: 0,
             joins: false,
             lost: false,
+            is_kernel: spec.kernel,
             flips: 0,
             flips_since: 0,
             last_wakee: u32::MAX,

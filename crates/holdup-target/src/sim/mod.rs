@@ -110,9 +110,8 @@ fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated,
     let (workload, parameters) = parameters_of(plan, arm)?;
     let mut machine = described.machine.clone();
     let levels: Levels = local::levels_of(plan, arm).into_iter().map(|(name, level)| (name, level.value)).collect();
-    for (name, value) in levels.iter().filter(|(name, _)| workload.changes(name).is_none()) {
-        factors::set(&mut machine, name, value)?;
-    }
+    let of_machine = levels.iter().filter(|(name, _)| workload.changes(name).is_none());
+    factors::set_all(&mut machine, of_machine.map(|(name, value)| (name.as_str(), value)))?;
     let load = workload.load(&parameters, &levels, &machine)?;
     Ok(Simulated { machine, load, workload, parameters })
 }
@@ -158,4 +157,55 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
     let cpus = described.machine.topology.cpus();
     let emulated = Some(format!("simulated on a machine with {cpus} CPUs ({})", described.name));
     Ok(Readiness { metrics, collectors, touches, notes, emulated })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::session::{Job, simulate};
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    /// A plan with every workload that can be said as programs.
+    const PLAN: &str = "target = \"sim:server-8\"\n\
+        [[workload]]\nkind = \"pgbench\"\nclients = 8\n\
+        [[workload]]\nkind = \"lock-contention\"\nthreads = 2\nalgorithm = \"tas\"\n\
+        [[workload]]\nkind = \"messenger\"\n\
+        [[workload]]\nkind = \"wakeup\"\n\
+        [[workload]]\nkind = \"stream\"\n\
+        [[workload]]\nkind = \"ping\"\nmode = \"throughput\"\n\
+        [[workload]]\nkind = \"mixed\"\nforeground = \"wakeup\"\nbackground = \"messenger+stream\"\n";
+
+    #[test]
+    fn a_simulated_workload_has_the_metrics_of_the_real_one() {
+        let vocabulary = crate::vocabulary();
+        let described = known::find("server-8").expect("it is there");
+        let machine = holdup_model::Machine { cpus: 8, memory_bytes: described.memory_bytes };
+        let inputs = holdup_plan::Inputs {
+            machine,
+            vocabulary: &vocabulary,
+            environment: &|_| None,
+            read_include: &|_| Err("there is none".to_owned()),
+            machine_of: &|_| Ok(Some(machine)),
+            overrides: &holdup_plan::Overrides::default(),
+        };
+        let plan = holdup_plan::check("all.toml", PLAN, &inputs).expect("a plan");
+        let schedule = holdup_plan::schedule(&plan).expect("a schedule");
+        let simulated_kinds: Vec<&str> = plan.workloads.iter().map(|w| w.kind.as_str()).collect();
+        assert!(workloads::ALL.iter().all(|w| simulated_kinds.contains(&w.id())), "the plan has them all");
+        for used in &plan.workloads {
+            let arm = schedule.arms.iter().find(|arm| arm.workload == used.name).expect("an arm");
+            let job = Job {
+                of_arm: Arc::new(simulated(&described, &plan, arm).expect("it can be simulated")),
+                seed: 1,
+                warmup_ns: 1_000_000,
+                duration_ns: 2_000_000,
+                collectors: Vec::new(),
+            };
+            let trial = simulate(&job, &AtomicBool::new(false)).expect("a trial");
+            let told: Vec<&str> = trial.measurements.iter().map(|m| m.metric.as_str()).collect();
+            let real = local::metrics_of(&plan, used, local::workload_of(used).expect("it is there"));
+            assert_eq!(told, real.iter().map(|(_, m)| m.id.as_str()).collect::<Vec<_>>(), "{}", used.name);
+        }
+    }
 }
