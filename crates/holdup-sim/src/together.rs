@@ -144,6 +144,7 @@ pub fn add(all: &mut Load, load: Load) {
     all.devices.extend(load.devices);
     all.logs.extend(load.logs.into_iter().map(|mut log| {
         log.device += before.devices;
+        log.lock = log.lock.map(|lock| lock + before.locks);
         log
     }));
     all.groups.extend(load.groups.into_iter().map(|mut group| {
