@@ -72,7 +72,8 @@ impl Load {
     fn by_session(&self) -> Load {
         let mut load = self.clone();
         let mut groups: BTreeMap<u32, u32> = BTreeMap::new();
-        for task in load.tasks.iter_mut().filter(|task| task.group.is_none()) {
+        // Threads of the kernel stay in the root group.
+        for task in load.tasks.iter_mut().filter(|task| task.group.is_none() && !task.kernel) {
             let group = *groups.entry(task.session).or_insert_with(|| {
                 load.groups.push(GroupSpec::new(&format!("session {}", task.session)));
                 load.groups.len() as u32 - 1

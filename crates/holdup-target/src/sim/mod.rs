@@ -112,6 +112,11 @@ fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated,
     let levels: Levels = local::levels_of(plan, arm).into_iter().map(|(name, level)| (name, level.value)).collect();
     let of_machine = levels.iter().filter(|(name, _)| workload.changes(name).is_none());
     factors::set_all(&mut machine, of_machine.map(|(name, value)| (name.as_str(), value)))?;
+    // The simulator reads no files.
+    let parameters = match workload.id() {
+        "stream" => holdup_workloads::stream::without_profile(&parameters, &Host::real())?,
+        _ => parameters,
+    };
     let load = workload.load(&parameters, &levels, &machine)?;
     Ok(Simulated { machine, load, workload, parameters })
 }
