@@ -123,6 +123,10 @@ pub struct Vocabulary {
     pub boot_targets: Vec<&'static str>,
     /// Factors that are chosen when a guest boots: only for plans whose target boots one.
     pub boot_factors: Vec<KnobWords>,
+    /// The targets among them that simulate.
+    pub simulated_targets: Vec<&'static str>,
+    /// Factors that only simulated machines have.
+    pub simulated_factors: Vec<KnobWords>,
 }
 
 /// A workload as the plan checker sees it.

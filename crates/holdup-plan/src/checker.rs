@@ -24,6 +24,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) machine: Machine,
     /// Whether the target boots guests; `None` when there is no such target.
     pub(crate) boots: Option<bool>,
+    /// Whether the target simulates; `None` when there is no such target.
+    pub(crate) simulates: Option<bool>,
     machine_of: &'a dyn Fn(&str) -> Result<Option<Machine>, Problem>,
     /// The names of workloads whose kind is not known: what names them is not wrong for that.
     pub(crate) doubtful: Vec<String>,
@@ -46,6 +48,7 @@ impl<'a> Checker<'a> {
             machine_of: inputs.machine_of,
             machine: inputs.machine,
             boots: None,
+            simulates: None,
             doubtful: Vec::new(),
         }
     }
@@ -162,6 +165,7 @@ impl<'a> Checker<'a> {
         let boots = |id: &str| Some(self.words.all.boot_targets.contains(&id));
         let Some(entry) = find(&draft.head, "target") else {
             self.boots = boots(&default);
+            self.simulates = Some(self.words.all.simulated_targets.contains(&default.as_str()));
             return default;
         };
         let Data::Text(text) = &entry.node.data else {
@@ -177,6 +181,7 @@ impl<'a> Checker<'a> {
             self.complain(&entry.node.place, format!("target = {}", shown(text)), wrong);
         } else {
             self.boots = boots(id);
+            self.simulates = Some(self.words.all.simulated_targets.contains(&id));
             match (self.machine_of)(text) {
                 Ok(machine) => self.machine = machine.unwrap_or(self.machine),
                 Err(problem) => {
@@ -258,7 +263,11 @@ impl<'a> Checker<'a> {
 
     /// A factor or a setting that does not exist.
     pub(crate) fn unknown_factor(&self, name: &str) -> Wrong {
-        self.unknown_among(name, self.words.factor_names())
+        let mut names = self.words.factor_names();
+        if self.simulates == Some(true) {
+            names.extend(self.words.all.simulated_factors.iter().map(|k| k.id));
+        }
+        self.unknown_among(name, names)
     }
 
     /// The same among some names, families as `postgres.`.

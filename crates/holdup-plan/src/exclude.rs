@@ -91,7 +91,7 @@ impl Checker<'_> {
 
     fn kind_of_varied(&self, name: &str, plan: &Plan) -> Option<(ParameterKind, TextIs)> {
         match self.words.meaning(name) {
-            Meaning::Knob(kind) => Some((*kind, TextIs::Plain)),
+            Meaning::Knob(kind) | Meaning::Simulated(kind) => Some((*kind, TextIs::Plain)),
             Meaning::PostgresSetting(kind) => Some((*kind, TextIs::Setting)),
             Meaning::Boot(words) => self.at_boot(name, words).ok(),
             Meaning::Offered(parameter) => Some((parameter.kind, TextIs::Plain)),

@@ -139,7 +139,9 @@ impl<'a> Apply<'a> {
             return Some(Target::Parameter(having.iter().map(|(at, _)| *at).collect(), first));
         }
         match self.words.meaning(key) {
-            Meaning::Knob(kind) | Meaning::PostgresSetting(kind) => Some(Target::Factor(kind)),
+            Meaning::Knob(kind) | Meaning::PostgresSetting(kind) | Meaning::Simulated(kind) => {
+                Some(Target::Factor(kind))
+            }
             Meaning::Boot(words) => Some(Target::Factor(&words.values)),
             Meaning::Offered(parameter) => Some(Target::Factor(&parameter.kind)),
             Meaning::Parameter | Meaning::Unknown => None,

@@ -163,6 +163,11 @@ impl Check<'_> {
                 self.of.complain(&entry.place, what, wrong);
                 return None;
             }
+            Meaning::Simulated(_) => {
+                let wrong = Wrong::new("only a simulated machine has it").hint("a plan with target = \"sim\" takes it");
+                self.of.complain(&entry.place, what, wrong);
+                return None;
+            }
             Meaning::Offered(_) | Meaning::Parameter => {
                 let wrong = Wrong::new("it belongs to a workload and says nothing of a host")
                     .hint("`holdup list knobs` tells what a profile can set");

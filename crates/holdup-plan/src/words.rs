@@ -17,6 +17,8 @@ pub(crate) enum Meaning<'a> {
     PostgresSetting(&'a ParameterKind),
     /// Chosen when a guest boots.
     Boot(&'a KnobWords),
+    /// What only simulated machines have.
+    Simulated(&'a ParameterKind),
     /// A factor that some workloads offer.
     Offered(&'a Parameter),
     /// A parameter of a workload: an axis, not a factor.
@@ -54,6 +56,9 @@ impl<'a> Words<'a> {
         if let Some(boot) = self.all.boot_factors.iter().find(at_boot) {
             return Meaning::Boot(boot);
         }
+        if let Some(simulated) = self.all.simulated_factors.iter().find(|k| k.id == name) {
+            return Meaning::Simulated(&simulated.values);
+        }
         let is_parameter = self.all.workloads.iter().any(|w| w.parameters.iter().any(|p| p.name == name));
         if is_parameter { Meaning::Parameter } else { Meaning::Unknown }
     }
@@ -62,7 +67,7 @@ impl<'a> Words<'a> {
     pub(crate) fn acts_on(&self, name: &str, workload: &WorkloadWords) -> bool {
         match self.meaning(name) {
             Meaning::Boot(words) if words.id == guest::POSTGRES_SERVER => workload.has_postgres,
-            Meaning::Knob(_) | Meaning::Boot(_) => true,
+            Meaning::Knob(_) | Meaning::Boot(_) | Meaning::Simulated(_) => true,
             Meaning::PostgresSetting(_) => workload.has_postgres,
             Meaning::Offered(_) => workload.factors.iter().any(|f| f.name == name),
             Meaning::Parameter | Meaning::Unknown => false,

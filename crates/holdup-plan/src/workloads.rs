@@ -271,6 +271,11 @@ impl<'a> Checker<'a> {
         workloads.iter().filter(|w| self.words.acts_on(name, &w.words)).map(|w| w.used.name.clone()).collect()
     }
 
+    fn only_simulated(&self) -> Wrong {
+        let targets = self.words.all.simulated_targets.join(" or ");
+        Wrong::new("only a simulated machine has it").hint(format!("take target {targets}, or leave it out"))
+    }
+
     /// The kind of a factor's or setting's values, and what a text among them is.
     fn kind_of(&mut self, entry: &Entry, what: &str, workloads: &[Used<'_>]) -> Option<(ParameterKind, TextIs)> {
         let found = match self.words.meaning(&entry.key) {
@@ -278,6 +283,8 @@ impl<'a> Checker<'a> {
             Meaning::PostgresSetting(kind) => Ok((*kind, TextIs::Setting)),
             Meaning::Offered(parameter) => Ok((parameter.kind, TextIs::Plain)),
             Meaning::Boot(words) => self.at_boot(&entry.key, words),
+            Meaning::Simulated(_) if self.simulates == Some(false) => Err(self.only_simulated()),
+            Meaning::Simulated(kind) => Ok((*kind, TextIs::Plain)),
             Meaning::Parameter => Err(Wrong::new("it is a parameter of a workload")
                 .hint(format!("give it in [[workload]]: {} = [ … ]", shown(&entry.key)))),
             Meaning::Unknown => Err(self.unknown_factor(&entry.key)),

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::names::Names;
 use crate::program::{COUNTERS, Channel, LockId, Op};
 use crate::random::Span;
-use crate::world::{Load, MOST_MARKS, Policy, SLOTS};
+use crate::world::{Load, Policy, SLOTS};
 use holdup_model::Problem;
 use std::collections::BTreeMap;
 
@@ -79,6 +79,9 @@ impl Load {
         if self.logs.iter().any(|log| log.device as usize >= self.devices.len()) {
             return Err(Problem::usage("a log", "its device does not exist"));
         }
+        if self.logs.iter().filter_map(|log| log.lock).any(|lock| lock as usize >= self.locks.len()) {
+            return Err(Problem::usage("a log", "its lock does not exist"));
+        }
         if let Some(name) = self.locks.iter().find(|name| crate::locks::id(name).is_none()) {
             return Err(Problem::usage(format!("lock algorithm {name}"), "there is no such algorithm"));
         }
@@ -96,7 +99,8 @@ impl Load {
         let log = |id: u32| there((id as usize) < self.logs.len(), "log");
         let channel = |to: Channel| match to {
             Channel::Of(id) => there((id as usize) < self.channels.len(), "channel"),
-            Channel::Mine | Channel::Peer | Channel::Sender => Ok(()),
+            // Whether a task has one is known when it names it.
+            Channel::OfCpu(_) | Channel::Mine | Channel::Peer | Channel::Sender | Channel::SenderPeer => Ok(()),
         };
         // The end of the list is a target too: the program ends there.
         let target = |to: u32| match to as usize <= len {
@@ -114,17 +118,21 @@ impl Load {
             Op::Io { device, work } => {
                 there((device as usize) < self.devices.len(), "device").and_then(|()| time(work))
             }
-            Op::Send { to, .. } | Op::Receive(to) => channel(to),
+            Op::Send { to, .. } | Op::Transmit { to, .. } | Op::Receive(to) | Op::Take { from: to, .. } => channel(to),
             Op::Append(id) | Op::Flush(id) => log(id),
-            Op::Jump(to) | Op::Chance { to, .. } | Op::IfTag { to, .. } => target(to),
+            Op::Jump(to) | Op::Chance { to, .. } | Op::IfTag { to, .. } | Op::IfLost(to) => target(to),
             Op::UsedUp { region: id, to } | Op::Found { region: id, to, .. } => region(id).and_then(|()| target(to)),
             Op::Repeat { to, counter, .. } => match (counter as usize) < COUNTERS {
                 true => target(to),
                 false => Err(format!("there are {COUNTERS} loop counters")),
             },
             Op::Begin(mark) | Op::Done(mark) | Op::BeginFor(mark) | Op::DoneFor(mark) => {
-                there((mark as usize) < self.marks.min(MOST_MARKS), "mark")
+                there((mark as usize) < self.marks, "mark")
             }
+            Op::NextMoment { interval_ns, late, missed } => match interval_ns {
+                1..=MOST_SPAN_NS => there((late.max(missed) as usize) < self.marks, "mark"),
+                _ => Err(format!("an interval of {interval_ns} ns is none")),
+            },
             Op::Fork(id) => there((id as usize) < self.programs.len(), "program"),
             Op::Yield | Op::ExtendBegin | Op::ExtendEnd | Op::Join | Op::Exit => Ok(()),
         }
@@ -186,6 +194,7 @@ fn held(ops: &[Op]) -> Result<(), (u32, LockId, String)> {
             Op::Repeat { to, .. }
             | Op::Chance { to, .. }
             | Op::IfTag { to, .. }
+            | Op::IfLost(to)
             | Op::UsedUp { to, .. }
             | Op::Found { to, .. } => {
                 open.push((to as usize, held.clone()));

@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::preempt;
-use crate::sched::eevdf::Features;
+use crate::sched::{cfs, eevdf};
 use holdup_model::{Problem, Value};
 
 /// A factor that changes the simulated kernel.
@@ -17,9 +17,57 @@ pub struct Factor {
 /// Every factor, in the order shown to users.
 pub const ALL: &[Factor] = &[
     Factor { id: "preempt", changes: "the preemption model of the simulated kernel", set: preempt },
-    Factor { id: "base-slice", changes: "base_slice_ns of the simulated fair class", set: base_slice },
+    Factor {
+        id: "base-slice",
+        changes: "base_slice_ns of the simulated fair class, min_granularity_ns before 6.6",
+        set: base_slice,
+    },
     Factor { id: "migration-cost", changes: "how long a task is hot on its CPU", set: migration_cost },
     Factor { id: "rseq-slice-length", changes: "how long a slice extension lasts", set: slice_extension },
+    Factor { id: "autogroup", changes: "whether each session of the simulated tasks is a group", set: autogroup },
+    Factor { id: "nr-migrate", changes: "how many tasks one simulated balancing looks at", set: nr_migrate },
+    Factor { id: "hrtick", changes: "whether a timer ends simulated slices", set: hrtick },
+];
+
+/// A mechanism of the model that can be switched off alone: a factor that no real host has.
+pub struct Mechanism {
+    /// Its name in plans.
+    pub id: &'static str,
+    /// What is without it, in words.
+    pub off: &'static str,
+    switch_off: fn(&mut Machine),
+}
+
+/// Every mechanism, in the order shown to users.
+pub const MECHANISMS: &[Mechanism] = &[
+    Mechanism {
+        id: "mechanism.lazy-needs-tick",
+        off: "a lazy request sends an interrupt to the CPU that it is for, as an earnest one does",
+        switch_off: |machine| machine.kernel.mechanisms.lazy_needs_tick = false,
+    },
+    Mechanism {
+        id: "mechanism.fault-under-lock",
+        off: "the first touch of a page by who holds a lock is no fault",
+        switch_off: |machine| machine.kernel.mechanisms.fault_under_lock = false,
+    },
+    Mechanism {
+        id: "mechanism.line-transfer",
+        off: "a cache line is wherever it is wanted, however many want it",
+        switch_off: |machine| (machine.costs.transfer_ns, machine.costs.contender_ns) = ([0; 5], 0),
+    },
+    Mechanism {
+        id: "mechanism.migration-hot",
+        off: "no task is hot on its CPU",
+        switch_off: |machine| machine.kernel.migration_cost_ns = 0,
+    },
+    Mechanism {
+        id: "mechanism.wakeup-preemption",
+        off: "a fair task that wakes up preempts none",
+        switch_off: |machine| {
+            machine.kernel.fair.wakeup_preemption = false;
+            machine.kernel.cfs = machine.kernel.cfs.map(|cfs| cfs::Features { wakeup_preemption: false, ..cfs });
+        },
+    },
 ];
 
 /// What the names of scheduler features begin with.
@@ -28,10 +76,24 @@ const FEATURE: &str = "sched-feature.";
 /// What a factor changes, in words; `None` when a simulated machine does not have it.
 pub fn changes(name: &str) -> Option<String> {
     if let Some(feature) = name.strip_prefix(FEATURE) {
-        let mut features = Features::NONE;
-        return feature_of(&mut features, feature).map(|_| format!("the feature {feature} of the simulated scheduler"));
+        let is_known = EEVDF_FEATURES.contains(&feature) || CFS_FEATURES.contains(&feature);
+        return is_known.then(|| format!("the feature {feature} of the simulated scheduler"));
     }
-    ALL.iter().find(|f| f.id == name).map(|f| f.changes.to_owned())
+    let mechanism = || MECHANISMS.iter().find(|m| m.id == name).map(|m| format!("off: {}", m.off));
+    ALL.iter().find(|f| f.id == name).map(|f| f.changes.to_owned()).or_else(mechanism)
+}
+
+/// Sets the levels of some factors on a machine: mechanisms last, so that one that is off stays so.
+///
+/// # Errors
+/// When the simulated machine does not have the factor, or not the level.
+pub fn set_all<'a>(
+    machine: &mut Machine,
+    levels: impl Iterator<Item = (&'a str, &'a Value)> + Clone,
+) -> Result<(), Problem> {
+    let is_mechanism = |name: &str| MECHANISMS.iter().any(|m| m.id == name);
+    levels.clone().filter(|(name, _)| !is_mechanism(name)).try_for_each(|(name, value)| set(machine, name, value))?;
+    levels.filter(|(name, _)| is_mechanism(name)).try_for_each(|(name, value)| set(machine, name, value))
 }
 
 /// Sets a level on a machine.
@@ -39,18 +101,23 @@ pub fn changes(name: &str) -> Option<String> {
 /// # Errors
 /// When the simulated machine does not have the factor, or not the level.
 pub fn set(machine: &mut Machine, name: &str, value: &Value) -> Result<(), Problem> {
-    let what = || format!("factor {name} = {value} on a simulated machine");
+    let wrong = |why: String| Problem::usage(format!("factor {name} = {value} on a simulated machine"), why);
     if let Some(feature) = name.strip_prefix(FEATURE) {
-        let Some(place) = feature_of(&mut machine.kernel.fair, feature) else { return Err(missing(name)) };
-        *place = truth(value).map_err(|why| Problem::usage(what(), why))?;
+        *feature_of(machine, feature)? = truth(value).map_err(wrong)?;
+        return Ok(());
+    }
+    if let Some(mechanism) = MECHANISMS.iter().find(|m| m.id == name) {
+        if !truth(value).map_err(wrong)? {
+            (mechanism.switch_off)(machine);
+        }
         return Ok(());
     }
     let factor = ALL.iter().find(|f| f.id == name).ok_or_else(|| missing(name))?;
-    (factor.set)(machine, value).map_err(|why| Problem::usage(what(), why))
+    (factor.set)(machine, value).map_err(wrong)
 }
 
 fn missing(name: &str) -> Problem {
-    let known: Vec<&str> = ALL.iter().map(|f| f.id).collect();
+    let known: Vec<&str> = ALL.iter().map(|f| f.id).chain(MECHANISMS.iter().map(|m| m.id)).collect();
     Problem::host(format!("factor {name}"), "the simulated machine does not have it").hint(format!(
         "it has {}, {FEATURE}NAME and what its workloads offer; leave the factor out or set optional = true",
         known.join(", ")
@@ -80,13 +147,37 @@ fn preempt(machine: &mut Machine, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// `base_slice_ns` can be 0.1 to 100 ms (`kernel/sched/debug.c`).
+/// `base_slice_ns` can be 0.1 to 100 ms; the kernel's own bounds of `min_granularity_ns` were 0.1 ms and 1 s
+/// (kernel/sysctl.c, v5.10).
 fn base_slice(machine: &mut Machine, value: &Value) -> Result<(), String> {
     let ns = duration_ns(value)?;
+    if let Some(cfs) = &mut machine.kernel.cfs {
+        if !(100_000..=1_000_000_000).contains(&ns) {
+            return Err("a granularity is between 100 us and 1 s".to_owned());
+        }
+        cfs.min_granularity_ns = ns;
+        return Ok(());
+    }
     if !(100_000..=100_000_000).contains(&ns) {
         return Err("a slice is between 100 us and 100 ms".to_owned());
     }
     machine.kernel.fair.base_slice_ns = ns;
+    Ok(())
+}
+
+fn autogroup(machine: &mut Machine, value: &Value) -> Result<(), String> {
+    machine.kernel.autogroup = truth(value)?;
+    Ok(())
+}
+
+fn nr_migrate(machine: &mut Machine, value: &Value) -> Result<(), String> {
+    let Value::Integer(tasks) = value else { return Err("a number of tasks was expected".to_owned()) };
+    machine.kernel.nr_migrate = u32::try_from(*tasks).map_err(|_| "it is negative or too large".to_owned())?;
+    Ok(())
+}
+
+fn hrtick(machine: &mut Machine, value: &Value) -> Result<(), String> {
+    machine.kernel.hrtick = truth(value)?;
     Ok(())
 }
 
@@ -104,7 +195,43 @@ fn slice_extension(machine: &mut Machine, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn feature_of<'a>(features: &'a mut Features, name: &str) -> Option<&'a mut bool> {
+/// A feature of the fair class that the machine's kernel has.
+fn feature_of<'a>(machine: &'a mut Machine, name: &str) -> Result<&'a mut bool, Problem> {
+    let what = format!("factor {FEATURE}{name}");
+    let (class, known, found) = match &mut machine.kernel.cfs {
+        Some(cfs) => ("CFS", CFS_FEATURES, of_cfs(cfs, name)),
+        None => ("EEVDF", EEVDF_FEATURES, of_eevdf(&mut machine.kernel.fair, name)),
+    };
+    found.ok_or_else(|| {
+        Problem::host(what, format!("the fair class of the simulated kernel is {class}, which does not have it here"))
+            .hint(format!("it has {}; HRTICK is the factor hrtick", known.join(", ")))
+    })
+}
+
+const CFS_FEATURES: &[&str] = &["GENTLE_FAIR_SLEEPERS", "START_DEBIT", "WAKEUP_PREEMPTION", "BASE_SLICE"];
+
+fn of_cfs<'a>(features: &'a mut cfs::Features, name: &str) -> Option<&'a mut bool> {
+    Some(match name {
+        "GENTLE_FAIR_SLEEPERS" => &mut features.gentle_fair_sleepers,
+        "START_DEBIT" => &mut features.start_debit,
+        "WAKEUP_PREEMPTION" => &mut features.wakeup_preemption,
+        "BASE_SLICE" => &mut features.base_slice,
+        _ => return None,
+    })
+}
+
+const EEVDF_FEATURES: &[&str] = &[
+    "PLACE_LAG",
+    "PLACE_DEADLINE_INITIAL",
+    "RUN_TO_PARITY",
+    "PLACE_REL_DEADLINE",
+    "PREEMPT_SHORT",
+    "DELAY_DEQUEUE",
+    "DELAY_ZERO",
+    "WAKEUP_PREEMPTION",
+];
+
+fn of_eevdf<'a>(features: &'a mut eevdf::Features, name: &str) -> Option<&'a mut bool> {
     Some(match name {
         "PLACE_LAG" => &mut features.place_lag,
         "PLACE_DEADLINE_INITIAL" => &mut features.place_deadline_initial,
@@ -142,5 +269,46 @@ mod tests {
         assert_eq!(machine.kernel.preempt.meta.id, "none");
         assert_eq!(machine.kernel.fair.base_slice_ns, 6_000_000);
         assert!(!machine.kernel.fair.run_to_parity);
+    }
+
+    #[test]
+    fn every_feature_and_mechanism_that_is_named_can_be_set() {
+        let machine = |version: &str| {
+            let mut machine = known::find("server-8").expect("it is there").machine;
+            machine.kernel = crate::machine::Kernel::of_version(version, 8, 250).expect("known");
+            machine
+        };
+        for (version, features) in [("6.1", CFS_FEATURES), ("6.18", EEVDF_FEATURES)] {
+            for feature in features {
+                let name = format!("{FEATURE}{feature}");
+                set(&mut machine(version), &name, &false.into()).expect("it has it");
+                assert!(changes(&name).is_some(), "{name}");
+            }
+        }
+        for mechanism in MECHANISMS {
+            let (mut on, mut off) = (machine("6.18"), machine("6.18"));
+            set(&mut on, mechanism.id, &true.into()).expect("a level");
+            set(&mut off, mechanism.id, &false.into()).expect("a level");
+            assert_eq!(format!("{on:?}"), format!("{:?}", machine("6.18")), "{}", mechanism.id);
+            assert_ne!(format!("{off:?}"), format!("{on:?}"), "{}", mechanism.id);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_of_the_machine_does_not_have_is_refused() {
+        let mut machine = known::find("server-8").expect("it is there").machine;
+        machine.kernel = crate::machine::Kernel::of_version("6.1", 8, 250).expect("known");
+        set(&mut machine, "base-slice", &1_000_000.into()).expect("a granularity");
+        assert_eq!(machine.kernel.cfs.expect("CFS").min_granularity_ns, 1_000_000);
+        let refused = set(&mut machine, "sched-feature.DELAY_DEQUEUE", &false.into()).expect_err("6.1 has CFS");
+        insta::assert_snapshot!(format!("{refused}\n{}", refused.hint.as_deref().unwrap_or_default()));
+    }
+
+    #[test]
+    fn a_mechanism_that_is_off_stays_off_whatever_else_is_set() {
+        let mut machine = known::find("server-8").expect("it is there").machine;
+        let levels = [("mechanism.migration-hot", Value::Bool(false)), ("migration-cost", Value::Integer(5_000_000))];
+        set_all(&mut machine, levels.iter().map(|(name, value)| (*name, value))).expect("levels");
+        assert_eq!(machine.kernel.migration_cost_ns, 0);
     }
 }

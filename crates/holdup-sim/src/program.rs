@@ -51,6 +51,16 @@ pub enum Op {
     Forget(RegionId),
     /// Sleeps.
     Sleep(Span),
+    /// Sleeps until the next moment of a timer with an interval (clock_nanosleep() with TIMER_ABSTIME). How late the task
+    /// came for the moment before is the length of a mark; moments that were over by then are left out and counted.
+    NextMoment {
+        /// From one moment to the next, ns.
+        interval_ns: u64,
+        /// The mark whose lengths are how late it came.
+        late: MarkId,
+        /// The mark that counts the moments that were left out.
+        missed: MarkId,
+    },
     /// Gives way: sched_yield().
     Yield,
     /// Asks a device and waits for it.
@@ -69,6 +79,31 @@ pub enum Op {
     },
     /// Takes a message out of a channel; waits where it is empty.
     Receive(Channel),
+    /// A call that sends through a network: it works in the kernel, then the softirq that delivers runs in its name with
+    /// preemption off, and the message is in the channel. Where that is full, the call waits, or the message is lost.
+    Transmit {
+        /// The channel.
+        to: Channel,
+        /// What the receiver can tell messages apart by.
+        tag: u8,
+        /// Time in the kernel before the softirq, beside what entering it takes, ns.
+        work_ns: u32,
+        /// What the softirq takes, ns.
+        softirq_ns: u32,
+        /// Whether it waits for room.
+        waits: bool,
+        /// Whether it hands on the message that the task received last: who sent that and its tag stay what they are.
+        onward: bool,
+    },
+    /// Goes on at an operation when the last message that the task transmitted was lost, else with the next one.
+    IfLost(u32),
+    /// Takes a message out of a channel, and works so long in the kernel with what it got; waits where it is empty.
+    Take {
+        /// The channel.
+        from: Channel,
+        /// Time in the kernel with the message, ns.
+        work_ns: u32,
+    },
     /// Goes on at an operation when the last message that the task received has this tag, else with the next one.
     IfTag {
         /// The tag.
@@ -143,10 +178,14 @@ pub enum Channel {
     Of(ChannelId),
     /// The task's own.
     Mine,
+    /// That of the CPU that the task is on: the first one has this number, those of the others follow.
+    OfCpu(ChannelId),
     /// That of the task's peer.
     Peer,
     /// That of who sent the last message.
     Sender,
+    /// That of the peer of who sent the last message: where a switch hands it on to.
+    SenderPeer,
 }
 
 /// How a stretch of kernel code can be left by a task that should make room.

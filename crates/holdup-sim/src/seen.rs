@@ -1,6 +1,7 @@
 //! What is counted while the machine runs.
 
 use crate::sched::group::GroupSeen;
+use crate::together::Part;
 use holdup_model::Histogram;
 
 /// How a task left its CPU.
@@ -56,6 +57,21 @@ impl RoleSeen {
             migrations: 0,
         }
     }
+
+    /// Adds what was seen of the tasks of another program.
+    pub fn add(&mut self, other: &RoleSeen) {
+        for way in 0..WAYS.len() {
+            self.left[way] += other.left[way];
+            self.left_holding[way] += other.left_holding[way];
+        }
+        self.waited.add(&other.waited);
+        self.faults += other.faults;
+        self.faults_holding += other.faults_holding;
+        self.user_ns += other.user_ns;
+        self.kernel_ns += other.kernel_ns;
+        self.spin_ns += other.spin_ns;
+        self.migrations += other.migrations;
+    }
 }
 
 /// What was seen of a mark: how often it was done, and how long it took.
@@ -63,8 +79,16 @@ impl RoleSeen {
 pub struct MarkSeen {
     /// How often.
     pub count: u64,
+    /// How often before the window opened.
+    pub before: u64,
     /// How long, where it was begun.
     pub lengths: Histogram,
+}
+
+impl MarkSeen {
+    pub(crate) fn new() -> Self {
+        MarkSeen { count: 0, before: 0, lengths: Histogram::new() }
+    }
 }
 
 /// Where a holder was when it left its CPU, as the collector `critical-sections` names it.
@@ -110,12 +134,14 @@ pub struct Seen {
     pub marks: Vec<MarkSeen>,
     /// By lock.
     pub locks: Vec<LockSeen>,
-    /// Operations that were done, by task; of the first mark.
+    /// Operations that were done, by task; of the first mark of each workload.
     pub by_task: Vec<u64>,
     /// CPU time by task, ns.
     pub cpu_ns: Vec<u64>,
     /// By group.
     pub groups: Vec<GroupSeen>,
+    /// What belongs to which workload, where there are several.
+    pub parts: Vec<Part>,
     /// Events that were carried out.
     pub events: u64,
     /// Of these: context switches, wake-ups and ticks.

@@ -33,6 +33,11 @@ pub fn vocabulary() -> Vocabulary {
         targets: crate::targets::ALL.iter().map(|t| t.meta().id).collect(),
         boot_targets: crate::targets::ALL.iter().filter(|t| t.boots_guests()).map(|t| t.meta().id).collect(),
         boot_factors: boot_factors(),
+        simulated_targets: crate::targets::ALL.iter().filter(|t| t.is_simulated()).map(|t| t.meta().id).collect(),
+        simulated_factors: holdup_sim::factors::MECHANISMS
+            .iter()
+            .map(|m| KnobWords { id: m.id, prefix: None, values: ParameterKind::Bool })
+            .collect(),
     }
 }
 

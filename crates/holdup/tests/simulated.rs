@@ -96,8 +96,8 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
     refused(
         &place,
         3,
-        &["run", "wakeup", "--target", "sim:server-8", "--out", "x.holdup"],
-        &["workload wakeup", "lock-contention"],
+        &["run", "request", "--target", "sim:server-8", "--out", "x.holdup"],
+        &["workload request", "lock-contention"],
     );
     let huge = "name = \"x\"\nsummary = \"x\"\nmemory_gib = 1\n[topology]\nsmt = 1\ncores = 1000\nllcs = 1000\nnodes = 1\nsource = \"assumed: x\"\n[kernel]\nversion = \"6.18\"\npreempt = \"lazy\"\nhz = 250\n";
     place.write("huge.toml", huge);
@@ -105,4 +105,36 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
     place.write("zero.toml", &huge.replace("cores = 1000", "cores = 0"));
     refused(&place, 2, &with(&locks, &["--target", "sim:./zero.toml"]), &["topology.cores", "between 1 and"]);
     assert!(!place.path("x.holdup").exists());
+}
+
+#[test]
+fn each_workload_runs_on_a_machine_that_is_not_there() {
+    let place = Place::new();
+    let runs: [&[&str]; 5] = [
+        &["messenger", "--groups", "2", "--senders", "4", "--receivers", "4"],
+        &["wakeup", "--threads", "8"],
+        &["stream", "--connections", "4", "--network", "loopback,peer"],
+        &["ping", "--mode", "throughput", "--placement", "same-cpu"],
+        &["mixed", "--foreground", "wakeup", "--background", "none,messenger"],
+    ];
+    for run in runs {
+        let more = ["--target", "sim:server-8", "--vary", "preempt=full,lazy", "--duration", "20ms", "--warmup", "2ms"];
+        let args = with(&with(&["run"], run), &with(&more, &["--blocks", "2", "--out", "r.holdup"]));
+        place.expect(0, &args);
+        let (report, _) = place.expect(0, &["report", "r.holdup"]);
+        assert!(report.contains("simulated on a machine with 8 CPUs"), "{report}");
+        std::fs::remove_file(place.path("r.holdup")).expect("it was written");
+    }
+}
+
+#[test]
+fn a_mechanism_is_a_factor_of_simulated_machines_only() {
+    let place = Place::new();
+    let vary = ["--vary", "mechanism.fault-under-lock=on,off"];
+    place.expect(0, &with(&with(LOCKS, &vary), &["--out", "m.holdup"]));
+    let (report, _) = place.expect(0, &["report", "m.holdup"]);
+    assert!(report.contains("mechanism.fault-under-lock"), "{report}");
+    let local =
+        ["run", "lock-contention", "--threads", "2", "--algorithm", "tas", "--target", "local", "--out", "x.holdup"];
+    refused(&place, 2, &with(&local, &vary), &["mechanism.fault-under-lock", "only a simulated machine has it"]);
 }

@@ -12,6 +12,7 @@ pub mod layers;
 pub mod purity;
 pub mod repo;
 pub mod texts;
+pub mod validation;
 pub mod web;
 
 pub use repo::Repo;

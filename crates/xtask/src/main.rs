@@ -2,12 +2,14 @@
 
 use anyhow::Result;
 use std::process::ExitCode;
-use xtask::{Repo, calibrate, catalogues, invariants, layers, purity, texts, web};
+use xtask::{Repo, calibrate, catalogues, invariants, layers, purity, texts, validation, web};
 
 const USAGE: &str = "\
 usage: cargo xtask NAME
   calibrate [TABLE…]  simulates what the statistics promise and writes docs/calibration.md (minutes; use --release)
   tidy         the checks of the repository that no compiler makes (also in cargo test)
+  validation PART
+               puts what it reads into a part of docs/simulator.md (script/validate-simulator)
   web-stale    whether the built web bundle belongs to its sources
   web-hash     the first line that the built web bundle must have for the present sources";
 
@@ -22,6 +24,11 @@ fn main() -> Result<ExitCode> {
         "tidy" => tidy(&Repo::here()?)?,
         "calibrate" => {
             calibrate::write(&std::env::args().skip(2).collect::<Vec<_>>(), &say)?;
+            Vec::new()
+        }
+        "validation" => {
+            let part = std::env::args().nth(2).unwrap_or_default();
+            validation::write(&xtask::repo::root(), &part, &std::io::read_to_string(std::io::stdin())?)?;
             Vec::new()
         }
         "web-stale" => web::check(&Repo::here()?),

@@ -116,8 +116,14 @@ pub(crate) fn vocabulary() -> Vocabulary {
         ],
         default_collectors: collectors[..4].to_vec(),
         collectors,
-        targets: vec!["local", "qemu"],
+        targets: vec!["local", "qemu", "sim"],
         boot_targets: vec!["qemu"],
+        simulated_targets: vec!["sim"],
+        simulated_factors: vec![KnobWords {
+            id: "mechanism.fault-under-lock",
+            prefix: None,
+            values: ParameterKind::Bool,
+        }],
         boot_factors: vec![
             knob("kernel", None, ParameterKind::Text),
             knob("postgres-server", None, ParameterKind::Text),

@@ -11,7 +11,8 @@ const META: Meta = Meta {
     summary: "PostgreSQL's LWLock: shared or exclusive, waiters sleep in a list behind a spinlock",
     docs: "A waiter puts itself into the list, tries once more and sleeps on its semaphore. Who gives the lock back \
            takes from the list either one exclusive waiter or all shared ones and wakes them; they try again and do \
-           not own it. Both hold LW_FLAG_LOCKED meanwhile, on which others spin as on s_lock: a backend that is \
+           not own it. Who only wants to be told when it is free (LWLockAcquireOrWait, by which backends wait for the one \
+           that writes the log) is woken by every release and goes on without it. All hold LW_FLAG_LOCKED meanwhile, on which others spin as on s_lock: a backend that is \
            preempted there stops all that wait and all that release.",
     references: &["PostgreSQL src/backend/storage/lmgr/lwlock.c (16 to 18)"],
 };
@@ -38,6 +39,9 @@ const ABSORBS_ASLEEP: u8 = 11;
 // After it was given back:
 const WAKES: u8 = 12;
 const RAISES: u8 = 13;
+
+/// The list of those that want to be told when the lock is free (`LW_WAIT_UNTIL_FREE`).
+const UNTIL_FREE: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct LwLock;
@@ -172,11 +176,12 @@ fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
 
 /// `LWLockQueueSelf()`, in the list's lock.
 fn enlists(world: &mut World, task: u32, lock: u32) {
-    let is_shared = world.tasks[task as usize].waiting.is_shared;
+    let waiting = &world.tasks[task as usize].waiting;
+    let kind = if waiting.until_free { UNTIL_FREE } else { usize::from(waiting.is_shared) };
     let l = world.lock(lock);
     let number = l.next_number;
     l.next_number = number.wrapping_add(1) % NONE;
-    l.list[usize::from(is_shared)].push_back((task, number));
+    l.list[kind].push_back((task, number));
     l.listed += 1;
     l.is_marked = true;
     world.tasks[task as usize].waiting.number = number;
@@ -192,17 +197,30 @@ fn leaves(world: &mut World, task: u32, lock: u32) {
     }
 }
 
-/// `LWLockWakeup()`, in the list's lock: the first waiter if it is exclusive, else all shared ones. How many.
+/// `LWLockWakeup()`, in the list's lock: all that want to be told, and the first waiter if it is exclusive, else all shared
+/// ones. How many.
 fn chooses(world: &mut World, task: u32, lock: u32) -> u64 {
+    let (told, last) = takes(world, task, lock, (UNTIL_FREE, u64::MAX), NONE);
     let exclusive = first(world, lock, 0);
     let shared = first(world, lock, 1);
     let takes_exclusive = match (exclusive, shared) {
         (Some((_, a)), Some((_, b))) => a < b,
         (a, _) => a.is_some(),
     };
-    let kind = usize::from(!takes_exclusive);
-    let (mut chosen, mut last) = (0, NONE);
-    while let Some((waiter, _)) = first(world, lock, kind) {
+    let most = if takes_exclusive { 1 } else { u64::MAX };
+    let (chosen, _) = takes(world, task, lock, (usize::from(!takes_exclusive), most), last);
+    let l = world.lock(lock);
+    l.is_marked = l.listed > 0;
+    // LW_FLAG_RELEASE_OK stays where nobody was woken that wants to have it.
+    l.may_wake = chosen == 0;
+    told + chosen
+}
+
+/// Takes at most so many of a kind from the list, and puts them behind the last one that the task will wake. How many, and
+/// which is the last one now.
+fn takes(world: &mut World, task: u32, lock: u32, (kind, most): (usize, u64), mut last: u32) -> (u64, u32) {
+    let mut chosen = 0;
+    while let Some((waiter, _)) = first(world, lock, kind).filter(|_| chosen < most) {
         let l = world.lock(lock);
         l.list[kind].pop_front();
         l.listed -= 1;
@@ -214,14 +232,8 @@ fn chooses(world: &mut World, task: u32, lock: u32) -> u64 {
             world.tasks[last as usize].waiting.woken_next = waiter;
         }
         (chosen, last) = (chosen + 1, waiter);
-        if takes_exclusive {
-            break;
-        }
     }
-    let l = world.lock(lock);
-    l.is_marked = l.listed > 0;
-    l.may_wake = chosen == 0;
-    chosen
+    (chosen, last)
 }
 
 /// The first of a kind in the list. Those that left it are dropped on the way.
@@ -248,8 +260,11 @@ fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32, next: u8) {
     world.schedule(cpu, Left::Waits);
 }
 
-/// Whoever was woken lets releases wake again and tries as a newcomer does.
+/// Whoever was woken lets releases wake again and tries as a newcomer does; who only wanted to be told goes on.
 fn awake(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    if world.tasks[task as usize].waiting.until_free {
+        return world.returns(cpu, task);
+    }
     world.lock(lock).may_wake = true;
     if tries(world, cpu, task, lock) {
         return world.has_it_in_kernel(cpu, task);

@@ -128,9 +128,9 @@ pub(crate) struct Lock {
     pub(crate) behind_since: Option<u64>,
     /// Waiters in the order of their numbers, of their sleep.
     pub(crate) queue: VecDeque<u32>,
-    /// A list of waiters and their numbers, first those that want it exclusively. One that has another number or none by
-    /// now has left it.
-    pub(crate) list: [VecDeque<(u32, u32)>; 2],
+    /// A list of waiters and their numbers: those that want it exclusively, those that want it shared, those that want to
+    /// be told when it is free. One that has another number or none by now has left it.
+    pub(crate) list: [VecDeque<(u32, u32)>; 3],
     /// How many are in the list.
     pub(crate) listed: u32,
     /// The spinner that will see first that the lock is free.
@@ -161,7 +161,7 @@ impl Lock {
             spinners: Vec::new(),
             behind_since: None,
             queue: VecDeque::new(),
-            list: [VecDeque::new(), VecDeque::new()],
+            list: [const { VecDeque::new() }; 3],
             listed: 0,
             first_to_see: NONE,
             is_marked: false,

@@ -6,7 +6,7 @@ use crate::preempt;
 use crate::program::{Inside, Op, Program};
 use crate::random::{Random, Span};
 use crate::seen::Left;
-use crate::world::{Load, RegionSpec, TaskSpec, World};
+use crate::world::{Load, LogSpec, RegionSpec, TaskSpec, World};
 use std::collections::VecDeque;
 
 fn machine(topology: Topology, model: &'static preempt::Model, hz: u32) -> Machine {
@@ -218,4 +218,25 @@ fn a_holder_that_asked_is_preempted_less_where_the_kernel_grants() {
     let ((without, none), (with, grants)) = (preempted(0), preempted(50_000));
     assert_eq!(none, 0);
     assert!(grants > 100 && with * 4 < without, "{without} without, {with} with {grants} grants");
+}
+
+#[test]
+fn who_waits_for_the_log_is_told_by_every_release_and_one_at_a_time_writes() {
+    for name in ["lwlock", "lwlock-futex"] {
+        let ops = vec![Op::Compute(Span::Exponential(3_000)), Op::Append(0), Op::Flush(0), Op::Done(0), Op::Jump(0)];
+        let spec = LogSpec { device: 0, write: Span::Fixed(40_000), lock: Some(0) };
+        let with_log = Load { devices: vec![1], logs: vec![spec], ..load(ops, 24, vec![name]) };
+        let mut world = World::new(&small(4), &with_log, 1);
+        world.run_until(1_000_000);
+        world.open();
+        world.run_until(51_000_000);
+        let seen = world.close();
+        // 50 ms hold at most 1,250 writes of 40 us; each serves all that are in the list by then.
+        let (writes, commits) = (seen.locks[0].acquisitions, seen.marks[0].count);
+        assert!((600..=2_500).contains(&writes), "{name}: {writes} times the lock was taken");
+        assert!(commits > 4 * writes, "{name}: {commits} commits with {writes} acquisitions");
+        let of_each = seen.by_task.iter();
+        assert!(of_each.clone().min() > of_each.max().map(|most| most / 4).as_ref(), "{name}: {:?}", seen.by_task);
+        assert!(seen.locks[1].acquisitions > commits / 2, "{name}: the list's lock was hardly taken");
+    }
 }

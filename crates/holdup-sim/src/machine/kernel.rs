@@ -26,6 +26,20 @@ pub struct Kernel {
     pub nr_migrate: u32,
     /// How long a slice extension lasts; 0: the kernel grants none.
     pub slice_extension_ns: u64,
+    /// Whether each session is a group (`kernel.sched_autogroup_enabled`). It is off here where nobody asks for it: services
+    /// in control groups with the cpu controller are not touched by it.
+    pub autogroup: bool,
+    /// What of the model is in force.
+    pub mechanisms: Mechanisms,
+}
+
+/// Mechanisms of the model that can be switched off alone, to see what they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mechanisms {
+    /// A lazy request sends no interrupt to another CPU.
+    pub lazy_needs_tick: bool,
+    /// The first touch of a page by who holds a lock is a fault.
+    pub fault_under_lock: bool,
 }
 
 /// A version as (major, minor).
@@ -153,6 +167,8 @@ impl Kernel {
             migration_cost_ns: 500_000,
             nr_migrate: if preempt.sleeping_locks { 8 } else { 32 },
             slice_extension_ns: 0,
+            autogroup: false,
+            mechanisms: Mechanisms { lazy_needs_tick: true, fault_under_lock: true },
         };
         for change in CHANGES.iter().filter(|change| change.since <= version) {
             (change.makes)(&mut kernel);

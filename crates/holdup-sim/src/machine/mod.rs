@@ -71,6 +71,12 @@ pub struct Costs {
     pub pg_free_list_ns: u64,
     /// How late a sleep ends, beside the time that its task waits for a CPU (timer slack).
     pub timer_slack_ns: u64,
+    /// Copying 1 KiB between a task and a socket.
+    pub net_copy_ns: u64,
+    /// What the layers of a network do for a segment at one end, copying apart.
+    pub net_segment_ns: u64,
+    /// What a switch does to find out where a segment goes.
+    pub net_forward_ns: u64,
 }
 
 /// A machine.
@@ -126,6 +132,9 @@ impl Costs {
         "pg_read_ns",
         "pg_free_list_ns",
         "timer_slack_ns",
+        "net_copy_ns",
+        "net_segment_ns",
+        "net_forward_ns",
     ];
 
     /// The costs of the default machine: assumed, of the order that servers of these years have.
@@ -159,6 +168,9 @@ impl Costs {
         pg_read_ns: 4000,
         pg_free_list_ns: 30,
         timer_slack_ns: 50_000,
+        net_copy_ns: 60,
+        net_segment_ns: 1_500,
+        net_forward_ns: 1_000,
     };
 
     /// Where the cost of this name stands.
@@ -196,6 +208,9 @@ impl Costs {
             "pg_read_ns" => &mut self.pg_read_ns,
             "pg_free_list_ns" => &mut self.pg_free_list_ns,
             "timer_slack_ns" => &mut self.timer_slack_ns,
+            "net_copy_ns" => &mut self.net_copy_ns,
+            "net_segment_ns" => &mut self.net_segment_ns,
+            "net_forward_ns" => &mut self.net_forward_ns,
             _ => return None,
         })
     }

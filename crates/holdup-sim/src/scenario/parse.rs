@@ -188,7 +188,7 @@ impl Reader {
         let most = line.count("a number of messages", (1, 1 << 20))?;
         line.expect("messages")?;
         add(&mut self.names.channels, line, name, MOST_NAMES)?;
-        self.load.channels.push(most);
+        self.load.channels.push(most.into());
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl Reader {
         line.expect("writes")?;
         let write = line.span()?;
         add(&mut self.names.logs, line, name, MOST_NAMES)?;
-        self.load.logs.push(LogSpec { device, write });
+        self.load.logs.push(LogSpec { device, write, lock: None });
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! N workers that take one lock, work, and give it back: the programs of `lock-contention`.
 
-use super::{Levels, Workload};
+use super::{Levels, Results, Workload};
 use crate::locks;
 use crate::machine::Machine;
 use crate::program::{Op, Program};
@@ -100,7 +100,7 @@ impl Workload for LockContention {
         Ok(load(&setup, machine.topology.cpus()))
     }
 
-    fn results(&self, seen: &Seen, length_ns: u64) -> (Vec<Measurement>, Vec<NamedHistogram>) {
+    fn results(&self, _parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
         let lock = &seen.locks[0];
         let role = &seen.roles[0];
         let operations = seen.marks[0].count;

@@ -2,10 +2,15 @@
 //! workloads.
 
 pub mod lock_contention;
+mod messenger;
+mod mixed;
 mod pgbench;
+mod ping;
+mod stream;
+mod wakeup;
 
 use crate::machine::Machine;
-use crate::seen::Seen;
+use crate::seen::{Left, RoleSeen, Seen};
 use crate::world::Load;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem, Value};
@@ -14,12 +19,19 @@ use std::collections::BTreeMap;
 /// The levels of an arm's factors.
 pub type Levels = BTreeMap<String, Value>;
 
+/// What a window of a workload brought.
+pub type Results = (Vec<Measurement>, Vec<NamedHistogram>);
+
 /// A workload that can be said as programs.
 pub trait Workload: Sync {
     /// The id of the workload that it stands for.
     fn id(&self) -> &'static str;
     /// What the simulated one leaves out, in a sentence; shown before the run.
     fn leaves_out(&self) -> &'static str;
+    /// The workloads that it is made of, with these parameters; none for most.
+    fn members(&self, _parameters: &Parameters) -> Vec<&'static dyn Workload> {
+        Vec::new()
+    }
     /// What a factor of the plan changes in it, in words; `None` for a factor that it does not have.
     fn changes(&self, _factor: &str) -> Option<&'static str> {
         None
@@ -29,15 +41,53 @@ pub trait Workload: Sync {
     /// # Errors
     /// When a parameter has no counterpart in the simulation.
     fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem>;
-    /// The metrics of the workload from what was seen in a window of this length, absent where the simulation does not
-    /// tell.
-    fn results(&self, seen: &Seen, length_ns: u64) -> (Vec<Measurement>, Vec<NamedHistogram>);
+    /// The metrics of an arm from what was seen of its load in a window of this length, absent where the simulation does
+    /// not tell.
+    fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results;
 }
 
 /// Every workload, in the order shown to users.
-pub const ALL: &[&dyn Workload] = &[&pgbench::Pgbench, &lock_contention::LockContention];
+pub const ALL: &[&dyn Workload] = &[
+    &pgbench::Pgbench,
+    &lock_contention::LockContention,
+    &messenger::Messenger,
+    &wakeup::Wakeup,
+    &stream::Stream,
+    &ping::Ping,
+    &mixed::Mixed,
+];
 
 /// The workload with this id.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {
     ALL.iter().copied().find(|w| w.id() == id)
+}
+
+/// What the kernel counts of tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Account {
+    /// Switch-outs of tasks that wait.
+    pub(crate) voluntary: u64,
+    /// Switch-outs of tasks that could go on.
+    pub(crate) involuntary: u64,
+    /// CPU time, ns.
+    pub(crate) cpu_ns: u64,
+}
+
+/// The account of the tasks of some programs.
+pub(crate) fn account(roles: &[RoleSeen]) -> Account {
+    let sum = |of: fn(&RoleSeen) -> u64| roles.iter().map(of).sum();
+    Account {
+        voluntary: sum(|r| r.left[Left::Waits as usize]),
+        involuntary: sum(|r| r.left[Left::Boundary as usize] + r.left[Left::Inside as usize]),
+        cpu_ns: sum(|r| r.user_ns + r.kernel_ns + r.spin_ns),
+    }
+}
+
+/// Refuses an original tool in the place of holdup's own engine.
+pub(crate) fn own_engine(parameters: &Parameters) -> Result<(), Problem> {
+    match parameters.text("by")? {
+        None | Some("holdup") => Ok(()),
+        Some(tool) => Err(Problem::host(format!("by {tool}"), "an original tool does not run on a simulated machine")
+            .hint("leave it out")),
+    }
 }

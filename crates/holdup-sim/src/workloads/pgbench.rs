@@ -1,12 +1,12 @@
 //! pgbench and the backends that serve it.
 //!
-//! Each client has a backend, a process of its own; pgbench's threads serve their clients in turn. A statement is a
+//! Each client has a backend, a process and a session of its own; pgbench's threads serve their clients in turn. A statement is a
 //! message there and one back. A backend computes for as long as the machine file says, appends its commit to the log
 //! and flushes it with others (group commit). With a cold pool, pages that were not read yet come through
 //! StrategyGetBuffer's list of free buffers, under its spinlock, where the first touch of a page of buffer descriptors
 //! faults in each backend (src/backend/storage/buffer/freelist.c, PostgreSQL 15 to 18).
 
-use super::{Levels, Workload};
+use super::{Levels, Results, Workload};
 use crate::machine::{Costs, Machine};
 use crate::program::{Channel, Inside, Op, Program};
 use crate::random::Span;
@@ -14,6 +14,7 @@ use crate::seen::Seen;
 use crate::world::{Load, LogSpec, RegionSpec, TaskSpec};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem, Value};
+use std::iter;
 
 /// The workload.
 pub(super) struct Pgbench;
@@ -22,6 +23,8 @@ pub(super) struct Pgbench;
 const TRANSACTION: u8 = 0;
 /// The lock of the list of free buffers.
 const FREE_LIST: u32 = 0;
+/// The lock of who writes the log.
+const WAL_WRITE: u32 = 1;
 /// The region of buffer descriptors.
 const DESCRIPTORS: u32 = 0;
 /// The write-ahead log.
@@ -61,6 +64,8 @@ struct Setup {
     buffers: u64,
     pages: u64,
     flushes: bool,
+    /// The lock that those who wait for the log wait for.
+    wait_list: Option<&'static str>,
 }
 
 fn script(name: &str) -> Option<&'static [Statement]> {
@@ -100,8 +105,20 @@ impl Setup {
             huge: is("postgres.huge_pages", "on") || level("postgres.huge_pages") == Some(&Value::Bool(true)),
             buffers: (shared / PAGE_BYTES).max(16),
             pages: scale * PAGES_OF_SCALE * 100 / fillfactor,
+            wait_list: level(WAIT_LIST).map(wait_list).transpose()?,
             flushes: !is("postgres.synchronous_commit", "off"),
         })
+    }
+}
+
+/// The factor that says how PostgreSQL's lists of waiters are protected.
+const WAIT_LIST: &str = "postgres.lwlock_wait_list";
+
+fn wait_list(level: &Value) -> Result<&'static str, Problem> {
+    match level {
+        Value::Text(text) if text == "spin" => Ok("lwlock"),
+        Value::Text(text) if text == "futex" => Ok("lwlock-futex"),
+        other => Err(Problem::usage(format!("{WAIT_LIST} {other}"), "it is neither spin nor futex")),
     }
 }
 
@@ -184,20 +201,28 @@ fn client(costs: &Costs) -> Program {
 fn load(setup: &Setup, costs: &Costs) -> Load {
     // Channels: one for each backend, then one for each thread of pgbench.
     let (clients, threads) = (setup.clients, setup.threads);
-    let backends =
-        (0..clients).map(|n| TaskSpec { inbox: Some(n), peer: Some(clients + n % threads), ..TaskSpec::new(0, n) });
+    let backends = (0..clients).map(|n| TaskSpec {
+        session: 1 + n,
+        inbox: Some(n),
+        peer: Some(clients + n % threads),
+        ..TaskSpec::new(0, n)
+    });
     let loads = (0..threads).map(|n| TaskSpec { inbox: Some(clients + n), ..TaskSpec::new(1, clients) });
-    let mut channels = vec![16; clients as usize];
-    channels.resize((clients + threads) as usize, clients);
+    let mut channels = vec![16.into(); clients as usize];
+    channels.resize((clients + threads) as usize, clients.into());
     let steps = if setup.huge { IN_2M } else { IN_4K };
     Load {
         programs: vec![backend(setup, costs), client(costs)],
         tasks: backends.chain(loads).collect(),
-        locks: vec!["postgres-s-lock"],
+        locks: iter::once("postgres-s-lock").chain(setup.wait_list).collect(),
         regions: vec![RegionSpec { huge: setup.huge, steps, together: true, end: setup.buffers }],
         channels,
         devices: vec![1],
-        logs: vec![LogSpec { device: 0, write: Span::Uniform(costs.pg_flush_ns * 4 / 5, costs.pg_flush_ns * 6 / 5) }],
+        logs: vec![LogSpec {
+            device: 0,
+            write: Span::Uniform(costs.pg_flush_ns * 4 / 5, costs.pg_flush_ns * 6 / 5),
+            lock: setup.wait_list.map(|_| WAL_WRITE),
+        }],
         marks: 1,
         ..Load::default()
     }
@@ -210,7 +235,8 @@ impl Workload for Pgbench {
 
     fn leaves_out(&self) -> &'static str {
         "statements compute for as long as the machine file says; rows are not contended, checkpoints and other \
-         processes of the server do not run, and of shared memory only the list of free buffers is locked"
+         processes of the server do not run, and of shared memory only the list of free buffers is locked, and the log where \
+         postgres.lwlock_wait_list is a factor"
     }
 
     fn changes(&self, factor: &str) -> Option<&'static str> {
@@ -218,6 +244,7 @@ impl Workload for Pgbench {
             "postgres.pool" => "whether the simulated buffer pool is filled when the run begins",
             "postgres.shared_buffers" => "the size of the simulated buffer pool",
             "postgres.huge_pages" => "the pages that the simulated buffer descriptors lie in",
+            WAIT_LIST => "what protects the list of those that wait until the log is written",
             "postgres.synchronous_commit" => "whether the simulated commits wait for the log",
             _ => return None,
         })
@@ -227,7 +254,7 @@ impl Workload for Pgbench {
         Ok(load(&Setup::read(parameters, levels, machine)?, &machine.costs))
     }
 
-    fn results(&self, seen: &Seen, length_ns: u64) -> (Vec<Measurement>, Vec<NamedHistogram>) {
+    fn results(&self, _parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
         let transactions = &seen.marks[TRANSACTION as usize];
         let latency = &transactions.lengths;
         let mean = match latency.mean_ns() {

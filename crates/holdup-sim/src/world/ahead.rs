@@ -22,7 +22,7 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         debug_assert_eq!(c.ahead_ns, 0, "the last call was entered");
         let t = &self.tasks[task as usize];
-        if !is_plain || c.need || c.lazy || t.asks || t.granted {
+        if !is_plain || c.need || c.lazy || t.asks || t.granted || t.is_kernel {
             return;
         }
         let costs = &self.machine.costs;

@@ -76,6 +76,9 @@ impl World {
     fn pull_from(&mut self, cpu: u32, busy: u32, most: u32, takes_hot: bool) -> u32 {
         let cost_ns = self.machine.kernel.migration_cost_ns;
         let (now, limit) = (self.now, self.machine.kernel.nr_migrate);
+        if limit == 0 {
+            return 0;
+        }
         let tasks = &self.tasks;
         let mut found: Vec<u32> = Vec::new();
         let mut looked = 0;

@@ -1,7 +1,8 @@
 //! Channels: messages between tasks, in the order in which they were sent.
 
-use super::{Then, Trouble, World};
-use crate::program::{Channel, Inside, Op};
+use super::task::place_of;
+use super::{ChannelSpec, Then, Trouble, World};
+use crate::program::{Channel, Inside, MarkId, Op};
 use crate::seen::Left;
 use std::collections::VecDeque;
 
@@ -11,6 +12,10 @@ use std::collections::VecDeque;
 pub(crate) struct Buffer {
     /// The most messages in it.
     most: u32,
+    /// See [`ChannelSpec::refills_at`]; [`NEVER`] for none.
+    refills_at: u32,
+    /// See [`ChannelSpec::carries`].
+    carries: Option<MarkId>,
     /// Who sent each, and its tag.
     messages: First<(u32, u8)>,
     /// Who waits for one.
@@ -26,10 +31,15 @@ struct Rest {
     messages: VecDeque<(u32, u8)>,
     readers: VecDeque<u32>,
     writers: VecDeque<u32>,
+    /// When the mark that it carries was begun, of each message.
+    begun: VecDeque<u64>,
 }
 
 /// The channel of a task that has none.
 const NO_CHANNEL: u32 = u32::MAX;
+
+/// A channel that wakes one writer for each message that is taken.
+const NEVER: u32 = u32::MAX;
 
 /// The first of a queue, and how many come after it.
 #[derive(Debug, Clone, Default)]
@@ -63,9 +73,11 @@ impl<T> First<T> {
 }
 
 impl Buffer {
-    pub(super) fn new(most: u32) -> Self {
+    pub(super) fn new(spec: &ChannelSpec) -> Self {
         Buffer {
-            most: most.max(1),
+            most: spec.most.max(1),
+            refills_at: spec.refills_at.map_or(NEVER, |at| at.min(spec.most.max(1) - 1)),
+            carries: spec.carries,
             messages: First::default(),
             readers: First::default(),
             writers: First::default(),
@@ -79,9 +91,11 @@ impl World {
         let t = &self.tasks[task as usize];
         let id = match channel {
             Channel::Of(id) => id,
+            Channel::OfCpu(first) => first + t.cpu,
             Channel::Mine => t.inbox,
             Channel::Peer => t.peer,
             Channel::Sender => self.tasks.get(t.sender as usize).map_or(NO_CHANNEL, |sender| sender.inbox),
+            Channel::SenderPeer => self.tasks.get(t.sender as usize).map_or(NO_CHANNEL, |sender| sender.peer),
         };
         id as usize
     }
@@ -91,18 +105,31 @@ impl World {
         Some(self.tasks[task as usize].sender).filter(|sender| *sender != u32::MAX)
     }
 
-    /// The task is in send(): the message goes in, or it waits for room.
+    /// The task is in send(): the message goes in, is lost, or the task waits for room.
     pub(crate) fn sends(&mut self, cpu: u32, task: u32) {
-        let Op::Send { to, tag } = self.code[self.tasks[task as usize].pc as usize - 1] else {
-            return self.return_to_user(cpu, task);
+        let t = &self.tasks[task as usize];
+        let (to, message, waits) = match self.code[t.pc as usize - 1] {
+            Op::Send { to, tag } => (to, (task, tag), true),
+            Op::Transmit { to, waits, onward: true, .. } => (to, (t.sender, t.tag), waits),
+            Op::Transmit { to, tag, waits, .. } => (to, (task, tag), waits),
+            _ => return self.return_to_user(cpu, task),
         };
         let id = self.channel_of(task, to);
         let Some(channel) = self.channels.get_mut(id) else { return self.names_no_channel(cpu, task) };
         if channel.messages.len() >= channel.most {
+            self.tasks[task as usize].lost = !waits;
+            if !waits {
+                return self.return_to_user(cpu, task);
+            }
             channel.writers.push(&mut channel.rest.writers, task);
             return self.blocks(cpu, task, Then::Sends);
         }
-        channel.messages.push(&mut channel.rest.messages, (task, tag));
+        self.tasks[task as usize].lost = false;
+        channel.messages.push(&mut channel.rest.messages, message);
+        if let Some(mark) = channel.carries {
+            let begun = self.tasks[task as usize].begun[place_of(mark)];
+            channel.rest.begun.push_back(begun);
+        }
         let Some(reader) = channel.readers.pop(&mut channel.rest.readers) else {
             return self.return_to_user(cpu, task);
         };
@@ -113,8 +140,10 @@ impl World {
 
     /// The task is in recv(): a message comes out, or it waits for one.
     pub(crate) fn receives(&mut self, cpu: u32, task: u32) {
-        let Op::Receive(from) = self.code[self.tasks[task as usize].pc as usize - 1] else {
-            return self.return_to_user(cpu, task);
+        let (from, work_ns) = match self.code[self.tasks[task as usize].pc as usize - 1] {
+            Op::Receive(from) => (from, 0),
+            Op::Take { from, work_ns } => (from, u64::from(work_ns)),
+            _ => return self.return_to_user(cpu, task),
         };
         let id = self.channel_of(task, from);
         let Some(channel) = self.channels.get_mut(id) else { return self.names_no_channel(cpu, task) };
@@ -124,12 +153,32 @@ impl World {
         };
         let t = &mut self.tasks[task as usize];
         (t.sender, t.tag) = (sender, tag);
-        let Some(writer) = channel.writers.pop(&mut channel.rest.writers) else {
-            return self.return_to_user(cpu, task);
+        if let Some(mark) = channel.carries {
+            t.begun[place_of(mark)] = channel.rest.begun.pop_front().unwrap_or_default();
+        }
+        let woken = if channel.writers.len() > 0 { self.wakes_writers(cpu, id) } else { 0 };
+        match woken * self.machine.costs.wake_ns + work_ns {
+            0 => self.return_to_user(cpu, task),
+            ns => self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser)),
+        }
+    }
+
+    /// A message was taken while some waited for room: how many of them are woken.
+    fn wakes_writers(&mut self, cpu: u32, id: usize) -> u64 {
+        let channel = &self.channels[id];
+        let most = match channel.refills_at {
+            NEVER => 1,
+            at if channel.messages.len() <= at => u64::MAX,
+            _ => 0,
         };
-        self.wake(writer, Some(cpu));
-        let ns = self.machine.costs.wake_ns;
-        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+        let mut woken = 0;
+        while woken < most {
+            let channel = &mut self.channels[id];
+            let Some(writer) = channel.writers.pop(&mut channel.rest.writers) else { break };
+            self.wake(writer, Some(cpu));
+            woken += 1;
+        }
+        woken
     }
 
     /// The task names a channel by way of a task that has none.

@@ -138,6 +138,9 @@ impl World {
         if self.machine.kernel.preempt.lazy && c.current != IDLE {
             c.lazy = true;
             self.looks_again(cpu);
+            if !self.machine.kernel.mechanisms.lazy_needs_tick && here != Some(cpu) {
+                self.send(cpu);
+            }
         } else {
             self.resched(cpu, here);
         }

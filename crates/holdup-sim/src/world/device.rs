@@ -90,12 +90,51 @@ impl World {
 
     /// A task wants its last record on the device. Whether it is there already.
     pub(crate) fn flush(&mut self, cpu: u32, task: u32, log: u32) -> bool {
+        if let Some(lock) = self.logs[log as usize].spec.lock {
+            return self.flush_behind(cpu, task, log, lock);
+        }
         if self.logs[log as usize].flushed >= self.tasks[task as usize].record {
             return true;
         }
         let ns = self.machine.costs.syscall_ns;
         self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Flushes));
         false
+    }
+
+    /// The same with a log that has a lock: who gets it writes for all, the others sleep until it is free and look again
+    /// (PostgreSQL's `XLogFlush()` with `LWLockAcquireOrWait(WALWriteLock)`, src/backend/access/transam/xlog.c, 15 to 18).
+    fn flush_behind(&mut self, cpu: u32, task: u32, log: u32, lock: u32) -> bool {
+        let is_there = self.logs[log as usize].flushed >= self.tasks[task as usize].record;
+        let holds = self.locks[lock as usize].holder == task;
+        if is_there && !holds {
+            return true;
+        }
+        // The operation is looked at again until the record is there and the lock is given back.
+        self.tasks[task as usize].pc -= 1;
+        match (is_there, holds) {
+            (true, _) => self.give_back(cpu, task, lock),
+            (_, false) => self.want_or_wait(cpu, task, lock),
+            _ => {
+                let ns = self.machine.costs.syscall_ns;
+                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::WritesLog));
+                false
+            }
+        }
+    }
+
+    /// The task holds the lock of a log and is in the kernel to write it, or has written it.
+    pub(crate) fn writes_log(&mut self, cpu: u32, task: u32) {
+        let Op::Flush(log) = self.code[self.tasks[task as usize].pc as usize] else {
+            return self.return_to_user(cpu, task);
+        };
+        let l = &mut self.logs[log as usize];
+        if let Some((_, up_to)) = l.writer.take() {
+            l.flushed = up_to;
+            return self.return_to_user(cpu, task);
+        }
+        l.writer = Some((task, l.appended));
+        let spec = l.spec;
+        self.ask(cpu, task, spec.device, spec.write, Then::WritesLog);
     }
 
     /// The task is in the kernel to flush, or has slept there: it writes for all, or waits for who does. As in

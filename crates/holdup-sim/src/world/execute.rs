@@ -1,7 +1,8 @@
 //! What programs say, as segments of time.
 
+use super::task::place_of;
 use super::{Mode, Segment, Then, Trouble, World};
-use crate::program::{Inside, Op};
+use crate::program::{Inside, MarkId, Op};
 use crate::seen::Left;
 
 /// The most operations that a task may do without any time passing.
@@ -21,10 +22,12 @@ impl World {
             Then::ToUser => self.return_to_user(cpu, task),
             Then::Lock => self.lock_says(cpu, task),
             Then::Mapped => self.mapped(cpu, task),
+            Then::Delivers => self.delivers(cpu, task),
             Then::Sends => self.sends(cpu, task),
             Then::Receives => self.receives(cpu, task),
             Then::Asks => self.asks_device(cpu, task),
             Then::Flushes => self.flushes(cpu, task),
+            Then::WritesLog => self.writes_log(cpu, task),
             Then::Forks => self.forks(cpu, task),
             Then::Sleeps => self.sleeps(cpu, task),
             Then::Yields => {
@@ -45,11 +48,15 @@ impl World {
         t.segment = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
     }
 
-    /// `exit_to_user_mode_loop()`.
+    /// `exit_to_user_mode_loop()`; in a thread of the kernel the `cond_resched()` between two pieces of work.
     pub(crate) fn return_to_user(&mut self, cpu: u32, task: u32) {
         self.then_user(task);
         let c = &self.cpus[cpu as usize];
-        if c.need || c.lazy { self.schedule(cpu, Left::Boundary) } else { self.next(cpu, task) }
+        if c.need || c.lazy && !self.tasks[task as usize].is_kernel {
+            self.schedule(cpu, Left::Boundary)
+        } else {
+            self.next(cpu, task)
+        }
     }
 
     /// Begins a segment of the running task.
@@ -109,6 +116,7 @@ impl World {
                     t.pc = if (self.random.word() >> 32) < u64::from(of) { to } else { t.pc + 1 };
                 }
                 Op::IfTag { tag, to } => t.pc = if t.tag == tag { to } else { t.pc + 1 },
+                Op::IfLost(to) => t.pc = if t.lost { to } else { t.pc + 1 },
                 Op::UsedUp { region, to } => {
                     let end = self.regions[region as usize].end;
                     t.pc = if end > 0 && self.cursors[region as usize] >= end { to } else { t.pc + 1 };
@@ -139,11 +147,11 @@ impl World {
     fn notes(&mut self, task: u32, op: Op) -> bool {
         let extra_ns = self.tasks[task as usize].extra_ns;
         match op {
-            Op::Begin(mark) => self.tasks[task as usize].begun[mark as usize] = self.now + extra_ns,
+            Op::Begin(mark) => self.tasks[task as usize].begun[place_of(mark)] = self.now + extra_ns,
             Op::Done(mark) => self.done(task, mark, extra_ns),
             Op::BeginFor(mark) => {
                 if let Some(other) = self.sender_of(task) {
-                    self.tasks[other as usize].begun[mark as usize] = self.now + extra_ns;
+                    self.tasks[other as usize].begun[place_of(mark)] = self.now + extra_ns;
                 }
             }
             Op::DoneFor(mark) => {
@@ -160,23 +168,22 @@ impl World {
         true
     }
 
-    fn done(&mut self, task: u32, mark: u8, extra_ns: u64) {
-        let t = &mut self.tasks[task as usize];
+    fn done(&mut self, task: u32, mark: MarkId, extra_ns: u64) {
+        let begun = std::mem::take(&mut self.tasks[task as usize].begun[place_of(mark)]);
         let seen = &mut self.seen.marks[mark as usize];
         seen.count += 1;
-        let begun = std::mem::take(&mut t.begun[mark as usize]);
         if begun != 0 {
             seen.lengths.record_ns((self.now + extra_ns).saturating_sub(begun));
         }
-        if mark == 0 {
+        if self.by_task & (1 << mark) != 0 {
             self.seen.by_task[task as usize] += 1;
         }
     }
 
     /// Operations that others can see. Whether the program goes on at once.
     fn acts(&mut self, cpu: u32, task: u32, op: Op) -> bool {
-        let syscall_ns = self.machine.costs.syscall_ns;
         let t = &mut self.tasks[task as usize];
+        let syscall_ns = if t.is_kernel { 0 } else { self.machine.costs.syscall_ns };
         t.pc += 1;
         match op {
             Op::ExtendEnd => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::ToUser)),
@@ -210,6 +217,15 @@ impl World {
                 let ns = syscall_ns + self.machine.costs.receive_ns;
                 self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Receives));
             }
+            Op::Transmit { work_ns, .. } => {
+                let ns = syscall_ns + u64::from(work_ns);
+                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Delivers));
+            }
+            Op::Take { .. } => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Receives)),
+            Op::NextMoment { interval_ns, late, missed } => {
+                self.woke_for_moment(task, interval_ns, late, missed);
+                self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Sleeps));
+            }
             Op::Io { .. } => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Asks)),
             Op::Flush(log) => return self.flush(cpu, task, log),
             Op::Fork(_) => {
@@ -223,11 +239,38 @@ impl World {
         false
     }
 
-    /// The task blocks; its timer wakes it.
+    /// The task's periodic timer: how late it is for the moment that it slept for, and which moment is next.
+    fn woke_for_moment(&mut self, task: u32, interval_ns: u64, late: MarkId, missed: MarkId) {
+        let moment = self.tasks[task as usize].begun[place_of(late)];
+        let mut next = self.now + interval_ns;
+        if moment != 0 {
+            let over = self.now.saturating_sub(moment) / interval_ns.max(1);
+            next = moment + (over + 1) * interval_ns;
+            self.done(task, late, 0);
+            self.seen.marks[missed as usize].count += over;
+        }
+        self.tasks[task as usize].begun[place_of(late)] = next;
+    }
+
+    /// The softirq that delivers what the task sends, before the call returns (`__local_bh_enable_ip()`).
+    fn delivers(&mut self, cpu: u32, task: u32) {
+        let Op::Transmit { softirq_ns, .. } = self.code[self.tasks[task as usize].pc as usize - 1] else {
+            return self.return_to_user(cpu, task);
+        };
+        self.begin(cpu, task, World::kernel(u64::from(softirq_ns), Inside::Off, Then::Sends));
+    }
+
+    /// The task blocks; its timer wakes it. Timers of real-time tasks have no slack (kernel/time/hrtimer.c
+    /// `hrtimer_nanosleep()` up to 6.11, kernel/sched/syscalls.c `__setscheduler_params()` from 6.12 on).
     pub(crate) fn sleeps(&mut self, cpu: u32, task: u32) {
+        let slack_ns = if self.priority(task).is_some() { 0 } else { self.machine.costs.timer_slack_ns };
+        let t = &self.tasks[task as usize];
+        let at = match self.code[t.pc as usize - 1] {
+            Op::NextMoment { late, .. } => t.begun[place_of(late)].max(self.now),
+            _ => self.now + t.sleep_ns,
+        };
         self.then_user(task);
-        let at = self.now + self.tasks[task as usize].sleep_ns + self.machine.costs.timer_slack_ns;
-        self.agenda.set(self.timer_slot(task), at);
+        self.agenda.set(self.timer_slot(task), at + slack_ns);
         self.schedule(cpu, Left::Waits);
     }
 
@@ -270,6 +313,8 @@ impl World {
             let faults = if spec.together { t.last_page != page } else { step.is_multiple_of(spec.steps) };
             if faults {
                 t.last_page = page;
+            }
+            if faults && (t.held == 0 || self.machine.kernel.mechanisms.fault_under_lock) {
                 // The operation goes on here when the page is mapped.
                 t.pc -= 1;
                 let ns = if spec.huge { costs.huge_fault_ns } else { costs.fault_ns };

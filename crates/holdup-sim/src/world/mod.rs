@@ -28,15 +28,18 @@ pub use trail::{Asks, Entry, Event, Place, Why};
 use crate::agenda::Agenda;
 use crate::locks::{self, Lock};
 use crate::machine::Machine;
-use crate::program::{Inside, Op, Program};
+use crate::program::{Inside, MarkId, Op, Program};
 use crate::random::{Random, Span};
 use crate::sched::fair::Fair;
 use crate::sched::group::GroupSpec;
 use crate::sched::rt::Rt;
 use crate::seen::{LockSeen, MarkSeen, RoleSeen, Seen};
+use crate::together::Part;
 use bits::{Bits, Counts};
 use cpu::Cpu;
 use holdup_model::Histogram;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// All that runs on a machine.
 #[derive(Debug, Clone, Default)]
@@ -50,8 +53,8 @@ pub struct Load {
     pub locks: Vec<&'static str>,
     /// Memory that tasks touch.
     pub regions: Vec<RegionSpec>,
-    /// How many messages each channel holds.
-    pub channels: Vec<u32>,
+    /// What messages go through.
+    pub channels: Vec<ChannelSpec>,
     /// How many requests each device works on at once.
     pub devices: Vec<u32>,
     /// The logs, each with its device and how long that takes to write.
@@ -62,6 +65,46 @@ pub struct Load {
     pub groups: Vec<GroupSpec>,
     /// How many marks are counted.
     pub marks: usize,
+    /// Marks that are counted by task as the first one is ([`Seen::by_task`]): the first ones of further workloads.
+    pub by_task: Vec<MarkId>,
+    /// What belongs to which workload, where there are several.
+    pub parts: Vec<Part>,
+}
+
+impl Load {
+    /// The same with a group for each session, of tasks that are in none (kernel/sched/autogroup.c, v6.18).
+    fn by_session(&self) -> Load {
+        let mut load = self.clone();
+        let mut groups: BTreeMap<u32, u32> = BTreeMap::new();
+        // Threads of the kernel stay in the root group.
+        for task in load.tasks.iter_mut().filter(|task| task.group.is_none() && !task.kernel) {
+            let group = *groups.entry(task.session).or_insert_with(|| {
+                load.groups.push(GroupSpec::new(&format!("session {}", task.session)));
+                load.groups.len() as u32 - 1
+            });
+            task.group = Some(group);
+        }
+        load
+    }
+}
+
+/// What messages go through: a socket, a pipe, the queue of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// The most messages in it.
+    pub most: u32,
+    /// When no more than so many messages are left, all that wait for room are woken; `None`: each message that is taken
+    /// wakes one of them.
+    pub refills_at: Option<u32>,
+    /// The mark whose begin comes along with a message: who received it has then begun the mark when who sent it had.
+    pub carries: Option<MarkId>,
+}
+
+impl From<u32> for ChannelSpec {
+    /// A channel that holds so many messages and wakes one writer for each that is taken.
+    fn from(most: u32) -> Self {
+        ChannelSpec { most, refills_at: None, carries: None }
+    }
 }
 
 /// A task that is there from the begin.
@@ -77,6 +120,8 @@ pub struct TaskSpec {
     pub slice_ns: Option<u64>,
     /// Its group; `None`: the root.
     pub group: Option<u32>,
+    /// Its session (setsid()): those of the load that holdup starts are in session 0.
+    pub session: u32,
     /// The CPU that it stays on.
     pub pinned: Option<u32>,
     /// The process that it belongs to: tasks of a process share page tables.
@@ -85,7 +130,10 @@ pub struct TaskSpec {
     pub inbox: Option<u32>,
     /// Its peer's channel.
     pub peer: Option<u32>,
-    /// When it can run for the first time, ns; `None`: within the first microseconds, one task after the other.
+    /// Whether it is a thread of the kernel: its operations enter no kernel, and between them it makes room where
+    /// `cond_resched()` does.
+    pub kernel: bool,
+    /// When it begins, ns; `None`: at once, one after the other.
     pub begins_ns: Option<u64>,
 }
 
@@ -103,6 +151,9 @@ pub struct LogSpec {
     pub device: u32,
     /// How long it takes to write what is there.
     pub write: Span,
+    /// The LWLock that who writes holds and the others wait for (WALWriteLock); `None`: they wait in a line without
+    /// a lock.
+    pub lock: Option<u32>,
 }
 
 impl Default for TaskSpec {
@@ -114,10 +165,12 @@ impl Default for TaskSpec {
             policy: Policy::Other,
             slice_ns: None,
             group: None,
+            session: 0,
             pinned: None,
             process: 0,
             inbox: None,
             peer: None,
+            kernel: false,
             begins_ns: None,
         }
     }
@@ -160,6 +213,8 @@ pub struct World {
     pub(crate) entry: Vec<u32>,
     pub(crate) random: Random,
     pub(crate) seen: Seen,
+    /// The marks that are counted by task, as bits.
+    pub(crate) by_task: u64,
     pub(crate) regions: Vec<RegionSpec>,
     /// By process and region: how far the touches have come, in steps.
     pub(crate) touched: Vec<u32>,
@@ -190,7 +245,7 @@ pub struct World {
 }
 
 /// The most marks of a load.
-pub const MOST_MARKS: usize = 4;
+pub const MOST_MARKS: usize = task::MOST_BEGUN;
 
 /// Events of a CPU, as offsets of its slots.
 pub(crate) const WORK: usize = 0;
@@ -203,6 +258,7 @@ pub(crate) const SLOTS: usize = 5;
 impl World {
     /// A machine with its load, at time 0; all tasks can run.
     pub fn new(machine: &Machine, load: &Load, seed: u64) -> Self {
+        let load = &*if machine.kernel.autogroup { Cow::Owned(load.by_session()) } else { Cow::Borrowed(load) };
         let cpus = machine.topology.cpus() as usize;
         let mut code = Vec::new();
         let mut entry = Vec::new();
@@ -231,10 +287,11 @@ impl World {
             code,
             entry,
             random: Random::new(seed, 0),
+            by_task: load.by_task.iter().fold(1, |bits, mark| bits | 1 << mark),
             regions: load.regions.clone(),
             touched: vec![0; processes * load.regions.len()],
             cursors: vec![0; load.regions.len()],
-            channels: load.channels.iter().map(|most| channel::Buffer::new(*most)).collect(),
+            channels: load.channels.iter().map(channel::Buffer::new).collect(),
             devices: load.devices.iter().map(|at_once| device::Device::new(*at_once)).collect(),
             logs: load.logs.iter().map(|spec| device::Log::new(*spec)).collect(),
             most_tasks,
@@ -262,8 +319,8 @@ impl World {
             world.tasks.push(Task::new(spec, entry));
             world.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
-            let staggered_ns = number as u64 * START_NS + world.random.below(START_NS);
-            let at = spec.begins_ns.unwrap_or(staggered_ns);
+            let at = number as u64 * START_NS + world.random.below(START_NS);
+            let at = spec.begins_ns.unwrap_or(at);
             let slot = world.timer_slot(number as u32);
             world.agenda.set(slot, at);
         }
@@ -333,7 +390,7 @@ impl World {
         let seen = &mut self.seen;
         seen.roles = seen.roles.iter().map(fresh).collect();
         for mark in &mut seen.marks {
-            *mark = MarkSeen { count: 0, lengths: Histogram::new() };
+            *mark = MarkSeen { before: mark.before + mark.count, ..MarkSeen::new() };
         }
         for lock in &mut seen.locks {
             *lock = lock_seen();
@@ -421,11 +478,12 @@ fn lock_seen() -> LockSeen {
 fn nothing_seen(load: &Load, locks: usize) -> Seen {
     Seen {
         roles: load.programs.iter().map(|_| RoleSeen::new()).collect(),
-        marks: (0..load.marks).map(|_| MarkSeen { count: 0, lengths: Histogram::new() }).collect(),
+        marks: (0..load.marks).map(|_| MarkSeen::new()).collect(),
         locks: (0..locks).map(|_| lock_seen()).collect(),
         by_task: vec![0; load.tasks.len()],
         cpu_ns: vec![0; load.tasks.len()],
         groups: Vec::new(),
+        parts: load.parts.clone(),
         events: 0,
         switches: 0,
         wakeups: 0,
@@ -445,6 +503,7 @@ fn moved(op: Op, base: u32) -> Op {
         Op::Repeat { to, counter, times } => Op::Repeat { to: to + base, counter, times },
         Op::Chance { of, to } => Op::Chance { of, to: to + base },
         Op::IfTag { tag, to } => Op::IfTag { tag, to: to + base },
+        Op::IfLost(to) => Op::IfLost(to + base),
         Op::UsedUp { region, to } => Op::UsedUp { region, to: to + base },
         Op::Found { region, of, to } => Op::Found { region, of, to: to + base },
         other => other,

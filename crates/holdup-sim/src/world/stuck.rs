@@ -213,8 +213,8 @@ impl World {
         loop {
             let anybody = can.contains(&true);
             let any = |is: &dyn Fn(usize) -> bool| (0..can.len()).any(|task| can[task] && is(task));
-            let sends = any(&|task| self.can_come_to(task, &|op| matches!(op, Op::Send { .. })));
-            let receives = any(&|task| self.can_come_to(task, &|op| matches!(op, Op::Receive(_))));
+            let sends = any(&|task| self.can_come_to(task, &|op| matches!(op, Op::Send { .. } | Op::Transmit { .. })));
+            let receives = any(&|task| self.can_come_to(task, &|op| matches!(op, Op::Receive(_) | Op::Take { .. })));
             let holders = any(&|task| self.tasks[task].held > 0);
             let parents: Vec<u32> =
                 (0..can.len()).filter(|task| can[*task]).map(|task| self.tasks[task].parent).collect();

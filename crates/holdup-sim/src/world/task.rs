@@ -1,8 +1,17 @@
 //! Tasks, and the stretches of time that their programs become.
 
 use super::wait::Waiting;
-use super::{MOST_MARKS, Policy, TaskSpec};
-use crate::program::{COUNTERS, Inside};
+use super::{Policy, TaskSpec};
+use crate::program::{COUNTERS, Inside, MarkId};
+
+/// How many marks a task can have begun at once.
+pub(crate) const MOST_BEGUN: usize = 4;
+
+/// Where it stands when a mark was begun. The marks of a workload follow one another, and no workload has more of them
+/// than fit, so that those of a task do not meet.
+pub(crate) fn place_of(mark: MarkId) -> usize {
+    mark as usize % MOST_BEGUN
+}
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +35,8 @@ pub(crate) enum Then {
     Lock,
     /// A page is mapped now.
     Mapped,
+    /// The network's softirq goes on with what the task sends.
+    Delivers,
     /// The task is in the kernel to send, to receive, to ask a device, or to flush; what comes next is to be looked at.
     Sends,
     /// See [`Then::Sends`].
@@ -34,6 +45,8 @@ pub(crate) enum Then {
     Asks,
     /// See [`Then::Sends`].
     Flushes,
+    /// Who holds the lock of a log writes it, or has written it.
+    WritesLog,
     /// The task that a system call makes is made now.
     Forks,
     /// The task sleeps, for as long as it says.
@@ -90,6 +103,10 @@ pub(crate) struct Task {
     pub(crate) yields: bool,
     /// Whether it waits for those that it made.
     pub(crate) joins: bool,
+    /// Whether it is a thread of the kernel, which never returns to user mode.
+    pub(crate) is_kernel: bool,
+    /// Whether the last message that it transmitted was lost.
+    pub(crate) lost: bool,
     /// The second line begins here: what wake-ups, switches and messages look at.
     /// When it could run, or since when a holder is off its CPU.
     pub(crate) runnable_since: u64,
@@ -119,8 +136,8 @@ pub(crate) struct Task {
     /// Pages that the operation under way still touches.
     pub(crate) touches_left: u32,
     pub(crate) counters: [u32; COUNTERS],
-    /// When marks were begun.
-    pub(crate) begun: [u64; MOST_MARKS],
+    /// When marks were begun, at [`place_of`].
+    pub(crate) begun: [u64; MOST_BEGUN],
     /// The task's last record in a log.
     pub(crate) record: u64,
     /// Who made it, and how many that it made are alive.
@@ -152,7 +169,7 @@ impl Task {
             extra_ns: 0,
             touches_left: 0,
             counters: [0; COUNTERS],
-            begun: [0; MOST_MARKS],
+            begun: [0; MOST_BEGUN],
             runnable_since: 0,
             last_ran: 0,
             inbox: spec.inbox.unwrap_or(u32::MAX),
@@ -165,6 +182,8 @@ impl Task {
             parent: u32::MAX,
             children: 0,
             joins: false,
+            lost: false,
+            is_kernel: spec.kernel,
             flips: 0,
             flips_since: 0,
             last_wakee: u32::MAX,

@@ -22,6 +22,8 @@ pub(crate) struct Waiting {
     pub(crate) slept: bool,
     /// Whether it is wanted shared.
     pub(crate) is_shared: bool,
+    /// Whether it wants only to be told when the lock is free, unless it can have it at once.
+    pub(crate) until_free: bool,
     /// Whether its semaphore was raised.
     pub(crate) is_posted: bool,
     /// Whether it sleeps on it.
@@ -58,6 +60,7 @@ impl Waiting {
         step: 0,
         slept: false,
         is_shared: false,
+        until_free: false,
         is_posted: false,
         on_semaphore: false,
         is_chosen: false,
@@ -87,6 +90,21 @@ impl World {
         let now = self.now;
         let waiting = &mut self.tasks[task as usize].waiting;
         (waiting.since, waiting.is_shared, waiting.slept) = (now, is_shared, false);
+        waiting.until_free = false;
+        self.wants(cpu, task, lock)
+    }
+
+    /// A task wants a lock exclusively if it can have it, else it sleeps until it is free and goes on without it
+    /// (`LWLockAcquireOrWait()`). Whether it has it at once.
+    pub(crate) fn want_or_wait(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
+        let now = self.now;
+        let waiting = &mut self.tasks[task as usize].waiting;
+        (waiting.since, waiting.is_shared, waiting.slept) = (now, false, false);
+        waiting.until_free = true;
+        self.wants(cpu, task, lock)
+    }
+
+    fn wants(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
         let algorithm = self.locks[lock as usize].algorithm;
         if algorithm.tries(self, cpu, task, lock) {
             return true;
@@ -368,9 +386,10 @@ impl World {
         let inner = self.locks[lock as usize].inner;
         let waiting = &mut self.tasks[task as usize].waiting;
         (waiting.outer, waiting.outer_step, waiting.outer_since) = (lock, step, waiting.since);
-        let is_shared = waiting.is_shared;
+        let (is_shared, until_free) = (waiting.is_shared, waiting.until_free);
         let has = self.want(cpu, task, inner, false);
-        self.tasks[task as usize].waiting.is_shared = is_shared;
+        let waiting = &mut self.tasks[task as usize].waiting;
+        (waiting.is_shared, waiting.until_free) = (is_shared, until_free);
         if has {
             self.has_it(cpu, task);
         }

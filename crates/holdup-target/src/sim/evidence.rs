@@ -23,10 +23,10 @@ pub(super) fn collected(id: &str, seen: &Seen, load: &Load) -> Collected {
         coverage: Coverage { seen: seen.switches, ..Coverage::default() },
         ..Collected::default()
     };
-    for (program, role) in load.programs.iter().zip(&seen.roles) {
+    for (name, role) in by_role(seen, load) {
         match id {
-            "switches" => switches(&mut into, &program.role, role),
-            "faults" => faults(&mut into, &program.role, role),
+            "switches" => switches(&mut into, name, &role),
+            "faults" => faults(&mut into, name, &role),
             _ => {}
         }
     }
@@ -36,6 +36,18 @@ pub(super) fn collected(id: &str, seen: &Seen, load: &Load) -> Collected {
         _ => {}
     }
     into
+}
+
+/// What was seen of each role: several programs may have the same.
+fn by_role<'a>(seen: &Seen, load: &'a Load) -> Vec<(&'a str, RoleSeen)> {
+    let mut all: Vec<(&str, RoleSeen)> = Vec::new();
+    for (program, role) in load.programs.iter().zip(&seen.roles) {
+        match all.iter_mut().find(|(name, _)| *name == program.role) {
+            Some((_, sum)) => sum.add(role),
+            None => all.push((&program.role, role.clone())),
+        }
+    }
+    all
 }
 
 fn place_of(way: Left) -> &'static str {

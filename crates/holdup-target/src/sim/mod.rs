@@ -97,24 +97,30 @@ fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
     })
 }
 
-/// What an arm of a plan is on a machine.
+/// All that a trial of an arm is computed from, but for its seed and its length.
 struct Simulated {
+    /// The plan's machine with the arm's levels.
     machine: Machine,
     load: Load,
     workload: &'static dyn Workload,
+    parameters: Parameters,
 }
 
-/// The machine of an arm, which is that of the plan with the arm's levels, and what runs on it.
+/// The machine of an arm, and what runs on it.
 fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated, Problem> {
     let (workload, parameters) = parameters_of(plan, arm)?;
     let mut machine = described.machine.clone();
     let levels: Levels = local::levels_of(plan, arm).into_iter().map(|(name, level)| (name, level.value)).collect();
-    for (name, value) in levels.iter().filter(|(name, _)| workload.changes(name).is_none()) {
-        factors::set(&mut machine, name, value)?;
-    }
+    let of_machine = levels.iter().filter(|(name, _)| workload.changes(name).is_none());
+    factors::set_all(&mut machine, of_machine.map(|(name, value)| (name.as_str(), value)))?;
+    // The simulator reads no files.
+    let parameters = match workload.id() {
+        "stream" => holdup_workloads::stream::without_profile(&parameters, &Host::real())?,
+        _ => parameters,
+    };
     let load = workload.load(&parameters, &levels, &machine)?;
     load.check(&machine, &Names::of(&load))?;
-    Ok(Simulated { machine, load, workload })
+    Ok(Simulated { machine, load, workload, parameters })
 }
 
 /// What a factor changes, in words; `None` when neither the simulated machine nor one of its workloads has it.
@@ -141,9 +147,14 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         notes.push(format!("workload {}, simulated: {}", used.kind, simulated.leaves_out()));
         metrics.extend(local::metrics_of(plan, used, local::workload_of(used)?));
     }
+    let mut of_members: Vec<(&str, &str)> = Vec::new();
     for arm in &request.schedule.arms {
-        simulated(&described, plan, arm)?;
+        let simulated = simulated(&described, plan, arm)?;
+        of_members.extend(simulated.workload.members(&simulated.parameters).iter().map(|m| (m.id(), m.leaves_out())));
     }
+    of_members.sort_unstable();
+    of_members.dedup();
+    notes.extend(of_members.iter().map(|(id, leaves_out)| format!("member {id}, simulated: {leaves_out}")));
     let touches = local::names(plan).filter_map(|name| Some((name.to_owned(), changes(name)?))).collect();
     let collectors = plan
         .collectors
@@ -153,4 +164,55 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
     let cpus = described.machine.topology.cpus();
     let emulated = Some(format!("simulated on a machine with {cpus} CPUs ({})", described.name));
     Ok(Readiness { metrics, collectors, touches, notes, emulated })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::session::{Job, simulate};
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    /// A plan with every workload that can be said as programs.
+    const PLAN: &str = "target = \"sim:server-8\"\n\
+        [[workload]]\nkind = \"pgbench\"\nclients = 8\n\
+        [[workload]]\nkind = \"lock-contention\"\nthreads = 2\nalgorithm = \"tas\"\n\
+        [[workload]]\nkind = \"messenger\"\n\
+        [[workload]]\nkind = \"wakeup\"\n\
+        [[workload]]\nkind = \"stream\"\n\
+        [[workload]]\nkind = \"ping\"\nmode = \"throughput\"\n\
+        [[workload]]\nkind = \"mixed\"\nforeground = \"wakeup\"\nbackground = \"messenger+stream\"\n";
+
+    #[test]
+    fn a_simulated_workload_has_the_metrics_of_the_real_one() {
+        let vocabulary = crate::vocabulary();
+        let described = known::find("server-8").expect("it is there");
+        let machine = holdup_model::Machine { cpus: 8, memory_bytes: described.memory_bytes };
+        let inputs = holdup_plan::Inputs {
+            machine,
+            vocabulary: &vocabulary,
+            environment: &|_| None,
+            read_include: &|_| Err("there is none".to_owned()),
+            machine_of: &|_| Ok(Some(machine)),
+            overrides: &holdup_plan::Overrides::default(),
+        };
+        let plan = holdup_plan::check("all.toml", PLAN, &inputs).expect("a plan");
+        let schedule = holdup_plan::schedule(&plan).expect("a schedule");
+        let simulated_kinds: Vec<&str> = plan.workloads.iter().map(|w| w.kind.as_str()).collect();
+        assert!(workloads::ALL.iter().all(|w| simulated_kinds.contains(&w.id())), "the plan has them all");
+        for used in &plan.workloads {
+            let arm = schedule.arms.iter().find(|arm| arm.workload == used.name).expect("an arm");
+            let job = Job {
+                of_arm: Arc::new(simulated(&described, &plan, arm).expect("it can be simulated")),
+                seed: 1,
+                warmup_ns: 1_000_000,
+                duration_ns: 2_000_000,
+                collectors: Vec::new(),
+            };
+            let trial = simulate(&job, &AtomicBool::new(false)).expect("a trial");
+            let told: Vec<&str> = trial.measurements.iter().map(|m| m.metric.as_str()).collect();
+            let real = local::metrics_of(&plan, used, local::workload_of(used).expect("it is there"));
+            assert_eq!(told, real.iter().map(|(_, m)| m.id.as_str()).collect::<Vec<_>>(), "{}", used.name);
+        }
+    }
 }

@@ -89,7 +89,7 @@ fn run(world: &mut World, end_ns: u64, stop: &AtomicBool) -> Option<Result<(), T
 /// A trial, told as if it had begun at the begin of 1970; `None` when it was asked to give up. One that could not go on is
 /// void, with what kept it from that as its reason.
 pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
-    let Simulated { machine, load, workload } = &*job.of_arm;
+    let Simulated { machine, load, workload, parameters } = &*job.of_arm;
     let mut world = World::new(machine, load, job.seed);
     let at = |ns: u64| VIRTUAL_BEGIN_UNIX_NS.saturating_add_unsigned(ns);
     let end_ns = job.warmup_ns.saturating_add(job.duration_ns);
@@ -111,7 +111,7 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
         return Some(trial);
     }
     let seen = world.close();
-    let (measurements, histograms) = workload.results(seen, job.duration_ns);
+    let (measurements, histograms) = workload.results(parameters, seen, job.duration_ns);
     let mut trial = local::blank(at(0));
     trial.ended_unix_ns = at(end_ns);
     trial.window =
@@ -187,6 +187,7 @@ fn machine_facts(machine: &Machine) -> Vec<Fact> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdup_model::Parameters;
     use holdup_sim::scenario::Scenario;
     use holdup_sim::{machine::known, workloads};
 
@@ -194,7 +195,7 @@ mod tests {
         let scenario = Scenario::parse("test", text, 1).expect("it can be read");
         let machine = known::find("server-8").expect("it is there").machine;
         let workload = workloads::find("lock-contention").expect("it is there");
-        let of_arm = Arc::new(Simulated { machine, load: scenario.load, workload });
+        let of_arm = Arc::new(Simulated { machine, load: scenario.load, workload, parameters: Parameters::default() });
         Job { of_arm, seed: 1, warmup_ns: 1_000_000, duration_ns, collectors: Vec::new() }
     }
 

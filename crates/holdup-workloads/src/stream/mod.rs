@@ -21,3 +21,4 @@ pub(crate) mod trial;
 pub(crate) mod worker;
 
 pub(crate) use stand_in::STAND_INS;
+pub use strand::pass::without_profile;

@@ -15,6 +15,17 @@ pub enum Mode {
     Both,
 }
 
+impl Mode {
+    /// Its word in plans.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Read => "read",
+            Mode::Write => "write",
+            Mode::Both => "both",
+        }
+    }
+}
+
 /// The parameters of a simple profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simple<'a> {
@@ -55,6 +66,49 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// The parameters with which [`Profile::simple`] makes this profile, names and notes apart; `None` where it does
+    /// anything else.
+    pub fn as_simple(&self) -> Option<Simple<'_>> {
+        let group = self.groups.first()?;
+        let [opens, moves, _] = group.transactions.as_slice() else { return None };
+        let (connect, transfer) = (&opens.flowops.first()?.options, moves.flowops.first()?);
+        let mode = match (transfer.kind, self.groups.len()) {
+            (FlowopKind::Read, 1) => Mode::Read,
+            (FlowopKind::Write, 1) => Mode::Write,
+            (FlowopKind::Write, 2) => Mode::Both,
+            _ => return None,
+        };
+        let (Some(Size::Fixed(size_bytes)), Repeat::Duration(duration_ns)) = (transfer.options.size, moves.repeat)
+        else {
+            return None;
+        };
+        let simple = Simple {
+            remotehost: connect.remotehost.as_deref()?,
+            connections: group.strands,
+            processes: group.processes,
+            protocol: connect.protocol?,
+            size_bytes,
+            mode,
+            duration_ns,
+        };
+        (Profile::simple(&simple).ok()?.groups == self.bare()).then_some(simple)
+    }
+
+    /// Its groups without names and places.
+    fn bare(&self) -> Vec<Group> {
+        let mut groups = self.groups.clone();
+        for group in &mut groups {
+            (group.name, group.line) = (None, 0);
+            for transaction in &mut group.transactions {
+                transaction.line = 0;
+                transaction.flowops.iter_mut().for_each(|flowop| flowop.line = 0);
+            }
+        }
+        groups
+    }
+}
+
 fn within(name: &str, number: u64, most: u64) -> Result<(), Problem> {
     if (1..=most).contains(&number) {
         return Ok(());
@@ -81,4 +135,41 @@ fn group(simple: &Simple<'_>, kind: FlowopKind) -> Group {
         transaction(Repeat::Iterations(1), FlowopKind::Disconnect, Options::default()),
     ];
     Group { name: None, strands: simple.connections, processes: simple.processes, transactions, line: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_simple_profile_is_told_from_others() {
+        for mode in [Mode::Read, Mode::Write, Mode::Both] {
+            let simple = Simple {
+                remotehost: "far",
+                connections: 50,
+                processes: mode == Mode::Both,
+                protocol: Protocol::Tcp,
+                size_bytes: 65_536,
+                mode,
+                duration_ns: 1_000_000,
+            };
+            let profile = Profile::simple(&simple).expect("in bounds");
+            assert_eq!(profile.as_simple(), Some(simple));
+            let mut other = profile;
+            other.groups[0].transactions[1].rate_per_s = Some(7);
+            assert_eq!(other.as_simple(), None, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn the_profile_of_the_plans_is_simple() {
+        let text = include_bytes!("../../../../../plans/uperf/streams-read.xml");
+        let variables = |name: &str| {
+            let known = [("conns", "50"), ("h", "far"), ("proto", "tcp"), ("duration", "2s")];
+            known.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let profile = Profile::read("streams-read.xml", text, &variables).expect("it is good");
+        let simple = profile.as_simple().expect("it is simple");
+        assert_eq!((simple.connections, simple.size_bytes, simple.mode), (50, 65_536, Mode::Read));
+    }
 }

@@ -18,7 +18,7 @@ use crate::stream::{counts, sockets};
 use crate::{Cancel, TrialContext, TrialResult};
 use holdup_host::Host;
 use holdup_host::network::Counters;
-use holdup_model::Problem;
+use holdup_model::{Parameters, Problem};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -76,6 +76,33 @@ pub(crate) fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profi
     };
     Profile::read(&name, &bytes, &variables).map_err(Problem::from)
 }
+
+/// The parameters that say what a profile says, for whoever runs no profiles; without a profile they stay as they are.
+///
+/// # Errors
+/// When the profile cannot be read, or does more than connections that move data for a while.
+pub fn without_profile(parameters: &Parameters, host: &Host) -> Result<Parameters, Problem> {
+    let Some(path) = parameters.text("profile")? else { return Ok(parameters.clone()) };
+    // Where the ends run is not for this host to say.
+    let mut anywhere = parameters.clone();
+    anywhere.set("placement", "none");
+    let profile = read(Path::new(path), &Setup::read(&anywhere, host)?, ANY_DURATION_NS)?;
+    let simple = profile.as_simple().ok_or_else(|| {
+        Problem::host(format!("profile {path}"), "it does more than to connect, to move data and to disconnect")
+            .hint("give size, mode and connections instead")
+    })?;
+    let mut plain = parameters.clone();
+    plain.0.remove("profile");
+    plain.set("connections", i64::from(simple.connections));
+    plain.set("sharing", if simple.processes { "processes" } else { "threads" });
+    plain.set("protocol", simple.protocol.name());
+    plain.set("size", simple.size_bytes as i64);
+    plain.set("mode", simple.mode.word());
+    Ok(plain)
+}
+
+/// For reading a profile where it does not matter how long a trial is.
+const ANY_DURATION_NS: u64 = 1_000_000_000;
 
 /// Runs one pass.
 ///

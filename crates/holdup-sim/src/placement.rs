@@ -1,0 +1,65 @@
+//! On which CPUs of a simulated machine the two sides of a workload run: the words of the parameter `placement`.
+
+use crate::machine::Topology;
+use holdup_model::{Parameters, Problem};
+
+/// The CPU of each side that stays on one; `None` for anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Placement {
+    /// Of those that send, ask or wake.
+    pub(crate) near: Option<u32>,
+    /// Of those that receive, answer or are woken.
+    pub(crate) far: Option<u32>,
+}
+
+impl Placement {
+    /// The placement that the parameters of an arm ask for; a workload without the parameter runs anywhere.
+    ///
+    /// # Errors
+    /// When the machine has no such CPUs, or the sides would share several.
+    pub(crate) fn read(parameters: &Parameters, topology: Topology) -> Result<Self, Problem> {
+        let word = parameters.text("placement")?.unwrap_or("none");
+        let refuse = |why: &str, hint: &str| Err(Problem::host(format!("placement {word}"), why).hint(hint));
+        let both = |near, far| Ok(Placement { near: Some(near), far: Some(far) });
+        // The threads of a core have neighbouring numbers.
+        match word {
+            "none" => Ok(Placement::default()),
+            "same-cpu" => both(0, 0),
+            "two-cpus" if topology.cpus() > topology.smt => both(0, topology.smt),
+            "two-cpus" => {
+                refuse("the CPUs of the machine are all of one core", "take smt-siblings, or a larger machine")
+            }
+            "smt-siblings" if topology.smt > 1 => both(0, 1),
+            "smt-siblings" => refuse("no two CPUs of the machine are of one core", "take two-cpus"),
+            "llc" if topology.cpus_of_llc() == topology.cpus() => Ok(Placement::default()),
+            "node" if topology.cpus_of_node() == topology.cpus() => Ok(Placement::default()),
+            _ => refuse("a simulated task stays on one CPU or on none", "take none, same-cpu or two-cpus"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_comes_to_the_lowest_cpus_that_fit() {
+        let shown = |word: &str, smt, cores, llcs| {
+            let mut parameters = Parameters::default();
+            parameters.set("placement", word);
+            match Placement::read(&parameters, Topology { smt, cores, llcs, nodes: 1 }) {
+                Ok(Placement { near, far }) => format!("{near:?} {far:?}"),
+                Err(problem) => problem.why,
+            }
+        };
+        assert_eq!(shown("none", 2, 4, 1), "None None");
+        assert_eq!(shown("same-cpu", 2, 4, 1), "Some(0) Some(0)");
+        assert_eq!(shown("two-cpus", 2, 4, 1), "Some(0) Some(2)");
+        assert_eq!(shown("two-cpus", 1, 2, 1), "Some(0) Some(1)");
+        assert_eq!(shown("two-cpus", 2, 1, 1), "the CPUs of the machine are all of one core");
+        assert_eq!(shown("smt-siblings", 2, 1, 1), "Some(0) Some(1)");
+        assert_eq!(shown("smt-siblings", 1, 8, 1), "no two CPUs of the machine are of one core");
+        assert_eq!(shown("llc", 1, 8, 1), "None None");
+        assert_eq!(shown("llc", 1, 8, 2), "a simulated task stays on one CPU or on none");
+    }
+}

@@ -1,0 +1,78 @@
+//! One workload in front of others: all their tasks on one machine, each counted for itself.
+
+use super::{Levels, Results, Workload, find};
+use crate::machine::Machine;
+use crate::seen::Seen;
+use crate::together;
+use crate::world::Load;
+use holdup_model::{Measurement, Parameters, Problem};
+
+/// The workload.
+pub(super) struct Mixed;
+
+/// Who takes part: the foreground first.
+fn kinds(parameters: &Parameters) -> Vec<&str> {
+    let text = |name| parameters.text(name).ok().flatten().unwrap_or("none");
+    let backgrounds = text("background").split('+').map(str::trim).filter(|kind| *kind != "none");
+    std::iter::once(text("foreground")).chain(backgrounds).collect()
+}
+
+/// A member's own parameters.
+fn own(kind: &str, parameters: &Parameters) -> Parameters {
+    let mut own = Parameters::default();
+    for (name, value) in &parameters.0 {
+        if let Some(name) = name.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.')) {
+            own.set(name, value.clone());
+        }
+    }
+    own
+}
+
+fn member(kind: &str) -> Result<&'static dyn Workload, Problem> {
+    find(kind).filter(|w| w.id() != Mixed.id()).ok_or_else(|| {
+        let known: Vec<&str> = super::ALL.iter().map(|w| w.id()).filter(|id| *id != Mixed.id()).collect();
+        Problem::host(format!("member {kind} on target sim"), "it was not said as programs")
+            .hint(format!("the simulator has {}", known.join(", ")))
+    })
+}
+
+impl Workload for Mixed {
+    fn id(&self) -> &'static str {
+        "mixed"
+    }
+
+    fn leaves_out(&self) -> &'static str {
+        "all members begin and are counted at the same moments"
+    }
+
+    fn members(&self, parameters: &Parameters) -> Vec<&'static dyn Workload> {
+        kinds(parameters).into_iter().filter_map(|kind| member(kind).ok()).collect()
+    }
+
+    fn changes(&self, factor: &str) -> Option<&'static str> {
+        super::ALL.iter().filter(|w| w.id() != self.id()).find_map(|w| w.changes(factor))
+    }
+
+    fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
+        let mut all = Load::default();
+        for kind in kinds(parameters) {
+            together::add(&mut all, member(kind)?.load(&own(kind, parameters), levels, machine)?);
+        }
+        Ok(all)
+    }
+
+    fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
+        let (mut measurements, mut histograms) = (Vec::new(), Vec::new());
+        for (place, (kind, part)) in kinds(parameters).into_iter().zip(&seen.parts).enumerate() {
+            let Some(workload) = find(kind) else { continue };
+            let (theirs, of_theirs) = workload.results(&own(kind, parameters), &part.of(seen), length_ns);
+            let named = |name: String| if place == 0 { name } else { format!("{kind}.{name}") };
+            measurements.extend(theirs.into_iter().map(|m| Measurement { metric: named(m.metric), ..m }));
+            histograms.extend(of_theirs.into_iter().map(|mut h| {
+                h.name = named(h.name);
+                h
+            }));
+        }
+        (measurements, histograms)
+    }
+}
