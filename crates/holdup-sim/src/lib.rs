@@ -16,6 +16,7 @@ mod placement;
 pub mod preempt;
 pub mod program;
 pub mod random;
+pub mod record;
 pub mod sched;
 pub mod seen;
 pub mod together;

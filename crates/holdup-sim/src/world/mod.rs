@@ -11,6 +11,7 @@ mod execute;
 mod extend;
 mod glance;
 mod place;
+mod recording;
 mod switch;
 mod task;
 mod wait;
@@ -26,6 +27,7 @@ use crate::locks::{self, Lock};
 use crate::machine::Machine;
 use crate::program::{Inside, MarkId, Op, Program};
 use crate::random::{Random, Span};
+use crate::record::Recorder;
 use crate::sched::fair::Fair;
 use crate::sched::group::GroupSpec;
 use crate::sched::rt::Rt;
@@ -229,6 +231,8 @@ pub struct World {
     pub(crate) crowded: Bits,
     /// Tasks of each CPU that can run.
     pub(crate) counts: Counts,
+    /// What it did, event by event, where that is wanted.
+    pub(crate) recorder: Option<Box<Recorder>>,
 }
 
 /// Events of a CPU, as offsets of its slots.
@@ -284,6 +288,7 @@ impl World {
             idle_cores: Bits::new(cpus),
             crowded: Bits::new(cpus),
             counts: Counts::new(cpus),
+            recorder: None,
             machine: machine.clone(),
         };
         for cpu in 0..cpus as u32 {
@@ -373,6 +378,9 @@ impl World {
             if cpu.current != IDLE {
                 self.seen.overhead_ns += cpu.busy_from.saturating_sub(self.now);
             }
+        }
+        if self.recorder.is_some() {
+            self.record_begins();
         }
     }
 
