@@ -21,6 +21,12 @@ impl World {
         self.recorder.take().map(|recorder| recorder.close(self.now))
     }
 
+    /// The program and the process of a task, as the load numbers them; of one that ended, of whoever has its place.
+    pub fn program_and_process(&self, task: u32) -> (u32, u32) {
+        let task = &self.tasks[task as usize];
+        (task.program, task.process)
+    }
+
     /// The window opens.
     #[cold]
     pub(super) fn record_begins(&mut self) {
