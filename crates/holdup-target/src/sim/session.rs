@@ -1,7 +1,7 @@
 //! One session on a simulated machine.
 
 use super::ahead::Ahead;
-use super::{Simulated, evidence, machine_of, simulated};
+use super::{Simulated, evidence, machine_of, simulated, timeline};
 use crate::local;
 use crate::run::trial_seed;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
@@ -75,6 +75,9 @@ fn job(request: &SessionRequest<'_>, of_arm: Arc<Simulated>, spec: &TrialSpec) -
 pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     let Simulated { machine, load, workload, parameters } = &*job.of_arm;
     let mut world = World::new(machine, load, job.seed);
+    if job.collectors.iter().any(|id| id == timeline::ID) {
+        world.record(timeline::MOST);
+    }
     let until = |world: &mut World, end_ns: u64| {
         while world.now_ns() < end_ns {
             if stop.load(Ordering::Relaxed) {
@@ -95,7 +98,12 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     trial.ended_unix_ns = at(end_ns);
     trial.window =
         Some(Window { begin_unix_ns: at(job.warmup_ns), end_unix_ns: at(end_ns), length_ns: job.duration_ns });
-    trial.evidence = job.collectors.iter().map(|id| evidence::collected(id, seen, load)).collect();
+    let told = job.collectors.iter().filter(|id| *id != timeline::ID);
+    trial.evidence = told.map(|id| evidence::collected(id, seen, load)).collect();
+    if let Some(recorded) = world.recorded() {
+        let told = timeline::collected(&recorded, &world, load, job.warmup_ns, job.duration_ns);
+        trial.evidence.push(told);
+    }
     (trial.measurements, trial.histograms) = (measurements, histograms);
     Some(trial)
 }
