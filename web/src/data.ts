@@ -1,9 +1,10 @@
 // What the page's data hold: made by the Rust side of the report, one entry of `charts` for each figure.
 
 import type { Flames } from "./flames";
+import type { Timeline } from "./timelines";
 
 export interface Series { name: string; replica: boolean }
-export interface Page { series: Series[]; charts: Record<string, unknown>; flames: Flames }
+export interface Page { series: Series[]; charts: Record<string, unknown>; flames: Flames; timelines: Record<string, Timeline> }
 
 export interface Effects {
   rows: {

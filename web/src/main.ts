@@ -5,6 +5,7 @@ import { KINDS, swatch } from "./charts";
 import { read, type Page } from "./data";
 import { draw as drawFlames } from "./flames";
 import { download, figure } from "./save";
+import { draw as drawTimelines } from "./timelines";
 
 /** The series that a chart shows; none where colour means something else. */
 function legendOf(data: unknown): number[] {
@@ -82,4 +83,5 @@ if (page) {
   new ResizeObserver(() => requestAnimationFrame(all)).observe(document.body);
   all();
   drawFlames(page.flames);
+  drawTimelines(page.timelines);
 }

@@ -8,8 +8,10 @@ import { chromium } from "playwright-core";
 
 assert.ok(process.env.HOLDUP_PAGE, "HOLDUP_PAGE must name a page that holdup report --html wrote");
 assert.ok(process.env.HOLDUP_STACKS_PAGE, "HOLDUP_STACKS_PAGE must name such a page of a bundle with call stacks");
+assert.ok(process.env.HOLDUP_TIMELINE_PAGE, "HOLDUP_TIMELINE_PAGE must name such a page of a simulated bundle with timelines");
 const href = (path) => pathToFileURL(resolve(path)).href;
 const [PAGE, STACKS_PAGE] = [href(process.env.HOLDUP_PAGE), href(process.env.HOLDUP_STACKS_PAGE)];
+const TIMELINE_PAGE = href(process.env.HOLDUP_TIMELINE_PAGE);
 const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync", "--disable-quic",
@@ -228,6 +230,140 @@ for (const colorScheme of ["light", "dark"]) {
     await close();
   });
 }
+
+/** A timeline that is open and drawn, and its figure. */
+async function timeline(page) {
+  const figure = page.locator("figure.timeline").first();
+  await figure.scrollIntoViewIfNeeded();
+  await figure.locator("canvas.cpus").waitFor({ timeout: 5000 });
+  return figure;
+}
+
+/** How many different colours a canvas shows. */
+const colorsOf = (canvas) =>
+  canvas.evaluate((c) => {
+    const dots = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
+    return new Set(dots).size;
+  });
+
+test("every timeline is drawn when it is opened, with its sums", async () => {
+  const { page, seen, close } = await open({}, TIMELINE_PAGE);
+  const figures = await page.locator("figure.timeline").all();
+  assert.ok(figures.length > 0, "the page has no timeline");
+  const declared = await page.evaluate(() => Object.keys(JSON.parse(document.getElementById("data").textContent).timelines).length);
+  assert.equal(figures.length, declared, "each timeline's data belong to a figure");
+  for (const figure of figures) {
+    await figure.evaluate((f) => (f.querySelector("details").open = true));
+    await figure.locator("canvas.cpus").waitFor({ timeout: 5000 });
+    for (const canvas of ["canvas.cpus", "canvas.overview"]) {
+      assert.ok((await colorsOf(figure.locator(canvas))) > 4, `${canvas} shows nothing`);
+    }
+    assert.match(await figure.locator(".said").textContent(), /^Shown: 0 ns to \d.* on \d+ CPUs\.$/);
+    assert.match(await figure.locator("p.note").first().textContent(), /own code/);
+    assert.ok((await figure.locator("table tbody tr").count()) > 3, "a timeline has no table");
+  }
+  assert.deepEqual(seen, { errors: [], requests: [] });
+  await close();
+});
+
+test("a timeline zooms, moves, goes back and tells, by mouse, wheel, buttons and keyboard", async () => {
+  const { page, seen, close } = await open({}, TIMELINE_PAGE);
+  const figure = await timeline(page);
+  const canvas = figure.locator("canvas.cpus");
+  const said = figure.locator(".said");
+  const shown = async () => await said.textContent();
+  const units = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
+  const span = async () => {
+    const [, n, unit] = /that is ([\d.,]+) (ns|µs|ms|s) of/.exec(await shown());
+    return Number(n.replaceAll(",", "")) * units[unit];
+  };
+  const press = (name) => figure.getByRole("button", { name, exact: true }).click();
+  await press("the whole timeline");
+  const whole = await span();
+  await press("zoom in");
+  assert.ok(Math.abs((await span()) / whole - 0.5) < 0.01, "a button halves it");
+  const before = await shown();
+  await press("later");
+  assert.notEqual(await shown(), before, "a button moves it");
+
+  const box = await canvas.boundingBox();
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+  await page.mouse.move(x, y);
+  const still = await span();
+  await page.mouse.wheel(0, -60);
+  assert.equal(await span(), still, "the wheel is the page's until the timeline is chosen");
+  await canvas.scrollIntoViewIfNeeded();
+  await canvas.click();
+  const unmoved = await shown();
+  await page.mouse.wheel(0, -60);
+  const other = (text) => document.querySelector("figure.timeline .said").textContent !== text;
+  await page.waitForFunction(other, unmoved, { timeout: 5000 });
+  assert.ok((await span()) < still, "the wheel zooms");
+  const zoomed = await shown();
+  const again = await canvas.boundingBox();
+  await page.mouse.move(again.x + 500, again.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(again.x + 300, again.y + 60, { steps: 4 });
+  await page.mouse.up();
+  assert.notEqual(await shown(), zoomed, "a drag moves it");
+
+  await canvas.focus();
+  const wide = await span();
+  await page.keyboard.press("+");
+  assert.ok((await span()) < wide, "plus zooms in");
+  await page.keyboard.press("ArrowDown");
+  assert.match(await shown(), /^CPU \d+/, "arrows choose a CPU and tell what it does");
+  await page.keyboard.press("0");
+  assert.equal(await span(), whole, "0 shows all");
+
+  let told = "";
+  const place = await canvas.boundingBox();
+  for (let step = 1; step < 40 && !/, from /.test(told); step++) {
+    await page.mouse.move(place.x + 60 + step * 23, place.y + 40 + (step % 7) * 20);
+    told = await figure.locator(".tip").textContent();
+  }
+  assert.match(told, /^CPU \d+: .+ \d+.*, from \d/, "hovering tells task and length");
+  await press("go to the longest stretch of spinning");
+  assert.ok((await span()) < whole, "it goes to the longest stretch");
+  assert.deepEqual(seen, { errors: [], requests: [] });
+  await close();
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`the colours of a timeline can be told on a ${colorScheme} page`, async () => {
+    const { page, close } = await open({ colorScheme }, TIMELINE_PAGE);
+    const figure = await timeline(page);
+    const seen = await figure.evaluate(() => {
+      const style = getComputedStyle(document.documentElement);
+      const light = (name) => {
+        const hex = style.getPropertyValue(name).trim();
+        const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const kinds = ["runs", "user", "kernel", "fault", "spin"];
+      return { ink: light("--t-ink"), held: light("--t-held"), panel: light("--panel"), kinds: kinds.map((k) => [k, light(`--t-${k}`)]) };
+    });
+    const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    for (const [kind, fill] of seen.kinds) {
+      assert.ok(contrast(fill, seen.ink) >= 4.5, `text on ${kind}: ${contrast(fill, seen.ink)}`);
+      assert.ok(contrast(fill, seen.held) >= 3, `a hold's bar on ${kind}`);
+      assert.ok(contrast(fill, seen.panel) >= 1.4, `${kind} beside idle: ${contrast(fill, seen.panel)}`);
+    }
+    await close();
+  });
+}
+
+test("a page with timelines fits on a narrow screen, and its numbers are there without a script", async () => {
+  const { page, close } = await open({ viewport: { width: 400, height: 900 } }, TIMELINE_PAGE);
+  await timeline(page);
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 400);
+  await close();
+  const plain = await open({ javaScriptEnabled: false }, TIMELINE_PAGE);
+  for (const figure of await plain.page.locator("figure.timeline").all()) {
+    assert.ok(await figure.locator("table").first().isVisible(), "a timeline's table is shut away");
+  }
+  await plain.close();
+});
 
 test("a verdict leads to the trials behind it", async () => {
   const { page, close } = await open();

@@ -13,6 +13,20 @@ pub struct TimelineTask {
     pub name: String,
 }
 
+/// What a CPU does for a task beside the task's own code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimelineDoing {
+    /// It is in the kernel for the task, but for page faults.
+    Kernel,
+    /// It spins for a lock.
+    Spin,
+    /// It changes over to the task.
+    Switch,
+    /// It is in an interrupt.
+    Interrupt,
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
@@ -45,6 +59,27 @@ pub enum TimelineKind {
         /// The section that the task was in.
         section: Option<String>,
     },
+    /// What the CPU did for its task from `at_ns` on, without interruption. Where a timeline has any of these, the rest of
+    /// a task's time on a CPU was its own code; where it has none, that is not known.
+    Stretch {
+        /// For whom.
+        task: u32,
+        /// What.
+        doing: TimelineDoing,
+        /// For how long, ns.
+        length_ns: u64,
+        /// The lock that it was for.
+        lock: Option<String>,
+    },
+    /// A task held a lock, from `at_ns` on, on and off CPUs.
+    Hold {
+        /// Who.
+        task: u32,
+        /// What.
+        lock: String,
+        /// For how long, ns.
+        length_ns: u64,
+    },
 }
 
 /// One event.
@@ -61,8 +96,11 @@ pub struct TimelineEvent {
 /// Events in the order of their times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Begin, CLOCK_MONOTONIC, ns.
+    /// Begin, CLOCK_MONOTONIC, ns; on a simulated machine its own clock.
     pub begin_ns: u64,
+    /// Its end, ns from its begin, where that is known and not the last event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_ns: Option<u64>,
     /// The tasks that events refer to.
     pub tasks: Vec<TimelineTask>,
     /// The events.

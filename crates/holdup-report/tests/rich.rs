@@ -5,6 +5,7 @@ mod common;
 use common::demo;
 use holdup_analysis::analyse;
 use holdup_model::stacks::Stack;
+use holdup_model::timeline::TimelineKind;
 use holdup_model::{BundleData, TrialStatus};
 use holdup_report::{Choice, csv, html, json, perfetto, stack_profile, timeline};
 use serde_json::Value;
@@ -163,7 +164,12 @@ fn a_timeline_becomes_a_trace() {
 
 #[test]
 fn slices_of_one_track_lie_inside_each_other_or_apart() {
-    let trace: Value = serde_json::from_str(&perfetto(&common::rich::timeline(), "")).expect("is JSON");
+    for timeline in [common::rich::timeline(), common::rich::simulated_timeline()] {
+        nested(&serde_json::from_str(&perfetto(&timeline, "")).expect("is JSON"));
+    }
+}
+
+fn nested(trace: &Value) {
     let events = trace["traceEvents"].as_array().expect("a list");
     let slices: Vec<(String, f64, f64)> = events
         .iter()
@@ -191,7 +197,85 @@ fn damaged_timelines_do_no_harm() {
     bad.events.iter_mut().for_each(|e| e.cpu = u32::MAX);
     let text = perfetto(&bad, "a \"title\"\n");
     assert!(serde_json::from_str::<Value>(&text).is_ok());
+    let mut worse = common::rich::simulated_timeline();
+    worse.tasks.clear();
+    worse.end_ns = Some(u64::MAX);
+    for (i, event) in worse.events.iter_mut().enumerate() {
+        event.at_ns = u64::MAX - 7 * i as u64;
+        if let TimelineKind::Hold { length_ns, .. } | TimelineKind::Fault { length_ns, .. } = &mut event.kind {
+            *length_ns = u64::MAX;
+        }
+    }
+    assert!(serde_json::from_str::<Value>(&perfetto(&worse, "")).is_ok());
+    let mut bundle = rich();
+    for collected in bundle.trials.iter_mut().flat_map(|t| &mut t.evidence) {
+        collected.timeline = collected.timeline.take().map(|_| worse.clone());
+    }
+    assert!(data(&page(&bundle))["timelines"].is_object());
     assert!(serde_json::from_str::<Value>(&perfetto(&holdup_model::Timeline::default(), "")).is_ok());
+}
+
+/// The bundle with the timeline of a simulated machine in each trial of its first arm.
+fn simulated() -> BundleData {
+    let mut bundle = rich();
+    for trial in &mut bundle.trials {
+        let is_first = trial.arm == bundle.schedule.arms[0].id;
+        for collected in &mut trial.evidence {
+            collected.timeline = collected.timeline.take().and(is_first.then(common::rich::simulated_timeline));
+        }
+    }
+    bundle
+}
+
+#[test]
+fn what_cpus_did_is_drawn_and_told() {
+    let page = page(&simulated());
+    let timelines = &data(&page)["timelines"];
+    let text = section(&page, "holdups");
+    let at = text.find("CPUs over time").expect("the heading is there");
+    let lines: Vec<&str> = text[at..].lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+    let mut told = lines.iter().take(14).map(|l| format!("{l}\n")).collect::<String>();
+    told += &format!("{:#}", serde_json::to_string(&timelines["timeline-0"]).expect("is JSON").replace("},", "},\n"));
+    insta::assert_snapshot!("timeline_of_cpus", told);
+    let sum =
+        |row: &Value| row["slices"]["length"].as_array().expect("a list").iter().filter_map(Value::as_u64).sum::<u64>();
+    let rows = timelines["timeline-0"]["rows"].as_array().expect("a list");
+    assert_eq!(
+        rows.iter().map(sum).collect::<Vec<_>>(),
+        [24_000, 30_000],
+        "slices fill the time that tasks have a CPU"
+    );
+}
+
+#[test]
+fn what_cpus_did_is_in_the_trace() {
+    insta::assert_snapshot!("perfetto_simulated", perfetto(&common::rich::simulated_timeline(), "trial 7"));
+}
+
+#[test]
+fn a_long_timeline_is_cut_and_says_so() {
+    let mut bundle = simulated();
+    let mut long = common::rich::simulated_timeline();
+    let wakeup = long.events.pop().expect("there is one");
+    for i in 0..100_000 {
+        let mut switch = wakeup.clone();
+        let (from, to) = if i % 2 == 0 { (Some(0), Some(2)) } else { (Some(2), Some(0)) };
+        switch.at_ns += 1_000 * (i + 1);
+        switch.kind = TimelineKind::Switch { from, to, left: "user boundary (R)".into(), section: None };
+        long.events.push(switch);
+    }
+    long.end_ns = None;
+    bundle.trials.retain(|t| t.arm == bundle.schedule.arms[0].id);
+    let first = bundle.trials[0].evidence.iter_mut().find(|c| c.timeline.is_some()).expect("it has one");
+    first.timeline = Some(long);
+    let page = page(&bundle);
+    let text = section(&page, "holdups");
+    let note = text.lines().find(|l| l.contains("A page holds no more of it")).expect("it is said");
+    assert!(note.contains("the bundle has 100.0 ms, of which 60.01 ms are drawn"), "{note}");
+    let rows = &data(&page)["timelines"]["timeline-0"]["rows"];
+    let count: usize =
+        rows.as_array().expect("a list").iter().map(|r| r["slices"]["task"].as_array().map_or(0, Vec::len)).sum();
+    assert!(count > 59_000 && count <= 60_000, "{count}");
 }
 
 #[test]

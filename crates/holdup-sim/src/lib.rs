@@ -18,6 +18,7 @@ mod placement;
 pub mod preempt;
 pub mod program;
 pub mod random;
+pub mod record;
 pub mod scenario;
 pub mod sched;
 pub mod seen;

@@ -195,9 +195,9 @@ fn timeline(c: &mut Cells<'_>) -> Decoded<Timeline> {
     let (begin_ns, count, lost): (_, u64, _) = (c.integer()?, c.integer()?, c.integer()?);
     let json_bytes = c.integer()?;
     let body = inflate(c.bytes()?, json_bytes, MOST_JSON_BYTES).and_then(|json| timelines::decode(&json));
-    let (tasks, events) = body.map_err(|why| format!("the timeline {why}"))?;
-    if events.len() as u64 != count {
-        return Err(format!("the timeline holds {} events, {count} were kept", events.len()));
+    let body = body.map_err(|why| format!("the timeline {why}"))?;
+    if body.events.len() as u64 != count {
+        return Err(format!("the timeline holds {} events, {count} were kept", body.events.len()));
     }
-    Ok(Timeline { begin_ns, tasks, events, lost })
+    Ok(Timeline { begin_ns, lost, ..body })
 }

@@ -4,17 +4,21 @@
 //!
 //! - `words`: every text once; the others refer to it by place, from 0.
 //! - `tasks`: of the tasks, `tid`, `pid` and `name` (a word).
-//! - `what`: one letter for each event, in one text: `s` switch, `w` wakeup, `f` fault.
+//! - `what`: one letter for each event, in one text: `s` switch, `w` wakeup, `f` fault, `d` stretch, `h` hold.
 //! - `after_ns`: for each event, the time since the event before it (the first: since the begin), ns.
 //! - `cpu`: for each event, its CPU.
 //! - `switches`: for each `s`, `from` and `to` (one more than the task, 0 for the idle task), `left` (a word) and
 //!   `section` (one more than the word, 0 for none).
 //! - `wakeups`: for each `w`, `task` and `by` (one more than the task, 0 for none).
 //! - `faults`: for each `f`, `task`, `length_ns` and `section` (one more than the word, 0 for none).
+//! - `stretches`: for each `d`, `task`, `doing` (one letter in one text: `k` kernel, `s` spin, `c` switch, `i` interrupt),
+//!   `length_ns` and `lock` (one more than the word, 0 for none). Left out where there is none, as the next two are.
+//! - `holds`: for each `h`, `task`, `lock` (a word) and `length_ns`.
+//! - `end_ns`: the end.
 
 use crate::stacks::{Given, Words, same_length};
 use holdup_model::Timeline;
-use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
+use holdup_model::timeline::{TimelineDoing, TimelineEvent, TimelineKind, TimelineTask};
 use serde::{Deserialize, Serialize};
 
 #[derive(Default, Serialize, Deserialize)]
@@ -27,6 +31,12 @@ struct Body {
     switches: Switches,
     wakeups: Wakeups,
     faults: Faults,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stretches: Option<Stretches>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    holds: Option<Holds>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    end_ns: Option<u64>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -57,6 +67,29 @@ struct Faults {
     section: Vec<u32>,
 }
 
+#[derive(Default, Serialize, Deserialize)]
+struct Stretches {
+    task: Vec<u32>,
+    doing: String,
+    length_ns: Vec<u64>,
+    lock: Vec<u32>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Holds {
+    task: Vec<u32>,
+    lock: Vec<u32>,
+    length_ns: Vec<u64>,
+}
+
+/// Each kind of stretch with its letter.
+const DOING: [(u8, TimelineDoing); 4] = [
+    (b'k', TimelineDoing::Kernel),
+    (b's', TimelineDoing::Spin),
+    (b'c', TimelineDoing::Switch),
+    (b'i', TimelineDoing::Interrupt),
+];
+
 /// The JSON of a timeline, without what has columns of its own. The error follows `the timeline`.
 pub(crate) fn encode(timeline: &Timeline) -> Result<Vec<u8>, String> {
     let mut words = Words::default();
@@ -72,6 +105,7 @@ pub(crate) fn encode(timeline: &Timeline) -> Result<Vec<u8>, String> {
     };
     let known_or_none = |task: Option<u32>| task.map_or(Ok(0), |t| known(t).map(|t| t + 1));
     let mut before_ns = 0;
+    body.end_ns = timeline.end_ns;
     for event in &timeline.events {
         // Wrapping, so that events out of order come back as they are.
         body.after_ns.push(event.at_ns.wrapping_sub(before_ns) as i64);
@@ -96,14 +130,29 @@ pub(crate) fn encode(timeline: &Timeline) -> Result<Vec<u8>, String> {
                 body.faults.section.push(words.place_or_none(section.as_deref()));
                 'f'
             }
+            TimelineKind::Stretch { task, doing, length_ns, lock } => {
+                let stretches = body.stretches.get_or_insert_default();
+                stretches.task.push(known(*task)?);
+                stretches.doing.extend(DOING.iter().filter(|(_, d)| d == doing).map(|(letter, _)| char::from(*letter)));
+                stretches.length_ns.push(*length_ns);
+                stretches.lock.push(words.place_or_none(lock.as_deref()));
+                'd'
+            }
+            TimelineKind::Hold { task, lock, length_ns } => {
+                let holds = body.holds.get_or_insert_default();
+                holds.task.push(known(*task)?);
+                holds.lock.push(words.place(lock));
+                holds.length_ns.push(*length_ns);
+                'h'
+            }
         });
     }
     body.words = words.into_list();
     serde_json::to_vec(&body).map_err(|e| e.to_string())
 }
 
-/// Reads the JSON of a timeline. The error follows `the timeline`.
-pub(crate) fn decode(json: &[u8]) -> Result<(Vec<TimelineTask>, Vec<TimelineEvent>), String> {
+/// Reads the JSON of a timeline: all but what has columns of its own. The error follows `the timeline`.
+pub(crate) fn decode(json: &[u8]) -> Result<Timeline, String> {
     let body: Body = serde_json::from_slice(json).map_err(|e| format!("is not the JSON of one ({e})"))?;
     check_lengths(&body)?;
     let mut given = Given::of(&body.words);
@@ -117,7 +166,8 @@ pub(crate) fn decode(json: &[u8]) -> Result<(Vec<TimelineTask>, Vec<TimelineEven
     };
     let known_or_none = |task: u32| task.checked_sub(1).map(known).transpose();
     let mut events = Vec::with_capacity(body.cpu.len());
-    let (mut switch, mut wakeup, mut fault) = (0, 0, 0);
+    let (stretches, holds) = (body.stretches.unwrap_or_default(), body.holds.unwrap_or_default());
+    let (mut switch, mut wakeup, mut fault, mut stretch, mut hold) = (0, 0, 0, 0, 0);
     let mut at_ns = 0_u64;
     for ((what, after_ns), &cpu) in body.what.bytes().zip(&body.after_ns).zip(&body.cpu) {
         at_ns = at_ns.wrapping_add(*after_ns as u64);
@@ -137,6 +187,27 @@ pub(crate) fn decode(json: &[u8]) -> Result<(Vec<TimelineTask>, Vec<TimelineEven
                 wakeup += 1;
                 TimelineKind::Wakeup { task: known(w.task[i])?, by: known_or_none(w.by[i])? }
             }
+            b'd' => {
+                let i = stretch;
+                stretch += 1;
+                let letter = stretches.doing.as_bytes()[i];
+                let doing = DOING.iter().find(|(l, _)| *l == letter).map(|(_, doing)| *doing);
+                TimelineKind::Stretch {
+                    task: known(stretches.task[i])?,
+                    doing: doing.ok_or("has a stretch of a kind that does not exist")?,
+                    length_ns: stretches.length_ns[i],
+                    lock: given.word_or_none(stretches.lock[i])?,
+                }
+            }
+            b'h' => {
+                let i = hold;
+                hold += 1;
+                TimelineKind::Hold {
+                    task: known(holds.task[i])?,
+                    lock: given.word(holds.lock[i])?,
+                    length_ns: holds.length_ns[i],
+                }
+            }
             _ => {
                 let (f, i) = (&body.faults, fault);
                 fault += 1;
@@ -149,16 +220,21 @@ pub(crate) fn decode(json: &[u8]) -> Result<(Vec<TimelineTask>, Vec<TimelineEven
         };
         events.push(TimelineEvent { at_ns, cpu, kind });
     }
-    Ok((tasks, events))
+    Ok(Timeline { end_ns: body.end_ns, tasks, events, ..Timeline::default() })
 }
 
 /// Whether each list is as long as the events say.
 fn check_lengths(body: &Body) -> Result<(), String> {
     let count = |letter: u8| body.what.bytes().filter(|b| *b == letter).count();
     let (switches, wakeups, faults) = (count(b's'), count(b'w'), count(b'f'));
-    if switches + wakeups + faults != body.what.len() {
-        return Err("has an event that is no switch, no wakeup and no fault".to_owned());
+    let (stretches, holds) = (count(b'd'), count(b'h'));
+    if switches + wakeups + faults + stretches + holds != body.what.len() {
+        return Err("has an event of a kind that does not exist".to_owned());
     }
+    let none = (Stretches::default(), Holds::default());
+    let (d, h) = (body.stretches.as_ref().unwrap_or(&none.0), body.holds.as_ref().unwrap_or(&none.1));
+    same_length("stretches", &[stretches, d.task.len(), d.doing.len(), d.length_ns.len(), d.lock.len()])?;
+    same_length("holds", &[holds, h.task.len(), h.lock.len(), h.length_ns.len()])?;
     let (t, s, w, f) = (&body.tasks, &body.switches, &body.wakeups, &body.faults);
     same_length("tasks", &[t.tid.len(), t.pid.len(), t.name.len()])?;
     same_length("events", &[body.what.len(), body.after_ns.len(), body.cpu.len()])?;
@@ -175,23 +251,31 @@ mod tests {
         let mut body = Body {
             words: vec!["postgres".into(), "sleeping".into()],
             tasks: Tasks { tid: vec![7], pid: vec![7], name: vec![0] },
-            what: "swf".into(),
-            after_ns: vec![1, 1, 1],
-            cpu: vec![0, 0, 0],
+            what: "swfdh".into(),
+            after_ns: vec![1; 5],
+            cpu: vec![0; 5],
             switches: Switches { from: vec![0], to: vec![1], left: vec![1], section: vec![0] },
             wakeups: Wakeups { task: vec![0], by: vec![0] },
             faults: Faults { task: vec![0], length_ns: vec![5], section: vec![0] },
+            stretches: Some(Stretches { task: vec![0], doing: "k".into(), length_ns: vec![1], lock: vec![0] }),
+            holds: Some(Holds { task: vec![0], lock: vec![0], length_ns: vec![1] }),
+            end_ns: Some(9),
         };
         change(&mut body);
         let read = decode(&serde_json::to_vec(&body).expect("is JSON"));
-        read.map(|(_, events)| events.len().to_string()).unwrap_or_else(|e| e)
+        read.map(|timeline| timeline.events.len().to_string()).unwrap_or_else(|e| e)
     }
 
     #[test]
     fn a_body_that_lies_is_refused_with_its_lie() {
-        assert_eq!(said(|_| {}), "3");
-        assert_eq!(said(|b| b.what = "sws".into()), "has columns of switches that are not of one length");
-        assert_eq!(said(|b| b.what = "swx".into()), "has an event that is no switch, no wakeup and no fault");
+        assert_eq!(said(|_| {}), "5");
+        assert_eq!(said(|b| b.what = "swsdh".into()), "has columns of switches that are not of one length");
+        assert_eq!(said(|b| b.what = "swxdh".into()), "has an event of a kind that does not exist");
+        assert_eq!(said(|b| b.what = "swfhh".into()), "has columns of stretches that are not of one length");
+        assert_eq!(said(|b| b.holds = None), "has columns of holds that are not of one length");
+        let doing = |b: &mut Body, letter: &str| b.stretches.as_mut().expect("there").doing = letter.to_owned();
+        assert_eq!(said(|b| doing(b, "x")), "has a stretch of a kind that does not exist");
+        assert_eq!(said(|b| doing(b, "ks")), "has columns of stretches that are not of one length");
         assert_eq!(said(|b| b.what.push('w')), "has columns of events that are not of one length");
         assert_eq!(said(|b| b.tasks.pid.clear()), "has columns of tasks that are not of one length");
         assert_eq!(said(|b| b.faults.section.clear()), "has columns of faults that are not of one length");

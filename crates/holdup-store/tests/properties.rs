@@ -6,7 +6,7 @@ use common::{sample, write};
 use holdup_model::bundle::{BundleData, CollectorState, Ending};
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
 use holdup_model::stacks::{Frame, FrameKind, Stack};
-use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
+use holdup_model::timeline::{TimelineDoing, TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::trial::{NamedHistogram, Trial, TrialStatus, Window};
 use holdup_model::*;
 use proptest::collection::vec;
@@ -94,6 +94,12 @@ fn profile() -> impl Strategy<Value = StackProfile> {
 fn timeline() -> impl Strategy<Value = Timeline> {
     let task = (any::<u32>(), any::<u32>(), text()).prop_map(|(tid, pid, name)| TimelineTask { tid, pid, name });
     let some = || option::of(0..2_u32);
+    let doing = proptest::sample::select(vec![
+        TimelineDoing::Kernel,
+        TimelineDoing::Spin,
+        TimelineDoing::Switch,
+        TimelineDoing::Interrupt,
+    ]);
     let kind = prop_oneof![
         (some(), some(), text(), option::of(text())).prop_map(|(from, to, left, section)| TimelineKind::Switch {
             from,
@@ -107,11 +113,20 @@ fn timeline() -> impl Strategy<Value = Timeline> {
             length_ns,
             section
         }),
+        (0..2_u32, doing, any::<u64>(), option::of(text()))
+            .prop_map(|(task, doing, length_ns, lock)| { TimelineKind::Stretch { task, doing, length_ns, lock } }),
+        (0..2_u32, text(), any::<u64>()).prop_map(|(task, lock, length_ns)| TimelineKind::Hold {
+            task,
+            lock,
+            length_ns
+        }),
     ];
     // Out of order as well: what a collector brought comes back as it is.
     let event = (any::<u64>(), any::<u32>(), kind).prop_map(|(at_ns, cpu, kind)| TimelineEvent { at_ns, cpu, kind });
-    (count(), vec(task, 2..4), vec(event, 0..8), count()).prop_map(|(begin_ns, tasks, events, lost)| Timeline {
-        begin_ns,
+    let times = (count(), option::of(any::<u64>()));
+    (times, vec(task, 2..4), vec(event, 0..8), count()).prop_map(|(times, tasks, events, lost)| Timeline {
+        begin_ns: times.0,
+        end_ns: times.1,
         tasks,
         events,
         lost,

@@ -84,6 +84,47 @@ fn a_prediction_tells_intervals_and_what_they_hang_on() {
     assert!(terminal.starts_with("! Simulated on a machine with 8 CPUs, not measured"), "{terminal}");
 }
 
+/// Who ran, held, spun and had page faults is in the bundle when it is asked for, and in what is made of it.
+#[test]
+fn a_timeline_of_cpus_is_drawn_and_exported() {
+    let place = Place::new();
+    let run = |duration: &'static str, out: &'static str, more: &[&'static str]| {
+        let base = ["run", "lock-contention", "--target", "sim:server-8", "--threads", "12", "--algorithm", "tas"];
+        let window = ["--set", "faults=1", "--duration", duration, "--warmup", "1ms", "--blocks", "4", "--out", out];
+        place.expect(0, &with(&with(&base, &window), more));
+        let (json, _) = place.expect(0, &["report", out, "--json"]);
+        serde_json::from_str::<serde_json::Value>(&json).expect("one JSON document")
+    };
+    let timeline = |report: &serde_json::Value| {
+        let evidence = report["trials"][0]["evidence"].as_array().expect("a list");
+        evidence.iter().find(|c| c["collector"] == "timeline").cloned()
+    };
+    assert_eq!(timeline(&run("500us", "without.holdup", &[])), None, "nobody asked for it");
+    let short = timeline(&run("5ms", "a.holdup", &["--collect", "timeline"])).expect("it was asked for");
+    assert_eq!((&short["timeline"]["lost_events"], &short["coverage"]["notes"]), (&0.into(), &serde_json::json!([])));
+    // A long window has more events than there is room for: that is said, and the rest is whole.
+    let long = timeline(&run("120ms", "b.holdup", &["--collect", "timeline"])).expect("it was asked for");
+    assert!(long["timeline"]["lost_events"].as_u64() > Some(0), "{long}");
+    let note = long["coverage"]["notes"][0].as_str().expect("a note");
+    assert!(
+        note.starts_with("the room of 100000 events was used up after ") && note.contains(" of 120 ms: "),
+        "{note}"
+    );
+    place.expect(0, &["verify", "b.holdup"]);
+
+    place.expect(0, &["report", "b.holdup", "--html", "b.html"]);
+    let page = std::fs::read_to_string(place.path("b.html")).expect("a page");
+    assert!(page.contains("data-timeline=\"timeline-0\""), "it is on the page");
+    assert!(page.contains("There was no room for the "), "the page says what is not there");
+    let (trace, _) = place.expect(0, &["export", "a.holdup", "--format", "perfetto"]);
+    let trace: serde_json::Value = serde_json::from_str(&trace).expect("is JSON");
+    let names: std::collections::BTreeSet<&str> =
+        trace["traceEvents"].as_array().expect("a list").iter().filter_map(|e| e["name"].as_str()).collect();
+    for name in ["spins for tas", "holds tas", "page fault", "switch", "running"] {
+        assert!(names.contains(name), "{name} is not among {names:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_simulated_is_refused_with_what_can() {
     let place = Place::new();

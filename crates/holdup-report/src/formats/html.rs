@@ -5,6 +5,7 @@ use crate::page::distributions::{self, Distributions};
 use crate::page::evidence::{self, Evidence};
 use crate::page::flames::{self, Flames};
 use crate::page::holders::{self, Titled};
+use crate::page::timelines::{self, Timelines};
 use crate::page::{Chart, Table, charts, glance, latency, order, sections};
 use crate::series::{self, Layout, Names};
 use crate::tables;
@@ -45,6 +46,7 @@ struct Section {
     matrices: Vec<Titled>,
     distributions: Vec<Distributions>,
     flames: Vec<Flames>,
+    timelines: Vec<Timelines>,
 }
 
 impl Section {
@@ -53,7 +55,8 @@ impl Section {
         !(self.critical.is_empty()
             && self.matrices.is_empty()
             && self.distributions.is_empty()
-            && self.flames.is_empty())
+            && self.flames.is_empty()
+            && self.timelines.is_empty())
     }
 }
 
@@ -91,9 +94,10 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
     let names = Names::new(bundle);
     let layouts = series::layouts(bundle, analysis, &names);
     let (flames, flame_data) = flames::all(bundle, &layouts, &names);
-    let parts = layouts.iter().zip(flames).enumerate();
+    let (timelines, timeline_data) = timelines::all(bundle, &layouts, &names);
+    let parts = layouts.iter().zip(flames.into_iter().zip(timelines)).enumerate();
     let sections: Vec<Section> =
-        parts.map(|(i, (layout, flames))| section(bundle, analysis, layout, &names, i, flames)).collect();
+        parts.map(|(i, (layout, events))| section(bundle, analysis, layout, &names, i, events)).collect();
     let effects: Vec<Chart> = charts::effects(analysis).into_iter().collect();
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     let counts = match bundle.trials.len() - done {
@@ -119,7 +123,7 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
         is_rich: sections.iter().any(Section::is_rich),
         all_series: (0..names.0.len()).collect(),
         legend: tables::LEGEND,
-        data: embed(&data(&names, &effects, &sections, &flame_data)),
+        data: embed(&data(&names, &effects, &sections, (&flame_data, &timeline_data))),
         bundle,
         effects,
         sections,
@@ -135,7 +139,7 @@ fn section(
     layout: &Layout<'_>,
     names: &Names,
     at: usize,
-    flames: Vec<Flames>,
+    (flames, timelines): (Vec<Flames>, Vec<Timelines>),
 ) -> Section {
     let (percentiles, shifts) = latency::charts(bundle, analysis, layout, names, at);
     Section {
@@ -153,11 +157,12 @@ fn section(
         matrices: holders::matrices(layout, names),
         distributions: distributions::tables(bundle, layout, names),
         flames,
+        timelines,
     }
 }
 
-/// What the script reads: the series, the data of each chart by its id, and the flame graphs.
-fn data(names: &Names, effects: &[Chart], sections: &[Section], flames: &Value) -> Value {
+/// What the script reads: the series, the data of each chart by its id, the flame graphs and the timelines.
+fn data(names: &Names, effects: &[Chart], sections: &[Section], (flames, timelines): (&Value, &Value)) -> Value {
     let charts = effects
         .iter()
         .chain(
@@ -168,7 +173,7 @@ fn data(names: &Names, effects: &[Chart], sections: &[Section], flames: &Value) 
         .map(|c| (c.id.clone(), c.data.clone()))
         .collect::<serde_json::Map<String, Value>>();
     let series: Vec<Value> = names.0.iter().map(|n| json!({"name": n.text, "replica": n.replica})).collect();
-    json!({ "series": series, "charts": charts, "flames": flames })
+    json!({ "series": series, "charts": charts, "flames": flames, "timelines": timelines })
 }
 
 /// JSON inside a page: no text of a bundle can end the element that it stands in, and no line separator can end a

@@ -9,6 +9,7 @@ pub(crate) mod holders;
 pub(crate) mod latency;
 pub(crate) mod order;
 pub(crate) mod sections;
+pub(crate) mod timelines;
 
 use serde_json::Value;
 

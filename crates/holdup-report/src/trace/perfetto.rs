@@ -2,10 +2,11 @@
 //!
 //! The form is that of "Trace Event Format" (Chromium project): `X` slices with begin and length in microseconds, `b`
 //! and `e` for slices that need a track of their own, `i` for moments, `M` for the names of tracks. Each CPU is a track,
-//! on which stands who ran; each task is a track, on which stands what it did.
+//! on which stands who ran; each task is a track, on which stands what it did. Where the timeline tells what CPUs did for
+//! tasks, that stands inside of these slices. Faults and locks that are held have tracks of their own beside their task's.
 
 use crate::text::clean;
-use holdup_model::timeline::{Timeline, TimelineKind};
+use holdup_model::timeline::{Timeline, TimelineDoing, TimelineKind};
 use serde_json::{Value, json};
 
 /// The process that holds the tracks of CPUs: one more than any process id (PID_MAX_LIMIT, include/linux/threads.h).
@@ -30,7 +31,10 @@ struct Trace<'a> {
     /// Who runs on each CPU, and since when; `None` for the idle task and for what is not known.
     cpus: std::collections::BTreeMap<u32, Option<(u32, u64)>>,
     out: String,
-    faults: u64,
+    /// Slices inside of others, which stand behind those: of two that begin together, the outer one comes first.
+    inner: String,
+    /// Slices on tracks of their own.
+    apart: u64,
 }
 
 /// The trace of one timeline. `title` says of what: it becomes the name of the CPUs' tracks.
@@ -43,7 +47,8 @@ pub fn perfetto(timeline: &Timeline, title: &str) -> String {
         tasks: vec![State::Unknown; timeline.tasks.len()],
         cpus: std::collections::BTreeMap::new(),
         out: String::new(),
-        faults: 0,
+        inner: String::new(),
+        apart: 0,
     };
     for event in &timeline.events {
         let (at_ns, cpu) = (event.at_ns, event.cpu);
@@ -53,11 +58,20 @@ pub fn perfetto(timeline: &Timeline, title: &str) -> String {
             }
             TimelineKind::Wakeup { task, by } => trace.wakeup(at_ns, *task, *by),
             TimelineKind::Fault { task, length_ns, section } => {
-                trace.fault(at_ns, *task, *length_ns, section.as_deref());
+                trace.apart((at_ns, *length_ns), *task, ("fault", "page fault"), &json!({"section": section}));
+            }
+            TimelineKind::Stretch { task, doing, length_ns, lock } => {
+                trace.stretch((at_ns, *length_ns), cpu, *task, *doing, lock.as_deref());
+            }
+            TimelineKind::Hold { task, lock, length_ns } => {
+                let name = format!("holds {}", clean(lock));
+                trace.apart((at_ns, *length_ns), *task, ("lock", &name), &json!({"lock": clean(lock)}));
             }
         }
     }
-    trace.end(timeline.events.iter().map(|e| e.at_ns).max().unwrap_or(0));
+    trace.end(super::lanes::end(timeline));
+    let inner = std::mem::take(&mut trace.inner);
+    trace.out.push_str(&inner);
     trace.names(title);
     let other = json!({
         "title": clean(title), "begin_monotonic_ns": timeline.begin_ns.to_string(), "lost_events": timeline.lost,
@@ -166,8 +180,9 @@ impl<'a> Trace<'a> {
     }
 
     fn wakeup(&mut self, at_ns: u64, task: u32, by: Option<u32>) {
-        if let Some(State::Off { woken_ns: woken @ None, left: "sleeping" | "blocked", .. }) =
-            self.tasks.get_mut(task as usize)
+        if let Some(State::Off { woken_ns: woken @ None, left, .. }) = self.tasks.get_mut(task as usize)
+            // What it waits for may stand behind a colon.
+            && matches!(left.split(':').next(), Some("sleeping" | "blocked"))
         {
             *woken = Some(at_ns);
         }
@@ -178,16 +193,36 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// A fault has a track of its own: the task may leave the CPU and come back inside it.
-    fn fault(&mut self, at_ns: u64, task: u32, length_ns: u64, section: Option<&str>) {
+    /// What has a track of its own, because the task may leave the CPU and come back inside it.
+    fn apart(&mut self, (at_ns, length_ns): (u64, u64), task: u32, (category, name): (&str, &str), args: &Value) {
         let Some((pid, tid)) = self.ids(task) else { return };
-        self.faults += 1;
+        self.apart += 1;
         let end_ns = at_ns.saturating_add(length_ns);
         for (ph, ts) in [("b", at_ns), ("e", end_ns)] {
             self.add(&json!({
-                "ph": ph, "cat": "fault", "id": self.faults, "name": "page fault", "pid": pid, "tid": tid, "ts": us(ts),
-                "args": {"section": section},
+                "ph": ph, "cat": category, "id": self.apart, "name": name, "pid": pid, "tid": tid, "ts": us(ts), "args": args,
             }));
+        }
+    }
+
+    /// What a CPU did for its task stands on the tracks of both.
+    fn stretch(&mut self, at: (u64, u64), cpu: u32, task: u32, doing: TimelineDoing, lock: Option<&str>) {
+        let (at_ns, length_ns) = at;
+        let name = match (doing, lock) {
+            (TimelineDoing::Kernel, None) => "in the kernel".to_owned(),
+            (TimelineDoing::Kernel, Some(lock)) => format!("in the kernel for {}", clean(lock)),
+            (TimelineDoing::Spin, lock) => format!("spins for {}", lock.map_or_else(|| "a lock".to_owned(), clean)),
+            (TimelineDoing::Switch, _) => "switch".to_owned(),
+            (TimelineDoing::Interrupt, _) => "interrupt".to_owned(),
+        };
+        let tracks = [Some((CPUS_PID, CPUS_PID.saturating_add(cpu))), self.ids(task)];
+        for (pid, tid) in tracks.into_iter().flatten() {
+            let slice = json!({
+                "ph": "X", "name": name, "pid": pid, "tid": tid, "ts": us(at_ns), "dur": us(length_ns),
+                "args": {"lock": lock.map(clean)},
+            });
+            self.inner.push_str(&slice.to_string());
+            self.inner.push_str(",\n");
         }
     }
 

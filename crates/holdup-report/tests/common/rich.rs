@@ -3,7 +3,7 @@
 use super::Noise;
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
 use holdup_model::stacks::{Frame, FrameKind, Stack};
-use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
+use holdup_model::timeline::{TimelineDoing, TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::*;
 
 /// Paths of calls as a profile of a PostgreSQL server has them: `k:` in the kernel, `i:` inlined, `w`: how much.
@@ -126,6 +126,7 @@ pub fn timeline() -> Timeline {
     };
     Timeline {
         begin_ns: 77_000_000_000,
+        end_ns: None,
         tasks: vec![task(4001, 4000, "postgres"), task(4002, 4000, "postgres"), task(19, 19, "kworker/0:1")],
         events: vec![
             event(1_000, 0, switch(None, Some(0), "sleeping", None)),
@@ -141,6 +142,47 @@ pub fn timeline() -> Timeline {
             event(20_000, 1, switch(Some(0), None, "sleeping", None)),
         ],
         lost: 1,
+    }
+}
+
+/// Two CPUs of a simulated machine: a holder has a fault and is switched out, another task spins for the lock meanwhile.
+pub fn simulated_timeline() -> Timeline {
+    let task = |tid, name: &str| TimelineTask { tid, pid: tid, name: name.into() };
+    let event = |at_ns, cpu, kind| TimelineEvent { at_ns, cpu, kind };
+    let switch = |from, to, left: &str, section: Option<&str>| TimelineKind::Switch {
+        from,
+        to,
+        left: left.into(),
+        section: section.map(str::to_owned),
+    };
+    let did = |task, doing, length_ns, lock: Option<&str>| TimelineKind::Stretch {
+        task,
+        doing,
+        length_ns,
+        lock: lock.map(str::to_owned),
+    };
+    use TimelineDoing::{Interrupt, Kernel, Spin, Switch};
+    Timeline {
+        begin_ns: 2_000_000,
+        end_ns: Some(30_000),
+        tasks: vec![task(1, "worker 1"), task(2, "worker 2"), task(3, "worker 3")],
+        events: vec![
+            event(0, 0, switch(None, Some(0), "", None)),
+            event(0, 1, switch(None, Some(1), "", None)),
+            event(2_000, 0, TimelineKind::Hold { task: 0, lock: "tas".into(), length_ns: 18_500 }),
+            event(4_000, 1, did(1, Spin, 16_500, Some("tas"))),
+            event(5_000, 0, TimelineKind::Fault { task: 0, length_ns: 2_000, section: Some("holder tas".into()) }),
+            event(6_000, 0, did(0, Interrupt, 500, None)),
+            event(7_500, 0, TimelineKind::Wakeup { task: 2, by: None }),
+            event(8_000, 0, switch(Some(0), Some(2), "user boundary (R)", Some("holder tas"))),
+            event(8_000, 0, did(2, Switch, 1_000, None)),
+            event(12_000, 0, did(2, Kernel, 3_000, None)),
+            event(15_000, 0, switch(Some(2), Some(0), "blocked: for a message", None)),
+            event(15_000, 0, did(0, Switch, 1_000, None)),
+            event(20_500, 1, TimelineKind::Hold { task: 1, lock: "tas".into(), length_ns: 2_000 }),
+            event(24_000, 0, switch(Some(0), None, "exited", None)),
+        ],
+        lost: 7,
     }
 }
 

@@ -104,6 +104,24 @@ pub(crate) fn build(names: &[&str]) -> Vec<Lock> {
     locks
 }
 
+/// What the locks of a load are called, in the order of what was seen of them: by their algorithms, with a number where
+/// several have the same; those inside of others are the lists of these.
+pub fn names(load: &[&str]) -> Vec<String> {
+    let own = load.iter().enumerate().map(|(place, name)| match load.iter().filter(|n| *n == name).count() {
+        1 => (*name).to_owned(),
+        _ => format!("{name} {}", load[..place].iter().filter(|n| *n == name).count() + 1),
+    });
+    let mut names: Vec<String> = own.collect();
+    let inside: Vec<String> = load
+        .iter()
+        .zip(&names)
+        .filter(|(algorithm, _)| find(algorithm).is_some_and(|a| a.inner().is_some()))
+        .map(|(_, name)| format!("{name}: list"))
+        .collect();
+    names.extend(inside);
+    names
+}
+
 /// A lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {

@@ -73,6 +73,9 @@ impl World {
 
     /// So much of the running task's segment is done.
     pub(super) fn passes(&mut self, cpu: u32, ns: u64) {
+        if self.recorder.is_some() {
+            self.records_work(cpu, self.cpus[cpu as usize].busy_from, ns);
+        }
         let c = &mut self.cpus[cpu as usize];
         c.busy_from += ns;
         let task = &mut self.tasks[c.current as usize];

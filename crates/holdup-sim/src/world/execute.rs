@@ -324,6 +324,9 @@ impl World {
                     seen.faults_holding += 1;
                     self.seen.locks[t.last_lock as usize].faults += 1;
                 }
+                if self.recorder.is_some() {
+                    self.records_fault(cpu, task, true);
+                }
                 self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Mapped));
                 return false;
             }
@@ -339,6 +342,9 @@ impl World {
     }
 
     fn mapped(&mut self, cpu: u32, task: u32) {
+        if self.recorder.is_some() {
+            self.records_fault(cpu, task, false);
+        }
         let t = &mut self.tasks[task as usize];
         let Op::Touch { region, .. } = self.code[t.pc as usize] else {
             return self.return_to_user(cpu, task);

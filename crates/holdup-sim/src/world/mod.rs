@@ -11,6 +11,7 @@ mod execute;
 mod extend;
 mod glance;
 mod place;
+mod recording;
 mod stuck;
 mod switch;
 mod task;
@@ -30,6 +31,7 @@ use crate::locks::{self, Lock};
 use crate::machine::Machine;
 use crate::program::{Inside, MarkId, Op, Program};
 use crate::random::{Random, Span};
+use crate::record::Recorder;
 use crate::sched::fair::Fair;
 use crate::sched::group::GroupSpec;
 use crate::sched::rt::Rt;
@@ -242,6 +244,8 @@ pub struct World {
     pub(crate) looked_at: u64,
     /// When the count of events was looked at last, ns; `u64::MAX` before.
     pub(crate) counted_at: u64,
+    /// What it did, event by event, where that is wanted.
+    pub(crate) recorder: Option<Box<Recorder>>,
 }
 
 /// The most marks of a load.
@@ -305,6 +309,7 @@ impl World {
             trouble: None,
             looked_at: 0,
             counted_at: u64::MAX,
+            recorder: None,
             machine: machine.clone(),
         };
         for cpu in 0..cpus as u32 {
@@ -407,6 +412,9 @@ impl World {
             if cpu.current != IDLE {
                 self.seen.overhead_ns += cpu.busy_from.saturating_sub(self.now);
             }
+        }
+        if self.recorder.is_some() {
+            self.record_begins();
         }
     }
 

@@ -14,6 +14,9 @@ impl World {
         self.seen.wakeups += 1;
         let (is_new, waker) = (t.is_new, here);
         let previous = t.cpu;
+        if self.recorder.is_some() {
+            self.records_wakeup(task, here);
+        }
         let is_fair = self.priority(task).is_none();
         let is_delayed = is_fair && self.fair.is_delayed(task);
         let pinned = self.tasks[task as usize].pinned;

@@ -28,6 +28,9 @@ impl World {
         if previous != IDLE {
             self.leaves(previous, left);
         }
+        if self.recorder.is_some() && (next != NIL || previous != IDLE) {
+            self.records_switch(cpu, previous, next, left);
+        }
         self.seen.switches += u64::from(next != NIL || previous != IDLE);
         match next {
             NIL if previous == IDLE => {}

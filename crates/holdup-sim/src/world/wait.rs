@@ -147,10 +147,16 @@ impl World {
             self.tells(cpu, Event::Takes { task, lock });
         }
         debug_assert_eq!(self.tasks[task as usize].cpu, cpu);
+        if self.recorder.is_some() {
+            self.records_lock(cpu, task, lock, true);
+        }
     }
 
     /// A task gives a lock back. Whether its program goes on at once.
     pub(crate) fn give_back(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
+        if self.recorder.is_some() {
+            self.records_lock(cpu, task, lock, false);
+        }
         let t = &mut self.tasks[task as usize];
         debug_assert!(t.held > 0, "nothing is held");
         t.held -= 1;

@@ -307,6 +307,7 @@ fn timeline(seq: u32) -> Timeline {
     };
     Timeline {
         begin_ns: 5_000_000_000,
+        end_ns: None,
         tasks: vec![task(100, "postgres"), task(101, "kworker/0:1")],
         events: vec![
             event(10, 0, switch(None, Some(0), "sleeping", None)),

@@ -1,17 +1,18 @@
 //! What was seen of a simulated machine, as the collectors of real ones tell it.
 
+use super::timeline;
 use holdup_model::evidence::EvidenceHistogram;
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Histogram, SparseHistogram};
 use holdup_sim::seen::{HOLDERS, Left, RoleSeen, Seen, WAYS};
 use holdup_sim::world::Load;
 
-/// The collectors whose evidence the simulator tells.
+/// The collectors whose evidence the simulator tells when nobody asks for any by name. `timeline` has to be asked for.
 pub(super) const TOLD: &[&str] = &["switches", "critical-sections", "faults"];
 
 /// Whether the simulator tells what a collector tells.
 pub(super) fn availability(id: &str) -> Availability {
     match id {
-        id if TOLD.contains(&id) => Availability::Ready,
+        id if TOLD.contains(&id) || id == timeline::ID => Availability::Ready,
         _ => Availability::Unavailable { reason: "a simulated machine does not tell it".to_owned(), remedy: None },
     }
 }
@@ -50,7 +51,7 @@ fn by_role<'a>(seen: &Seen, load: &'a Load) -> Vec<(&'a str, RoleSeen)> {
     all
 }
 
-fn place_of(way: Left) -> &'static str {
+pub(super) fn place_of(way: Left) -> &'static str {
     match way {
         Left::Waits => "blocked",
         Left::Boundary => "user boundary (R)",

@@ -6,6 +6,7 @@ mod evidence;
 mod predict;
 mod reach;
 mod session;
+mod timeline;
 
 use crate::local;
 use crate::session::{Readiness, SessionRequest};

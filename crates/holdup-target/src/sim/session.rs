@@ -1,7 +1,7 @@
 //! One session on a simulated machine.
 
 use super::ahead::Ahead;
-use super::{Simulated, evidence, machine_of, simulated};
+use super::{Simulated, evidence, machine_of, simulated, timeline};
 use crate::local;
 use crate::run::trial_seed;
 use crate::session::{Closed, Session, SessionRequest, TrialDraft};
@@ -91,6 +91,9 @@ fn run(world: &mut World, end_ns: u64, stop: &AtomicBool) -> Option<Result<(), T
 pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     let Simulated { machine, load, workload, parameters } = &*job.of_arm;
     let mut world = World::new(machine, load, job.seed);
+    if job.collectors.iter().any(|id| id == timeline::ID) {
+        world.record(timeline::MOST);
+    }
     let at = |ns: u64| VIRTUAL_BEGIN_UNIX_NS.saturating_add_unsigned(ns);
     let end_ns = job.warmup_ns.saturating_add(job.duration_ns);
     let mut ran = match world.reaches(end_ns) {
@@ -116,7 +119,12 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     trial.ended_unix_ns = at(end_ns);
     trial.window =
         Some(Window { begin_unix_ns: at(job.warmup_ns), end_unix_ns: at(end_ns), length_ns: job.duration_ns });
-    trial.evidence = job.collectors.iter().map(|id| evidence::collected(id, seen, load)).collect();
+    let told = job.collectors.iter().filter(|id| *id != timeline::ID);
+    trial.evidence = told.map(|id| evidence::collected(id, seen, load)).collect();
+    if let Some(recorded) = world.recorded() {
+        let told = timeline::collected(&recorded, &world, load, job.warmup_ns, job.duration_ns);
+        trial.evidence.push(told);
+    }
     (trial.measurements, trial.histograms) = (measurements, histograms);
     Some(trial)
 }

@@ -92,7 +92,7 @@ fn told(seen: &Seen) -> Collected {
         collected.coverage.notes.push(format!("{lost} events came when the ring was full"));
     }
     collected.cost = kernel::cost(seen, &mut collected.coverage);
-    let timeline = holdup_model::Timeline { begin_ns, tasks: tasks.all, events, lost: seen.events_lost };
+    let timeline = holdup_model::Timeline { begin_ns, end_ns: None, tasks: tasks.all, events, lost: seen.events_lost };
     collected.timeline = Some(timeline);
     collected
 }

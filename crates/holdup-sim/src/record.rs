@@ -1,0 +1,318 @@
+//! What a machine did, event by event, for as long as there is room.
+//!
+//! A world keeps it when it is asked to ([`crate::world::World::record`]), from the opening of the window on. Room is a
+//! number of entries. When it is used up the record ends at that time: what was under way then is kept up to there, and
+//! every later entry is counted and given up, so that nothing is missing before the end and nothing stands behind it.
+
+use crate::seen::Left;
+
+/// What a task that left its CPU waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    /// A message, or room for one.
+    Message,
+    /// A device.
+    Device,
+    /// A log.
+    Log,
+    /// A lock.
+    Lock,
+    /// Its timer, or the tasks that it made.
+    Other,
+}
+
+/// What a CPU does for a task beside its own code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It is in the kernel for the task: in a system call.
+    Kernel,
+    /// It spins for a lock.
+    Spin,
+    /// It changes over to the task.
+    Switch,
+    /// It is in an interrupt that the task pays for: a tick, a device, another CPU.
+    Interrupt,
+}
+
+/// What happened. Tasks and locks are numbers of the load; after its locks come those inside of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// A CPU went from one task to another; `None` for the idle task.
+    Switch {
+        /// Who left.
+        from: Option<u32>,
+        /// Who came.
+        to: Option<u32>,
+        /// How `from` left.
+        left: Left,
+        /// What `from` waits for, where it does.
+        waits: Option<For>,
+        /// The lock that `from` holds, or else waits for, and whether it holds it.
+        lock: Option<(u32, bool)>,
+    },
+    /// A task became runnable.
+    Wakeup {
+        /// Who.
+        task: u32,
+        /// Who woke it; `None` for an interrupt.
+        by: Option<u32>,
+    },
+    /// What a CPU did for its task, without interruption, where that was not the task's own code.
+    Did {
+        /// For whom.
+        task: u32,
+        /// What.
+        doing: Doing,
+        /// For how long, ns.
+        length_ns: u64,
+        /// The lock that it was for, if it was for one.
+        lock: Option<u32>,
+    },
+    /// A task held a lock, on and off CPUs.
+    Held {
+        /// Who.
+        task: u32,
+        /// What.
+        lock: u32,
+        /// For how long, ns.
+        length_ns: u64,
+    },
+    /// A task had a page fault.
+    Faulted {
+        /// Who.
+        task: u32,
+        /// How long it took, ns; the task may have been off its CPU meanwhile.
+        length_ns: u64,
+        /// The lock that it held.
+        lock: Option<u32>,
+    },
+}
+
+impl What {
+    /// The same, cut off after so long.
+    fn cut(mut self, most_ns: u64) -> What {
+        if let What::Did { length_ns, .. } | What::Held { length_ns, .. } | What::Faulted { length_ns, .. } = &mut self
+        {
+            *length_ns = most_ns.min(*length_ns);
+        }
+        self
+    }
+}
+
+/// One entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// When it happened or began, ns from the window's opening.
+    pub at_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// What.
+    pub what: What,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The entries in the order of their times.
+    pub entries: Vec<Entry>,
+    /// When the record ends, ns from the window's opening: with the window, or when the room was used up.
+    pub end_ns: u64,
+    /// Whether the room was used up.
+    pub is_full: bool,
+    /// Entries of the time after that, up to the window's end.
+    pub given_up: u64,
+}
+
+/// What one CPU does, as far as it is known.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    /// Its task; `None` for the idle one.
+    task: Option<u32>,
+    /// Up to when it is told.
+    until: u64,
+    /// Whether nothing was told since its task came.
+    is_fresh: bool,
+    /// What goes on, since when, for which lock.
+    piece: Option<(Doing, Option<u32>, u64)>,
+}
+
+/// Something that a task does on and off CPUs: a lock that it holds, or, without a lock, a fault.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    task: u32,
+    cpu: u32,
+    since: u64,
+    lock: Option<u32>,
+    is_fault: bool,
+}
+
+/// Keeps a record.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    most: usize,
+    /// When the window opened; `None` before.
+    begin: Option<u64>,
+    full_at: Option<u64>,
+    entries: Vec<Entry>,
+    lanes: Vec<Lane>,
+    open: Vec<Open>,
+    given_up: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(most: usize) -> Self {
+        Recorder {
+            most,
+            begin: None,
+            full_at: None,
+            entries: Vec::new(),
+            lanes: Vec::new(),
+            open: Vec::new(),
+            given_up: 0,
+        }
+    }
+
+    /// The window opens, with these tasks on the CPUs.
+    pub(crate) fn begin(&mut self, now: u64, current: impl Iterator<Item = Option<u32>>) {
+        (self.begin, self.full_at, self.given_up) = (Some(now), None, 0);
+        self.entries.clear();
+        self.lanes = current.map(|task| Lane { task, until: now, is_fresh: true, piece: None }).collect();
+        for open in &mut self.open {
+            open.since = now;
+        }
+        for (cpu, lane) in self.lanes.clone().into_iter().enumerate() {
+            if lane.task.is_some() {
+                let what = What::Switch { from: None, to: lane.task, left: Left::Waits, waits: None, lock: None };
+                self.moment(now, cpu as u32, what);
+            }
+        }
+    }
+
+    /// Something that has no length.
+    pub(crate) fn moment(&mut self, now: u64, cpu: u32, what: What) {
+        if self.begin.is_some() {
+            self.add(now, now, cpu, what);
+        }
+    }
+
+    /// Keeps an entry that is over now, where there is room, or where it began while there was.
+    fn add(&mut self, now: u64, at: u64, cpu: u32, what: What) {
+        let Some(begin) = self.begin else { return };
+        if self.full_at.is_none() && self.entries.len() >= self.most {
+            self.full_at = Some(now);
+        }
+        let what = match self.full_at {
+            Some(full_at) if at >= full_at => {
+                self.given_up += 1;
+                return;
+            }
+            Some(full_at) => what.cut(full_at - at),
+            None => what,
+        };
+        self.entries.push(Entry { at_ns: at - begin, cpu, what });
+    }
+
+    /// A CPU has worked for its task from a time on: on `doing`, or on the task's own code and faults.
+    pub(crate) fn passed(&mut self, cpu: u32, (from, ns): (u64, u64), doing: Option<(Doing, Option<u32>)>) {
+        if self.begin.is_none() {
+            return;
+        }
+        self.gap(cpu, from);
+        let lane = self.lanes[cpu as usize];
+        let going_on = lane.piece.map(|(doing, lock, _)| (doing, lock));
+        if going_on != doing {
+            self.finish_piece(cpu);
+        }
+        let lane = &mut self.lanes[cpu as usize];
+        if lane.piece.is_none() {
+            lane.piece = doing.map(|(doing, lock)| (doing, lock, from));
+        }
+        (lane.until, lane.is_fresh) = (from + ns, false);
+    }
+
+    /// What a CPU did until a time was no work for its task: the switch to it, or interrupts.
+    fn gap(&mut self, cpu: u32, until: u64) {
+        let lane = self.lanes[cpu as usize];
+        let Some(task) = lane.task.filter(|_| until > lane.until) else { return };
+        self.finish_piece(cpu);
+        let doing = if lane.is_fresh { Doing::Switch } else { Doing::Interrupt };
+        let what = What::Did { task, doing, length_ns: until - lane.until, lock: None };
+        self.add(until, lane.until, cpu, what);
+        self.lanes[cpu as usize].until = until;
+    }
+
+    fn finish_piece(&mut self, cpu: u32) {
+        let lane = &mut self.lanes[cpu as usize];
+        let until = lane.until;
+        if let (Some((doing, lock, since)), Some(task)) = (lane.piece.take(), lane.task) {
+            self.add(until, since, cpu, What::Did { task, doing, length_ns: until - since, lock });
+        }
+    }
+
+    /// A CPU goes to another task, or to none.
+    pub(crate) fn switch(&mut self, now: u64, cpu: u32, what: What) {
+        let What::Switch { to, .. } = what else { return };
+        if self.begin.is_none() {
+            return;
+        }
+        self.gap(cpu, now);
+        self.finish_piece(cpu);
+        self.lanes[cpu as usize] = Lane { task: to, until: now, is_fresh: true, piece: None };
+        self.moment(now, cpu, what);
+    }
+
+    /// A task holds a lock from now on.
+    pub(crate) fn takes(&mut self, now: u64, cpu: u32, task: u32, lock: u32) {
+        self.open.push(Open { task, cpu, since: now, lock: Some(lock), is_fault: false });
+    }
+
+    /// It gives it back.
+    pub(crate) fn gives_back(&mut self, now: u64, task: u32, lock: u32) {
+        let is_it = |o: &Open| o.task == task && o.lock == Some(lock) && !o.is_fault;
+        if let Some(place) = self.open.iter().rposition(is_it) {
+            let open = self.open.remove(place);
+            self.add_open(now, open);
+        }
+    }
+
+    /// A task has a page fault from now on, with a lock held or without.
+    pub(crate) fn faults(&mut self, now: u64, cpu: u32, task: u32, lock: Option<u32>) {
+        self.open.push(Open { task, cpu, since: now, lock, is_fault: true });
+    }
+
+    /// The page is mapped.
+    pub(crate) fn mapped(&mut self, now: u64, task: u32) {
+        if let Some(place) = self.open.iter().rposition(|o| o.task == task && o.is_fault) {
+            let open = self.open.remove(place);
+            self.add_open(now, open);
+        }
+    }
+
+    fn add_open(&mut self, now: u64, open: Open) {
+        let Open { task, cpu, since, lock, is_fault } = open;
+        let length_ns = now - since;
+        match lock {
+            Some(lock) if !is_fault => self.add(now, since, cpu, What::Held { task, lock, length_ns }),
+            _ => self.add(now, since, cpu, What::Faulted { task, length_ns, lock }),
+        }
+    }
+
+    /// The window closes: what is under way is kept up to now.
+    pub(crate) fn close(mut self, now: u64) -> Recorded {
+        for cpu in 0..self.lanes.len() as u32 {
+            self.gap(cpu, now);
+            self.finish_piece(cpu);
+        }
+        for open in std::mem::take(&mut self.open) {
+            self.add_open(now, open);
+        }
+        self.entries.sort_by_key(|e| e.at_ns);
+        let end = self.full_at.unwrap_or(now);
+        Recorded {
+            entries: self.entries,
+            end_ns: end - self.begin.unwrap_or(end),
+            is_full: self.full_at.is_some(),
+            given_up: self.given_up,
+        }
+    }
+}
