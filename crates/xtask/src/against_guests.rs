@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use holdup_model::outcome::Contrast;
-use holdup_model::{Analysis, BundleData, Verdict};
+use holdup_model::{Analysis, BundleData, Trial, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -107,19 +107,26 @@ pub fn side(bundle: &BundleData, analysis: &Analysis) -> Result<Side> {
     for arm in bundle.schedule.arms.iter().filter(|arm| arm.replica.is_none()) {
         let Some(level) = arm.factors.get(&factor.name) else { continue };
         let axes = arm.axes.iter().map(|(name, level)| (name.clone(), level.label.clone())).collect();
-        let outs = bundle.trials.iter().filter(|t| t.arm == arm.id && t.is_done()).fold(Outs::default(), |sum, trial| {
-            let of = |end: &str| -> f64 {
-                let told = trial.evidence.iter().find(|c| matches!(c.collector.as_str(), "switch-outs" | "switches"));
-                let items = told.into_iter().flat_map(|c| &c.items);
-                let outs = items.filter(|i| i.name == "switched_out");
-                let here = outs.filter(|i| i.label.as_deref().is_some_and(|l| l.starts_with("load") && l.ends_with(end)));
-                here.filter_map(|i| i.value.value()).sum()
-            };
-            Outs { boundary: sum.boundary + of("(R)"), inside: sum.inside + of("(R+)") }
+        let trials = bundle.trials.iter().filter(|t| t.arm == arm.id && t.is_done());
+        let outs = trials.map(outs_of).fold(Outs::default(), |sum, more| Outs {
+            boundary: sum.boundary + more.boundary,
+            inside: sum.inside + more.inside,
         });
         side.outs.insert((cell(&arm.workload, &axes), level.label.clone()), outs);
     }
     Ok(side)
+}
+
+/// What either of the collectors that count switch-outs told of the workers.
+fn outs_of(trial: &Trial) -> Outs {
+    let told = trial.evidence.iter().find(|c| matches!(c.collector.as_str(), "switch-outs" | "switches"));
+    let items: Vec<_> = told.into_iter().flat_map(|c| &c.items).filter(|i| i.name == "switched_out").collect();
+    let of = |end: &str| -> f64 {
+        let is_here = |label: &str| label.starts_with("load") && label.ends_with(end);
+        let here = items.iter().filter(|i| i.label.as_deref().is_some_and(is_here));
+        here.filter_map(|i| i.value.value()).sum()
+    };
+    Outs { boundary: of("(R)"), inside: of("(R+)") }
 }
 
 fn cell(workload: &str, shared: &BTreeMap<String, String>) -> String {
@@ -200,7 +207,9 @@ fn signs(simulated: &Side, guests: &Side, baseline: &str, cells: &BTreeSet<&Stri
         rows.push('\n');
     }
     let told = |[n, right, wrong, none]: [u32; 4]| {
-        format!("{n}, of these the simulated sign is right in {right}, wrong in {wrong}, and in {none} nothing is simulated beyond its own noise")
+        format!(
+            "{n}, of these the simulated sign is right in {right}, wrong in {wrong}, and in {none} nothing is simulated beyond its own noise"
+        )
     };
     format!(
         "Signs: {all} ratios were measured. Beyond noise by their own 95 % interval (bold; one in 20 is so by chance) are {}. \
@@ -250,7 +259,8 @@ fn shares(simulated: &Side, guests: &Side, cells: &BTreeSet<&String>) -> String 
     for level in levels {
         if let Some((m, s, n, within)) = by_level.get(level.as_str()) {
             let (m, s) = (m / f64::from(*n), s / f64::from(*n));
-            let _infallible = write!(of_levels, " {level}: {within} of {n}, on average {m:.0} measured and {s:.0} simulated.");
+            let _infallible =
+                write!(of_levels, " {level}: {within} of {n}, on average {m:.0} measured and {s:.0} simulated.");
         }
     }
     format!(

@@ -23,9 +23,10 @@ fn main() -> Result<ExitCode> {
     let wrong = match name.as_str() {
         "tidy" => tidy(&Repo::here()?)?,
         "against-guests" => {
-            let [simulated, guests] = std::env::args().skip(2).collect::<Vec<_>>().try_into().map_err(|_| {
-                anyhow::anyhow!("against-guests: it takes two bundles\nhint: the simulated one first")
-            })?;
+            let [simulated, guests] =
+                std::env::args().skip(2).collect::<Vec<_>>().try_into().map_err(|_| {
+                    anyhow::anyhow!("against-guests: it takes two bundles\nhint: the simulated one first")
+                })?;
             say(&against_guests::run(simulated.as_ref(), guests.as_ref())?);
             Vec::new()
         }
