@@ -37,6 +37,11 @@ pub enum Order {
     },
     /// Put everything back and close the session. Answer: [`Answer::Closed`].
     Close,
+    /// Measure what things cost there. Answer: [`Answer::Calibrated`].
+    Calibrate {
+        /// Ticks per second of a kernel that does not tell; `None` when that is not known either.
+        hz: Option<u32>,
+    },
     /// End the agent, and with it a guest whose first process it is. No answer.
     Off,
 }
@@ -78,6 +83,8 @@ pub enum Answer {
         /// The kernel's log; `Err` says why it could not be read.
         kernel_log: Result<String, String>,
     },
+    /// To [`Order::Calibrate`]: the machine file.
+    Calibrated(Result<String, Problem>),
 }
 
 /// What an agent says of itself and of where it is.

@@ -198,6 +198,8 @@ pub enum Inside {
     On,
     /// The same, and `cond_resched()` is called every so many ns.
     Points(u32),
+    /// As [`Inside::On`], and `might_sleep()` is called half-way.
+    MightSleep,
 }
 
 /// The most loop counters of a task.

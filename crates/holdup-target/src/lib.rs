@@ -30,7 +30,7 @@ pub use qemu::Kept;
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use run::{RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
-pub use sim::{CalibrateRequest, PredictRequest, Wanted, calibrate, predict};
+pub use sim::{CalibrateRequest, PredictRequest, Wanted, calibrate, calibrate_guest, predict};
 pub use vocabulary::vocabulary;
 pub use watching::Watching;
 

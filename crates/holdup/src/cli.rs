@@ -140,10 +140,11 @@ fn predict() -> Command {
 
 fn calibrate() -> Command {
     Command::new("calibrate")
-        .about("Measure what things cost on this host, for simulations of it")
+        .about("Measure what things cost on this host, or in a guest, for simulations of it")
         .after_help(
             "Takes up to 30 s of two CPUs and changes nothing. Another load on the host makes ranges wide; run it on an idle \
-             one. `--target sim` and `holdup predict` read the file.",
+             one. `--target sim` and `holdup predict` read the file.\n\
+             With --kernel it measures in a guest that boots this kernel, where an emulated CPU takes some minutes.",
         )
         .arg(
             Arg::new("out")
@@ -168,6 +169,19 @@ fn calibrate() -> Command {
                 .help("The folder with postgres, initdb and pgbench, for what PostgreSQL computes"),
         )
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
+        .arg(
+            option("kernel", "KERNEL", "Measure in a guest with this kernel, such as debian:6.19, and not on this host")
+                .requires("out")
+                .conflicts_with_all(["pg-bin", "workdir"])
+                .help_heading(GUESTS),
+        )
+        .arg(
+            option("set", "guest.KEY=V", "What the guest is made of, such as guest.cpus=2")
+                .action(ArgAction::Append)
+                .requires("kernel")
+                .help_heading(GUESTS),
+        )
+        .args(where_guests_come_from())
 }
 
 /// The command with a subcommand for each workload.
@@ -309,29 +323,37 @@ fn host_options() -> Vec<Arg> {
     ]
 }
 
+const GUESTS: &str = "Guests (target qemu)";
+
 fn guest_options() -> Vec<Arg> {
-    let guests = "Guests (target qemu)";
+    let mut all = where_guests_come_from();
+    all.extend([
+        option("pg-deb", "MAJOR[,…]", "PostgreSQL in guests from Debian's packages, such as 17; several make a factor")
+            .conflicts_with_all(["pg-bin", "pg"])
+            .help_heading(GUESTS),
+        option("parallel", "N", "So many guests at once; they take CPU time from each other [default: 1]")
+            .value_parser(value_parser!(u32).range(1..=64))
+            .help_heading(GUESTS),
+    ]);
+    all
+}
+
+fn where_guests_come_from() -> Vec<Arg> {
     vec![
         option("accel", "KIND", "How a guest's CPUs are made")
             .value_parser(["auto", "kvm", "tcg"])
-            .help_heading(guests),
-        option("pg-deb", "MAJOR[,…]", "PostgreSQL in guests from Debian's packages, such as 17; several make a factor")
-            .conflicts_with_all(["pg-bin", "pg"])
-            .help_heading(guests),
+            .help_heading(GUESTS),
         option("mirror", "URL", "The archive to fetch from [default: the one of this machine's apt]")
-            .help_heading(guests),
+            .help_heading(GUESTS),
         Arg::new("offline")
             .long("offline")
             .action(ArgAction::SetTrue)
             .global(true)
             .help("Fetch nothing: only kernels and packages that are cached")
-            .help_heading(guests),
-        option("parallel", "N", "So many guests at once; they take CPU time from each other [default: 1]")
-            .value_parser(value_parser!(u32).range(1..=64))
-            .help_heading(guests),
+            .help_heading(GUESTS),
         option("cache", "DIR", "Where kernels and packages are kept [default: $HOLDUP_CACHE or ~/.cache/holdup]")
             .value_parser(value_parser!(PathBuf))
-            .help_heading(guests),
+            .help_heading(GUESTS),
     ]
 }
 

@@ -5,6 +5,7 @@
 //! tests of its own that show it a wrong repository.
 #![forbid(unsafe_code)]
 
+pub mod against_guests;
 pub mod calibrate;
 pub mod catalogues;
 pub mod invariants;

@@ -2,10 +2,12 @@
 
 use anyhow::Result;
 use std::process::ExitCode;
-use xtask::{Repo, calibrate, catalogues, invariants, layers, purity, texts, validation, web};
+use xtask::{Repo, against_guests, calibrate, catalogues, invariants, layers, purity, texts, validation, web};
 
 const USAGE: &str = "\
 usage: cargo xtask NAME
+  against-guests SIMULATED.holdup GUESTS.holdup
+               the tables of one plan simulated and run in guests, as Markdown for docs/simulator.md
   calibrate [TABLE…]  simulates what the statistics promise and writes docs/calibration.md (minutes; use --release)
   tidy         the checks of the repository that no compiler makes (also in cargo test)
   validation PART
@@ -22,6 +24,14 @@ fn main() -> Result<ExitCode> {
     let name = std::env::args().nth(1).unwrap_or_default();
     let wrong = match name.as_str() {
         "tidy" => tidy(&Repo::here()?)?,
+        "against-guests" => {
+            let [simulated, guests] =
+                std::env::args().skip(2).collect::<Vec<_>>().try_into().map_err(|_| {
+                    anyhow::anyhow!("against-guests: it takes two bundles\nhint: the simulated one first")
+                })?;
+            say(&against_guests::run(simulated.as_ref(), guests.as_ref())?);
+            Vec::new()
+        }
         "calibrate" => {
             calibrate::write(&std::env::args().skip(2).collect::<Vec<_>>(), &say)?;
             Vec::new()

@@ -49,8 +49,9 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
         Op::Unlock(0),
         Op::Done(0),
         Op::Compute(nearly(setup.think_ns)),
-        Op::Jump(0),
     ]);
+    ops.extend(drops(setup));
+    ops.push(Op::Jump(0));
     let task = |number: u32| TaskSpec {
         pinned: setup.pin.then(|| number % cpus),
         ..TaskSpec::new(0, if setup.processes { number } else { 0 })
@@ -64,6 +65,28 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
         marks: 1,
         ..Load::default()
     }
+}
+
+/// The parts that threads walk through in turn, and the fewest touches of each (`holdup_workloads::contention`).
+const SEGMENTS: u32 = 4;
+const SMALLEST_SEGMENT: u32 = 1024;
+
+/// What a worker does on its way to the lock for the pages of sections to come: it drops page table entries, which is a
+/// long call where many are dropped at once. A process drops all of its own when it has touched them all. Threads walk
+/// together, and whoever comes by first drops a segment: anyone may be that, so it is a matter of chance here.
+fn drops(setup: &Setup) -> Vec<Op> {
+    let faults = setup.faults;
+    if faults == 0 {
+        return Vec::new();
+    }
+    let segment = faults.saturating_mul(setup.workers + 1).next_multiple_of(SMALLEST_SEGMENT);
+    if setup.processes {
+        let times = segment.saturating_mul(SEGMENTS) / faults;
+        return vec![Op::Repeat { to: 0, counter: 0, times }, Op::Forget(0)];
+    }
+    // With this chance not.
+    let of = (u64::from(segment - faults) << 32) / u64::from(segment);
+    vec![Op::Chance { of: u32::try_from(of).unwrap_or(u32::MAX), to: 0 }, Op::Forget(0)]
 }
 
 /// The workload.
@@ -141,4 +164,59 @@ impl Workload for LockContention {
 /// meet at the lock.
 fn nearly(ns: u64) -> Span {
     Span::Uniform(ns - ns / 50, ns + ns / 50)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Costs, Kernel, Topology};
+    use crate::preempt;
+    use crate::seen::RoleSeen;
+    use crate::world::World;
+
+    fn seen(model: &str, faults: u32, processes: bool) -> RoleSeen {
+        let topology = Topology { smt: 1, cores: 2, llcs: 1, nodes: 1 };
+        let kernel = Kernel::of("6.18", preempt::find(model).expect("a model"), 250, 2).expect("a kernel");
+        // Long enough that ticks meet it.
+        let costs = Costs { forget_ns: 500, ..Costs::DEFAULT };
+        let machine = Machine { topology, costs, kernel };
+        let setup = Setup {
+            workers: 8,
+            algorithm: "tas",
+            section_ns: 300,
+            think_ns: 1_000,
+            processes,
+            faults,
+            huge: false,
+            pin: false,
+        };
+        let mut world = World::new(&machine, &load(&setup, 2), 1);
+        world.open();
+        world.run_until(2_000_000_000);
+        world.close().roles[0].clone()
+    }
+
+    /// Of faults alone none leaves a CPU inside the kernel: there is no cond_resched() on their way.
+    #[test]
+    fn none_lets_go_inside_the_kernel_where_page_table_entries_are_dropped() {
+        for processes in [true, false] {
+            assert!(seen("none", 16, processes).left[Left::Inside as usize] > 0, "processes {processes}");
+            assert_eq!(seen("none", 0, processes).left[Left::Inside as usize], 0);
+        }
+    }
+
+    #[test]
+    fn voluntary_lets_go_inside_faults_as_well_and_full_wherever_it_is_asked() {
+        let inside = |model| seen(model, 16, true).left[Left::Inside as usize];
+        let (none, voluntary, full) = (inside("none"), inside("voluntary"), inside("full"));
+        assert!(none < voluntary && voluntary < full, "none {none}, voluntary {voluntary}, full {full}");
+    }
+
+    #[test]
+    fn every_section_faults_as_often_as_it_is_told_to() {
+        for processes in [true, false] {
+            let seen = seen("full", 16, processes);
+            assert!(seen.faults > 100_000 && seen.faults == seen.faults_holding, "{seen:?}");
+        }
+    }
 }

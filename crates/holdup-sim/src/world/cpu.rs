@@ -1,6 +1,7 @@
 //! CPUs: what they are doing, and the two bits that ask them to make room.
 
-use super::{Event, IPI, Mode, SLOTS, TICK, Then, WORK, World};
+use super::{Event, IPI, Mode, SLOTS, Segment, TICK, Then, WORK, World};
+use crate::preempt::Model;
 use crate::program::Inside;
 use crate::seen::Left;
 
@@ -59,6 +60,21 @@ impl Cpu {
     };
 }
 
+/// How far into a segment of the kernel the next point lies at which it makes room by itself, ns; it has come so far.
+fn next_point(segment: &Segment, ran: u64, model: &Model) -> Option<u64> {
+    match segment.inside {
+        Inside::Points(every) if model.cond_resched => {
+            let every = u64::from(every.max(1));
+            Some((ran / every + 1) * every)
+        }
+        Inside::MightSleep if model.might_resched => {
+            let half = (segment.done + segment.left) / 2;
+            (ran < half).then_some(half)
+        }
+        _ => None,
+    }
+}
+
 impl World {
     /// Keeps what the running task has done of its segment.
     pub(crate) fn stop(&mut self, cpu: u32) {
@@ -110,14 +126,13 @@ impl World {
             return self.agenda.clear(slot);
         }
         let mut at = c.busy_from + segment.left + c.ahead_ns;
-        if let (true, Mode::Kernel, Inside::Points(every)) = (c.need, segment.mode, segment.inside)
-            && self.machine.kernel.preempt.cond_resched
-        {
-            let every = u64::from(every.max(1));
-            let ran = self.now.saturating_sub(c.busy_from);
-            let point = c.busy_from + ((segment.done + ran) / every + 1) * every - segment.done;
-            c.at_point = point < at;
-            at = at.min(point);
+        if c.need && segment.mode == Mode::Kernel {
+            let ran = segment.done + self.now.saturating_sub(c.busy_from);
+            if let Some(into) = next_point(segment, ran, self.machine.kernel.preempt) {
+                let point = c.busy_from + into - segment.done;
+                c.at_point = point < at;
+                at = at.min(point);
+            }
         }
         self.agenda.set(slot, at);
     }

@@ -198,8 +198,12 @@ impl World {
             Op::Forget(region) => {
                 let place = t.process as usize * self.regions.len() + region as usize;
                 let steps = std::mem::take(&mut self.touched[place]);
-                let ns = u64::from(steps) * self.machine.costs.forget_ns + syscall_ns;
-                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+                let entries = steps.div_ceil(self.regions[region as usize].steps);
+                let forget_ns = self.machine.costs.forget_ns;
+                let ns = u64::from(entries) * forget_ns + syscall_ns;
+                // zap_pte_range() (mm/memory.c) looks at need_resched() before each entry, and calls cond_resched().
+                let inside = Inside::Points(u32::try_from(forget_ns).unwrap_or(u32::MAX));
+                self.begin(cpu, task, World::kernel(ns, inside, Then::ToUser));
             }
             Op::System { work, inside } => {
                 let ns = work.draw(&mut self.random) + syscall_ns;
@@ -327,7 +331,9 @@ impl World {
                 if self.recorder.is_some() {
                     self.records_fault(cpu, task, true);
                 }
-                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Mapped));
+                // folio_lock() of the page that is there (shmem_get_folio_gfp(), mm/shmem.c) might sleep; where in the fault
+                // that is hangs on the machine.
+                self.begin(cpu, task, World::kernel(ns, Inside::MightSleep, Then::Mapped));
                 return false;
             }
             if spec.together {

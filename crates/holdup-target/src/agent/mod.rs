@@ -12,6 +12,7 @@ pub use far::serve_far;
 use crate::local::{self, LocalSession};
 use crate::qemu::Kept;
 use crate::session::{GuestOptions, Session, SessionRequest};
+use crate::sim::{self, Calibration};
 use holdup_host::Host;
 use holdup_model::wire::{Answer, Checked, Hello, MOST_BYTES, Order, Ran, Work};
 use holdup_model::{Event, Observer, Problem};
@@ -67,6 +68,13 @@ pub fn serve(
                 if !with_session_request(request, *work, &cancel, |sessions| session(sessions, &inbox, &line))? {
                     return Ok(());
                 }
+            }
+            Ok(Order::Calibrate { hz }) => {
+                let with =
+                    Calibration { host: request.host, workdir: &request.workdir, pg_bin: None, hz, cancel: &cancel };
+                let mut step = |name: &str| Relay { line: &line }.event(Event::Step(&format!("measuring {name}")));
+                let result = sim::calibrated(with, &mut step);
+                line.say(&Answer::Calibrated(result.map(|described| described.to_toml())))?;
             }
             Ok(Order::Trial { .. } | Order::Close) => {
                 line.say(&Answer::Refused("an order for a session came, and none is open".to_owned()))?;
@@ -130,7 +138,7 @@ fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -
                 ran.fit(MOST_BYTES - 1024);
                 line.say(&Answer::Ran(ran))?;
             }
-            Ok(Order::Check(_) | Order::Open(_)) => {
+            Ok(Order::Check(_) | Order::Open(_) | Order::Calibrate { .. }) => {
                 line.say(&Answer::Refused("an order came that is none for an open session".to_owned()))?;
             }
             Ok(Order::Close) => {

@@ -21,6 +21,9 @@ pub(crate) use guest::QemuSession;
 /// The longest that a guest may take to say whether it can do the work.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// The longest that a guest may take to measure what things cost there.
+const CALIBRATE_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// How often a guest that is lost before its agent says hello is booted again. An emulator with one thread per CPU now
 /// and then crashes a kernel while that patches its own code.
 const BOOT_ATTEMPTS: u32 = 3;
@@ -83,6 +86,35 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
         merge(&mut readiness, checked, &choice);
     }
     Ok(readiness)
+}
+
+/// Boots the one kind of guest that a plan describes and has its agent measure what things cost there. Gives the machine file
+/// and what the guest is, in words.
+pub(crate) fn calibrate(
+    request: &SessionRequest<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(String, String), Problem> {
+    check_together(request)?;
+    let chosen = machine::choose(&machine_of(request.plan), arch())?;
+    let mut choices = boots::choices(request.plan, request.schedule)?.into_keys();
+    let (Some(choice), None) = (choices.next(), choices.next()) else {
+        return Err(Problem::usage("the guest to measure", "the plan boots several kinds of guest")
+            .hint("name one kernel, and nothing else that is chosen at boot"));
+    };
+    let with = prepare::prepared(request, &choice, observer)?;
+    let hz = prepare::option(with.kernel.config.as_deref(), "CONFIG_HZ").and_then(|hz| hz.parse().ok());
+    let mut running = booted(request, &chosen, &choice, &with, observer)?;
+    let text = match running.ask(&Order::Calibrate { hz }, CALIBRATE_TIMEOUT, &request.cancel, observer) {
+        Ok(Answer::Calibrated(result)) => result?,
+        Ok(other) => return Err(guest::out_of_turn(&other)),
+        Err(lost) => return Err(running.problem(lost, "while it measured")),
+    };
+    running.end();
+    let about = match chosen.accel == "tcg" {
+        true => format!("emulated by QEMU {} (TCG)", chosen.qemu_version),
+        false => format!("on this host's CPUs by QEMU {} ({})", chosen.qemu_version, chosen.accel),
+    };
+    Ok((text, about))
 }
 
 /// What guests that run at the same time need together.

@@ -113,9 +113,14 @@ fn console(kernel: &Kernel, devices: Devices, choice: &Choice) -> Result<(bool, 
 
 /// Whether an option is built in. A kernel whose configuration is not known is taken to have none: the serial ports
 /// that are used then are in every distribution's.
-pub(super) fn has_built_in(config: Option<&Path>, option: &str) -> bool {
-    let Some(text) = config.and_then(|path| std::fs::read_to_string(path).ok()) else { return false };
-    text.lines().any(|line| line.strip_prefix(option) == Some("=y"))
+pub(super) fn has_built_in(config: Option<&Path>, name: &str) -> bool {
+    option(config, name).as_deref() == Some("y")
+}
+
+/// The value of an option of a kernel's configuration; `None` where it is not set, or the configuration is not known.
+pub(super) fn option(config: Option<&Path>, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(config?).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
 }
 
 /// The PostgreSQL that goes into the guest; `None` for a plan that needs none.

@@ -1,8 +1,10 @@
 //! This host as a machine of the simulator: what its costs are, as far as they can be measured.
 
+use crate::qemu;
+use crate::session::SessionRequest;
 use holdup_host::{CpuPlace, Host};
-use holdup_model::Problem;
 use holdup_model::survey::Survey;
+use holdup_model::{Observer, Problem};
 use holdup_sim::machine::{Costs, Described, Kernel, Known, Machine, Parameter, Topology};
 use holdup_sim::preempt;
 use holdup_workloads::Cancel;
@@ -37,15 +39,66 @@ pub struct CalibrateRequest<'a> {
 /// When the file cannot be written, which is found out before anything is measured, and when asked to end.
 pub fn calibrate(request: CalibrateRequest<'_>) -> Result<Described, Problem> {
     let mut draft = Draft::beside(request.file)?;
-    let survey = holdup_host::survey::survey(request.host, None, None);
-    let hz = survey.kernel.hz.value();
-    let mut context = Context::of_this_host(request.host, hz.unwrap_or(HZ), request.workdir);
-    context.pg_bin = request.pg_bin;
-    context.cancel = request.cancel;
-    let outcomes = measure(&mut context, request.step)?;
-    let described = described(request.host, &survey, &context.cpus, &outcomes)?;
+    let calibration = Calibration {
+        host: request.host,
+        workdir: &request.workdir,
+        pg_bin: request.pg_bin,
+        hz: None,
+        cancel: &request.cancel,
+    };
+    let described = calibrated(calibration, request.step)?;
     draft.becomes(&described.to_toml())?;
     Ok(described)
+}
+
+/// Boots the guest that a plan describes, measures what things cost in it, and writes the machine file. What the plan has its
+/// guests do plays no part.
+///
+/// # Errors
+/// When the plan names several kinds of guest, when the guest cannot be had or is lost, and as [`calibrate`].
+pub fn calibrate_guest(
+    request: &SessionRequest<'_>,
+    file: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Described, Problem> {
+    let mut draft = Draft::beside(file)?;
+    let (text, about) = qemu::calibrate(request, observer)?;
+    let measured = Described::parse("what the guest measured", &text)?;
+    let described = Described {
+        name: "guest".to_owned(),
+        summary: short(&format!("a guest, {about}: {}", measured.summary)),
+        ..measured
+    };
+    draft.becomes(&described.to_toml())?;
+    Ok(described)
+}
+
+/// What a host is measured with.
+pub(crate) struct Calibration<'a> {
+    /// The host, which is the running one.
+    pub(crate) host: &'a Host,
+    /// Where files for measurements go.
+    pub(crate) workdir: &'a Path,
+    /// The folder with PostgreSQL's programs; `None` to look for it.
+    pub(crate) pg_bin: Option<PathBuf>,
+    /// Ticks per second, where the kernel itself does not tell.
+    pub(crate) hz: Option<u32>,
+    /// Asks to end.
+    pub(crate) cancel: &'a Cancel,
+}
+
+/// Measures what things cost here; `step` hears the name of each cost before it is measured.
+///
+/// # Errors
+/// When asked to end.
+pub(crate) fn calibrated(with: Calibration<'_>, step: &mut dyn FnMut(&str)) -> Result<Described, Problem> {
+    let survey = holdup_host::survey::survey(with.host, None, None);
+    let hz = survey.kernel.hz.value().or(with.hz);
+    let mut context = Context::of_this_host(with.host, hz.unwrap_or(HZ), with.workdir.to_owned());
+    context.pg_bin = with.pg_bin;
+    context.cancel = with.cancel.clone();
+    let outcomes = measure(&mut context, step)?;
+    described(with.host, &survey, hz, (&context.cpus, &outcomes))
 }
 
 /// A file beside the one that is to be written, so that nobody ever sees half of it.
@@ -90,9 +143,13 @@ impl Drop for Draft<'_> {
     }
 }
 
-fn described(host: &Host, survey: &Survey, cpus: &[CpuPlace], outcomes: &[Outcome]) -> Result<Described, Problem> {
+fn described(
+    host: &Host,
+    survey: &Survey,
+    hz: Option<u32>,
+    (cpus, outcomes): (&[CpuPlace], &[Outcome]),
+) -> Result<Described, Problem> {
     let (topology, topology_source) = topology(cpus);
-    let hz = survey.kernel.hz.value();
     let (kernel, version, told) = kernel(survey, hz.unwrap_or(HZ), topology.cpus())?;
     let parameters = parameters(outcomes);
     let mut summary = format!("{} CPUs, {told}", topology.cpus());
@@ -241,7 +298,7 @@ mod tests {
     fn a_host_that_tells_nothing_gives_a_machine_file_that_is_read() {
         let host = holdup_host::fake::MemoryFs::new().host();
         let survey = holdup_host::survey::survey(&host, None, None);
-        let described = described(&host, &survey, &[], &[]).expect("assumed as a whole");
+        let described = described(&host, &survey, None, (&[], &[])).expect("assumed as a whole");
         assert_eq!(described.machine.topology.cpus(), 1);
         assert!(described.summary.contains("assumed"), "{}", described.summary);
         let again = Described::parse("again", &described.to_toml()).expect("it is read");

@@ -6,13 +6,13 @@ use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Histogram, S
 use holdup_sim::seen::{HOLDERS, Left, RoleSeen, Seen, WAYS};
 use holdup_sim::world::Load;
 
-/// The collectors whose evidence the simulator tells when nobody asks for any by name. `timeline` has to be asked for.
+/// The collectors whose evidence the simulator tells when nobody asks for any by name.
 pub(super) const TOLD: &[&str] = &["switches", "critical-sections", "faults"];
 
 /// Whether the simulator tells what a collector tells.
 pub(super) fn availability(id: &str) -> Availability {
     match id {
-        id if TOLD.contains(&id) || id == timeline::ID => Availability::Ready,
+        id if TOLD.contains(&id) || id == "switch-outs" || id == timeline::ID => Availability::Ready,
         _ => Availability::Unavailable { reason: "a simulated machine does not tell it".to_owned(), remedy: None },
     }
 }
@@ -27,6 +27,7 @@ pub(super) fn collected(id: &str, seen: &Seen, load: &Load) -> Collected {
     for (name, role) in by_role(seen, load) {
         match id {
             "switches" => switches(&mut into, name, &role),
+            "switch-outs" => switch_outs(&mut into, name, &role),
             "faults" => faults(&mut into, name, &role),
             _ => {}
         }
@@ -57,6 +58,14 @@ pub(super) fn place_of(way: Left) -> &'static str {
         Left::Boundary => "user boundary (R)",
         Left::Inside => "in the kernel (R+)",
         Left::Ends => "exited",
+    }
+}
+
+/// That collector counts three ways, and none that ended.
+fn switch_outs(into: &mut Collected, role: &str, seen: &RoleSeen) {
+    for way in [Left::Waits, Left::Boundary, Left::Inside] {
+        let label = format!("{role} {}", place_of(way));
+        into.items.push(EvidenceItem::labelled("switched_out", label, "1", seen.left[way as usize] as f64));
     }
 }
 

@@ -20,7 +20,8 @@ use holdup_sim::world::Load;
 use holdup_sim::{factors, workloads};
 use std::path::Path;
 
-pub use calibrate::{CalibrateRequest, calibrate};
+pub use calibrate::{CalibrateRequest, calibrate, calibrate_guest};
+pub(crate) use calibrate::{Calibration, calibrated};
 pub use predict::{PredictRequest, Wanted, predict};
 pub(crate) use session::SimSession;
 

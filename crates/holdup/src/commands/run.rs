@@ -216,12 +216,12 @@ fn postgres(matches: &ArgMatches) -> PostgresOptions {
     }
 }
 
-fn guests(matches: &ArgMatches) -> GuestOptions {
+pub(super) fn guests(matches: &ArgMatches) -> GuestOptions {
     GuestOptions {
         cache: matches.get_one::<PathBuf>("cache").cloned(),
         mirror: matches.get_one::<String>("mirror").cloned(),
         offline: matches.get_flag("offline"),
-        parallel: matches.get_one("parallel").copied().unwrap_or(1),
+        parallel: matches.try_get_one("parallel").ok().flatten().copied().unwrap_or(1),
     }
 }
 
