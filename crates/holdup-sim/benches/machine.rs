@@ -1,6 +1,8 @@
 //! How fast whole machines run: events per second, simulated time per CPU time, and memory per task.
 //!
-//! `cargo bench -p holdup-sim --bench machine [-- --seconds S] [--load LOAD] [--cpus N]`. The loads are those of
+//! `cargo bench -p holdup-sim --bench machine [-- --seconds S | --simulated MS] [--load LOAD] [--cpus N] [--seen]`. With
+//! `--simulated` each machine runs for exactly as long in its own time, so that instructions can be counted and compared;
+//! with `--seen` all that was seen is printed, to be held against another version's. The loads are those of
 //! `lock-contention` with four tasks per CPU on machines of 2 to 1,024 CPUs, where the cost of an event must grow no
 //! faster than the logarithm of their number, and pgbench on the machines of two cases. `crowded` tasks think as long as
 //! their section is, so that all wait for one lock; `spread` ones so long that the lock is taken three quarters of the
@@ -69,13 +71,33 @@ fn pgbench(script: &str, clients: i64, machine: &Machine) -> Load {
     pgbench.load(&parameters, &Levels::default(), machine).expect("a load")
 }
 
-fn measure(name: &str, machine: &Machine, load: &Load, seconds: f64) {
+/// How long a machine is measured.
+#[derive(Clone, Copy)]
+enum Length {
+    /// So much CPU time, s.
+    Spent(f64),
+    /// So much simulated time, ns.
+    Simulated(u64),
+}
+
+/// How machines are measured.
+#[derive(Clone, Copy)]
+struct How {
+    length: Length,
+    prints_seen: bool,
+}
+
+fn measure(name: &str, machine: &Machine, load: &Load, how: How) {
     let mut world = World::new(machine, load, 1);
     world.run_until(WARM_UP_NS);
     world.open();
     let (begun, from) = (cpu_s(), world.now_ns());
     let mut spent = 0.0;
-    while spent < seconds {
+    let is_over = |spent: f64, now_ns: u64| match how.length {
+        Length::Spent(seconds) => spent >= seconds,
+        Length::Simulated(ns) => now_ns - from >= ns,
+    };
+    while !is_over(spent, world.now_ns()) {
         world.run_until(world.now_ns() + STEP_NS);
         spent = cpu_s() - begun;
     }
@@ -91,6 +113,9 @@ fn measure(name: &str, machine: &Machine, load: &Load, seconds: f64) {
         simulated / spent,
         seen.marks[0].count as f64 / simulated,
     );
+    if how.prints_seen {
+        println!("{seen:?}");
+    }
 }
 
 /// What this process has in memory, bytes.
@@ -121,6 +146,11 @@ fn memory() {
 fn main() {
     let value = |name: &str| std::env::args().skip_while(|a| a != name).nth(1);
     let seconds = value("--seconds").and_then(|s| s.parse().ok()).unwrap_or(0.5);
+    let length = value("--simulated").and_then(|ms| ms.parse::<u64>().ok());
+    let how = How {
+        length: length.map_or(Length::Spent(seconds), |ms| Length::Simulated(ms * 1_000_000)),
+        prints_seen: std::env::args().any(|a| a == "--seen"),
+    };
     let (only_load, only_cpus) = (value("--load"), value("--cpus").and_then(|n| n.parse::<u32>().ok()));
     let is_wanted = |name: &str, cpus: u32| {
         only_load.as_ref().is_none_or(|only| only == name) && only_cpus.is_none_or(|only| only == cpus)
@@ -129,7 +159,7 @@ fn main() {
         for spread in [true, false] {
             let name = format!("{algorithm} {}", if spread { "spread" } else { "crowded" });
             for topology in TOPOLOGIES.iter().filter(|t| is_wanted(&name, t.cpus())) {
-                measure(&name, &machine(*topology), &contention(algorithm, spread, topology.cpus()), seconds);
+                measure(&name, &machine(*topology), &contention(algorithm, spread, topology.cpus()), how);
             }
         }
     }
@@ -138,7 +168,7 @@ fn main() {
         for (model, clients) in [("graviton4-96", 1024), ("neoverse-v3-192", 2000)] {
             let machine = known::find(model).expect("a machine").machine;
             if is_wanted(&name, machine.topology.cpus()) {
-                measure(&name, &machine, &pgbench(script, clients, &machine), seconds);
+                measure(&name, &machine, &pgbench(script, clients, &machine), how);
             }
         }
     }
