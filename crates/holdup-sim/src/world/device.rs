@@ -137,14 +137,16 @@ impl World {
         self.ask(cpu, task, spec.device, spec.write, Then::WritesLog);
     }
 
-    /// The task is in the kernel to flush, or has slept there: it writes for all, or waits for who does. As in
-    /// PostgreSQL's `XLogFlush()` with `LWLockAcquireOrWait()`.
+    /// The task is in the kernel to flush, or has slept there: unless its record is there, whoever writes by now, it writes
+    /// for all, or waits for who does. As in the loop of PostgreSQL's `XLogFlush()` with `LWLockAcquireOrWait()`
+    /// (src/backend/access/transam/xlog.c, 15 to 18), which first asks whether it is done already.
     pub(crate) fn flushes(&mut self, cpu: u32, task: u32) {
         let Op::Flush(log) = self.code[self.tasks[task as usize].pc as usize - 1] else {
             return self.return_to_user(cpu, task);
         };
         let l = &mut self.logs[log as usize];
-        if let Some((writer, up_to)) = l.writer {
+        let is_there = l.flushed >= self.tasks[task as usize].record;
+        if let Some((writer, up_to)) = l.writer.filter(|(writer, _)| *writer == task || !is_there) {
             if writer != task {
                 l.waiters.push_back(task);
                 return self.blocks(cpu, task, Then::Flushes);
@@ -160,7 +162,7 @@ impl World {
             let ns = count * self.machine.costs.wake_ns;
             return self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
         }
-        if l.flushed >= self.tasks[task as usize].record {
+        if is_there {
             return self.return_to_user(cpu, task);
         }
         l.writer = Some((task, l.appended));
