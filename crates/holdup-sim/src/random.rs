@@ -27,19 +27,56 @@ impl Random {
     /// A number below `bound`, which must not be 0. The bias is below bound / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
+        below(self.word(), bound)
     }
 
     /// A number in (0, 1].
     #[inline]
     pub fn share(&mut self) -> f64 {
-        ((self.word() >> 11) + 1) as f64 * (1.0 / (1u64 << 53) as f64)
+        share(self.word())
     }
 
     /// An exponentially distributed number with mean 1.
     #[inline]
     pub fn exponential(&mut self) -> f64 {
         -log(self.share())
+    }
+}
+
+#[inline]
+pub(crate) fn below(word: u64, bound: u64) -> u64 {
+    ((u128::from(word) * u128::from(bound)) >> 64) as u64
+}
+
+#[inline]
+fn share(word: u64) -> f64 {
+    ((word >> 11) + 1) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// The random numbers of one task: SplitMix64 in 8 bytes, since they stand with what each event of the task looks at.
+///
+/// What a task draws does not hang on what others draw meanwhile, so it can be known before its time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stream(u64);
+
+impl Stream {
+    /// The numbers that belong to a word.
+    pub(crate) fn new(word: u64) -> Self {
+        Stream(word)
+    }
+
+    /// The next 64 random bits.
+    #[inline]
+    pub(crate) fn word(&mut self) -> u64 {
+        let word = self.coming();
+        self.0 = self.0.wrapping_add(GOLDEN);
+        word
+    }
+
+    /// What [`Stream::word`] will say next.
+    #[inline]
+    pub(crate) fn coming(self) -> u64 {
+        mixed(self.0)
     }
 }
 
@@ -70,9 +107,13 @@ fn log(x: f64) -> f64 {
     exponent as f64 * std::f64::consts::LN_2 + (log_of_middle + sum)
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): spreads a seed's bits.
+/// How far SplitMix64 goes at each step.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A step and the finaliser of SplitMix64 (Steele, Lea, Flood 2014): spreads a seed's bits.
+#[inline]
 pub(crate) fn mixed(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = word.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
@@ -96,11 +137,17 @@ impl Span {
     /// One length, ns.
     #[inline]
     pub fn draw(self, random: &mut Random) -> u64 {
+        self.of(random.word())
+    }
+
+    /// The length that belongs to 64 random bits, ns.
+    #[inline]
+    pub(crate) fn of(self, word: u64) -> u64 {
         match self {
             Span::None => 0,
             Span::Fixed(ns) => ns,
-            Span::Uniform(least, most) => least + random.below(most.saturating_sub(least).saturating_add(1)),
-            Span::Exponential(mean) => (mean as f64 * random.exponential()) as u64,
+            Span::Uniform(least, most) => least + below(word, most.saturating_sub(least).saturating_add(1)),
+            Span::Exponential(mean) => (mean as f64 * -log(share(word))) as u64,
         }
     }
 
@@ -134,6 +181,24 @@ mod tests {
             let (got, expect) = (log(x), libm::log(x));
             assert!((got - expect).abs() <= 1e-14 * expect.abs().max(1.0), "log {x}: {got}, not {expect}");
         }
+    }
+
+    #[test]
+    fn tasks_draw_as_evenly_as_a_machine_does() {
+        // Neighbouring tasks of one seed, each with few numbers: 64 bins, chi-squared at 63 degrees of freedom.
+        let (tasks, each) = (4_000, 50);
+        let mut bins = [0u32; 64];
+        let mut random = Random::new(11, 0);
+        for _ in 0..tasks {
+            let mut stream = Stream::new(random.word());
+            for _ in 0..each {
+                assert_eq!(stream.coming(), stream.clone().word());
+                bins[below(stream.word(), 64) as usize] += 1;
+            }
+        }
+        let expect = f64::from(tasks * each) / 64.0;
+        let chi: f64 = bins.iter().map(|n| (f64::from(*n) - expect).powi(2) / expect).sum();
+        assert!((29.0..112.0).contains(&chi), "{chi}");
     }
 
     #[test]

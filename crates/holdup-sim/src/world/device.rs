@@ -2,7 +2,7 @@
 
 use super::{LogSpec, Task, TaskSpec, Then, World};
 use crate::program::{Inside, Op};
-use crate::random::Span;
+use crate::random::{Span, Stream};
 use crate::seen::Left;
 use std::collections::VecDeque;
 
@@ -56,9 +56,10 @@ impl World {
     }
 
     fn ask(&mut self, cpu: u32, task: u32, device: u32, work: Span, then: Then) {
-        let ns = work.draw(&mut self.random);
+        let t = &mut self.tasks[task as usize];
+        let ns = work.of(t.stream.word());
+        t.device = device;
         let d = &mut self.devices[device as usize];
-        self.tasks[task as usize].device = device;
         if d.busy < d.at_once {
             d.busy += 1;
             self.agenda.set(self.timer_slot(task), self.now + ns);
@@ -187,7 +188,8 @@ impl World {
         let mother = self.tasks[parent as usize];
         let entry = self.entry[program as usize];
         let spec = TaskSpec { policy: mother.policy, ..TaskSpec::new(program, mother.process) };
-        let mut task = Task::new(&spec, entry);
+        let stream = Stream::new(self.tasks[parent as usize].stream.word());
+        let mut task = Task::new(&spec, entry, stream);
         (task.parent, task.cpu) = (parent, mother.cpu);
         let free = self.free_tasks.pop();
         if free.is_none() && self.tasks.len() >= self.most_tasks {

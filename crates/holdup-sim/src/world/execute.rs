@@ -3,6 +3,7 @@
 use super::task::place_of;
 use super::{Mode, Segment, Then, Trouble, World};
 use crate::program::{Inside, MarkId, Op};
+use crate::random::below;
 use crate::seen::Left;
 
 /// The most operations that a task may do without any time passing.
@@ -97,7 +98,7 @@ impl World {
             match op {
                 Op::Compute(span) => {
                     t.pc += 1;
-                    let left = span.draw(&mut self.random);
+                    let left = span.of(t.stream.word());
                     let segment = Segment { left, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
                     return self.begin(cpu, task, segment);
                 }
@@ -113,7 +114,7 @@ impl World {
                     }
                 }
                 Op::Chance { of, to } => {
-                    t.pc = if (self.random.word() >> 32) < u64::from(of) { to } else { t.pc + 1 };
+                    t.pc = if (t.stream.word() >> 32) < u64::from(of) { to } else { t.pc + 1 };
                 }
                 Op::IfTag { tag, to } => t.pc = if t.tag == tag { to } else { t.pc + 1 },
                 Op::IfLost(to) => t.pc = if t.lost { to } else { t.pc + 1 },
@@ -122,7 +123,7 @@ impl World {
                     t.pc = if end > 0 && self.cursors[region as usize] >= end { to } else { t.pc + 1 };
                 }
                 Op::Found { region, of, to } => {
-                    let is = self.random.below(u64::from(of.max(1))) < self.cursors[region as usize];
+                    let is = below(t.stream.word(), u64::from(of.max(1))) < self.cursors[region as usize];
                     t.pc = if is { to } else { t.pc + 1 };
                 }
                 Op::ExtendEnd if t.granted => {
@@ -206,11 +207,11 @@ impl World {
                 self.begin(cpu, task, World::kernel(ns, inside, Then::ToUser));
             }
             Op::System { work, inside } => {
-                let ns = work.draw(&mut self.random) + syscall_ns;
+                let ns = work.of(t.stream.word()) + syscall_ns;
                 self.begin(cpu, task, World::kernel(ns, inside, Then::ToUser));
             }
             Op::Sleep(span) => {
-                t.sleep_ns = span.draw(&mut self.random);
+                t.sleep_ns = span.of(t.stream.word());
                 self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Sleeps));
             }
             Op::Send { .. } => {

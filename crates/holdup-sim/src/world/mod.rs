@@ -30,7 +30,7 @@ use crate::agenda::Agenda;
 use crate::locks::{self, Lock};
 use crate::machine::Machine;
 use crate::program::{Inside, MarkId, Op, Program};
-use crate::random::{Random, Span};
+use crate::random::{Random, Span, Stream, mixed};
 use crate::record::Recorder;
 use crate::sched::fair::Fair;
 use crate::sched::group::GroupSpec;
@@ -213,6 +213,7 @@ pub struct World {
     pub(crate) spins_per_delay: u32,
     pub(crate) code: Vec<Op>,
     pub(crate) entry: Vec<u32>,
+    /// What the machine draws; what programs draw is their tasks'.
     pub(crate) random: Random,
     pub(crate) seen: Seen,
     /// The marks that are counted by task, as bits.
@@ -321,7 +322,8 @@ impl World {
         for (number, spec) in load.tasks.iter().enumerate() {
             world.fair.add(&class::share_of(spec));
             let entry = world.entry[spec.program as usize];
-            world.tasks.push(Task::new(spec, entry));
+            let stream = Stream::new(mixed(mixed(seed) ^ number as u64));
+            world.tasks.push(Task::new(spec, entry, stream));
             world.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
             let at = number as u64 * START_NS + world.random.below(START_NS);

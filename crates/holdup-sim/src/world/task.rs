@@ -3,6 +3,7 @@
 use super::wait::Waiting;
 use super::{Policy, TaskSpec};
 use crate::program::{COUNTERS, Inside, MarkId};
+use crate::random::Stream;
 
 /// How many marks a task can have begun at once.
 pub(crate) const MOST_BEGUN: usize = 4;
@@ -125,10 +126,12 @@ pub(crate) struct Task {
     pub(crate) device: u32,
     /// The last lock that it took.
     pub(crate) last_lock: u32,
+    /// What its program draws from.
+    pub(crate) stream: Stream,
+    pub(crate) waiting: Waiting,
     pub(crate) process: u32,
     /// The last page that it touched of a region that all walk through together.
     pub(crate) last_page: u32,
-    pub(crate) waiting: Waiting,
     /// How long it sleeps when it is in the kernel for that, ns.
     pub(crate) sleep_ns: u64,
     /// Where it was when it left its CPU with a lock held, as a place in `HOLDERS`, and when.
@@ -150,7 +153,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(spec: &TaskSpec, entry: u32) -> Self {
+    pub(crate) fn new(spec: &TaskSpec, entry: u32, stream: Stream) -> Self {
         let next = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
         Task {
             pc: entry,
@@ -193,6 +196,7 @@ impl Task {
             rr_ran_ns: 0,
             yields: false,
             spins_per_delay: 0,
+            stream,
         }
     }
 }
