@@ -21,7 +21,7 @@ pub enum Left {
 pub const WAYS: [Left; 4] = [Left::Waits, Left::Boundary, Left::Inside, Left::Ends];
 
 /// What was seen of the tasks of a program.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RoleSeen {
     /// Switch-outs, by [`WAYS`].
     pub left: [u64; 4],
@@ -75,7 +75,7 @@ impl RoleSeen {
 }
 
 /// What was seen of a mark: how often it was done, and how long it took.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MarkSeen {
     /// How often.
     pub count: u64,
@@ -95,7 +95,7 @@ impl MarkSeen {
 pub const HOLDERS: [&str; 4] = ["user boundary", "in a system call", "in a page fault", "sleeping"];
 
 /// What was seen of a lock.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LockSeen {
     /// Acquisitions.
     pub acquisitions: u64,
@@ -126,7 +126,7 @@ pub struct LockSeen {
 }
 
 /// All that was seen since the window opened.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     /// By program.
     pub roles: Vec<RoleSeen>,

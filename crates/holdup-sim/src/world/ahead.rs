@@ -1,78 +1,149 @@
-//! Two stretches as one event: a computation, or the rest of a call, and the system call that is known to follow it.
+//! Stretches that are known to follow one another as one event: a computation or the rest of a call, the system call after
+//! it, and where that takes a message that is there already, the computation with which the task goes on.
 //!
 //! Where the one ends and the other begins, a task looks at the bits that ask it to make room, and nothing else that
 //! others can see happens. As long as neither bit is set, there is nothing to see, so no event is needed there. What
-//! interrupts the task finds the stretch in which it then is; who sets a bit brings the event back. Nothing comes out
-//! otherwise than with an event for each stretch.
+//! interrupts the task finds the stretch in which it then is; who sets a bit brings the event back, and so does who finds
+//! the channel full out of which a message is taken. Nothing comes out otherwise than with an event for each stretch.
 
 use super::{IDLE, Inside, Mode, SLOTS, Segment, Then, WORK, World};
-use crate::program::Op;
+use crate::program::{Channel, Op};
+use crate::random::Stream;
 
 /// The most operations that are looked at.
 const MOST_AHEAD: u32 = 4;
 
+/// A system call that follows: its place in the code, how long it is in the kernel until something is to be looked at, and
+/// what that is.
+#[derive(Clone, Copy)]
+struct Call {
+    pc: u32,
+    ns: u64,
+    then: Then,
+}
+
 impl World {
-    /// The running task begins a segment: whether a call is known to follow.
-    pub(super) fn looks_ahead(&mut self, cpu: u32, task: u32, segment: &Segment) {
-        let is_plain = match segment.mode {
-            Mode::User => segment.then == Then::Next,
-            Mode::Kernel => segment.then == Then::ToUser && segment.inside == Inside::On,
-            Mode::Spin => false,
-        };
-        let c = &mut self.cpus[cpu as usize];
-        debug_assert_eq!(c.ahead_ns, 0, "the last call was entered");
+    /// The running task begins a segment, or goes on with it: which time after it belongs to the same event.
+    pub(super) fn looks_ahead(&mut self, cpu: u32, task: u32) {
+        let c = &self.cpus[cpu as usize];
+        debug_assert_eq!(c.ahead_ns, 0, "all that was known is over");
         let t = &self.tasks[task as usize];
-        if !is_plain || c.need || c.lazy || t.asks || t.granted || t.is_kernel {
+        if c.need || c.lazy || t.asks || t.granted || t.is_kernel || self.sees_each_stretch() {
             return;
         }
+        let ns = match (t.segment.mode, t.segment.then) {
+            (Mode::User, Then::Next) => self.ns_from_call(task, t.pc, t.tag),
+            (Mode::Kernel, Then::ToUser) if t.segment.inside == Inside::On => self.ns_from_call(task, t.pc, t.tag),
+            (Mode::Kernel, Then::Receives) => self.ns_from_message(task, t.pc),
+            _ => return,
+        };
+        self.cpus[cpu as usize].ahead_ns = ns;
+    }
+
+    /// Whether each stretch is an event of its own: where somebody follows them one by one. Nothing else that is seen
+    /// changes by it.
+    fn sees_each_stretch(&self) -> bool {
+        #[cfg(test)]
+        if self.each_stretch {
+            return true;
+        }
+        self.recorder.is_some() || self.trail.is_some()
+    }
+
+    /// What is known from a place in user mode on, ns.
+    fn ns_from_call(&self, task: u32, pc: u32, tag: u8) -> u64 {
+        match self.call_at(pc, tag) {
+            Some(Call { pc, ns, then: Then::Receives }) if ns > 0 => ns + self.ns_from_message(task, pc + 1),
+            Some(call) => call.ns,
+            None => 0,
+        }
+    }
+
+    /// What is known from the end of a call to receive on, ns. `pc` is the place after the call.
+    fn ns_from_message(&self, task: u32, pc: u32) -> u64 {
+        let t = &self.tasks[task as usize];
+        let (Op::Receive(Channel::Mine), Op::Compute(span)) = (self.code[pc as usize - 1], self.code[pc as usize])
+        else {
+            return 0;
+        };
+        let Some(tag) = self.channels.get(t.inbox as usize).and_then(|mine| mine.tag_for(task)) else { return 0 };
+        let ns = span.of(Stream::coming(t.stream));
+        match self.call_at(pc + 1, tag) {
+            Some(call) if ns > 0 => ns + call.ns,
+            _ => ns,
+        }
+    }
+
+    /// The system call that a task in user mode comes to next without anything else, if the last message has this tag.
+    fn call_at(&self, mut pc: u32, tag: u8) -> Option<Call> {
         let costs = &self.machine.costs;
-        let mut pc = t.pc;
         for _ in 0..MOST_AHEAD {
             match self.code[pc as usize] {
                 Op::Jump(to) => pc = to,
-                Op::IfTag { tag, to } => pc = if t.tag == tag { to } else { pc + 1 },
-                Op::Send { .. } => {
-                    (c.ahead_pc, c.ahead_ns) = (pc, costs.syscall_ns + costs.send_ns);
-                    return;
-                }
+                Op::IfTag { tag: is, to } => pc = if tag == is { to } else { pc + 1 },
+                Op::Send { .. } => return Some(Call { pc, ns: costs.syscall_ns + costs.send_ns, then: Then::Sends }),
                 Op::Receive(_) => {
-                    (c.ahead_pc, c.ahead_ns) = (pc, costs.syscall_ns + costs.receive_ns);
-                    return;
+                    return Some(Call { pc, ns: costs.syscall_ns + costs.receive_ns, then: Then::Receives });
                 }
-                _ => return,
+                _ => return None,
             }
         }
+        None
     }
 
-    /// The running task is in the call that was known to follow, if its segment is over. Events of the same time come in
-    /// the order of their slots, the end of the segment among them.
-    pub(super) fn enters_call(&mut self, cpu: u32) {
-        let c = self.cpus[cpu as usize];
-        let left = self.tasks[c.current as usize].segment.left;
-        let end = (c.busy_from + left, cpu as usize * SLOTS + WORK);
-        if (self.now, self.slot) <= end {
-            return;
+    /// The running task is in the stretch in which it is by now. Events of the same time come in the order of their slots,
+    /// the ends of its stretches among them.
+    pub(super) fn enters(&mut self, cpu: u32) {
+        while self.cpus[cpu as usize].ahead_ns > 0 {
+            let c = &self.cpus[cpu as usize];
+            let task = c.current;
+            let segment = self.tasks[task as usize].segment;
+            if (self.now, self.slot) <= (c.busy_from + segment.left, cpu as usize * SLOTS + WORK) {
+                return;
+            }
+            if segment.left > 0 {
+                self.passes(cpu, segment.left);
+            }
+            let next = if segment.then == Then::Receives { self.takes_message(task) } else { self.enters_call(task) };
+            let c = &mut self.cpus[cpu as usize];
+            debug_assert!(next.left <= c.ahead_ns, "it was known");
+            c.ahead_ns -= next.left;
+            self.tasks[task as usize].segment = next;
         }
-        if left > 0 {
-            self.passes(cpu, left);
-        }
-        self.cpus[cpu as usize].ahead_ns = 0;
-        let then = if matches!(self.code[c.ahead_pc as usize], Op::Send { .. }) { Then::Sends } else { Then::Receives };
-        let t = &mut self.tasks[c.current as usize];
-        debug_assert_eq!(t.extra_ns, 0, "it was part of the segment");
-        t.pc = c.ahead_pc + 1;
-        t.segment = World::kernel(c.ahead_ns, Inside::On, then);
     }
 
-    /// A CPU has been asked to make room: its task looks at that where its segment ends.
+    fn takes_message(&mut self, task: u32) -> Segment {
+        let t = &mut self.tasks[task as usize];
+        if let Some((sender, tag)) = self.channels[t.inbox as usize].takes() {
+            (t.sender, t.tag) = (sender, tag);
+        }
+        let ns = match self.code[t.pc as usize] {
+            Op::Compute(span) => span.of(t.stream.word()),
+            _ => 0,
+        };
+        t.pc += 1;
+        Segment { left: ns, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next }
+    }
+
+    fn enters_call(&mut self, task: u32) -> Segment {
+        let t = &self.tasks[task as usize];
+        let Some(call) = self.call_at(t.pc, t.tag) else { return t.segment };
+        self.tasks[task as usize].pc = call.pc + 1;
+        World::kernel(call.ns, Inside::On, call.then)
+    }
+
+    /// A CPU has been asked to make room, or what was known of its task is so no longer: that looks where its stretch ends.
     pub(super) fn looks_again(&mut self, cpu: u32) {
         let c = &self.cpus[cpu as usize];
         if c.ahead_ns == 0 || c.current == IDLE {
             return;
         }
-        self.enters_call(cpu);
+        self.enters(cpu);
         if std::mem::take(&mut self.cpus[cpu as usize].ahead_ns) > 0 {
             self.arm(cpu);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Channels: messages between tasks, in the order in which they were sent.
 
 use super::task::place_of;
-use super::{ChannelSpec, Then, Trouble, World};
+use super::{ChannelSpec, Load, Then, Trouble, World};
 use crate::program::{Channel, Inside, MarkId, Op};
 use crate::seen::Left;
 use std::collections::VecDeque;
@@ -16,6 +16,8 @@ pub(crate) struct Buffer {
     refills_at: u32,
     /// See [`ChannelSpec::carries`].
     carries: Option<MarkId>,
+    /// The only task that receives from it; `u32::MAX` where others may.
+    reader: u32,
     /// Who sent each, and its tag.
     messages: First<(u32, u8)>,
     /// Who waits for one.
@@ -48,6 +50,9 @@ struct First<T> {
     more: u32,
 }
 
+/// No task.
+const NO_TASK: u32 = u32::MAX;
+
 impl<T> First<T> {
     fn len(&self) -> u32 {
         u32::from(self.first.is_some()) + self.more
@@ -72,17 +77,51 @@ impl<T> First<T> {
     }
 }
 
+/// The channels of a load.
+pub(super) fn build(load: &Load) -> Vec<Buffer> {
+    let mut channels: Vec<Buffer> = load.channels.iter().map(Buffer::new).collect();
+    let mut ops = load.programs.iter().flat_map(|program| &program.ops);
+    let is_of_others = |op: &Op| matches!(op, Op::Receive(from) | Op::Take { from, .. } if *from != Channel::Mine);
+    if ops.any(is_of_others) {
+        return channels;
+    }
+    let mut has_reader = vec![false; channels.len()];
+    for (task, inbox) in load.tasks.iter().enumerate().filter_map(|(task, spec)| Some((task, spec.inbox? as usize))) {
+        // A task whose channel is not there is told when it uses it.
+        let (Some(has), Some(channel)) = (has_reader.get_mut(inbox), channels.get_mut(inbox)) else { continue };
+        let is_first = !std::mem::replace(has, true);
+        channel.reader = if is_first { task as u32 } else { NO_TASK };
+    }
+    channels
+}
+
 impl Buffer {
-    pub(super) fn new(spec: &ChannelSpec) -> Self {
+    fn new(spec: &ChannelSpec) -> Self {
         Buffer {
             most: spec.most.max(1),
             refills_at: spec.refills_at.map_or(NEVER, |at| at.min(spec.most.max(1) - 1)),
             carries: spec.carries,
+            reader: NO_TASK,
             messages: First::default(),
             readers: First::default(),
             writers: First::default(),
             rest: Box::default(),
         }
+    }
+
+    /// The tag of the message that a task will receive, whatever others do until then: one is there, nobody else receives
+    /// here, and nobody waits for room.
+    #[inline]
+    pub(super) fn tag_for(&self, task: u32) -> Option<u8> {
+        let (_, tag) = self.messages.first?;
+        // What a message carries is noted when it is taken.
+        let is_plain = self.reader == task && self.writers.first.is_none() && self.carries.is_none();
+        is_plain.then_some(tag)
+    }
+
+    /// The first message leaves.
+    pub(super) fn takes(&mut self) -> Option<(u32, u8)> {
+        self.messages.pop(&mut self.rest.messages)
     }
 }
 
@@ -115,7 +154,16 @@ impl World {
             _ => return self.return_to_user(cpu, task),
         };
         let id = self.channel_of(task, to);
-        let Some(channel) = self.channels.get_mut(id) else { return self.names_no_channel(cpu, task) };
+        let Some(mut channel) = self.channels.get_mut(id) else { return self.names_no_channel(cpu, task) };
+        if channel.messages.len() >= channel.most && channel.reader != NO_TASK {
+            // A message may have left it by now, or one is about to.
+            let reader = channel.reader;
+            let reader_cpu = self.tasks[reader as usize].cpu;
+            if self.cpus[reader_cpu as usize].current == reader {
+                self.looks_again(reader_cpu);
+            }
+            channel = &mut self.channels[id];
+        }
         if channel.messages.len() >= channel.most {
             self.tasks[task as usize].lost = !waits;
             if !waits {
@@ -147,7 +195,7 @@ impl World {
         };
         let id = self.channel_of(task, from);
         let Some(channel) = self.channels.get_mut(id) else { return self.names_no_channel(cpu, task) };
-        let Some((sender, tag)) = channel.messages.pop(&mut channel.rest.messages) else {
+        let Some((sender, tag)) = channel.takes() else {
             channel.readers.push(&mut channel.rest.readers, task);
             return self.blocks(cpu, task, Then::Receives);
         };

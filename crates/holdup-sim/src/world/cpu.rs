@@ -14,10 +14,10 @@ pub(crate) const IDLE: u32 = u32::MAX;
 pub(crate) struct Cpu {
     /// The task that runs.
     pub(crate) current: u32,
-    /// The system call that the running task enters when its segment is over, as the place of the operation.
-    pub(crate) ahead_pc: u32,
-    /// How long that is in the kernel until something is to be looked at, ns; 0 for no such call. The event WORK is the end
-    /// of both.
+    /// How often a try to balance failed, by domain.
+    pub(crate) failed: [u8; 4],
+    /// How long the stretches are that are known to follow the running task's segment, ns. The event WORK is the end of them
+    /// all.
     pub(crate) ahead_ns: u64,
     /// From when on it gets on with its segment; switches and interrupts move it.
     pub(crate) busy_from: u64,
@@ -36,15 +36,14 @@ pub(crate) struct Cpu {
     pub(crate) at_point: bool,
     /// Whether a busy CPU has asked it to look for work.
     pub(crate) kicked: bool,
-    /// When it balances next, by domain, and how often that failed.
-    pub(crate) failed: [u8; 4],
+    /// When it balances next, by domain.
     pub(crate) next_balance: [u64; 4],
 }
 
 impl Cpu {
     pub(crate) const NEW: Cpu = Cpu {
         current: IDLE,
-        ahead_pc: 0,
+        failed: [0; 4],
         ahead_ns: 0,
         busy_from: 0,
         accounted_at: 0,
@@ -55,7 +54,6 @@ impl Cpu {
         lazy: false,
         at_point: false,
         kicked: false,
-        failed: [0; 4],
         next_balance: [0; 4],
     };
 }
@@ -79,7 +77,7 @@ impl World {
     /// Keeps what the running task has done of its segment.
     pub(crate) fn stop(&mut self, cpu: u32) {
         if self.cpus[cpu as usize].ahead_ns > 0 {
-            self.enters_call(cpu);
+            self.enters(cpu);
         }
         let ns = self.now.saturating_sub(self.cpus[cpu as usize].busy_from);
         if ns > 0 {

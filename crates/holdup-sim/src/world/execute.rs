@@ -76,7 +76,7 @@ impl World {
         if segment.mode == Mode::Kernel && c.need && preempts && self.may_leave(cpu) {
             return self.schedule(cpu, Left::Inside);
         }
-        self.looks_ahead(cpu, task, &segment);
+        self.looks_ahead(cpu, task);
         self.arm(cpu);
     }
 

@@ -247,6 +247,8 @@ pub struct World {
     pub(crate) counted_at: u64,
     /// What it did, event by event, where that is wanted.
     pub(crate) recorder: Option<Box<Recorder>>,
+    #[cfg(test)]
+    pub(crate) each_stretch: bool,
 }
 
 /// The most marks of a load.
@@ -296,7 +298,7 @@ impl World {
             regions: load.regions.clone(),
             touched: vec![0; processes * load.regions.len()],
             cursors: vec![0; load.regions.len()],
-            channels: load.channels.iter().map(channel::Buffer::new).collect(),
+            channels: channel::build(load),
             devices: load.devices.iter().map(|at_once| device::Device::new(*at_once)).collect(),
             logs: load.logs.iter().map(|spec| device::Log::new(*spec)).collect(),
             most_tasks,
@@ -311,6 +313,8 @@ impl World {
             looked_at: 0,
             counted_at: u64::MAX,
             recorder: None,
+            #[cfg(test)]
+            each_stretch: false,
             machine: machine.clone(),
         };
         for cpu in 0..cpus as u32 {

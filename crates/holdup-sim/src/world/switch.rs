@@ -185,6 +185,7 @@ impl World {
         if came && self.tasks[task as usize].segment.mode == Mode::Spin {
             self.spinner_came(task);
         }
+        self.looks_ahead(cpu, task);
         self.arm(cpu);
     }
 }

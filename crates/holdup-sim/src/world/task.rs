@@ -102,12 +102,8 @@ pub(crate) struct Task {
     pub(crate) granted: bool,
     /// Whether it gives way.
     pub(crate) yields: bool,
-    /// Whether it waits for those that it made.
-    pub(crate) joins: bool,
     /// Whether it is a thread of the kernel, which never returns to user mode.
     pub(crate) is_kernel: bool,
-    /// Whether the last message that it transmitted was lost.
-    pub(crate) lost: bool,
     /// The second line begins here: what wake-ups, switches and messages look at.
     /// When it could run, or since when a holder is off its CPU.
     pub(crate) runnable_since: u64,
@@ -148,6 +144,10 @@ pub(crate) struct Task {
     pub(crate) children: u32,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
+    /// Whether it waits for those that it made.
+    pub(crate) joins: bool,
+    /// Whether the last message that it transmitted was lost.
+    pub(crate) lost: bool,
     /// What an SCHED_RR task used of its slice, ns.
     pub(crate) rr_ran_ns: u64,
 }
