@@ -1,9 +1,9 @@
 //! How fast whole machines run: events per second, simulated time per CPU time, and memory per task.
 //!
 //! `cargo bench -p holdup-sim --bench machine [-- --seconds S | --simulated MS] [--load LOAD] [--cpus N] [--seen]`. With
-//! `--simulated` each machine runs for exactly as long in its own time, so that instructions can be counted and compared;
-//! with `--seen` all that was seen is printed, to be held against another version's. The loads are those of
-//! `lock-contention` with four tasks per CPU on machines of 2 to 1,024 CPUs, where the cost of an event must grow no
+//! `--simulated` each machine runs for exactly as long in its own time and no clock is read, so that instructions can be
+//! counted (`valgrind --tool=callgrind`) and compared; with `--seen` all that was seen is printed, to be held against
+//! another version's. The loads are those of `lock-contention` with four tasks per CPU on machines of 2 to 1,024 CPUs, where the cost of an event must grow no
 //! faster than the logarithm of their number, and pgbench on the machines of two cases. `crowded` tasks think as long as
 //! their section is, so that all wait for one lock; `spread` ones so long that the lock is taken three quarters of the
 //! time. The clock is the thread's CPU time.
@@ -91,27 +91,40 @@ fn measure(name: &str, machine: &Machine, load: &Load, how: How) {
     let mut world = World::new(machine, load, 1);
     world.run_until(WARM_UP_NS);
     world.open();
-    let (begun, from) = (cpu_s(), world.now_ns());
-    let mut spent = 0.0;
-    let is_over = |spent: f64, now_ns: u64| match how.length {
-        Length::Spent(seconds) => spent >= seconds,
-        Length::Simulated(ns) => now_ns - from >= ns,
+    let from = world.now_ns();
+    let spent = match how.length {
+        Length::Spent(seconds) => {
+            let begun = cpu_s();
+            loop {
+                world.run_until(world.now_ns() + STEP_NS);
+                let spent = cpu_s() - begun;
+                if spent >= seconds {
+                    break Some(spent);
+                }
+            }
+        }
+        Length::Simulated(ns) => {
+            world.run_until(from + ns);
+            None
+        }
     };
-    while !is_over(spent, world.now_ns()) {
-        world.run_until(world.now_ns() + STEP_NS);
-        spent = cpu_s() - begun;
-    }
     let simulated = (world.now_ns() - from) as f64 / 1e9;
     let seen = world.close();
+    let rates = spent.map_or_else(String::new, |spent| {
+        format!(
+            "{:7.2} M events/s {:7.1} ns per event {:6.2} M switches and wake-ups/s {:9.3} of real time ",
+            seen.events as f64 / spent / 1e6,
+            spent * 1e9 / seen.events as f64,
+            (seen.switches + seen.wakeups) as f64 / spent / 1e6,
+            simulated / spent,
+        )
+    });
+    let operations = seen.marks[0].count as f64;
     println!(
-        "{name:<24}{:5} CPUs {:7.2} M events/s {:7.1} ns per event {:6.2} M switches and wake-ups/s {:9.3} of real time \
-         {:10.0} operations/s",
+        "{name:<24}{:5} CPUs {rates}{:10.0} operations/s {:6.1} events each",
         machine.topology.cpus(),
-        seen.events as f64 / spent / 1e6,
-        spent * 1e9 / seen.events as f64,
-        (seen.switches + seen.wakeups) as f64 / spent / 1e6,
-        simulated / spent,
-        seen.marks[0].count as f64 / simulated,
+        operations / simulated,
+        seen.events as f64 / operations,
     );
     if how.prints_seen {
         println!("{seen:?}");

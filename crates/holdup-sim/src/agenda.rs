@@ -13,15 +13,26 @@
 //! their slots, on any machine.
 
 /// The slots and their next events.
+///
+/// Slots that are set much more often than the others can stand in a tree of their own, which is lower.
 #[derive(Debug, Clone)]
 pub struct Agenda {
+    all: Tree,
+    /// Every `stride`th of the first slots.
+    often: Tree,
+    stride: usize,
+    slot_bits: u32,
+}
+
+/// A tree of winners.
+#[derive(Debug, Clone)]
+struct Tree {
     /// The groups of all levels, that of the slots first.
     groups: Vec<Group>,
     /// The first group of each level.
     levels: Vec<u32>,
     /// The least key of all.
     least: u64,
-    slot_bits: u32,
 }
 
 /// Four keys side by side in one cache line.
@@ -35,14 +46,8 @@ const NONE: u64 = u64::MAX;
 /// The most slots.
 pub const MOST_SLOTS: usize = 1 << 24;
 
-impl Agenda {
-    /// An agenda of `slots` slots, none of which has an event.
-    ///
-    /// # Panics
-    /// With more than [`MOST_SLOTS`].
-    pub fn new(slots: usize) -> Self {
-        assert!(slots <= MOST_SLOTS, "{slots} slots");
-        let slot_bits = slots.max(2).next_power_of_two().trailing_zeros();
+impl Tree {
+    fn new(slots: usize) -> Self {
         let mut levels = Vec::new();
         let (mut groups, mut of_level) = (0, slots.max(1));
         while of_level > 1 || levels.is_empty() {
@@ -50,27 +55,7 @@ impl Agenda {
             levels.push(groups as u32);
             groups += of_level;
         }
-        Agenda { groups: vec![Group([NONE; 4]); groups], levels, least: NONE, slot_bits }
-    }
-
-    /// The last time that an event can have, ns: with as many slots as fit into 20 bits 4.8 hours.
-    pub fn last_time_ns(&self) -> u64 {
-        (1 << (64 - self.slot_bits)) - 2
-    }
-
-    /// Sets the next event of a slot, whether it had one or not. A time after [`Agenda::last_time_ns`] is never.
-    ///
-    /// To take the earliest event and set the slot's next one, set it: there is no need to clear it first.
-    #[inline]
-    pub fn set(&mut self, slot: usize, at_ns: u64) {
-        let key = if at_ns > self.last_time_ns() { NONE } else { at_ns << self.slot_bits | slot as u64 };
-        self.write(slot, key);
-    }
-
-    /// Takes a slot's event away.
-    #[inline]
-    pub fn clear(&mut self, slot: usize) {
-        self.write(slot, NONE);
+        Tree { groups: vec![Group([NONE; 4]); groups], levels, least: NONE }
     }
 
     #[inline(always)]
@@ -92,18 +77,75 @@ impl Agenda {
         }
         self.least = least;
     }
+}
+
+impl Agenda {
+    /// An agenda of `slots` slots, none of which has an event.
+    ///
+    /// # Panics
+    /// With more than [`MOST_SLOTS`].
+    pub fn new(slots: usize) -> Self {
+        Agenda::with_often(slots, 1, 0)
+    }
+
+    /// An agenda of `slots` slots. Of the first ones every `stride`th, `often` of them, is set much more often than the
+    /// others, by [`Agenda::set_often`] and [`Agenda::clear_often`] alone.
+    ///
+    /// # Panics
+    /// With more than [`MOST_SLOTS`].
+    pub fn with_often(slots: usize, stride: usize, often: usize) -> Self {
+        assert!(slots <= MOST_SLOTS, "{slots} slots");
+        let slot_bits = slots.max(2).next_power_of_two().trailing_zeros();
+        Agenda { all: Tree::new(slots), often: Tree::new(often), stride, slot_bits }
+    }
+
+    /// The last time that an event can have, ns: with as many slots as fit into 20 bits 4.8 hours.
+    pub fn last_time_ns(&self) -> u64 {
+        (1 << (64 - self.slot_bits)) - 2
+    }
+
+    #[inline]
+    fn key(&self, slot: usize, at_ns: u64) -> u64 {
+        if at_ns > self.last_time_ns() { NONE } else { at_ns << self.slot_bits | slot as u64 }
+    }
+
+    /// Sets the next event of a slot, whether it had one or not. A time after [`Agenda::last_time_ns`] is never.
+    ///
+    /// To take the earliest event and set the slot's next one, set it: there is no need to clear it first.
+    #[inline]
+    pub fn set(&mut self, slot: usize, at_ns: u64) {
+        self.all.write(slot, self.key(slot, at_ns));
+    }
+
+    /// Takes a slot's event away.
+    #[inline]
+    pub fn clear(&mut self, slot: usize) {
+        self.all.write(slot, NONE);
+    }
+
+    /// Sets the next event of the slot `number * stride`.
+    #[inline]
+    pub fn set_often(&mut self, number: usize, at_ns: u64) {
+        self.often.write(number, self.key(number * self.stride, at_ns));
+    }
+
+    /// Takes the event of the slot `number * stride` away.
+    #[inline]
+    pub fn clear_often(&mut self, number: usize) {
+        self.often.write(number, NONE);
+    }
 
     /// The earliest event: its time and its slot.
     #[inline]
     pub fn next(&self) -> Option<(u64, usize)> {
-        let least = self.least;
+        let least = self.all.least.min(self.often.least);
         (least != NONE).then(|| (least >> self.slot_bits, (least & ((1 << self.slot_bits) - 1)) as usize))
     }
 
-    /// When the event of a slot is, if it has one.
+    /// When the event of a slot is, if it has one; not of one that is set often.
     #[inline]
     pub fn at(&self, slot: usize) -> Option<u64> {
-        let key = self.groups[slot / 4].0[slot % 4];
+        let key = self.all.groups[slot / 4].0[slot % 4];
         (key != NONE).then_some(key >> self.slot_bits)
     }
 }
@@ -140,16 +182,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_agenda_is_a_sorted_set(slots in 1usize..70, ops in proptest::collection::vec((0usize..70, 0u64..50, any::<bool>()), 0..200)) {
-            let mut agenda = Agenda::new(slots);
+        fn an_agenda_is_a_sorted_set(slots in 1usize..70, stride in 1usize..6, often in 0usize..70, ops in proptest::collection::vec((0usize..70, 0u64..50, any::<bool>()), 0..200)) {
+            let often = often.min(slots.div_ceil(stride));
+            let mut agenda = Agenda::with_often(slots, stride, often);
             let mut set = BTreeSet::new();
             for (slot, at, clears) in ops {
                 let slot = slot % slots;
                 set.retain(|&(_, s)| s != slot);
-                if clears {
-                    agenda.clear(slot);
-                } else {
-                    agenda.set(slot, at);
+                let is_often = slot % stride == 0 && slot / stride < often;
+                match (clears, is_often) {
+                    (true, true) => agenda.clear_often(slot / stride),
+                    (true, false) => agenda.clear(slot),
+                    (false, true) => agenda.set_often(slot / stride, at),
+                    (false, false) => agenda.set(slot, at),
+                }
+                if !clears {
                     set.insert((at, slot));
                 }
                 prop_assert_eq!(agenda.next(), set.first().copied());

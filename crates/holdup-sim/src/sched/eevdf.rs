@@ -77,7 +77,12 @@ const MIN_QUANTUM_NS: u64 = 700_000;
 /// The lag that an entity must be placed with to have `lag` once it is there, among others of weight `load`
 /// (`place_entity()`): its own weight moves the average.
 pub(crate) fn grown(lag: i64, load: i64, weight: u64) -> i64 {
-    (i128::from(lag) * i128::from(load + weight as i64) / i128::from(load.max(1))) as i64
+    let (sum, load) = (load + weight as i64, load.max(1));
+    // Nearly always 64 bits are enough, and division of 128 bits is slow.
+    match lag.checked_mul(sum) {
+        Some(grown) => grown / load,
+        None => (i128::from(lag) * i128::from(sum) / i128::from(load)) as i64,
+    }
 }
 
 impl Fair {

@@ -66,11 +66,15 @@ const LEAST_WEIGHT: i64 = 2;
 
 impl Fair {
     /// `update_cfs_group()`: what a queue of a group holds has changed, and with it the weight of the group there.
+    #[inline]
     pub(crate) fn share(&mut self, queue: u32) {
-        let q = self.queues[queue as usize];
-        if q.owner == super::tree::NIL {
-            return;
+        if self.queues[queue as usize].owner != super::tree::NIL {
+            self.share_of_group(queue);
         }
+    }
+
+    fn share_of_group(&mut self, queue: u32) {
+        let q = self.queues[queue as usize];
         let load = self.sums(queue).1;
         let group = &mut self.groups[q.group as usize];
         group.load += load - q.shown;

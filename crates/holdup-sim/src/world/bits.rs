@@ -93,12 +93,15 @@ impl Counts {
         Counts { nodes: vec![Node::default(); 2 * leaves], leaves, changed: Bits::new(leaves) }
     }
 
-    pub(crate) fn set(&mut self, cpu: u32, count: u32) {
+    /// Sets a CPU's number. Whether it was another one.
+    pub(crate) fn set(&mut self, cpu: u32, count: u32) -> bool {
         let leaf = &mut self.nodes[self.leaves + cpu as usize];
-        if leaf.sum != count {
+        let is_other = leaf.sum != count;
+        if is_other {
             *leaf = Node { greatest: count, least: count, sum: count };
             self.changed.set(cpu, true);
         }
+        is_other
     }
 
     /// Brings what stands above the numbers that have changed up to date.

@@ -1,6 +1,6 @@
 //! CPUs: what they are doing, and the two bits that ask them to make room.
 
-use super::{Event, IPI, Mode, SLOTS, Segment, TICK, Then, WORK, World};
+use super::{Event, IPI, Mode, SLOTS, Segment, TICK, Then, World};
 use crate::preempt::Model;
 use crate::program::Inside;
 use crate::seen::Left;
@@ -119,9 +119,8 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         let segment = &self.tasks[c.current as usize].segment;
         c.at_point = false;
-        let slot = cpu as usize * SLOTS + WORK;
         if segment.left == u64::MAX {
-            return self.agenda.clear(slot);
+            return self.agenda.clear_often(cpu as usize);
         }
         let mut at = c.busy_from + segment.left + c.ahead_ns;
         if c.need && segment.mode == Mode::Kernel {
@@ -132,7 +131,7 @@ impl World {
                 at = at.min(point);
             }
         }
-        self.agenda.set(slot, at);
+        self.agenda.set_often(cpu as usize, at);
     }
 
     /// `resched_curr()`: asks a CPU to make room. `here` is the CPU that asks.

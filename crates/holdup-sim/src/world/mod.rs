@@ -254,7 +254,7 @@ pub struct World {
 /// The most marks of a load.
 pub const MOST_MARKS: usize = task::MOST_BEGUN;
 
-/// Events of a CPU, as offsets of its slots.
+/// Events of a CPU, as offsets of its slots. WORK is the one that the agenda knows to be set often.
 pub(crate) const WORK: usize = 0;
 pub(crate) const TICK: usize = 1;
 pub(crate) const IPI: usize = 2;
@@ -282,7 +282,7 @@ impl World {
             now: 0,
             slot: 0,
             opened_at: 0,
-            agenda: Agenda::new(cpus * SLOTS + load.groups.len() + most_tasks),
+            agenda: Agenda::with_often(cpus * SLOTS + load.groups.len() + most_tasks, SLOTS, cpus),
             cpus: vec![Cpu { average_idle_ns: 2 * machine.kernel.migration_cost_ns, ..Cpu::NEW }; cpus],
             tasks: Vec::with_capacity(load.tasks.len()),
             fair: class::fair_of(&machine.kernel, cpus, load),

@@ -198,7 +198,9 @@ impl World {
     /// Keeps how many tasks a CPU has, and whether one waits there.
     pub(crate) fn mark(&mut self, cpu: u32) {
         let tasks = self.tasks_of(cpu);
-        self.counts.set(cpu, tasks);
+        if !self.counts.set(cpu, tasks) {
+            return;
+        }
         self.crowded.set(cpu, tasks > 1);
         if tasks > 0 {
             // A task is on its way: nobody else is sent here.

@@ -1,7 +1,7 @@
 //! From one task to the next: `__schedule()` (kernel/sched/core.c).
 
 use super::task::State;
-use super::{HRTICK, IDLE, Mode, SLOTS, TICK, Then, WORK, World};
+use super::{HRTICK, IDLE, Mode, SLOTS, TICK, Then, World};
 use crate::sched::tree::NIL;
 use crate::seen::Left;
 
@@ -145,7 +145,7 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         c.current = IDLE;
         (c.idle_since, c.idle_from) = (start, start);
-        self.agenda.clear(cpu as usize * SLOTS + WORK);
+        self.agenda.clear_often(cpu as usize);
         self.agenda.clear(cpu as usize * SLOTS + TICK);
         self.agenda.clear(cpu as usize * SLOTS + HRTICK);
         self.set_idle(cpu, true);
