@@ -8,6 +8,7 @@
 pub mod against_guests;
 pub mod calibrate;
 pub mod catalogues;
+pub mod curve;
 pub mod invariants;
 pub mod layers;
 pub mod purity;

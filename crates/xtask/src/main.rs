@@ -1,14 +1,15 @@
 //! What developers run: `cargo xtask NAME`.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use std::process::ExitCode;
-use xtask::{Repo, against_guests, calibrate, catalogues, invariants, layers, purity, texts, validation, web};
+use xtask::{Repo, against_guests, calibrate, catalogues, curve, invariants, layers, purity, texts, validation, web};
 
 const USAGE: &str = "\
 usage: cargo xtask NAME
   against-guests SIMULATED.holdup GUESTS.holdup
                the tables of one plan simulated and run in guests, as Markdown for docs/simulator.md
   calibrate [TABLE…]  simulates what the statistics promise and writes docs/calibration.md (minutes; use --release)
+  curve FILE   draws the CSV on standard input that `cargo bench -p holdup-sim --bench machine -- --curve` wrote as SVG
   tidy         the checks of the repository that no compiler makes (also in cargo test)
   validation PART
                puts what it reads into a part of docs/simulator.md (script/validate-simulator)
@@ -39,6 +40,14 @@ fn main() -> Result<ExitCode> {
         "validation" => {
             let part = std::env::args().nth(2).unwrap_or_default();
             validation::write(&xtask::repo::root(), &part, &std::io::read_to_string(std::io::stdin())?)?;
+            Vec::new()
+        }
+        "curve" => {
+            let series = curve::read(&std::io::read_to_string(std::io::stdin())?)?;
+            let file =
+                std::env::args().nth(2).ok_or_else(|| anyhow::anyhow!("curve: the name of the SVG is missing"))?;
+            std::fs::write(&file, curve::draw(&series)).with_context(|| file.clone())?;
+            series.iter().for_each(|series| say(&series.says()));
             Vec::new()
         }
         "web-stale" => web::check(&Repo::here()?),
