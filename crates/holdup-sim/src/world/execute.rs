@@ -54,9 +54,9 @@ impl World {
         self.then_user(task);
         let c = &self.cpus[cpu as usize];
         if c.need || c.lazy && !self.tasks[task as usize].is_kernel {
-            self.schedule(cpu, Left::Boundary)
+            self.schedule(cpu, Left::Boundary);
         } else {
-            self.next(cpu, task)
+            self.next(cpu, task);
         }
     }
 
