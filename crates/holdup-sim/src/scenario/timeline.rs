@@ -209,6 +209,7 @@ impl Teller<'_> {
                     Place::Call => "inside a system call".to_owned(),
                     Place::Point => "inside a system call, at a cond_resched()".to_owned(),
                     Place::Fault => "inside a page fault".to_owned(),
+                    Place::FaultPoint => "inside a page fault, where it might sleep".to_owned(),
                 };
                 let held = held.map(|held| format!(", holding {}", lock(held))).unwrap_or_default();
                 format!("{} is preempted {place}{held}", self.task(task))

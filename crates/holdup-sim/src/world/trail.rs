@@ -117,6 +117,8 @@ pub enum Place {
     Point,
     /// In a page fault.
     Fault,
+    /// In a page fault, where it might sleep.
+    FaultPoint,
 }
 
 /// What happened so far.
@@ -188,6 +190,9 @@ impl World {
                     matches!(self.code[t.pc as usize], Op::Touch { .. }) || matches!(before, Some(Op::Touch { .. }));
                 let place = if touches { Place::AfterFault } else { Place::AfterCall };
                 Why::Preempted(place, lock)
+            }
+            (Left::Inside, _, Then::Mapped) if self.cpus[cpu as usize].at_point => {
+                Why::Preempted(Place::FaultPoint, lock)
             }
             (Left::Inside, ..) if self.cpus[cpu as usize].at_point => Why::Preempted(Place::Point, lock),
             (Left::Inside, _, Then::Mapped) => Why::Preempted(Place::Fault, lock),
