@@ -106,7 +106,8 @@ impl Setup {
             buffers: (shared / PAGE_BYTES).max(16),
             pages: scale * PAGES_OF_SCALE * 100 / fillfactor,
             wait_list: level(WAIT_LIST).map(wait_list).transpose()?,
-            flushes: !is("postgres.synchronous_commit", "off"),
+            flushes: !is("postgres.synchronous_commit", "off")
+                && level("postgres.synchronous_commit") != Some(&Value::Bool(false)),
         })
     }
 }
