@@ -118,7 +118,7 @@ fn predict() -> Command {
              do: --duration 200ms.",
         )
         .arg(Arg::new("plan").value_name("PLAN.toml").value_parser(value_parser!(PathBuf)).help("The plan"))
-        .arg(option("machine", "NAME|FILE", "A machine of `holdup list machines`, or a machine file, with a slash in it [default: this host as `holdup calibrate` measured it]"))
+        .arg(option("machine", "NAME|FILE", "A machine of `holdup list machines`, or a machine file, with a slash in it [default: the plan's, else this host as `holdup calibrate` measured it]"))
         .arg(option("draws", "N", "How many machines to draw [default: 20]").value_parser(value_parser!(u32).range(2..=10_000)))
         .arg(
             option("reach", "FACTOR=LEVEL:RATIO", "Look for machines on which the level changes the metric by this ratio or more")

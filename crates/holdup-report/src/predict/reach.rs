@@ -22,7 +22,7 @@ pub(super) fn section(reach: &Reach, width: usize) -> String {
 fn answer(reach: &Reach) -> String {
     let bound = if reach.wanted < 1.0 { "or less" } else { "or more" };
     format!(
-        "{}={} instead of {} giving ×{} {bound}: {} of {} reach it, with every cost between 1/{} of its value and {} times it. \
+        "{}={} instead of {} giving ×{} {bound}: {} of {} reach it, with every cost between 1/{:.0} of its value and {:.0} times it. \
          The machine as its file has it gives ×{}; those drawn ×{} ({} to {}), at the extremes ×{} and ×{}.",
         clean(&reach.factor),
         clean(&reach.level),
@@ -30,8 +30,8 @@ fn answer(reach: &Reach) -> String {
         shown(reach.wanted),
         reach.reached,
         count(reach.machines as usize, "machine"),
-        shown(reach.widened),
-        shown(reach.widened),
+        reach.widened,
+        reach.widened,
         shown(reach.as_described),
         shown(reach.drawn.median),
         shown(reach.drawn.low),

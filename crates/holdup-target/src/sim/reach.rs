@@ -116,7 +116,8 @@ fn steps(p: &Parameter) -> impl Iterator<Item = u64> + use<> {
     let has = p.value_ns;
     let count = if p.range_ns.0 == p.range_ns.1 { 0 } else { STEPS };
     let at = move |step: usize| (low + (high - low) * step as f64 / (STEPS - 1) as f64).exp().round() as u64;
-    (0..count).map(at).filter(move |ns| *ns != has)
+    // The middle is the value itself, but for rounding.
+    (0..count).map(at).filter(move |ns| ns.abs_diff(has) * 20 > has)
 }
 
 fn alone_of(machine: &Described, wanted: &Wanted, steps: &[(usize, u64)], ratios: &[f64]) -> Vec<ReachedAlone> {

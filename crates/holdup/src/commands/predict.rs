@@ -14,6 +14,9 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let host = Host::real();
     let world = World::here(&host);
     let machine = matches.get_one::<String>("machine").map(|name| format!("sim:{name}"));
+    // A plan may name its machine; one with another target is predicted for this host.
+    let own = || run::plan_for(matches, &world, None).ok().map(|(plan, _)| plan.target);
+    let machine = machine.or_else(|| own().filter(|target| target.starts_with("sim:")));
     let (plan, _) = run::plan_for(matches, &world, Some(machine.unwrap_or_else(|| "sim".to_owned())))?;
     let (plan, notes) = run::target(&plan)?.settle(&host, plan);
     let quiet = matches.get_flag("quiet");
