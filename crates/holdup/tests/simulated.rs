@@ -84,6 +84,29 @@ fn a_prediction_tells_intervals_and_what_they_hang_on() {
     assert!(terminal.starts_with("! Simulated on a machine with 8 CPUs, not measured"), "{terminal}");
 }
 
+#[test]
+fn a_published_ratio_is_looked_for_on_other_machines() {
+    let place = Place::new();
+    let base = ["predict", "lock-contention", "--machine", "server-8", "--threads", "4,8", "--algorithm", "tas"];
+    let base = with(&base, &["--duration", "2ms", "--warmup", "1ms", "--draws", "4"]);
+    let (json, _) = place.expect(0, &with(&base, &["--reach", "threads=8:0.01", "--json"]));
+    let document: serde_json::Value = serde_json::from_str(&json).expect("one JSON document");
+    let reach = &document["prediction"]["reach"][0];
+    assert_eq!((&reach["baseline"], &reach["machines"], &reach["reached"]), (&"4".into(), &20.into(), &0.into()));
+    let alone = reach["alone"].as_array().expect("a list");
+    assert!(alone.iter().any(|a| a["parameter"] == "transfer_llc_ns"), "{json}");
+    assert!(
+        alone.iter().all(|a| a["reached_at_ns"].is_null()),
+        "nothing slows twice the threads a hundredfold: {json}"
+    );
+    let (terminal, _) = place.expect(0, &with(&base, &["--reach", "threads=8:0.01"]));
+    assert!(terminal.contains("0 of 20 machines reach it"), "{terminal}");
+    for (wrong, why) in [("threads=16:0.9", "no level"), ("threads=8", "no ratio"), ("x=8:0.9", "no such factor")] {
+        let (_, error) = place.expect(2, &with(&base, &["--reach", wrong]));
+        assert!(error.contains(why) && error.contains("hint: "), "{wrong}: {error}");
+    }
+}
+
 /// Who ran, held, spun and had page faults is in the bundle when it is asked for, and in what is made of it.
 #[test]
 fn a_timeline_of_cpus_is_drawn_and_exported() {
