@@ -170,6 +170,7 @@ fn unpack_source(path: &Path, into: &Path, options: &Options, observer: &mut dyn
     let what = || format!("source archive {}", path.file_name().unwrap_or_default().to_string_lossy());
     let damaged = |e: io::Error| Problem::host(what(), in_words(&e));
     let mut file = File::open(path).map_err(damaged)?;
+    std::fs::create_dir_all(into).map_err(damaged)?;
     // Once interrupted nothing more is wanted, and the rest goes by quickly.
     let unpacked = unpack_tar(&mut file, into, &|_| options.check("").is_ok()).map_err(damaged)?;
     options.check("unpacking a kernel's source")?;
@@ -187,6 +188,7 @@ fn unpack_source(path: &Path, into: &Path, options: &Options, observer: &mut dyn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive::made::{Made, tar};
     use holdup_model::progress::Silent;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -204,6 +206,17 @@ mod tests {
         let name = "linux-source-7.2".to_owned();
         let here = PathBuf::from("/dev/null");
         Package { name, version: version.to_owned(), path: here, sha256: "s".to_owned(), asked_unix_ns: 1 }
+    }
+
+    #[test]
+    fn a_source_is_unpacked_where_nothing_was_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("linux-source-7.2.tar");
+        std::fs::write(&archive, tar(&[Made::File("linux-source-7.2/Makefile", b"VERSION = 7\n")])).unwrap();
+        let into = folder.path().join("new").join("unpacked");
+        let top = unpack_source(&archive, &into, &Options::default(), &mut Silent).unwrap();
+        assert_eq!(top, into.join("linux-source-7.2"));
+        assert_eq!(std::fs::read_to_string(top.join("Makefile")).unwrap(), "VERSION = 7\n");
     }
 
     #[test]
