@@ -80,10 +80,11 @@ impl Measurement {
     pub fn percentile(metric: &str, histogram: &Histogram, quantile: f64, unit_ns: f64) -> Self {
         let beyond = histogram.samples_beyond(quantile);
         match histogram.quantile_ns(quantile) {
-            // Half a sample's tolerance, because 1 - 0.999 is a little less than a thousandth.
-            Some(ns) if beyond > SAMPLES_BEYOND - 0.5 => Measurement::new(metric, ns as f64 / unit_ns),
+            // 1 - 0.999 is a little less than a thousandth.
+            Some(ns) if beyond + 1e-6 >= SAMPLES_BEYOND => Measurement::new(metric, ns as f64 / unit_ns),
             _ => {
-                let count = histogram.count();
+                // Cut and not rounded: what is too few never reads as 10.
+                let (count, beyond) = (histogram.count(), (beyond * 10.0).floor() / 10.0);
                 Measurement::absent(metric, format!("{count} samples, {beyond:.1} beyond it; 10 are needed"))
             }
         }

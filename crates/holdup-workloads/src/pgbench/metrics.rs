@@ -133,7 +133,10 @@ mod tests {
         assert_eq!(value(&all, "tps"), &Measured::Value(499.5));
         assert_eq!(value(&all, "latency_mean_us"), &Measured::Value(500.0));
         assert!(value(&all, "latency_p95_us").value().is_some());
-        assert_eq!(value(&all, "latency_p99_us"), &Measured::Absent("fewer than 10 samples lie beyond it".to_owned()));
+        assert_eq!(
+            value(&all, "latency_p99_us"),
+            &Measured::Absent("999 samples, 9.9 beyond it; 10 are needed".to_owned())
+        );
         assert!(value(&measured(&settings, &counts, 1000), "latency_p99_us").value().is_some());
     }
 
