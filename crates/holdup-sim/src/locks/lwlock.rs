@@ -262,7 +262,9 @@ fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32, next: u8) {
 
 /// Whoever was woken lets releases wake again and tries as a newcomer does; who only wanted to be told goes on.
 fn awake(world: &mut World, cpu: u32, task: u32, lock: u32) {
-    if world.tasks[task as usize].waiting.until_free {
+    let waiting = &mut world.tasks[task as usize].waiting;
+    if waiting.until_free {
+        waiting.wanted = NONE;
         return world.returns(cpu, task);
     }
     world.lock(lock).may_wake = true;

@@ -87,24 +87,19 @@ impl World {
 
     /// A task wants a lock, shared where the lock can be. Whether it has it at once.
     pub(crate) fn want(&mut self, cpu: u32, task: u32, lock: u32, is_shared: bool) -> bool {
-        let now = self.now;
-        let waiting = &mut self.tasks[task as usize].waiting;
-        (waiting.since, waiting.is_shared, waiting.slept) = (now, is_shared, false);
-        waiting.until_free = false;
-        self.wants(cpu, task, lock)
+        self.wants(cpu, task, lock, is_shared, false)
     }
 
     /// A task wants a lock exclusively if it can have it, else it sleeps until it is free and goes on without it
     /// (`LWLockAcquireOrWait()`). Whether it has it at once.
     pub(crate) fn want_or_wait(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
-        let now = self.now;
-        let waiting = &mut self.tasks[task as usize].waiting;
-        (waiting.since, waiting.is_shared, waiting.slept) = (now, false, false);
-        waiting.until_free = true;
-        self.wants(cpu, task, lock)
+        self.wants(cpu, task, lock, false, true)
     }
 
-    fn wants(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
+    fn wants(&mut self, cpu: u32, task: u32, lock: u32, is_shared: bool, until_free: bool) -> bool {
+        let waiting = &mut self.tasks[task as usize].waiting;
+        (waiting.since, waiting.slept) = (self.now, false);
+        (waiting.is_shared, waiting.until_free) = (is_shared, until_free);
         let algorithm = self.locks[lock as usize].algorithm;
         if algorithm.tries(self, cpu, task, lock) {
             return true;
