@@ -103,11 +103,7 @@ fn a_load_that_is_reckoned_by_hand_is_recorded_as_it_must_be() {
         regions: vec![RegionSpec { huge: false, steps: 1, together: false, end: 0 }],
         ..Load::default()
     };
-    let mut world = World::new(&machine(2, "full"), &load, 1);
-    world.record(1_000);
-    world.open();
-    world.run_until(100_000);
-    let recorded = world.recorded().expect("it was recorded");
+    let recorded = records(&load);
     assert_eq!((recorded.is_full, recorded.given_up, recorded.end_ns), (false, 0, 100_000));
     let zero = came(&recorded, 0);
     let b = came(&recorded, 1) - zero;
@@ -131,6 +127,15 @@ fn a_load_that_is_reckoned_by_hand_is_recorded_as_it_must_be() {
     assert_eq!(lines(&recorded, zero), wanted);
 }
 
+/// What two CPUs do in the first 100 µs.
+fn records(load: &Load) -> Recorded {
+    let mut world = World::new(&machine(2, "full"), load, 1);
+    world.record(1_000);
+    world.open();
+    world.run_until(100_000);
+    world.recorded().expect("it was recorded")
+}
+
 /// B waits for A's message, then for a device; the reasons are told.
 #[test]
 fn what_a_task_waits_for_is_told() {
@@ -151,11 +156,7 @@ fn what_a_task_waits_for_is_told() {
         devices: vec![1],
         ..Load::default()
     };
-    let mut world = World::new(&machine(2, "full"), &load, 1);
-    world.record(1_000);
-    world.open();
-    world.run_until(100_000);
-    let recorded = world.recorded().expect("it was recorded");
+    let recorded = records(&load);
     let left = recorded.entries.iter().filter_map(|e| match e.what {
         What::Switch { from: Some(1), waits, .. } => Some(format!("{waits:?}")),
         What::Wakeup { task: 1, by } => Some(format!("by {by:?}")),

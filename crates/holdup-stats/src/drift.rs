@@ -107,7 +107,8 @@ pub(crate) fn correlation(x: &[f64], y: &[f64]) -> f64 {
     if scale > 0.0 { (xy / scale).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
-fn slope(x: &[f64], y: &[f64]) -> f64 {
+/// Slope of the least-squares line through the points (x, y); 0 where all x are the same.
+pub fn slope(x: &[f64], y: &[f64]) -> f64 {
     let (mx, my) = (mean(x), mean(y));
     let xx: f64 = x.iter().map(|a| (a - mx) * (a - mx)).sum();
     let xy: f64 = x.iter().zip(y).map(|(a, b)| (a - mx) * (b - my)).sum();

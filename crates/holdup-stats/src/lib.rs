@@ -36,7 +36,7 @@ pub mod verdict;
 pub use bisection::Bisection;
 pub use bootstrap::ratio_bootstrap;
 pub use change_points::{Change, ChangeOptions, ChangePoint, change_points, split_divergences};
-pub use drift::{Drift, DriftPoint, drift};
+pub use drift::{Drift, DriftPoint, drift, slope};
 pub use effect::{Effect, geometric_mean, mean_estimate, mean_over_blocks, ratio_paired, ratio_unpaired};
 pub use holm::holm;
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, littles_law};

@@ -11,11 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What the table stands between in docs/simulator.md, the first; [`END`] is the second.
-pub const BEGIN: &str = "<!-- validation: guests -->";
-/// What stands after the table.
-pub const END: &str = "<!-- end -->";
-
 /// How far a share may be off, in points.
 const LIMIT_POINTS: f64 = 10.0;
 /// The fewest switch-outs that make a share: its standard error is 3.5 points then at the most.

@@ -49,12 +49,10 @@ pub fn read(csv: &str) -> Result<Vec<Series>> {
 
 /// Offset and slope of the line of least squares.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    let n = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
-    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-    let slope = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>()
-        / points.iter().map(|p| (p.0 - x) * (p.0 - x)).sum::<f64>();
-    (y - slope * x, slope)
+    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let slope = holdup_stats::slope(&x, &y);
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    (mean(&y) - slope * mean(&x), slope)
 }
 
 impl Series {

@@ -118,12 +118,6 @@ fn histogram(name: &str, label: &str, count: u32, mean_ns: f64, noise: &mut Nois
 pub fn timeline() -> Timeline {
     let task = |tid, pid, name: &str| TimelineTask { tid, pid, name: name.into() };
     let event = |at_ns, cpu, kind| TimelineEvent { at_ns, cpu, kind };
-    let switch = |from, to, left: &str, section: Option<&str>| TimelineKind::Switch {
-        from,
-        to,
-        left: left.into(),
-        section: section.map(str::to_owned),
-    };
     Timeline {
         begin_ns: 77_000_000_000,
         end_ns: None,
@@ -145,16 +139,14 @@ pub fn timeline() -> Timeline {
     }
 }
 
+fn switch(from: Option<u32>, to: Option<u32>, left: &str, section: Option<&str>) -> TimelineKind {
+    TimelineKind::Switch { from, to, left: left.into(), section: section.map(str::to_owned) }
+}
+
 /// Two CPUs of a simulated machine: a holder has a fault and is switched out, another task spins for the lock meanwhile.
 pub fn simulated_timeline() -> Timeline {
     let task = |tid, name: &str| TimelineTask { tid, pid: tid, name: name.into() };
     let event = |at_ns, cpu, kind| TimelineEvent { at_ns, cpu, kind };
-    let switch = |from, to, left: &str, section: Option<&str>| TimelineKind::Switch {
-        from,
-        to,
-        left: left.into(),
-        section: section.map(str::to_owned),
-    };
     let did = |task, doing, length_ns, lock: Option<&str>| TimelineKind::Stretch {
         task,
         doing,

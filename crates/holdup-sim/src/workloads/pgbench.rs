@@ -95,19 +95,24 @@ impl Setup {
         let scale = parameters.required_whole("scale")?;
         let fillfactor = parameters.required_whole("fillfactor")?.max(10);
         let level = |name: &str| levels.get(name);
-        let is = |name: &str, word: &str| matches!(level(name), Some(Value::Text(text)) if text == word);
+        // A switch as PostgreSQL's settings have it; `None` where it says neither.
+        let switch = |name: &str| match level(name) {
+            Some(Value::Bool(is_on)) => Some(*is_on),
+            Some(Value::Text(text)) if text == "on" => Some(true),
+            Some(Value::Text(text)) if text == "off" => Some(false),
+            _ => None,
+        };
         let shared = level("postgres.shared_buffers").map(bytes).transpose()?.unwrap_or(SHARED_BUFFERS_BYTES);
         Ok(Setup {
             script,
             clients,
             threads,
-            cold: is("postgres.pool", "cold"),
-            huge: is("postgres.huge_pages", "on") || level("postgres.huge_pages") == Some(&Value::Bool(true)),
+            cold: matches!(level("postgres.pool"), Some(Value::Text(text)) if text == "cold"),
+            huge: switch("postgres.huge_pages") == Some(true),
             buffers: (shared / PAGE_BYTES).max(16),
             pages: scale * PAGES_OF_SCALE * 100 / fillfactor,
             wait_list: level(WAIT_LIST).map(wait_list).transpose()?,
-            flushes: !is("postgres.synchronous_commit", "off")
-                && level("postgres.synchronous_commit") != Some(&Value::Bool(false)),
+            flushes: switch("postgres.synchronous_commit") != Some(false),
         })
     }
 }
