@@ -1,0 +1,96 @@
+//! A segment of TCP as it stood in a frame.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// FIN.
+pub const FIN: u16 = 0x001;
+/// SYN.
+pub const SYN: u16 = 0x002;
+/// RST.
+pub const RST: u16 = 0x004;
+/// PSH.
+pub const PSH: u16 = 0x008;
+/// ACK.
+pub const ACK: u16 = 0x010;
+/// URG.
+pub const URG: u16 = 0x020;
+
+/// An address of IPv4 or IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Address {
+    /// IPv4, in host order.
+    V4(u32),
+    /// IPv6, in host order.
+    V6(u128),
+}
+
+impl From<Address> for IpAddr {
+    fn from(address: Address) -> IpAddr {
+        match address {
+            Address::V4(bits) => Ipv4Addr::from_bits(bits).into(),
+            Address::V6(bits) => Ipv6Addr::from_bits(bits).into(),
+        }
+    }
+}
+
+/// An end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The host.
+    pub address: Address,
+    /// Its port.
+    pub port: u16,
+}
+
+/// The options that any judgement needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The largest segment that its sender takes, bytes.
+    pub mss: Option<u16>,
+    /// The shift of its sender's windows, at most 14 (RFC 7323, 2.3).
+    pub window_shift: Option<u8>,
+    /// Whether selective acknowledgements are permitted.
+    pub sack_permitted: bool,
+    /// TSval and TSecr.
+    pub timestamps: Option<(u32, u32)>,
+    /// The blocks of a selective acknowledgement: first byte, and the byte after the last.
+    pub sacks: [(u32, u32); 4],
+    /// How many of them there are.
+    pub sack_count: u8,
+    /// Whether options of Multipath TCP are there.
+    pub multipath: bool,
+}
+
+/// A segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// The number of the frame that it ended in, from 1.
+    pub frame: u32,
+    /// When that frame was captured, ns since the epoch.
+    pub at_ns: i64,
+    /// Who sent it.
+    pub from: Endpoint,
+    /// To whom.
+    pub to: Endpoint,
+    /// The sequence number of its first byte.
+    pub seq: u32,
+    /// The acknowledgement number, whether the flag is set or not.
+    pub ack: u32,
+    /// Bytes of payload by the IP header, captured or not; `None` where it cannot be known (a header that claims more than
+    /// the datagram has).
+    pub payload_bytes: Option<u32>,
+    /// The flags: [`FIN`] and the others, and those of ECN above.
+    pub flags: u16,
+    /// The window as it stands in the header.
+    pub window: u16,
+    /// Whether it stood in the error message of a router (ICMP), as what that is about.
+    pub in_error: bool,
+    /// Bytes of the header.
+    pub header_bytes: u8,
+    /// IPv4's identification, `None` with IPv6.
+    pub ip_id: Option<u16>,
+    /// Bytes of the frame on the wire.
+    pub frame_bytes: u32,
+    /// The options.
+    pub options: Options,
+}
