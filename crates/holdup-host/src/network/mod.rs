@@ -9,10 +9,12 @@ mod namespace;
 mod netlink;
 mod openvswitch;
 mod packet_diag;
+mod packet_ring;
 mod wired;
 
 pub use counters::{Counters, ProtocolCounters, Softnet};
 pub use link::LinkCounters;
+pub use packet_ring::{Capturing, Packet, PacketRing, RingCounts, TasksNamespace};
 pub use wired::{LINK_PREFIX, LinkEnd, Wired, mac_of, wire};
 
 use crate::Host;

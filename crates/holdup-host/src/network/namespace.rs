@@ -24,6 +24,11 @@ impl Namespace {
         })?
     }
 
+    /// The one that this file is of (`/proc/PID/ns/net`).
+    pub(super) fn of(file: File) -> Self {
+        Namespace { file }
+    }
+
     /// Moves the calling thread into it.
     pub(super) fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
