@@ -9,6 +9,7 @@
 mod atomic;
 mod bench;
 mod contender;
+mod far_sleeper;
 mod fault;
 mod forget;
 mod fork;
@@ -16,6 +17,7 @@ mod huge_fault;
 mod idle_exit;
 mod interrupt;
 mod ipi;
+mod ipi_send;
 mod pages;
 mod pg_flush;
 mod pg_read;
@@ -74,6 +76,7 @@ pub const ALL: &[&Cost] = &[
     &switch::COST,
     &tick::COST,
     &ipi::COST,
+    &ipi_send::COST,
     &interrupt::COST,
     &idle_exit::COST,
     &timer_slack::COST,
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn one_cpu_none_and_one_that_is_not_there_are_reasons_and_no_crash() {
-        let needs_two = ["ipi_ns", "interrupt_ns", "idle_exit_ns", "contender_ns", "transfer_llc_ns"];
+        let needs_two = ["ipi_ns", "ipi_send_ns", "interrupt_ns", "idle_exit_ns", "contender_ns", "transfer_llc_ns"];
         let place = |cpu: u32| CpuPlace { cpu, core: vec![cpu], llc: Vec::new(), node: Vec::new() };
         let mut one = context();
         one.cpus.truncate(1);
