@@ -1,14 +1,15 @@
 //! The simulator beside the machine that it runs on: `lock-contention` over algorithms, threads, sections and faults.
 //!
-//! `cargo bench -p holdup-sim --bench against -- --holdup PATH [--keep FILE] [--blocks N]` measures every cell with the
-//! `holdup` binary and simulates it; `--measured FILE` takes what an earlier run kept instead of measuring. A fifth of
-//! the cells was kept out of calibration, chosen by their number alone, and is reported apart. The costs below are
-//! those of the machine that they were measured on; on another one they must be measured anew. On a host that others use,
-//! run it in a session of its own whose autogroup has nice -20: the neighbours that are left are part of the simulation.
+//! `cargo bench -p holdup-sim --bench against -- --machine FILE --holdup PATH [--keep FILE] [--blocks N]` measures every cell
+//! with the `holdup` binary and simulates it, with the costs that `holdup calibrate` measured alone, and once more with the
+//! few costs in `fit` chosen so that the cells come out. A fifth of the cells is kept out of that, chosen by their
+//! number alone, and is reported apart. `--measured FILE` takes what an earlier run kept instead of measuring. On a host that
+//! others use, run it in a session of its own whose autogroup has nice -20.
 #![expect(clippy::print_stdout, reason = "a bench tells its result")]
 
-use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
-use holdup_sim::preempt;
+mod fit;
+
+use holdup_sim::machine::{Described, Machine};
 use holdup_sim::program::{Op, Program};
 use holdup_sim::random::Span;
 use holdup_sim::workloads::lock_contention::{Setup, load};
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ALGORITHMS: &[&str] = &["tas", "ttas-backoff", "postgres-s-lock", "ticket", "futex-mutex", "pthread-mutex"];
 const THREADS: &[u32] = &[1, 2, 4, 8];
@@ -53,70 +55,46 @@ fn is_held_out(number: usize) -> bool {
     (number * 7 + number / 6).is_multiple_of(5)
 }
 
-/// The machine that the costs were measured on: two CPUs of a guest, two cores that share a last level cache.
-fn machine() -> Machine {
-    Machine {
-        topology: Topology { smt: 1, cores: 2, llcs: 1, nodes: 1 },
-        costs: Costs {
-            // Two threads that give way to each other on one CPU, less the call.
-            switch_ns: 1_500,
-            // FUTEX_WAKE without a sleeper 284 ns, FUTEX_WAIT on another value 383 ns.
-            syscall_ns: 350,
-            wake_ns: 1_000,
-            ipi_ns: 1_500,
-            // What a releaser loses to each wake-up on the other CPU: an exit to the hypervisor. From two threads with
-            // futex-mutex: the time between two sleeps, less the operations done in it.
-            ipi_send_ns: 14_000,
-            // The same cells: how long a sleeper is away. An idle CPU of this guest halts, and nothing polls
-            // (guest_halt_poll_ns is 0).
-            idle_exit_ns: 30_000,
-            interrupt_ns: 1_000,
-            tick_ns: 3_000,
-            // One thread with one and four faults, against none, less what dropping the entry takes; 1,630 ns in a loop that
-            // does nothing else.
-            fault_ns: 2_300,
-            huge_fault_ns: 60_000,
-            touch_ns: 3,
-            forget_ns: 170,
-            atomic_ns: 5,
-            // What two threads lose to one with 100 ns inside, where they seldom wait: two lines for each operation. A
-            // flag that goes to and fro between two loops takes 40 to 54 ns one way.
-            transfer_ns: [0, 40, 80, 120, 250],
-            // A loop of pause and load.
-            spin_ns: 26,
-            contender_ns: 30,
-            // A sleep of 1 ms takes 1.10 ms, with what entering and leaving takes.
-            timer_slack_ns: 60_000,
-            ..Costs::DEFAULT
-        },
-        kernel: Kernel::of("6.18", preempt::find("none").expect("a model"), 250, 2).expect("a kernel"),
-    }
-}
-
 /// What the loop around an operation takes: the phase that it looks at, its counters, the acquisitions that it times.
 /// Measured with one thread and 100 ns.
 const LOOP_NS: u64 = 25;
 
-/// What others on this host take, as a task of each CPU: as many involuntary switches, and as much of the CPU, as one
-/// thread alone loses. It is more than a slower CPU: a fair lock loses what is taken from any of its workers.
+/// What others on this host take, as a task of each CPU that runs now and then for so long: more than a slower CPU, as a fair
+/// lock loses what is taken from any of its workers. This is how often.
 const NEIGHBOUR_SLEEPS_NS: u64 = 14_000_000;
-const NEIGHBOUR_RUNS_NS: u64 = 550_000;
 
-fn add_neighbours(load: &mut Load, cpus: u32) {
+/// A machine, and how long a neighbour on each of its CPUs runs each time.
+#[derive(Clone)]
+struct Host {
+    machine: Machine,
+    neighbour_runs_ns: u64,
+}
+
+impl Host {
+    fn read(file: &Path) -> Self {
+        let text = std::fs::read_to_string(file).expect("the machine file can be read");
+        let described = Described::parse(&file.display().to_string(), &text).expect("a machine file");
+        Host { machine: described.machine, neighbour_runs_ns: 0 }
+    }
+}
+
+fn add_neighbours(load: &mut Load, host: &Host) {
+    if host.neighbour_runs_ns == 0 {
+        return;
+    }
     let ops = vec![
         Op::Sleep(Span::Exponential(NEIGHBOUR_SLEEPS_NS)),
-        Op::Compute(Span::Exponential(NEIGHBOUR_RUNS_NS)),
+        Op::Compute(Span::Exponential(host.neighbour_runs_ns)),
         Op::Jump(0),
     ];
     load.programs.push(Program { name: "neighbour".to_owned(), role: "load".to_owned(), ops });
     let program = load.programs.len() as u32 - 1;
     let neighbour = |cpu| TaskSpec { pinned: Some(cpu), ..TaskSpec::new(program, 0) };
-    load.tasks.extend((0..cpus).map(neighbour));
+    load.tasks.extend((0..host.machine.topology.cpus()).map(neighbour));
 }
 
-/// Operations per second of the simulated machine: the median of so many seeds.
-fn simulated(cell: &Cell) -> f64 {
-    let machine = machine();
+/// Operations per second of the simulated machine in a window of so many ms: the median of so many seeds.
+fn simulated(host: &Host, cell: &Cell, window_ms: u64, seeds: u64) -> f64 {
     let setup = Setup {
         workers: cell.threads,
         algorithm: cell.algorithm,
@@ -127,14 +105,15 @@ fn simulated(cell: &Cell) -> f64 {
         huge: false,
         pin: false,
     };
-    let mut load = load(&setup, machine.topology.cpus());
-    add_neighbours(&mut load, machine.topology.cpus());
-    let rates = (1..=3).map(|seed| {
-        let mut world = World::new(&machine, &load, seed);
-        world.run_until(100_000_000);
+    let mut load = load(&setup, host.machine.topology.cpus());
+    add_neighbours(&mut load, host);
+    let warm_up_ns = window_ms * 200_000;
+    let rates = (1..=seeds).map(|seed| {
+        let mut world = World::new(&host.machine, &load, seed);
+        world.run_until(warm_up_ns);
         world.open();
-        world.run_until(600_000_000);
-        world.close().marks[0].count as f64 / 0.5
+        world.run_until(warm_up_ns + window_ms * 1_000_000);
+        world.close().marks[0].count as f64 / (window_ms as f64 / 1e3)
     });
     median(rates.collect())
 }
@@ -204,6 +183,7 @@ fn measured(arguments: &Arguments) -> BTreeMap<Cell, f64> {
 }
 
 struct Arguments {
+    machine: PathBuf,
     holdup: PathBuf,
     measured: Option<PathBuf>,
     keep: Option<PathBuf>,
@@ -211,16 +191,23 @@ struct Arguments {
 }
 
 fn arguments() -> Arguments {
-    let mut read = Arguments { holdup: "holdup".into(), measured: None, keep: None, blocks: "5".to_owned() };
+    let mut read = Arguments {
+        machine: PathBuf::new(),
+        holdup: "holdup".into(),
+        measured: None,
+        keep: None,
+        blocks: "5".to_owned(),
+    };
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         let value = words.next().unwrap_or_else(|| panic!("{word} wants a value"));
         match word.as_str() {
+            "--machine" => read.machine = value.into(),
             "--holdup" => read.holdup = value.into(),
             "--measured" => read.measured = Some(value.into()),
             "--keep" => read.keep = Some(value.into()),
             "--blocks" => read.blocks = value,
-            _ => panic!("{word}: it is --holdup, --measured, --keep or --blocks"),
+            _ => panic!("{word}: it is --machine, --holdup, --measured, --keep or --blocks"),
         }
     }
     read
@@ -241,11 +228,27 @@ impl Outcome {
 }
 
 fn main() {
-    let measured = measured(&arguments());
+    let arguments = arguments();
+    let alone = Host::read(&arguments.machine);
+    let measured = measured(&arguments);
+    println!("\n== costs as measured alone");
+    tell(&alone, &measured);
+    let (fitted, costs) = fit::fit(&alone, &measured);
+    println!("\n== with these chosen by the cells that are not held out");
+    for (name, before, after) in costs {
+        println!("{name:<20} {before:>7} to {after:>7} ns");
+    }
+    tell(&fitted, &measured);
+}
+
+/// Simulates every cell and says how far off it is.
+fn tell(host: &Host, measured: &BTreeMap<Cell, f64>) {
+    let chosen: Vec<Cell> = cells().into_iter().filter(|cell| measured.contains_key(cell)).collect();
+    let rates = on_all_cpus(&chosen, |cell| simulated(host, cell, 500, 3));
     let mut outcomes = Vec::new();
-    for (number, cell) in cells().into_iter().enumerate() {
-        let Some(&rate) = measured.get(&cell) else { continue };
-        let outcome = Outcome { cell, held_out: is_held_out(number), measured: rate, simulated: simulated(&cell) };
+    for (cell, simulated) in chosen.into_iter().zip(rates) {
+        let number = cells().iter().position(|c| *c == cell).expect("a cell");
+        let outcome = Outcome { cell, held_out: is_held_out(number), measured: measured[&cell], simulated };
         let Cell { faults, section_ns, threads, algorithm } = cell;
         println!(
             "faults {faults}  section {section_ns:>6} ns  threads {threads}  {algorithm:<16} measured {:>9.0}  simulated \
@@ -269,6 +272,24 @@ fn main() {
     for faults in FAULTS {
         sum_up(&format!("{faults} faults"), &outcomes, |o| o.cell.faults == *faults);
     }
+}
+
+/// What a function gives for each cell, computed on all CPUs, in the order of the cells.
+fn on_all_cpus(cells: &[Cell], of: impl Fn(&Cell) -> f64 + Sync) -> Vec<f64> {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push((*cell, of(cell)));
+        }
+        done
+    };
+    let rates: BTreeMap<Cell, f64> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("it does not panic")).collect()
+    });
+    cells.iter().map(|cell| rates[cell]).collect()
 }
 
 /// The limits: median at most 15 %, 90 % within 30 %, the order right in 95 % of the pairs that differ by over 10 %.
