@@ -4,8 +4,12 @@
 //! segments are judged as they come (`wireshark`: the same marks under the same names), and what was judged is counted
 //! ([`flows`]). Two captures are then compared by rates (`compare`).
 //!
-//! The crate opens no file, asks no clock and prints nothing; it reads from what it is given.
+//! The crate opens no file, asks no clock and prints nothing; it reads from what it is given. [`made`] makes
+//! frames and captures from numbers, for tests.
+
+#![forbid(unsafe_code)]
 
 pub mod flows;
 pub mod kinds;
+pub mod made;
 pub mod segment;
