@@ -1,6 +1,6 @@
 //! Captures of packets, the TCP connections in them, and what went wrong in each.
 //!
-//! Data flows one way: a file's bytes become frames (`capture`), a frame becomes a [`segment`] of TCP (`decode`), each connection's
+//! Data flows one way: a file's bytes become frames ([`capture`]), a frame becomes a [`segment`] of TCP ([`decode`]), each connection's
 //! segments are judged as they come (`wireshark`: the same marks under the same names), and what was judged is counted
 //! ([`flows`]). Two captures are then compared by rates (`compare`).
 //!
@@ -9,6 +9,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
+pub mod decode;
 pub mod flows;
 pub mod kinds;
 pub mod made;

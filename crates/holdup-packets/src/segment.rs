@@ -85,8 +85,13 @@ pub struct Segment {
     pub window: u16,
     /// Whether it stood in the error message of a router (ICMP), as what that is about.
     pub in_error: bool,
-    /// Bytes of the header.
+    /// Whether it is the first fragment of a datagram whose others cannot be had; its length is not known.
+    pub is_fragment: bool,
+    /// Bytes of the header, as it says; below 20 it is bogus.
     pub header_bytes: u8,
+    /// How many of them were captured, at least 16. Where that is fewer, options may be missing, and tshark follows the
+    /// connection but tells no marks.
+    pub header_captured_bytes: u8,
     /// IPv4's identification, `None` with IPv6.
     pub ip_id: Option<u16>,
     /// Bytes of the frame on the wire.

@@ -268,8 +268,7 @@ pub fn geneve(network: u32, options: &[u8], ether_type: u16, inside: &[u8]) -> V
 
 /// What follows the protocol number of GRE (RFC 2784, RFC 2890), version 0.
 pub fn gre(with_checksum: bool, key: Option<u32>, sequence: Option<u32>, ether_type: u16, inside: &[u8]) -> Vec<u8> {
-    let flags =
-        u16::from(with_checksum) << 15 | u16::from(key.is_some()) << 13 | u16::from(sequence.is_some()) << 12;
+    let flags = u16::from(with_checksum) << 15 | u16::from(key.is_some()) << 13 | u16::from(sequence.is_some()) << 12;
     let mut bytes = flags.to_be_bytes().to_vec();
     bytes.extend(ether_type.to_be_bytes());
     if with_checksum {

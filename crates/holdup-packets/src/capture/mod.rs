@@ -1,0 +1,221 @@
+//! The bytes of a capture become frames.
+//!
+//! A [`Reader`] knows pcap and pcapng by how they begin, and gzip and zstd around them. Frames are slices of its one buffer:
+//! a frame is told, used, and gone with the next. [`Chain`] reads files one after another as one capture.
+
+mod chain;
+mod compressed;
+mod pcap;
+mod pcapng;
+mod stream;
+
+pub use chain::Chain;
+
+use holdup_model::Problem;
+use std::fmt;
+use std::io::Read;
+use stream::Stream;
+
+/// How much of a file is read at once, bytes. A larger buffer leaves the cache of a core, a smaller one makes more calls.
+pub const BUFFER_BYTES: usize = 256 << 10;
+
+/// The longest captured part of a frame that is believed, unless the file says that it has longer ones: 256 KiB, as with
+/// Wireshark.
+pub const MOST_FRAME_BYTES: u32 = 256 << 10;
+
+/// The longest block that the buffer grows for, bytes, whatever the file says.
+pub const MOST_BLOCK_BYTES: u32 = 16 << 20;
+
+/// What a frame begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// Ethernet (1).
+    Ethernet,
+    /// BSD loopback, the family in the order of the machine that captured (0).
+    Null,
+    /// BSD loopback, the family in network order (108).
+    Loop,
+    /// An IP packet of either version (12, 14, 101).
+    Raw,
+    /// An IPv4 packet (228).
+    Ipv4,
+    /// An IPv6 packet (229).
+    Ipv6,
+    /// Linux cooked, version 1 (113).
+    CookedV1,
+    /// Linux cooked, version 2 (276).
+    CookedV2,
+    /// Another one by its number, of which nothing is understood.
+    Other(u32),
+}
+
+impl Link {
+    /// By the number that files have for it (<https://www.tcpdump.org/linktypes.html>).
+    pub fn from_number(number: u32) -> Self {
+        match number {
+            0 => Link::Null,
+            1 => Link::Ethernet,
+            12 | 14 | 101 => Link::Raw,
+            108 => Link::Loop,
+            113 => Link::CookedV1,
+            228 => Link::Ipv4,
+            229 => Link::Ipv6,
+            276 => Link::CookedV2,
+            other => Link::Other(other),
+        }
+    }
+}
+
+/// What was captured of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Its number, from 1.
+    pub number: u32,
+    /// When it was captured, ns since the epoch; 0 where the file has no time for it.
+    pub at_ns: i64,
+    /// What it begins with.
+    pub link: Link,
+    /// The interface, counted from 0 over all sections of a file and all files of a chain.
+    pub interface: u32,
+    /// What was captured of it.
+    pub captured: &'a [u8],
+    /// How long it was on the wire, bytes.
+    pub wire_bytes: u32,
+}
+
+/// A frame that was found in the buffer.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    start: usize,
+    length: u32,
+    wire_bytes: u32,
+    at_ns: i64,
+    link: Link,
+    interface: u32,
+}
+
+/// A capture that ends in the middle of something: it was cut, or is still being written. What was whole before is not
+/// touched by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Where the last thing begins that is not whole: bytes from the start of the capture, unpacked.
+    pub offset: u64,
+    /// How much is there of it, bytes.
+    pub lost_bytes: u64,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the capture is cut: its last {} bytes, at offset {}, are not read", self.lost_bytes, self.offset)
+    }
+}
+
+/// What gives frames one after another.
+pub trait Frames {
+    /// The next frame, `None` after the last.
+    ///
+    /// # Errors
+    /// When the source cannot be read, or what it gives is no capture or damaged; after that there are no more frames.
+    fn next(&mut self) -> Result<Option<Frame<'_>>, Problem>;
+}
+
+enum Format {
+    Pcap(pcap::Header),
+    PcapNg(pcapng::Sections),
+}
+
+/// Reads one capture.
+pub struct Reader<'a> {
+    stream: Stream<'a>,
+    format: Format,
+    /// How many frames were told, and interfaces described, before this capture and in it.
+    frames: u32,
+    interfaces: u32,
+    cut: Option<Cut>,
+    is_done: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads how a capture begins, packed or not.
+    ///
+    /// # Errors
+    /// When the source cannot be read, is empty, or begins as no capture does.
+    pub fn new(source: impl Read + Send + 'a) -> Result<Self, Problem> {
+        let mut stream = Stream::new(compressed::unpacked(source)?);
+        let (format, interfaces) = match stream.magic()? {
+            Some(pcapng::SECTION) => (Format::PcapNg(pcapng::Sections::default()), 0),
+            magic => (Format::Pcap(pcap::Header::read(&mut stream, magic)?), 1),
+        };
+        Ok(Reader { stream, format, frames: 0, interfaces, cut: None, is_done: false })
+    }
+
+    /// Has numbers of frames and interfaces go on after those of captures that were read before.
+    #[must_use]
+    fn after(mut self, frames: u32, interfaces: u32) -> Self {
+        self.frames = frames;
+        self.interfaces += interfaces;
+        self
+    }
+
+    /// Where the capture was cut, when it was and its end has been reached.
+    pub fn cut(&self) -> Option<Cut> {
+        self.cut
+    }
+
+    /// Goes to the next frame. It is apart from [`Reader::found`] because a loop cannot give away what it borrows.
+    #[inline]
+    fn advance(&mut self) -> Result<Option<Found>, Problem> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let found = match &mut self.format {
+            Format::Pcap(header) => header.advance(&mut self.stream, self.interfaces),
+            Format::PcapNg(sections) => sections.advance(&mut self.stream, &mut self.interfaces),
+        };
+        match found {
+            Ok(Some(found)) if self.frames < u32::MAX => {
+                self.frames += 1;
+                Ok(Some(found))
+            }
+            end => self.end(end.map(|found| found.is_some())),
+        }
+    }
+
+    #[cold]
+    fn end(&mut self, is_beyond: Result<bool, Problem>) -> Result<Option<Found>, Problem> {
+        self.is_done = true;
+        self.cut = self.stream.cut();
+        if is_beyond? {
+            return Err(Problem::usage("capture", format!("it has more than {} frames", u32::MAX))
+                .hint("cut it by editcap -c, and give its parts one by one"));
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn found(&self, found: Found) -> Frame<'_> {
+        let Found { start, length, wire_bytes, at_ns, link, interface } = found;
+        let captured = self.stream.slice(start, length as usize);
+        Frame { number: self.frames, at_ns, link, interface, captured, wire_bytes }
+    }
+}
+
+impl Frames for Reader<'_> {
+    #[inline]
+    fn next(&mut self) -> Result<Option<Frame<'_>>, Problem> {
+        Ok(self.advance()?.map(|found| self.found(found)))
+    }
+}
+
+/// A capture that says what cannot be, with the offset at which it does.
+#[cold]
+fn damaged(offset: u64, why: impl Into<String>) -> Problem {
+    Problem::usage(format!("capture, at offset {offset}"), why)
+        .hint("the capture is damaged there; editcap or pcapfix may save what follows")
+}
+
+/// A number of 32 bits in one of both orders.
+#[inline]
+fn number(bytes: [u8; 4], is_big_endian: bool) -> u32 {
+    if is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+}

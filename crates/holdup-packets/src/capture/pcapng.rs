@@ -1,0 +1,237 @@
+//! pcapng (draft-ietf-opsawg-pcapng): sections, interfaces, frames. What else there is of blocks is skipped.
+
+use super::stream::Stream;
+use super::{Found, Link, MOST_BLOCK_BYTES, MOST_FRAME_BYTES, damaged, number};
+use holdup_model::Problem;
+
+/// The type of the block that begins a section, the same in both orders.
+pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+const INTERFACE: u32 = 1;
+const OLD_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+/// The options of an interface that are read.
+const OPTION_END: u16 = 0;
+const OPTION_RESOLUTION: u16 = 9;
+const OPTION_OFFSET: u16 = 14;
+
+/// The most interfaces that a section may describe. Each takes 32 bytes here.
+const MOST_INTERFACES: usize = 1 << 16;
+
+/// What a unit of an interface's times is.
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    /// So many ns.
+    Nanoseconds(u64),
+    /// So many of them are one ns.
+    PerNanosecond(u64),
+    /// A second has 2 to this power.
+    Binary(u8),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Interface {
+    link: Link,
+    snap_bytes: u32,
+    unit: Unit,
+    offset_s: i64,
+}
+
+impl Interface {
+    #[inline]
+    fn at_ns(&self, units: u64) -> i64 {
+        let ns = match self.unit {
+            Unit::Nanoseconds(each) => i64::try_from(units.saturating_mul(each)).unwrap_or(i64::MAX),
+            Unit::PerNanosecond(units_per_ns) => i64::try_from(units / units_per_ns).unwrap_or(i64::MAX),
+            Unit::Binary(power) => {
+                let ns = (u128::from(units) * 1_000_000_000).checked_shr(power.into()).unwrap_or(0);
+                i64::try_from(ns).unwrap_or(i64::MAX)
+            }
+        };
+        ns.saturating_add(self.offset_s.saturating_mul(1_000_000_000))
+    }
+}
+
+/// The section that is being read, and its interfaces.
+#[derive(Default)]
+pub(super) struct Sections {
+    is_big_endian: bool,
+    interfaces: Vec<Interface>,
+}
+
+/// A block's header: its type and length, and where it begins.
+#[derive(Clone, Copy)]
+struct Block {
+    kind: u32,
+    length: u32,
+    offset: u64,
+}
+
+impl Sections {
+    /// Goes to the next frame, over the blocks before it. `described` counts the interfaces of all sections.
+    #[inline]
+    pub(super) fn advance(&mut self, stream: &mut Stream, described: &mut u32) -> Result<Option<Found>, Problem> {
+        loop {
+            if !stream.has(12)? {
+                return Ok(None);
+            }
+            let Some(head) = stream.head::<12>() else { return Ok(None) };
+            let [a, b, c, d, e, f, g, h, i, j, k, l] = head;
+            if [a, b, c, d] == SECTION {
+                self.begin([i, j, k, l], stream.offset())?;
+            }
+            let kind = number([a, b, c, d], self.is_big_endian);
+            let length = number([e, f, g, h], self.is_big_endian);
+            let block = Block { kind, length, offset: stream.offset() };
+            if length < 12 || length % 4 != 0 {
+                return Err(damaged(block.offset, format!("a block of {length} bytes, which cannot be")));
+            }
+            match kind {
+                ENHANCED_PACKET | SIMPLE_PACKET | OLD_PACKET | INTERFACE => {
+                    if length > MOST_BLOCK_BYTES {
+                        let why = format!("a block of {length} bytes, more than the {MOST_BLOCK_BYTES} that can be");
+                        return Err(damaged(block.offset, why));
+                    }
+                    if !stream.has(length as usize)? {
+                        return Ok(None);
+                    }
+                    let start = stream.take(length as usize);
+                    let bytes = stream.slice(start, length as usize);
+                    self.check_end(block, bytes.last_chunk().copied())?;
+                    if kind == INTERFACE {
+                        self.describe(block, bytes)?;
+                        *described += 1;
+                    } else {
+                        return self.frame(block, bytes, start, *described).map(Some);
+                    }
+                }
+                _ => {
+                    if !self.skip(block, stream)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins a section, by the bytes that tell the order of its numbers.
+    #[cold]
+    fn begin(&mut self, order: [u8; 4], offset: u64) -> Result<(), Problem> {
+        self.is_big_endian = match order {
+            [0x1a, 0x2b, 0x3c, 0x4d] => true,
+            [0x4d, 0x3c, 0x2b, 0x1a] => false,
+            _ => return Err(damaged(offset, "a section that does not tell the order of its bytes")),
+        };
+        self.interfaces.clear();
+        Ok(())
+    }
+
+    /// Goes over a block of which nothing is needed, however long it is.
+    #[cold]
+    fn skip(&self, block: Block, stream: &mut Stream) -> Result<bool, Problem> {
+        if !stream.skip(u64::from(block.length) - 4)? || !stream.has(4)? {
+            return Ok(false);
+        }
+        self.check_end(block, stream.head())?;
+        stream.take(4);
+        Ok(true)
+    }
+
+    /// A block says its length at its end again.
+    #[inline]
+    fn check_end(&self, block: Block, end: Option<[u8; 4]>) -> Result<(), Problem> {
+        let end = end.map_or(0, |end| number(end, self.is_big_endian));
+        if end == block.length {
+            return Ok(());
+        }
+        Err(damaged(block.offset, format!("a block of {} bytes that ends as one of {end}", block.length)))
+    }
+
+    /// Reads a block that describes an interface.
+    fn describe(&mut self, block: Block, bytes: &[u8]) -> Result<(), Problem> {
+        if bytes.len() < 20 {
+            return Err(damaged(block.offset, "an interface whose description is too short"));
+        }
+        if self.interfaces.len() >= MOST_INTERFACES {
+            return Err(damaged(block.offset, format!("more than {MOST_INTERFACES} interfaces in a section")));
+        }
+        let link = Link::from_number(self.short(bytes, 8).into());
+        let mut interface =
+            Interface { link, snap_bytes: self.word(bytes, 12), unit: Unit::Nanoseconds(1000), offset_s: 0 };
+        let mut options = &bytes[16..bytes.len() - 4];
+        while options.len() >= 4 {
+            let (code, length) = (self.short(options, 0), usize::from(self.short(options, 2)));
+            let Some(value) = options.get(4..4 + length) else {
+                return Err(damaged(block.offset, "an interface with an option that goes on beyond its block"));
+            };
+            match (code, value) {
+                (OPTION_END, _) => break,
+                (OPTION_RESOLUTION, [resolution, ..]) => interface.unit = unit(*resolution, block.offset)?,
+                (OPTION_OFFSET, [_, _, _, _, _, _, _, _, ..]) => {
+                    let (first, second) = (self.word(value, 0), self.word(value, 4));
+                    let (high, low) = if self.is_big_endian { (first, second) } else { (second, first) };
+                    interface.offset_s = (u64::from(high) << 32 | u64::from(low)).cast_signed();
+                }
+                _ => {}
+            }
+            options = options.get(4 + length.next_multiple_of(4)..).unwrap_or_default();
+        }
+        self.interfaces.push(interface);
+        Ok(())
+    }
+
+    /// The frame of a block, which begins at `start` of the buffer.
+    #[inline]
+    fn frame(&self, block: Block, bytes: &[u8], start: usize, described: u32) -> Result<Found, Problem> {
+        let (index, head_bytes) = match block.kind {
+            ENHANCED_PACKET if bytes.len() >= 32 => (self.word(bytes, 8), 28),
+            OLD_PACKET if bytes.len() >= 32 => (self.short(bytes, 8).into(), 28),
+            SIMPLE_PACKET if bytes.len() >= 16 => (0, 12),
+            _ => return Err(damaged(block.offset, "a frame whose block is too short")),
+        };
+        let Some(interface) = self.interfaces.get(index as usize) else {
+            let why = format!("a frame of interface {index}, and the section has {}", self.interfaces.len());
+            return Err(damaged(block.offset, why));
+        };
+        let room = (bytes.len() - head_bytes - 4) as u32;
+        let (at_ns, length, wire_bytes) = if block.kind == SIMPLE_PACKET {
+            let wire_bytes = self.word(bytes, 8);
+            let most = if interface.snap_bytes == 0 { u32::MAX } else { interface.snap_bytes };
+            (0, wire_bytes.min(most), wire_bytes)
+        } else {
+            let units = u64::from(self.word(bytes, 12)) << 32 | u64::from(self.word(bytes, 16));
+            (interface.at_ns(units), self.word(bytes, 20), self.word(bytes, 24))
+        };
+        if length > room || length > interface.snap_bytes.max(MOST_FRAME_BYTES) {
+            let why = format!("a frame of {length} bytes in a block that has room for {room}");
+            return Err(damaged(block.offset, why));
+        }
+        let interface_number = described - self.interfaces.len() as u32 + index;
+        let start = start + head_bytes;
+        Ok(Found { start, length, wire_bytes, at_ns, link: interface.link, interface: interface_number })
+    }
+
+    /// A number of 32 bits, 0 beyond the end.
+    #[inline]
+    fn word(&self, bytes: &[u8], at: usize) -> u32 {
+        bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| number(*word, self.is_big_endian))
+    }
+
+    /// A number of 16 bits, 0 beyond the end.
+    fn short(&self, bytes: &[u8], at: usize) -> u16 {
+        let pair = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+        if self.is_big_endian { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
+    }
+}
+
+/// The unit that `if_tsresol` tells: a power of ten, or of two where the highest bit is set.
+fn unit(resolution: u8, offset: u64) -> Result<Unit, Problem> {
+    match resolution {
+        power if power & 0x80 != 0 => Ok(Unit::Binary(power & 0x7f)),
+        power @ 0..=9 => Ok(Unit::Nanoseconds(10_u64.pow((9 - power).into()))),
+        power @ 10..=28 => Ok(Unit::PerNanosecond(10_u64.pow((power - 9).into()))),
+        power => Err(damaged(offset, format!("an interface whose times are in units of 10^-{power} s"))),
+    }
+}

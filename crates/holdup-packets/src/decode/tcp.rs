@@ -1,0 +1,88 @@
+//! The header of TCP.
+
+use super::view::View;
+use super::{Context, Why};
+use crate::capture::Frame;
+use crate::segment::{Endpoint, Options, Segment};
+
+/// The number of TCP as a protocol of IP.
+pub(super) const PROTOCOL: u8 = 6;
+
+/// What must have been captured of a header for its segment to count: up to its window. tshark follows a connection from there.
+const LEAST_BYTES: usize = 16;
+
+/// A segment of which the header was captured as far as the window.
+pub(super) fn segment(frame: &Frame<'_>, view: View<'_>, context: &Context) -> Result<Segment, Why> {
+    let header: [u8; LEAST_BYTES] = view.at(0)?;
+    let header_bytes = (header[12] >> 4) * 4;
+    // The length of what a router sends back, or of a fragment, is not the segment's.
+    let payload_bytes =
+        if context.in_error || context.is_fragment { None } else { view.wire().checked_sub(header_bytes.into()) };
+    let bytes = view.bytes();
+    let header_captured_bytes = usize::from(header_bytes).min(bytes.len()) as u8;
+    let options = bytes.get(20..header_captured_bytes.into()).map(options).unwrap_or_default();
+    let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    Ok(Segment {
+        frame: frame.number,
+        at_ns: frame.at_ns,
+        from: Endpoint { address: context.from, port: short(0) },
+        to: Endpoint { address: context.to, port: short(2) },
+        seq: word(4),
+        ack: word(8),
+        payload_bytes,
+        flags: short(12) & 0xfff,
+        window: short(14),
+        in_error: context.in_error,
+        is_fragment: context.is_fragment,
+        header_bytes,
+        header_captured_bytes,
+        ip_id: context.ip_id,
+        frame_bytes: frame.wire_bytes,
+        options,
+    })
+}
+
+/// Options (RFC 9293, 3.2). What is after one that cannot be is not read; one of the wrong length is gone over.
+#[inline]
+pub(super) fn options(mut bytes: &[u8]) -> Options {
+    let mut options = Options::default();
+    loop {
+        // The order in which Linux writes them comes first: nothing, nothing, timestamps.
+        bytes = match bytes {
+            [1, 1, rest @ ..] | [1, rest @ ..] => rest,
+            [8, 10, a, b, c, d, e, f, g, h, rest @ ..] => {
+                options.timestamps = Some((u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h])));
+                rest
+            }
+            [5, length, rest @ ..] if (2..=rest.len() + 2).contains(&usize::from(*length)) => {
+                let (blocks, rest) = rest.split_at(usize::from(*length) - 2);
+                sacks(blocks, &mut options);
+                rest
+            }
+            [] | [0, ..] | [_] | [_, 0 | 1, ..] => return options,
+            [kind, length, rest @ ..] => {
+                let Some((value, rest)) = rest.split_at_checked(usize::from(*length) - 2) else { return options };
+                match (kind, value) {
+                    (2, [a, b]) => options.mss = Some(u16::from_be_bytes([*a, *b])),
+                    (3, [shift]) => options.window_shift = Some(*shift.min(&14)),
+                    (4, []) => options.sack_permitted = true,
+                    (30, _) => options.multipath = true,
+                    _ => {}
+                }
+                rest
+            }
+        };
+    }
+}
+
+/// The blocks of a selective acknowledgement (RFC 2018, 3), the first four.
+fn sacks(blocks: &[u8], options: &mut Options) {
+    options.sack_count = 0;
+    for block in blocks.as_chunks::<8>().0.iter().take(options.sacks.len()) {
+        let [a, b, c, d, e, f, g, h] = *block;
+        options.sacks[usize::from(options.sack_count)] =
+            (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+        options.sack_count += 1;
+    }
+}
