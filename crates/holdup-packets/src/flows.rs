@@ -100,7 +100,7 @@ pub struct Analysis {
     pub rto_ns: Histogram,
     /// Payload of the segments that have some, bytes.
     pub payload_bytes: Histogram,
-    /// Between two data segments of one direction, ns.
+    /// Between two data segments of one direction, between which that direction sent nothing else, ns.
     pub inter_arrival_ns: Histogram,
     /// What was given up.
     pub given_up: GivenUp,

@@ -1,7 +1,7 @@
 //! Captures of packets, the TCP connections in them, and what went wrong in each.
 //!
 //! Data flows one way: a file's bytes become frames ([`capture`]), a frame becomes a [`segment`] of TCP ([`decode`]), each connection's
-//! segments are judged as they come (`wireshark`: the same marks under the same names), and what was judged is counted
+//! segments are judged as they come ([`wireshark`]: the same marks under the same names), and what was judged is counted
 //! ([`flows`]). Two captures are then compared by rates (`compare`).
 //!
 //! The crate opens no file, asks no clock and prints nothing; it reads from what it is given. [`made`] makes
@@ -15,3 +15,4 @@ pub mod flows;
 pub mod kinds;
 pub mod made;
 pub mod segment;
+pub mod wireshark;

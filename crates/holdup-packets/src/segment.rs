@@ -1,6 +1,6 @@
 //! A segment of TCP as it stood in a frame.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// FIN.
 pub const FIN: u16 = 0x001;
@@ -59,6 +59,13 @@ pub struct Options {
     pub sack_count: u8,
     /// Whether options of Multipath TCP are there.
     pub multipath: bool,
+    /// Whether a cookie of TCP Fast Open is there, not only the request for one (RFC 7413, 4.1.1).
+    pub fast_open_cookie: bool,
+    /// Whether an option of MSS is there that has not 4 bytes, so that `mss` is `None`.
+    pub mss_is_odd: bool,
+    /// Whether what was captured of them is not a list of options to its end: one says more bytes than the header has, or
+    /// something follows the end of the list.
+    pub are_odd: bool,
 }
 
 /// A segment.
@@ -98,4 +105,12 @@ pub struct Segment {
     pub frame_bytes: u32,
     /// The options.
     pub options: Options,
+}
+
+impl Segment {
+    /// Whether one of these flags is set.
+    #[inline]
+    pub fn has(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
 }

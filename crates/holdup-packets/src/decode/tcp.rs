@@ -60,13 +60,26 @@ pub(super) fn options(mut bytes: &[u8]) -> Options {
                 sacks(blocks, &mut options);
                 rest
             }
-            [] | [0, ..] | [_] | [_, 0 | 1, ..] => return options,
+            [] => return options,
+            [0, rest @ ..] => {
+                options.are_odd = rest.iter().any(|byte| *byte != 0);
+                return options;
+            }
+            [_] | [_, 0 | 1, ..] => {
+                options.are_odd = true;
+                return options;
+            }
             [kind, length, rest @ ..] => {
-                let Some((value, rest)) = rest.split_at_checked(usize::from(*length) - 2) else { return options };
+                let Some((value, rest)) = rest.split_at_checked(usize::from(*length) - 2) else {
+                    options.are_odd = true;
+                    return options;
+                };
                 match (kind, value) {
                     (2, [a, b]) => options.mss = Some(u16::from_be_bytes([*a, *b])),
+                    (2, _) => options.mss_is_odd = true,
                     (3, [shift]) => options.window_shift = Some(*shift.min(&14)),
-                    (4, []) => options.sack_permitted = true,
+                    (4, _) => options.sack_permitted = true,
+                    (34, [_, ..]) | (253 | 254, [0xf9, 0x89, _, ..]) => options.fast_open_cookie = true,
                     (30, _) => options.multipath = true,
                     _ => {}
                 }

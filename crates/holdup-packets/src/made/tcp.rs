@@ -18,7 +18,7 @@ pub struct Tcp {
     pub flags: u16,
     /// The window as it stands in the header.
     pub window: u16,
-    /// The options; [`Options::multipath`] is not made.
+    /// The options; those that are only told of (as [`Options::multipath`]) are not made.
     pub options: Options,
     /// Bytes of options after those, as they are.
     pub more_options: Vec<u8>,
@@ -100,7 +100,7 @@ impl Tcp {
 
     /// The options as Linux writes them: filled up to words by NOP before each, and at the end.
     fn option_bytes(&self) -> Vec<u8> {
-        let Options { mss, window_shift, sack_permitted, timestamps, sacks, sack_count, multipath: _ } = self.options;
+        let Options { mss, window_shift, sack_permitted, timestamps, sacks, sack_count, .. } = self.options;
         let mut bytes = Vec::new();
         if let Some(mss) = mss {
             bytes.extend([2, 4]);

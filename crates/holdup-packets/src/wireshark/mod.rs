@@ -1,0 +1,496 @@
+//! The table of connections, and the judgement of each segment as Wireshark 4.6 gives it with its default preferences.
+//!
+//! A [`Table`] is given the segments of a capture one after the other and tells the [`Marks`] of each; at the end it tells what
+//! was counted ([`Table::finish`]). It looks at no segment twice, as `tshark` without `-2`: where Wireshark shows other
+//! values when a packet is clicked on later, they are not told here. docs/packets.md has the rules in words.
+
+mod judge;
+mod marks;
+mod sacks;
+mod sequence;
+mod state;
+mod table;
+mod tallies;
+mod told;
+mod unacked;
+
+pub use marks::{Kinds, Marks};
+
+use crate::flows::{Analysis, Direction, Flow, GivenUp};
+use crate::kinds::Kind;
+use crate::segment::{ACK, Address, FIN, RST, SYN, Segment};
+use holdup_model::histogram::Histogram;
+use judge::{Findings, Judge};
+use sacks::Sacks;
+use state::{Connection, Key, MSS_UNKNOWN, SHIFT_NONE, SHIFT_UNKNOWN, Side, connection, side};
+use table::Connections;
+use tallies::Tallies;
+use unacked::Unacked;
+
+/// Bits of [`Marks::completeness`].
+mod complete {
+    pub(super) const SYN: u8 = 1;
+    pub(super) const SYN_ACK: u8 = 2;
+    pub(super) const ACK: u8 = 4;
+    pub(super) const DATA: u8 = 8;
+    pub(super) const FIN: u8 = 16;
+    pub(super) const RST: u8 = 32;
+}
+
+/// The bytes of a TCP header without options.
+const HEADER_BYTES: u8 = 20;
+
+/// What a table may hold. What is beyond is counted ([`GivenUp`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections, at most 16,777,214. Each takes 256 bytes (one of IPv6 288) and what its trouble takes.
+    pub flows: u32,
+    /// Segments that are unacknowledged, of all connections together, of 32 bytes each. One direction has at most 10,000, as in Wireshark.
+    pub unacknowledged: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { flows: 1_000_000, unacknowledged: 8_000_000 }
+    }
+}
+
+/// The connections of a capture.
+#[derive(Debug)]
+pub struct Table {
+    limits: Limits,
+    connections: Connections,
+    unacked: Unacked,
+    sacks: Sacks,
+    tallies: Tallies,
+    seen: Seen,
+}
+
+/// What is counted of all connections together.
+#[derive(Debug)]
+struct Seen {
+    segments: u64,
+    first_ns: i64,
+    last_ns: i64,
+    initial_rtt_ns: Histogram,
+    ack_rtt_ns: Histogram,
+    rto_ns: Histogram,
+    payload_bytes: Histogram,
+    inter_arrival_ns: Histogram,
+    given_up: GivenUp,
+}
+
+impl Table {
+    /// A table without connections.
+    pub fn new(limits: Limits) -> Self {
+        let limits = Limits { flows: limits.flows.min(table::MOST), ..limits };
+        let seen = Seen {
+            segments: 0,
+            first_ns: 0,
+            last_ns: 0,
+            initial_rtt_ns: Histogram::new(),
+            ack_rtt_ns: Histogram::new(),
+            rto_ns: Histogram::new(),
+            payload_bytes: Histogram::new(),
+            inter_arrival_ns: Histogram::new(),
+            given_up: GivenUp::default(),
+        };
+        Table {
+            limits,
+            connections: Connections::default(),
+            unacked: Unacked::default(),
+            sacks: Sacks::default(),
+            tallies: Tallies::default(),
+            seen,
+        }
+    }
+
+    /// Judges the next segment. `None` when it is of a connection beyond the limit on their number.
+    pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
+        self.seen.see(segment);
+        let key = Key::of(segment);
+        let Some((number, is_new, is_reused)) = self.connection(&key, segment) else {
+            self.seen.given_up.segments_beyond_flows += 1;
+            return None;
+        };
+        let connection = self.connections.get_mut(number);
+        let last_data_ns = connection.last_data_ns(key.from);
+        let mut marks = Marks {
+            stream: number,
+            direction: (key.from as u8) ^ u8::from(connection.has(connection::BEGAN_AT_1)),
+            completeness: connection.completeness,
+            ..Marks::default()
+        };
+        let mut findings = Findings::default();
+        if is_reused {
+            findings.add(Kind::ReusedPorts);
+        }
+        findings.is_recorded |= !is_new && segment.flags & (SYN | ACK) == SYN;
+        let mut step = Step {
+            segment,
+            from: key.from,
+            is_new,
+            connection: &mut *connection,
+            unacked: &mut self.unacked,
+            unacked_most: self.limits.unacknowledged as usize,
+            sacks: &mut self.sacks,
+            findings,
+            kinds: Kinds::NONE,
+        };
+        step.take(&mut marks);
+        let gave_up = step.findings.is_given_up;
+        self.seen.given_up.unacknowledged += u64::from(gave_up);
+        self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
+        connection.set_last_was_data(key.from, segment.payload_bytes.is_some_and(|bytes| bytes > 0));
+        self.tallies.count(&mut connection.sides[key.from].tally, marks.kinds);
+        Some(marks)
+    }
+
+    /// The connection of a segment, whether it begins with it, and whether it takes the ends of an earlier one.
+    fn connection(&mut self, key: &Key, segment: &Segment) -> Option<(u32, bool, bool)> {
+        let Some(number) = self.connections.find(key) else {
+            return self.begin(key, segment).map(|number| (number, true, false));
+        };
+        let connection = self.connections.get_mut(number);
+        if connection.has(connection::IS_OVER) {
+            return None;
+        }
+        let sender = &mut connection.sides[key.from];
+        if !segment.has(SYN) {
+            return Some((number, false, false));
+        }
+        if !sender.has(side::HAS_BASE) {
+            // Only the other end was seen before: with its SYN the connection begins.
+            return Some((number, !segment.has(ACK), false));
+        }
+        if segment.seq != sender.base || connection.completeness & (complete::FIN | complete::RST) != 0 {
+            for side in &mut connection.sides {
+                self.unacked.clear(&mut side.unacked);
+            }
+            return self.begin(key, segment).map(|number| (number, true, true));
+        }
+        if !segment.has(ACK) {
+            // The SYN is sent again: what came between, as a reset with an odd number, counts no more.
+            sender.next = sender.seen;
+        }
+        Some((number, false, false))
+    }
+
+    /// Begins a connection, unless there are too many.
+    fn begin(&mut self, key: &Key, segment: &Segment) -> Option<u32> {
+        if self.connections.len() < self.limits.flows as usize {
+            return Some(self.connections.begin(key, segment));
+        }
+        if let Some(number) = self.connections.find(key) {
+            self.connections.get_mut(number).flags |= connection::IS_OVER;
+        }
+        None
+    }
+
+    /// What was counted. `frames` and `other_frames` are told by who reads the capture.
+    pub fn finish(mut self) -> Analysis {
+        let flows: Vec<Flow> = self.connections.iter().enumerate().map(|(i, c)| self.flow(i as u32, c)).collect();
+        flows
+            .iter()
+            .filter_map(|flow| flow.initial_rtt_ns)
+            .for_each(|rtt_ns| self.seen.initial_rtt_ns.record_ns(rtt_ns));
+        Analysis {
+            frames: self.seen.segments,
+            segments: self.seen.segments,
+            other_frames: 0,
+            first_ns: self.seen.first_ns,
+            last_ns: self.seen.last_ns,
+            flows,
+            initial_rtt_ns: self.seen.initial_rtt_ns,
+            ack_rtt_ns: self.seen.ack_rtt_ns,
+            rto_ns: self.seen.rto_ns,
+            payload_bytes: self.seen.payload_bytes,
+            inter_arrival_ns: self.seen.inter_arrival_ns,
+            given_up: self.seen.given_up,
+        }
+    }
+
+    /// A connection as it is told at the end.
+    fn flow(&self, stream: u32, connection: &Connection) -> Flow {
+        let mut ends = self.connections.ends(connection);
+        let mut directions = connection.sides.map(|side| Direction {
+            segments: side.segments.into(),
+            data_segments: side.data_segments.into(),
+            payload_bytes: side.payload_bytes,
+            frame_bytes: side.frame_bytes,
+            in_flight_bytes_max: side.in_flight_bytes_max,
+            counts: self.tallies.counts(&side.tally),
+        });
+        if connection.has(connection::BEGAN_AT_1) {
+            ends.reverse();
+            directions.reverse();
+        }
+        let last = |side: &Side| if side.has(side::HAS_WINDOW) { side.last_at_ns } else { i64::MIN };
+        Flow {
+            stream,
+            ends,
+            first_frame: connection.first_frame,
+            first_ns: connection.first_at_ns,
+            last_ns: connection.sides.iter().map(last).fold(connection.first_at_ns, i64::max),
+            completeness: connection.completeness,
+            initial_rtt_ns: u64::try_from(connection.rtt_ns()).ok().filter(|rtt| *rtt > 0),
+            directions,
+        }
+    }
+}
+
+impl Seen {
+    /// Counts a segment of whatever connection.
+    fn see(&mut self, segment: &Segment) {
+        if self.segments == 0 {
+            (self.first_ns, self.last_ns) = (segment.at_ns, segment.at_ns);
+        }
+        self.segments += 1;
+        self.first_ns = self.first_ns.min(segment.at_ns);
+        self.last_ns = self.last_ns.max(segment.at_ns);
+    }
+
+    /// Counts a segment that was judged. The time is that of the segment before it when both have payload.
+    fn count(&mut self, segment: &Segment, side: &mut Side, marks: &Marks, last_data_ns: Option<i64>) {
+        let payload_bytes = segment.payload_bytes.unwrap_or(0);
+        side.segments += 1;
+        side.frame_bytes += u64::from(segment.frame_bytes);
+        if payload_bytes > 0 {
+            side.data_segments += 1;
+            side.payload_bytes += u64::from(payload_bytes);
+            self.payload_bytes.record_ns(payload_bytes.into());
+            if let Some(last_ns) = last_data_ns {
+                self.inter_arrival_ns.record_ns((segment.at_ns - last_ns).max(0) as u64);
+            }
+        }
+        side.in_flight_bytes_max = side.in_flight_bytes_max.max(marks.bytes_in_flight.unwrap_or(0));
+        for (histogram, ns) in [(&mut self.ack_rtt_ns, marks.ack_rtt_ns), (&mut self.rto_ns, marks.rto_ns)] {
+            if let Some(ns) = ns
+                && ns > 0
+            {
+                histogram.record_ns(ns as u64);
+            }
+        }
+    }
+}
+
+/// One segment on its way through the rules.
+struct Step<'a> {
+    segment: &'a Segment,
+    /// The side that sends.
+    from: usize,
+    /// Whether its connection begins with it.
+    is_new: bool,
+    connection: &'a mut Connection,
+    unacked: &'a mut Unacked,
+    unacked_most: usize,
+    sacks: &'a mut Sacks,
+    findings: Findings,
+    /// Marks that are not of the analysis of sequence numbers.
+    kinds: Kinds,
+}
+
+impl Step<'_> {
+    /// Takes the segment through, in the order in which Wireshark looks at its parts: each part is judged by what the parts before it
+    /// have changed.
+    fn take(&mut self, marks: &mut Marks) {
+        self.sacks.forget(&self.connection.sides[self.from]);
+        self.begin_numbers();
+        match self.segment.payload_bytes {
+            Some(length) if !self.segment.in_error => self.analyse(length),
+            None if !self.segment.in_error && !self.segment.is_fragment => self.kinds.add(Kind::ShortSegment),
+            _ => {}
+        }
+        if self.segment.header_bytes < HEADER_BYTES {
+            self.kinds.add(Kind::BogusHeaderLength);
+            marks.kinds = self.kinds;
+            return;
+        }
+        self.complete();
+        self.acknowledgement_number();
+        self.flags();
+        if self.segment.header_bytes > HEADER_BYTES {
+            self.options();
+        }
+        if self.segment.header_captured_bytes < self.segment.header_bytes {
+            // Wireshark gives up where the capture ends. What it would tell after that is not told.
+            marks.kinds = self.kinds;
+            return;
+        }
+        self.largest_segment();
+        told::tell(&self.findings, self.connection.rtt_ns(), self.segment.at_ns, marks);
+        marks.kinds = marks.kinds.with(self.kinds);
+        if self.segment.has(SYN) {
+            self.agree_on_shifts();
+        }
+    }
+
+    /// Sets where the sequence numbers of both ends begin, where that is not known.
+    fn begin_numbers(&mut self) {
+        let Segment { seq, ack, in_error, .. } = *self.segment;
+        if in_error {
+            return;
+        }
+        let (sender, receiver) = self.connection.sides(self.from);
+        if !sender.has(side::HAS_BASE) {
+            sender.base = if self.segment.has(SYN) { seq } else { seq.wrapping_sub(1) };
+            sender.set(side::HAS_BASE, true);
+        }
+        if !receiver.has(side::HAS_BASE) && self.segment.has(ACK) {
+            receiver.base = ack.wrapping_sub(1);
+            receiver.set(side::HAS_BASE, true);
+        }
+    }
+
+    /// The analysis of sequence numbers.
+    fn analyse(&mut self, length: u32) {
+        let rtt_ns = self.connection.rtt_ns();
+        let (sender, receiver) = self.connection.sides(self.from);
+        let blocks = self.sacks.of(receiver);
+        let judge = Judge {
+            segment: self.segment,
+            length,
+            sender,
+            receiver,
+            unacked: self.unacked,
+            unacked_most: self.unacked_most,
+            blocks,
+            rtt_ns,
+        };
+        judge.judge(&mut self.findings);
+    }
+
+    /// What was seen of the connection.
+    fn complete(&mut self) {
+        let has_payload = !self.segment.in_error && self.segment.payload_bytes.is_some_and(|bytes| bytes > 0);
+        let mut seen = if self.is_new { 0 } else { self.connection.completeness };
+        match (self.segment.has(SYN), self.segment.has(ACK)) {
+            (true, false) if self.is_new && has_payload => seen |= complete::SYN | complete::DATA,
+            (true, false) if self.is_new => seen |= complete::SYN,
+            (true, true) => seen |= complete::SYN_ACK,
+            (false, true) if has_payload => seen |= complete::DATA,
+            (false, true) => seen |= complete::ACK,
+            _ => {}
+        }
+        if self.segment.has(FIN) && self.segment.has(ACK) {
+            seen |= complete::FIN;
+        }
+        if self.segment.has(RST) {
+            seen |= complete::RST;
+        }
+        self.connection.completeness = seen;
+    }
+
+    /// What the acknowledgement number tells by itself.
+    fn acknowledgement_number(&mut self) {
+        let Segment { ack, in_error, .. } = *self.segment;
+        if !self.segment.has(ACK) {
+            if ack != 0 {
+                self.kinds.add(Kind::AckNonzero);
+            }
+        } else if self.segment.has(SYN) {
+            let (_, receiver) = self.connection.sides(self.from);
+            let acknowledged = if in_error { ack } else { ack.wrapping_sub(receiver.base) };
+            if acknowledged > 1 {
+                self.kinds.add(Kind::FastOpenAck);
+            } else if self.connection.has(connection::OPENED_FAST) {
+                self.kinds.add(Kind::FastOpenIgnored);
+            }
+        }
+    }
+
+    /// What the flags tell by themselves, and how long the handshake took.
+    fn flags(&mut self) {
+        let segment = self.segment;
+        let at_ns = segment.at_ns;
+        let has_rtt = self.connection.rtt_ns() != 0;
+        let (sender, receiver) = self.connection.sides(self.from);
+        if segment.has(SYN) {
+            self.kinds.add(if segment.has(ACK) { Kind::SynAck } else { Kind::Syn });
+            sender.set(side::HAS_ONLY_SYN, true);
+        }
+        if segment.has(FIN) {
+            self.kinds.add(Kind::Fin);
+            let is_second = receiver.has(side::CLOSES);
+            self.kinds.add(if is_second { Kind::FinPassive } else { Kind::FinActive });
+            sender.set(side::CLOSES, !is_second || sender.has(side::CLOSES));
+        }
+        if segment.has(RST) {
+            self.kinds.add(Kind::Reset);
+        }
+        if segment.flags & (SYN | ACK) == ACK {
+            sender.set(side::HAS_ONLY_SYN, false);
+            let syn_at_ns = self.connection.syn_or_rtt_ns;
+            if !has_rtt && syn_at_ns != 0 && at_ns != syn_at_ns {
+                self.connection.syn_or_rtt_ns = at_ns - syn_at_ns;
+                self.connection.flags |= connection::HAS_RTT;
+            }
+        } else if segment.flags & (SYN | ACK) == SYN && !has_rtt {
+            self.connection.syn_or_rtt_ns = at_ns;
+        }
+    }
+
+    /// What the options tell and change.
+    fn options(&mut self) {
+        let segment = self.segment;
+        let options = &segment.options;
+        let has_mss = options.mss.is_some() || options.mss_is_odd;
+        let (sender, receiver) = self.connection.sides(self.from);
+        if let Some(mss) = options.mss
+            && segment.has(SYN)
+        {
+            sender.mss = mss as i16;
+        }
+        if let Some(shift) = options.window_shift {
+            sender.shift = shift.min(14) as i8;
+        }
+        if options.sack_count > 0 {
+            self.sacks.read(segment, sender, receiver, &mut self.findings);
+            if self.findings.is_duplicate_sack {
+                self.kinds.add(Kind::DuplicateSack);
+            }
+        }
+        if !segment.has(SYN) {
+            self.add_if(has_mss, Kind::MssPresent);
+            self.add_if(options.sack_permitted, Kind::SackPermittedPresent);
+        } else if !options.are_odd {
+            self.add_if(!has_mss, Kind::MssAbsent);
+            self.add_if(!options.sack_permitted, Kind::SackPermittedAbsent);
+        }
+        if options.fast_open_cookie && segment.flags & (SYN | ACK) == SYN {
+            self.kinds.add(Kind::FastOpenSyn);
+            if !segment.in_error && segment.payload_bytes.is_some_and(|bytes| bytes > 0) {
+                self.connection.flags |= connection::OPENED_FAST;
+            }
+        }
+    }
+
+    fn add_if(&mut self, is_so: bool, kind: Kind) {
+        if is_so {
+            self.kinds.add(kind);
+        }
+    }
+
+    /// The default of the largest segment (RFC 9293, 3.7.1), and whether this one is larger than its sender takes itself.
+    fn largest_segment(&mut self) {
+        let (sender, receiver) = self.connection.sides(self.from);
+        if self.is_new && sender.mss == MSS_UNKNOWN {
+            let default = if matches!(self.segment.from.address, Address::V4(_)) { 536 } else { 1220 };
+            (sender.mss, receiver.mss) = (default, default);
+        }
+        // Wireshark compares without the sign, so an MSS beyond 32,767 and an unknown one are never exceeded.
+        let most = sender.mss as u32;
+        let is_larger = self.segment.payload_bytes.is_some_and(|bytes| bytes > most);
+        self.add_if(is_larger && !self.segment.in_error, Kind::MssExceeded);
+    }
+
+    /// With a SYN: the windows of both ends are shifted only when both have said so.
+    fn agree_on_shifts(&mut self) {
+        let (sender, receiver) = self.connection.sides(self.from);
+        if sender.shift == SHIFT_UNKNOWN {
+            (sender.shift, receiver.shift) = (SHIFT_NONE, SHIFT_NONE);
+        } else if self.segment.has(ACK) && receiver.shift == SHIFT_NONE {
+            sender.shift = SHIFT_NONE;
+        }
+    }
+}

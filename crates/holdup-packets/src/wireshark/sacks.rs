@@ -1,0 +1,93 @@
+//! Selective acknowledgements (RFC 2018, RFC 2883).
+
+use super::judge::Findings;
+use super::sequence::{is_before, is_from, is_up_to};
+use super::state::Side;
+use crate::kinds::Kind;
+use crate::segment::{ACK, Segment};
+
+/// How many blocks are kept.
+const MOST: usize = 4;
+
+/// The blocks of the last selective acknowledgement of one end, counted from the beginning of the other one's direction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Blocks {
+    edges: [(u32, u32); MOST],
+    count: u8,
+}
+
+impl Blocks {
+    pub(super) fn as_slice(&self) -> &[(u32, u32)] {
+        &self.edges[..usize::from(self.count)]
+    }
+
+    /// Bytes in all of them.
+    pub(super) fn bytes(&self) -> u32 {
+        self.as_slice().iter().fold(0, |sum, (first, end)| sum.wrapping_add(end.wrapping_sub(*first)))
+    }
+
+    fn of(segment: &Segment, base: u32) -> Blocks {
+        let count = usize::from(segment.options.sack_count).min(MOST);
+        let mut blocks = Blocks { count: count as u8, ..Blocks::default() };
+        for (to, (first, end)) in blocks.edges.iter_mut().zip(&segment.options.sacks[..count]) {
+            *to = (first.wrapping_sub(base), end.wrapping_sub(base));
+        }
+        blocks
+    }
+
+    /// Whether the first block tells of bytes that came twice: it is acknowledged, or inside of the second (RFC 2883, 4).
+    fn begins_with_duplicate(&self, ack: u32) -> bool {
+        match *self.as_slice() {
+            [] => false,
+            [(_, end)] => is_up_to(end, ack),
+            [(_, end), (first2, end2), ..] => is_up_to(end, ack) || (is_before(first2, end) && is_from(end2, end)),
+        }
+    }
+}
+
+/// The blocks of all directions that ever had some.
+#[derive(Debug, Default)]
+pub(super) struct Sacks(Vec<Blocks>);
+
+impl Sacks {
+    /// The blocks of the last segment of an end.
+    #[inline]
+    pub(super) fn of(&self, side: &Side) -> Blocks {
+        match side.sacks {
+            0 => Blocks::default(),
+            place => self.0[place as usize - 1],
+        }
+    }
+
+    /// Reads the blocks of a segment: a repeated ACK that looked like a new window is known by them.
+    pub(super) fn read(&mut self, segment: &Segment, sender: &mut Side, receiver: &Side, findings: &mut Findings) {
+        let blocks = Blocks::of(segment, receiver.base);
+        if findings.kinds.has(Kind::WindowUpdate) {
+            findings.kinds.remove(Kind::WindowUpdate);
+            sender.repeats = sender.repeats.wrapping_add(1);
+            findings.add(Kind::DuplicateAck);
+            findings.duplicate_ack = (sender.ack_frame, sender.repeats);
+        }
+        self.keep(blocks, sender);
+        let is_relative = segment.has(ACK) && !segment.in_error;
+        let ack = if is_relative { segment.ack.wrapping_sub(receiver.base) } else { segment.ack };
+        findings.is_duplicate_sack = blocks.begins_with_duplicate(ack);
+    }
+
+    /// Forgets the blocks of an end: they hold until its next segment.
+    #[inline]
+    pub(super) fn forget(&mut self, side: &Side) {
+        if side.sacks > 0 {
+            self.0[side.sacks as usize - 1].count = 0;
+        }
+    }
+
+    fn keep(&mut self, blocks: Blocks, side: &mut Side) {
+        if side.sacks == 0 {
+            self.0.push(blocks);
+            side.sacks = self.0.len() as u32;
+        } else {
+            self.0[side.sacks as usize - 1] = blocks;
+        }
+    }
+}

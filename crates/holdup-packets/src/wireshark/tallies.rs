@@ -1,0 +1,138 @@
+//! How often each kind was seen in each direction, in as little memory as a direction without trouble needs: none.
+
+use super::marks::Kinds;
+use crate::flows::Counts;
+use crate::kinds::Kind;
+
+/// The kinds that most connections have once or twice. They are counted in the direction itself.
+const COMMON: [Kind; 5] = [Kind::Syn, Kind::SynAck, Kind::Fin, Kind::FinActive, Kind::FinPassive];
+
+/// How many kinds one place counts.
+const WIDTH: usize = 3;
+
+/// Some counters of one direction.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    counts: [u32; WIDTH],
+    /// Which kinds they are of, by their place in the catalogue.
+    kinds: [u8; WIDTH],
+    used: u8,
+    /// The next place of the same direction, plus one; 0 for none.
+    next: u32,
+}
+
+/// The counters of one direction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    common: [u8; COMMON.len()],
+    /// Its first place, plus one; 0 for none. Bytes, so that it stands without padding in its direction.
+    first: [u8; 4],
+}
+
+impl Tally {
+    fn first(self) -> Option<usize> {
+        (u32::from_ne_bytes(self.first) as usize).checked_sub(1)
+    }
+}
+
+/// The counters of all directions.
+#[derive(Debug, Default)]
+pub(super) struct Tallies(Vec<Place>);
+
+impl Tallies {
+    /// Counts one more of each of these kinds.
+    #[inline]
+    pub(super) fn count(&mut self, tally: &mut Tally, kinds: Kinds) {
+        if !kinds.is_empty() {
+            kinds.iter().for_each(|kind| self.count_one(tally, kind));
+        }
+    }
+
+    fn count_one(&mut self, tally: &mut Tally, kind: Kind) {
+        if let Some(i) = COMMON.iter().position(|common| *common == kind)
+            && tally.common[i] < u8::MAX
+        {
+            tally.common[i] += 1;
+            return;
+        }
+        let mut at = tally.first();
+        while let Some(i) = at {
+            let place = &mut self.0[i];
+            let found = place.kinds[..usize::from(place.used)].iter().position(|k| *k == kind as u8);
+            if let Some(j) = found {
+                place.counts[j] += 1;
+                return;
+            }
+            at = (place.next as usize).checked_sub(1);
+        }
+        self.add(tally, kind);
+    }
+
+    /// Begins to count a kind: in the first place of the direction when it is not full, else in a new one before it.
+    fn add(&mut self, tally: &mut Tally, kind: Kind) {
+        let first = tally.first();
+        match first {
+            Some(i) if usize::from(self.0[i].used) < WIDTH => {
+                let place = &mut self.0[i];
+                let j = usize::from(place.used);
+                (place.kinds[j], place.counts[j]) = (kind as u8, 1);
+                place.used += 1;
+            }
+            _ => {
+                let next = first.map_or(0, |i| i as u32 + 1);
+                self.0.push(Place { counts: [1, 0, 0], kinds: [kind as u8, 0, 0], used: 1, next });
+                tally.first = (self.0.len() as u32).to_ne_bytes();
+            }
+        }
+    }
+
+    /// What was counted of a direction.
+    pub(super) fn counts(&self, tally: &Tally) -> Counts {
+        let mut counts = Counts::default();
+        for (kind, n) in COMMON.iter().zip(tally.common) {
+            if n > 0 {
+                counts.add(*kind, n.into());
+            }
+        }
+        let mut at = tally.first();
+        while let Some(i) = at {
+            let place = &self.0[i];
+            for j in 0..usize::from(place.used) {
+                counts.add(Kind::ALL[usize::from(place.kinds[j])], place.counts[j].into());
+            }
+            at = (place.next as usize).checked_sub(1);
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_counted_as_often_as_it_was_seen() {
+        let mut tallies = Tallies::default();
+        let mut tally = [Tally::default(); 2];
+        for round in 0..300_u32 {
+            for (i, kind) in Kind::ALL.iter().enumerate() {
+                if round % (i as u32 + 1) == 0 {
+                    tallies.count(&mut tally[round as usize % 2], Kinds::of(*kind));
+                }
+            }
+        }
+        for (i, kind) in Kind::ALL.iter().enumerate() {
+            let of = |parity: u32| (0..300).filter(|r| r % (i as u32 + 1) == 0 && r % 2 == parity).count() as u64;
+            assert_eq!(tallies.counts(&tally[0]).get(*kind), of(0), "{kind:?}");
+            assert_eq!(tallies.counts(&tally[1]).get(*kind), of(1), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_direction_with_what_most_have_takes_no_place() {
+        let mut tallies = Tallies::default();
+        let mut tally = Tally::default();
+        tallies.count(&mut tally, COMMON.into_iter().collect());
+        assert_eq!((tallies.0.len(), tallies.counts(&tally).get(Kind::Fin)), (0, 1));
+    }
+}

@@ -1,0 +1,266 @@
+//! Segments that nobody has acknowledged yet, of all connections, in one store.
+
+use super::sequence::{is_after, is_up_to};
+
+/// How many segments one direction may have unacknowledged; more are not kept. It is Wireshark's number.
+pub(super) const MOST: u16 = 10_000;
+
+/// No place in the store.
+const NOWHERE: u32 = u32::MAX;
+
+/// Over how many bytes the sequence numbers of a list may go that is to be taken as being in order.
+const SPAN: u32 = 1 << 30;
+
+/// A segment that was sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    /// When.
+    pub(super) at_ns: i64,
+    /// In which frame.
+    pub(super) frame: u32,
+    /// Its first byte that is not acknowledged.
+    pub(super) seq: u32,
+    /// The byte after its last one.
+    pub(super) end: u32,
+    /// Whether it was sent more than once, so that its acknowledgement tells nothing of the round trip (Karn).
+    pub(super) was_sent_again: bool,
+}
+
+/// What stands at a place of the store. The places of a list are a ring: what is newer than the newest is the oldest.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    sent: Sent,
+    newer: u32,
+    older: u32,
+}
+
+/// The segments of one direction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct List {
+    newest: u32,
+    count: u16,
+    /// Whether each begins at or after the end of the one before it, so that only the ends of the list need be looked at.
+    is_in_order: bool,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        List { newest: NOWHERE, count: 0, is_in_order: true }
+    }
+}
+
+impl List {
+    /// Whether it has as many as it may.
+    pub(super) fn is_full(self) -> bool {
+        self.count >= MOST
+    }
+}
+
+/// What an acknowledgement was for: the oldest segment that it ends in or at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    pub(super) frame: u32,
+    pub(super) at_ns: i64,
+    /// Whether some of the segment is left.
+    pub(super) is_partial: bool,
+    pub(super) was_sent_again: bool,
+}
+
+/// The store.
+#[derive(Debug, Default)]
+pub(super) struct Unacked {
+    places: Vec<Place>,
+    /// Places that are free, each with the next in `newer`.
+    free: Option<u32>,
+    in_use: usize,
+}
+
+impl Unacked {
+    /// How many segments are in it.
+    pub(super) fn len(&self) -> usize {
+        self.in_use
+    }
+
+    /// Adds the segment that was sent last.
+    pub(super) fn push(&mut self, list: &mut List, sent: Sent) {
+        list.is_in_order = match self.ends(*list) {
+            None => sent.end.wrapping_sub(sent.seq).wrapping_sub(1) < SPAN,
+            Some((oldest, newest)) => {
+                list.is_in_order
+                    && sent.seq.wrapping_sub(newest.end) < SPAN
+                    && sent.end.wrapping_sub(sent.seq).wrapping_sub(1) < SPAN
+                    && sent.end.wrapping_sub(oldest.seq) < SPAN
+            }
+        };
+        let at = self.place(sent);
+        if list.newest != NOWHERE {
+            let oldest = self.places[list.newest as usize].newer;
+            self.join(list.newest, at);
+            self.join(at, oldest);
+        }
+        list.newest = at;
+        list.count += 1;
+    }
+
+    /// All of a list, the newest first.
+    pub(super) fn iter(&self, list: List) -> impl Iterator<Item = &Sent> {
+        let mut at = list.newest;
+        (0..list.count).map(move |_| {
+            let place = &self.places[at as usize];
+            at = place.older;
+            &place.sent
+        })
+    }
+
+    /// Marks the newest segment that holds all of these bytes as sent again; whether there is one.
+    pub(super) fn mark_sent_again(&mut self, list: List, seq: u32, end: u32) -> bool {
+        let mut at = list.newest;
+        for _ in 0..list.count {
+            let place = &mut self.places[at as usize];
+            if is_up_to(place.sent.seq, seq) && is_up_to(end, place.sent.end) {
+                place.sent.was_sent_again = true;
+                return true;
+            }
+            at = place.older;
+        }
+        false
+    }
+
+    /// Takes away what an acknowledgement covers, and tells what it was for.
+    pub(super) fn acknowledge(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
+        let (oldest, _) = self.ends(*list)?;
+        let after = ack.wrapping_sub(oldest.seq) as i32;
+        if list.is_in_order && after.unsigned_abs() < SPAN {
+            // Nothing from the first byte on that is not acknowledged is touched by an older number.
+            if after <= 0 { None } else { self.acknowledge_in_order(list, ack) }
+        } else {
+            self.acknowledge_any(list, ack)
+        }
+    }
+
+    /// [`Unacked::acknowledge`] of a list that is in order, so that only the oldest can be meant.
+    fn acknowledge_in_order(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
+        while list.count > 0 {
+            let oldest = self.places[list.newest as usize].newer;
+            let sent = &mut self.places[oldest as usize].sent;
+            let found = Acknowledged {
+                frame: sent.frame,
+                at_ns: sent.at_ns,
+                is_partial: ack != sent.end,
+                was_sent_again: sent.was_sent_again,
+            };
+            if is_after(sent.end, ack) {
+                if !is_after(ack, sent.seq) {
+                    return None;
+                }
+                sent.seq = ack;
+                return Some(found);
+            }
+            self.remove(list, oldest);
+            if !found.is_partial {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// [`Unacked::acknowledge`] of any list: all are looked at, the newest first, and the last that fits is what it was for.
+    fn acknowledge_any(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
+        let mut found = None;
+        let mut at = list.newest;
+        let mut is_in_order = true;
+        let mut newer_seq = None;
+        for _ in 0..list.count {
+            let place = &mut self.places[at as usize];
+            let older = place.older;
+            let sent = &mut place.sent;
+            let is_partial = ack != sent.end && is_after(ack, sent.seq) && is_up_to(ack, sent.end);
+            if is_partial || ack == sent.end {
+                let Sent { frame, at_ns, was_sent_again, .. } = *sent;
+                found = Some(Acknowledged { frame, at_ns, is_partial, was_sent_again });
+            }
+            if is_partial {
+                sent.seq = ack;
+            }
+            if is_partial || (ack != sent.end && is_after(sent.end, ack)) {
+                let gap = newer_seq.map_or(0, |newer: u32| newer.wrapping_sub(sent.end));
+                is_in_order &= gap < SPAN && sent.end.wrapping_sub(sent.seq).wrapping_sub(1) < SPAN;
+                newer_seq = Some(sent.seq);
+            } else {
+                self.remove(list, at);
+            }
+            at = older;
+        }
+        let span = self.ends(*list).map_or(0, |(oldest, newest)| newest.end.wrapping_sub(oldest.seq));
+        list.is_in_order = is_in_order && span < SPAN;
+        found
+    }
+
+    /// From the first to the last byte of a list, counted from where its direction began, without regard to wraps; `None`
+    /// when it is empty.
+    pub(super) fn extent(&self, list: List, base: u32) -> Option<u32> {
+        let (oldest, newest) = self.ends(list)?;
+        let (first, span) = (oldest.seq.wrapping_sub(base), newest.end.wrapping_sub(oldest.seq));
+        if list.is_in_order && first.checked_add(span).is_some() {
+            return Some(span);
+        }
+        let (mut first, mut last) = (u32::MAX, 0);
+        for sent in self.iter(list) {
+            first = first.min(sent.seq.wrapping_sub(base));
+            last = last.max(sent.end.wrapping_sub(base));
+        }
+        Some(last.wrapping_sub(first))
+    }
+
+    /// Gives all places of a list back.
+    pub(super) fn clear(&mut self, list: &mut List) {
+        while list.count > 0 {
+            self.remove(list, list.newest);
+        }
+        *list = List::default();
+    }
+
+    /// The oldest and the newest of a list.
+    fn ends(&self, list: List) -> Option<(Sent, Sent)> {
+        if list.count == 0 {
+            return None;
+        }
+        let newest = &self.places[list.newest as usize];
+        Some((self.places[newest.newer as usize].sent, newest.sent))
+    }
+
+    /// A place with a segment, which is a ring of its own.
+    fn place(&mut self, sent: Sent) -> u32 {
+        self.in_use += 1;
+        let at = self.free.unwrap_or(self.places.len() as u32);
+        let place = Place { sent, newer: at, older: at };
+        match self.places.get_mut(at as usize) {
+            Some(free) => {
+                self.free = (free.newer != NOWHERE).then_some(free.newer);
+                *free = place;
+            }
+            None => self.places.push(place),
+        }
+        at
+    }
+
+    fn join(&mut self, older: u32, newer: u32) {
+        self.places[older as usize].newer = newer;
+        self.places[newer as usize].older = older;
+    }
+
+    fn remove(&mut self, list: &mut List, at: u32) {
+        let Place { newer, older, .. } = self.places[at as usize];
+        self.join(older, newer);
+        if list.newest == at {
+            list.newest = older;
+        }
+        list.count -= 1;
+        if list.count == 0 {
+            *list = List::default();
+        }
+        self.places[at as usize].newer = self.free.unwrap_or(NOWHERE);
+        self.free = Some(at);
+        self.in_use -= 1;
+    }
+}

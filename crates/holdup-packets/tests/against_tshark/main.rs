@@ -1,0 +1,149 @@
+//! Packet by packet, our marks are those of tshark 4.6.
+//!
+//! Needs tshark of that version: on the PATH, or named by HOLDUP_TSHARK. Without it the tests say so and check nothing.
+//! `HOLDUP_SEED=N` begins with another seed, `HOLDUP_ROUNDS=N` makes more captures.
+
+mod dice;
+mod noise;
+mod sessions;
+mod tshark;
+
+use dice::Dice;
+use holdup_packets::made::{Pcap, Tcp, link};
+use holdup_packets::segment::{Address, Endpoint, Options, Segment};
+use std::path::Path;
+
+/// The time of the first frame, ns since the epoch.
+const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
+
+/// A segment as it is decoded from the frame that is made of it.
+fn decoded(tcp: &Tcp, frame: u32, at_ns: i64) -> Segment {
+    let header_bytes = (tcp.segment().len() - tcp.payload_bytes) as u8;
+    let ip_bytes = if matches!(tcp.from.address, Address::V4(_)) { 20 } else { 40 };
+    Segment {
+        frame,
+        at_ns,
+        from: tcp.from,
+        to: tcp.to,
+        seq: tcp.seq,
+        ack: tcp.ack,
+        payload_bytes: Some(tcp.payload_bytes as u32),
+        flags: tcp.flags,
+        window: tcp.window,
+        in_error: false,
+        is_fragment: false,
+        header_bytes,
+        header_captured_bytes: header_bytes,
+        ip_id: Some(tcp.ip_id),
+        frame_bytes: 14 + ip_bytes + u32::from(header_bytes) + tcp.payload_bytes as u32,
+        options: Options { fast_open_cookie: tcp.more_options.first() == Some(&34), ..tcp.options },
+    }
+}
+
+/// Two ends with a number of their own, of IPv4 or IPv6, and in either order.
+fn ends(number: u32) -> [Endpoint; 2] {
+    let address = |host: u32| match number % 5 {
+        0 => Address::V6(0x2001_0db8 << 96 | u128::from(host)),
+        _ => Address::V4(0x0a00_0000 | host),
+    };
+    let (a, b) = match number % 3 {
+        0 => (address(1), address(2)),
+        1 => (address(2), address(1)),
+        _ => (address(7), address(7)),
+    };
+    let port = 10_000 + (number % 20_000) as u16 * 2;
+    [Endpoint { address: a, port }, Endpoint { address: b, port: if number % 2 == 0 { port + 1 } else { 9 } }]
+}
+
+/// Compares what tshark tells of frames with what we tell, and panics with the first difference.
+fn compare(tshark: &Path, frames: &[(i64, Tcp)], what: &str) {
+    let mut pcap = Pcap::new(link::ETHERNET).with_nanoseconds();
+    let mut segments = Vec::new();
+    for (i, (at_ns, tcp)) in frames.iter().enumerate() {
+        pcap.frame(*at_ns, &tcp.frame());
+        segments.push(decoded(tcp, i as u32 + 1, *at_ns));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("made.pcap");
+    std::fs::write(&file, pcap.into_bytes()).expect("the capture can be written");
+    let theirs = tshark::marks_of(tshark, &file);
+    let ours = tshark::our_marks(&segments);
+    if let Some((_, text)) = tshark::first_difference(&theirs, &ours, &segments) {
+        if let Some(kept) = std::env::var_os("HOLDUP_KEEP") {
+            std::fs::copy(&file, kept).expect("the capture can be kept");
+        }
+        panic!("{what}: {text}");
+    }
+}
+
+fn number_of(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
+}
+
+/// Connections laid over each other by time.
+fn together(mut frames: Vec<(i64, Tcp)>) -> Vec<(i64, Tcp)> {
+    // A connection's own order stays: times of a connection that go backwards are part of the test.
+    let mut latest = std::collections::BTreeMap::new();
+    let mut keyed: Vec<(i64, usize)> = Vec::new();
+    for (i, (at_ns, tcp)) in frames.iter().enumerate() {
+        let key = (tcp.from.min(tcp.to), tcp.from.max(tcp.to));
+        let order = latest.entry(key).or_insert(*at_ns);
+        *order = (*order).max(*at_ns);
+        keyed.push((*order, i));
+    }
+    keyed.sort();
+    let mut taken: Vec<Option<(i64, Tcp)>> = frames.drain(..).map(Some).collect();
+    keyed.into_iter().map(|(_, i)| taken[i].take().expect("each once")).collect()
+}
+
+#[test]
+fn noise_is_judged_as_tshark_does() {
+    let tshark = match tshark::find() {
+        Ok(tshark) => tshark,
+        Err(why) => return eprintln!("ignored, because {why}"),
+    };
+    let seed = number_of("HOLDUP_SEED", 1);
+    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 2) {
+        let mut dice = Dice::new(seed);
+        let mut frames = Vec::new();
+        for number in 0..500 {
+            let length = dice.pick(&[5, 20, 60]);
+            let begin_ns = BEGIN_NS + i64::from(dice.below(1_000_000_000));
+            let made = noise::connection(&mut dice, ends(number), length);
+            frames.extend(made.into_iter().map(|(at_ns, tcp)| (begin_ns + at_ns, tcp)));
+        }
+        compare(&tshark, &together(frames), &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn sessions_with_faults_are_judged_as_tshark_does() {
+    let tshark = match tshark::find() {
+        Ok(tshark) => tshark,
+        Err(why) => return eprintln!("ignored, because {why}"),
+    };
+    let seed = number_of("HOLDUP_SEED", 1);
+    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 2) {
+        let mut dice = Dice::new(seed);
+        let mut frames = Vec::new();
+        for number in 0..500 {
+            let mut begin_ns = BEGIN_NS + i64::from(dice.below(1_000_000_000));
+            let mut begins = [0, 0].map(|_: u32| sessions::begin_number(&mut dice));
+            let mut ends = ends(number);
+            // Some ports are used again: soon or late, by the other end too, with the same numbers too.
+            for _ in 0..dice.pick(&[1, 1, 1, 1, 2, 3]) {
+                let made = sessions::session(&mut dice, ends, begins);
+                let last_ns = made.last().map_or(0, |(at_ns, _)| *at_ns);
+                frames.extend(made.into_iter().map(|(at_ns, tcp)| (begin_ns + at_ns, tcp)));
+                begin_ns += last_ns + dice.pick(&[-1_000_000, 0, 1_000_000, 5_000_000_000]);
+                if dice.chance(70) {
+                    begins = begins.map(|_| sessions::begin_number(&mut dice));
+                }
+                if dice.chance(20) {
+                    ends.reverse();
+                }
+            }
+        }
+        compare(&tshark, &together(frames), &format!("seed {seed}"));
+    }
+}

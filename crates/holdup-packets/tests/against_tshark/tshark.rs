@@ -1,0 +1,162 @@
+//! What tshark tells of each frame, and how it is compared with what we tell.
+
+use holdup_packets::kinds::Kind;
+use holdup_packets::segment::Segment;
+use holdup_packets::wireshark::{Kinds, Limits, Marks, Table};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Fields with values beside those of the kinds.
+const VALUES: [&str; 12] = [
+    "frame.number",
+    "tcp.stream",
+    "tcp.completeness",
+    "tcp.analysis.duplicate_ack_num",
+    "tcp.analysis.duplicate_ack_frame",
+    "tcp.analysis.acks_frame",
+    "tcp.analysis.ack_rtt",
+    "tcp.analysis.initial_rtt",
+    "tcp.analysis.rto",
+    "tcp.analysis.rto_frame",
+    "tcp.analysis.bytes_in_flight",
+    "tcp.analysis.push_bytes_sent",
+];
+
+/// A tshark of version 4.6, or why there is none.
+pub(crate) fn find() -> Result<PathBuf, String> {
+    let program = std::env::var_os("HOLDUP_TSHARK").map_or_else(|| PathBuf::from("tshark"), PathBuf::from);
+    let shown = program.display();
+    let output = Command::new(&program)
+        .arg("--version")
+        .output()
+        .map_err(|e| format!("there is no {shown} (HOLDUP_TSHARK names another one): {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let first = text.lines().next().unwrap_or_default();
+    if first.contains(" 4.6.") { Ok(program) } else { Err(format!("{shown} is not of version 4.6 but `{first}`")) }
+}
+
+/// What tshark tells of each frame of a file that has a segment of TCP.
+///
+/// Protocols above TCP are switched off: what they tell, or where they fail, is none of our business.
+pub(crate) fn marks_of(tshark: &Path, capture: &Path) -> Vec<(u32, Marks)> {
+    let mut command = Command::new(tshark);
+    command.args(["-n", "-r"]).arg(capture).args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=l"]);
+    command.args(["--disable-all-protocols", "--enable-protocol", "eth", "--enable-protocol", "ip"]);
+    command.args(["--enable-protocol", "ipv6", "--enable-protocol", "tcp", "-Y", "tcp"]);
+    for field in VALUES.iter().copied().chain(Kind::ALL.iter().map(|kind| kind.field())) {
+        command.args(["-e", field]);
+    }
+    let output = command.output().expect("tshark starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tshark: {errors}");
+    String::from_utf8(output.stdout).expect("tshark writes UTF-8").lines().map(line).collect()
+}
+
+fn line(line: &str) -> (u32, Marks) {
+    let fields: Vec<&str> = line.split('\t').collect();
+    assert_eq!(fields.len(), VALUES.len() + Kind::ALL.len(), "fields in {line:?}");
+    let number = |i: usize| (!fields[i].is_empty()).then(|| fields[i].parse::<u32>().expect("a number"));
+    let time = |i: usize| (!fields[i].is_empty()).then(|| nanoseconds(fields[i]));
+    let present = |(_, field): &(_, &&str)| !field.is_empty() && **field != "0";
+    let kinds: Kinds = Kind::ALL.iter().zip(&fields[VALUES.len()..]).filter(present).map(|(kind, _)| *kind).collect();
+    let completeness = fields[2].strip_prefix("0x").map_or_else(
+        || fields[2].parse().expect("a number"),
+        |digits| u8::from_str_radix(digits, 16).expect("a number"),
+    );
+    let marks = Marks {
+        stream: number(1).expect("a stream"),
+        direction: 0,
+        completeness,
+        kinds,
+        duplicate_ack: number(4).zip(number(3)),
+        acks_frame: number(5),
+        ack_rtt_ns: time(6),
+        initial_rtt_ns: time(7),
+        rto_ns: time(8),
+        rto_frame: number(9),
+        bytes_in_flight: number(10),
+        push_bytes_sent: number(11),
+    };
+    (number(0).expect("a frame"), marks)
+}
+
+/// Seconds with 9 digits after the point, as ns.
+fn nanoseconds(text: &str) -> i64 {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let (seconds, rest) = digits.split_once('.').expect("a point");
+    assert_eq!(rest.len(), 9, "{text}");
+    sign * (seconds.parse::<i64>().expect("seconds") * 1_000_000_000 + rest.parse::<i64>().expect("ns"))
+}
+
+/// What we tell of the same segments.
+pub(crate) fn our_marks(segments: &[Segment]) -> Vec<(u32, Marks)> {
+    let mut table = Table::new(Limits::default());
+    let judge = |s: &Segment| {
+        let mut marks = Marks { direction: 0, ..table.judge(s).expect("within the limits") };
+        // tshark tells this one in its sums only: it is of no field.
+        marks.kinds.remove(Kind::MssExceeded);
+        (s.frame, marks)
+    };
+    segments.iter().map(judge).collect()
+}
+
+/// Where the two first tell different things: the place, and all about it.
+pub(crate) fn first_difference(
+    theirs: &[(u32, Marks)],
+    ours: &[(u32, Marks)],
+    segments: &[Segment],
+) -> Option<(usize, String)> {
+    assert_eq!(theirs.len(), ours.len(), "segments seen");
+    let at = theirs.iter().zip(ours).position(|(a, b)| a != b)?;
+    let stream = theirs[at].1.stream;
+    let mut text = format!("frame {} of stream {stream}:\n", theirs[at].0);
+    differences(&theirs[at].1, &ours[at].1, &mut text);
+    let of_stream = |i: &usize| ours[*i].1.stream == stream || theirs[*i].1.stream == stream;
+    let before: Vec<usize> = (0..=at).filter(of_stream).collect();
+    for i in &before[before.len().saturating_sub(25)..] {
+        text.push_str(&shown(&segments[*i], &ours[*i].1, segments[before[0]].at_ns));
+    }
+    Some((at, text))
+}
+
+fn differences(theirs: &Marks, ours: &Marks, text: &mut String) {
+    let mut differ = |what: &str, a: String, b: String| {
+        if a != b {
+            writeln!(text, "  {what}: tshark {a}, ours {b}").expect("writing into a string");
+        }
+    };
+    for kind in Kind::ALL {
+        differ(kind.field(), theirs.kinds.has(*kind).to_string(), ours.kinds.has(*kind).to_string());
+    }
+    macro_rules! values {
+        ($($field:ident)*) => { $(differ(stringify!($field), format!("{:?}", theirs.$field), format!("{:?}", ours.$field));)* };
+    }
+    values!(stream completeness duplicate_ack acks_frame ack_rtt_ns initial_rtt_ns rto_ns rto_frame bytes_in_flight push_bytes_sent);
+}
+
+/// One segment as a line.
+fn shown(segment: &Segment, marks: &Marks, begin_ns: i64) -> String {
+    let flags: String = [(1, 'F'), (2, 'S'), (4, 'R'), (8, 'P'), (16, 'A'), (32, 'U')]
+        .iter()
+        .filter(|(bit, _)| segment.has(*bit))
+        .map(|(_, letter)| *letter)
+        .collect();
+    let options = &segment.options;
+    let kinds: Vec<&str> = marks.kinds.iter().map(|kind| kind.field().rsplit('.').next().unwrap_or_default()).collect();
+    format!(
+        "  {:>5} {:>12.6} {}>{} {flags:<3} seq {} ack {} len {:?} win {} mss {:?} ws {:?} sacks {:?} {}\n",
+        segment.frame,
+        (segment.at_ns - begin_ns) as f64 / 1e6,
+        segment.from.port,
+        segment.to.port,
+        segment.seq,
+        segment.ack,
+        segment.payload_bytes,
+        segment.window,
+        options.mss,
+        options.window_shift,
+        &options.sacks[..usize::from(options.sack_count)],
+        kinds.join(" "),
+    )
+}
