@@ -2,13 +2,14 @@
 //!
 //! Data flows one way: a file's bytes become frames ([`capture`]), a frame becomes a [`segment`] of TCP ([`decode`]), each connection's
 //! segments are judged as they come ([`wireshark`]: the same marks under the same names), and what was judged is counted
-//! ([`flows`]). Two captures are then compared by rates (`compare`).
+//! ([`flows`]). Two captures are then compared by rates (`compare`). [`analyse`] goes the way from bytes to counts.
 //!
 //! The crate opens no file, asks no clock and prints nothing; it reads from what it is given. [`made`] makes
 //! frames and captures from numbers, for tests.
 
 #![forbid(unsafe_code)]
 
+pub mod analyse;
 pub mod capture;
 pub mod decode;
 pub mod flows;
