@@ -7,6 +7,8 @@
 
 mod captures;
 
+use holdup_packets::analyse::{Limits, analyse};
+use holdup_packets::capture::Reader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -103,12 +105,30 @@ fn compare(arguments: &Arguments, name: &str, capture: &Path, frames: Option<u32
     }
     let medians: BTreeMap<&str, f64> = times.iter_mut().map(|(name, times)| (*name, median(times))).collect();
     let of = medians.get("holdup").copied().unwrap_or(f64::NAN);
+    if arguments.programs.len() == 1 {
+        alone(capture, arguments.runs);
+    }
     let bytes = std::fs::metadata(capture).map_or(0, |m| m.len());
     println!("{name}: {} MB, {} frames", bytes / 1_000_000, frames.map_or("?".to_owned(), |n| n.to_string()));
     for program in &arguments.programs {
         let (s, mib) = (medians[program.name], memory[program.name] as f64 / f64::from(1 << 20));
         println!("  {:<9} {s:>8.3} s  {:>7.2} of holdup's time  {mib:>7.1} MiB", program.name, s / of);
     }
+}
+
+/// Without any program: the library alone, in this process.
+fn alone(capture: &Path, runs: usize) {
+    let mut times = Vec::new();
+    let mut segments = 0;
+    for _ in 0..runs {
+        let begin = Instant::now();
+        let file = std::fs::File::open(capture).expect("the capture can be read");
+        let mut reader = Reader::new(file).expect("a capture");
+        segments = analyse(&mut reader, Limits::default()).expect("a whole capture").segments;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    let s = median(&mut times);
+    println!("  in this process: {s:.3} s, {:.1} ns for a segment", s * 1e9 / segments as f64);
 }
 
 fn main() {
