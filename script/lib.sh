@@ -45,6 +45,12 @@ need_peers() {
     need_packages rt-tests sockperf iperf3
 }
 
+# tshark 4.6, the judge of holdup-packets; HOLDUP_TSHARK names it from then on.
+need_tshark() {
+    [ -n "${HOLDUP_TSHARK:-}" ] || HOLDUP_TSHARK=$(script/get-tshark)
+    export HOLDUP_TSHARK
+}
+
 # QEMU, and what a kernel is built with.
 need_guests() {
     case $(uname -m) in

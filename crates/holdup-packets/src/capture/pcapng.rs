@@ -85,7 +85,7 @@ impl Sections {
             let kind = number([a, b, c, d], self.is_big_endian);
             let length = number([e, f, g, h], self.is_big_endian);
             let block = Block { kind, length, offset: stream.offset() };
-            if length < 12 || length % 4 != 0 {
+            if length < 12 || !length.is_multiple_of(4) {
                 return Err(damaged(block.offset, format!("a block of {length} bytes, which cannot be")));
             }
             match kind {

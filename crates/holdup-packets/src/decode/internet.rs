@@ -15,7 +15,7 @@ pub(super) enum Internet<'a> {
 pub(super) fn v4<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'a>, Why> {
     let first = view.byte(0)?;
     let header_bytes = u32::from(first & 0xf) * 4;
-    if first >> 4 != 4 || header_bytes < 20 {
+    if header_bytes < 20 {
         return Err(Why::Malformed);
     }
     let total = match view.short(2)? {
@@ -30,6 +30,11 @@ pub(super) fn v4<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
     let protocol = view.byte(9)?;
     (context.from, context.to) = (Address::V4(view.word(12)?), Address::V4(view.word(16)?));
     context.ip_id = Some(ip_id);
+    if header_bytes > 20
+        && let Some(to) = source_route(view.limit(header_bytes).skip(20)?.bytes())
+    {
+        context.to = to;
+    }
     let inside = view.limit(total).skip(header_bytes as usize)?;
     let (offset_bytes, has_more) = (u32::from(fragment & 0x1fff) * 8, fragment & 0x2000 != 0);
     if offset_bytes == 0 && !has_more {
@@ -38,7 +43,9 @@ pub(super) fn v4<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
     }
     let length = total - header_bytes;
     if inside.was_captured(length) {
-        let key = Key { from: context.from, to: context.to, id: ip_id.into(), protocol, vlan: context.vlan };
+        // tshark's own key: two datagrams in which these come to the same are one to it.
+        let id = ip_id ^ u16::from(protocol) ^ context.vlan;
+        let key = Key { from: context.from, to: context.to, id: id.into() };
         return Ok(Internet::Fragment(Fragment { key, next: protocol, offset_bytes, length, has_more, inside }));
     }
     if offset_bytes > 0 {
@@ -46,6 +53,23 @@ pub(super) fn v4<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
     }
     context.is_fragment = true;
     Ok(Internet::Inside(Layer::Protocol(protocol), inside))
+}
+
+/// Where a packet goes at last that has a source route yet to go (RFC 791, 3.1): connections are between that and the source.
+fn source_route(mut options: &[u8]) -> Option<Address> {
+    loop {
+        options = match options {
+            [1, rest @ ..] => rest,
+            [0x83 | 0x89, length, pointer, ..] if *length >= 7 && *pointer >= 4 => {
+                let route = options.get(3..usize::from(*length))?;
+                let last = route.as_chunks::<4>().0.last()?;
+                let is_to_go = usize::from(*pointer) + 3 <= usize::from(*length);
+                return is_to_go.then_some(Address::V4(u32::from_be_bytes(*last)));
+            }
+            [0, ..] | [] | [_] | [_, 0 | 1, ..] => return None,
+            [_, length, ..] => options.get(usize::from(*length)..)?,
+        }
+    }
 }
 
 /// An IPv6 packet (RFC 8200).
@@ -59,36 +83,44 @@ pub(super) fn v6<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
     let to = Address::V6(u128::from_be_bytes(view.at(24)?));
     (context.from, context.to, context.ip_id) = (from, to, None);
     let inside = view.skip(40)?;
-    let inside = match length {
-        // A jumbogram, or a segment that the card is to cut.
-        0 => jumbo(next, inside)?,
-        length => inside.limit(length.into()),
-    };
-    extensions(next, inside, context)
+    let length = if length == 0 { jumbo(next, inside)? } else { length.into() };
+    extensions(next, inside.limit(length), length, context)
 }
 
-/// What a packet holds whose length is 0: by the option of jumbograms (RFC 2675), or what there is.
-fn jumbo(next: u8, inside: View<'_>) -> Result<View<'_>, Why> {
-    if next == 0 {
-        let end = 8 * (usize::from(inside.byte(1)?) + 1);
-        let mut at = 2;
-        while at + 6 <= end {
-            match inside.byte(at)? {
-                0 => at += 1,
-                0xc2 => return Ok(inside.limit(inside.word(at + 2)?)),
-                _ => at += 2 + usize::from(inside.byte(at + 1)?),
-            }
+/// The length of a packet that says 0, by the option of jumbograms (RFC 2675), which is for those beyond 65,535 bytes. Without
+/// it there is nothing in the packet: tshark takes an IPv6 packet for one that the card is to cut only where it is told to.
+fn jumbo(next: u8, inside: View<'_>) -> Result<u32, Why> {
+    if next != 0 {
+        return Ok(0);
+    }
+    let end = 8 * (usize::from(inside.byte(1)?) + 1);
+    let mut at = 2;
+    while at + 6 <= end {
+        match inside.byte(at)? {
+            0 => at += 1,
+            0xc2 => return Ok(Some(inside.word(at + 2)?).filter(|length| *length > 0xffff).unwrap_or(0)),
+            _ => at += 2 + usize::from(inside.byte(at + 1)?),
         }
     }
-    Ok(inside)
+    Ok(0)
 }
 
-/// Goes over extension headers of IPv6 (RFC 8200, 4).
-fn extensions<'a>(mut next: u8, mut view: View<'a>, context: &mut Context) -> Result<Internet<'a>, Why> {
+/// Goes over extension headers of IPv6 (RFC 8200, 4). The length is what the packet says of itself: a fragment that the frame
+/// has no room for is none.
+fn extensions<'a>(
+    mut next: u8,
+    mut view: View<'a>,
+    mut length: u32,
+    context: &mut Context,
+) -> Result<Internet<'a>, Why> {
     loop {
         let header_bytes = match next {
-            // Options hop by hop, a route, options for the destination, mobility, HIP, Shim6.
-            0 | 43 | 60 | 135 | 139 | 140 => 8 * (usize::from(view.byte(1)?) + 1),
+            // Options hop by hop, options for the destination, Shim6.
+            0 | 60 | 140 => 8 * (usize::from(view.byte(1)?) + 1),
+            43 => {
+                context.to = route(view)?.unwrap_or(context.to);
+                8 * (usize::from(view.byte(1)?) + 1)
+            }
             // The authentication header counts in words (RFC 4302, 2.2).
             51 => 4 * (usize::from(view.byte(1)?) + 2),
             44 => {
@@ -96,27 +128,41 @@ fn extensions<'a>(mut next: u8, mut view: View<'a>, context: &mut Context) -> Re
                 let (after, inside) = (view.byte(0)?, view.skip(8)?);
                 let (offset_bytes, has_more) = (u32::from(fragment & !7), fragment & 1 != 0);
                 if offset_bytes == 0 && !has_more {
-                    (next, view) = (after, inside);
+                    (next, view, length) = (after, inside, length.saturating_sub(8));
                     continue;
                 }
-                let length = inside.wire();
+                let length = length.saturating_sub(8);
                 if inside.was_captured(length) {
-                    let key = Key { from: context.from, to: context.to, id, protocol: 0, vlan: 0 };
+                    let key = Key { from: context.from, to: context.to, id };
                     let fragment = Fragment { key, next: after, offset_bytes, length, has_more, inside };
                     return Ok(Internet::Fragment(fragment));
                 }
-                if offset_bytes > 0 {
-                    return Err(Why::Fragment);
-                }
-                context.is_fragment = true;
-                (next, view) = (after, inside);
-                continue;
+                // Unlike the first fragment of IPv4, it is not looked into.
+                return Err(Why::Fragment);
             }
             _ => return Ok(Internet::Inside(Layer::Protocol(next), view)),
         };
         next = view.byte(0)?;
         view = view.skip(header_bytes)?;
+        length = length.saturating_sub(header_bytes as u32);
     }
+}
+
+/// Where a packet goes at last that has a route yet to go: the last address, of segment routing the first one (RFC 8754, 2).
+/// Routes of RPL (RFC 6554) are read where their addresses are whole.
+fn route(view: View<'_>) -> Result<Option<Address>, Why> {
+    let [_, length, kind, left] = view.at(0)?;
+    let addresses = usize::from(length) / 2;
+    let whole = kind != 3 || view.byte(4)? == 0;
+    if left == 0 || addresses == 0 || !whole {
+        return Ok(None);
+    }
+    let at = match kind {
+        0 | 3 => 8 + 16 * (addresses - 1),
+        2 | 4 => 8,
+        _ => return Ok(None),
+    };
+    Ok(Some(Address::V6(u128::from_be_bytes(view.at(at)?))))
 }
 
 /// What a datagram holds that was reassembled.
@@ -127,7 +173,7 @@ pub(super) fn reassembled<'a>(
 ) -> Result<(Layer, View<'a>), Why> {
     match fragment.key.from {
         Address::V4(_) => Ok((Layer::Protocol(fragment.next), view)),
-        Address::V6(_) => match extensions(fragment.next, view, context)? {
+        Address::V6(_) => match extensions(fragment.next, view, view.wire(), context)? {
             Internet::Inside(layer, view) => Ok((layer, view)),
             // A fragment header in what is reassembled: nobody sends that.
             Internet::Fragment(_) => Err(Why::Malformed),

@@ -8,12 +8,12 @@ use crate::capture::Link;
 pub(super) fn link(link: Link, view: View<'_>) -> Step<'_> {
     match link {
         Link::Ethernet => ethernet(view),
-        Link::Raw => Ok((Layer::Ip, view)),
-        Link::Ipv4 => Ok((Layer::Ipv4, view)),
+        Link::Raw | Link::Ipv4 => Ok((Layer::Ip, view)),
         Link::Ipv6 => Ok((Layer::Ipv6, view)),
         Link::CookedV1 => typed(view.short(14)?, view.skip(16)?),
         Link::CookedV2 => typed(view.short(0)?, view.skip(20)?),
-        Link::Null | Link::Loop => loopback(view),
+        Link::Null => loopback(view, true),
+        Link::Loop => loopback(view, false),
         Link::Other(_) => Err(Why::NotTcp),
     }
 }
@@ -32,13 +32,14 @@ fn typed(kind: u16, inside: View<'_>) -> Step<'_> {
     }
 }
 
-/// BSD loopback: the protocol family in one of both orders. The families of IPv6 differ from system to system.
-fn loopback(view: View<'_>) -> Step<'_> {
+/// BSD loopback: the protocol family, in network order or in that of the machine. The families of IPv6 differ from system to
+/// system.
+fn loopback(view: View<'_>, is_any_order: bool) -> Step<'_> {
     let family = view.word(0)?;
-    let family = if family & 0xffff_0000 != 0 { family.swap_bytes() } else { family };
+    let family = if is_any_order && family > 0xffff { family.swap_bytes() } else { family };
     let inside = view.skip(4)?;
     match family {
-        2 => Ok((Layer::Ipv4, inside)),
+        2 => Ok((Layer::Ip, inside)),
         24 | 28 | 30 => Ok((Layer::Ipv6, inside)),
         _ => Err(Why::NotTcp),
     }
@@ -47,10 +48,13 @@ fn loopback(view: View<'_>) -> Step<'_> {
 /// What an EtherType names.
 pub(super) fn ether_type<'a>(kind: u16, view: View<'a>, context: &mut Context) -> Step<'a> {
     match kind {
-        0x0800 => Ok((Layer::Ipv4, view)),
+        0x0800 => Ok((Layer::Ip, view)),
         0x86dd => Ok((Layer::Ipv6, view)),
         0x8100 | 0x88a8 | 0x9100 => {
-            context.vlan = view.short(0)? & 0xfff;
+            // tshark tells fragments apart by the first VLAN; the provider's tag of IEEE 802.1ad is none.
+            if kind != 0x88a8 && context.vlan == 0 {
+                context.vlan = view.short(0)? & 0xfff;
+            }
             typed(view.short(2)?, view.skip(4)?)
         }
         0x8847 | 0x8848 => Ok((Layer::Mpls, view)),

@@ -56,6 +56,10 @@ pub enum Why {
 }
 
 /// What a frame came to.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly every frame has a segment, and a box would be an allocation for each"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded {
     /// A segment.
@@ -75,13 +79,12 @@ enum Layer {
     /// A frame of PPP.
     Ppp,
     Mpls,
-    /// IP by its first four bits.
+    /// IP by its first four bits: what is named as IPv4 may be IPv6 too.
     Ip,
     /// What a protocol number of IP names.
     Protocol(u8),
     /// What a type of GRE names.
     Gre(u16),
-    Ipv4,
     Ipv6,
 }
 
@@ -161,16 +164,11 @@ impl Decoder {
                 Layer::Gre(kind) => tunnels::gre_type(kind, view)?,
                 Layer::Protocol(tcp::PROTOCOL) => return tcp::segment(frame, view, &context),
                 Layer::Protocol(protocol) => tunnels::protocol(protocol, view, &mut context)?,
-                Layer::Ip => match view.byte(0)? >> 4 {
-                    4 => (Layer::Ipv4, view),
-                    6 => (Layer::Ipv6, view),
-                    _ => return Err(Why::Malformed),
-                },
-                Layer::Ipv4 | Layer::Ipv6 => {
-                    let inside = if layer == Layer::Ipv4 {
-                        internet::v4(view, &mut context)?
-                    } else {
-                        internet::v6(view, &mut context)?
+                Layer::Ip | Layer::Ipv6 => {
+                    let inside = match (layer, view.byte(0)? >> 4) {
+                        (Layer::Ip, 4) => internet::v4(view, &mut context)?,
+                        (_, 6) => internet::v6(view, &mut context)?,
+                        _ => return Err(Why::Malformed),
                     };
                     match inside {
                         Internet::Inside(layer, view) => (layer, view),

@@ -15,11 +15,8 @@ const KEPT_BYTES: u32 = 512;
 pub(super) struct Key {
     pub(super) from: Address,
     pub(super) to: Address,
+    /// The identification, of IPv4 with more in it.
     pub(super) id: u32,
-    /// Of IPv4; 0 with IPv6.
-    pub(super) protocol: u8,
-    /// Of IPv4; 0 with IPv6.
-    pub(super) vlan: u16,
 }
 
 /// A part of a datagram, captured whole.

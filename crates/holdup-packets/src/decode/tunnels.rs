@@ -3,42 +3,51 @@
 use super::view::View;
 use super::{Context, Layer, Step, Why};
 use crate::capture::Link;
+use crate::segment::Address;
 
 /// What a protocol number of IP names.
 pub(super) fn protocol<'a>(protocol: u8, view: View<'a>, context: &mut Context) -> Step<'a> {
     match protocol {
-        4 => Ok((Layer::Ipv4, view)),
+        4 => Ok((Layer::Ip, view)),
         41 => Ok((Layer::Ipv6, view)),
         47 => gre(view),
-        17 => udp(view),
+        17 => udp(view, context),
         // The authentication header; in IPv6 it is one of the extension headers.
         51 => Ok((Layer::Protocol(view.byte(0)?), view.skip(4 * (usize::from(view.byte(1)?) + 2))?)),
-        // Unreachable, source quench, redirect, time exceeded, parameter problem: they hold the packet that they are about.
+        // Unreachable, source quench, time exceeded, parameter problem. Of the packet that a redirect is about tshark reads
+        // no more than eight bytes behind its IP header.
         1 => match view.byte(0)? {
-            3 | 4 | 5 | 11 | 12 => about(Layer::Ipv4, view, context),
+            3 | 4 | 11 | 12 => about(view, context),
             _ => Err(Why::NotTcp),
         },
         // Unreachable, too big, time exceeded, parameter problem.
         58 => match view.byte(0)? {
-            1..=4 => about(Layer::Ipv6, view, context),
+            1..=4 => {
+                context.in_error = true;
+                Ok((Layer::Ipv6, view.skip(8)?))
+            }
             _ => Err(Why::NotTcp),
         },
         _ => Err(Why::NotTcp),
     }
 }
 
-/// The packet that an error of ICMP is about.
-fn about<'a>(layer: Layer, view: View<'a>, context: &mut Context) -> Step<'a> {
+/// The packet that an error of ICMP is about. A length of it in words (RFC 4884, 3) is counted from behind its IP header, as
+/// tshark does.
+fn about<'a>(view: View<'a>, context: &mut Context) -> Step<'a> {
     context.in_error = true;
-    Ok((layer, view.skip(8)?))
+    let (words, packet) = (u32::from(view.byte(5)?), view.skip(8)?);
+    let header_bytes = u32::from(packet.byte(0)? & 0xf) * 4;
+    Ok((Layer::Ip, if words == 0 { packet } else { packet.limit(header_bytes + 4 * words) }))
 }
 
 /// Tunnels over UDP, by the port.
-fn udp(view: View<'_>) -> Step<'_> {
+fn udp<'a>(view: View<'a>, context: &Context) -> Step<'a> {
     let (from_port, to_port, length) = (view.short(0)?, view.short(2)?, view.short(4)?);
     let inside = match length {
-        0 => view.skip(8)?,
-        1..=7 => return Err(Why::Malformed),
+        // A jumbogram (RFC 2675, 4).
+        0 if matches!(context.from, Address::V6(_)) => view.skip(8)?,
+        0..=7 => return Err(Why::Malformed),
         length => view.limit(length.into()).skip(8)?,
     };
     // tshark asks for the lower port first.
@@ -55,9 +64,6 @@ fn udp(view: View<'_>) -> Step<'_> {
 /// Geneve (RFC 8926).
 fn geneve(view: View<'_>) -> Step<'_> {
     let first = view.byte(0)?;
-    if first >> 6 != 0 {
-        return Err(Why::NotTcp);
-    }
     let kind = view.short(2)?;
     let inside = view.skip(8 + 4 * usize::from(first & 0x3f))?;
     match kind {
@@ -81,7 +87,7 @@ fn gre(view: View<'_>) -> Step<'_> {
 /// What a type of GRE names.
 pub(super) fn gre_type(kind: u16, view: View<'_>) -> Step<'_> {
     match kind {
-        0x0800 => Ok((Layer::Ipv4, view)),
+        0x0800 => Ok((Layer::Ip, view)),
         0x86dd => Ok((Layer::Ipv6, view)),
         0x6558 => Ok((Layer::Link(Link::Ethernet), view)),
         0x8847 | 0x8848 => Ok((Layer::Mpls, view)),
@@ -97,7 +103,7 @@ pub(super) fn ppp(view: View<'_>) -> Step<'_> {
     let (protocol, inside) =
         if first & 1 != 0 { (first.into(), view.skip(1)?) } else { (view.short(0)?, view.skip(2)?) };
     match protocol {
-        0x21 => Ok((Layer::Ipv4, inside)),
+        0x21 => Ok((Layer::Ip, inside)),
         0x57 => Ok((Layer::Ipv6, inside)),
         _ => Err(Why::NotTcp),
     }
@@ -110,7 +116,7 @@ pub(super) fn mpls(mut view: View<'_>) -> Step<'_> {
         view = view.skip(4)?;
         if is_bottom {
             return match view.byte(0)? >> 4 {
-                4 => Ok((Layer::Ipv4, view)),
+                4 => Ok((Layer::Ip, view)),
                 6 => Ok((Layer::Ipv6, view)),
                 _ => Err(Why::NotTcp),
             };

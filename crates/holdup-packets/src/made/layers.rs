@@ -87,8 +87,8 @@ impl Ipv4 {
         let header_bytes = 20 + self.options.len().next_multiple_of(4);
         assert!(header_bytes <= 60, "options of {} bytes, at most 40", self.options.len());
         let total = u16::try_from(header_bytes + inside.len()).unwrap_or(0);
-        let fragment =
-            u16::from(self.dont_fragment) << 14 | u16::from(self.more_fragments) << 13 | self.offset_bytes / 8;
+        let flags = u16::from(self.dont_fragment) << 14 | u16::from(self.more_fragments) << 13;
+        let fragment = flags | (self.offset_bytes / 8);
         let mut bytes = Vec::with_capacity(header_bytes + inside.len());
         bytes.extend([0x40 | (header_bytes / 4) as u8, 0]);
         bytes.extend(self.total_bytes.unwrap_or(total).to_be_bytes());
