@@ -83,11 +83,11 @@ impl Random {
         let is_cut = self.percent(15) && inside.len() < 60_000;
         if from_v4 {
             let options = if self.percent(10) { vec![1; 4 * self.below(11)] } else { Vec::new() };
-            let total_bytes = self.percent(3).then(|| inside.len() as u16);
+            let total_bytes = self.percent(3).then_some(inside.len() as u16);
             let ip = Ipv4 { id, options, total_bytes, ..Ipv4::new(self.address4(), self.address4(), protocol) };
             if is_cut { ip.fragments(inside, most) } else { vec![ip.around(inside)] }
         } else {
-            let payload_bytes = self.percent(3).then(|| inside.len() as u16);
+            let payload_bytes = self.percent(3).then_some(inside.len() as u16);
             let plain = Ipv6 { payload_bytes, ..Ipv6::new(self.address6(), self.address6(), protocol) };
             if is_cut {
                 return plain.fragments(id.into(), inside, most);
@@ -205,7 +205,7 @@ fn capture(seed: u64) -> Vec<u8> {
 }
 
 /// Loses, repeats and exchanges frames here and there.
-fn disturb(random: &mut Random, frames: &mut Vec<(u32, Vec<u8>)>) {
+fn disturb(random: &mut Random, frames: &mut [(u32, Vec<u8>)]) {
     for i in 0..frames.len().saturating_sub(3) {
         match random.below(30) {
             0 => frames.swap(i, i + 1),
