@@ -107,7 +107,8 @@ struct Talk {
 
 impl Talk {
     fn new(number: u32) -> Self {
-        let client = Endpoint { address: Address::V4(0x0a01_0000 + number / 20_000), port: 20_000 + (number % 20_000) as u16 };
+        let client =
+            Endpoint { address: Address::V4(0x0a01_0000 + number / 20_000), port: 20_000 + (number % 20_000) as u16 };
         let server = Endpoint { address: Address::V4(0x0a02_0001), port: 5432 };
         Talk { ends: [client, server], next: [number.wrapping_mul(77_777_777), !number], clock: number }
     }

@@ -7,7 +7,7 @@
 
 mod captures;
 
-use holdup_packets::analyse::{Limits, analyse};
+use holdup_packets::analyse::{Limits, analyse, analyse_with_threads};
 use holdup_packets::capture::Reader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,13 @@ impl Program {
     /// How long it takes, s, and how much memory at the most, bytes.
     fn run(&self, capture: &Path) -> (f64, u64) {
         let begin = Instant::now();
-        let child = Command::new("taskset").args(["-c", self.cpus]).args(&self.words).arg(capture).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = Command::new("taskset")
+            .args(["-c", self.cpus])
+            .args(&self.words)
+            .arg(capture)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
         let child = child.expect("taskset starts");
         let (status, most_bytes) = wait(child.id());
         assert_eq!(status, 0, "{} failed on {}", self.name, capture.display());
@@ -116,19 +122,27 @@ fn compare(arguments: &Arguments, name: &str, capture: &Path, frames: Option<u32
     }
 }
 
-/// Without any program: the library alone, in this process.
+/// Without any program: the library alone, in this process, with one thread and with three.
 fn alone(capture: &Path, runs: usize) {
-    let mut times = Vec::new();
+    let open = || std::fs::File::open(capture).expect("the capture can be read");
+    let mut times = [Vec::new(), Vec::new()];
     let mut segments = 0;
-    for _ in 0..runs {
+    for run in 0..2 * runs {
         let begin = Instant::now();
-        let file = std::fs::File::open(capture).expect("the capture can be read");
-        let mut reader = Reader::new(file).expect("a capture");
-        segments = analyse(&mut reader, Limits::default()).expect("a whole capture").segments;
-        times.push(begin.elapsed().as_secs_f64());
+        let analysis = if run % 2 == 0 {
+            analyse(&mut Reader::new(open()).expect("a capture"), Limits::default())
+        } else {
+            analyse_with_threads(&mut Reader::ahead(open()).expect("a capture"), Limits::default())
+        };
+        segments = analysis.expect("a whole capture").segments;
+        times[run % 2].push(begin.elapsed().as_secs_f64());
     }
-    let s = median(&mut times);
-    println!("  in this process: {s:.3} s, {:.1} ns for a segment", s * 1e9 / segments as f64);
+    let [one, three] = times.each_mut().map(|times| median(times));
+    println!(
+        "  in this process: {one:.3} s, {:.1} ns for a segment; {:.2} times as fast with threads",
+        one * 1e9 / segments as f64,
+        one / three
+    );
 }
 
 fn main() {

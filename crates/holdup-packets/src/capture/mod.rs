@@ -3,6 +3,7 @@
 //! A [`Reader`] knows pcap and pcapng by how they begin, and gzip and zstd around them. Frames are slices of its one buffer:
 //! a frame is told, used, and gone with the next. [`Chain`] reads files one after another as one capture.
 
+mod ahead;
 mod chain;
 mod compressed;
 mod pcap;
@@ -141,7 +142,20 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When the source cannot be read, is empty, or begins as no capture does.
     pub fn new(source: impl Read + Send + 'a) -> Result<Self, Problem> {
-        let mut stream = Stream::new(compressed::unpacked(source)?);
+        Self::over(Stream::new(compressed::unpacked(source)?))
+    }
+
+    /// The same, with a thread that reads, and unpacks, ahead of what is used. The thread ends with the source, or some blocks
+    /// after the reader is dropped.
+    ///
+    /// # Errors
+    /// As [`Reader::new`], and when there can be no thread.
+    pub fn ahead(source: impl Read + Send + 'static) -> Result<Self, Problem> {
+        let stream = Stream::ahead(compressed::unpacked(source)?);
+        Self::over(stream.map_err(|e| Problem::host("a thread that reads ahead", e.to_string()))?)
+    }
+
+    fn over(mut stream: Stream<'a>) -> Result<Self, Problem> {
         let (format, interfaces) = match stream.magic()? {
             Some(pcapng::SECTION) => (Format::PcapNg(pcapng::Sections::default()), 0),
             magic => (Format::Pcap(pcap::Header::read(&mut stream, magic)?), 1),

@@ -1,26 +1,45 @@
 //! One buffer over a source, with the offset that its bytes have in it.
 
+use super::ahead::{Ahead, Block, ROOM_BYTES};
+use super::compressed::Unpacked;
 use super::{BUFFER_BYTES, Cut};
-use crate::capture::compressed::Unpacked;
 use holdup_model::Problem;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read as _};
+
+/// Who reads.
+enum Source<'a> {
+    /// Whoever wants the bytes.
+    Here(Unpacked<'a>),
+    /// A thread.
+    Ahead(Ahead),
+}
 
 /// A source of which a part is in the buffer.
 pub(super) struct Stream<'a> {
-    source: Unpacked<'a>,
+    source: Source<'a>,
     /// As long as what it can hold.
     buffer: Vec<u8>,
     /// What of the buffer is yet to be used.
     at: usize,
     end: usize,
-    /// Where the buffer begins in the source, bytes.
+    /// Where the buffer begins in the source, bytes; it may begin before the source does, so this wraps.
     base: u64,
     has_ended: bool,
+    is_cut: bool,
 }
 
 impl<'a> Stream<'a> {
     pub(super) fn new(source: Unpacked<'a>) -> Self {
-        Stream { source, buffer: vec![0; BUFFER_BYTES], at: 0, end: 0, base: 0, has_ended: false }
+        Self::over(Source::Here(source), vec![0; BUFFER_BYTES])
+    }
+
+    /// The same, read ahead by a thread of its own.
+    pub(super) fn ahead(source: Unpacked<'static>) -> io::Result<Self> {
+        Ok(Self::over(Source::Ahead(Ahead::begin(source, BUFFER_BYTES)?), Vec::new()))
+    }
+
+    fn over(source: Source<'a>, buffer: Vec<u8>) -> Self {
+        Stream { source, buffer, at: 0, end: 0, base: 0, has_ended: false, is_cut: false }
     }
 
     /// The first four bytes; `None` where there are fewer.
@@ -56,7 +75,7 @@ impl<'a> Stream<'a> {
 
     /// The offset of the next byte.
     pub(super) fn offset(&self) -> u64 {
-        self.base + self.at as u64
+        self.base.wrapping_add(self.at as u64)
     }
 
     /// Goes over bytes without keeping them; `false` where the source has fewer.
@@ -77,30 +96,76 @@ impl<'a> Stream<'a> {
     /// What is left when no whole frame is: bytes of one, or a packed stream that broke off.
     pub(super) fn cut(&self) -> Option<Cut> {
         let lost_bytes = (self.end - self.at) as u64;
-        let is_cut = self.has_ended && (lost_bytes > 0 || self.source.is_cut);
+        let is_cut = self.has_ended && (lost_bytes > 0 || self.is_cut);
         is_cut.then(|| Cut { offset: self.offset(), lost_bytes })
     }
 
     #[cold]
     fn fill(&mut self, bytes: usize) -> Result<bool, Problem> {
+        while self.end - self.at < bytes && !self.has_ended {
+            let more = match &mut self.source {
+                Source::Here(_) => self.read(bytes),
+                Source::Ahead(ahead) => match ahead.next() {
+                    Block::Read(block, length) => {
+                        self.take_block(block, length);
+                        Ok(())
+                    }
+                    Block::End(is_cut) => {
+                        (self.has_ended, self.is_cut) = (true, is_cut);
+                        Ok(())
+                    }
+                    Block::Failed(error) => Err(error),
+                },
+            };
+            if let Err(e) = more {
+                let place = format!("capture, after {} bytes", self.base.wrapping_add(self.end as u64));
+                return Err(Problem::host(place, e.to_string()).hint("what was read before is whole"));
+            }
+        }
+        Ok(self.end - self.at >= bytes)
+    }
+
+    /// Moves what is left to the front, and reads behind it.
+    fn read(&mut self, bytes: usize) -> io::Result<()> {
+        self.move_to_front(bytes);
+        let Source::Here(source) = &mut self.source else { return Ok(()) };
+        loop {
+            match source.read(&mut self.buffer[self.end..]) {
+                Ok(0) => (self.has_ended, self.is_cut) = (true, source.is_cut),
+                Ok(read) => self.end += read,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            }
+            return Ok(());
+        }
+    }
+
+    fn move_to_front(&mut self, bytes: usize) {
         self.buffer.copy_within(self.at..self.end, 0);
-        self.base += self.at as u64;
+        self.base = self.offset();
         self.end -= self.at;
         self.at = 0;
         if self.buffer.len() < bytes {
             self.buffer.resize(bytes, 0);
         }
-        while self.end < bytes && !self.has_ended {
-            match self.source.read(&mut self.buffer[self.end..]) {
-                Ok(0) => self.has_ended = true,
-                Ok(read) => self.end += read,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => {
-                    let place = format!("capture, after {} bytes", self.base + self.end as u64);
-                    return Err(Problem::host(place, e.to_string()).hint("what was read before is whole"));
-                }
-            }
+    }
+
+    /// Goes on in a block, with what is left of the buffer before it.
+    fn take_block(&mut self, mut block: Vec<u8>, length: usize) {
+        let left = self.end - self.at;
+        if left <= ROOM_BYTES {
+            let at = ROOM_BYTES - left;
+            block[at..ROOM_BYTES].copy_from_slice(&self.buffer[self.at..self.end]);
+            self.base = self.offset().wrapping_sub(at as u64);
+            (self.at, self.end) = (at, ROOM_BYTES + length);
+            std::mem::swap(&mut self.buffer, &mut block);
+        } else {
+            self.move_to_front(left + length);
+            self.buffer[self.end..self.end + length].copy_from_slice(&block[ROOM_BYTES..ROOM_BYTES + length]);
+            self.end += length;
         }
-        Ok(self.end >= bytes)
+        if let Source::Ahead(ahead) = &self.source {
+            ahead.give_back(block);
+        }
     }
 }
