@@ -36,9 +36,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// At most 8,192 datagrams of 1,024 fragments, each for a million frames: a datagram of two fragments takes about 700 bytes.
+    /// At most 4,096 datagrams of 1,024 fragments, each for a million frames: a datagram of two fragments takes about 1.2 kB.
     fn default() -> Self {
-        Limits { datagrams: 8192, fragments: 1024, age_frames: 1 << 20 }
+        Limits { datagrams: 4096, fragments: 1024, age_frames: 1 << 20 }
     }
 }
 

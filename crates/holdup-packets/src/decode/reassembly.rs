@@ -7,8 +7,8 @@ use super::view::View;
 use crate::segment::Address;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How much of a datagram is kept: room for the headers of two tunnels and TCP.
-const KEPT_BYTES: u32 = 512;
+/// How much of a datagram is kept: room for the headers of a dozen tunnels and TCP.
+const KEPT_BYTES: u32 = 1024;
 
 /// What fragments of one datagram share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
