@@ -10,11 +10,13 @@ mod netlink;
 mod openvswitch;
 mod packet_diag;
 mod packet_ring;
+mod tasks_namespaces;
 mod wired;
 
 pub use counters::{Counters, ProtocolCounters, Softnet};
 pub use link::LinkCounters;
-pub use packet_ring::{Capturing, Packet, PacketRing, RingCounts, TasksNamespace};
+pub use packet_ring::{Capturing, Packet, PacketRing, RingCounts};
+pub use tasks_namespaces::TasksNamespace;
 pub use wired::{LINK_PREFIX, LinkEnd, Wired, mac_of, wire};
 
 use crate::Host;

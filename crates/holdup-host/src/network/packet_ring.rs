@@ -3,16 +3,13 @@
 //! Sources: packet(7); Documentation/networking/packet_mmap.rst; include/uapi/linux/if_packet.h (`tpacket_block_desc`,
 //! `tpacket3_hdr`); net/packet/af_packet.c:tpacket_rcv, prb_retire_current_block (v6.18).
 
-use super::namespace::Namespace;
+use super::tasks_namespaces::TasksNamespace;
 use crate::{Host, HostError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::mem::size_of;
-use std::os::unix::fs::MetadataExt as _;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -78,34 +75,7 @@ pub struct PacketRing {
 // SAFETY: the mapping belongs to this value alone and is reached through `&mut self` only.
 unsafe impl Send for PacketRing {}
 
-/// A network namespace that tasks are in.
-#[derive(Debug)]
-pub struct TasksNamespace {
-    namespace: Namespace,
-    /// Its number, as `/proc/PID/ns/net` shows it.
-    pub inode: u64,
-}
-
 impl Host {
-    /// The network namespaces that threads of these processes are in, each once, in the order of their numbers. Processes
-    /// that ended meanwhile are in none.
-    pub fn network_namespaces(&self, processes: &[u32]) -> Vec<TasksNamespace> {
-        if !self.is_live() {
-            return Vec::new();
-        }
-        let mut found = BTreeMap::new();
-        for process in processes {
-            let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { continue };
-            for thread in threads.flatten() {
-                let Ok(file) = File::open(thread.path().join("ns/net")) else { continue };
-                let Ok(facts) = file.metadata() else { continue };
-                found.entry(facts.ino()).or_insert(file);
-            }
-        }
-        let namespace = |(inode, file)| TasksNamespace { namespace: Namespace::of(file), inode };
-        found.into_iter().map(namespace).collect()
-    }
-
     /// Captures what passes all links of a network namespace, or of the one that this thread is in.
     ///
     /// # Errors
@@ -121,7 +91,7 @@ impl Host {
         }
         let open = || PacketRing::open(capturing);
         let ring = match namespace {
-            Some(tasks) => tasks.namespace.within(open).and_then(|ring| ring),
+            Some(tasks) => tasks.within(open).and_then(|ring| ring),
             None => open(),
         };
         ring.map_err(|error| fault(&error))
@@ -346,7 +316,7 @@ mod tests {
             Err(why) => return eprintln!("ignored: no network namespace: {why}"),
         };
         let namespace = member.namespace.expect("one of its own");
-        let inside = TasksNamespace { inode: 0, namespace: namespace.try_clone().expect("another hold") };
+        let inside = TasksNamespace::new(namespace.try_clone().expect("another hold"), 0);
         let capturing = Capturing { snap_bytes: 96, ring_bytes: 1 << 20 };
         let mut ring = match host.packet_ring(Some(&inside), capturing) {
             Ok(ring) => ring,
