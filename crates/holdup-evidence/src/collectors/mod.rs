@@ -1,5 +1,6 @@
 //! The catalogue of collectors: one file each, and this list.
 
+mod capture;
 mod cgroup_throttling;
 mod cpu;
 mod cpu_profile;
@@ -43,6 +44,7 @@ pub const ALL: &[&dyn Collector] = &[
     &softirqs::Softirqs,
     &cgroup_throttling::CgroupThrottling,
     &network::Network,
+    &capture::Capture,
     &postgres_statistics::PostgresStatistics,
     &wait_events::WaitEvents,
 ];

@@ -1,0 +1,147 @@
+//! TCP segments as they pass the links of the tasks under test, judged as Wireshark does.
+
+mod place;
+mod told;
+
+use super::network;
+use crate::reading::{Meter, Produces, all_absent, increase};
+use crate::{CollectContext, Collecting, Collector, tasks};
+use holdup_host::Host;
+use holdup_host::network::TasksNamespace;
+use holdup_model::{Availability, Collected, Meta, Problem};
+use place::{CAPTURING, Place};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+pub(crate) struct Capture;
+
+static META: Meta = Meta {
+    id: "capture",
+    summary: "TCP segments on the links of the tasks under test, as Wireshark marks them",
+    docs: "A packet socket with a ring of 32 MB in each network namespace that a task under test is in or has a socket of, on all of its links. 192 \
+           bytes of each packet are taken from its network header on, decoded and judged at once, as `holdup packets` does \
+           with a file; no packet is kept. A connection is counted where it is opened from, so that one between two \
+           namespaces counts once: what its opener sends again is seen whole, what the other end sends again only as far as \
+           it arrives. On loopback links each packet is seen once. Super-packets (TSO, GRO) are judged as they are.\n\n\
+           Packets for which the ring had no room are lost, and told; a judgement after a loss may take it for one of the \
+           network. Beside the marks stand the kernel's own TCP counters of the same namespaces: where both tell of \
+           retransmissions, the kernel's are right.\n\n\
+           Needs CAP_NET_RAW, and CAP_SYS_ADMIN for namespaces other than holdup's own.",
+    references: &[
+        "net/packet/af_packet.c:tpacket_rcv (v6.18)",
+        "net/ipv4/proc.c:snmp_seq_show, netstat_seq_show (v6.18)",
+    ],
+};
+
+const PRODUCES: Produces = &[
+    ("tcp_connections", "1", "connections of which a segment was seen"),
+    ("tcp_segments", "1", "segments of them"),
+    ("tcp_payload_bytes", "bytes", "payload of them, what was sent again counted again"),
+    ("tcp_marks", "1", "segments with a mark, by Wireshark's name of it"),
+    ("tcp_marks_per_million", "1", "the same for a million segments"),
+    ("tcp_kernel", "1", "increase of a TCP counter of these namespaces, by protocol and name; those that moved"),
+];
+
+/// Counters of the kernel, by protocol and name.
+type Counters = BTreeMap<String, u64>;
+
+/// The TCP counters of a namespace.
+fn counters(namespace: &TasksNamespace) -> Result<Counters, String> {
+    let mut counts = BTreeMap::new();
+    for file in ["snmp", "netstat"] {
+        network::parse(&namespace.read_text(file).map_err(|e| e.to_string())?, &mut counts);
+    }
+    counts.retain(|name, _| name.starts_with("Tcp"));
+    Ok(counts)
+}
+
+struct Running {
+    host: Host,
+    ends: Arc<AtomicBool>,
+    places: Vec<JoinHandle<Place>>,
+    /// Each namespace, and its counters at the begin.
+    before: Vec<(TasksNamespace, Result<Counters, String>)>,
+    meter: Meter,
+}
+
+impl Collecting for Running {
+    fn stop(self: Box<Self>) -> Collected {
+        let Running { host, ends, places, before, mut meter } = *self;
+        ends.store(true, Ordering::Relaxed);
+        let places: Result<Vec<Place>, _> = places.into_iter().map(JoinHandle::join).collect();
+        let Ok(places) = places else {
+            return all_absent(META.id, PRODUCES, "a thread that reads packets broke down", meter.0);
+        };
+        let mut moved = Counters::new();
+        let mut notes = Vec::new();
+        for (namespace, before) in before {
+            let after = meter.spend(&host, |_| counters(&namespace));
+            match (before, after) {
+                (Ok(before), Ok(after)) => {
+                    for (name, now) in after {
+                        let then = before.get(&name).copied().unwrap_or(0);
+                        *moved.entry(name).or_default() += increase(then, now).unwrap_or(0);
+                    }
+                }
+                (Err(why), _) | (_, Err(why)) => notes.push(format!("the kernel's counters: {why}")),
+            }
+        }
+        told::told(places, &moved, notes, meter.0)
+    }
+}
+
+/// Where tasks under test are, or holdup itself when there are none.
+fn namespaces(context: &CollectContext, meter: &mut Meter) -> Result<Vec<TasksNamespace>, String> {
+    let members = meter.spend(&context.host, |reader| tasks::processes(reader, &context.subjects))?;
+    let mut processes: Vec<u32> = members.iter().map(|(_, stat)| stat.pid).collect();
+    if processes.is_empty() {
+        processes.push(std::process::id());
+    }
+    let found = context.host.network_namespaces(&processes);
+    if found.is_empty() { Err("no task under test tells its network namespace".to_owned()) } else { Ok(found) }
+}
+
+impl Collector for Capture {
+    fn meta(&self) -> &'static Meta {
+        &META
+    }
+
+    fn produces(&self) -> Produces {
+        PRODUCES
+    }
+
+    fn is_default(&self) -> bool {
+        false
+    }
+
+    fn probe(&self, context: &CollectContext) -> Availability {
+        match context.host.packet_ring(None, CAPTURING) {
+            Ok(_) => Availability::Ready,
+            Err(why) => Availability::unavailable_but(
+                why.to_string(),
+                "run holdup as root, or with CAP_NET_RAW and CAP_SYS_ADMIN",
+            ),
+        }
+    }
+
+    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
+        let failed = |why: String| Problem::host("collector capture", why);
+        let mut meter = Meter::default();
+        let namespaces = namespaces(context, &mut meter).map_err(failed)?;
+        let ends = Arc::new(AtomicBool::new(false));
+        let mut places = Vec::with_capacity(namespaces.len());
+        let mut before = Vec::with_capacity(namespaces.len());
+        for namespace in namespaces {
+            let ring = context.host.packet_ring(Some(&namespace), CAPTURING).map_err(|e| failed(e.to_string()))?;
+            let counters = meter.spend(&context.host, |_| counters(&namespace));
+            before.push((namespace, counters));
+            let ends = ends.clone();
+            let thread = std::thread::Builder::new().name("capture".to_owned());
+            let thread = thread.spawn(move || Place::default().watch(ring, &ends));
+            places.push(thread.map_err(|e| failed(e.to_string()))?);
+        }
+        Ok(Box::new(Running { host: context.host.clone(), ends, places, before, meter }))
+    }
+}
