@@ -57,6 +57,8 @@ pub struct Options {
     pub sacks: [(u32, u32); 4],
     /// How many of them there are.
     pub sack_count: u8,
+    /// Whether the capture ends inside of that option, so that there may be more of them.
+    pub sacks_are_cut: bool,
     /// Whether options of Multipath TCP are there.
     pub multipath: bool,
     /// Whether a cookie of TCP Fast Open is there, not only the request for one (RFC 7413, 4.1.1).
@@ -88,7 +90,7 @@ pub struct Segment {
     pub payload_bytes: Option<u32>,
     /// The flags: [`FIN`] and the others, and those of ECN above.
     pub flags: u16,
-    /// The window as it stands in the header.
+    /// The window as it stands in the header; 0 when it was not captured.
     pub window: u16,
     /// Whether it stood in the error message of a router (ICMP), as what that is about.
     pub in_error: bool,
@@ -96,8 +98,8 @@ pub struct Segment {
     pub is_fragment: bool,
     /// Bytes of the header, as it says; below 20 it is bogus.
     pub header_bytes: u8,
-    /// How many of them were captured, at least 16. Where that is fewer, options may be missing, and tshark follows the
-    /// connection but tells no marks.
+    /// How many of them, or of the 20 that every header has, were captured; at least 14, so the window may be missing. Where it is
+    /// fewer, options may be missing, and tshark follows the connection but tells no marks of its sequence numbers.
     pub header_captured_bytes: u8,
     /// IPv4's identification, `None` with IPv6.
     pub ip_id: Option<u16>,

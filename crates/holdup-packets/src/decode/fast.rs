@@ -28,7 +28,7 @@ pub(super) fn segment(frame: &Frame<'_>) -> Option<Segment> {
     }
     let options = match header_bytes {
         20 => Options::default(),
-        _ => tcp::options(frame.captured.get(54..34 + usize::from(header_bytes))?),
+        _ => tcp::options(frame.captured.get(54..34 + usize::from(header_bytes))?, 0),
     };
     Some(Segment {
         frame: frame.number,

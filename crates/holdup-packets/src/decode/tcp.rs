@@ -8,10 +8,10 @@ use crate::segment::{Endpoint, Options, Segment};
 /// The number of TCP as a protocol of IP.
 pub(super) const PROTOCOL: u8 = 6;
 
-/// What must have been captured of a header for its segment to count: up to its window. tshark follows a connection from there.
-const LEAST_BYTES: usize = 16;
+/// What must have been captured of a header for its segment to count: up to its flags. tshark follows a connection from there.
+const LEAST_BYTES: usize = 14;
 
-/// A segment of which the header was captured as far as the window.
+/// A segment of which the header was captured as far as the flags.
 pub(super) fn segment(frame: &Frame<'_>, view: View<'_>, context: &Context) -> Result<Segment, Why> {
     let header: [u8; LEAST_BYTES] = view.at(0)?;
     let header_bytes = (header[12] >> 4) * 4;
@@ -19,8 +19,9 @@ pub(super) fn segment(frame: &Frame<'_>, view: View<'_>, context: &Context) -> R
     let payload_bytes =
         if context.in_error || context.is_fragment { None } else { view.wire().checked_sub(header_bytes.into()) };
     let bytes = view.bytes();
-    let header_captured_bytes = usize::from(header_bytes).min(bytes.len()) as u8;
-    let options = bytes.get(20..header_captured_bytes.into()).map(options).unwrap_or_default();
+    let header_captured_bytes = usize::from(header_bytes.max(20)).min(bytes.len()) as u8;
+    let captured = bytes.get(20..header_captured_bytes.into()).unwrap_or_default();
+    let options = options(captured, header_bytes.saturating_sub(header_captured_bytes).into());
     let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     Ok(Segment {
@@ -32,7 +33,7 @@ pub(super) fn segment(frame: &Frame<'_>, view: View<'_>, context: &Context) -> R
         ack: word(8),
         payload_bytes,
         flags: short(12) & 0xfff,
-        window: short(14),
+        window: bytes.get(14..16).map_or(0, |window| u16::from_be_bytes([window[0], window[1]])),
         in_error: context.in_error,
         is_fragment: context.is_fragment,
         header_bytes,
@@ -43,9 +44,10 @@ pub(super) fn segment(frame: &Frame<'_>, view: View<'_>, context: &Context) -> R
     })
 }
 
-/// Options (RFC 9293, 3.2). What is after one that cannot be is not read; one of the wrong length is gone over.
+/// Options (RFC 9293, 3.2), and how many more bytes of them were not captured. What is after one that cannot be is not read; one
+/// of the wrong length is gone over.
 #[inline]
-pub(super) fn options(mut bytes: &[u8]) -> Options {
+pub(super) fn options(mut bytes: &[u8], missing_bytes: usize) -> Options {
     let mut options = Options::default();
     loop {
         // The order in which Linux writes them comes first: nothing, nothing, timestamps.
@@ -71,6 +73,14 @@ pub(super) fn options(mut bytes: &[u8]) -> Options {
             }
             [kind, length, rest @ ..] => {
                 let Some((value, rest)) = rest.split_at_checked(usize::from(*length) - 2) else {
+                    // Of one that the capture cut it is still known that it is there.
+                    let is_cut = usize::from(*length) - 2 <= rest.len() + missing_bytes;
+                    options.mss_is_odd |= is_cut && *kind == 2;
+                    options.sack_permitted |= is_cut && *kind == 4;
+                    if is_cut && *kind == 5 {
+                        sacks(rest, &mut options);
+                        options.sacks_are_cut = true;
+                    }
                     options.are_odd = true;
                     return options;
                 };

@@ -106,6 +106,9 @@ impl Table {
     }
 
     /// Judges the next segment. `None` when it is of a connection beyond the limit on their number.
+    ///
+    /// What a router sends back of a segment ([`Segment::in_error`]) gets marks as in Wireshark, but is in no count, as in the sums
+    /// of `tshark -z expert`: nobody sent it again.
     pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
         self.seen.see(segment);
         let key = Key::of(segment);
@@ -140,9 +143,11 @@ impl Table {
         step.take(&mut marks);
         let gave_up = step.findings.is_given_up;
         self.seen.given_up.unacknowledged += u64::from(gave_up);
-        self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
-        connection.set_last_was_data(key.from, segment.payload_bytes.is_some_and(|bytes| bytes > 0));
-        self.tallies.count(&mut connection.sides[key.from].tally, marks.kinds);
+        if !segment.in_error {
+            self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
+            connection.set_last_was_data(key.from, segment.payload_bytes.is_some_and(|bytes| bytes > 0));
+            self.tallies.count(&mut connection.sides[key.from].tally, marks.kinds);
+        }
         Some(marks)
     }
 
@@ -297,6 +302,8 @@ impl Step<'_> {
         self.sacks.forget(&self.connection.sides[self.from]);
         self.begin_numbers();
         match self.segment.payload_bytes {
+            // Without the window nothing is judged.
+            Some(_) if self.segment.header_captured_bytes < 16 => {}
             Some(length) if !self.segment.in_error => self.analyse(length),
             None if !self.segment.in_error && !self.segment.is_fragment => self.kinds.add(Kind::ShortSegment),
             _ => {}
@@ -312,7 +319,7 @@ impl Step<'_> {
         if self.segment.header_bytes > HEADER_BYTES {
             self.options();
         }
-        if self.segment.header_captured_bytes < self.segment.header_bytes {
+        if self.is_cut() {
             // Wireshark gives up where the capture ends. What it would tell after that is not told.
             marks.kinds = self.kinds;
             return;
@@ -444,7 +451,7 @@ impl Step<'_> {
         if let Some(shift) = options.window_shift {
             sender.shift = shift.min(14) as i8;
         }
-        if options.sack_count > 0 {
+        if options.sack_count > 0 || options.sacks_are_cut {
             self.sacks.read(segment, sender, receiver, &mut self.findings);
             if self.findings.is_duplicate_sack {
                 self.kinds.add(Kind::DuplicateSack);
@@ -453,7 +460,7 @@ impl Step<'_> {
         if !segment.has(SYN) {
             self.add_if(has_mss, Kind::MssPresent);
             self.add_if(options.sack_permitted, Kind::SackPermittedPresent);
-        } else if !options.are_odd {
+        } else if !options.are_odd && !self.is_cut() {
             self.add_if(!has_mss, Kind::MssAbsent);
             self.add_if(!options.sack_permitted, Kind::SackPermittedAbsent);
         }
@@ -463,6 +470,11 @@ impl Step<'_> {
                 self.connection.flags |= connection::OPENED_FAST;
             }
         }
+    }
+
+    /// Whether not all of the header was captured.
+    fn is_cut(&self) -> bool {
+        self.segment.header_captured_bytes < self.segment.header_bytes
     }
 
     fn add_if(&mut self, is_so: bool, kind: Kind) {

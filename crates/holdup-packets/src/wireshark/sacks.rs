@@ -71,7 +71,7 @@ impl Sacks {
         self.keep(blocks, sender);
         let is_relative = segment.has(ACK) && !segment.in_error;
         let ack = if is_relative { segment.ack.wrapping_sub(receiver.base) } else { segment.ack };
-        findings.is_duplicate_sack = blocks.begins_with_duplicate(ack);
+        findings.is_duplicate_sack = !segment.options.sacks_are_cut && blocks.begins_with_duplicate(ack);
     }
 
     /// Forgets the blocks of an end: they hold until its next segment.

@@ -1,44 +1,24 @@
 //! Packet by packet, our marks are those of tshark 4.6.
 //!
 //! Needs tshark of that version: on the PATH, or named by HOLDUP_TSHARK. Without it the tests say so and check nothing.
-//! `HOLDUP_SEED=N` begins with another seed, `HOLDUP_ROUNDS=N` makes more captures.
+//! `HOLDUP_SEED=N` begins with another seed, `HOLDUP_ROUNDS=N` makes more captures, `HOLDUP_KEEP=FILE` keeps the last one.
 
 mod dice;
 mod noise;
+mod odd;
 mod sessions;
 mod tshark;
 
 use dice::Dice;
+use holdup_packets::capture::{Frames, Reader};
+use holdup_packets::decode::{self, Decoded, Decoder};
+use holdup_packets::kinds::Kind;
 use holdup_packets::made::{Pcap, Tcp, link};
-use holdup_packets::segment::{Address, Endpoint, Options, Segment};
+use holdup_packets::segment::{Address, Endpoint, Segment};
 use std::path::Path;
 
 /// The time of the first frame, ns since the epoch.
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
-
-/// A segment as it is decoded from the frame that is made of it.
-fn decoded(tcp: &Tcp, frame: u32, at_ns: i64) -> Segment {
-    let header_bytes = (tcp.segment().len() - tcp.payload_bytes) as u8;
-    let ip_bytes = if matches!(tcp.from.address, Address::V4(_)) { 20 } else { 40 };
-    Segment {
-        frame,
-        at_ns,
-        from: tcp.from,
-        to: tcp.to,
-        seq: tcp.seq,
-        ack: tcp.ack,
-        payload_bytes: Some(tcp.payload_bytes as u32),
-        flags: tcp.flags,
-        window: tcp.window,
-        in_error: false,
-        is_fragment: false,
-        header_bytes,
-        header_captured_bytes: header_bytes,
-        ip_id: Some(tcp.ip_id),
-        frame_bytes: 14 + ip_bytes + u32::from(header_bytes) + tcp.payload_bytes as u32,
-        options: Options { fast_open_cookie: tcp.more_options.first() == Some(&34), ..tcp.options },
-    }
-}
 
 /// Two ends with a number of their own, of IPv4 or IPv6, and in either order.
 fn ends(number: u32) -> [Endpoint; 2] {
@@ -55,24 +35,50 @@ fn ends(number: u32) -> [Endpoint; 2] {
     [Endpoint { address: a, port }, Endpoint { address: b, port: if number % 2 == 0 { port + 1 } else { 9 } }]
 }
 
-/// Compares what tshark tells of frames with what we tell, and panics with the first difference.
-fn compare(tshark: &Path, frames: &[(i64, Tcp)], what: &str) {
+/// A capture of segments.
+fn capture(frames: &[(i64, Tcp)]) -> Vec<u8> {
     let mut pcap = Pcap::new(link::ETHERNET).with_nanoseconds();
-    let mut segments = Vec::new();
-    for (i, (at_ns, tcp)) in frames.iter().enumerate() {
+    for (at_ns, tcp) in frames {
         pcap.frame(*at_ns, &tcp.frame());
-        segments.push(decoded(tcp, i as u32 + 1, *at_ns));
     }
+    pcap.into_bytes()
+}
+
+/// The segments of a capture.
+fn decoded(capture: &[u8]) -> Vec<Segment> {
+    let mut reader = Reader::new(capture).expect("a capture");
+    let mut decoder = Decoder::new(decode::Limits::default());
+    let mut segments = Vec::new();
+    while let Some(frame) = reader.next().expect("a capture without faults") {
+        if let Decoded::Segment(segment) = decoder.decode(&frame) {
+            segments.push(segment);
+        }
+    }
+    segments
+}
+
+/// Compares what tshark tells of a capture with what we tell, each frame and in sum, and panics with the first difference. Of
+/// some kinds tshark's sums have more than its frames.
+fn compare(tshark: &Path, capture: &[u8], uncounted: &[Kind], what: &str) {
+    let segments = decoded(capture);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("made.pcap");
-    std::fs::write(&file, pcap.into_bytes()).expect("the capture can be written");
+    std::fs::write(&file, capture).expect("the capture can be written");
+    if let Some(kept) = std::env::var_os("HOLDUP_KEEP") {
+        std::fs::copy(&file, kept).expect("the capture can be kept");
+    }
     let theirs = tshark::marks_of(tshark, &file);
-    let ours = tshark::our_marks(&segments);
-    if let Some((_, text)) = tshark::first_difference(&theirs, &ours, &segments) {
-        if let Some(kept) = std::env::var_os("HOLDUP_KEEP") {
-            std::fs::copy(&file, kept).expect("the capture can be kept");
-        }
+    let (ours, analysis) = tshark::our_marks(&segments);
+    if let Some(text) = tshark::first_difference(&theirs, &ours, &segments) {
         panic!("{what}: {text}");
+    }
+    let (mut theirs, mut ours) = (tshark::expert_sums(tshark, &file), tshark::our_sums(&analysis));
+    for kind in uncounted {
+        theirs.remove(kind.field());
+        ours.remove(kind.field());
+    }
+    if theirs != ours {
+        panic!("{what}: sums, tshark {theirs:?}, ours {ours:?}");
     }
 }
 
@@ -112,7 +118,7 @@ fn noise_is_judged_as_tshark_does() {
             let made = noise::connection(&mut dice, ends(number), length);
             frames.extend(made.into_iter().map(|(at_ns, tcp)| (begin_ns + at_ns, tcp)));
         }
-        compare(&tshark, &together(frames), &format!("seed {seed}"));
+        compare(&tshark, &capture(&together(frames)), &[], &format!("seed {seed}"));
     }
 }
 
@@ -144,6 +150,32 @@ fn sessions_with_faults_are_judged_as_tshark_does() {
                 }
             }
         }
-        compare(&tshark, &together(frames), &format!("seed {seed}"));
+        compare(&tshark, &capture(&together(frames)), &[], &format!("seed {seed}"));
+    }
+}
+
+/// Kinds that tshark counts for each of several options of one header.
+const TWICE: [Kind; 3] = [Kind::MssPresent, Kind::SackPermittedPresent, Kind::FastOpenSyn];
+
+#[test]
+fn odd_headers_are_judged_as_tshark_does() {
+    let tshark = match tshark::find() {
+        Ok(tshark) => tshark,
+        Err(why) => return eprintln!("ignored, because {why}"),
+    };
+    let seed = number_of("HOLDUP_SEED", 1);
+    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 2) {
+        let mut dice = Dice::new(seed);
+        let mut frames = Vec::new();
+        for number in 0..500 {
+            let made = noise::connection(&mut dice, ends(number), 20);
+            frames.extend(made.into_iter().map(|(at_ns, tcp)| (BEGIN_NS + at_ns, tcp)));
+        }
+        let mut pcap = Pcap::new(link::ETHERNET).with_nanoseconds();
+        for (at_ns, tcp) in together(frames) {
+            let (captured, wire_bytes) = odd::frame(&mut dice, &tcp);
+            pcap.cut_frame(at_ns, &captured, wire_bytes);
+        }
+        compare(&tshark, &pcap.into_bytes(), &TWICE, &format!("seed {seed}"));
     }
 }

@@ -1,8 +1,10 @@
 //! What tshark tells of each frame, and how it is compared with what we tell.
 
+use holdup_packets::flows::Analysis;
 use holdup_packets::kinds::Kind;
 use holdup_packets::segment::Segment;
 use holdup_packets::wireshark::{Kinds, Limits, Marks, Table};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +25,45 @@ const VALUES: [&str; 12] = [
     "tcp.analysis.push_bytes_sent",
 ];
 
+/// How the summaries of `-z expert` begin.
+const SUMMARIES: [(&str, Kind); 35] = [
+    ("This frame is a (suspected) retransmission", Kind::Retransmission),
+    ("This frame is a (suspected) fast retransmission", Kind::FastRetransmission),
+    ("This frame is a (suspected) spurious retransmission", Kind::SpuriousRetransmission),
+    ("This frame is a (suspected) out-of-order segment", Kind::OutOfOrder),
+    ("Previous segment(s) not captured", Kind::LostSegment),
+    ("ACKed segment that wasn't captured", Kind::AckLostSegment),
+    ("Duplicate ACK", Kind::DuplicateAck),
+    ("D-SACK Sequence", Kind::DuplicateSack),
+    ("Partial Acknowledgement of a segment", Kind::PartialAck),
+    ("Ambiguous ACK following Karn's definition", Kind::AmbiguousAck),
+    ("TCP keep-alive segment", Kind::KeepAlive),
+    ("ACK to a TCP keep-alive segment", Kind::KeepAliveAck),
+    ("TCP Zero Window segment", Kind::ZeroWindow),
+    ("TCP Zero Window Probe", Kind::ZeroWindowProbe),
+    ("ACK to a TCP Zero Window Probe", Kind::ZeroWindowProbeAck),
+    ("TCP window specified by the receiver is now completely full", Kind::WindowFull),
+    ("TCP window update", Kind::WindowUpdate),
+    ("A new tcp session is started with the same ports", Kind::ReusedPorts),
+    ("Connection reset (RST)", Kind::Reset),
+    ("This packet's length exceeds MSS", Kind::MssExceeded),
+    ("Connection establish request (SYN)", Kind::Syn),
+    ("Connection establish acknowledge (SYN+ACK)", Kind::SynAck),
+    ("Connection finish (FIN)", Kind::Fin),
+    ("This frame initiates the connection closing", Kind::FinActive),
+    ("This frame undergoes the connection closing", Kind::FinPassive),
+    ("The SYN packet does not contain a MSS option", Kind::MssAbsent),
+    ("The non-SYN packet does contain a MSS option", Kind::MssPresent),
+    ("The SYN packet does not contain a SACK PERM option", Kind::SackPermittedAbsent),
+    ("The non-SYN packet does contain a SACK PERM option", Kind::SackPermittedPresent),
+    ("TCP SYN with TFO Cookie", Kind::FastOpenSyn),
+    ("TCP SYN-ACK accepting TFO data", Kind::FastOpenAck),
+    ("TCP SYN-ACK ignoring TFO data", Kind::FastOpenIgnored),
+    ("Short segment", Kind::ShortSegment),
+    ("Bogus TCP header length", Kind::BogusHeaderLength),
+    ("The acknowledgment number field is nonzero", Kind::AckNonzero),
+];
+
 /// A tshark of version 4.6, or why there is none.
 pub(crate) fn find() -> Result<PathBuf, String> {
     let program = std::env::var_os("HOLDUP_TSHARK").map_or_else(|| PathBuf::from("tshark"), PathBuf::from);
@@ -36,21 +77,59 @@ pub(crate) fn find() -> Result<PathBuf, String> {
     if first.contains(" 4.6.") { Ok(program) } else { Err(format!("{shown} is not of version 4.6 but `{first}`")) }
 }
 
-/// What tshark tells of each frame of a file that has a segment of TCP.
+/// A tshark that reads a file.
 ///
 /// Protocols above TCP are switched off: what they tell, or where they fail, is none of our business.
-pub(crate) fn marks_of(tshark: &Path, capture: &Path) -> Vec<(u32, Marks)> {
+fn reading(tshark: &Path, capture: &Path) -> Command {
     let mut command = Command::new(tshark);
-    command.args(["-n", "-r"]).arg(capture).args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=l"]);
-    command.args(["--disable-all-protocols", "--enable-protocol", "eth", "--enable-protocol", "ip"]);
-    command.args(["--enable-protocol", "ipv6", "--enable-protocol", "tcp", "-Y", "tcp"]);
+    command.args(["-n", "-r"]).arg(capture).arg("--disable-all-protocols");
+    for protocol in ["eth", "ip", "ipv6", "tcp", "icmp", "icmpv6"] {
+        command.args(["--enable-protocol", protocol]);
+    }
+    command
+}
+
+/// What it tells.
+fn output_of(command: &mut Command) -> String {
+    let output = command.output().expect("tshark starts");
+    assert!(output.status.success(), "tshark: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("tshark writes UTF-8")
+}
+
+/// What tshark tells of each frame of a file that has so much of a segment of TCP that it is of a connection.
+pub(crate) fn marks_of(tshark: &Path, capture: &Path) -> Vec<(u32, Marks)> {
+    let mut command = reading(tshark, capture);
+    command.args(["-Y", "tcp.stream", "-T", "fields", "-E", "separator=/t", "-E", "occurrence=l"]);
     for field in VALUES.iter().copied().chain(Kind::ALL.iter().map(|kind| kind.field())) {
         command.args(["-e", field]);
     }
-    let output = command.output().expect("tshark starts");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "tshark: {errors}");
-    String::from_utf8(output.stdout).expect("tshark writes UTF-8").lines().map(line).collect()
+    output_of(&mut command).lines().map(line).collect()
+}
+
+/// How often each kind stands in the sums of `-z expert`.
+pub(crate) fn expert_sums(tshark: &Path, capture: &Path) -> BTreeMap<&'static str, u64> {
+    let text = output_of(reading(tshark, capture).args(["-q", "-z", "expert"]));
+    let mut sums = BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let Some(count) = words.next().and_then(|word| word.parse::<u64>().ok()) else { continue };
+        let summary = words.skip(2).collect::<Vec<_>>().join(" ");
+        if let Some((_, kind)) = SUMMARIES.iter().find(|(begin, _)| summary.starts_with(begin)) {
+            *sums.entry(kind.field()).or_insert(0) += count;
+        }
+    }
+    sums
+}
+
+/// The same of ours.
+pub(crate) fn our_sums(analysis: &Analysis) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    for counts in analysis.flows.iter().flat_map(|flow| &flow.directions).map(|direction| &direction.counts) {
+        for (kind, n) in counts.iter() {
+            *sums.entry(kind.field()).or_insert(0) += n;
+        }
+    }
+    sums
 }
 
 fn line(line: &str) -> (u32, Marks) {
@@ -89,8 +168,8 @@ fn nanoseconds(text: &str) -> i64 {
     sign * (seconds.parse::<i64>().expect("seconds") * 1_000_000_000 + rest.parse::<i64>().expect("ns"))
 }
 
-/// What we tell of the same segments.
-pub(crate) fn our_marks(segments: &[Segment]) -> Vec<(u32, Marks)> {
+/// What we tell of the same segments, of each and of all.
+pub(crate) fn our_marks(segments: &[Segment]) -> (Vec<(u32, Marks)>, Analysis) {
     let mut table = Table::new(Limits::default());
     let judge = |s: &Segment| {
         let mut marks = Marks { direction: 0, ..table.judge(s).expect("within the limits") };
@@ -98,16 +177,14 @@ pub(crate) fn our_marks(segments: &[Segment]) -> Vec<(u32, Marks)> {
         marks.kinds.remove(Kind::MssExceeded);
         (s.frame, marks)
     };
-    segments.iter().map(judge).collect()
+    (segments.iter().map(judge).collect(), table.finish())
 }
 
 /// Where the two first tell different things: the place, and all about it.
-pub(crate) fn first_difference(
-    theirs: &[(u32, Marks)],
-    ours: &[(u32, Marks)],
-    segments: &[Segment],
-) -> Option<(usize, String)> {
-    assert_eq!(theirs.len(), ours.len(), "segments seen");
+pub(crate) fn first_difference(theirs: &[(u32, Marks)], ours: &[(u32, Marks)], segments: &[Segment]) -> Option<String> {
+    let frames = |marks: &[(u32, Marks)]| marks.iter().map(|(frame, _)| *frame).collect::<BTreeSet<_>>();
+    let apart: Vec<u32> = frames(theirs).symmetric_difference(&frames(ours)).copied().collect();
+    assert!(apart.is_empty(), "frames that only one takes for segments: {apart:?}");
     let at = theirs.iter().zip(ours).position(|(a, b)| a != b)?;
     let stream = theirs[at].1.stream;
     let mut text = format!("frame {} of stream {stream}:\n", theirs[at].0);
@@ -117,7 +194,7 @@ pub(crate) fn first_difference(
     for i in &before[before.len().saturating_sub(25)..] {
         text.push_str(&shown(&segments[*i], &ours[*i].1, segments[before[0]].at_ns));
     }
-    Some((at, text))
+    Some(text)
 }
 
 fn differences(theirs: &Marks, ours: &Marks, text: &mut String) {
