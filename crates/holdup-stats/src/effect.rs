@@ -147,6 +147,17 @@ impl Effect {
             .checked()
     }
 
+    /// A log ratio whose error is known, over so many pieces.
+    pub(crate) fn from_error(centre: f64, se: f64, df: f64, pieces: u32, method: String) -> Result<Effect, NoEstimate> {
+        if se.is_nan() || se <= 1e-12 {
+            return Err(NoEstimate::new(
+                "all clusters have the same rates, so there is no spread to make an interval from",
+            ));
+        }
+        let error = Error::T(T { se, df });
+        Effect { centre, error, blocks: pieces, pieces, blocks_per_piece: 1, method }.checked()
+    }
+
     /// Refuses what arithmetic could not hold (values at the ends of what an f64 can be).
     fn checked(self) -> Result<Effect, NoEstimate> {
         if self.error.is_sound() && self.centre.is_finite() {
