@@ -7,6 +7,7 @@
 
 pub mod arm;
 pub mod bundle;
+pub mod captures;
 pub mod catalogue;
 pub mod environment;
 pub mod evidence;

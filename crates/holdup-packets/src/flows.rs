@@ -2,6 +2,7 @@
 
 use crate::kinds::Kind;
 use crate::segment::Endpoint;
+use crate::spans::Spans;
 use holdup_model::histogram::Histogram;
 
 /// How often each kind was seen.
@@ -102,6 +103,8 @@ pub struct Analysis {
     pub payload_bytes: Histogram,
     /// Between two data segments of one direction, between which that direction sent nothing else, ns.
     pub inter_arrival_ns: Histogram,
+    /// The segments of the connections above, by spans of time.
+    pub spans: Spans,
     /// What was given up.
     pub given_up: GivenUp,
 }

@@ -1,15 +1,6 @@
 //! What a segment can be marked as: Wireshark 4.6's marks under its names.
 
-/// What more of a kind tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tells {
-    /// Something went wrong on the way or at an end: more of it is worse.
-    Trouble,
-    /// What the capture missed, or in which order it was written: it says little of the network.
-    Capture,
-    /// What the two ends did, which is neither good nor bad.
-    Course,
-}
+pub use holdup_model::captures::Tells;
 
 /// Defines the kinds, their names and titles, in the order in which reports have them.
 macro_rules! kinds {

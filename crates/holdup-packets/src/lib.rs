@@ -11,9 +11,14 @@
 
 pub mod analyse;
 pub mod capture;
+pub mod compare;
 pub mod decode;
+pub mod expert;
 pub mod flows;
 pub mod kinds;
 pub mod made;
 pub mod segment;
+pub mod spans;
+pub mod summary;
 pub mod wireshark;
+mod words;

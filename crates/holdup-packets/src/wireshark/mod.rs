@@ -19,6 +19,7 @@ pub use marks::{Kinds, Marks};
 use crate::flows::{Analysis, Direction, Flow, GivenUp};
 use crate::kinds::Kind;
 use crate::segment::{ACK, Address, FIN, RST, SYN, Segment};
+use crate::spans::Spans;
 use holdup_model::histogram::Histogram;
 use judge::{Findings, Judge};
 use sacks::Sacks;
@@ -77,6 +78,7 @@ struct Seen {
     rto_ns: Histogram,
     payload_bytes: Histogram,
     inter_arrival_ns: Histogram,
+    spans: Spans,
     given_up: GivenUp,
 }
 
@@ -93,6 +95,7 @@ impl Table {
             rto_ns: Histogram::new(),
             payload_bytes: Histogram::new(),
             inter_arrival_ns: Histogram::new(),
+            spans: Spans::default(),
             given_up: GivenUp::default(),
         };
         Table {
@@ -211,6 +214,7 @@ impl Table {
             rto_ns: self.seen.rto_ns,
             payload_bytes: self.seen.payload_bytes,
             inter_arrival_ns: self.seen.inter_arrival_ns,
+            spans: self.seen.spans,
             given_up: self.seen.given_up,
         }
     }
@@ -260,15 +264,25 @@ impl Seen {
         let payload_bytes = segment.payload_bytes.unwrap_or(0);
         side.segments += 1;
         side.frame_bytes += u64::from(segment.frame_bytes);
+        let span = self.spans.at(segment.at_ns);
+        span.segment(payload_bytes);
+        marks.kinds.iter().for_each(|kind| span.mark(kind));
         if payload_bytes > 0 {
             side.data_segments += 1;
             side.payload_bytes += u64::from(payload_bytes);
             self.payload_bytes.record_ns(payload_bytes.into());
             if let Some(last_ns) = last_data_ns {
-                self.inter_arrival_ns.record_ns((segment.at_ns - last_ns).max(0) as u64);
+                let gap_ns = (segment.at_ns - last_ns).max(0) as u64;
+                self.inter_arrival_ns.record_ns(gap_ns);
+                span.inter_arrival.record(gap_ns);
             }
         }
         side.in_flight_bytes_max = side.in_flight_bytes_max.max(marks.bytes_in_flight.unwrap_or(0));
+        if let Some(ns) = marks.ack_rtt_ns
+            && ns > 0
+        {
+            span.ack_rtt.record(ns as u64);
+        }
         for (histogram, ns) in [(&mut self.ack_rtt_ns, marks.ack_rtt_ns), (&mut self.rto_ns, marks.rto_ns)] {
             if let Some(ns) = ns
                 && ns > 0

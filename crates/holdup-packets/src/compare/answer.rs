@@ -1,0 +1,219 @@
+//! What two captures say, in sentences.
+
+use super::pieces::Pieces;
+use crate::kinds::{Kind, Tells};
+use crate::words::{factor, list, number, plain, ratio};
+use holdup_model::captures::{CaptureComparison, Clusters, MarkComparison, Moved};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::text::{capital, count};
+
+/// Marks that are named after the first.
+const NAMED: usize = 4;
+
+/// From this share of segments on, that the capture missed some is said.
+const MISSED: f64 = 1e-3;
+
+/// From this share of segments on, that the capture holds super-packets is said.
+const MERGED: f64 = 0.01;
+
+/// Mean sizes that differ by more than this make rates by segment and by byte differ.
+const SIZES_DIFFER: f64 = 1.2;
+
+/// Says what got worse first, and what to bear in mind.
+pub(super) fn tell(one: &mut CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) {
+    let trouble: Vec<&MarkComparison> = one.marks.iter().filter(|m| m.mark.tells == Tells::Trouble).collect();
+    let mut worse: Vec<&MarkComparison> = trouble.iter().copied().filter(|m| m.moved == Moved::Worse).collect();
+    worse.sort_by(|a, b| credible(b).total_cmp(&credible(a)));
+    let open: Vec<&MarkComparison> =
+        trouble.iter().copied().filter(|m| m.moved == Moved::Undecided && !is_no_worse(m, one.margin)).collect();
+    let (verdict, answer) = match worse.split_first() {
+        Some((first, others)) => (FindingVerdict::Supported, got_worse(first, others)),
+        None if open.is_empty() => (FindingVerdict::Refuted, nothing_worse(&trouble, a, b)),
+        None => (FindingVerdict::Undecided, undecided(&open)),
+    };
+    let mut details = Vec::new();
+    details.extend(still_open(&worse, &open));
+    details.extend(moved(&trouble, Moved::Better).map(|rows| format!("Better: {rows}.")));
+    details.extend(of_the_capture(&one.marks));
+    details.extend(by_bytes(&worse, a, b));
+    (one.verdict, one.answer, one.details) = (verdict, answer, details);
+    one.notes = notes(one, a, b);
+}
+
+/// The worsening that is as good as certain: the near end of the interval.
+fn credible(row: &MarkComparison) -> f64 {
+    row.per_segment.ratio.as_ref().map(|e| e.low).or(row.per_segment.at_least).unwrap_or(0.0)
+}
+
+/// Whether the far end of the interval is within the margin: whatever it is, it is not worse.
+fn is_no_worse(row: &MarkComparison, margin: f64) -> bool {
+    let far = row.per_segment.ratio.as_ref().map(|e| e.high).or(row.per_segment.at_most);
+    far.is_some_and(|high| high <= 1.0 + margin)
+}
+
+/// `×30 (21 to 43)`, `at least ×12`.
+fn how_much(row: &MarkComparison) -> String {
+    let shown = &row.per_segment;
+    match (&shown.ratio, shown.at_least, shown.at_most) {
+        (Some(e), ..) => ratio(e),
+        (None, Some(x), _) => format!("none before, at least {}", factor(x)),
+        (None, None, Some(x)) => format!("none now, at most {}", factor(x)),
+        (None, None, None) => "no ratio".to_owned(),
+    }
+}
+
+fn named(row: &MarkComparison) -> String {
+    format!("{} {}", plain(&row.mark.title), how_much(row))
+}
+
+fn names(rows: &[&MarkComparison]) -> String {
+    let mut words: Vec<String> = rows.iter().take(NAMED).map(|row| named(row)).collect();
+    if rows.len() > NAMED {
+        words.push(format!("{} more", rows.len() - NAMED));
+    }
+    list(&words)
+}
+
+fn got_worse(first: &MarkComparison, others: &[&MarkComparison]) -> String {
+    let rates = match (first.baseline.per_million_segments, first.other.per_million_segments) {
+        (Some(a), Some(b)) => format!("; {} for each million segments instead of {}", number(b), number(a)),
+        _ => String::new(),
+    };
+    let mut out = format!("Got worse the most: {}{rates}.", named(first));
+    if !others.is_empty() {
+        out.push_str(&format!(" Also worse: {}.", names(others)));
+    }
+    out
+}
+
+fn nothing_worse(trouble: &[&MarkComparison], a: &Pieces<'_>, b: &Pieces<'_>) -> String {
+    if trouble.is_empty() {
+        let segments = |p: &Pieces<'_>| number(p.traffic.segments as f64);
+        return format!(
+            "Nothing got worse: there is no mark of trouble in {} segments before and {} after.",
+            segments(a),
+            segments(b)
+        );
+    }
+    let rows = count(trouble.len(), "mark");
+    format!("Nothing got worse: {rows} of trouble, and none of them is more frequent than before.")
+}
+
+/// The open row that comes first: the one that may be the worst.
+fn most_open<'a>(open: &[&'a MarkComparison]) -> Option<&'a MarkComparison> {
+    let far = |row: &MarkComparison| match &row.per_segment.ratio {
+        Some(e) => e.high,
+        None => f64::INFINITY,
+    };
+    let sure = |row: &MarkComparison| row.p_adjusted.unwrap_or(2.0);
+    open.iter().copied().min_by(|a, b| sure(a).total_cmp(&sure(b)).then(far(b).total_cmp(&far(a))))
+}
+
+fn undecided(open: &[&MarkComparison]) -> String {
+    let Some(first) = most_open(open) else { return String::new() };
+    let mut out = format!("Undecided: nothing got worse beyond noise, but {} could have: ", count(open.len(), "mark"));
+    out.push_str(&match &first.per_segment.absent {
+        Some(why) => {
+            format!("{} {} and {}, and {why}", plain(&first.mark.title), first.baseline.count, first.other.count)
+        }
+        None => named(first),
+    });
+    out.push('.');
+    match first.traffic_needed {
+        Some(times) => out.push_str(&format!(" About {} times as much traffic would probably tell.", number(times))),
+        None if first.per_segment.ratio.is_some() => {
+            out.push_str(" Far more traffic than this would be needed to tell.");
+        }
+        None => {}
+    }
+    out
+}
+
+fn still_open(worse: &[&MarkComparison], open: &[&MarkComparison]) -> Option<String> {
+    (!worse.is_empty() && !open.is_empty()).then(|| format!("Open: {}.", names(open)))
+}
+
+fn moved(rows: &[&MarkComparison], how: Moved) -> Option<String> {
+    let found: Vec<&MarkComparison> = rows.iter().copied().filter(|m| m.moved == how).collect();
+    (!found.is_empty()).then(|| names(&found))
+}
+
+/// Rows that moved with the capture.
+fn of_the_capture(rows: &[MarkComparison]) -> Option<String> {
+    let moved = |m: &&MarkComparison| m.mark.tells == Tells::Capture && matches!(m.moved, Moved::More | Moved::Less);
+    let found: Vec<&MarkComparison> = rows.iter().filter(moved).collect();
+    (!found.is_empty()).then(|| {
+        let verb = if found.len() == 1 { "measures" } else { "measure" };
+        format!("{} {verb} the capture, not the network.", capital(&names(&found)))
+    })
+}
+
+/// Where segments have another size, the rows that are no worse by bytes.
+fn by_bytes(worse: &[&MarkComparison], a: &Pieces<'_>, b: &Pieces<'_>) -> Option<String> {
+    let size = |p: &Pieces<'_>| p.traffic.payload_bytes as f64 / p.traffic.data_segments.max(1) as f64;
+    let (before, after) = (size(a), size(b));
+    let differ = before > 0.0 && after > 0.0 && (after / before).max(before / after) > SIZES_DIFFER;
+    let told: Vec<String> = worse
+        .iter()
+        .filter_map(|row| {
+            let e = row.per_byte.ratio.as_ref().filter(|e| e.low <= 1.0)?;
+            Some(format!("{} {}", plain(&row.mark.title), ratio(e)))
+        })
+        .collect();
+    match (told.is_empty(), differ) {
+        (true, _) => None,
+        (false, true) => Some(format!(
+            "By bytes of payload it is not worse for certain: {}. Segments with payload have {} bytes on average instead of \
+             {}, so that the same bytes make another number of segments.",
+            list(&told),
+            number(after),
+            number(before)
+        )),
+        (false, false) => Some(format!("By bytes of payload it is not worse for certain: {}.", list(&told))),
+    }
+}
+
+fn notes(one: &CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<String> {
+    let mut notes = vec![
+        "The two captures were not interleaved: what else changed between them is part of every ratio.".to_owned(),
+    ];
+    let share = |p: &Pieces<'_>, kind| p.count(kind) as f64 / p.traffic.segments.max(1) as f64;
+    for (name, p) in [(&one.baseline, a), (&one.other, b)] {
+        let missed = share(p, Kind::LostSegment) + share(p, Kind::AckLostSegment);
+        if missed > MISSED {
+            notes.push(format!(
+                "{name}: {} for each million segments tell of segments that were not captured; marks that follow from them may \
+                 be the capture's and not the network's.",
+                number(missed * 1e6)
+            ));
+        }
+        let merged = share(p, Kind::MssExceeded);
+        if merged > MERGED {
+            notes.push(format!(
+                "{name}: {} of 100 segments are longer than the MSS: the capture holds super-packets (TSO, GRO), so that its \
+                 segments are not the packets on the wire.",
+                number(merged * 100.0)
+            ));
+        }
+    }
+    notes.extend(rests_on(one));
+    notes
+}
+
+/// What the intervals rest on.
+fn rests_on(one: &CaptureComparison) -> Option<String> {
+    let with = |by| one.marks.iter().filter(|m| m.per_segment.clusters == Some(by)).count();
+    match (with(Clusters::Connections), with(Clusters::Spans)) {
+        (0, 0) => None,
+        (_, 0) => Some("Intervals rest on how rates differ between connections.".to_owned()),
+        (0, _) => Some(
+            "Intervals rest on how rates differ between spans of time; whether other connections would show the same is \
+             not known."
+                .to_owned(),
+        ),
+        (flows, spans) => Some(format!(
+            "Intervals rest on how rates differ between connections ({flows} of the rows) or between spans of time \
+             ({spans}), whichever is more."
+        )),
+    }
+}

@@ -1,0 +1,140 @@
+//! A capture cut into pieces that may be called independent.
+
+use crate::flows::Analysis;
+use crate::kinds::Kind;
+use holdup_model::captures::{Clusters, Traffic};
+use holdup_stats::Cluster;
+
+/// Fewer connections, or spans of time with something in them, say too little of how much they differ.
+pub(crate) const FEWEST: usize = 8;
+
+/// Connections are pieces when they come to so many of one size; with fewer, one or two decide everything.
+const FEWEST_EFFECTIVE: f64 = 4.0;
+
+/// What rates are by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// Segments.
+    Segments,
+    /// Bytes of payload.
+    Bytes,
+}
+
+/// A capture with its totals.
+pub(crate) struct Pieces<'a> {
+    pub(crate) analysis: &'a Analysis,
+    pub(crate) traffic: Traffic,
+    /// Bytes of frames on the wire.
+    pub(crate) frame_bytes: u64,
+    /// How often each kind was seen, in the order of the catalogue.
+    totals: Vec<u64>,
+    /// What went by in each connection, by which the effective number is known.
+    flows: Vec<Traffic>,
+}
+
+impl Base {
+    pub(crate) fn of(self, traffic: &Traffic) -> u64 {
+        match self {
+            Base::Segments => traffic.segments,
+            Base::Bytes => traffic.payload_bytes,
+        }
+    }
+
+    /// What a rate is shown by: a million segments, a GB.
+    pub(crate) fn unit(self) -> f64 {
+        match self {
+            Base::Segments => 1e6,
+            Base::Bytes => 1e9,
+        }
+    }
+}
+
+/// What went by in both directions of a connection.
+pub(crate) fn traffic(flow: &crate::flows::Flow) -> Traffic {
+    flow.directions.iter().fold(Traffic::default(), |sum, d| Traffic {
+        segments: sum.segments + d.segments,
+        data_segments: sum.data_segments + d.data_segments,
+        payload_bytes: sum.payload_bytes + d.payload_bytes,
+    })
+}
+
+impl<'a> Pieces<'a> {
+    pub(crate) fn of(analysis: &'a Analysis) -> Self {
+        let flows: Vec<Traffic> = analysis.flows.iter().map(traffic).collect();
+        let sum = flows.iter().fold(Traffic::default(), |sum, t| Traffic {
+            segments: sum.segments + t.segments,
+            data_segments: sum.data_segments + t.data_segments,
+            payload_bytes: sum.payload_bytes + t.payload_bytes,
+        });
+        let directions = || analysis.flows.iter().flat_map(|f| &f.directions);
+        let mut totals = vec![0; Kind::ALL.len()];
+        for (kind, n) in directions().flat_map(|d| d.counts.iter()) {
+            totals[kind as usize] += n;
+        }
+        let frame_bytes = directions().map(|d| d.frame_bytes).sum();
+        Pieces { analysis, traffic: sum, frame_bytes, totals, flows }
+    }
+
+    /// How often a kind was seen.
+    pub(crate) fn count(&self, kind: Kind) -> u64 {
+        self.totals[kind as usize]
+    }
+
+    /// Seconds from the first frame to the last.
+    pub(crate) fn length_s(&self) -> f64 {
+        self.analysis.last_ns.saturating_sub(self.analysis.first_ns).max(0) as f64 / 1e9
+    }
+
+    /// The marks of a kind and the work, piece by piece.
+    pub(crate) fn clusters(&self, by: Clusters, kind: Kind, base: Base) -> Vec<Cluster> {
+        let cluster = |events: u64, traffic: &Traffic| Cluster { events: events as f64, work: base.of(traffic) as f64 };
+        match by {
+            Clusters::Connections => {
+                let events = |flow: &crate::flows::Flow| flow.directions.iter().map(|d| d.counts.get(kind)).sum();
+                self.analysis.flows.iter().zip(&self.flows).map(|(f, t)| cluster(events(f), t)).collect()
+            }
+            Clusters::Spans => {
+                self.analysis.spans.iter().map(|span| cluster(span.get(kind), &span.traffic())).collect()
+            }
+        }
+    }
+
+    /// Whether pieces of this sort are many enough.
+    pub(crate) fn has(&self, by: Clusters, base: Base) -> bool {
+        let sizes = |all: &mut dyn Iterator<Item = u64>| {
+            let (mut n, mut sum, mut squares) = (0, 0.0, 0.0);
+            for size in all.filter(|size| *size > 0) {
+                n += 1;
+                sum += size as f64;
+                squares += (size as f64).powi(2);
+            }
+            (n, if squares > 0.0 { sum * sum / squares } else { 0.0 })
+        };
+        match by {
+            Clusters::Connections => {
+                let (n, effective) = sizes(&mut self.flows.iter().map(|t| base.of(t)));
+                n >= FEWEST && effective >= FEWEST_EFFECTIVE
+            }
+            Clusters::Spans => {
+                let (n, _) = sizes(&mut self.analysis.spans.iter().map(|s| base.of(&s.traffic())));
+                n >= FEWEST
+            }
+        }
+    }
+}
+
+/// The sorts of pieces that all sides have enough of.
+pub(crate) fn sorts(sides: &[&Pieces<'_>], base: Base) -> Vec<Clusters> {
+    let all = [Clusters::Connections, Clusters::Spans];
+    all.into_iter().filter(|by| sides.iter().all(|side| side.has(*by, base))).collect()
+}
+
+/// Why there are none.
+pub(crate) fn why_none(sides: &[&Pieces<'_>]) -> String {
+    let few = |p: &Pieces<'_>| holdup_model::text::count(p.analysis.flows.len(), "connection");
+    let told: Vec<String> = sides.iter().map(|p| few(p)).collect();
+    format!(
+        "{} and fewer than {FEWEST} spans of time with traffic are too few pieces to see how rates scatter",
+        told.join(" against ")
+    )
+}

@@ -1,0 +1,102 @@
+//! Sizes, gaps and round trips of two captures.
+//!
+//! Values of one capture that follow each other resemble each other, so that the error of a quantile is no sampling error:
+//! it is taken from how the quantile differs from span to span.
+
+use super::marks::nothing;
+use super::pieces::{FEWEST, Pieces};
+use crate::flows::Analysis;
+use crate::spans::{Coarse, Span};
+use holdup_model::Histogram;
+use holdup_model::captures::{Clusters, Distribution, QuantileComparison, RateRatio};
+use holdup_stats::{BlockValue, CONFIDENCE, Effect, MIN_SAMPLES_BEYOND, quantiles::is_thin};
+
+/// A distribution of a capture.
+pub(crate) struct Named {
+    /// With its unit last.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    /// All values.
+    pub(crate) of: fn(&Analysis) -> &Histogram,
+    /// Those of a span; `None` where they are not kept.
+    in_span: Option<fn(&Span) -> &Coarse>,
+}
+
+/// Those that are shown, in order.
+pub(crate) const ALL: [Named; 5] = [
+    Named { name: "initial_rtt_ns", title: "round trip of the handshake", of: |a| &a.initial_rtt_ns, in_span: None },
+    Named { name: "ack_rtt_ns", title: "segment to ACK", of: |a| &a.ack_rtt_ns, in_span: Some(|s| &s.ack_rtt) },
+    Named { name: "rto_ns", title: "segment to retransmission", of: |a| &a.rto_ns, in_span: None },
+    Named { name: "payload_bytes", title: "payload", of: |a| &a.payload_bytes, in_span: Some(|s| &s.payload) },
+    Named {
+        name: "inter_arrival_ns",
+        title: "gap between data segments",
+        of: |a| &a.inter_arrival_ns,
+        in_span: Some(|s| &s.inter_arrival),
+    },
+];
+
+/// The quantiles that are shown.
+pub(crate) const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// A distribution of one capture; `None` where it has no values.
+pub(crate) fn distribution(named: &Named, analysis: &Analysis) -> Option<Distribution> {
+    let histogram = (named.of)(analysis);
+    let value = |q: f64| Some((q, histogram.quantile_ns(q)? as f64, is_thin(histogram, q)));
+    (histogram.count() > 0).then(|| Distribution {
+        name: named.name.to_owned(),
+        title: named.title.to_owned(),
+        count: histogram.count(),
+        quantiles: QUANTILES.into_iter().filter_map(value).collect(),
+    })
+}
+
+pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<QuantileComparison> {
+    let mut rows = Vec::new();
+    for named in &ALL {
+        let (of_a, of_b) = ((named.of)(a.analysis), (named.of)(b.analysis));
+        for quantile in QUANTILES {
+            let (Some(in_a), Some(in_b)) = (of_a.quantile_ns(quantile), of_b.quantile_ns(quantile)) else { continue };
+            rows.push(QuantileComparison {
+                name: named.name.to_owned(),
+                title: named.title.to_owned(),
+                quantile,
+                baseline: in_a as f64,
+                other: in_b as f64,
+                thin: is_thin(of_a, quantile) || is_thin(of_b, quantile),
+                shift: shift([a, b], named, quantile),
+            });
+        }
+    }
+    rows
+}
+
+/// The ratio of the spans' quantiles.
+fn shift(sides: [&Pieces<'_>; 2], named: &Named, quantile: f64) -> RateRatio {
+    let Some(in_span) = named.in_span else { return nothing("it is not kept for each span".to_owned()) };
+    let needed = MIN_SAMPLES_BEYOND / (1.0 - quantile).min(quantile) - 1e-6;
+    let values = |p: &Pieces<'_>| -> Vec<BlockValue> {
+        let spans = p.analysis.spans.iter().map(in_span).enumerate();
+        let enough = spans.filter(|(_, coarse)| coarse.count() as f64 >= needed);
+        enough
+            .filter_map(|(i, coarse)| {
+                let value = coarse.quantile(quantile)?.max(1.0);
+                Some(BlockValue { session: 0, block: i as u32, value })
+            })
+            .collect()
+    };
+    let [a, b] = sides.map(values);
+    if a.len().min(b.len()) < FEWEST {
+        return nothing(format!("fewer than {FEWEST} spans of time with enough values on a side"));
+    }
+    match Effect::unpaired(&a, &b).and_then(|effect| effect.estimate(CONFIDENCE)) {
+        Ok(estimate) => RateRatio {
+            ratio: Some(estimate),
+            at_least: None,
+            at_most: None,
+            clusters: Some(Clusters::Spans),
+            absent: None,
+        },
+        Err(no) => nothing(no.reason),
+    }
+}

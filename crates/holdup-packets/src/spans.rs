@@ -1,0 +1,278 @@
+//! A capture cut into spans of time of equal length, while its end is not known yet.
+//!
+//! Losses come in bursts that hit many connections at once. What such bursts do to the error of a rate is told by how much
+//! the rate differs from span to span, and only by that. The number of spans stays between [`MOST`] / 2 and [`MOST`]: when
+//! there are too many, each two become one of twice the length.
+
+use crate::kinds::Kind;
+use holdup_model::captures::Traffic;
+
+/// The most spans that are kept.
+pub const MOST: usize = 32;
+
+/// The length of the first spans, as a power of two of ns: a millisecond.
+const FIRST_SHIFT: u32 = 20;
+
+/// Sizes, gaps and times of one span: buckets of 1/32 of an octave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Coarse {
+    buckets: Vec<u32>,
+    count: u64,
+}
+
+/// Buckets in each octave, as a power of two.
+const OCTAVE: u32 = 5;
+
+impl Coarse {
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        let place = Self::place(value);
+        if place >= self.buckets.len() {
+            self.buckets.resize(place + 1, 0);
+        }
+        self.buckets[place] = self.buckets[place].saturating_add(1);
+        self.count += 1;
+    }
+
+    /// How many values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Values below 64 have buckets of their own; above, an octave has 32 buckets.
+    #[inline]
+    fn place(value: u64) -> usize {
+        let exponent = (u64::BITS - (value >> OCTAVE).leading_zeros()).saturating_sub(1);
+        ((value >> exponent) as usize) + ((exponent as usize) << OCTAVE)
+    }
+
+    /// The values that a bucket holds: the first, and the one after the last.
+    fn range(place: usize) -> (f64, f64) {
+        let exponent = (place >> OCTAVE).saturating_sub(1);
+        let mantissa = place - (exponent << OCTAVE);
+        let unit = 2.0_f64.powi(exponent as i32);
+        (mantissa as f64 * unit, (mantissa + 1) as f64 * unit)
+    }
+
+    /// The value at a quantile between 0 and 1, to within 3 %: as far into its bucket as the rank is; `None` when empty.
+    pub fn quantile(&self, quantile: f64) -> Option<f64> {
+        let rank = (quantile * self.count as f64).ceil().max(1.0);
+        let mut below = 0.0;
+        for (place, n) in self.buckets.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let n = f64::from(*n);
+            if below + n >= rank {
+                let (low, high) = Self::range(place);
+                // A bucket of one value is that value.
+                return Some(if high - low <= 1.0 { low } else { low + (high - low) * (rank - below - 0.5) / n });
+            }
+            below += n;
+        }
+        None
+    }
+
+    fn add(&mut self, other: &Coarse) {
+        if self.buckets.len() < other.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.count += other.count;
+    }
+}
+
+/// What was seen in one span.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Segments of connections.
+    pub segments: u64,
+    /// Those with payload.
+    pub data_segments: u64,
+    /// Bytes of payload.
+    pub payload_bytes: u64,
+    /// How often each kind was seen, in the order of [`Kind::ALL`].
+    counts: [u64; Kind::ALL.len()],
+    /// Payload of the segments that have some, bytes.
+    pub payload: Coarse,
+    /// Between two data segments of one direction, ns.
+    pub inter_arrival: Coarse,
+    /// From a segment to its acknowledgement, ns.
+    pub ack_rtt: Coarse,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Span {
+            segments: 0,
+            data_segments: 0,
+            payload_bytes: 0,
+            counts: [0; Kind::ALL.len()],
+            payload: Coarse::default(),
+            inter_arrival: Coarse::default(),
+            ack_rtt: Coarse::default(),
+        }
+    }
+}
+
+impl Span {
+    /// How often a kind was seen.
+    pub fn get(&self, kind: Kind) -> u64 {
+        self.counts[kind as usize]
+    }
+
+    /// What went by.
+    pub fn traffic(&self) -> Traffic {
+        Traffic { segments: self.segments, data_segments: self.data_segments, payload_bytes: self.payload_bytes }
+    }
+
+    /// Counts a segment with its payload.
+    #[inline]
+    pub fn segment(&mut self, payload_bytes: u32) {
+        self.segments += 1;
+        if payload_bytes > 0 {
+            self.data_segments += 1;
+            self.payload_bytes += u64::from(payload_bytes);
+            self.payload.record(u64::from(payload_bytes));
+        }
+    }
+
+    /// Counts a mark.
+    #[inline]
+    pub fn mark(&mut self, kind: Kind) {
+        self.counts[kind as usize] += 1;
+    }
+
+    fn add(&mut self, other: &Span) {
+        self.segments += other.segments;
+        self.data_segments += other.data_segments;
+        self.payload_bytes += other.payload_bytes;
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.payload.add(&other.payload);
+        self.inter_arrival.add(&other.inter_arrival);
+        self.ack_rtt.add(&other.ack_rtt);
+    }
+}
+
+/// The spans of a capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spans {
+    first_ns: Option<i64>,
+    shift: u32,
+    spans: Vec<Span>,
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        Spans { first_ns: None, shift: FIRST_SHIFT, spans: Vec::new() }
+    }
+}
+
+impl Spans {
+    /// The span of a moment (ns since the epoch). The first moment that is asked for begins the first span; earlier ones,
+    /// which a capture has where clocks or queues disagree, are of it as well.
+    #[inline]
+    pub fn at(&mut self, at_ns: i64) -> &mut Span {
+        let first = *self.first_ns.get_or_insert(at_ns);
+        let since = at_ns.saturating_sub(first).max(0) as u64;
+        let mut place = (since >> self.shift) as usize;
+        if place >= self.spans.len() {
+            while place >= MOST {
+                self.fold();
+                place = (since >> self.shift) as usize;
+            }
+            if place >= self.spans.len() {
+                self.spans.resize_with(place + 1, Span::default);
+            }
+        }
+        &mut self.spans[place]
+    }
+
+    /// Each two become one.
+    fn fold(&mut self) {
+        self.shift += 1;
+        let half = self.spans.len().div_ceil(2);
+        for i in 0..half {
+            let mut one = std::mem::take(&mut self.spans[2 * i]);
+            if let Some(other) = self.spans.get(2 * i + 1) {
+                one.add(other);
+            }
+            self.spans[i] = one;
+        }
+        self.spans.truncate(half);
+    }
+
+    /// The length of a span, ns; the last one may be shorter.
+    pub fn length_ns(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// When the first one begins, ns since the epoch; `None` when there is none.
+    pub fn first_ns(&self) -> Option<i64> {
+        self.first_ns
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Span> {
+        self.spans.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_grow_with_the_capture_and_lose_nothing() {
+        let mut spans = Spans::default();
+        let hour = 3_600_000_000_000_i64;
+        for i in 0..100_000_i64 {
+            let span = spans.at(1_000 + i * hour / 100_000);
+            span.segment(if i % 3 == 0 { 0 } else { 1448 });
+            if i % 10 == 0 {
+                span.mark(Kind::Retransmission);
+            }
+        }
+        spans.at(0).segment(0);
+        assert!((MOST / 2..=MOST).contains(&spans.iter().len()), "{}", spans.iter().len());
+        assert_eq!(spans.iter().map(|s| s.segments).sum::<u64>(), 100_001);
+        assert_eq!(spans.iter().map(|s| s.get(Kind::Retransmission)).sum::<u64>(), 10_000);
+        assert_eq!(spans.iter().map(|s| s.payload.count()).sum::<u64>(), 66_666);
+        let each = spans.iter().next().expect("a span").segments as f64;
+        let expected = 100_000.0 * spans.length_ns() as f64 / hour as f64;
+        assert!((each / expected - 1.0).abs() < 0.01, "{each} {expected}");
+    }
+
+    #[test]
+    fn hostile_moments_are_of_some_span() {
+        let mut spans = Spans::default();
+        for at in [0, i64::MAX, i64::MIN, -1, 1, i64::MAX - 1] {
+            spans.at(at).segment(1);
+        }
+        assert!(spans.iter().len() <= MOST);
+        assert_eq!(spans.iter().map(|s| s.segments).sum::<u64>(), 6);
+        let mut spans = Spans::default();
+        spans.at(i64::MIN).segment(1);
+        spans.at(i64::MAX).segment(1);
+        assert!(spans.iter().len() <= MOST);
+    }
+
+    #[test]
+    fn a_quantile_is_within_its_bucket() {
+        for value in [0, 1, 31, 32, 33, 63, 64, 65, 1448, 65_160, 1_000_000, u64::from(u32::MAX), 1 << 42] {
+            let mut coarse = Coarse::default();
+            coarse.record(value);
+            let found = coarse.quantile(0.5).expect("a value");
+            assert!((found - value as f64).abs() <= 0.03 * value as f64, "{value}: {found}");
+        }
+        let mut coarse = Coarse::default();
+        (1..=10_000).for_each(|v| coarse.record(v));
+        for q in [0.1, 0.5, 0.9, 0.99] {
+            let found = coarse.quantile(q).expect("a value");
+            assert!((found / (q * 10_000.0) - 1.0).abs() < 0.01, "{q}: {found}");
+        }
+        assert_eq!(Coarse::default().quantile(0.5), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! What one capture holds: the rates of its marks, where the trouble is, how long things took.
+
+use crate::compare::{Pieces, rate};
+use crate::compare::{mark, quantiles, sorts, traffic};
+use crate::flows::{Analysis, Counts, Flow};
+use crate::kinds::{Kind, Tells};
+use crate::segment::Endpoint;
+use crate::words::{list, number, plain};
+use holdup_model::captures::{Capture, CaptureDirection, CaptureFlow, CapturePart, Mark, MarkCount, Parts, Traffic};
+use holdup_model::text::count;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Marks that the first sentence names.
+const NAMED: usize = 3;
+
+/// Says what a capture holds, with its `most` worst parts.
+pub fn summarise(name: &str, analysis: &Analysis, by: Parts, most: usize) -> Capture {
+    let pieces = Pieces::of(analysis);
+    let marks: Vec<MarkCount> = Kind::ALL
+        .iter()
+        .filter(|kind| pieces.count(**kind) > 0)
+        .map(|kind| MarkCount { mark: mark(*kind), rate: rate(&pieces, *kind) })
+        .collect();
+    let mut parts = match by {
+        Parts::Flow => flows(analysis),
+        Parts::Host => hosts(analysis),
+        Parts::Time => spans(analysis),
+    };
+    let parts_in_all = parts.len() as u64;
+    if by != Parts::Time {
+        // A stable sort: of those with the same trouble, the earlier one comes first.
+        parts.sort_by_key(|part| std::cmp::Reverse((part.trouble, part.traffic.segments)));
+        parts.truncate(most);
+    }
+    Capture {
+        name: name.to_owned(),
+        answer: answer(&pieces, &marks, by, &parts),
+        frames: analysis.frames,
+        other_frames: analysis.other_frames,
+        connections: analysis.flows.len() as u64,
+        traffic: pieces.traffic,
+        frame_bytes: pieces.frame_bytes,
+        begin_unix_ns: analysis.first_ns,
+        length_ns: (pieces.length_s() * 1e9) as u64,
+        clusters: sorts(&[&pieces], crate::compare::Base::Segments).first().copied(),
+        marks,
+        distributions: quantiles::ALL.iter().filter_map(|named| quantiles::distribution(named, analysis)).collect(),
+        by,
+        parts,
+        parts_in_all,
+        notes: notes(analysis),
+    }
+}
+
+/// All connections, for machines.
+pub fn all_flows(analysis: &Analysis) -> impl Iterator<Item = CaptureFlow> + '_ {
+    analysis.flows.iter().map(|flow| CaptureFlow {
+        stream: flow.stream,
+        from: end(&flow.ends[0]),
+        to: end(&flow.ends[1]),
+        first_frame: flow.first_frame,
+        begin_unix_ns: flow.first_ns,
+        length_ns: flow.last_ns.saturating_sub(flow.first_ns).max(0) as u64,
+        completeness: flow.completeness,
+        initial_rtt_ns: flow.initial_rtt_ns,
+        directions: [0, 1].map(|i| {
+            let d = &flow.directions[i];
+            CaptureDirection {
+                traffic: Traffic {
+                    segments: d.segments,
+                    data_segments: d.data_segments,
+                    payload_bytes: d.payload_bytes,
+                },
+                frame_bytes: d.frame_bytes,
+                in_flight_bytes_max: d.in_flight_bytes_max,
+                marks: d.counts.iter().map(|(kind, n)| (kind.field().to_owned(), n)).collect(),
+            }
+        }),
+    })
+}
+
+/// `10.0.0.1:5201`, `[fe80::1]:5201`.
+fn end(endpoint: &Endpoint) -> String {
+    std::net::SocketAddr::new(endpoint.address.into(), endpoint.port).to_string()
+}
+
+/// A part with its marks in the order in which they are read.
+fn part(name: String, traffic: Traffic, counts: impl Iterator<Item = (Kind, u64)>) -> CapturePart {
+    let mut marks: Vec<(Mark, u64)> = counts.filter(|(_, n)| *n > 0).map(|(kind, n)| (mark(kind), n)).collect();
+    marks.sort_by_key(|(mark, n)| (mark.tells, std::cmp::Reverse(*n)));
+    let trouble = marks.iter().filter(|(mark, _)| mark.tells == Tells::Trouble).map(|(_, n)| n).sum();
+    CapturePart { name, traffic, trouble, marks }
+}
+
+fn both(flow: &Flow) -> Counts {
+    let mut sum = Counts::default();
+    flow.directions.iter().flat_map(|d| d.counts.iter()).for_each(|(kind, n)| sum.add(kind, n));
+    sum
+}
+
+fn flows(analysis: &Analysis) -> Vec<CapturePart> {
+    let part_of = |flow: &Flow| {
+        let name = format!("#{} {} → {}", flow.stream, end(&flow.ends[0]), end(&flow.ends[1]));
+        part(name, traffic(flow), both(flow).iter())
+    };
+    analysis.flows.iter().map(part_of).collect()
+}
+
+/// A connection is of both of its hosts; a mark is of the host that sent the segment.
+fn hosts(analysis: &Analysis) -> Vec<CapturePart> {
+    let mut all: BTreeMap<IpAddr, (Traffic, Counts)> = BTreeMap::new();
+    for flow in &analysis.flows {
+        for (from, direction) in flow.ends.iter().zip(&flow.directions) {
+            let (sum, counts) = all.entry(from.address.into()).or_default();
+            sum.segments += direction.segments;
+            sum.data_segments += direction.data_segments;
+            sum.payload_bytes += direction.payload_bytes;
+            direction.counts.iter().for_each(|(kind, n)| counts.add(kind, n));
+        }
+    }
+    all.into_iter().map(|(host, (sum, counts))| part(host.to_string(), sum, counts.iter())).collect()
+}
+
+fn spans(analysis: &Analysis) -> Vec<CapturePart> {
+    let length_s = analysis.spans.length_ns() as f64 / 1e9;
+    let part_of = |(i, span): (usize, &crate::spans::Span)| {
+        let name = format!("from {} s", number(i as f64 * length_s));
+        part(name, span.traffic(), Kind::ALL.iter().map(|kind| (*kind, span.get(*kind))))
+    };
+    analysis.spans.iter().enumerate().map(part_of).collect()
+}
+
+fn answer(pieces: &Pieces<'_>, marks: &[MarkCount], by: Parts, parts: &[CapturePart]) -> String {
+    let what = format!(
+        "{} segments in {}",
+        number(pieces.traffic.segments as f64),
+        count(pieces.analysis.flows.len(), "connection")
+    );
+    let mut trouble: Vec<&MarkCount> = marks.iter().filter(|m| m.mark.tells == Tells::Trouble).collect();
+    trouble.sort_by_key(|m| std::cmp::Reverse(m.rate.count));
+    let Some(first) = trouble.first() else { return format!("{what}: none has a mark of trouble.") };
+    let told: Vec<String> = trouble
+        .iter()
+        .take(NAMED)
+        .map(|m| format!("{} {}", plain(&m.mark.title), number(m.rate.per_million_segments.unwrap_or(0.0))))
+        .collect();
+    let sum: u64 = trouble.iter().map(|m| m.rate.count).sum();
+    let mut out = match trouble.len() {
+        1 => format!("{what}; the only mark of trouble, for each million segments: {}.", told.join("")),
+        _ => format!("{what}; the most frequent marks of trouble, for each million segments: {}.", list(&told)),
+    };
+    if by == Parts::Flow
+        && pieces.analysis.flows.len() > 1
+        && let Some(worst) = parts.first()
+    {
+        let share = worst.trouble as f64 / sum.max(1) as f64 * 100.0;
+        out.push_str(&format!(" {} of 100 such marks are in {}.", number(share), worst.name));
+    }
+    debug_assert!(first.rate.count > 0, "a mark that is listed was seen");
+    out
+}
+
+/// What was given up, and what was not TCP.
+fn notes(analysis: &Analysis) -> Vec<String> {
+    let mut notes = Vec::new();
+    let given = &analysis.given_up;
+    let parts = [
+        (given.segments_beyond_flows, "segment", "of connections beyond --max-flows are in no count"),
+        (
+            given.unacknowledged,
+            "segment",
+            "could not be kept until their acknowledgement, so that some marks may be missing",
+        ),
+        (given.fragments, "fragment", "of IP never came together"),
+    ];
+    for (n, noun, what) in parts {
+        if n > 0 {
+            notes.push(format!("{} {what}.", count(usize::try_from(n).unwrap_or(usize::MAX), noun)));
+        }
+    }
+    if analysis.other_frames > 0 {
+        notes.push(format!(
+            "{} no segment of TCP, or cut too short to tell.",
+            if analysis.other_frames == 1 {
+                "1 frame is".to_owned()
+            } else {
+                format!("{} frames are", number(analysis.other_frames as f64))
+            }
+        ));
+    }
+    notes
+}

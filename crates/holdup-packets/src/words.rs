@@ -1,0 +1,71 @@
+//! Numbers as sentences have them.
+
+use holdup_model::Estimate;
+use holdup_model::text::grouped;
+
+/// Three significant digits and separators of thousands: `8,110`, `27`, `0.41`. Whole parts are never rounded.
+pub(crate) fn number(x: f64) -> String {
+    if x == 0.0 {
+        return "0".to_owned();
+    }
+    if !x.is_finite() || x.abs() >= 1e12 || x.abs() < 1e-4 {
+        return format!("{x:.1e}");
+    }
+    let digits = (2.0 - x.abs().log10().floor()).clamp(0.0, 6.0) as usize;
+    let text = format!("{x:.digits$}");
+    match text.split_once('.') {
+        Some((whole, rest)) => {
+            let rest = rest.trim_end_matches('0');
+            format!("{}{}{rest}", grouped(whole), if rest.is_empty() { "" } else { "." })
+        }
+        None => grouped(&text),
+    }
+}
+
+/// A ratio: two decimals below 10, one below 100.
+pub(crate) fn factor(x: f64) -> String {
+    match x {
+        _ if !x.is_finite() => format!("×{x}"),
+        _ if x < 0.1 => format!("×{x:.3}"),
+        _ if x < 10.0 => format!("×{x:.2}"),
+        _ if x < 100.0 => format!("×{x:.1}"),
+        _ => format!("×{}", number(x)),
+    }
+}
+
+/// A ratio with its interval: `×30.1 (21.2 to 43.1)`.
+pub(crate) fn ratio(e: &Estimate) -> String {
+    let bare = |x: f64| factor(x).trim_start_matches('×').to_owned();
+    format!("{} ({} to {})", factor(e.value), bare(e.low), bare(e.high))
+}
+
+/// A mark in a sentence: without what stands in brackets before it.
+pub(crate) fn plain(title: &str) -> &str {
+    title.strip_prefix("(suspected) ").unwrap_or(title)
+}
+
+/// `A`, `A and B`, `A, B and C`.
+pub(crate) fn list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        for (x, text) in
+            [(0.0, "0"), (8110.4, "8,110"), (27.0, "27"), (0.4149, "0.415"), (1_234_567.0, "1,234,567"), (2.5, "2.5")]
+        {
+            assert_eq!(number(x), text);
+        }
+        assert_eq!(factor(30.12), "×30.1");
+        assert_eq!(factor(0.5), "×0.50");
+        assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+}

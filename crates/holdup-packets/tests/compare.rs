@@ -1,0 +1,234 @@
+//! Two captures whose truth is known.
+
+use holdup_model::Verdict;
+use holdup_model::captures::{CaptureComparison, Clusters, MarkComparison, Moved, Parts};
+use holdup_model::outcome::FindingVerdict;
+use holdup_packets::compare::{Options, compare};
+use holdup_packets::flows::{Analysis, Direction, Flow, GivenUp};
+use holdup_packets::kinds::Kind;
+use holdup_packets::segment::{Address, Endpoint};
+use holdup_packets::spans::Spans;
+use holdup_packets::summary::{all_flows, summarise};
+use holdup_stats::random::Noise;
+
+const SECOND: i64 = 1_000_000_000;
+
+/// What is to be made.
+#[derive(Clone)]
+struct World {
+    flows: u32,
+    /// Data segments of each connection, on average.
+    segments: u32,
+    payload: u32,
+    /// Marks for each data segment.
+    rates: Vec<(Kind, f64)>,
+    seed: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        World { flows: 50, segments: 2000, payload: 1448, rates: vec![], seed }
+    }
+
+    fn with(mut self, kind: Kind, rate: f64) -> Self {
+        self.rates.push((kind, rate));
+        self
+    }
+}
+
+/// Data from the first end, an ACK for every second segment, twenty seconds.
+fn make(world: &World) -> Analysis {
+    let mut noise = Noise::new(world.seed);
+    let mut spans = Spans::default();
+    let mut analysis = Analysis {
+        frames: 0,
+        segments: 0,
+        other_frames: 3,
+        first_ns: 0,
+        last_ns: 20 * SECOND,
+        flows: Vec::new(),
+        initial_rtt_ns: Default::default(),
+        ack_rtt_ns: Default::default(),
+        rto_ns: Default::default(),
+        payload_bytes: Default::default(),
+        inter_arrival_ns: Default::default(),
+        spans: Spans::default(),
+        given_up: GivenUp::default(),
+    };
+    for stream in 0..world.flows {
+        let n = (f64::from(world.segments) * (0.5 * noise.normal()).exp()) as u32 + 10;
+        let mut directions = [Direction::default(), Direction::default()];
+        // Each connection has rates of its own.
+        let own = (0.2 * noise.normal()).exp();
+        for i in 0..n {
+            let at = i64::from(i) * 20 * SECOND / i64::from(n) + i64::from(stream);
+            let span = spans.at(at);
+            span.segment(world.payload);
+            span.ack_rtt.record((100_000.0 * (0.3 * noise.normal()).exp()) as u64);
+            analysis.ack_rtt_ns.record_ns(100_000);
+            analysis.payload_bytes.record_ns(u64::from(world.payload));
+            directions[0].segments += 1;
+            directions[0].data_segments += 1;
+            directions[0].payload_bytes += u64::from(world.payload);
+            directions[0].frame_bytes += u64::from(world.payload) + 66;
+            if i % 2 == 1 {
+                span.segment(0);
+                directions[1].segments += 1;
+                directions[1].frame_bytes += 66;
+            }
+            for (kind, rate) in &world.rates {
+                if noise.uniform() < rate * own {
+                    span.mark(*kind);
+                    directions[0].counts.add(*kind, 1);
+                }
+            }
+        }
+        let end = |host: u32, port| Endpoint { address: Address::V4(0x0a00_0000 + host), port };
+        analysis.flows.push(Flow {
+            stream,
+            ends: [end(1, 40_000 + stream as u16), end(2, 5201)],
+            first_frame: stream + 1,
+            first_ns: 0,
+            last_ns: 20 * SECOND,
+            completeness: 31,
+            initial_rtt_ns: Some(80_000),
+            directions,
+        });
+        analysis.segments += u64::from(n) + u64::from(n / 2);
+    }
+    analysis.frames = analysis.segments + 3;
+    analysis.spans = spans;
+    analysis
+}
+
+fn two(a: &World, b: &World) -> CaptureComparison {
+    let (a, b) = (make(a), make(b));
+    compare(("a.pcap", &a), &[("b.pcap", &b)], &Options::default()).remove(0)
+}
+
+#[track_caller]
+fn row(c: &CaptureComparison, kind: Kind) -> &MarkComparison {
+    c.marks.iter().find(|m| m.mark.field == kind.field()).expect("the row is there")
+}
+
+#[test]
+fn what_got_worse_comes_first_and_what_is_of_the_capture_is_said_to_be() {
+    let a = World::new(1)
+        .with(Kind::FastRetransmission, 0.001)
+        .with(Kind::DuplicateAck, 0.01)
+        .with(Kind::LostSegment, 0.01);
+    let b = World::new(2)
+        .with(Kind::FastRetransmission, 0.01)
+        .with(Kind::DuplicateAck, 0.02)
+        .with(Kind::LostSegment, 0.002);
+    let c = two(&a, &b);
+    assert_eq!(c.verdict, FindingVerdict::Supported);
+    assert!(c.answer.starts_with("Got worse the most: fast retransmission ×"), "{}", c.answer);
+    assert!(c.answer.contains("Also worse: duplicate ACK ×"), "{}", c.answer);
+    assert!(c.details.iter().any(|d| d.contains("measures the capture, not the network")), "{:?}", c.details);
+    let fast = row(&c, Kind::FastRetransmission);
+    let e = fast.per_segment.ratio.as_ref().expect("a ratio");
+    assert!(e.low <= 10.0 && 10.0 <= e.high && e.high / e.low < 2.0, "{e:?}");
+    assert_eq!((fast.moved, &fast.verdict), (Moved::Worse, &Verdict::Different));
+    assert!(fast.per_segment.clusters.is_some());
+    let lost = row(&c, Kind::LostSegment);
+    assert_eq!(lost.moved, Moved::Less);
+    assert!(lost.caveat.is_some() && fast.caveat.is_none());
+    let size = c.totals.iter().find(|t| t.name == "payload_bytes_per_data_segment").expect("a total");
+    assert_eq!(size.baseline, Some(1448.0));
+}
+
+#[test]
+fn the_same_network_twice_is_seldom_called_worse() {
+    let rates = |seed| {
+        World { flows: 20, segments: 400, ..World::new(seed) }
+            .with(Kind::Retransmission, 0.01)
+            .with(Kind::DuplicateAck, 0.03)
+            .with(Kind::OutOfOrder, 0.005)
+    };
+    let wrong =
+        (0..200).filter(|i| two(&rates(1000 + i), &rates(5000 + i)).verdict == FindingVerdict::Supported).count();
+    // At most one of twenty, half of them in the direction of worse; 200 comparisons scatter by three.
+    assert!(wrong <= 10, "{wrong} of 200");
+}
+
+#[test]
+fn one_connection_is_cut_into_spans_and_that_is_said() {
+    let one = |seed, rate| World { flows: 1, segments: 50_000, ..World::new(seed) }.with(Kind::Retransmission, rate);
+    let c = two(&one(1, 0.001), &one(2, 0.004));
+    let r = row(&c, Kind::Retransmission);
+    assert_eq!(r.per_segment.clusters, Some(Clusters::Spans));
+    assert_eq!(r.moved, Moved::Worse, "{r:?}");
+    assert!(
+        c.notes.iter().any(|n| n.contains("whether other connections would show the same is not known")),
+        "{:?}",
+        c.notes
+    );
+}
+
+#[test]
+fn what_is_new_has_a_bound_and_what_is_too_little_is_undecided() {
+    let with = |seed, rate| World::new(seed).with(Kind::ZeroWindow, rate);
+    let c = two(&with(1, 0.0), &with(2, 0.001));
+    let r = row(&c, Kind::ZeroWindow);
+    assert_eq!((r.moved, r.per_segment.ratio.is_none()), (Moved::Worse, true));
+    assert!(r.per_segment.at_least.is_some_and(|x| x > 5.0), "{:?}", r.per_segment);
+    assert!(c.answer.contains("zero window none before, at least ×"), "{}", c.answer);
+    let c = two(&with(2, 0.001), &with(1, 0.0));
+    assert_eq!((row(&c, Kind::ZeroWindow).moved, c.verdict), (Moved::Better, FindingVerdict::Refuted));
+    let c = two(&with(1, 0.0), &with(3, 0.000_03));
+    assert_eq!(
+        (row(&c, Kind::ZeroWindow).moved, c.verdict),
+        (Moved::Undecided, FindingVerdict::Undecided),
+        "{:?}",
+        c.answer
+    );
+}
+
+#[test]
+fn nothing_at_all_is_an_answer() {
+    let c = two(&World::new(1), &World::new(2));
+    assert_eq!(c.verdict, FindingVerdict::Refuted);
+    assert!(c.answer.starts_with("Nothing got worse: there is no mark of trouble in"), "{}", c.answer);
+    assert!(c.marks.is_empty());
+}
+
+#[test]
+fn a_tiny_capture_has_no_interval_and_a_reason() {
+    let tiny = |seed| {
+        let mut a = make(&World { flows: 1, segments: 10, ..World::new(seed) }.with(Kind::Retransmission, 0.9));
+        a.spans = Spans::default();
+        a
+    };
+    let (a, b) = (tiny(1), tiny(2));
+    let c = compare(("a", &a), &[("b", &b)], &Options::default()).remove(0);
+    let r = row(&c, Kind::Retransmission);
+    assert!(r.per_segment.ratio.is_none() && r.p_adjusted.is_none());
+    assert!(r.per_segment.absent.as_deref().is_some_and(|why| why.contains("1 connection")), "{:?}", r.per_segment);
+    assert_eq!(c.verdict, FindingVerdict::Undecided);
+}
+
+#[test]
+fn larger_segments_make_rates_by_segment_and_by_byte_differ() {
+    let a = World::new(1).with(Kind::DuplicateAck, 0.005);
+    let b = World { payload: 14_480, segments: 1000, ..World::new(2) }.with(Kind::DuplicateAck, 0.02);
+    let c = two(&a, &b);
+    assert_eq!(row(&c, Kind::DuplicateAck).moved, Moved::Worse);
+    assert!(c.details.iter().any(|d| d.contains("By bytes of payload it is not worse for certain")), "{:?}", c.details);
+}
+
+#[test]
+fn a_summary_names_the_worst() {
+    let mut analysis = make(&World::new(1).with(Kind::Retransmission, 0.001));
+    analysis.flows[7].directions[1].counts.add(Kind::ZeroWindow, 5000);
+    let capture = summarise("a.pcap", &analysis, Parts::Flow, 3);
+    assert!(capture.answer.contains("#7 10.0.0.1:40007 → 10.0.0.2:5201"), "{}", capture.answer);
+    assert_eq!((capture.parts.len(), capture.parts_in_all), (3, 50));
+    assert_eq!(capture.parts[0].trouble, capture.parts[0].marks.iter().map(|(_, n)| n).sum::<u64>());
+    let hosts = summarise("a.pcap", &analysis, Parts::Host, 3);
+    assert_eq!(hosts.parts.iter().map(|p| p.traffic.segments).sum::<u64>(), capture.traffic.segments);
+    assert_eq!(hosts.parts[0].name, "10.0.0.2");
+    let spans = summarise("a.pcap", &analysis, Parts::Time, 3);
+    assert_eq!(spans.parts.iter().map(|p| p.traffic.segments).sum::<u64>(), capture.traffic.segments);
+    assert_eq!(all_flows(&analysis).count(), 50);
+}
