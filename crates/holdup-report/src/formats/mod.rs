@@ -56,6 +56,8 @@ pub fn schemas() -> &'static [(&'static str, &'static str)] {
         ("holdup.list/1", include_str!("../../schemas/list-1.json")),
         ("holdup.check/1", include_str!("../../schemas/check-1.json")),
         ("holdup.verify/1", include_str!("../../schemas/verify-1.json")),
+        ("holdup.packets/1", include_str!("../../schemas/packets-1.json")),
+        ("holdup.flow/1", include_str!("../../schemas/flow-1.json")),
         ("holdup.predict/1", include_str!("../../schemas/predict-1.json")),
         ("holdup.profile/1", include_str!("../../schemas/profile-1.json")),
     ]

@@ -1,0 +1,153 @@
+//! One capture.
+
+use super::{GROUPS, count, notes, rate, title, value};
+use crate::formats::terminal::TerminalOptions;
+use crate::text::{self, align, clean, wrap};
+use holdup_model::captures::{Capture, CapturePart, MarkCount, Parts, Tells};
+use holdup_model::text::size;
+
+/// Marks that are named of a part.
+const NAMED: usize = 4;
+
+/// From this width on the rates by bytes have room as well.
+const WIDE: usize = 96;
+
+/// A capture in full: the answer, what it is, marks, where the trouble is, how long things took.
+pub(super) fn capture(capture: &Capture, options: &TerminalOptions) -> String {
+    let mut out = options.bold_lines(&wrap(&capture.answer, options.columns(), "", ""));
+    out.push_str(&wrap(&head(capture), options.columns(), "", ""));
+    out.push_str(&marks(capture, options));
+    out.push_str(&parts(capture, options));
+    out.push_str(&distributions(capture, options));
+    out.push_str(&notes(&capture.notes, options));
+    out
+}
+
+/// A capture beside a comparison: what the comparison does not say.
+pub(super) fn beside(capture: &Capture, options: &TerminalOptions) -> String {
+    let mut out = options.bold_lines(&wrap(&capture.name, options.columns(), "", ""));
+    out.push_str(&wrap(&capture.answer, options.columns(), "", ""));
+    out.push_str(&wrap(&head(capture), options.columns(), "", ""));
+    out.push_str(&parts(capture, options));
+    out.push_str(&notes(&capture.notes, options));
+    out
+}
+
+/// `full.pcap: 12 s from 2026-02-25 10:00:00 UTC, 1,234,567 frames, 4.1 GiB of payload, 2.9 Gbit/s`.
+fn head(c: &Capture) -> String {
+    let seconds = c.length_ns as f64 / 1e9;
+    let speed = match seconds > 0.0 {
+        true => format!(", {} on the wire", bits(c.frame_bytes as f64 * 8.0 / seconds)),
+        false => String::new(),
+    };
+    format!(
+        "{}: {} from {}, {}, {} of payload{speed}",
+        c.name,
+        text::duration(c.length_ns),
+        text::moment(c.begin_unix_ns),
+        if c.frames == 1 { "1 frame".to_owned() } else { format!("{} frames", count(c.frames)) },
+        size(c.traffic.payload_bytes),
+    )
+}
+
+/// `2.94 Gbit/s`.
+fn bits(per_s: f64) -> String {
+    match per_s {
+        _ if per_s >= 1e9 => format!("{} Gbit/s", text::number(per_s / 1e9)),
+        _ if per_s >= 1e6 => format!("{} Mbit/s", text::number(per_s / 1e6)),
+        _ => format!("{} kbit/s", text::number(per_s / 1e3)),
+    }
+}
+
+fn marks(c: &Capture, options: &TerminalOptions) -> String {
+    if c.marks.is_empty() {
+        return String::new();
+    }
+    let is_wide = options.columns() >= WIDE;
+    let mut head = vec![String::new(), "count".to_owned(), "per million segments".to_owned()];
+    if is_wide {
+        head.push("per GB of payload".to_owned());
+    }
+    let mut rows = vec![head];
+    for (tells, name) in GROUPS {
+        let of: Vec<&MarkCount> = c.marks.iter().filter(|m| m.mark.tells == tells).collect();
+        if !of.is_empty() {
+            rows.push(vec![name.to_owned()]);
+        }
+        for m in of {
+            let with = |value: Option<f64>, interval: Option<(f64, f64)>| match interval {
+                Some((low, high)) => format!("{} ({} to {})", rate(value), rate(Some(low)), rate(Some(high))),
+                None => rate(value),
+            };
+            let r = &m.rate;
+            let mut row = vec![format!("  {}", title(&m.mark.title)), count(r.count)];
+            row.push(with(r.per_million_segments, r.per_million_segments_interval));
+            if is_wide {
+                row.push(with(r.per_gb, r.per_gb_interval));
+            }
+            rows.push(row);
+        }
+    }
+    format!("\n{}", align(&rows, &[2, 3], ""))
+}
+
+fn parts(c: &Capture, options: &TerminalOptions) -> String {
+    let shown: Vec<&CapturePart> =
+        c.parts.iter().filter(|p| c.by == Parts::Time || c.parts_in_all == 1 || p.trouble > 0).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let what = match c.by {
+        Parts::Flow => "Connections with the most trouble",
+        Parts::Host => "Hosts that sent the segments with the most trouble",
+        Parts::Time => "Spans of time",
+    };
+    let mut rows = vec![vec![String::new(), "segments".to_owned(), "payload".to_owned(), "trouble".to_owned()]];
+    for part in shown {
+        let row = vec![
+            format!("  {}", clean(&part.name)),
+            count(part.traffic.segments),
+            size(part.traffic.payload_bytes),
+            count(part.trouble),
+        ];
+        rows.push(row);
+        if part.trouble > 0 {
+            // A line of its own widens no column.
+            rows.push(vec![format!("      {}", first_marks(part))]);
+        }
+    }
+    format!("\n{}{}", options.bold_lines(what), align(&rows, &[], ""))
+}
+
+/// `duplicate ACK 120, fast retransmission 8`.
+fn first_marks(part: &CapturePart) -> String {
+    let of = part.marks.iter().filter(|(mark, _)| mark.tells == Tells::Trouble);
+    let told: Vec<String> = of.take(NAMED).map(|(mark, n)| format!("{} {}", title(&mark.title), count(*n))).collect();
+    told.join(", ")
+}
+
+fn distributions(c: &Capture, options: &TerminalOptions) -> String {
+    if c.distributions.is_empty() {
+        return String::new();
+    }
+    let quantiles = &c.distributions[0].quantiles;
+    let mut rows = vec![vec![String::new(), "values".to_owned()]];
+    rows[0].extend(quantiles.iter().map(|(q, ..)| format!("{} %", text::number(q * 100.0))));
+    let mut is_thin = false;
+    for d in &c.distributions {
+        let mut row = vec![format!("  {}", clean(&d.title)), count(d.count)];
+        for (_, x, thin) in &d.quantiles {
+            is_thin |= thin;
+            row.push(format!("{}{}", value(&d.name, *x), if *thin { "*" } else { "" }));
+        }
+        rows.push(row);
+    }
+    let mut out = format!("\n{}{}", options.bold_lines("Times and sizes"), align(&rows, &[], ""));
+    if is_thin {
+        out.push_str(THIN);
+    }
+    out
+}
+
+/// What a star means.
+pub(super) const THIN: &str = "  * fewer than 10 values beyond\n";

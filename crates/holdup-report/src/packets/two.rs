@@ -1,0 +1,135 @@
+//! Two captures.
+
+use super::one::THIN;
+use super::{GROUPS, count, notes, rate, title, value};
+use crate::formats::terminal::TerminalOptions;
+use crate::text::{self, align, clean, wrap};
+use holdup_model::captures::{
+    CaptureComparison, MarkComparison, Moved, QuantileComparison, RateRatio, TotalComparison,
+};
+use holdup_model::outcome::FindingVerdict;
+
+/// From these widths on counts, and the ratio by bytes, have room as well.
+const COUNTS: usize = 96;
+const BYTES: usize = 116;
+
+const LEGEND: &str = "▲ worse · ▼ better · △ more, ▽ less of what is neither · = the same within the margin · ~ undecided; ratios \
+                      with 95 % intervals, verdicts after Holm's correction over all rows.";
+
+/// The answer, totals, marks, times and sizes, notes.
+pub(super) fn comparison(c: &CaptureComparison, options: &TerminalOptions) -> String {
+    let columns = options.columns();
+    let mark = match c.verdict {
+        FindingVerdict::Supported => "▲ ",
+        FindingVerdict::Refuted => "= ",
+        FindingVerdict::Undecided | FindingVerdict::Skipped => "~ ",
+    };
+    let mut out = options.bold_lines(&wrap(&c.answer, columns, mark, "  "));
+    for detail in &c.details {
+        out.push_str(&wrap(detail, columns, "  ", "  "));
+    }
+    out.push_str(&wrap(&format!("A {}, B {}", c.baseline, c.other), columns, "", ""));
+    out.push_str(&format!("\n{}", totals(&c.totals)));
+    if !c.marks.is_empty() {
+        out.push_str(&format!("\n{}", options.bold_lines("For each million segments")));
+        out.push_str(&marks(&c.marks, columns));
+        let margin = format!("{LEGEND} Margin ±{}.", text::percent(c.margin));
+        out.push_str(&wrap(&margin, columns, "", ""));
+    }
+    if !c.quantiles.is_empty() {
+        out.push_str(&format!("\n{}", options.bold_lines("Times and sizes")));
+        out.push_str(&quantiles(&c.quantiles));
+    }
+    out.push_str(&notes(&c.notes, options));
+    out
+}
+
+fn totals(rows: &[TotalComparison]) -> String {
+    let mut lines = vec![["", "A", "B", "B by A"].map(str::to_owned).to_vec()];
+    let number = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), text::number);
+    for row in rows {
+        let shown = row.ratio.as_ref().map(ratio).unwrap_or_default();
+        lines.push(vec![format!("  {}", clean(&row.title)), number(row.baseline), number(row.other), shown]);
+    }
+    align(&lines, &[3], "")
+}
+
+/// A ratio or its bound; `–` without one.
+fn ratio(r: &RateRatio) -> String {
+    let bound = |x: f64| if x >= 100.0 { format!("×{x:.0}") } else { format!("×{}", text::number(x)) };
+    match (&r.ratio, r.at_least, r.at_most) {
+        (Some(e), ..) => text::ratio(e),
+        (None, Some(x), _) => format!("at least {}", bound(x)),
+        (None, None, Some(x)) => format!("at most {}", bound(x)),
+        (None, None, None) => "–".to_owned(),
+    }
+}
+
+/// The sign of a row.
+fn sign(moved: Moved) -> &'static str {
+    match moved {
+        Moved::Worse => "▲",
+        Moved::Better => "▼",
+        Moved::More => "△",
+        Moved::Less => "▽",
+        Moved::Same => "=",
+        Moved::Undecided => "~",
+    }
+}
+
+fn marks(rows: &[MarkComparison], columns: usize) -> String {
+    let (with_counts, with_bytes) = (columns >= COUNTS, columns >= BYTES);
+    let mut head = vec![String::new()];
+    if with_counts {
+        head.extend(["A count", "B count"].map(str::to_owned));
+    }
+    head.extend(["A", "B", "B by A"].map(str::to_owned));
+    if with_bytes {
+        head.push("by payload".to_owned());
+    }
+    let left: Vec<usize> = if with_counts { vec![5, 6] } else { vec![3] };
+    let mut lines = vec![head];
+    for (tells, name) in GROUPS {
+        let of: Vec<&MarkComparison> = rows.iter().filter(|m| m.mark.tells == tells).collect();
+        if !of.is_empty() {
+            lines.push(vec![name.to_owned()]);
+        }
+        for m in of {
+            let mut line = vec![format!("{} {}", sign(m.moved), title(&m.mark.title))];
+            if with_counts {
+                line.extend([count(m.baseline.count), count(m.other.count)]);
+            }
+            line.extend([rate(m.baseline.per_million_segments), rate(m.other.per_million_segments)]);
+            line.push(ratio(&m.per_segment));
+            if with_bytes {
+                line.push(ratio(&m.per_byte));
+            }
+            lines.push(line);
+        }
+    }
+    align(&lines, &left, "")
+}
+
+fn quantiles(rows: &[QuantileComparison]) -> String {
+    let mut lines = vec![["", "A", "B", "B by A"].map(str::to_owned).to_vec()];
+    let mut is_thin = false;
+    let mut last = "";
+    for row in rows {
+        is_thin |= row.thin;
+        // The first line of a distribution has its name.
+        let name = if row.name == last { String::new() } else { clean(&row.title) };
+        last = &row.name;
+        let star = if row.thin { "*" } else { "" };
+        lines.push(vec![
+            format!("  {name:<28}{:>3} %{star}", text::number(row.quantile * 100.0)),
+            value(&row.name, row.baseline),
+            value(&row.name, row.other),
+            ratio(&row.shift),
+        ]);
+    }
+    let mut out = align(&lines, &[3], "");
+    if is_thin {
+        out.push_str(THIN);
+    }
+    out
+}
