@@ -1,65 +1,136 @@
-//! From the bytes of a capture to what it held.
+//! From the frames of a capture to what was counted of it.
 
 use crate::capture::Frames;
-use crate::decode::{self, Decoded, Decoder};
+use crate::decode::{self, Decoded, Decoder, Why};
 use crate::flows::Analysis;
 use crate::segment::Segment;
 use crate::wireshark::{self, Table};
 use holdup_model::Problem;
+use holdup_model::text::count;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 
-/// Within which limits a capture is analysed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// What may be kept of datagrams in fragments.
-    pub fragments: decode::Limits,
-    /// What may be kept of connections.
-    pub table: wireshark::Limits,
-}
-
-/// How many segments are handed over at once: what a core's own cache holds with the connections that they touch.
+/// How many segments one thread hands to another at once: what a core's own cache holds with the connections that they touch.
 const BATCH: usize = 512;
 
 /// How many batches may wait.
 const WAITING: usize = 4;
 
+/// What may be kept of a capture, and how it is gone through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Connections.
+    pub flows: u32,
+    /// Whether segments are decoded by a thread of its own while the calling one judges. With a reader that reads ahead
+    /// ([`Reader::ahead`](crate::capture::Reader::ahead)) there are three. The outcome is the same to the last count.
+    pub with_threads: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { flows: wireshark::Limits::default().flows, with_threads: false }
+    }
+}
+
+/// A capture that was analysed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analysed {
+    /// What was counted.
+    pub analysis: Analysis,
+    /// Frames that are no segment of TCP, by why.
+    pub others: Others,
+}
+
+/// Frames that are no segment of TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Others {
+    /// Of another protocol, or of one that is not understood.
+    pub not_tcp: u64,
+    /// Captured too short to tell.
+    pub cut: u64,
+    /// With a header that cannot be as it is.
+    pub malformed: u64,
+    /// Parts of datagrams of which others are missing, or come later.
+    pub fragments: u64,
+}
+
+impl Others {
+    fn add(&mut self, why: Why) {
+        *match why {
+            Why::NotTcp => &mut self.not_tcp,
+            Why::Cut => &mut self.cut,
+            Why::Malformed => &mut self.malformed,
+            Why::Fragment => &mut self.fragments,
+        } += 1;
+    }
+
+    fn all(&self) -> u64 {
+        self.not_tcp + self.cut + self.malformed + self.fragments
+    }
+}
+
+impl Analysed {
+    /// Why there is no connection, for an error: `there is no TCP in its 12 frames: 12 of other protocols`.
+    pub fn why_none(&self) -> String {
+        if self.analysis.frames == 0 {
+            return "there is no frame in it".to_owned();
+        }
+        let frames = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX), "frame");
+        let Others { not_tcp, cut, malformed, fragments } = self.others;
+        let told: Vec<String> = [
+            (not_tcp, "of other protocols"),
+            (cut, "cut too short to tell"),
+            (malformed, "with a header that cannot be"),
+            (fragments, "that are fragments of datagrams that never came together"),
+        ]
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{n} {what}"))
+        .collect();
+        format!("there is no TCP in its {}: {}", frames(self.analysis.frames), told.join(", "))
+    }
+}
+
 /// What was gone through beside segments.
 #[derive(Debug, Clone, Copy, Default)]
 struct Read {
     frames: u64,
-    other_frames: u64,
+    others: Others,
+    /// When the first and the last frame were captured.
+    times_ns: Option<(i64, i64)>,
     fragments_given_up: u64,
 }
 
-/// Analyses a capture to its end, on the calling thread.
+/// Reads a capture to its end, as Wireshark 4.6 judges it.
 ///
 /// # Errors
-/// When it cannot be read, is no capture, or is damaged.
-pub fn analyse(frames: &mut impl Frames, limits: Limits) -> Result<Analysis, Problem> {
-    let mut table = Table::new(limits.table);
-    let read = decode(frames, limits, |segment| {
-        table.judge(segment);
-        true
-    })?;
-    Ok(finish(table, read))
+/// As [`Frames::next`], and when there can be no thread.
+pub fn analyse(frames: &mut (impl Frames + Send), options: &Options) -> Result<Analysed, Problem> {
+    let mut table = Table::new(wireshark::Limits { flows: options.flows, ..wireshark::Limits::default() });
+    let read = if options.with_threads {
+        decode_aside(frames, &mut table)?
+    } else {
+        decode(frames, |segment| {
+            table.judge(segment);
+            true
+        })?
+    };
+    let mut analysis = table.finish();
+    analysis.frames = read.frames;
+    analysis.other_frames = read.others.all();
+    analysis.given_up.fragments = read.fragments_given_up;
+    (analysis.first_ns, analysis.last_ns) = read.times_ns.unwrap_or_default();
+    Ok(Analysed { analysis, others: read.others })
 }
 
-/// The same with a second thread that decodes while this one judges; with a reader that reads ahead ([`Reader::ahead`]) there are
-/// three. The outcome is the same to the last count.
-///
-/// # Errors
-/// As [`analyse`], and when there can be no thread.
-///
-/// [`Reader::ahead`]: crate::capture::Reader::ahead
-pub fn analyse_with_threads(frames: &mut (impl Frames + Send), limits: Limits) -> Result<Analysis, Problem> {
-    let mut table = Table::new(limits.table);
+/// Judges here what another thread decodes.
+fn decode_aside(frames: &mut (impl Frames + Send), table: &mut Table) -> Result<Read, Problem> {
     let (send, batches) = sync_channel(WAITING);
     let (give_back, free) = channel();
-    let read = thread::scope(|scope| {
+    thread::scope(|scope| {
         let decoding = thread::Builder::new()
             .name("holdup-decode".to_owned())
-            .spawn_scoped(scope, move || decode_in_batches(frames, limits, &send, &free))
+            .spawn_scoped(scope, move || decode_in_batches(frames, &send, &free))
             .map_err(|e| Problem::host("a thread that decodes", e.to_string()))?;
         for mut batch in batches {
             for segment in &batch {
@@ -70,18 +141,16 @@ pub fn analyse_with_threads(frames: &mut (impl Frames + Send), limits: Limits) -
         }
         // A panic of the thread goes on here.
         decoding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })?;
-    Ok(finish(table, read))
+    })
 }
 
 fn decode_in_batches(
     frames: &mut impl Frames,
-    limits: Limits,
     to: &SyncSender<Vec<Segment>>,
     free: &Receiver<Vec<Segment>>,
 ) -> Result<Read, Problem> {
     let mut batch = Vec::with_capacity(BATCH);
-    let read = decode(frames, limits, |segment| {
+    let read = decode(frames, |segment| {
         batch.push(*segment);
         if batch.len() < BATCH {
             return true;
@@ -95,27 +164,22 @@ fn decode_in_batches(
 
 /// Hands every segment over, until that is refused.
 #[inline]
-fn decode(frames: &mut impl Frames, limits: Limits, mut each: impl FnMut(&Segment) -> bool) -> Result<Read, Problem> {
-    let mut decoder = Decoder::new(limits.fragments);
+fn decode(frames: &mut impl Frames, mut each: impl FnMut(&Segment) -> bool) -> Result<Read, Problem> {
+    let mut decoder = Decoder::new(decode::Limits::default());
     let mut read = Read::default();
     while let Some(frame) = frames.next()? {
         read.frames += 1;
+        let (first, last) = read.times_ns.get_or_insert((frame.at_ns, frame.at_ns));
+        (*first, *last) = ((*first).min(frame.at_ns), (*last).max(frame.at_ns));
         match decoder.decode(&frame) {
             Decoded::Segment(segment) => {
                 if !each(&segment) {
                     break;
                 }
             }
-            Decoded::Other(_) => read.other_frames += 1,
+            Decoded::Other(why) => read.others.add(why),
         }
     }
     read.fragments_given_up = decoder.fragments_given_up();
     Ok(read)
-}
-
-fn finish(table: Table, read: Read) -> Analysis {
-    let mut analysis = table.finish();
-    (analysis.frames, analysis.other_frames) = (read.frames, read.other_frames);
-    analysis.given_up.fragments = read.fragments_given_up;
-    analysis
 }

@@ -43,6 +43,7 @@ pub(crate) fn command() -> Command {
             record(),
             explain(),
             compare(),
+            packets(),
             report(),
             list(),
             export(),
@@ -441,6 +442,56 @@ fn compare() -> Command {
                 .conflicts_with("others")
                 .help("Two arms of one bundle, by number, label or a part of it (`holdup list arms FILE`)"),
         )
+        .arg(json())
+}
+
+fn packets() -> Command {
+    Command::new("packets")
+        .about("Say what is in a capture of packets, or what got worse for each segment from one to another")
+        .after_help(
+            "Captures are pcap or pcapng, plain, gzip or zstd; `-` is standard input. In place of two captures, two texts of \
+             `tshark -q -z expert` do, as far as counts without totals can say something.\n\
+             Exit code 1 when a mark of trouble got more frequent, 3 when that is undecided, else 0. docs/packets.md",
+        )
+        .arg(
+            Arg::new("captures")
+                .value_name("CAPTURE")
+                .required(true)
+                .num_args(1..)
+                .value_parser(value_parser!(PathBuf))
+                .help("The capture; of several, each is compared with the first"),
+        )
+        .arg(
+            Arg::new("rotated")
+                .short('r')
+                .long("rotated")
+                .action(ArgAction::SetTrue)
+                .help("A folder is one capture that was written into many files, in the order of their first frames"),
+        )
+        .arg(
+            option("by", "PART", "The worst parts: flow, host, or time, which shows all spans [default: flow]")
+                .value_parser(["flow", "host", "time"]),
+        )
+        .arg(option("top", "N", "How many of the worst are shown [default: 5]").value_parser(value_parser!(usize)))
+        .arg(option("margin", "M", "How large a difference of rates still counts as none [default: 2%]"))
+        .arg(option(
+            "traffic",
+            "FROM..TO",
+            "For counts without totals: the second's segments by the first's, as in 0.25..1",
+        ))
+        .arg(
+            option("max-flows", "N", "Connections that are kept; segments of others are counted [default: 1000000]")
+                .value_parser(value_parser!(u32).range(1..)),
+        )
+        .arg(
+            option("engine", "ENGINE", "Whose judgement: Wireshark 4.6's marks under its names [default: wireshark]")
+                .value_parser(["wireshark"]),
+        )
+        .arg(
+            option("flows", "OUT.jsonl", "Write every connection as a line of JSON (- for stdout)")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(json())
 }
 

@@ -1,7 +1,7 @@
 //! Progress on stderr: a bar on a terminal, a line per trial into a file, nothing when quiet.
 
 use holdup_model::{Event, Observer, Trial, TrialStatus};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressBarIter, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -86,6 +86,26 @@ impl Observer for Progress {
         }
     }
 }
+
+/// A file that is read, with a bar for how much of it on a terminal; files that take no second have none.
+pub(crate) fn reading(file: std::fs::File, name: &str, quiet: bool) -> ProgressBarIter<std::fs::File> {
+    let bytes = file.metadata().map_or(0, |m| m.len());
+    let is_shown = !quiet
+        && bytes >= LARGE_BYTES
+        && std::io::stderr().is_terminal()
+        && std::env::var_os("HOLDUP_NO_PROGRESS").is_none();
+    let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(bytes), target);
+    bar.set_style(
+        ProgressStyle::with_template("{bar:24} {bytes}/{total_bytes} {eta} left · {wide_msg}")
+            .expect("the template is valid"),
+    );
+    bar.set_message(name.to_owned());
+    bar.wrap_read(file)
+}
+
+/// From here on reading takes about a second.
+const LARGE_BYTES: u64 = 1 << 30;
 
 /// `95 s`, `6 min`, `2 h 10 min`: as exact as an estimate deserves.
 pub(crate) fn duration_in_words(ns: u64) -> String {

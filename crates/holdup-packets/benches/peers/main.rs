@@ -7,7 +7,7 @@
 
 mod captures;
 
-use holdup_packets::analyse::{Limits, analyse, analyse_with_threads};
+use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::Reader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -130,11 +130,12 @@ fn alone(capture: &Path, runs: usize) {
     for run in 0..2 * runs {
         let begin = Instant::now();
         let analysis = if run % 2 == 0 {
-            analyse(&mut Reader::new(open()).expect("a capture"), Limits::default())
+            analyse(&mut Reader::new(open()).expect("a capture"), &Options::default())
         } else {
-            analyse_with_threads(&mut Reader::ahead(open()).expect("a capture"), Limits::default())
+            let options = Options { with_threads: true, ..Options::default() };
+            analyse(&mut Reader::ahead(open()).expect("a capture"), &options)
         };
-        segments = analysis.expect("a whole capture").segments;
+        segments = analysis.expect("a whole capture").analysis.segments;
         times[run % 2].push(begin.elapsed().as_secs_f64());
     }
     let [one, three] = times.each_mut().map(|times| median(times));

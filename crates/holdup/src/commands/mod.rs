@@ -10,6 +10,7 @@ mod explain;
 mod export;
 mod kernels;
 mod list;
+mod packets;
 mod predict;
 mod record;
 mod report;
@@ -33,6 +34,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("explain", m)) => explain::run(m),
         Some(("compare", m)) => compare::run(m),
         Some(("report", m)) => report::run(m),
+        Some(("packets", m)) => packets::run(m),
         Some(("kernels", m)) => kernels::run(m),
         Some(("calibrate", m)) => calibrate::run(m),
         Some(("predict", m)) => predict::run(m),

@@ -1,0 +1,145 @@
+//! `holdup packets`: what is in captures, and what got worse from the first to the others.
+
+mod input;
+
+use super::report::write_file;
+use crate::output;
+use clap::ArgMatches;
+use holdup_model::captures::{CaptureComparison, CountsComparison, Parts};
+use holdup_model::outcome::FindingVerdict;
+use holdup_model::{Problem, ProblemKind};
+use holdup_packets::compare::{Options, compare, compare_counts};
+use holdup_packets::expert::Expert;
+use holdup_packets::flows::Analysis;
+use holdup_packets::summary::{all_flows, summarise};
+use holdup_report::TerminalOptions;
+use input::{Given, Read};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+    let paths: Vec<&PathBuf> = matches.get_many("captures").map(Iterator::collect).unwrap_or_default();
+    let given = input::read_all(&paths, matches)?;
+    match given {
+        Given::Captures(read) => captures(&read, matches),
+        Given::Counts(counts) => counted(&counts, matches),
+    }
+}
+
+/// The captures alone, or each against the first.
+fn captures(read: &[Read], matches: &ArgMatches) -> anyhow::Result<u8> {
+    for one in read {
+        one.warnings.iter().for_each(|warning| output::say(&format!("warning: {}: {warning}", one.name)));
+    }
+    if matches.contains_id("traffic") {
+        return Err(Problem::usage("--traffic", "captures say themselves how much traffic they have")
+            .hint("leave it out; it is for counts without totals")
+            .into());
+    }
+    let named: Vec<(&str, &Analysis)> = read.iter().map(|one| (one.name.as_str(), &one.analysis)).collect();
+    if let Some(out) = matches.get_one::<PathBuf>("flows") {
+        write_flows(out, &named)?;
+    }
+    let options = Options { margin: margin(matches)? };
+    let comparisons = match named.split_first() {
+        Some((first, others)) => compare(*first, others, &options),
+        None => Vec::new(),
+    };
+    let by = match matches.get_one::<String>("by").map(String::as_str) {
+        Some("host") => Parts::Host,
+        Some("time") => Parts::Time,
+        _ => Parts::Flow,
+    };
+    let most = matches.get_one::<usize>("top").copied().unwrap_or(TOP);
+    let summaries: Vec<_> = named.iter().map(|(name, analysis)| summarise(name, analysis, by, most)).collect();
+    // Beside a comparison the parts are shown when they were asked for.
+    let is_asked = comparisons.is_empty() || matches.contains_id("by");
+    output::data(&match matches.get_flag("json") {
+        true => holdup_report::packets_json(&summaries, &comparisons, None),
+        false => {
+            let shown = if is_asked { summaries.as_slice() } else { &[] };
+            holdup_report::packets_terminal(shown, &comparisons, &terminal())
+        }
+    })?;
+    Ok(exit_code(&comparisons))
+}
+
+/// The worst parts that are shown.
+const TOP: usize = 5;
+
+/// Counts of tshark, the others each against the first.
+fn counted(counts: &[(String, Expert)], matches: &ArgMatches) -> anyhow::Result<u8> {
+    for option in ["by", "flows", "max-flows", "top"] {
+        if matches.contains_id(option) {
+            return Err(Problem::usage(format!("--{option}"), "counts of tshark have no connections").into());
+        }
+    }
+    let [(a_name, a), (b_name, b)] = counts else {
+        return Err(Problem::usage("holdup packets", format!("{} lists of counts", counts.len()))
+            .hint("give two, or the captures that they are of: rates need totals")
+            .into());
+    };
+    let comparison = compare_counts((a_name, a), (b_name, b), traffic(matches)?);
+    output::data(&match matches.get_flag("json") {
+        true => holdup_report::packets_json(&[], &[], Some(&comparison)),
+        false => holdup_report::counts_terminal(&comparison, &terminal()),
+    })?;
+    Ok(code_of(&comparison))
+}
+
+fn terminal() -> TerminalOptions {
+    TerminalOptions { width: output::width(), color: output::wants_color() }
+}
+
+/// 1 when something got worse in one of them, 3 when that is undecided, else 0.
+fn exit_code(comparisons: &[CaptureComparison]) -> u8 {
+    let any = |verdict| comparisons.iter().any(|c| c.verdict == verdict);
+    match (any(FindingVerdict::Supported), any(FindingVerdict::Undecided)) {
+        (true, _) => 1,
+        (false, true) => 3,
+        (false, false) => 0,
+    }
+}
+
+fn code_of(comparison: &CountsComparison) -> u8 {
+    match comparison.verdict {
+        FindingVerdict::Supported => 1,
+        FindingVerdict::Refuted => 0,
+        FindingVerdict::Undecided | FindingVerdict::Skipped => 3,
+    }
+}
+
+/// One JSON document on each line.
+fn write_flows(out: &Path, captures: &[(&str, &Analysis)]) -> Result<(), Problem> {
+    let mut lines = Vec::new();
+    for (name, analysis) in captures {
+        for flow in all_flows(analysis) {
+            let line = json!({"schema": "holdup.flow/1", "capture": name, "flow": flow});
+            // Writing to memory cannot fail.
+            let _always = writeln!(lines, "{line}");
+        }
+    }
+    write_file(out, &String::from_utf8_lossy(&lines))
+}
+
+/// `2%` or `0.02`.
+fn margin(matches: &ArgMatches) -> Result<f64, Problem> {
+    let Some(text) = matches.get_one::<String>("margin") else { return Ok(Options::default().margin) };
+    let (number, by) = text.strip_suffix('%').map_or((text.as_str(), 1.0), |percent| (percent, 100.0));
+    match number.trim().parse::<f64>().map(|x| x / by) {
+        Ok(margin) if margin > 0.0 && margin < 10.0 => Ok(margin),
+        _ => Err(Problem::usage(format!("--margin {text}"), "it is no share above 0").hint("write it as in --margin 5%")),
+    }
+}
+
+/// `0.25..1`, or one number.
+fn traffic(matches: &ArgMatches) -> Result<Option<(f64, f64)>, Problem> {
+    let Some(text) = matches.get_one::<String>("traffic") else { return Ok(None) };
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    match (least.trim().parse::<f64>(), most.trim().parse::<f64>()) {
+        (Ok(least), Ok(most)) if least > 0.0 && least <= most && most.is_finite() => Ok(Some((least, most))),
+        _ => Err(Problem::new(ProblemKind::Usage, format!("--traffic {text}"), "it is no range of numbers above 0")
+            .hint("write it as in --traffic 0.25..1: the second capture's segments by the first's")),
+    }
+}

@@ -1,0 +1,195 @@
+//! The files that were named: captures, folders of rotated captures, standard input, or counts of tshark.
+
+use crate::progress::reading;
+use clap::ArgMatches;
+use holdup_model::Problem;
+use holdup_packets::analyse::{self, Options};
+use holdup_packets::capture::{Chain, Frames, Reader};
+use holdup_packets::expert::{self, Expert};
+use holdup_packets::flows::Analysis;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What is read of a file to see whether it is text.
+const HEAD_BYTES: u64 = 64 << 10;
+
+/// A capture that was read.
+pub(super) struct Read {
+    pub(super) name: String,
+    pub(super) analysis: Analysis,
+    /// What is missing of it.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What was given.
+pub(super) enum Given {
+    /// Captures.
+    Captures(Vec<Read>),
+    /// What tshark printed.
+    Counts(Vec<(String, Expert)>),
+}
+
+/// Reads all that was named.
+pub(super) fn read_all(paths: &[&PathBuf], matches: &ArgMatches) -> Result<Given, Problem> {
+    refuse_the_same(paths)?;
+    let texts = paths.iter().map(|path| counts(path)).collect::<Result<Vec<_>, Problem>>()?;
+    if texts.iter().any(Option::is_some) {
+        let mut all = Vec::new();
+        for (path, expert) in paths.iter().zip(texts) {
+            let expert = expert.ok_or_else(|| {
+                Problem::usage(path.display().to_string(), "it is no list of counts, and another file is")
+                    .hint("compare captures with captures, and counts of tshark with counts")
+            })?;
+            all.push((short(path), expert));
+        }
+        return Ok(Given::Counts(all));
+    }
+    let read = paths.iter().map(|path| capture(path, matches));
+    Ok(Given::Captures(read.collect::<Result<_, _>>()?))
+}
+
+/// A file compared with itself says nothing, and standard input can be read once.
+fn refuse_the_same(paths: &[&PathBuf]) -> Result<(), Problem> {
+    let identity = |path: &Path| match is_stdin(path) {
+        true => Some((0, 0)),
+        false => std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino())),
+    };
+    for (i, path) in paths.iter().enumerate() {
+        let own = identity(path);
+        if own.is_some() && paths[..i].iter().any(|other| identity(other) == own) {
+            return Err(Problem::usage(path.display().to_string(), "it was named twice")
+                .hint("name two captures, the baseline first"));
+        }
+    }
+    Ok(())
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The file's name without its folder; `standard input` for `-`.
+fn short(path: &Path) -> String {
+    match path.file_name() {
+        _ if is_stdin(path) => "standard input".to_owned(),
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => path.display().to_string(),
+    }
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> Problem {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "no permission to read it".to_owned(),
+        _ => error.to_string(),
+    };
+    Problem::usage(path.display().to_string(), why)
+}
+
+/// The counts of a file that tshark printed; `None` for any other file.
+fn counts(path: &Path) -> Result<Option<Expert>, Problem> {
+    if is_stdin(path) || path.is_dir() {
+        return Ok(None);
+    }
+    let mut file = File::open(path).map_err(|e| cannot_read(path, &e))?;
+    // What can be read only once is no list of counts.
+    if !file.metadata().is_ok_and(|m| m.is_file()) {
+        return Ok(None);
+    }
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(|e| cannot_read(path, &e))?;
+    if !expert::is_expert(&String::from_utf8_lossy(&head)) {
+        return Ok(None);
+    }
+    let most = expert::MOST_BYTES as u64 + 1;
+    file.take(most).read_to_end(&mut head).map_err(|e| cannot_read(path, &e))?;
+    let mut expert = expert::read(&String::from_utf8_lossy(&head));
+    if let Err(problem) = &mut expert {
+        problem.what = format!("{}: {}", path.display(), problem.what);
+    }
+    expert.map(Some)
+}
+
+/// Opens a capture, with a bar for what was read of it.
+fn open(path: &Path, quiet: bool) -> Result<Reader<'static>, Problem> {
+    let reader = if is_stdin(path) {
+        Reader::new(io::stdin())
+    } else {
+        let file = File::open(path).map_err(|e| cannot_read(path, &e))?;
+        Reader::new(reading(file, &short(path), quiet))
+    };
+    reader.map_err(|problem| of(path, problem))
+}
+
+/// A problem of a file.
+fn of(path: &Path, mut problem: Problem) -> Problem {
+    problem.what = match is_stdin(path) {
+        true => format!("standard input: {}", problem.what),
+        false => format!("{}: {}", path.display(), problem.what),
+    };
+    problem
+}
+
+/// Reads one capture, or a folder of rotated ones.
+fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
+    let quiet = matches.get_flag("quiet");
+    let options = Options { flows: matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows) };
+    let mut warnings = Vec::new();
+    let is_folder = !is_stdin(path) && path.is_dir();
+    if is_folder && !matches.get_flag("rotated") {
+        return Err(Problem::usage(path.display().to_string(), "it is a folder")
+            .hint("with -r a folder is read as one capture that was written into many files"));
+    }
+    let analysed = if is_folder {
+        let files = rotated(path, &mut warnings)?;
+        let mut chain = Chain::new(files.iter().map(|file| open(file, quiet)));
+        let analysed = analyse::analyse(&mut chain, &options).map_err(|problem| of(path, problem))?;
+        let told = chain.cuts().iter().map(|(i, cut)| format!("{}: {cut}", short(&files[*i])));
+        warnings.extend(told);
+        analysed
+    } else {
+        let mut reader = open(path, quiet)?;
+        let analysed = analyse::analyse(&mut reader, &options).map_err(|problem| of(path, problem))?;
+        warnings.extend(reader.cut().map(|cut| cut.to_string()));
+        analysed
+    };
+    if analysed.analysis.flows.is_empty() {
+        return Err(Problem::usage(path.display().to_string(), analysed.why_none())
+            .hint("give a capture with segments of TCP in it"));
+    }
+    Ok(Read { name: short(path), analysis: analysed.analysis, warnings })
+}
+
+/// The captures of a folder in the order of their first frames, those of one time by name. What is no capture is left out
+/// and told.
+fn rotated(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<PathBuf>, Problem> {
+    let mut names: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map_err(|e| cannot_read(folder, &e))?
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    names.sort();
+    let mut found = Vec::new();
+    for path in names {
+        match first_ns(&path) {
+            Ok(Some(at_ns)) => found.push((at_ns, path)),
+            Ok(None) => warnings.push(format!("{}: there is no frame in it", short(&path))),
+            Err(problem) => warnings.push(format!("{}: left out: {}", short(&path), problem.why)),
+        }
+    }
+    found.sort();
+    match found.is_empty() {
+        true => Err(Problem::usage(folder.display().to_string(), "there is no capture in it")
+            .hint("name a folder with captures, or the captures themselves")),
+        false => Ok(found.into_iter().map(|(_, path)| path).collect()),
+    }
+}
+
+/// When the first frame of a capture was captured.
+fn first_ns(path: &Path) -> Result<Option<i64>, Problem> {
+    let mut reader = open(path, true)?;
+    Ok(reader.next()?.map(|frame| frame.at_ns))
+}
