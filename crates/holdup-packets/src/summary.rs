@@ -5,7 +5,7 @@ use crate::compare::{mark, quantiles, sorts, traffic};
 use crate::flows::{Analysis, Counts, Flow};
 use crate::kinds::{Kind, Tells};
 use crate::segment::Endpoint;
-use crate::words::{list, number, plain};
+use crate::words::{list, number, percent, plain};
 use holdup_model::captures::{Capture, CaptureDirection, CaptureFlow, CapturePart, Mark, MarkCount, Parts, Traffic};
 use holdup_model::text::count;
 use std::collections::BTreeMap;
@@ -13,6 +13,9 @@ use std::net::IpAddr;
 
 /// Marks that the first sentence names.
 const NAMED: usize = 3;
+
+/// From this share of the trouble on, the connection that has it is named in the first sentence.
+const CONCENTRATED: f64 = 0.1;
 
 /// Says what a capture holds, with its `most` worst parts.
 pub fn summarise(name: &str, analysis: &Analysis, by: Parts, most: usize) -> Capture {
@@ -139,7 +142,9 @@ fn answer(pieces: &Pieces<'_>, marks: &[MarkCount], by: Parts, parts: &[CaptureP
     );
     let mut trouble: Vec<&MarkCount> = marks.iter().filter(|m| m.mark.tells == Tells::Trouble).collect();
     trouble.sort_by_key(|m| std::cmp::Reverse(m.rate.count));
-    let Some(first) = trouble.first() else { return format!("{what}: none has a mark of trouble.") };
+    if trouble.is_empty() {
+        return format!("{what}: none has a mark of trouble.");
+    }
     let told: Vec<String> = trouble
         .iter()
         .take(NAMED)
@@ -153,11 +158,10 @@ fn answer(pieces: &Pieces<'_>, marks: &[MarkCount], by: Parts, parts: &[CaptureP
     if by == Parts::Flow
         && pieces.analysis.flows.len() > 1
         && let Some(worst) = parts.first()
+        && worst.trouble as f64 >= CONCENTRATED * sum as f64
     {
-        let share = worst.trouble as f64 / sum.max(1) as f64 * 100.0;
-        out.push_str(&format!(" {} of 100 such marks are in {}.", number(share), worst.name));
+        out.push_str(&format!(" {} of such marks are in {}.", percent(worst.trouble as f64 / sum as f64), worst.name));
     }
-    debug_assert!(first.rate.count > 0, "a mark that is listed was seen");
     out
 }
 

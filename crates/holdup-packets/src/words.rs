@@ -33,10 +33,21 @@ pub(crate) fn factor(x: f64) -> String {
     }
 }
 
-/// A ratio with its interval: `×30.1 (21.2 to 43.1)`.
+/// A ratio with its interval, all three with the decimals of the ratio: `×8.05 (6.21 to 10.44)`.
 pub(crate) fn ratio(e: &Estimate) -> String {
-    let bare = |x: f64| factor(x).trim_start_matches('×').to_owned();
-    format!("{} ({} to {})", factor(e.value), bare(e.low), bare(e.high))
+    let digits = match e.value {
+        x if x < 0.1 => 3,
+        x if x < 10.0 => 2,
+        x if x < 100.0 => 1,
+        _ => 0,
+    };
+    format!("×{:.digits$} ({:.digits$} to {:.digits$})", e.value, e.low, e.high)
+}
+
+/// A share as percent: `93 %`, `5.9 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
 /// A mark in a sentence: without what stands in brackets before it.

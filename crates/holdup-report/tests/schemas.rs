@@ -4,6 +4,9 @@ mod common;
 #[path = "../../holdup-analysis/tests/common/story.rs"]
 #[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 mod story;
+#[path = "../../holdup-packets/tests/common/world.rs"]
+#[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
+mod world;
 
 use holdup_analysis::{analyse, explain};
 use holdup_model::outcome::History;
@@ -150,12 +153,36 @@ fn profile() -> String {
     )
 }
 
-fn documents() -> [(&'static str, Value); 8] {
+/// Two captures with rows of every sort, a capture alone, counts, a connection.
+fn packets() -> [String; 4] {
+    use holdup_model::captures::Parts;
+    use holdup_packets::compare::{Options, compare, compare_counts};
+    use holdup_packets::kinds::Kind;
+    use holdup_packets::summary::{all_flows, summarise};
+    let a = world::make(&world::World::new(1).with(Kind::DuplicateAck, 0.01).with(Kind::ZeroWindow, 0.001));
+    let b = world::make(&world::World::new(2).with(Kind::DuplicateAck, 0.03).with(Kind::LostSegment, 0.001));
+    let summaries = [summarise("a", &a, Parts::Flow, 3), summarise("b", &b, Parts::Time, 3)];
+    let compared = compare(("a", &a), &[("b", &b)], &Options::default());
+    let text = "   Frequency      Group           Protocol  Summary\n  7   Sequence  TCP  Duplicate ACK (#1)\n";
+    let some = holdup_packets::expert::read(text).expect("counts");
+    let none = holdup_packets::expert::Expert::default();
+    let counts = compare_counts(("a", &none), ("b", &some), Some((0.5, 1.0)));
+    let flow = all_flows(&a).next().expect("a connection");
+    [
+        holdup_report::packets_json(&summaries, &compared, None),
+        holdup_report::packets_json(&summaries[..1], &[], None),
+        holdup_report::packets_json(&[], &[], Some(&counts)),
+        serde_json::json!({"schema": "holdup.flow/1", "capture": "a", "flow": flow}).to_string(),
+    ]
+}
+
+fn documents() -> [(&'static str, Value); 12] {
     let full = common::rich();
     let mut empty = common::demo();
     empty.trials.clear();
     empty.ending = None;
     let parse = |text: String| serde_json::from_str(&text).expect("a report is JSON");
+    let [two, one, counts, flow] = packets();
     [
         ("holdup.report/1", parse(json(&full, &analyse(&full)))),
         ("holdup.report/1", parse(json(&empty, &analyse(&empty)))),
@@ -165,6 +192,10 @@ fn documents() -> [(&'static str, Value); 8] {
         ("holdup.profile/1", parse(profile())),
         ("holdup.explain/1", parse(explain_json(&explain(&story::Story::quiet().preempted_holder().bundle()), "a"))),
         ("holdup.explain/1", parse(explain_json(&explain(&empty), "a"))),
+        ("holdup.packets/1", parse(two)),
+        ("holdup.packets/1", parse(one)),
+        ("holdup.packets/1", parse(counts)),
+        ("holdup.flow/1", parse(flow)),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use super::pieces::Pieces;
 use crate::kinds::{Kind, Tells};
-use crate::words::{factor, list, number, plain, ratio};
+use crate::words::{factor, list, number, percent, plain, ratio};
 use holdup_model::captures::{CaptureComparison, Clusters, MarkComparison, Moved};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::{capital, count};
@@ -51,13 +51,13 @@ fn is_no_worse(row: &MarkComparison, margin: f64) -> bool {
     far.is_some_and(|high| high <= 1.0 + margin)
 }
 
-/// `×30 (21 to 43)`, `at least ×12`.
+/// `×30.1 (21.2 to 43.1)`, `at least ×12`.
 fn how_much(row: &MarkComparison) -> String {
     let shown = &row.per_segment;
     match (&shown.ratio, shown.at_least, shown.at_most) {
         (Some(e), ..) => ratio(e),
-        (None, Some(x), _) => format!("none before, at least {}", factor(x)),
-        (None, None, Some(x)) => format!("none now, at most {}", factor(x)),
+        (None, Some(x), _) => format!("at least {}", factor(x)),
+        (None, None, Some(x)) => format!("at most {}", factor(x)),
         (None, None, None) => "no ratio".to_owned(),
     }
 }
@@ -76,7 +76,8 @@ fn names(rows: &[&MarkComparison]) -> String {
 
 fn got_worse(first: &MarkComparison, others: &[&MarkComparison]) -> String {
     let rates = match (first.baseline.per_million_segments, first.other.per_million_segments) {
-        (Some(a), Some(b)) => format!("; {} for each million segments instead of {}", number(b), number(a)),
+        (Some(0.0), Some(b)) => format!(": {} for each million segments, and none before", number(b)),
+        (Some(a), Some(b)) => format!(": {} for each million segments instead of {}", number(b), number(a)),
         _ => String::new(),
     };
     let mut out = format!("Got worse the most: {}{rates}.", named(first));
@@ -190,9 +191,9 @@ fn notes(one: &CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<String>
         let merged = share(p, Kind::MssExceeded);
         if merged > MERGED {
             notes.push(format!(
-                "{name}: {} of 100 segments are longer than the MSS: the capture holds super-packets (TSO, GRO), so that its \
+                "{name}: {} of the segments are longer than the MSS: the capture holds super-packets (TSO, GRO), so that its \
                  segments are not the packets on the wire.",
-                number(merged * 100.0)
+                percent(merged)
             ));
         }
     }

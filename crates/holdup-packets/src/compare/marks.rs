@@ -48,7 +48,9 @@ pub(crate) fn rate(side: &Pieces<'_>, kind: Kind) -> MarkRate {
     let interval = |base: Base| {
         let each = sorts(&[side], base).into_iter().filter_map(|sort| {
             let e = cluster_rate(&side.clusters(sort, kind, base), CONFIDENCE).ok()?;
-            Some((e.low * base.unit(), e.high * base.unit()))
+            // A segment has a mark once at most.
+            let most = if base == Base::Segments { base.unit() } else { f64::INFINITY };
+            Some((e.low * base.unit(), (e.high * base.unit()).min(most)))
         });
         each.max_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)))
     };

@@ -26,13 +26,13 @@ pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<TotalComparison> {
         (p.traffic.data_segments > 0).then(|| p.traffic.payload_bytes as f64 / p.traffic.data_segments as f64)
     };
     vec![
-        row("length_s", "length (s)", &|p| Some(p.length_s()), None),
+        row("length_s", "length", &|p| Some(p.length_s()), None),
         row("connections", "connections", &|p| Some(p.analysis.flows.len() as f64), None),
         row("segments", "segments", &in_all(segments), None),
         row("data_segments", "segments with payload", &in_all(|t| t.data_segments), None),
-        row("payload_bytes", "bytes of payload", &in_all(bytes), None),
+        row("payload_bytes", "payload", &in_all(bytes), None),
         row("segments_per_s", "segments per second", &per_s(segments), by_time(segments)),
-        row("payload_bytes_per_s", "bytes of payload per second", &per_s(bytes), by_time(bytes)),
+        row("payload_bytes_per_s", "payload per second", &per_s(bytes), by_time(bytes)),
         row(
             "payload_bytes_per_data_segment",
             "bytes for each segment with payload",

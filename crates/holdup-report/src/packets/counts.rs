@@ -1,6 +1,6 @@
 //! Counts without totals.
 
-use super::{GROUPS, count, notes, title};
+use super::{GROUPS, count, factor, notes, title};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, wrap};
 use holdup_model::captures::{CountRow, CountsComparison, CountsSay, Tells};
@@ -41,7 +41,6 @@ fn rows(c: &CountsComparison) -> String {
 }
 
 fn line(row: &CountRow, with_traffic: bool) -> Vec<String> {
-    let factor = |x: f64| if x >= 100.0 { format!("×{x:.0}") } else { format!("×{}", text::number(x)) };
     let sign = match (row.says, row.mark.tells) {
         (CountsSay::Higher, Tells::Trouble) => "▲",
         (CountsSay::Lower, Tells::Trouble) => "▼",

@@ -82,6 +82,30 @@ fn rate(x: Option<f64>) -> String {
     }
 }
 
+/// A bare ratio: `×0.69`, `×4.18`, `×30.0`, `×1,143`.
+fn factor(x: f64) -> String {
+    match x {
+        _ if x < 0.1 => format!("×{x:.3}"),
+        _ if x < 10.0 => format!("×{x:.2}"),
+        _ if x < 100.0 => format!("×{x:.1}"),
+        _ => format!("×{}", text::grouped(&format!("{x:.0}"))),
+    }
+}
+
+/// `2.94 Gbit/s`, from bytes each second.
+fn speed(bytes_per_s: f64) -> String {
+    match bytes_per_s * 8.0 {
+        bits if bits >= 1e9 => format!("{} Gbit/s", text::number(bits / 1e9)),
+        bits if bits >= 1e6 => format!("{} Mbit/s", text::number(bits / 1e6)),
+        bits => format!("{} kbit/s", text::number(bits / 1e3)),
+    }
+}
+
+/// A quantile's name.
+fn quantile(q: f64) -> String {
+    if (q - 0.5).abs() < 1e-9 { "median".to_owned() } else { format!("{:.0} %", q * 100.0) }
+}
+
 fn count(n: u64) -> String {
     text::grouped(&n.to_string())
 }

@@ -1,6 +1,6 @@
 //! One capture.
 
-use super::{GROUPS, count, notes, rate, title, value};
+use super::{GROUPS, count, notes, quantile, rate, speed, title, value};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, clean, wrap};
 use holdup_model::captures::{Capture, CapturePart, MarkCount, Parts, Tells};
@@ -8,6 +8,9 @@ use holdup_model::text::size;
 
 /// Marks that are named of a part.
 const NAMED: usize = 4;
+
+/// Columns of the longest bar.
+const BAR: f64 = 24.0;
 
 /// From this width on the rates by bytes have room as well.
 const WIDE: usize = 96;
@@ -37,7 +40,7 @@ pub(super) fn beside(capture: &Capture, options: &TerminalOptions) -> String {
 fn head(c: &Capture) -> String {
     let seconds = c.length_ns as f64 / 1e9;
     let speed = match seconds > 0.0 {
-        true => format!(", {} on the wire", bits(c.frame_bytes as f64 * 8.0 / seconds)),
+        true => format!(", {} on the wire", speed(c.frame_bytes as f64 / seconds)),
         false => String::new(),
     };
     format!(
@@ -48,15 +51,6 @@ fn head(c: &Capture) -> String {
         if c.frames == 1 { "1 frame".to_owned() } else { format!("{} frames", count(c.frames)) },
         size(c.traffic.payload_bytes),
     )
-}
-
-/// `2.94 Gbit/s`.
-fn bits(per_s: f64) -> String {
-    match per_s {
-        _ if per_s >= 1e9 => format!("{} Gbit/s", text::number(per_s / 1e9)),
-        _ if per_s >= 1e6 => format!("{} Mbit/s", text::number(per_s / 1e6)),
-        _ => format!("{} kbit/s", text::number(per_s / 1e3)),
-    }
 }
 
 fn marks(c: &Capture, options: &TerminalOptions) -> String {
@@ -83,12 +77,12 @@ fn marks(c: &Capture, options: &TerminalOptions) -> String {
             let mut row = vec![format!("  {}", title(&m.mark.title)), count(r.count)];
             row.push(with(r.per_million_segments, r.per_million_segments_interval));
             if is_wide {
-                row.push(with(r.per_gb, r.per_gb_interval));
+                row.push(rate(r.per_gb));
             }
             rows.push(row);
         }
     }
-    format!("\n{}", align(&rows, &[2, 3], ""))
+    format!("\n{}", align(&rows, &[2], ""))
 }
 
 fn parts(c: &Capture, options: &TerminalOptions) -> String {
@@ -102,21 +96,28 @@ fn parts(c: &Capture, options: &TerminalOptions) -> String {
         Parts::Host => "Hosts that sent the segments with the most trouble",
         Parts::Time => "Spans of time",
     };
-    let mut rows = vec![vec![String::new(), "segments".to_owned(), "payload".to_owned(), "trouble".to_owned()]];
+    let head = ["", "segments", "payload", "trouble", "per million"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let per_million = |part: &CapturePart| part.trouble as f64 / part.traffic.segments.max(1) as f64 * 1e6;
+    let most = shown.iter().map(|part| per_million(part)).fold(0.0, f64::max);
     for part in shown {
-        let row = vec![
+        let mut row = vec![
             format!("  {}", clean(&part.name)),
             count(part.traffic.segments),
             size(part.traffic.payload_bytes),
             count(part.trouble),
+            rate(Some(per_million(part))),
         ];
+        if c.by == Parts::Time {
+            row.push("▪".repeat((per_million(part) / most.max(1e-9) * BAR).round() as usize));
+        }
         rows.push(row);
-        if part.trouble > 0 {
+        if part.trouble > 0 && c.by != Parts::Time {
             // A line of its own widens no column.
             rows.push(vec![format!("      {}", first_marks(part))]);
         }
     }
-    format!("\n{}{}", options.bold_lines(what), align(&rows, &[], ""))
+    format!("\n{}{}", options.bold_lines(what), align(&rows, &[5], ""))
 }
 
 /// `duplicate ACK 120, fast retransmission 8`.
@@ -132,7 +133,7 @@ fn distributions(c: &Capture, options: &TerminalOptions) -> String {
     }
     let quantiles = &c.distributions[0].quantiles;
     let mut rows = vec![vec![String::new(), "values".to_owned()]];
-    rows[0].extend(quantiles.iter().map(|(q, ..)| format!("{} %", text::number(q * 100.0))));
+    rows[0].extend(quantiles.iter().map(|(q, ..)| quantile(*q)));
     let mut is_thin = false;
     for d in &c.distributions {
         let mut row = vec![format!("  {}", clean(&d.title)), count(d.count)];

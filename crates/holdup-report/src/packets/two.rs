@@ -1,13 +1,14 @@
 //! Two captures.
 
 use super::one::THIN;
-use super::{GROUPS, count, notes, rate, title, value};
+use super::{GROUPS, count, factor, notes, quantile, rate, speed, title, value};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, clean, wrap};
 use holdup_model::captures::{
     CaptureComparison, MarkComparison, Moved, QuantileComparison, RateRatio, TotalComparison,
 };
 use holdup_model::outcome::FindingVerdict;
+use holdup_model::text::size;
 
 /// From these widths on counts, and the ratio by bytes, have room as well.
 const COUNTS: usize = 96;
@@ -45,22 +46,33 @@ pub(super) fn comparison(c: &CaptureComparison, options: &TerminalOptions) -> St
 }
 
 fn totals(rows: &[TotalComparison]) -> String {
-    let mut lines = vec![["", "A", "B", "B by A"].map(str::to_owned).to_vec()];
-    let number = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), text::number);
+    let mut lines = vec![["", "A", "B", "B / A"].map(str::to_owned).to_vec()];
     for row in rows {
+        let number = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| total(&row.name, x));
         let shown = row.ratio.as_ref().map(ratio).unwrap_or_default();
         lines.push(vec![format!("  {}", clean(&row.title)), number(row.baseline), number(row.other), shown]);
     }
     align(&lines, &[3], "")
 }
 
+/// A total, by the unit at the end of its name.
+fn total(name: &str, x: f64) -> String {
+    match name {
+        "length_s" => text::duration((x * 1e9) as u64),
+        "payload_bytes" => size(x as u64),
+        "payload_bytes_per_s" => speed(x),
+        _ if x >= 100.0 => text::grouped(&format!("{x:.0}")),
+        _ if x.fract() == 0.0 => format!("{x:.0}"),
+        _ => text::number(x),
+    }
+}
+
 /// A ratio or its bound; `–` without one.
 fn ratio(r: &RateRatio) -> String {
-    let bound = |x: f64| if x >= 100.0 { format!("×{x:.0}") } else { format!("×{}", text::number(x)) };
     match (&r.ratio, r.at_least, r.at_most) {
         (Some(e), ..) => text::ratio(e),
-        (None, Some(x), _) => format!("at least {}", bound(x)),
-        (None, None, Some(x)) => format!("at most {}", bound(x)),
+        (None, Some(x), _) => format!("at least {}", factor(x)),
+        (None, None, Some(x)) => format!("at most {}", factor(x)),
         (None, None, None) => "–".to_owned(),
     }
 }
@@ -83,7 +95,7 @@ fn marks(rows: &[MarkComparison], columns: usize) -> String {
     if with_counts {
         head.extend(["A count", "B count"].map(str::to_owned));
     }
-    head.extend(["A", "B", "B by A"].map(str::to_owned));
+    head.extend(["A", "B", "B / A"].map(str::to_owned));
     if with_bytes {
         head.push("by payload".to_owned());
     }
@@ -111,7 +123,7 @@ fn marks(rows: &[MarkComparison], columns: usize) -> String {
 }
 
 fn quantiles(rows: &[QuantileComparison]) -> String {
-    let mut lines = vec![["", "A", "B", "B by A"].map(str::to_owned).to_vec()];
+    let mut lines = vec![["", "A", "B", "B / A"].map(str::to_owned).to_vec()];
     let mut is_thin = false;
     let mut last = "";
     for row in rows {
@@ -121,7 +133,7 @@ fn quantiles(rows: &[QuantileComparison]) -> String {
         last = &row.name;
         let star = if row.thin { "*" } else { "" };
         lines.push(vec![
-            format!("  {name:<28}{:>3} %{star}", text::number(row.quantile * 100.0)),
+            format!("  {name:<28}{:>6}{star}", quantile(row.quantile)),
             value(&row.name, row.baseline),
             value(&row.name, row.other),
             ratio(&row.shift),
