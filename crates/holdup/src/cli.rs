@@ -484,6 +484,10 @@ fn packets() -> Command {
                 .value_parser(value_parser!(u32).range(1..)),
         )
         .arg(
+            option("threads", "N", "1 for no threads beside the first; else one reads ahead and one decodes [default: by CPUs]")
+                .value_parser(value_parser!(u32).range(1..)),
+        )
+        .arg(
             option("engine", "ENGINE", "Whose judgement: Wireshark 4.6's marks under its names [default: wireshark]")
                 .value_parser(["wireshark"]),
         )

@@ -129,7 +129,9 @@ fn margin(matches: &ArgMatches) -> Result<f64, Problem> {
     let (number, by) = text.strip_suffix('%').map_or((text.as_str(), 1.0), |percent| (percent, 100.0));
     match number.trim().parse::<f64>().map(|x| x / by) {
         Ok(margin) if margin > 0.0 && margin < 10.0 => Ok(margin),
-        _ => Err(Problem::usage(format!("--margin {text}"), "it is no share above 0").hint("write it as in --margin 5%")),
+        _ => {
+            Err(Problem::usage(format!("--margin {text}"), "it is no share above 0").hint("write it as in --margin 5%"))
+        }
     }
 }
 

@@ -112,15 +112,25 @@ fn counts(path: &Path) -> Result<Option<Expert>, Problem> {
     expert.map(Some)
 }
 
-/// Opens a capture, with a bar for what was read of it.
-fn open(path: &Path, quiet: bool) -> Result<Reader<'static>, Problem> {
+/// Opens a capture, with a bar for what was read of it; with a thread that reads ahead when asked for.
+fn open(path: &Path, quiet: bool, ahead: bool) -> Result<Reader<'static>, Problem> {
     let reader = if is_stdin(path) {
-        Reader::new(io::stdin())
+        begin(io::stdin(), ahead)
     } else {
         let file = File::open(path).map_err(|e| cannot_read(path, &e))?;
-        Reader::new(reading(file, &short(path), quiet))
+        begin(reading(file, &short(path), quiet), ahead)
     };
     reader.map_err(|problem| of(path, problem))
+}
+
+fn begin(source: impl io::Read + Send + 'static, ahead: bool) -> Result<Reader<'static>, Problem> {
+    if ahead { Reader::ahead(source) } else { Reader::new(source) }
+}
+
+/// Whether there is a CPU for more than one thread, and more is wanted.
+fn with_threads(matches: &ArgMatches) -> bool {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    matches.get_one::<u32>("threads").map_or(cpus, |threads| *threads as usize) > 1
 }
 
 /// A problem of a file.
@@ -135,7 +145,9 @@ fn of(path: &Path, mut problem: Problem) -> Problem {
 /// Reads one capture, or a folder of rotated ones.
 fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
     let quiet = matches.get_flag("quiet");
-    let options = Options { flows: matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows) };
+    let flows = matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows);
+    let options = Options { flows, with_threads: with_threads(matches) };
+    let ahead = options.with_threads;
     let mut warnings = Vec::new();
     let is_folder = !is_stdin(path) && path.is_dir();
     if is_folder && !matches.get_flag("rotated") {
@@ -144,13 +156,13 @@ fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
     }
     let analysed = if is_folder {
         let files = rotated(path, &mut warnings)?;
-        let mut chain = Chain::new(files.iter().map(|file| open(file, quiet)));
+        let mut chain = Chain::new(files.iter().map(|file| open(file, quiet, ahead)));
         let analysed = analyse::analyse(&mut chain, &options).map_err(|problem| of(path, problem))?;
         let told = chain.cuts().iter().map(|(i, cut)| format!("{}: {cut}", short(&files[*i])));
         warnings.extend(told);
         analysed
     } else {
-        let mut reader = open(path, quiet)?;
+        let mut reader = open(path, quiet, ahead)?;
         let analysed = analyse::analyse(&mut reader, &options).map_err(|problem| of(path, problem))?;
         warnings.extend(reader.cut().map(|cut| cut.to_string()));
         analysed
@@ -190,6 +202,6 @@ fn rotated(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<PathBuf>, Pr
 
 /// When the first frame of a capture was captured.
 fn first_ns(path: &Path) -> Result<Option<i64>, Problem> {
-    let mut reader = open(path, true)?;
+    let mut reader = open(path, true, false)?;
     Ok(reader.next()?.map(|frame| frame.at_ns))
 }
