@@ -191,8 +191,8 @@ fn after_an_error_there_is_no_frame() {
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    writer.write_all(bytes).unwrap();
-    writer.finish().unwrap()
+    writer.write_all(bytes).expect("memory can be written");
+    writer.finish().expect("memory can be written")
 }
 
 fn zstd(bytes: &[u8]) -> Vec<u8> {
