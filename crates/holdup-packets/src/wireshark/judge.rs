@@ -67,7 +67,7 @@ pub(super) struct Judge<'a> {
     /// How many segments that may have.
     pub(super) unacked_most: usize,
     /// The last selective acknowledgement of the receiver.
-    pub(super) blocks: Blocks,
+    pub(super) blocks: &'a Blocks,
     /// The initial round trip, ns; 0 when it is not known.
     pub(super) rtt_ns: i64,
 }
@@ -79,10 +79,8 @@ impl Judge<'_> {
             self.receiver.set(side::IN_FLIGHT_IS_KNOWN, true);
         }
         self.part_in_talk(findings);
-        let Segment { ack, frame, .. } = *self.segment;
-        if ack != self.sender.ack {
-            (self.sender.ack_frame, self.sender.repeats) = (frame, 0);
-        }
+        self.count_repeats();
+        let ack = self.segment.ack;
         if self.has(ACK) && self.receiver.seen != 0 && is_after(ack, self.receiver.seen) {
             self.acknowledged_unseen(findings);
         }
@@ -90,7 +88,52 @@ impl Judge<'_> {
             self.sent_again(findings);
         }
         self.keep(findings);
-        findings.acknowledged = self.unacked.acknowledge(&mut self.receiver.unacked, ack);
+        self.after(findings);
+    }
+
+    /// [`Judge::judge`] of a segment that is as usual, of which there is nothing to find but what it acknowledges and what is in
+    /// flight. It comes to the same.
+    pub(super) fn judge_usual(mut self, findings: &mut Findings) {
+        self.receiver.set(side::IN_FLIGHT_IS_KNOWN, true);
+        self.count_repeats();
+        self.keep(findings);
+        self.after(findings);
+    }
+
+    /// Whether the segment is the next one of its direction, of a connection that goes on, acknowledges no less than before and
+    /// nothing unseen, and neither closes nor fills a window. Then no rule marks it.
+    #[inline]
+    pub(super) fn is_usual(&self) -> bool {
+        const RECEIVER: u8 = side::WAS_KEEP_ALIVE | side::WAS_PROBE;
+        let (segment, sender, receiver) = (self.segment, &*self.sender, &*self.receiver);
+        let goes_on = segment.seq == sender.next
+            && sender.next != 0
+            && sender.seen != 0
+            && segment.window != 0
+            && receiver.window() != 0
+            && sender.flags & (side::HAS_BASE | side::HAS_ONLY_SYN) == side::HAS_BASE
+            && receiver.flags & (side::HAS_BASE | RECEIVER) == side::HAS_BASE
+            && (receiver.seen == 0 || !is_after(segment.ack, receiver.seen))
+            && self.length <= sender.mss as u32;
+        if self.length == 0 {
+            goes_on && segment.ack != sender.ack
+        } else {
+            goes_on && (receiver.ack == 0 || !is_up_to(self.end(), receiver.ack)) && !self.fills_window()
+        }
+    }
+
+    /// Begins to count anew how often an acknowledgement number is repeated when it is another one.
+    #[inline]
+    fn count_repeats(&mut self) {
+        if self.segment.ack != self.sender.ack {
+            (self.sender.ack_frame, self.sender.repeats) = (self.segment.frame, 0);
+        }
+    }
+
+    /// What is acknowledged by the segment, and what is in flight after it.
+    #[inline]
+    fn after(&mut self, findings: &mut Findings) {
+        findings.acknowledged = self.unacked.acknowledge(&mut self.receiver.unacked, self.segment.ack);
         findings.is_recorded |= findings.acknowledged.is_some();
         if self.length > 0 && self.sender.has(side::IN_FLIGHT_IS_KNOWN) {
             self.in_flight(findings);
@@ -115,6 +158,7 @@ impl Judge<'_> {
     }
 
     /// What part it plays in the talk of the two ends: probes of windows and keep-alives, their answers, windows, repeated ACKs.
+    #[inline(never)]
     fn part_in_talk(&mut self, findings: &mut Findings) {
         let Segment { seq, window, .. } = *self.segment;
         if self.length == 1 && seq == self.sender.next && self.receiver.window() == 0 {
@@ -187,6 +231,7 @@ impl Judge<'_> {
     }
 
     /// It acknowledges beyond what was seen: the answer to a probe that opens the window, or the capture lacks something.
+    #[inline(never)]
     fn acknowledged_unseen(&mut self, findings: &mut Findings) {
         let Segment { seq, ack, .. } = *self.segment;
         if ack == self.sender.ack.wrapping_add(1) && seq == self.sender.next && self.receiver.has(side::WAS_PROBE) {
@@ -212,6 +257,7 @@ impl Judge<'_> {
     }
 
     /// Whether it was sent before, and if so why it may have been sent again.
+    #[inline(never)]
     fn sent_again(&mut self, findings: &mut Findings) {
         let Segment { seq, at_ns, .. } = *self.segment;
         if findings.kinds.has(Kind::KeepAlive) {

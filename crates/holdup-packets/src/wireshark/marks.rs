@@ -1,6 +1,7 @@
 //! What is told of one segment.
 
 use crate::kinds::Kind;
+use std::num::{NonZeroI64, NonZeroU32};
 
 /// A set of kinds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,23 +83,34 @@ pub struct Marks {
     pub completeness: u8,
     /// Its marks.
     pub kinds: Kinds,
-    /// `tcp.analysis.duplicate_ack_frame` and `_num`: the first ACK with that number, and how many followed.
-    pub duplicate_ack: Option<(u32, u32)>,
+    /// Of a duplicate ACK: which it is.
+    pub duplicate_ack: Option<DuplicateAck>,
     /// `tcp.analysis.acks_frame`: the frame of the segment that it acknowledges.
-    pub acks_frame: Option<u32>,
+    pub acks_frame: Option<NonZeroU32>,
     /// `tcp.analysis.ack_rtt`: the time since that frame, ns; negative where the capture is not in order.
-    pub ack_rtt_ns: Option<i64>,
+    pub ack_rtt_ns: Option<NonZeroI64>,
     /// `tcp.analysis.initial_rtt`, ns.
-    pub initial_rtt_ns: Option<i64>,
+    pub initial_rtt_ns: Option<NonZeroI64>,
     /// `tcp.analysis.rto`: the time since the frame that it sends again, ns.
-    pub rto_ns: Option<i64>,
+    pub rto_ns: Option<NonZeroI64>,
     /// `tcp.analysis.rto_frame`: that frame.
-    pub rto_frame: Option<u32>,
+    pub rto_frame: Option<NonZeroU32>,
     /// `tcp.analysis.bytes_in_flight`: what its sender has sent and nobody has acknowledged.
-    pub bytes_in_flight: Option<u32>,
+    pub bytes_in_flight: Option<NonZeroU32>,
     /// `tcp.analysis.push_bytes_sent`: bytes since the last PSH.
-    pub push_bytes_sent: Option<u32>,
+    pub push_bytes_sent: Option<NonZeroU32>,
 }
+
+/// Which duplicate ACK it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DuplicateAck {
+    /// `tcp.analysis.duplicate_ack_frame`: the frame that first had that number; 0 for a number 0 that was never another one.
+    pub first_frame: u32,
+    /// `tcp.analysis.duplicate_ack_num`: how many have followed it.
+    pub number: NonZeroU32,
+}
+
+const _: () = assert!(size_of::<Marks>() <= 64, "the marks of a segment are one line of the cache");
 
 #[cfg(test)]
 mod tests {

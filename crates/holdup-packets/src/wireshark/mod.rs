@@ -8,13 +8,14 @@ mod judge;
 mod marks;
 mod sacks;
 mod sequence;
+mod spread;
 mod state;
 mod table;
 mod tallies;
 mod told;
 mod unacked;
 
-pub use marks::{Kinds, Marks};
+pub use marks::{DuplicateAck, Kinds, Marks};
 
 use crate::flows::{Analysis, Direction, Flow, GivenUp};
 use crate::kinds::Kind;
@@ -23,7 +24,9 @@ use crate::spans::Spans;
 use holdup_model::histogram::Histogram;
 use judge::{Findings, Judge};
 use sacks::Sacks;
+use spread::Spread;
 use state::{Connection, Key, MSS_UNKNOWN, SHIFT_NONE, SHIFT_UNKNOWN, Side, connection, side};
+use std::num::NonZeroU32;
 use table::Connections;
 use tallies::Tallies;
 use unacked::Unacked;
@@ -68,16 +71,15 @@ pub struct Table {
 }
 
 /// What is counted of all connections together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Seen {
     segments: u64,
     first_ns: i64,
     last_ns: i64,
-    initial_rtt_ns: Histogram,
-    ack_rtt_ns: Histogram,
-    rto_ns: Histogram,
-    payload_bytes: Histogram,
-    inter_arrival_ns: Histogram,
+    ack_rtt_ns: Spread,
+    rto_ns: Spread,
+    payload_bytes: Spread,
+    inter_arrival_ns: Spread,
     spans: Spans,
     given_up: GivenUp,
 }
@@ -86,25 +88,13 @@ impl Table {
     /// A table without connections.
     pub fn new(limits: Limits) -> Self {
         let limits = Limits { flows: limits.flows.min(table::MOST), ..limits };
-        let seen = Seen {
-            segments: 0,
-            first_ns: 0,
-            last_ns: 0,
-            initial_rtt_ns: Histogram::new(),
-            ack_rtt_ns: Histogram::new(),
-            rto_ns: Histogram::new(),
-            payload_bytes: Histogram::new(),
-            inter_arrival_ns: Histogram::new(),
-            spans: Spans::default(),
-            given_up: GivenUp::default(),
-        };
         Table {
             limits,
             connections: Connections::default(),
             unacked: Unacked::default(),
             sacks: Sacks::default(),
             tallies: Tallies::default(),
-            seen,
+            seen: Seen::default(),
         }
     }
 
@@ -112,6 +102,7 @@ impl Table {
     ///
     /// What a router sends back of a segment ([`Segment::in_error`]) gets marks as in Wireshark, but is in no count, as in the sums
     /// of `tshark -z expert`: nobody sent it again.
+    #[inline(never)]
     pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
         self.seen.see(segment);
         let key = Key::of(segment);
@@ -143,7 +134,9 @@ impl Table {
             findings,
             kinds: Kinds::NONE,
         };
-        step.take(&mut marks);
+        if !(is_plain(segment) && step.take_usual(&mut marks)) {
+            step.take(&mut marks);
+        }
         let gave_up = step.findings.is_given_up;
         self.seen.given_up.unacknowledged += u64::from(gave_up);
         if !segment.in_error {
@@ -196,12 +189,10 @@ impl Table {
     }
 
     /// What was counted. `frames` and `other_frames` are told by who reads the capture.
-    pub fn finish(mut self) -> Analysis {
+    pub fn finish(self) -> Analysis {
         let flows: Vec<Flow> = self.connections.iter().enumerate().map(|(i, c)| self.flow(i as u32, c)).collect();
-        flows
-            .iter()
-            .filter_map(|flow| flow.initial_rtt_ns)
-            .for_each(|rtt_ns| self.seen.initial_rtt_ns.record_ns(rtt_ns));
+        let mut initial_rtt_ns = Histogram::new();
+        flows.iter().filter_map(|flow| flow.initial_rtt_ns).for_each(|rtt_ns| initial_rtt_ns.record_ns(rtt_ns));
         Analysis {
             frames: self.seen.segments,
             segments: self.seen.segments,
@@ -209,11 +200,11 @@ impl Table {
             first_ns: self.seen.first_ns,
             last_ns: self.seen.last_ns,
             flows,
-            initial_rtt_ns: self.seen.initial_rtt_ns,
-            ack_rtt_ns: self.seen.ack_rtt_ns,
-            rto_ns: self.seen.rto_ns,
-            payload_bytes: self.seen.payload_bytes,
-            inter_arrival_ns: self.seen.inter_arrival_ns,
+            initial_rtt_ns,
+            ack_rtt_ns: self.seen.ack_rtt_ns.histogram(),
+            rto_ns: self.seen.rto_ns.histogram(),
+            payload_bytes: self.seen.payload_bytes.histogram(),
+            inter_arrival_ns: self.seen.inter_arrival_ns.histogram(),
             spans: self.seen.spans,
             given_up: self.seen.given_up,
         }
@@ -270,27 +261,41 @@ impl Seen {
         if payload_bytes > 0 {
             side.data_segments += 1;
             side.payload_bytes += u64::from(payload_bytes);
-            self.payload_bytes.record_ns(payload_bytes.into());
+            self.payload_bytes.count(payload_bytes.into());
             if let Some(last_ns) = last_data_ns {
                 let gap_ns = (segment.at_ns - last_ns).max(0) as u64;
-                self.inter_arrival_ns.record_ns(gap_ns);
+                self.inter_arrival_ns.count(gap_ns);
                 span.inter_arrival.record(gap_ns);
             }
         }
-        side.in_flight_bytes_max = side.in_flight_bytes_max.max(marks.bytes_in_flight.unwrap_or(0));
+        side.in_flight_bytes_max = side.in_flight_bytes_max.max(marks.bytes_in_flight.map_or(0, NonZeroU32::get));
         if let Some(ns) = marks.ack_rtt_ns
-            && ns > 0
+            && ns.get() > 0
         {
-            span.ack_rtt.record(ns as u64);
+            span.ack_rtt.record(ns.get() as u64);
         }
-        for (histogram, ns) in [(&mut self.ack_rtt_ns, marks.ack_rtt_ns), (&mut self.rto_ns, marks.rto_ns)] {
+        for (spread, ns) in [(&mut self.ack_rtt_ns, marks.ack_rtt_ns), (&mut self.rto_ns, marks.rto_ns)] {
             if let Some(ns) = ns
-                && ns > 0
+                && ns.get() > 0
             {
-                histogram.record_ns(ns as u64);
+                spread.count(ns.get() as u64);
             }
         }
     }
+}
+
+/// Whether a segment has an ACK and no other flag that matters here, no option that does, and is whole.
+#[inline]
+fn is_plain(segment: &Segment) -> bool {
+    let options = &segment.options;
+    segment.flags & (SYN | FIN | RST | ACK) == ACK
+        && !(segment.in_error | segment.is_fragment)
+        && segment.header_bytes >= HEADER_BYTES
+        && segment.header_captured_bytes >= segment.header_bytes
+        && options.sack_count == 0
+        && options.mss.is_none()
+        && options.window_shift.is_none()
+        && !(options.sack_permitted | options.sacks_are_cut | options.mss_is_odd | options.fast_open_cookie)
 }
 
 /// One segment on its way through the rules.
@@ -344,6 +349,37 @@ impl Step<'_> {
         if self.segment.has(SYN) {
             self.agree_on_shifts();
         }
+    }
+
+    /// [`Step::take`] of a plain segment that is as usual; whether it is.
+    #[inline]
+    fn take_usual(&mut self, marks: &mut Marks) -> bool {
+        // While the handshake is not timed, the next ACK may end it.
+        if !self.connection.has(connection::HAS_RTT) && self.connection.syn_or_rtt_ns != 0 {
+            return false;
+        }
+        let Some(length) = self.segment.payload_bytes else { return false };
+        let rtt_ns = self.connection.rtt_ns();
+        let (sender, receiver) = self.connection.sides(self.from);
+        self.sacks.forget(sender);
+        let blocks = self.sacks.of(receiver);
+        let judge = Judge {
+            segment: self.segment,
+            length,
+            sender,
+            receiver,
+            unacked: self.unacked,
+            unacked_most: self.unacked_most,
+            blocks,
+            rtt_ns,
+        };
+        if !judge.is_usual() {
+            return false;
+        }
+        judge.judge_usual(&mut self.findings);
+        self.connection.completeness |= if length > 0 { complete::DATA } else { complete::ACK };
+        told::tell(&self.findings, rtt_ns, self.segment.at_ns, marks);
+        true
     }
 
     /// Sets where the sequence numbers of both ends begin, where that is not known.

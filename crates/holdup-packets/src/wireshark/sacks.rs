@@ -16,7 +16,11 @@ pub(super) struct Blocks {
     count: u8,
 }
 
+/// The blocks of who has sent none.
+const NONE: Blocks = Blocks { edges: [(0, 0); MOST], count: 0 };
+
 impl Blocks {
+    #[inline]
     pub(super) fn as_slice(&self) -> &[(u32, u32)] {
         &self.edges[..usize::from(self.count)]
     }
@@ -52,10 +56,10 @@ pub(super) struct Sacks(Vec<Blocks>);
 impl Sacks {
     /// The blocks of the last segment of an end.
     #[inline]
-    pub(super) fn of(&self, side: &Side) -> Blocks {
+    pub(super) fn of(&self, side: &Side) -> &Blocks {
         match side.sacks {
-            0 => Blocks::default(),
-            place => self.0[place as usize - 1],
+            0 => &NONE,
+            place => &self.0[place as usize - 1],
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::tallies::Tally;
 use super::unacked::List;
-use crate::segment::{Address, Endpoint, Segment};
+use crate::segment::{Address, Segment};
 
 /// The shift of a direction's windows is not known.
 pub(super) const SHIFT_UNKNOWN: i8 = -1;
@@ -144,41 +144,64 @@ impl Side {
     }
 }
 
+/// The hosts of a connection, that of side 0 first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hosts {
+    V4([u32; 2]),
+    V6([u128; 2]),
+}
+
 /// Which connection a segment is of, and from which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
-    /// The greater end is side 0, as Wireshark has it: by address, then by port.
-    pub(super) ends: [Endpoint; 2],
-    /// Which side sends.
+    pub(super) hosts: Hosts,
+    pub(super) ports: [u16; 2],
+    /// Which side sends. The greater end is side 0, as Wireshark has it: by address, then by port.
     pub(super) from: usize,
 }
 
 impl Key {
     #[inline]
     pub(super) fn of(segment: &Segment) -> Key {
-        let (from, to) = (segment.from, segment.to);
-        if from > to { Key { ends: [from, to], from: 0 } } else { Key { ends: [to, from], from: 1 } }
+        let ports = [segment.from.port, segment.to.port];
+        match (segment.from.address, segment.to.address) {
+            (Address::V4(a), Address::V4(b)) => Key::ordered([a, b], ports, Hosts::V4),
+            (a, b) => Key::ordered([wide(a), wide(b)], ports, Hosts::V6),
+        }
+    }
+
+    #[inline]
+    fn ordered<T: Ord + Copy>([a, b]: [T; 2], [p, q]: [u16; 2], hosts: impl Fn([T; 2]) -> Hosts) -> Key {
+        if (a, p) > (b, q) {
+            Key { hosts: hosts([a, b]), ports: [p, q], from: 0 }
+        } else {
+            Key { hosts: hosts([b, a]), ports: [q, p], from: 1 }
+        }
     }
 
     /// Well mixed bits of the two ends.
     #[inline]
     pub(super) fn hash(&self) -> u64 {
-        let [a, b] = self.ends;
-        let ports = u64::from(a.port) << 16 | u64::from(b.port);
-        let hosts = match (a.address, b.address) {
-            (Address::V4(a), Address::V4(b)) => u64::from(a) << 32 | u64::from(b),
-            (a, b) => fold(half(a), 0x9e37_79b9_7f4a_7c15) ^ fold(half(b), 0xc2b2_ae3d_27d4_eb4f),
+        let hosts = match self.hosts {
+            Hosts::V4([a, b]) => u64::from(a) << 32 | u64::from(b),
+            Hosts::V6([a, b]) => half(a, 0x9e37_79b9_7f4a_7c15) ^ half(b, 0xc2b2_ae3d_27d4_eb4f),
         };
+        let ports = u64::from(self.ports[0]) << 16 | u64::from(self.ports[1]);
         fold(hosts ^ 0xa076_1d64_78bd_642f, ports ^ 0xe703_7ed1_a0b4_28db)
     }
 }
 
-/// The bits of an address as 64.
-fn half(address: Address) -> u64 {
+fn wide(address: Address) -> u128 {
     match address {
         Address::V4(bits) => bits.into(),
-        Address::V6(bits) => fold((bits >> 64) as u64 ^ 0x2d35_8dcc_aa6c_78a5, bits as u64 ^ 0x8bb8_4b93_962e_acc9),
+        Address::V6(bits) => bits,
     }
+}
+
+/// The bits of an address as 64, mixed with others.
+fn half(bits: u128, others: u64) -> u64 {
+    let bits = fold((bits >> 64) as u64 ^ 0x2d35_8dcc_aa6c_78a5, bits as u64 ^ 0x8bb8_4b93_962e_acc9);
+    fold(bits, others)
 }
 
 /// The product of two numbers, its halves over each other.
@@ -213,13 +236,13 @@ const _: () = assert!(size_of::<Connection>() <= 248, "a connection and its slot
 impl Connection {
     /// One of which nothing was seen yet.
     pub(super) fn new(key: &Key, hosts: [u32; 2], segment: &Segment) -> Self {
-        let is_wide = matches!(key.ends[0].address, Address::V6(_));
+        let is_wide = matches!(key.hosts, Hosts::V6(_));
         Connection {
             sides: [Side::new(); 2],
             first_at_ns: segment.at_ns,
             syn_or_rtt_ns: 0,
             hosts,
-            ports: key.ends.map(|end| end.port),
+            ports: key.ports,
             first_frame: segment.frame,
             completeness: 0,
             flags: u8::from(is_wide) * connection::IS_WIDE + key.from as u8 * connection::BEGAN_AT_1,

@@ -1,6 +1,6 @@
 //! Finding a segment's connection.
 
-use super::state::{Connection, Key, connection};
+use super::state::{Connection, Hosts, Key, connection};
 use crate::segment::{Address, Endpoint, Segment};
 
 /// How many connections the table can number: a slot has the number in 24 bits and 8 bits of the hash.
@@ -58,10 +58,10 @@ impl Connections {
         if (self.taken + 1) * 8 > self.slots.len() * 7 {
             self.grow();
         }
-        let hosts = match key.ends.map(|end| end.address) {
-            [Address::V4(a), Address::V4(b)] => [a, b],
-            addresses => {
-                self.wide.push(addresses.map(wide));
+        let hosts = match key.hosts {
+            Hosts::V4(hosts) => hosts,
+            Hosts::V6(hosts) => {
+                self.wide.push(hosts);
                 [self.wide.len() as u32 - 1; 2]
             }
         };
@@ -74,12 +74,19 @@ impl Connections {
         number
     }
 
+    fn hosts(&self, connection: &Connection) -> Hosts {
+        if connection.has(connection::IS_WIDE) {
+            Hosts::V6(self.wide[connection.hosts[0] as usize])
+        } else {
+            Hosts::V4(connection.hosts)
+        }
+    }
+
     /// The ends of a connection, side 0 first.
     pub(super) fn ends(&self, connection: &Connection) -> [Endpoint; 2] {
-        let addresses = if connection.has(connection::IS_WIDE) {
-            self.wide[connection.hosts[0] as usize].map(Address::V6)
-        } else {
-            connection.hosts.map(Address::V4)
+        let addresses = match self.hosts(connection) {
+            Hosts::V4(hosts) => hosts.map(Address::V4),
+            Hosts::V6(hosts) => hosts.map(Address::V6),
         };
         [0, 1].map(|i| Endpoint { address: addresses[i], port: connection.ports[i] })
     }
@@ -104,14 +111,13 @@ impl Connections {
 
     #[inline]
     fn is_of(&self, connection: &Connection, key: &Key) -> bool {
-        if connection.ports != key.ends.map(|end| end.port) {
+        if connection.ports != key.ports {
             return false;
         }
-        match key.ends.map(|end| end.address) {
-            [Address::V4(a), Address::V4(b)] => !connection.has(connection::IS_WIDE) && connection.hosts == [a, b],
-            addresses => {
-                connection.has(connection::IS_WIDE) && self.wide[connection.hosts[0] as usize] == addresses.map(wide)
-            }
+        let is_wide = connection.has(connection::IS_WIDE);
+        match key.hosts {
+            Hosts::V4(hosts) => !is_wide && connection.hosts == hosts,
+            Hosts::V6(hosts) => is_wide && self.wide[connection.hosts[0] as usize] == hosts,
         }
     }
 
@@ -121,8 +127,9 @@ impl Connections {
         self.slots = vec![0; old.len() * 2];
         let mask = self.slots.len() - 1;
         for entry in old.into_iter().filter(|entry| *entry != 0) {
-            let ends = self.ends(&self.all[(entry & 0xff_ffff) as usize - 1]);
-            let mut slot = Key { ends, from: 0 }.hash() as usize & mask;
+            let connection = &self.all[(entry & 0xff_ffff) as usize - 1];
+            let key = Key { hosts: self.hosts(connection), ports: connection.ports, from: 0 };
+            let mut slot = key.hash() as usize & mask;
             while self.slots[slot] != 0 {
                 slot = (slot + 1) & mask;
             }
@@ -135,11 +142,4 @@ impl Connections {
 #[inline]
 fn tag(hash: u64) -> u32 {
     ((hash >> 56) as u32) << 24
-}
-
-fn wide(address: Address) -> u128 {
-    match address {
-        Address::V4(bits) => bits.into(),
-        Address::V6(bits) => bits,
-    }
 }

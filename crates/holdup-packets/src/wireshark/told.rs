@@ -1,23 +1,23 @@
 //! What Wireshark tells of what was found.
 
 use super::judge::Findings;
-use super::marks::{Kinds, Marks};
+use super::marks::{DuplicateAck, Kinds, Marks};
 use crate::kinds::Kind;
+use std::num::{NonZeroI64, NonZeroU32};
 
 /// The kinds that Wireshark also shows as a retransmission.
 const ALSO_RETRANSMISSION: Kinds = Kinds::of(Kind::FastRetransmission).with(Kinds::of(Kind::SpuriousRetransmission));
 
 /// Tells what was found of a segment that came at a time, in a connection with an initial round trip (0: not known).
+#[inline]
 pub(super) fn tell(findings: &Findings, rtt_ns: i64, at_ns: i64, marks: &mut Marks) {
     if !findings.is_recorded {
         return;
     }
-    marks.initial_rtt_ns = some(rtt_ns);
-    if let Some(acknowledged) = findings.acknowledged
-        && acknowledged.frame != 0
-    {
-        marks.acks_frame = Some(acknowledged.frame);
-        marks.ack_rtt_ns = some(at_ns - acknowledged.at_ns);
+    marks.initial_rtt_ns = NonZeroI64::new(rtt_ns);
+    if let Some(acknowledged) = findings.acknowledged {
+        marks.acks_frame = NonZeroU32::new(acknowledged.frame);
+        marks.ack_rtt_ns = NonZeroI64::new(at_ns - acknowledged.at_ns);
         if acknowledged.is_partial {
             marks.kinds.add(Kind::PartialAck);
         }
@@ -25,27 +25,24 @@ pub(super) fn tell(findings: &Findings, rtt_ns: i64, at_ns: i64, marks: &mut Mar
             marks.kinds.add(Kind::AmbiguousAck);
         }
     }
+    marks.bytes_in_flight = NonZeroU32::new(findings.in_flight_bytes);
     if findings.in_flight_bytes > 0 {
-        marks.bytes_in_flight = Some(findings.in_flight_bytes);
-        marks.push_bytes_sent = Some(findings.push_bytes);
+        marks.push_bytes_sent = NonZeroU32::new(findings.push_bytes);
     }
     let kinds = findings.kinds;
+    if kinds.is_empty() {
+        return;
+    }
     if kinds.has(Kind::DuplicateAck) {
-        marks.duplicate_ack = Some(findings.duplicate_ack);
+        let (first_frame, number) = findings.duplicate_ack;
+        marks.duplicate_ack = NonZeroU32::new(number).map(|number| DuplicateAck { first_frame, number });
     }
     let (sent_ns, frame) = findings.sent_before;
-    if kinds.has(Kind::Retransmission)
-        && let Some(rto_ns) = some(at_ns - sent_ns)
-    {
-        (marks.rto_ns, marks.rto_frame) = (Some(rto_ns), Some(frame));
+    if kinds.has(Kind::Retransmission) && at_ns != sent_ns {
+        (marks.rto_ns, marks.rto_frame) = (NonZeroI64::new(at_ns - sent_ns), NonZeroU32::new(frame));
     }
     marks.kinds = marks.kinds.with(kinds);
     if kinds.has_any(ALSO_RETRANSMISSION) {
         marks.kinds.add(Kind::Retransmission);
     }
-}
-
-/// A time that is not 0.
-fn some(ns: i64) -> Option<i64> {
-    (ns != 0).then_some(ns)
 }

@@ -82,23 +82,24 @@ impl Unacked {
     }
 
     /// Adds the segment that was sent last.
+    #[inline]
     pub(super) fn push(&mut self, list: &mut List, sent: Sent) {
-        list.is_in_order = match self.ends(*list) {
-            None => sent.end.wrapping_sub(sent.seq).wrapping_sub(1) < SPAN,
-            Some((oldest, newest)) => {
-                list.is_in_order
-                    && sent.seq.wrapping_sub(newest.end) < SPAN
-                    && sent.end.wrapping_sub(sent.seq).wrapping_sub(1) < SPAN
-                    && sent.end.wrapping_sub(oldest.seq) < SPAN
-            }
-        };
-        let at = self.place(sent);
-        if list.newest != NOWHERE {
-            let oldest = self.places[list.newest as usize].newer;
-            self.join(list.newest, at);
+        let is_sound = sent.end.wrapping_sub(sent.seq).wrapping_sub(1) < SPAN;
+        if list.count == 0 {
+            list.newest = self.place(sent);
+            list.is_in_order = is_sound;
+        } else {
+            let before = list.newest;
+            let newest = &self.places[before as usize];
+            let (newest_end, oldest) = (newest.sent.end, newest.newer);
+            let oldest_seq = self.places[oldest as usize].sent.seq;
+            list.is_in_order &=
+                is_sound && sent.seq.wrapping_sub(newest_end) < SPAN && sent.end.wrapping_sub(oldest_seq) < SPAN;
+            let at = self.place(sent);
+            self.join(before, at);
             self.join(at, oldest);
+            list.newest = at;
         }
-        list.newest = at;
         list.count += 1;
     }
 
@@ -127,9 +128,13 @@ impl Unacked {
     }
 
     /// Takes away what an acknowledgement covers, and tells what it was for.
+    #[inline]
     pub(super) fn acknowledge(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
-        let (oldest, _) = self.ends(*list)?;
-        let after = ack.wrapping_sub(oldest.seq) as i32;
+        if list.count == 0 {
+            return None;
+        }
+        let oldest = self.places[list.newest as usize].newer;
+        let after = ack.wrapping_sub(self.places[oldest as usize].sent.seq) as i32;
         if list.is_in_order && after.unsigned_abs() < SPAN {
             // Nothing from the first byte on that is not acknowledged is touched by an older number.
             if after <= 0 { None } else { self.acknowledge_in_order(list, ack) }
@@ -165,6 +170,7 @@ impl Unacked {
     }
 
     /// [`Unacked::acknowledge`] of any list: all are looked at, the newest first, and the last that fits is what it was for.
+    #[inline(never)]
     fn acknowledge_any(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
         let mut found = None;
         let mut at = list.newest;
@@ -198,18 +204,24 @@ impl Unacked {
 
     /// From the first to the last byte of a list, counted from where its direction began, without regard to wraps; `None`
     /// when it is empty.
+    #[inline]
     pub(super) fn extent(&self, list: List, base: u32) -> Option<u32> {
         let (oldest, newest) = self.ends(list)?;
         let (first, span) = (oldest.seq.wrapping_sub(base), newest.end.wrapping_sub(oldest.seq));
         if list.is_in_order && first.checked_add(span).is_some() {
             return Some(span);
         }
+        Some(self.extent_of_any(list, base))
+    }
+
+    /// [`Unacked::extent`] of any list.
+    fn extent_of_any(&self, list: List, base: u32) -> u32 {
         let (mut first, mut last) = (u32::MAX, 0);
         for sent in self.iter(list) {
             first = first.min(sent.seq.wrapping_sub(base));
             last = last.max(sent.end.wrapping_sub(base));
         }
-        Some(last.wrapping_sub(first))
+        last.wrapping_sub(first)
     }
 
     /// Gives all places of a list back.
@@ -221,12 +233,13 @@ impl Unacked {
     }
 
     /// The oldest and the newest of a list.
-    fn ends(&self, list: List) -> Option<(Sent, Sent)> {
+    #[inline]
+    fn ends(&self, list: List) -> Option<(&Sent, &Sent)> {
         if list.count == 0 {
             return None;
         }
         let newest = &self.places[list.newest as usize];
-        Some((self.places[newest.newer as usize].sent, newest.sent))
+        Some((&self.places[newest.newer as usize].sent, &newest.sent))
     }
 
     /// A place with a segment, which is a ring of its own.

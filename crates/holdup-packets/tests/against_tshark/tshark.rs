@@ -3,9 +3,10 @@
 use holdup_packets::flows::Analysis;
 use holdup_packets::kinds::Kind;
 use holdup_packets::segment::Segment;
-use holdup_packets::wireshark::{Kinds, Limits, Marks, Table};
+use holdup_packets::wireshark::{DuplicateAck, Kinds, Limits, Marks, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::num::{NonZeroI64, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -135,8 +136,9 @@ pub(crate) fn our_sums(analysis: &Analysis) -> BTreeMap<&'static str, u64> {
 fn line(line: &str) -> (u32, Marks) {
     let fields: Vec<&str> = line.split('\t').collect();
     assert_eq!(fields.len(), VALUES.len() + Kind::ALL.len(), "fields in {line:?}");
-    let number = |i: usize| (!fields[i].is_empty()).then(|| fields[i].parse::<u32>().expect("a number"));
-    let time = |i: usize| (!fields[i].is_empty()).then(|| nanoseconds(fields[i]));
+    let plain = |i: usize| fields[i].parse::<u32>().expect("a number");
+    let number = |i: usize| (!fields[i].is_empty()).then(|| NonZeroU32::new(plain(i)).expect("not zero"));
+    let time = |i: usize| (!fields[i].is_empty()).then(|| NonZeroI64::new(nanoseconds(fields[i])).expect("not zero"));
     let present = |(_, field): &(_, &&str)| !field.is_empty() && **field != "0";
     let kinds: Kinds = Kind::ALL.iter().zip(&fields[VALUES.len()..]).filter(present).map(|(kind, _)| *kind).collect();
     let completeness = fields[2].strip_prefix("0x").map_or_else(
@@ -144,11 +146,11 @@ fn line(line: &str) -> (u32, Marks) {
         |digits| u8::from_str_radix(digits, 16).expect("a number"),
     );
     let marks = Marks {
-        stream: number(1).expect("a stream"),
+        stream: plain(1),
         direction: 0,
         completeness,
         kinds,
-        duplicate_ack: number(4).zip(number(3)),
+        duplicate_ack: number(3).map(|number| DuplicateAck { first_frame: plain(4), number }),
         acks_frame: number(5),
         ack_rtt_ns: time(6),
         initial_rtt_ns: time(7),
@@ -157,7 +159,7 @@ fn line(line: &str) -> (u32, Marks) {
         bytes_in_flight: number(10),
         push_bytes_sent: number(11),
     };
-    (number(0).expect("a frame"), marks)
+    (plain(0), marks)
 }
 
 /// Seconds with 9 digits after the point, as ns.
