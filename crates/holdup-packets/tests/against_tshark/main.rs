@@ -1,9 +1,11 @@
 //! Packet by packet, our marks are those of tshark 4.6.
 //!
-//! Needs tshark of that version: on the PATH, or named by HOLDUP_TSHARK. Without it the tests say so and check nothing.
+//! Without a tshark of that version the tests say so and check nothing.
 //! `HOLDUP_SEED=N` begins with another seed, `HOLDUP_ROUNDS=N` makes more captures, `HOLDUP_KEEP=FILE` keeps the last one.
 
 mod dice;
+#[path = "../judge/mod.rs"]
+mod judge;
 mod noise;
 mod odd;
 mod sessions;
@@ -15,7 +17,7 @@ use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::kinds::Kind;
 use holdup_packets::made::{Pcap, Tcp, link};
 use holdup_packets::segment::{Address, Endpoint, Segment};
-use std::path::Path;
+use judge::Tshark;
 
 /// The time of the first frame, ns since the epoch.
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
@@ -59,20 +61,17 @@ fn decoded(capture: &[u8]) -> Vec<Segment> {
 
 /// Compares what tshark tells of a capture with what we tell, each frame and in sum, and panics with the first difference. Of
 /// some kinds tshark's sums have more than its frames.
-fn compare(tshark: &Path, capture: &[u8], uncounted: &[Kind], what: &str) {
+fn compare(tshark: &Tshark, capture: &[u8], uncounted: &[Kind], what: &str) {
     let segments = decoded(capture);
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("made.pcap");
-    std::fs::write(&file, capture).expect("the capture can be written");
     if let Some(kept) = std::env::var_os("HOLDUP_KEEP") {
-        std::fs::copy(&file, kept).expect("the capture can be kept");
+        std::fs::write(kept, capture).expect("the capture can be kept");
     }
-    let theirs = tshark::marks_of(tshark, &file);
+    let theirs = tshark::marks_of(tshark, capture);
     let (ours, analysis) = tshark::our_marks(&segments);
     if let Some(text) = tshark::first_difference(&theirs, &ours, &segments) {
         panic!("{what}: {text}");
     }
-    let (mut theirs, mut ours) = (tshark::expert_sums(tshark, &file), tshark::our_sums(&analysis));
+    let (mut theirs, mut ours) = (tshark::expert_sums(tshark, capture), tshark::our_sums(&analysis));
     for kind in uncounted {
         theirs.remove(kind.field());
         ours.remove(kind.field());
@@ -104,12 +103,9 @@ fn together(mut frames: Vec<(i64, Tcp)>) -> Vec<(i64, Tcp)> {
 
 #[test]
 fn noise_is_judged_as_tshark_does() {
-    let tshark = match tshark::find() {
-        Ok(tshark) => tshark,
-        Err(why) => return eprintln!("ignored, because {why}"),
-    };
+    let Some(tshark) = judge::tshark() else { return };
     let seed = number_of("HOLDUP_SEED", 1);
-    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 2) {
+    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 5) {
         let mut dice = Dice::new(seed);
         let mut frames = Vec::new();
         for number in 0..500 {
@@ -124,12 +120,9 @@ fn noise_is_judged_as_tshark_does() {
 
 #[test]
 fn sessions_with_faults_are_judged_as_tshark_does() {
-    let tshark = match tshark::find() {
-        Ok(tshark) => tshark,
-        Err(why) => return eprintln!("ignored, because {why}"),
-    };
+    let Some(tshark) = judge::tshark() else { return };
     let seed = number_of("HOLDUP_SEED", 1);
-    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 2) {
+    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 5) {
         let mut dice = Dice::new(seed);
         let mut frames = Vec::new();
         for number in 0..500 {
@@ -159,12 +152,9 @@ const TWICE: [Kind; 3] = [Kind::MssPresent, Kind::SackPermittedPresent, Kind::Fa
 
 #[test]
 fn odd_headers_are_judged_as_tshark_does() {
-    let tshark = match tshark::find() {
-        Ok(tshark) => tshark,
-        Err(why) => return eprintln!("ignored, because {why}"),
-    };
+    let Some(tshark) = judge::tshark() else { return };
     let seed = number_of("HOLDUP_SEED", 1);
-    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 2) {
+    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 5) {
         let mut dice = Dice::new(seed);
         let mut frames = Vec::new();
         for number in 0..500 {

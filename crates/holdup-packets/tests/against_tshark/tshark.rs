@@ -1,5 +1,6 @@
 //! What tshark tells of each frame, and how it is compared with what we tell.
 
+use crate::judge::Tshark;
 use holdup_packets::flows::Analysis;
 use holdup_packets::kinds::Kind;
 use holdup_packets::segment::Segment;
@@ -7,8 +8,6 @@ use holdup_packets::wireshark::{DuplicateAck, Kinds, Limits, Marks, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::num::{NonZeroI64, NonZeroU32};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Fields with values beside those of the kinds.
 const VALUES: [&str; 12] = [
@@ -65,51 +64,33 @@ const SUMMARIES: [(&str, Kind); 35] = [
     ("The acknowledgment number field is nonzero", Kind::AckNonzero),
 ];
 
-/// A tshark of version 4.6, or why there is none.
-pub(crate) fn find() -> Result<PathBuf, String> {
-    let program = std::env::var_os("HOLDUP_TSHARK").map_or_else(|| PathBuf::from("tshark"), PathBuf::from);
-    let shown = program.display();
-    let output = Command::new(&program)
-        .arg("--version")
-        .output()
-        .map_err(|e| format!("there is no {shown} (HOLDUP_TSHARK names another one): {e}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let first = text.lines().next().unwrap_or_default();
-    if first.contains(" 4.6.") { Ok(program) } else { Err(format!("{shown} is not of version 4.6 but `{first}`")) }
-}
-
-/// A tshark that reads a file.
-///
 /// Protocols above TCP are switched off: what they tell, or where they fail, is none of our business.
-fn reading(tshark: &Path, capture: &Path) -> Command {
-    let mut command = Command::new(tshark);
-    command.args(["-n", "-r"]).arg(capture).arg("--disable-all-protocols");
-    for protocol in ["eth", "ip", "ipv6", "tcp", "icmp", "icmpv6"] {
-        command.args(["--enable-protocol", protocol]);
-    }
-    command
-}
-
-/// What it tells.
-fn output_of(command: &mut Command) -> String {
-    let output = command.output().expect("tshark starts");
-    assert!(output.status.success(), "tshark: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("tshark writes UTF-8")
-}
+const PROTOCOLS: [&str; 13] = [
+    "--disable-all-protocols",
+    "--enable-protocol",
+    "eth",
+    "--enable-protocol",
+    "ip",
+    "--enable-protocol",
+    "ipv6",
+    "--enable-protocol",
+    "tcp",
+    "--enable-protocol",
+    "icmp",
+    "--enable-protocol",
+    "icmpv6",
+];
 
 /// What tshark tells of each frame of a file that has so much of a segment of TCP that it is of a connection.
-pub(crate) fn marks_of(tshark: &Path, capture: &Path) -> Vec<(u32, Marks)> {
-    let mut command = reading(tshark, capture);
-    command.args(["-Y", "tcp.stream", "-T", "fields", "-E", "separator=/t", "-E", "occurrence=l"]);
-    for field in VALUES.iter().copied().chain(Kind::ALL.iter().map(|kind| kind.field())) {
-        command.args(["-e", field]);
-    }
-    output_of(&mut command).lines().map(line).collect()
+pub(crate) fn marks_of(tshark: &Tshark, capture: &[u8]) -> Vec<(u32, Marks)> {
+    let fields: Vec<&str> = VALUES.iter().copied().chain(Kind::ALL.iter().map(|kind| kind.field())).collect();
+    let more = [&PROTOCOLS[..], &["-E", "occurrence=l", "-Y", "tcp.stream"]].concat();
+    tshark.fields(capture, &fields, &more).iter().map(|row| line(row)).collect()
 }
 
 /// How often each kind stands in the sums of `-z expert`.
-pub(crate) fn expert_sums(tshark: &Path, capture: &Path) -> BTreeMap<&'static str, u64> {
-    let text = output_of(reading(tshark, capture).args(["-q", "-z", "expert"]));
+pub(crate) fn expert_sums(tshark: &Tshark, capture: &[u8]) -> BTreeMap<&'static str, u64> {
+    let text = tshark.text(capture, &[&PROTOCOLS[..], &["-q", "-z", "expert"]].concat());
     let mut sums = BTreeMap::new();
     for line in text.lines() {
         let mut words = line.split_whitespace();
@@ -133,13 +114,11 @@ pub(crate) fn our_sums(analysis: &Analysis) -> BTreeMap<&'static str, u64> {
     sums
 }
 
-fn line(line: &str) -> (u32, Marks) {
-    let fields: Vec<&str> = line.split('\t').collect();
-    assert_eq!(fields.len(), VALUES.len() + Kind::ALL.len(), "fields in {line:?}");
+fn line(fields: &[String]) -> (u32, Marks) {
     let plain = |i: usize| fields[i].parse::<u32>().expect("a number");
     let number = |i: usize| (!fields[i].is_empty()).then(|| NonZeroU32::new(plain(i)).expect("not zero"));
-    let time = |i: usize| (!fields[i].is_empty()).then(|| NonZeroI64::new(nanoseconds(fields[i])).expect("not zero"));
-    let present = |(_, field): &(_, &&str)| !field.is_empty() && **field != "0";
+    let time = |i: usize| (!fields[i].is_empty()).then(|| NonZeroI64::new(nanoseconds(&fields[i])).expect("not zero"));
+    let present = |(_, field): &(_, &String)| !field.is_empty() && field.as_str() != "0";
     let kinds: Kinds = Kind::ALL.iter().zip(&fields[VALUES.len()..]).filter(present).map(|(kind, _)| *kind).collect();
     let completeness = fields[2].strip_prefix("0x").map_or_else(
         || fields[2].parse().expect("a number"),

@@ -35,7 +35,9 @@ fn line(segment: &Segment) -> String {
     if segment.header_bytes < 20 {
         return line;
     }
-    let _ = write!(line, " ack {} flags {:#06x} window {}", segment.ack, segment.flags, segment.window);
+    // A header that ends within its window has none.
+    let window = (segment.header_captured_bytes >= 16).then(|| segment.window.to_string()).unwrap_or_default();
+    let _ = write!(line, " ack {} flags {:#06x} window {window}", segment.ack, segment.flags);
     if segment.header_captured_bytes < segment.header_bytes {
         return line;
     }
@@ -86,13 +88,7 @@ const FIELDS: &[&str] = &[
 pub(crate) fn tsharks(tshark: &Tshark, capture: &[u8], cut_headers: &[u32]) -> Vec<String> {
     // In errors of ICMP the number is told in one field only. Blocks of SACK are told as they stand in the header.
     let rows = tshark.fields(capture, FIELDS, &["-o", "tcp.relative_sequence_numbers:FALSE"]);
-    // A header that ends within its window has a stream there and nothing else: tshark reads no more of it.
-    let number = |text: &String| text.parse().unwrap_or(0);
-    let has_window = |row: &Vec<String>| match number(&row[11]) {
-        header @ 0..20 => number(&row[10]) + header >= 16,
-        _ => !row[14].is_empty(),
-    };
-    let is_read = |row: &&Vec<String>| !row[2].is_empty() && has_window(row);
+    let is_read = |row: &&Vec<String>| !row[2].is_empty();
     rows.iter().filter(is_read).map(|row| tshark_line(row, cut_headers)).collect()
 }
 

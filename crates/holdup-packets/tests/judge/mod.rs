@@ -46,23 +46,28 @@ impl Tshark {
     /// # Panics
     /// When tshark fails.
     pub(crate) fn fields(&self, capture: &[u8], fields: &[&str], more: &[&str]) -> Vec<Vec<String>> {
+        let mut arguments = vec!["-T", "fields", "-E", "separator=/t", "-E", "aggregator=,"];
+        arguments.extend(more);
+        arguments.extend(fields.iter().flat_map(|field| ["-e", field]));
+        let text = self.text(capture, &arguments);
+        let rows: Vec<Vec<String>> = text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect();
+        assert!(rows.iter().all(|row| row.len() == fields.len()), "tshark gave other fields than {fields:?}");
+        rows
+    }
+
+    /// What tshark says of a capture, by arguments.
+    ///
+    /// # Panics
+    /// When tshark fails.
+    pub(crate) fn text(&self, capture: &[u8], arguments: &[&str]) -> String {
         let file = self.folder.path().join("capture");
         std::fs::write(&file, capture).expect("a file can be written");
         let mut command = Command::new(&self.program);
         // Preferences of the user would change the answers.
         command.env("WIRESHARK_CONFIG_DIR", self.folder.path().join("none"));
-        command.args(["-n", "-T", "fields", "-E", "separator=/t", "-E", "aggregator=,", "-r"]).arg(&file).args(more);
-        for field in fields {
-            command.args(["-e", field]);
-        }
-        let out = command.output().expect("tshark can be started");
+        let out = command.args(["-n", "-r"]).arg(&file).args(arguments).output().expect("tshark can be started");
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success(), "tshark: {said}");
-        let rows: Vec<Vec<String>> = String::from_utf8_lossy(&out.stdout)
-            .lines()
-            .map(|line| line.split('\t').map(str::to_owned).collect())
-            .collect();
-        assert!(rows.iter().all(|row| row.len() == fields.len()), "tshark gave other fields than {fields:?}");
-        rows
+        String::from_utf8_lossy(&out.stdout).into_owned()
     }
 }

@@ -47,8 +47,8 @@ pub(super) fn lengths() -> Vec<Case> {
             one("a jumbogram with padding", ether, padded(jumbo(8 + large6.len() as u32, &large6))),
             &[(1, Some(100_000), 32)],
         ),
-        expecting(one("a header of 0 words", ether, odd(0)), &[(1, Some(132), 0)]),
-        expecting(one("a header of 4 words", ether, odd(4)), &[(1, Some(116), 16)]),
+        expecting(one("a header of 0 words", ether, odd(0)), &[(1, Some(132), 20)]),
+        expecting(one("a header of 4 words", ether, odd(4)), &[(1, Some(116), 20)]),
         expecting(one("a header of 15 words", ether, odd(15)), &[(1, Some(72), 60)]),
         expecting(
             one("a header of 15 words in a shorter datagram", ether, {
