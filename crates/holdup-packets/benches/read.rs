@@ -120,8 +120,8 @@ fn decode(bytes: &[u8]) -> u64 {
     let mut decoder = Decoder::new(Limits::default());
     let mut segments = 0;
     while let Some(frame) = reader.next().expect("a frame") {
-        if let Decoded::Segment(segment) = decoder.decode(&frame) {
-            black_box(&segment);
+        if let Decoded::Segment(ref segment) = decoder.decode(&frame) {
+            black_box(segment);
             segments += 1;
         }
     }

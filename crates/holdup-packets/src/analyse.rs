@@ -172,8 +172,9 @@ fn decode(frames: &mut impl Frames, mut each: impl FnMut(&Segment) -> bool) -> R
         let (first, last) = read.times_ns.get_or_insert((frame.at_ns, frame.at_ns));
         (*first, *last) = ((*first).min(frame.at_ns), (*last).max(frame.at_ns));
         match decoder.decode(&frame) {
-            Decoded::Segment(segment) => {
-                if !each(&segment) {
+            // By reference: a copy of what was just written in parts is waited for.
+            Decoded::Segment(ref segment) => {
+                if !each(segment) {
                     break;
                 }
             }

@@ -30,7 +30,7 @@ impl<'a, I: Iterator<Item = Result<Reader<'a>, Problem>>> Chain<'a, I> {
     fn open(&mut self) -> Result<bool, Problem> {
         if let Some(reader) = self.reader.take() {
             self.cuts.extend(reader.cut().map(|cut| (self.begun - 1, cut)));
-            (self.frames, self.interfaces) = (reader.frames, reader.interfaces);
+            (self.frames, self.interfaces) = (reader.frames, reader.interfaces());
         }
         let Some(next) = self.files.next() else { return Ok(false) };
         self.begun += 1;

@@ -129,9 +129,8 @@ enum Format {
 pub struct Reader<'a> {
     stream: Stream<'a>,
     format: Format,
-    /// How many frames were told, and interfaces described, before this capture and in it.
+    /// How many frames were told, of captures before this one too.
     frames: u32,
-    interfaces: u32,
     cut: Option<Cut>,
     is_done: bool,
 }
@@ -156,18 +155,21 @@ impl<'a> Reader<'a> {
     }
 
     fn over(mut stream: Stream<'a>) -> Result<Self, Problem> {
-        let (format, interfaces) = match stream.magic()? {
-            Some(pcapng::SECTION) => (Format::PcapNg(pcapng::Sections::default()), 0),
-            magic => (Format::Pcap(pcap::Header::read(&mut stream, magic)?), 1),
+        let format = match stream.magic()? {
+            Some(pcapng::SECTION) => Format::PcapNg(pcapng::Sections::default()),
+            magic => Format::Pcap(pcap::Header::read(&mut stream, magic)?),
         };
-        Ok(Reader { stream, format, frames: 0, interfaces, cut: None, is_done: false })
+        Ok(Reader { stream, format, frames: 0, cut: None, is_done: false })
     }
 
     /// Has numbers of frames and interfaces go on after those of captures that were read before.
     #[must_use]
     fn after(mut self, frames: u32, interfaces: u32) -> Self {
         self.frames = frames;
-        self.interfaces += interfaces;
+        match &mut self.format {
+            Format::Pcap(header) => header.interface = interfaces,
+            Format::PcapNg(sections) => sections.count_from(interfaces),
+        }
         self
     }
 
@@ -177,36 +179,59 @@ impl<'a> Reader<'a> {
     }
 
     /// Goes to the next frame. It is apart from [`Reader::found`] because a loop cannot give away what it borrows.
-    #[inline]
+    ///
+    /// What is usual, a frame that is whole in the buffer, is found without a call, so that what is known of it stays in
+    /// registers; what else there is between frames is gone over by [`Reader::ready`].
+    #[inline(always)]
     fn advance(&mut self) -> Result<Option<Found>, Problem> {
-        if self.is_done {
-            return Ok(None);
-        }
-        let found = match &mut self.format {
-            Format::Pcap(header) => header.advance(&mut self.stream, self.interfaces),
-            Format::PcapNg(sections) => sections.advance(&mut self.stream, &mut self.interfaces),
-        };
-        match found {
-            Ok(Some(found)) if self.frames < u32::MAX => {
+        loop {
+            let usual = match &self.format {
+                Format::Pcap(header) => header.frame(&self.stream),
+                Format::PcapNg(sections) => sections.frame(&self.stream),
+            };
+            if let Some((found, bytes)) = usual
+                && self.frames < u32::MAX
+            {
+                self.stream.take(bytes);
                 self.frames += 1;
-                Ok(Some(found))
+                return Ok(Some(found));
             }
-            end => self.end(end.map(|found| found.is_some())),
+            if !self.ready()? {
+                return Ok(None);
+            }
         }
     }
 
-    #[cold]
-    fn end(&mut self, is_beyond: Result<bool, Problem>) -> Result<Option<Found>, Problem> {
-        self.is_done = true;
-        self.cut = self.stream.cut();
-        if is_beyond? {
-            return Err(Problem::usage("capture", format!("it has more than {} frames", u32::MAX))
-                .hint("cut it by editcap -c, and give its parts one by one"));
+    /// Makes a frame be the next thing in the buffer, and whole; `false` after the last.
+    #[inline(never)]
+    fn ready(&mut self) -> Result<bool, Problem> {
+        if self.is_done {
+            return Ok(false);
         }
-        Ok(None)
+        let ready = match &mut self.format {
+            _ if self.frames == u32::MAX => {
+                Err(Problem::usage("capture", format!("it has more than {} frames", u32::MAX))
+                    .hint("cut it by editcap -c, and give its parts one by one"))
+            }
+            Format::Pcap(header) => header.ready(&mut self.stream),
+            Format::PcapNg(sections) => sections.ready(&mut self.stream),
+        };
+        if ready != Ok(true) {
+            self.is_done = true;
+            self.cut = self.stream.cut();
+        }
+        ready
     }
 
-    #[inline]
+    /// How many interfaces there were in the captures before this one, and in it.
+    fn interfaces(&self) -> u32 {
+        match &self.format {
+            Format::Pcap(header) => header.interface + 1,
+            Format::PcapNg(sections) => sections.interfaces(),
+        }
+    }
+
+    #[inline(always)]
     fn found(&self, found: Found) -> Frame<'_> {
         let Found { start, length, wire_bytes, at_ns, link, interface } = found;
         let captured = self.stream.slice(start, length as usize);
@@ -215,7 +240,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Frames for Reader<'_> {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Result<Option<Frame<'_>>, Problem> {
         Ok(self.advance()?.map(|found| self.found(found)))
     }

@@ -7,6 +7,8 @@ use holdup_model::Problem;
 /// What the header of the file says.
 pub(super) struct Header {
     link: Link,
+    /// The number of its interface.
+    pub(super) interface: u32,
     is_big_endian: bool,
     /// How many ns the lesser unit of a time has.
     unit_ns: i64,
@@ -46,30 +48,40 @@ impl Header {
         let most_bytes = word(4).clamp(MOST_FRAME_BYTES, MOST_BLOCK_BYTES);
         // The highest bits say whether a checksum ends each frame, and how long it is; it stands where padding does.
         let link = Link::from_number(word(5) & 0x03ff_ffff);
-        Ok(Header { link, is_big_endian, unit_ns, frame_header_bytes, most_bytes })
+        Ok(Header { link, interface: 0, is_big_endian, unit_ns, frame_header_bytes, most_bytes })
     }
 
-    /// Goes to the next frame.
-    #[inline]
-    pub(super) fn advance(&self, stream: &mut Stream, interfaces: u32) -> Result<Option<Found>, Problem> {
-        if !stream.has(self.frame_header_bytes)? {
-            return Ok(None);
+    /// The frame that comes next, where it is whole in the buffer, and how long it is with its header.
+    #[inline(always)]
+    pub(super) fn frame(&self, stream: &Stream) -> Option<(Found, usize)> {
+        let header = stream.head::<16>()?;
+        let [seconds, part, length, wire_bytes] = self.words(header);
+        let whole = self.frame_header_bytes + length as usize;
+        if length > self.most_bytes {
+            return None;
         }
-        let Some(header) = stream.head::<16>() else { return Ok(None) };
-        let word = |i: usize| {
-            number([header[4 * i], header[4 * i + 1], header[4 * i + 2], header[4 * i + 3]], self.is_big_endian)
-        };
-        let (seconds, part, length, wire_bytes) = (word(0), word(1), word(2), word(3));
+        stream.next(whole)?;
+        let start = stream.position() + self.frame_header_bytes;
+        let at_ns = i64::from(seconds) * 1_000_000_000 + i64::from(part) * self.unit_ns;
+        Some((Found { start, length, wire_bytes, at_ns, link: self.link, interface: self.interface }, whole))
+    }
+
+    /// Makes a frame be whole in the buffer; `false` where none is left.
+    pub(super) fn ready(&self, stream: &mut Stream) -> Result<bool, Problem> {
+        if !stream.has(self.frame_header_bytes)? {
+            return Ok(false);
+        }
+        let Some(header) = stream.head::<16>() else { return Ok(false) };
+        let [_, _, length, _] = self.words(header);
         if length > self.most_bytes {
             let why = format!("a frame of {length} bytes, more than the {} that can be", self.most_bytes);
             return Err(damaged(stream.offset(), why));
         }
-        let whole = self.frame_header_bytes + length as usize;
-        if !stream.has(whole)? {
-            return Ok(None);
-        }
-        let start = stream.take(whole) + self.frame_header_bytes;
-        let at_ns = i64::from(seconds) * 1_000_000_000 + i64::from(part) * self.unit_ns;
-        Ok(Some(Found { start, length, wire_bytes, at_ns, link: self.link, interface: interfaces - 1 }))
+        stream.has(self.frame_header_bytes + length as usize)
+    }
+
+    #[inline(always)]
+    fn words(&self, [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]: [u8; 16]) -> [u32; 4] {
+        [[a, b, c, d], [e, f, g, h], [i, j, k, l], [m, n, o, p]].map(|bytes| number(bytes, self.is_big_endian))
     }
 }

@@ -40,7 +40,7 @@ struct Interface {
 }
 
 impl Interface {
-    #[inline]
+    #[inline(always)]
     fn at_ns(&self, units: u64) -> i64 {
         let ns = match self.unit {
             Unit::Nanoseconds(each) => i64::try_from(units.saturating_mul(each)).unwrap_or(i64::MAX),
@@ -59,60 +59,116 @@ impl Interface {
 pub(super) struct Sections {
     is_big_endian: bool,
     interfaces: Vec<Interface>,
+    /// The number of the first of them, counted over all sections.
+    first_interface: u32,
 }
 
-/// A block's header: its type and length, and where it begins.
+/// A block's type and length.
 #[derive(Clone, Copy)]
 struct Block {
     kind: u32,
     length: u32,
-    offset: u64,
+}
+
+/// What cannot be of a block.
+#[derive(Clone, Copy)]
+enum Damage {
+    Length,
+    /// It ends as one of another length.
+    End(u32),
+    /// It is too short for what it is.
+    Short,
+    /// It is of an interface that was not described.
+    Interface(u32),
+    /// A frame of a length for which there is no room, and the room.
+    Room(u32, u32),
+}
+
+impl Block {
+    #[cold]
+    fn damaged(self, damage: Damage, interfaces: usize, offset: u64) -> Problem {
+        let length = self.length;
+        let why = match damage {
+            Damage::Length => format!("a block of {length} bytes, which cannot be"),
+            Damage::End(end) => format!("a block of {length} bytes that ends as one of {end}"),
+            Damage::Short => "a frame whose block is too short".to_owned(),
+            Damage::Interface(index) => format!("a frame of interface {index}, and the section has {interfaces}"),
+            Damage::Room(length, room) => format!("a frame of {length} bytes in a block that has room for {room}"),
+        };
+        damaged(offset, why)
+    }
 }
 
 impl Sections {
-    /// Goes to the next frame, over the blocks before it. `described` counts the interfaces of all sections.
-    #[inline]
-    pub(super) fn advance(&mut self, stream: &mut Stream, described: &mut u32) -> Result<Option<Found>, Problem> {
+    /// Has the numbers of interfaces begin after those of captures that were read before.
+    pub(super) fn count_from(&mut self, interfaces: u32) {
+        self.first_interface = interfaces;
+    }
+
+    /// How many interfaces were described, in sections and captures before too.
+    pub(super) fn interfaces(&self) -> u32 {
+        self.first_interface + self.interfaces.len() as u32
+    }
+
+    #[inline(always)]
+    fn block(&self, stream: &Stream) -> Option<Block> {
+        let [a, b, c, d, e, f, g, h] = stream.head()?;
+        let (kind, length) = (number([a, b, c, d], self.is_big_endian), number([e, f, g, h], self.is_big_endian));
+        Some(Block { kind, length })
+    }
+
+    /// The frame that comes next, where its block is whole in the buffer and good, and how long the block is.
+    #[inline(always)]
+    pub(super) fn frame(&self, stream: &Stream) -> Option<(Found, usize)> {
+        let block = self.block(stream)?;
+        if !matches!(block.kind, ENHANCED_PACKET | SIMPLE_PACKET | OLD_PACKET) {
+            return None;
+        }
+        let bytes = stream.next(block.length as usize)?;
+        let found = self.packet(block, bytes, stream.position()).ok()?;
+        Some((found, block.length as usize))
+    }
+
+    /// Goes over blocks until one with a frame, and has that be whole in the buffer; `false` where none is left.
+    pub(super) fn ready(&mut self, stream: &mut Stream) -> Result<bool, Problem> {
         loop {
             if !stream.has(12)? {
-                return Ok(None);
+                return Ok(false);
             }
-            let Some(head) = stream.head::<12>() else { return Ok(None) };
-            let [a, b, c, d, e, f, g, h, i, j, k, l] = head;
-            if [a, b, c, d] == SECTION {
-                self.begin([i, j, k, l], stream.offset())?;
+            if let Some([a, b, c, d, _, _, _, _, e, f, g, h]) = stream.head()
+                && [a, b, c, d] == SECTION
+            {
+                self.begin([e, f, g, h], stream.offset())?;
             }
-            let kind = number([a, b, c, d], self.is_big_endian);
-            let length = number([e, f, g, h], self.is_big_endian);
-            let block = Block { kind, length, offset: stream.offset() };
+            let Some(block) = self.block(stream) else { return Ok(false) };
+            let (offset, length) = (stream.offset(), block.length);
+            let interfaces = self.interfaces.len();
+            let problem = |damage| block.damaged(damage, interfaces, offset);
             if length < 12 || !length.is_multiple_of(4) {
-                return Err(damaged(block.offset, format!("a block of {length} bytes, which cannot be")));
+                return Err(problem(Damage::Length));
             }
-            match kind {
-                ENHANCED_PACKET | SIMPLE_PACKET | OLD_PACKET | INTERFACE => {
-                    if length > MOST_BLOCK_BYTES {
-                        let why = format!("a block of {length} bytes, more than the {MOST_BLOCK_BYTES} that can be");
-                        return Err(damaged(block.offset, why));
-                    }
-                    if !stream.has(length as usize)? {
-                        return Ok(None);
-                    }
-                    let start = stream.take(length as usize);
-                    let bytes = stream.slice(start, length as usize);
-                    self.check_end(block, bytes.last_chunk().copied())?;
-                    if kind == INTERFACE {
-                        self.describe(block, bytes)?;
-                        *described += 1;
-                    } else {
-                        return self.frame(block, bytes, start, *described).map(Some);
-                    }
+            if !matches!(block.kind, ENHANCED_PACKET | SIMPLE_PACKET | OLD_PACKET | INTERFACE) {
+                if !stream.skip(u64::from(length) - 4)? || !stream.has(4)? {
+                    return Ok(false);
                 }
-                _ => {
-                    if !self.skip(block, stream)? {
-                        return Ok(None);
-                    }
-                }
+                self.check_end(block, stream.head()).map_err(problem)?;
+                stream.take(4);
+                continue;
             }
+            if length > MOST_BLOCK_BYTES {
+                let why = format!("a block of {length} bytes, more than the {MOST_BLOCK_BYTES} that can be");
+                return Err(damaged(offset, why));
+            }
+            if !stream.has(length as usize)? {
+                return Ok(false);
+            }
+            let Some(bytes) = stream.next(length as usize) else { return Ok(false) };
+            self.check_end(block, bytes.last_chunk().copied()).map_err(problem)?;
+            if block.kind != INTERFACE {
+                return self.packet(block, bytes, 0).map(|_| true).map_err(problem);
+            }
+            self.describe(offset, bytes)?;
+            stream.take(length as usize);
         }
     }
 
@@ -124,38 +180,25 @@ impl Sections {
             [0x4d, 0x3c, 0x2b, 0x1a] => false,
             _ => return Err(damaged(offset, "a section that does not tell the order of its bytes")),
         };
+        self.first_interface += self.interfaces.len() as u32;
         self.interfaces.clear();
         Ok(())
     }
 
-    /// Goes over a block of which nothing is needed, however long it is.
-    #[cold]
-    fn skip(&self, block: Block, stream: &mut Stream) -> Result<bool, Problem> {
-        if !stream.skip(u64::from(block.length) - 4)? || !stream.has(4)? {
-            return Ok(false);
-        }
-        self.check_end(block, stream.head())?;
-        stream.take(4);
-        Ok(true)
-    }
-
     /// A block says its length at its end again.
-    #[inline]
-    fn check_end(&self, block: Block, end: Option<[u8; 4]>) -> Result<(), Problem> {
+    #[inline(always)]
+    fn check_end(&self, block: Block, end: Option<[u8; 4]>) -> Result<(), Damage> {
         let end = end.map_or(0, |end| number(end, self.is_big_endian));
-        if end == block.length {
-            return Ok(());
-        }
-        Err(damaged(block.offset, format!("a block of {} bytes that ends as one of {end}", block.length)))
+        if end == block.length { Ok(()) } else { Err(Damage::End(end)) }
     }
 
     /// Reads a block that describes an interface.
-    fn describe(&mut self, block: Block, bytes: &[u8]) -> Result<(), Problem> {
+    fn describe(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
         if bytes.len() < 20 {
-            return Err(damaged(block.offset, "an interface whose description is too short"));
+            return Err(damaged(offset, "an interface whose description is too short"));
         }
         if self.interfaces.len() >= MOST_INTERFACES {
-            return Err(damaged(block.offset, format!("more than {MOST_INTERFACES} interfaces in a section")));
+            return Err(damaged(offset, format!("more than {MOST_INTERFACES} interfaces in a section")));
         }
         let link = Link::from_number(self.short(bytes, 8).into());
         let mut interface =
@@ -164,11 +207,11 @@ impl Sections {
         while options.len() >= 4 {
             let (code, length) = (self.short(options, 0), usize::from(self.short(options, 2)));
             let Some(value) = options.get(4..4 + length) else {
-                return Err(damaged(block.offset, "an interface with an option that goes on beyond its block"));
+                return Err(damaged(offset, "an interface with an option that goes on beyond its block"));
             };
             match (code, value) {
                 (OPTION_END, _) => break,
-                (OPTION_RESOLUTION, [resolution, ..]) => interface.unit = unit(*resolution, block.offset)?,
+                (OPTION_RESOLUTION, [resolution, ..]) => interface.unit = unit(*resolution, offset)?,
                 (OPTION_OFFSET, [_, _, _, _, _, _, _, _, ..]) => {
                     let (first, second) = (self.word(value, 0), self.word(value, 4));
                     let (high, low) = if self.is_big_endian { (first, second) } else { (second, first) };
@@ -182,19 +225,20 @@ impl Sections {
         Ok(())
     }
 
-    /// The frame of a block, which begins at `start` of the buffer.
-    #[inline]
-    fn frame(&self, block: Block, bytes: &[u8], start: usize, described: u32) -> Result<Found, Problem> {
+    /// The frame of a block, which begins at a place of the buffer.
+    #[inline(always)]
+    fn packet(&self, block: Block, bytes: &[u8], position: usize) -> Result<Found, Damage> {
         let (index, head_bytes) = match block.kind {
             ENHANCED_PACKET if bytes.len() >= 32 => (self.word(bytes, 8), 28),
             OLD_PACKET if bytes.len() >= 32 => (self.short(bytes, 8).into(), 28),
             SIMPLE_PACKET if bytes.len() >= 16 => (0, 12),
-            _ => return Err(damaged(block.offset, "a frame whose block is too short")),
+            _ => return Err(Damage::Short),
         };
-        let Some(interface) = self.interfaces.get(index as usize) else {
-            let why = format!("a frame of interface {index}, and the section has {}", self.interfaces.len());
-            return Err(damaged(block.offset, why));
-        };
+        if !block.length.is_multiple_of(4) {
+            return Err(Damage::Length);
+        }
+        self.check_end(block, bytes.last_chunk().copied())?;
+        let Some(interface) = self.interfaces.get(index as usize) else { return Err(Damage::Interface(index)) };
         let room = (bytes.len() - head_bytes - 4) as u32;
         let (at_ns, length, wire_bytes) = if block.kind == SIMPLE_PACKET {
             let wire_bytes = self.word(bytes, 8);
@@ -205,16 +249,15 @@ impl Sections {
             (interface.at_ns(units), self.word(bytes, 20), self.word(bytes, 24))
         };
         if length > room || length > interface.snap_bytes.max(MOST_FRAME_BYTES) {
-            let why = format!("a frame of {length} bytes in a block that has room for {room}");
-            return Err(damaged(block.offset, why));
+            return Err(Damage::Room(length, room));
         }
-        let interface_number = described - self.interfaces.len() as u32 + index;
-        let start = start + head_bytes;
+        let start = position + head_bytes;
+        let interface_number = self.first_interface + index;
         Ok(Found { start, length, wire_bytes, at_ns, link: interface.link, interface: interface_number })
     }
 
     /// A number of 32 bits, 0 beyond the end.
-    #[inline]
+    #[inline(always)]
     fn word(&self, bytes: &[u8], at: usize) -> u32 {
         bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| number(*word, self.is_big_endian))
     }

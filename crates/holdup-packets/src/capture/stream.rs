@@ -53,22 +53,32 @@ impl<'a> Stream<'a> {
         if self.end - self.at >= bytes { Ok(true) } else { self.fill(bytes) }
     }
 
+    /// The next bytes, `None` where not so many are in the buffer.
+    #[inline(always)]
+    pub(super) fn next(&self, bytes: usize) -> Option<&[u8]> {
+        self.buffer.get(self.at..self.end)?.get(..bytes)
+    }
+
+    /// Where in the buffer the next byte is.
+    #[inline(always)]
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
     /// The next bytes, as many as the array has; `None` where they are not in the buffer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn head<const N: usize>(&self) -> Option<[u8; N]> {
         self.buffer[self.at..self.end].first_chunk().copied()
     }
 
-    /// Goes over bytes that are in the buffer and returns where they begin in it.
-    #[inline]
-    pub(super) fn take(&mut self, bytes: usize) -> usize {
-        let start = self.at;
-        self.at = self.end.min(start + bytes);
-        start
+    /// Goes over bytes that are in the buffer.
+    #[inline(always)]
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.at = self.end.min(self.at + bytes);
     }
 
     /// Bytes of the buffer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slice(&self, start: usize, length: usize) -> &[u8] {
         &self.buffer[start..start + length]
     }

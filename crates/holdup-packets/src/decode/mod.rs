@@ -120,7 +120,7 @@ impl Decoder {
     }
 
     /// The segment of a frame. One in fragments belongs to the frame that made its datagram whole.
-    #[inline]
+    #[inline(always)]
     pub fn decode(&mut self, frame: &Frame<'_>) -> Decoded {
         match fast::segment(frame) {
             Some(segment) => Decoded::Segment(segment),

@@ -46,7 +46,7 @@ pub(super) fn segment(frame: &Frame<'_>, view: View<'_>, context: &Context) -> R
 
 /// Options (RFC 9293, 3.2), and how many more bytes of them were not captured. What is after one that cannot be is not read; one
 /// of the wrong length is gone over.
-#[inline]
+#[inline(never)]
 pub(super) fn options(mut bytes: &[u8], missing_bytes: usize) -> Options {
     let mut options = Options::default();
     loop {
