@@ -46,7 +46,7 @@ pub(crate) fn rate(side: &Pieces<'_>, kind: Kind) -> MarkRate {
         (work > 0.0).then(|| count as f64 / work * base.unit())
     };
     let interval = |base: Base| {
-        let each = sorts(&[side], base).into_iter().filter_map(|sort| {
+        let each = sorts_of(&[side], kind, base).into_iter().filter_map(|sort| {
             let e = cluster_rate(&side.clusters(sort, kind, base), CONFIDENCE).ok()?;
             // A segment has a mark once at most.
             let most = if base == Base::Segments { base.unit() } else { f64::INFINITY };
@@ -60,6 +60,16 @@ pub(crate) fn rate(side: &Pieces<'_>, kind: Kind) -> MarkRate {
         per_million_segments_interval: interval(Base::Segments),
         per_gb: by(Base::Bytes),
         per_gb_interval: interval(Base::Bytes),
+    }
+}
+
+/// The sorts of pieces that a kind's error is taken from. What connections do at their begin and end tells nothing by when
+/// they begin, so that spans are for what happens while they go on.
+fn sorts_of(sides: &[&Pieces<'_>], kind: Kind, base: Base) -> Vec<Clusters> {
+    let all = sorts(sides, base);
+    match kind.tells() == Tells::Course && all.contains(&Clusters::Connections) {
+        true => vec![Clusters::Connections],
+        false => all,
     }
 }
 
@@ -98,7 +108,7 @@ fn known(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Known {
 fn ratio(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Known {
     let mut why = why_none(&[a, b]);
     let mut best: Option<(Estimate, Effect, Clusters)> = None;
-    for by in sorts(&[a, b], base) {
+    for by in sorts_of(&[a, b], kind, base) {
         let found = rate_unpaired(&a.clusters(by, kind, base), &b.clusters(by, kind, base))
             .and_then(|effect| Ok((effect.estimate(CONFIDENCE)?, effect)));
         match found {
@@ -133,7 +143,7 @@ fn bound(
     // Where pieces are few, all marks may be one bunch: a single piece says so.
     let whole = || vec![Cluster { events: with.count(kind) as f64, work: base.of(&with.traffic) as f64 }];
     let mut each: Vec<(Option<Clusters>, Vec<Cluster>)> =
-        sorts(&[with], base).into_iter().map(|by| (Some(by), with.clusters(by, kind, base))).collect();
+        sorts_of(&[with], kind, base).into_iter().map(|by| (Some(by), with.clusters(by, kind, base))).collect();
     if each.is_empty() {
         each.push((None, whole()));
     }

@@ -70,8 +70,11 @@ fn marks(c: &Capture, options: &TerminalOptions) -> String {
         }
         for m in of {
             let with = |value: Option<f64>, interval: Option<(f64, f64)>| match interval {
-                Some((low, high)) => format!("{} ({} to {})", rate(value), rate(Some(low)), rate(Some(high))),
-                None => rate(value),
+                // How often connections begin and end is no sample of anything.
+                Some((low, high)) if tells != Tells::Course => {
+                    format!("{} ({} to {})", rate(value), rate(Some(low)), rate(Some(high)))
+                }
+                _ => rate(value),
             };
             let r = &m.rate;
             let mut row = vec![format!("  {}", title(&m.mark.title)), count(r.count)];

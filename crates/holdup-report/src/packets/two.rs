@@ -133,7 +133,7 @@ fn quantiles(rows: &[QuantileComparison]) -> String {
         last = &row.name;
         let star = if row.thin { "*" } else { "" };
         lines.push(vec![
-            format!("  {name:<28}{:>6}{star}", quantile(row.quantile)),
+            format!("  {name:<28}{:>6}{star:1}", quantile(row.quantile)),
             value(&row.name, row.baseline),
             value(&row.name, row.other),
             ratio(&row.shift),

@@ -7,6 +7,7 @@ use crate::output;
 use clap::ArgMatches;
 use holdup_model::captures::{CaptureComparison, CountsComparison, Parts};
 use holdup_model::outcome::FindingVerdict;
+use holdup_model::text::count;
 use holdup_model::{Problem, ProblemKind};
 use holdup_packets::compare::{Options, compare, compare_counts};
 use holdup_packets::expert::Expert;
@@ -76,7 +77,7 @@ fn counted(counts: &[(String, Expert)], matches: &ArgMatches) -> anyhow::Result<
         }
     }
     let [(a_name, a), (b_name, b)] = counts else {
-        return Err(Problem::usage("holdup packets", format!("{} lists of counts", counts.len()))
+        return Err(Problem::usage("holdup packets", format!("{} of counts", count(counts.len(), "list")))
             .hint("give two, or the captures that they are of: rates need totals")
             .into());
     };

@@ -1,0 +1,192 @@
+//! `holdup packets` on captures made from numbers.
+
+mod common;
+
+use common::{Place, refused, texts};
+use holdup_packets::made::{Pcap, PcapNg, Tcp, layers, link};
+use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH, SYN};
+use serde_json::Value;
+use std::io::Write;
+use std::process::Stdio;
+
+const MS: i64 = 1_000_000;
+
+/// A number without order for each segment of each connection.
+fn mixed(i: u32, c: u16) -> u32 {
+    let mut x = i.wrapping_mul(0x9e37_79b9) ^ u32::from(c).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ x >> 15).wrapping_mul(0x2c1b_3c6d);
+    (x ^ x >> 12).wrapping_mul(0x297a_2d39) >> 8
+}
+
+/// Frames of some connections over two seconds, with a share of segments sent again after 300 ms.
+fn frames(connections: u16, each: u32, again_every: u32) -> Vec<(i64, Vec<u8>)> {
+    let mut frames = Vec::new();
+    for c in 0..connections {
+        let client = Endpoint { address: Address::V4(0x0a00_0001), port: 40_000 + c };
+        let server = Endpoint { address: Address::V4(0x0a00_0002), port: 5201 };
+        let at = |ms: i64| 1_772_000_000_000 * MS + ms * MS + i64::from(c) * 1_000;
+        let mut put = |ms: i64, tcp: Tcp| frames.push((at(ms), tcp.frame()));
+        let options = Options { mss: Some(1460), ..Options::default() };
+        put(0, Tcp { seq: 100, flags: SYN, options, ..Tcp::new(client, server) });
+        put(1, Tcp { seq: 500, ack: 101, flags: SYN | ACK, options, ..Tcp::new(server, client) });
+        put(2, Tcp { seq: 101, ack: 501, flags: ACK, ..Tcp::new(client, server) });
+        for i in 0..each {
+            let (ms, seq) = (10 + i64::from(i) * 2000 / i64::from(each), 101 + i * 1000);
+            let data = Tcp { seq, ack: 501, flags: ACK | PSH, payload_bytes: 1000, ..Tcp::new(client, server) };
+            put(ms, data.clone());
+            let is_lost = again_every > 0 && mixed(i, c) % again_every == 0;
+            if is_lost {
+                put(ms + 300, data);
+            }
+            let acked = if is_lost { ms + 301 } else { ms + 1 };
+            put(acked, Tcp { seq: 501, ack: seq + 1000, flags: ACK, ..Tcp::new(server, client) });
+        }
+    }
+    frames.sort_by_key(|(at, _)| *at);
+    frames
+}
+
+fn pcap(frames: &[(i64, Vec<u8>)]) -> Vec<u8> {
+    let mut capture = Pcap::new(link::ETHERNET).with_nanoseconds();
+    frames.iter().for_each(|(at, frame)| capture.frame(*at, frame));
+    capture.into_bytes()
+}
+
+/// A place with a quiet capture, a worse one, and what is none.
+fn place() -> Place {
+    let place = Place::new();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(place.path(name), bytes).expect("a file in a fresh folder");
+    write("good.pcap", &pcap(&frames(12, 200, 100)));
+    write("bad.pcap", &pcap(&frames(12, 200, 8)));
+    write("text.pcap", b"this is no capture at all, and never was one");
+    write("empty.pcap", b"");
+    write("none.pcap", &Pcap::new(link::ETHERNET).into_bytes());
+    let mut udp = Pcap::new(link::ETHERNET);
+    udp.frame(
+        1,
+        &layers::ethernet(layers::ETHER_IPV4, &layers::Ipv4::new(1, 2, layers::UDP).around(&layers::udp(1, 2, b"x"))),
+    );
+    write("udp.pcap", &udp.into_bytes());
+    place
+}
+
+#[test]
+fn what_got_worse_is_said_and_is_the_exit_code() {
+    let place = place();
+    let (out, _) = place.expect(1, &["packets", "good.pcap", "bad.pcap"]);
+    assert!(out.starts_with("▲ Got worse the most: "), "{out}");
+    assert!(out.contains("▲ retransmission "), "{out}");
+    assert!(out.contains("A good.pcap, B bad.pcap"), "{out}");
+    // The other way round it got better.
+    let (out, _) = place.expect(0, &["packets", "bad.pcap", "good.pcap"]);
+    assert!(out.starts_with("= Nothing got worse"), "{out}");
+    let (out, _) = place.expect(1, &["packets", "good.pcap", "bad.pcap", "--json", "--margin", "5%"]);
+    let document: Value = serde_json::from_str(&out).expect("is JSON");
+    assert_eq!(
+        (&document["schema"], &document["comparisons"][0]["margin"]),
+        (&"holdup.packets/1".into(), &0.05.into())
+    );
+    assert_eq!(document["comparisons"][0]["verdict"], "supported");
+    assert_eq!(document["captures"][1]["name"], "bad.pcap");
+}
+
+#[test]
+fn one_capture_is_told_from_a_file_and_from_standard_input() {
+    let place = place();
+    let (out, _) = place.expect(0, &["packets", "bad.pcap"]);
+    assert!(out.contains("in 12 connections; the most frequent marks of trouble"), "{out}");
+    assert!(out.contains("10.0.0.2:5201"), "{out}");
+    let (of_file, _) = place.expect(0, &["packets", "bad.pcap", "--json"]);
+    let mut command = place.holdup(&["packets", "-", "--json"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let bytes = std::fs::read(place.path("bad.pcap")).expect("it is there");
+    child.stdin.take().expect("a pipe").write_all(&bytes).expect("it is read");
+    let (of_pipe, _) = texts(&child.wait_with_output().expect("it ends"));
+    assert_eq!(of_pipe.replace("standard input", "bad.pcap"), of_file);
+    for by in ["host", "time"] {
+        let (out, _) = place.expect(0, &["packets", "bad.pcap", "--by", by]);
+        assert!(out.contains(if by == "host" { "Hosts that sent" } else { "Spans of time" }), "{out}");
+    }
+    let (_, _) = place.expect(0, &["packets", "bad.pcap", "--flows", "flows.jsonl"]);
+    let lines = std::fs::read_to_string(place.path("flows.jsonl")).expect("it is written");
+    let flows: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).expect("is JSON")).collect();
+    assert_eq!(flows.len(), 12);
+    let data: u64 = flows.iter().filter_map(|f| f["flow"]["directions"][0]["traffic"]["data_segments"].as_u64()).sum();
+    let document: Value = serde_json::from_str(&of_file).expect("is JSON");
+    assert_eq!(document["captures"][0]["traffic"]["data_segments"], data);
+}
+
+#[test]
+fn a_folder_of_rotated_files_is_one_capture_in_the_order_of_time() {
+    let place = place();
+    let all = frames(12, 200, 8);
+    std::fs::create_dir(place.path("ring")).expect("a folder");
+    // A ring that has gone round: the file with the first name is the newest.
+    let parts: Vec<&[(i64, Vec<u8>)]> = all.chunks(all.len() / 3 + 1).collect();
+    for (name, part) in [("ring2", parts[0]), ("ring3", parts[1]), ("ring1", parts[2])] {
+        std::fs::write(place.path(&format!("ring/{name}")), pcap(part)).expect("a file");
+    }
+    std::fs::write(place.path("ring/README"), "no capture, but it lies here").expect("a file");
+    let (out, err) = place.expect(0, &["packets", "-r", "ring", "--json"]);
+    assert!(err.contains("warning: ring: README: left out"), "{err}");
+    let (whole, _) = place.expect(0, &["packets", "bad.pcap", "--json"]);
+    assert_eq!(out.replace("\"ring\"", "\"bad.pcap\""), whole);
+    refused(&place, 2, &["packets", "ring"], &["it is a folder", "with -r"]);
+}
+
+#[test]
+fn a_capture_that_is_cut_is_read_as_far_as_it_goes() {
+    let place = place();
+    let mut capture = PcapNg::new();
+    let interface = capture.interface(link::ETHERNET);
+    frames(12, 50, 8).iter().for_each(|(at, frame)| capture.frame(interface, *at, frame));
+    let bytes = capture.into_bytes();
+    std::fs::write(place.path("cut.pcapng"), &bytes[..bytes.len() - 9]).expect("a file");
+    let (out, err) = place.expect(0, &["packets", "cut.pcapng"]);
+    assert!(out.contains("in 12 connections"), "{out}");
+    assert!(err.contains("warning: cut.pcapng: the capture is cut"), "{err}");
+}
+
+#[test]
+fn what_is_no_capture_is_refused_with_what_it_is() {
+    let place = place();
+    for (args, code, says) in [
+        (&["text.pcap"][..], 2, &["text.pcap", "hint:"][..]),
+        (&["empty.pcap"], 2, &["empty.pcap", "empty"]),
+        (&["none.pcap"], 2, &["none.pcap", "there is no frame in it"]),
+        (&["udp.pcap"], 2, &["udp.pcap", "there is no TCP in its 1 frame: 1 of other protocols"]),
+        (&["missing.pcap"], 2, &["missing.pcap", "there is no such file"]),
+        (&["good.pcap", "./good.pcap"], 2, &["good.pcap", "it was named twice"]),
+        (&["-", "-"], 2, &["it was named twice"]),
+        (&["good.pcap", "--by", "port"], 2, &["flow", "host", "time"]),
+        (&["good.pcap", "bad.pcap", "--margin", "much"], 2, &["--margin much"]),
+        (&["good.pcap", "bad.pcap", "--traffic", "1"], 2, &["--traffic", "captures say themselves"]),
+        (&["-r", "."], 0, &[]),
+    ] {
+        let all: Vec<&str> = ["packets"].iter().chain(args).copied().collect();
+        if code == 0 {
+            place.expect(0, &all);
+        } else {
+            refused(&place, code, &all, says);
+        }
+    }
+}
+
+#[test]
+fn counts_of_tshark_are_compared_as_far_as_they_go() {
+    let place = Place::new();
+    place.write("full.txt", include_str!("../../holdup-packets/tests/fixtures/uperf-lazy-2026/full.txt"));
+    place.write("lazy.txt", include_str!("../../holdup-packets/tests/fixtures/uperf-lazy-2026/lazy.txt"));
+    let (out, _) = place.expect(3, &["packets", "full.txt", "lazy.txt"]);
+    assert!(out.starts_with("~ Undecided: these are counts"), "{out}");
+    let (out, _) = place.expect(1, &["packets", "full.txt", "lazy.txt", "--traffic", "0.25..1"]);
+    assert!(out.contains("lazy.txt got worse the most in: fast"), "{out}");
+    let (out, _) = place.expect(1, &["packets", "full.txt", "lazy.txt", "--traffic", "0.25..1", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("is JSON");
+    assert_eq!(document["counts"]["rows"].as_array().map(Vec::len), Some(10));
+    refused(&place, 2, &["packets", "full.txt"], &["1 list of counts", "hint: give two"]);
+    refused(&place, 2, &["packets", "full.txt", "lazy.txt", "--traffic", "lots"], &["--traffic lots", "0.25..1"]);
+    refused(&place, 2, &["packets", "full.txt", "lazy.txt", "--by", "host"], &["--by", "no connections"]);
+    std::fs::write(place.path("a.pcap"), pcap(&frames(1, 10, 0))).expect("a file");
+    refused(&place, 2, &["packets", "full.txt", "a.pcap"], &["a.pcap", "it is no list of counts"]);
+}
