@@ -5,11 +5,11 @@
 
 use super::marks::Kinds;
 use super::sacks::Blocks;
-use super::sequence::{is_after, is_before, is_from, is_up_to};
 use super::state::{SHIFT_NONE, SHIFT_UNKNOWN, Side, side};
 use super::unacked::{Acknowledged, Sent, Unacked};
 use crate::kinds::Kind;
 use crate::segment::{ACK, FIN, PSH, RST, SYN, Segment};
+use crate::sequence::{is_after, is_before, is_from, is_up_to};
 
 /// Within this time after an acknowledgement a segment that it asks for counts as sent again fast, ns.
 const FAST_NS: u64 = 20_000_000;

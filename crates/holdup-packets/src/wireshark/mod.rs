@@ -7,7 +7,6 @@
 mod judge;
 mod marks;
 mod sacks;
-mod sequence;
 mod spread;
 mod state;
 mod table;

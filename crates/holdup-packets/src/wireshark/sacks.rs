@@ -1,10 +1,10 @@
 //! Selective acknowledgements (RFC 2018, RFC 2883).
 
 use super::judge::Findings;
-use super::sequence::{is_before, is_from, is_up_to};
 use super::state::Side;
 use crate::kinds::Kind;
 use crate::segment::{ACK, Segment};
+use crate::sequence::{is_before, is_from, is_up_to};
 
 /// How many blocks are kept.
 const MOST: usize = 4;

@@ -1,6 +1,6 @@
 //! Segments that nobody has acknowledged yet, of all connections, in one store.
 
-use super::sequence::{is_after, is_up_to};
+use crate::sequence::{is_after, is_up_to};
 
 /// How many segments one direction may have unacknowledged; more are not kept. It is Wireshark's number.
 pub(super) const MOST: u16 = 10_000;

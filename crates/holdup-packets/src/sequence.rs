@@ -4,25 +4,25 @@
 
 /// Whether `a` is after `b`.
 #[inline]
-pub(super) fn is_after(a: u32, b: u32) -> bool {
+pub(crate) fn is_after(a: u32, b: u32) -> bool {
     (b.wrapping_sub(a) as i32) < 0
 }
 
 /// Whether `a` is before `b`.
 #[inline]
-pub(super) fn is_before(a: u32, b: u32) -> bool {
+pub(crate) fn is_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
 /// Whether `a` is `b` or after it.
 #[inline]
-pub(super) fn is_from(a: u32, b: u32) -> bool {
+pub(crate) fn is_from(a: u32, b: u32) -> bool {
     (b.wrapping_sub(a) as i32) <= 0
 }
 
 /// Whether `a` is `b` or before it.
 #[inline]
-pub(super) fn is_up_to(a: u32, b: u32) -> bool {
+pub(crate) fn is_up_to(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) <= 0
 }
 

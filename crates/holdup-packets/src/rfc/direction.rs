@@ -1,0 +1,247 @@
+//! One direction of a connection: what was seen of its bytes, and what is missing.
+
+use super::causes::Finding;
+use crate::segment::Segment;
+use crate::sequence::{is_after, is_before, is_from, is_up_to};
+use std::collections::VecDeque;
+
+/// How many data segments a direction remembers, to know one that comes again.
+const REMEMBERED: usize = 256;
+/// How many gaps of a direction are kept, and how many segments that were sent again.
+const MOST_GAPS: usize = 64;
+/// Without timestamps, identification and round trip: segments that are further apart were not reordered (the threshold
+/// that Wireshark has).
+const REORDERED_NS: i64 = 3_000_000;
+
+/// What tells when a segment was sent, beside when it was captured.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    at_ns: i64,
+    /// TSval.
+    clock: Option<u32>,
+    ip_id: Option<u16>,
+}
+
+impl Sent {
+    fn of(segment: &Segment) -> Self {
+        let clock = segment.options.timestamps.map(|(value, _)| value);
+        // A sender that does not number its packets writes 0 (RFC 6864, 4.1).
+        Sent { at_ns: segment.at_ns, clock, ip_id: segment.ip_id.filter(|id| *id != 0) }
+    }
+
+    /// Whether this was sent before the other: by its timestamp (RFC 7323), else by the number of its packet, else by how long
+    /// after it was captured.
+    fn is_before(self, other: Sent, rtt_ns: i64) -> bool {
+        if let (Some(mine), Some(others)) = (self.clock, other.clock)
+            && mine != others
+        {
+            return is_before(mine, others);
+        }
+        if let (Some(mine), Some(others)) = (self.ip_id, other.ip_id) {
+            return (mine.wrapping_sub(others) as i16) < 0;
+        }
+        // A quarter of a round trip is what RACK allows for reordering (RFC 8985, 6.2).
+        let most_ns = if rtt_ns > 0 { rtt_ns / 4 } else { REORDERED_NS };
+        self.at_ns - other.at_ns < most_ns
+    }
+}
+
+/// A data segment that was seen.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    seq: u32,
+    end: u32,
+    sent: Sent,
+}
+
+/// Bytes that were not seen when later ones were.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    begin: u32,
+    end: u32,
+    /// The segment after it.
+    after: Sent,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(super) struct Direction {
+    /// The number after the highest byte that was seen; `None` before the first.
+    pub(super) next: Option<u32>,
+    /// The highest acknowledgement of the other end.
+    pub(super) acknowledged: Option<u32>,
+    seen: VecDeque<Seen>,
+    gaps: Vec<Gap>,
+    /// Sent again, and nobody has said yet whether for nothing.
+    again: VecDeque<(u32, u32)>,
+    /// Arrived without having been seen, and when that was told.
+    missed: VecDeque<(u32, u32, i64)>,
+    /// Gaps that there was no room for.
+    pub(super) gaps_given_up: u64,
+}
+
+impl Direction {
+    /// A data segment (or one that takes a number by SYN or FIN) of so many numbers.
+    pub(super) fn data(&mut self, segment: &Segment, length: u32, rtt_ns: i64, tell: &mut dyn FnMut(Finding, i64)) {
+        let (seq, end) = (segment.seq, segment.seq.wrapping_add(length));
+        let sent = Sent::of(segment);
+        let next = *self.next.get_or_insert(seq);
+        if is_from(seq, next) {
+            if seq != next {
+                self.open_gap(Gap { begin: next, end: seq, after: sent });
+            }
+        } else if let Some(after) = self.fill(seq, end) {
+            let is_overtaken = sent.is_before(after, rtt_ns);
+            tell(if is_overtaken { Finding::Reordered } else { Finding::LostBefore }, 1);
+        } else if self.was_missed(seq, end, sent.at_ns) {
+            tell(Finding::NotCaptured, -1);
+            tell(Finding::Reordered, 1);
+        } else {
+            tell(self.again(seq, end, sent), 1);
+        }
+        if is_after(end, next) {
+            self.next = Some(end);
+        }
+        if self.seen.len() == REMEMBERED {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(Seen { seq, end, sent });
+    }
+
+    fn open_gap(&mut self, gap: Gap) {
+        if self.gaps.len() < MOST_GAPS {
+            self.gaps.push(gap);
+        } else {
+            self.gaps_given_up += 1;
+        }
+    }
+
+    /// Takes bytes out of the gaps; what came after the first gap that they are of, if they are of one.
+    fn fill(&mut self, seq: u32, end: u32) -> Option<Sent> {
+        let mut after = None;
+        let mut left = Vec::new();
+        self.gaps.retain_mut(|gap| {
+            if !is_before(seq, gap.end) || !is_after(end, gap.begin) {
+                return true;
+            }
+            after.get_or_insert(gap.after);
+            if is_before(end, gap.end) {
+                left.push(Gap { begin: end, ..*gap });
+            }
+            gap.end = seq;
+            is_before(gap.begin, gap.end)
+        });
+        for gap in left {
+            self.open_gap(gap);
+        }
+        after
+    }
+
+    /// Whether a segment comes right after the acknowledgement that told of its bytes: the capture has the two in the wrong order.
+    fn was_missed(&mut self, seq: u32, end: u32, at_ns: i64) -> bool {
+        let is_of = |m: &(u32, u32, i64)| is_up_to(m.0, seq) && is_from(m.1, end) && at_ns - m.2 < REORDERED_NS;
+        let Some(place) = self.missed.iter().position(is_of) else { return false };
+        let (begin, up_to, told_ns) = self.missed[place];
+        // What is left of it may come next; what stands before what has come will not.
+        self.missed.remove(place);
+        if is_before(end, up_to) && begin == seq {
+            self.missed.push_front((end, up_to, told_ns));
+        }
+        true
+    }
+
+    fn miss(&mut self, begin: u32, end: u32, at_ns: i64) {
+        if self.missed.len() == MOST_GAPS {
+            self.missed.pop_front();
+        }
+        self.missed.push_back((begin, end, at_ns));
+    }
+
+    /// What a segment is whose bytes were all seen before.
+    fn again(&mut self, seq: u32, end: u32, sent: Sent) -> Finding {
+        let original = self.seen.iter().rev().find(|seen| is_up_to(seen.seq, seq) && is_from(seen.end, end));
+        let is_same = |seen: &Seen| {
+            (seen.seq, seen.end) == (seq, end)
+                && sent.clock.is_some()
+                && sent.ip_id.is_some()
+                && (seen.sent.clock, seen.sent.ip_id) == (sent.clock, sent.ip_id)
+        };
+        if original.is_some_and(is_same) {
+            return Finding::Doubled;
+        }
+        if self.acknowledged.is_some_and(|acknowledged| is_up_to(end, acknowledged)) {
+            return Finding::Needless;
+        }
+        if self.again.len() == MOST_GAPS {
+            self.again.pop_front();
+        }
+        self.again.push_back((seq, end));
+        Finding::LostBehind
+    }
+
+    /// The other end acknowledges all up to a number, and the blocks beyond it.
+    pub(super) fn acknowledgement(&mut self, segment: &Segment, tell: &mut dyn FnMut(Finding, i64)) {
+        let ack = segment.ack;
+        let blocks = &segment.options.sacks[..usize::from(segment.options.sack_count)];
+        if let Some(&(begin, end)) = blocks.first()
+            && is_after(end, begin)
+            && is_up_to(end, ack)
+        {
+            // A block below the acknowledgement tells what came twice (RFC 2883, 4).
+            let place = self.again.iter().position(|again| is_up_to(begin, again.0) && is_from(end, again.1));
+            if let Some(place) = place {
+                self.again.remove(place);
+                tell(Finding::LostBehind, -1);
+                tell(Finding::Needless, 1);
+            }
+        }
+        for &(begin, end) in blocks.iter().filter(|(begin, end)| is_after(*end, *begin) && is_after(*end, ack)) {
+            self.arrived(begin, end, segment.at_ns, tell);
+        }
+        if self.acknowledged.is_none_or(|before| is_after(ack, before)) {
+            self.acknowledged = Some(ack);
+            if let Some(gap) = self.gaps.iter().min_by_key(|gap| gap.begin.wrapping_sub(ack) as i32) {
+                let begin = gap.begin;
+                self.arrived(begin, ack, segment.at_ns, tell);
+            }
+            if let Some(next) = self.next
+                && is_after(ack, next)
+            {
+                tell(Finding::NotCaptured, 1);
+                self.miss(next, ack, segment.at_ns);
+                self.next = Some(ack);
+            }
+        }
+    }
+
+    /// Bytes arrived: gaps among them were not captured.
+    fn arrived(&mut self, begin: u32, end: u32, at_ns: i64, tell: &mut dyn FnMut(Finding, i64)) {
+        let mut missed = Vec::new();
+        self.gaps.retain_mut(|gap| {
+            if !is_from(gap.begin, begin) || !is_after(end, gap.begin) {
+                return true;
+            }
+            let up_to = if is_before(end, gap.end) { end } else { gap.end };
+            missed.push((gap.begin, up_to));
+            gap.begin = up_to;
+            gap.begin != gap.end
+        });
+        for (begin, end) in missed {
+            tell(Finding::NotCaptured, 1);
+            self.miss(begin, end, at_ns);
+        }
+    }
+
+    /// How many gaps nobody has explained.
+    pub(super) fn open(&self) -> u64 {
+        self.gaps.len() as u64
+    }
+
+    /// Whether something is under way.
+    pub(super) fn has_outstanding(&self) -> bool {
+        match (self.next, self.acknowledged) {
+            (Some(next), Some(acknowledged)) => is_after(next, acknowledged),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Our own judgement, beside Wireshark's: what was lost and what the capture missed, what was overtaken and what was sent again,
+//! and why a connection stood still.
+//!
+//! Wireshark judges by numbers and times alone. Where a sender writes timestamps (RFC 7323) or numbers its packets
+//! (IPv4's identification), the order of sending is known, and acknowledgements tell what arrived whether it was
+//! captured or not (RFC 9293, RFC 2018, RFC 2883).
+
+mod causes;
+mod direction;
+
+pub use causes::{Finding, Stall};
+
+use crate::segment::{ACK, FIN, RST, SYN, Segment};
+use crate::wireshark::Marks;
+use direction::Direction;
+
+/// A connection that sends nothing for so long stands still; with a long round trip, four of them.
+const STALL_NS: i64 = 200_000_000;
+
+/// What was found in one connection or in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Findings {
+    counts: [u64; Finding::ALL.len()],
+    stalls: [(u64, u64); Stall::ALL.len()],
+    /// Gaps that there was no room for.
+    pub gaps_given_up: u64,
+}
+
+impl Findings {
+    /// How often something was found.
+    pub fn get(&self, finding: Finding) -> u64 {
+        self.counts[finding as usize]
+    }
+
+    /// How often a connection stood still for a cause, and for how long in all, ns.
+    pub fn stalls(&self, stall: Stall) -> (u64, u64) {
+        self.stalls[stall as usize]
+    }
+
+    fn add(&mut self, finding: Finding, n: i64) {
+        let count = &mut self.counts[finding as usize];
+        *count = count.saturating_add_signed(n);
+    }
+
+    fn add_all(&mut self, other: &Findings) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.stalls.iter_mut().zip(other.stalls) {
+            *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
+        }
+        self.gaps_given_up += other.gaps_given_up;
+    }
+}
+
+/// A connection.
+#[derive(Debug, Default)]
+struct Connection {
+    directions: [Direction; 2],
+    /// The window that each end told last, bytes; `None` before it is known how it is shifted.
+    windows: [Option<u32>; 2],
+    shifts: [Option<u8>; 2],
+    saw_syn: [bool; 2],
+    /// When its last segment was captured.
+    last_ns: Option<i64>,
+    is_reset: bool,
+    findings: Findings,
+}
+
+/// Judges the segments of a capture, one after the other, with the marks that tell which connection each is of.
+#[derive(Debug, Default)]
+pub struct Judge {
+    connections: Vec<Connection>,
+}
+
+impl Judge {
+    /// Judges the next segment.
+    pub fn judge(&mut self, segment: &Segment, marks: &Marks) {
+        if segment.in_error || segment.is_fragment {
+            return;
+        }
+        let Some(payload_bytes) = segment.payload_bytes else { return };
+        let number = marks.stream as usize;
+        if self.connections.len() <= number {
+            self.connections.resize_with(number + 1, Connection::default);
+        }
+        let rtt_ns = marks.initial_rtt_ns.map_or(0, std::num::NonZeroI64::get);
+        self.connections[number].take(segment, payload_bytes, usize::from(marks.direction), rtt_ns);
+    }
+
+    /// What was found in each connection, by its number.
+    pub fn finish(self) -> Vec<Findings> {
+        let of = |connection: Connection| {
+            let mut findings = connection.findings;
+            for direction in &connection.directions {
+                findings.counts[Finding::Open as usize] += direction.open();
+                findings.gaps_given_up += direction.gaps_given_up;
+            }
+            findings
+        };
+        self.connections.into_iter().map(of).collect()
+    }
+}
+
+/// All connections together.
+pub fn sum(of_each: &[Findings]) -> Findings {
+    let mut all = Findings::default();
+    of_each.iter().for_each(|findings| all.add_all(findings));
+    all
+}
+
+impl Connection {
+    fn take(&mut self, segment: &Segment, payload_bytes: u32, from: usize, rtt_ns: i64) {
+        let to = 1 - from;
+        let length = payload_bytes + u32::from(segment.has(SYN)) + u32::from(segment.has(FIN));
+        let is_keep_alive = payload_bytes <= 1
+            && !segment.has(SYN | FIN | RST)
+            && self.directions[from].next.is_some_and(|next| segment.seq.wrapping_add(1) == next);
+        let before = self.findings;
+        if length > 0 && !segment.has(RST) && !is_keep_alive {
+            let findings = &mut self.findings;
+            self.directions[from].data(segment, length, rtt_ns, &mut |finding, n| findings.add(finding, n));
+        }
+        if !is_keep_alive && !self.is_reset {
+            self.stall(segment, length, from, rtt_ns, before != self.findings);
+        }
+        if segment.has(ACK) && !segment.has(RST) {
+            let findings = &mut self.findings;
+            self.directions[to].acknowledgement(segment, &mut |finding, n| findings.add(finding, n));
+        }
+        self.window(segment, from);
+        self.is_reset |= segment.has(RST);
+        self.last_ns = Some(self.last_ns.map_or(segment.at_ns, |last| last.max(segment.at_ns)));
+    }
+
+    /// Whether the connection stood still before a segment, and why. `is_again` tells that it is no new data.
+    fn stall(&mut self, segment: &Segment, length: u32, from: usize, rtt_ns: i64, is_again: bool) {
+        let Some(last_ns) = self.last_ns else { return };
+        let gap_ns = segment.at_ns - last_ns;
+        if gap_ns < STALL_NS.max(4 * rtt_ns) {
+            return;
+        }
+        let to = 1 - from;
+        // Whose data was waited for: the sender's, or for an acknowledgement alone the other end's.
+        let sender = if length > 0 { from } else { to };
+        let direction = &self.directions[sender];
+        let window = self.windows[1 - sender];
+        let under_way = direction.next.zip(direction.acknowledged).map(|(next, ack)| next.wrapping_sub(ack));
+        let cause = if length > 0 && is_again {
+            Stall::Timeout
+        } else if window == Some(0) {
+            Stall::ZeroWindow
+        } else if length > 0 && !is_again {
+            // What it sends now is new, so what was under way before it is the data up to it.
+            let before = direction.acknowledged.map(|ack| segment.seq.wrapping_sub(ack));
+            match (before, window) {
+                (Some(before), Some(window)) if before > 0 && (before as i32) > 0 && before >= window => {
+                    Stall::WindowFull
+                }
+                (Some(before), _) if (before as i32) > 0 => Stall::Unacknowledged,
+                _ => Stall::Idle,
+            }
+        } else if under_way.is_some_and(|bytes| (bytes as i32) > 0) && direction.has_outstanding() {
+            Stall::Unacknowledged
+        } else {
+            Stall::Idle
+        };
+        let (count, ns) = &mut self.findings.stalls[cause as usize];
+        *count += 1;
+        *ns += gap_ns as u64;
+    }
+
+    /// Windows of segments after the handshake are shifted when both ends said so in it (RFC 7323, 2.2).
+    fn window(&mut self, segment: &Segment, from: usize) {
+        let window = u32::from(segment.window);
+        if segment.has(SYN) {
+            self.shifts[from] = segment.options.window_shift;
+            self.saw_syn[from] = true;
+            self.windows[from] = Some(window);
+            return;
+        }
+        self.windows[from] = match (self.saw_syn, self.shifts) {
+            _ if window == 0 => Some(0),
+            ([true, true], [Some(_), Some(_)]) => self.shifts[from].map(|shift| window << shift.min(14)),
+            ([true, true], _) => Some(window),
+            _ => None,
+        };
+    }
+}
