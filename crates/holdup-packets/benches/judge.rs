@@ -71,7 +71,7 @@ fn segment(load: &Load, number: usize, talk: &mut Talk, at_ns: i64, frame: u32, 
         1 => (1, SYN | ACK, 0),
         2 => (0, ACK, 0),
         _ if load.is_talk => (age as usize % 2, ACK | PSH, load.payload),
-        _ => (usize::from(age % 3 == 0), ACK, if age.is_multiple_of(3) { 0 } else { load.payload }),
+        _ => (usize::from(age.is_multiple_of(3)), ACK, if age.is_multiple_of(3) { 0 } else { load.payload }),
     };
     let mut seq = talk.next[from];
     let mut ack = talk.next[1 - from];

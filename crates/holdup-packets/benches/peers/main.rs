@@ -39,14 +39,10 @@ impl Program {
     /// How long it takes, s, and how much memory at the most, bytes.
     fn run(&self, capture: &Path) -> (f64, u64) {
         let begin = Instant::now();
-        let child = Command::new("taskset")
-            .args(["-c", self.cpus])
-            .args(&self.words)
-            .arg(capture)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let child = child.expect("taskset starts");
+        let mut command = Command::new("taskset");
+        command.args(["-c", self.cpus]).args(&self.words).arg(capture).stdout(Stdio::null()).stderr(Stdio::null());
+        #[expect(clippy::zombie_processes, reason = "wait4 waits for it and tells its memory as well")]
+        let child = command.spawn().expect("taskset starts");
         let (status, most_bytes) = wait(child.id());
         assert_eq!(status, 0, "{} failed on {}", self.name, capture.display());
         (begin.elapsed().as_secs_f64(), most_bytes)
