@@ -1,63 +1,148 @@
-//! The most usual frame at once: Ethernet, an IPv4 header without options, TCP, all of its header captured.
+//! The most usual frames at once: Ethernet, with a VLAN or not, or Linux cooked, or IP alone; an IP header without options or
+//! extensions; TCP, all of its header captured.
 
+use super::Decoded;
 use super::tcp::{self, PROTOCOL};
 use crate::capture::{Frame, Link};
 use crate::segment::{Address, Endpoint, Options, Segment};
 
-/// The segment of such a frame; `None` leaves any other one to the way through all layers, which comes to the same.
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const VLAN: u16 = 0x8100;
+
+/// Where in such a frame what is.
+pub(super) struct Usual<'a> {
+    ip: Ip<'a>,
+    /// What the packet holds by its header, bytes.
+    length: u32,
+    header: &'a [u8; 20],
+    options: &'a [u8],
+}
+
+enum Ip<'a> {
+    V4(&'a [u8; 20]),
+    V6(&'a [u8; 40]),
+}
+
+/// Finds a usual frame; `None` leaves any other one to the way through all layers, which comes to the same.
 #[inline(always)]
-pub(super) fn segment(frame: &Frame<'_>) -> Option<Segment> {
-    let head: &[u8; 54] = frame.captured.first_chunk()?;
-    let short = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-    // IPv4 with a header of 20 bytes; no fragment.
-    let is_usual = frame.link == Link::Ethernet
-        && short(12) == 0x0800
-        && head[14] == 0x45
-        && head[23] == PROTOCOL
-        && short(20) & 0x3fff == 0;
-    if !is_usual {
-        return None;
-    }
-    let total = u32::from(short(16));
-    let header_bytes = (head[46] >> 4) * 4;
-    let wire_bytes = frame.wire_bytes.max(frame.captured.len() as u32);
-    let payload_bytes = total.checked_sub(20 + u32::from(header_bytes))?;
-    if header_bytes < 20 || 14 + total > wire_bytes {
-        return None;
-    }
-    // Each kind of options makes a segment of its own: what is written as a whole need not be copied from where it was
-    // written in parts, for which a core has to wait.
-    match frame.captured.get(54..34 + usize::from(header_bytes))? {
-        [] => Some(made(frame, head, payload_bytes, Options::default())),
-        [1, 1, 8, 10, a, b, c, d, e, f, g, h] => {
-            let timestamps = (u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h]));
-            Some(made(frame, head, payload_bytes, Options { timestamps: Some(timestamps), ..Options::default() }))
+pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
+    let captured = frame.captured;
+    let (kind, header_bytes) = match frame.link {
+        Link::Ethernet => match short(captured, 12)? {
+            VLAN => (short(captured, 16)?, 18),
+            kind => (kind, 14),
+        },
+        Link::CookedV1 => (short(captured, 14)?, 16),
+        Link::CookedV2 => (short(captured, 0)?, 20),
+        Link::Raw => (if captured.first()? >> 4 == 6 { IPV6 } else { IPV4 }, 0),
+        _ => return None,
+    };
+    let packet = captured.get(header_bytes..)?;
+    let wire_bytes = frame.wire_bytes.max(captured.len() as u32) - header_bytes as u32;
+    let (ip, length, segment) = match kind {
+        IPV4 => {
+            let (ip, segment) = packet.split_first_chunk::<20>()?;
+            let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
+            // A header of 20 bytes; no fragment.
+            let is_usual = ip[0] == 0x45 && ip[9] == PROTOCOL && ip[6] & 0x3f == 0 && ip[7] == 0;
+            if !is_usual || total > wire_bytes {
+                return None;
+            }
+            (Ip::V4(ip), total.checked_sub(20)?, segment)
         }
-        options => Some(made(frame, head, payload_bytes, tcp::options(options, 0))),
+        IPV6 => {
+            let (ip, segment) = packet.split_first_chunk::<40>()?;
+            let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
+            if ip[0] >> 4 != 6 || ip[6] != PROTOCOL || length == 0 || 40 + length > wire_bytes {
+                return None;
+            }
+            (Ip::V6(ip), length, segment)
+        }
+        _ => return None,
+    };
+    let (header, rest) = segment.split_first_chunk::<20>()?;
+    let header_bytes = (header[12] >> 4) * 4;
+    if length < u32::from(header_bytes) {
+        return None;
+    }
+    let options = rest.get(..usize::from(header_bytes).checked_sub(20)?)?;
+    Some(Usual { ip, length, header, options })
+}
+
+impl Usual<'_> {
+    /// The segment. Each kind of options makes one of its own, and it is made where it is wanted: what was written in parts
+    /// and is copied as a whole at once is waited for.
+    #[inline(always)]
+    pub(super) fn decoded(&self, frame: &Frame<'_>) -> Decoded {
+        match (&self.ip, self.options) {
+            (Ip::V4(ip), [1, 1, 8, 10, a, b, c, d, e, f, g, h]) => {
+                let options = timestamps([*a, *b, *c, *d, *e, *f, *g, *h]);
+                Decoded::Segment(self.segment(frame, ends_v4(ip), options))
+            }
+            (Ip::V4(ip), []) => Decoded::Segment(self.segment(frame, ends_v4(ip), Options::default())),
+            (Ip::V4(ip), options) => Decoded::Segment(self.segment(frame, ends_v4(ip), tcp::options(options, 0))),
+            (Ip::V6(ip), [1, 1, 8, 10, a, b, c, d, e, f, g, h]) => {
+                let options = timestamps([*a, *b, *c, *d, *e, *f, *g, *h]);
+                Decoded::Segment(self.segment(frame, ends_v6(ip), options))
+            }
+            (Ip::V6(ip), options) => Decoded::Segment(self.segment(frame, ends_v6(ip), tcp::options(options, 0))),
+        }
+    }
+
+    #[inline(always)]
+    fn segment(
+        &self,
+        frame: &Frame<'_>,
+        (from, to, ip_id): (Address, Address, Option<u16>),
+        options: Options,
+    ) -> Segment {
+        let Usual { header, .. } = self;
+        let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let header_bytes = (header[12] >> 4) * 4;
+        Segment {
+            frame: frame.number,
+            at_ns: frame.at_ns,
+            from: Endpoint { address: from, port: short(0) },
+            to: Endpoint { address: to, port: short(2) },
+            seq: word(4),
+            ack: word(8),
+            payload_bytes: Some(self.length - u32::from(header_bytes)),
+            flags: short(12) & 0xfff,
+            window: short(14),
+            in_error: false,
+            is_fragment: false,
+            header_bytes,
+            header_captured_bytes: header_bytes,
+            ip_id,
+            frame_bytes: frame.wire_bytes,
+            options,
+        }
     }
 }
 
 #[inline(always)]
-fn made(frame: &Frame<'_>, head: &[u8; 54], payload_bytes: u32, options: Options) -> Segment {
-    let short = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let header_bytes = (head[46] >> 4) * 4;
-    Segment {
-        frame: frame.number,
-        at_ns: frame.at_ns,
-        from: Endpoint { address: Address::V4(word(26)), port: short(34) },
-        to: Endpoint { address: Address::V4(word(30)), port: short(36) },
-        seq: word(38),
-        ack: word(42),
-        payload_bytes: Some(payload_bytes),
-        flags: short(46) & 0xfff,
-        window: short(48),
-        in_error: false,
-        is_fragment: false,
-        header_bytes,
-        header_captured_bytes: header_bytes,
-        ip_id: Some(short(18)),
-        frame_bytes: frame.wire_bytes,
-        options,
-    }
+fn ends_v4(ip: &[u8; 20]) -> (Address, Address, Option<u16>) {
+    let address = |at: usize| Address::V4(u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]));
+    (address(12), address(16), Some(u16::from_be_bytes([ip[4], ip[5]])))
+}
+
+#[inline(always)]
+fn ends_v6(ip: &[u8; 40]) -> (Address, Address, Option<u16>) {
+    let address = |at: usize| Address::V6(u128::from_be_bytes(std::array::from_fn(|i| ip[at + i])));
+    (address(8), address(24), None)
+}
+
+/// Options that are timestamps alone.
+#[inline(always)]
+fn timestamps([a, b, c, d, e, f, g, h]: [u8; 8]) -> Options {
+    let timestamps = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+    Options { timestamps: Some(timestamps), ..Options::default() }
+}
+
+/// A number of 16 bits in network order.
+#[inline(always)]
+fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }

@@ -122,8 +122,8 @@ impl Decoder {
     /// The segment of a frame. One in fragments belongs to the frame that made its datagram whole.
     #[inline(always)]
     pub fn decode(&mut self, frame: &Frame<'_>) -> Decoded {
-        match fast::segment(frame) {
-            Some(segment) => Decoded::Segment(segment),
+        match fast::usual(frame) {
+            Some(usual) => usual.decoded(frame),
             None => self.decode_any(frame),
         }
     }
