@@ -3,6 +3,7 @@
 //! Without a tshark of that version the tests say so and check nothing.
 //! `HOLDUP_SEED=N` begins with another seed, `HOLDUP_ROUNDS=N` makes more captures, `HOLDUP_KEEP=FILE` keeps the last one.
 
+mod cases;
 mod dice;
 #[path = "../judge/mod.rs"]
 mod judge;
