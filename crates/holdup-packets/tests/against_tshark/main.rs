@@ -17,7 +17,7 @@ use holdup_packets::capture::{Frames, Reader};
 use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::kinds::Kind;
 use holdup_packets::made::{Pcap, Tcp, link};
-use holdup_packets::segment::{Address, Endpoint, Segment};
+use holdup_packets::segment::{ACK, Address, Endpoint, Segment};
 use judge::Tshark;
 
 /// The time of the first frame, ns since the epoch.
@@ -168,5 +168,56 @@ fn odd_headers_are_judged_as_tshark_does() {
             pcap.cut_frame(at_ns, &captured, wire_bytes);
         }
         compare(&tshark, &pcap.into_bytes(), &TWICE, &format!("seed {seed}"));
+    }
+}
+
+/// A connection of which much is unacknowledged: one end sends on, sometimes leaves something out, sends something again with
+/// other bounds; the other one acknowledges now and then, with blocks or without.
+fn long_list(dice: &mut Dice, ends: [Endpoint; 2], segments: usize, acks_percent: u32) -> Vec<(i64, Tcp)> {
+    let base = dice.pick(&[1000, u32::MAX - 200_000, (1 << 31) - 100_000]);
+    let (mut next, mut acked, mut at_ns) = (base, base, BEGIN_NS);
+    let mut frames = Vec::new();
+    for _ in 0..segments {
+        at_ns += i64::from(dice.below(3_000_000));
+        let open = next.wrapping_sub(acked);
+        let mut tcp = Tcp::new(ends[0], ends[1]);
+        (tcp.flags, tcp.window, tcp.ack) = (ACK, 65_000, 5000);
+        if dice.chance(acks_percent) {
+            acked = acked.wrapping_add(dice.below(open / 2 + 1));
+            tcp = Tcp { flags: ACK, seq: 5000, ack: acked, ..Tcp::new(ends[1], ends[0]) };
+            tcp.options.sack_count = dice.below(3) as u8;
+            for block in &mut tcp.options.sacks[..2] {
+                let first = acked.wrapping_add(dice.below(open + 1));
+                *block = (first, first.wrapping_add(dice.below(3000)));
+            }
+        } else {
+            tcp.payload_bytes = 1 + dice.below(100) as usize;
+            match dice.below(20) {
+                0 if open > 0 => tcp.seq = acked.wrapping_add(dice.below(open)),
+                1 => tcp.seq = next.wrapping_add(dice.below(300)),
+                _ => tcp.seq = next,
+            }
+            let end = tcp.seq.wrapping_add(tcp.payload_bytes as u32);
+            next = if (end.wrapping_sub(next) as i32) > 0 { end } else { next };
+        }
+        frames.push((at_ns, tcp));
+    }
+    frames
+}
+
+#[test]
+fn long_lists_are_judged_as_tshark_does() {
+    let Some(tshark) = judge::tshark() else { return };
+    let seed = number_of("HOLDUP_SEED", 1);
+    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 5) {
+        let mut dice = Dice::new(seed);
+        // More than the 10,000 segments that are kept, and lists that shrink and grow.
+        let mut frames = long_list(&mut dice, ends(1), 12_000, 0);
+        frames.extend(long_list(&mut dice, ends(1), 200, 30));
+        for number in 2..12 {
+            let acks_percent = dice.pick(&[1, 5, 30]);
+            frames.extend(long_list(&mut dice, ends(number), 2000, acks_percent));
+        }
+        compare(&tshark, &capture(&together(frames)), &[], &format!("seed {seed}"));
     }
 }

@@ -36,7 +36,7 @@ fn line(segment: &Segment) -> String {
         return line;
     }
     // A header that ends within its window has none.
-    let window = (segment.header_captured_bytes >= 16).then(|| segment.window.to_string()).unwrap_or_default();
+    let window = if segment.header_captured_bytes >= 16 { segment.window.to_string() } else { String::new() };
     let _ = write!(line, " ack {} flags {:#06x} window {window}", segment.ack, segment.flags);
     if segment.header_captured_bytes < segment.header_bytes {
         return line;
