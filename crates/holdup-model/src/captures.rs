@@ -348,3 +348,43 @@ pub struct CountsComparison {
     /// What cannot be said.
     pub notes: Vec<String>,
 }
+
+/// What a point of a trace is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PointKind {
+    /// The end of a segment with payload.
+    Data,
+    /// The same of one that was sent again.
+    SentAgain,
+    /// An acknowledgement from the other side.
+    Ack,
+}
+
+/// A point of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracePoint {
+    /// Since the connection's first segment, ns.
+    pub at_ns: i64,
+    /// Bytes from where the direction began.
+    pub byte: i64,
+    /// What it is.
+    pub kind: PointKind,
+}
+
+/// One direction of a connection over time: what was sent, sent again, acknowledged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaptureTrace {
+    /// The capture's name.
+    pub capture: String,
+    /// Its number (`tcp.stream`).
+    pub stream: u32,
+    /// Who sends: `address:port`.
+    pub from: String,
+    /// To whom.
+    pub to: String,
+    /// The points, in the order of the capture.
+    pub points: Vec<TracePoint>,
+    /// Of so many segments and acknowledgements one is kept; those that were sent again are all kept, as long as there is room.
+    pub one_of: u32,
+}

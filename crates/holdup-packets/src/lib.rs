@@ -22,5 +22,6 @@ pub mod segment;
 mod sequence;
 pub mod spans;
 pub mod summary;
+pub mod trace;
 pub mod wireshark;
 mod words;

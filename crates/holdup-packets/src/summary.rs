@@ -84,7 +84,7 @@ pub fn all_flows(analysis: &Analysis) -> impl Iterator<Item = CaptureFlow> + '_ 
 }
 
 /// `10.0.0.1:5201`, `[fe80::1]:5201`.
-fn end(endpoint: &Endpoint) -> String {
+pub(crate) fn end(endpoint: &Endpoint) -> String {
     std::net::SocketAddr::new(endpoint.address.into(), endpoint.port).to_string()
 }
 

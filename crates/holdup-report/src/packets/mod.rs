@@ -2,7 +2,10 @@
 
 mod counts;
 mod one;
+mod page;
 mod two;
+
+pub use page::packets_html;
 
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, wrap};

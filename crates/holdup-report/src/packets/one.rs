@@ -37,7 +37,7 @@ pub(super) fn beside(capture: &Capture, options: &TerminalOptions) -> String {
 }
 
 /// `full.pcap: 12 s from 2026-02-25 10:00:00 UTC, 1,234,567 frames, 4.1 GiB of payload, 2.9 Gbit/s`.
-fn head(c: &Capture) -> String {
+pub(super) fn head(c: &Capture) -> String {
     let seconds = c.length_ns as f64 / 1e9;
     let speed = match seconds > 0.0 {
         true => format!(", {} on the wire", speed(c.frame_bytes as f64 / seconds)),

@@ -14,7 +14,7 @@ use holdup_model::text::size;
 const COUNTS: usize = 96;
 const BYTES: usize = 116;
 
-const LEGEND: &str = "▲ worse · ▼ better · △ more, ▽ less of what is neither · = the same within the margin · ~ undecided; ratios \
+pub(super) const LEGEND: &str = "▲ worse · ▼ better · △ more, ▽ less of what is neither · = the same within the margin · ~ undecided; ratios \
                       with 95 % intervals, verdicts after Holm's correction over all rows.";
 
 /// The answer, totals, marks, times and sizes, notes.
@@ -47,12 +47,17 @@ pub(super) fn comparison(c: &CaptureComparison, options: &TerminalOptions) -> St
 
 fn totals(rows: &[TotalComparison]) -> String {
     let mut lines = vec![["", "A", "B", "B / A"].map(str::to_owned).to_vec()];
-    for row in rows {
+    lines.extend(total_rows(rows));
+    align(&lines, &[3], "")
+}
+
+pub(super) fn total_rows(rows: &[TotalComparison]) -> Vec<Vec<String>> {
+    let row = |row: &TotalComparison| {
         let number = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| total(&row.name, x));
         let shown = row.ratio.as_ref().map(ratio).unwrap_or_default();
-        lines.push(vec![format!("  {}", clean(&row.title)), number(row.baseline), number(row.other), shown]);
-    }
-    align(&lines, &[3], "")
+        vec![format!("  {}", clean(&row.title)), number(row.baseline), number(row.other), shown]
+    };
+    rows.iter().map(row).collect()
 }
 
 /// A total, by the unit at the end of its name.
@@ -68,7 +73,7 @@ fn total(name: &str, x: f64) -> String {
 }
 
 /// A ratio or its bound; `–` without one.
-fn ratio(r: &RateRatio) -> String {
+pub(super) fn ratio(r: &RateRatio) -> String {
     match (&r.ratio, r.at_least, r.at_most) {
         (Some(e), ..) => text::ratio(e),
         (None, Some(x), _) => format!("at least {}", factor(x)),
@@ -78,7 +83,7 @@ fn ratio(r: &RateRatio) -> String {
 }
 
 /// The sign of a row.
-fn sign(moved: Moved) -> &'static str {
+pub(super) fn sign(moved: Moved) -> &'static str {
     match moved {
         Moved::Worse => "▲",
         Moved::Better => "▼",
@@ -124,24 +129,30 @@ fn marks(rows: &[MarkComparison], columns: usize) -> String {
 
 fn quantiles(rows: &[QuantileComparison]) -> String {
     let mut lines = vec![["", "A", "B", "B / A"].map(str::to_owned).to_vec()];
-    let mut is_thin = false;
+    lines.extend(quantile_rows(rows));
+    let mut out = align(&lines, &[3], "");
+    if rows.iter().any(|row| row.thin) {
+        out.push_str(THIN);
+    }
+    out
+}
+
+/// The first row of a distribution has its name.
+pub(super) fn quantile_rows(rows: &[QuantileComparison]) -> Vec<Vec<String>> {
     let mut last = "";
-    for row in rows {
-        is_thin |= row.thin;
-        // The first line of a distribution has its name.
-        let name = if row.name == last { String::new() } else { clean(&row.title) };
-        last = &row.name;
+    let row = |row: &'_ QuantileComparison, name: String| {
         let star = if row.thin { "*" } else { "" };
-        lines.push(vec![
+        vec![
             format!("  {name:<28}{:>6}{star:1}", quantile(row.quantile)),
             value(&row.name, row.baseline),
             value(&row.name, row.other),
             ratio(&row.shift),
-        ]);
+        ]
+    };
+    let mut lines = Vec::new();
+    for one in rows {
+        lines.push(row(one, if one.name == last { String::new() } else { clean(&one.title) }));
+        last = &one.name;
     }
-    let mut out = align(&lines, &[3], "");
-    if is_thin {
-        out.push_str(THIN);
-    }
-    out
+    lines
 }

@@ -1,0 +1,107 @@
+//! Connections over time, for a picture: what one side sent, sent again, and had acknowledged.
+//!
+//! This is a second way through a capture, for connections that the first one chose.
+
+use crate::capture::Frames;
+use crate::decode::{self, Decoded, Decoder};
+use crate::flows::{Analysis, Flow};
+use crate::kinds::Kind;
+use crate::segment::{ACK, Segment};
+use crate::summary::end;
+use crate::wireshark::{Limits, Table};
+use holdup_model::Problem;
+use holdup_model::captures::{CaptureTrace, PointKind, TracePoint};
+
+/// The most points that are kept of a connection.
+pub const MOST_POINTS: usize = 4_000;
+
+/// The connections with the most marks of trouble, at most so many; those without any are left out.
+pub fn worst(analysis: &Analysis, most: usize) -> Vec<&Flow> {
+    let trouble = |flow: &Flow| -> u64 {
+        let marks = flow.directions.iter().flat_map(|d| d.counts.iter());
+        marks.filter(|(kind, _)| kind.tells() == crate::kinds::Tells::Trouble).map(|(_, n)| n).sum()
+    };
+    let mut flows: Vec<(u64, &Flow)> = analysis.flows.iter().map(|f| (trouble(f), f)).filter(|(n, _)| *n > 0).collect();
+    flows.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+    flows.into_iter().take(most).map(|(_, flow)| flow).collect()
+}
+
+/// One connection while it is gone through.
+struct Tracer {
+    trace: CaptureTrace,
+    first_ns: i64,
+    /// 0 when the first end sends what is shown.
+    direction: u8,
+    /// The last sequence number, and the byte that it stands for.
+    last: Option<(u32, i64)>,
+    /// Points that could have been kept since the last one that was.
+    skipped: u32,
+}
+
+impl Tracer {
+    fn new(name: &str, flow: &Flow) -> Self {
+        let direction = u8::from(flow.directions[1].payload_bytes > flow.directions[0].payload_bytes);
+        let ends = [&flow.ends[usize::from(direction)], &flow.ends[usize::from(1 - direction)]].map(end);
+        let [from, to] = ends;
+        let trace =
+            CaptureTrace { capture: name.to_owned(), stream: flow.stream, from, to, points: Vec::new(), one_of: 1 };
+        Tracer { trace, first_ns: flow.first_ns, direction, last: None, skipped: 0 }
+    }
+
+    fn see(&mut self, segment: &Segment, direction: u8, is_again: bool) {
+        let (number, kind) = match (direction == self.direction, segment.payload_bytes) {
+            (true, Some(bytes)) if bytes > 0 => {
+                (segment.seq.wrapping_add(bytes), if is_again { PointKind::SentAgain } else { PointKind::Data })
+            }
+            (false, _) if segment.has(ACK) => (segment.ack, PointKind::Ack),
+            _ => return,
+        };
+        // Sequence numbers wrap; the nearest to the last one is meant (RFC 9293, 3.4).
+        let byte = self.last.map_or(0, |(last, byte)| byte + i64::from(number.wrapping_sub(last) as i32));
+        self.last = Some((number, byte));
+        self.skipped += 1;
+        if kind != PointKind::SentAgain && self.skipped < self.trace.one_of {
+            return;
+        }
+        self.skipped = 0;
+        self.trace.points.push(TracePoint { at_ns: segment.at_ns.saturating_sub(self.first_ns), byte, kind });
+        if self.trace.points.len() >= MOST_POINTS {
+            self.thin();
+        }
+    }
+
+    /// Leaves out every second point, of those that were sent again only when there are no others to leave out.
+    fn thin(&mut self) {
+        self.trace.one_of = self.trace.one_of.saturating_mul(2);
+        let again = self.trace.points.iter().filter(|p| p.kind == PointKind::SentAgain).count();
+        let spare_again = again < MOST_POINTS / 2;
+        let mut n = 0_u32;
+        self.trace.points.retain(|p| {
+            n += 1;
+            (spare_again && p.kind == PointKind::SentAgain) || n.is_multiple_of(2)
+        });
+    }
+}
+
+/// Goes through a capture again for some of its connections. Bytes count from the first number that is seen of each.
+///
+/// # Errors
+/// As [`Frames::next`].
+pub fn trace(
+    frames: &mut impl Frames,
+    name: &str,
+    flows: &[&Flow],
+    limits: Limits,
+) -> Result<Vec<CaptureTrace>, Problem> {
+    let mut tracers: Vec<Tracer> = flows.iter().map(|flow| Tracer::new(name, flow)).collect();
+    let mut decoder = Decoder::new(decode::Limits::default());
+    let mut table = Table::new(limits);
+    while let Some(frame) = frames.next()? {
+        let Decoded::Segment(segment) = decoder.decode(&frame) else { continue };
+        let Some(marks) = table.judge(&segment) else { continue };
+        if let Some(tracer) = tracers.iter_mut().find(|t| t.trace.stream == marks.stream) {
+            tracer.see(&segment, marks.direction, marks.kinds.has(Kind::Retransmission));
+        }
+    }
+    Ok(tracers.into_iter().map(|tracer| tracer.trace).collect())
+}
