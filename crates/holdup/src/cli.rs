@@ -495,6 +495,10 @@ fn packets() -> Command {
             option("flows", "OUT.jsonl", "Write every connection as a line of JSON (- for stdout)")
                 .value_parser(value_parser!(PathBuf)),
         )
+        .arg(
+            option("html", "OUT.html", "Write a page with the worst connections over time (- for stdout)")
+                .value_parser(value_parser!(PathBuf)),
+        )
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(json())
 }

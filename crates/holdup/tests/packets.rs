@@ -117,6 +117,17 @@ fn one_capture_is_told_from_a_file_and_from_standard_input() {
 }
 
 #[test]
+fn a_page_shows_the_worst_connections_over_time() {
+    let place = place();
+    place.expect(1, &["packets", "good.pcap", "bad.pcap", "--html", "page.html"]);
+    let page = std::fs::read_to_string(place.path("page.html")).expect("it is written");
+    assert!(page.contains("bad.pcap against good.pcap") && !page.contains("<script"), "{page}");
+    assert_eq!(page.matches("<svg").count(), 6);
+    assert!(page.contains("class=\"again\"") && page.contains("class=\"ack\" d=\"M"), "{page}");
+    refused(&place, 2, &["packets", "-", "--html", "page.html"], &["standard input can be read once"]);
+}
+
+#[test]
 fn a_folder_of_rotated_files_is_one_capture_in_the_order_of_time() {
     let place = place();
     let all = frames(12, 200, 8);

@@ -21,15 +21,23 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let paths: Vec<&PathBuf> = matches.get_many("captures").map(Iterator::collect).unwrap_or_default();
+    if matches.contains_id("html") && paths.iter().any(|path| input::is_stdin(path)) {
+        return Err(Problem::usage(
+            "--html",
+            "its pictures are from a second way through the captures, and standard input can be read once",
+        )
+        .hint("write the capture into a file first")
+        .into());
+    }
     let given = input::read_all(&paths, matches)?;
     match given {
-        Given::Captures(read) => captures(&read, matches),
+        Given::Captures(read) => captures(&paths, &read, matches),
         Given::Counts(counts) => counted(&counts, matches),
     }
 }
 
 /// The captures alone, or each against the first.
-fn captures(read: &[Read], matches: &ArgMatches) -> anyhow::Result<u8> {
+fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::Result<u8> {
     for one in read {
         one.warnings.iter().for_each(|warning| output::say(&format!("warning: {}: {warning}", one.name)));
     }
@@ -54,6 +62,13 @@ fn captures(read: &[Read], matches: &ArgMatches) -> anyhow::Result<u8> {
     };
     let most = matches.get_one::<usize>("top").copied().unwrap_or(TOP);
     let summaries: Vec<_> = named.iter().map(|(name, analysis)| summarise(name, analysis, by, most)).collect();
+    if let Some(out) = matches.get_one::<PathBuf>("html") {
+        let mut traces = Vec::new();
+        for (path, one) in paths.iter().zip(read) {
+            traces.extend(input::traces(path, one, PICTURES, matches)?);
+        }
+        write_file(out, &holdup_report::packets_html(&summaries, &comparisons, &traces))?;
+    }
     // Beside a comparison the parts are shown when they were asked for.
     let is_asked = comparisons.is_empty() || matches.contains_id("by");
     output::data(&match matches.get_flag("json") {
@@ -66,12 +81,15 @@ fn captures(read: &[Read], matches: &ArgMatches) -> anyhow::Result<u8> {
     Ok(exit_code(&comparisons))
 }
 
+/// The connections of each capture that are drawn.
+const PICTURES: usize = 3;
+
 /// The worst parts that are shown.
 const TOP: usize = 5;
 
 /// Counts of tshark, the others each against the first.
 fn counted(counts: &[(String, Expert)], matches: &ArgMatches) -> anyhow::Result<u8> {
-    for option in ["by", "flows", "max-flows", "top"] {
+    for option in ["by", "flows", "html", "max-flows", "top"] {
         if matches.contains_id(option) {
             return Err(Problem::usage(format!("--{option}"), "counts of tshark have no connections").into());
         }

@@ -3,10 +3,13 @@
 use crate::progress::reading;
 use clap::ArgMatches;
 use holdup_model::Problem;
+use holdup_model::captures::CaptureTrace;
 use holdup_packets::analyse::{self, Options};
 use holdup_packets::capture::{Chain, Frames, Reader};
 use holdup_packets::expert::{self, Expert};
 use holdup_packets::flows::Analysis;
+use holdup_packets::trace;
+use holdup_packets::wireshark::Limits;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
@@ -46,8 +49,13 @@ pub(super) fn read_all(paths: &[&PathBuf], matches: &ArgMatches) -> Result<Given
         }
         return Ok(Given::Counts(all));
     }
-    let read = paths.iter().map(|path| capture(path, matches));
-    Ok(Given::Captures(read.collect::<Result<_, _>>()?))
+    let mut read = paths.iter().map(|path| capture(path, matches)).collect::<Result<Vec<Read>, _>>()?;
+    // Files of one name in two folders are told by their paths.
+    let is_unique = |name: &str| paths.iter().filter(|path| short(path) == name).count() < 2;
+    for (one, path) in read.iter_mut().zip(paths).filter(|(one, _)| !is_unique(&one.name)) {
+        one.name = path.display().to_string();
+    }
+    Ok(Given::Captures(read))
 }
 
 /// A file compared with itself says nothing, and standard input can be read once.
@@ -66,7 +74,7 @@ fn refuse_the_same(paths: &[&PathBuf]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn is_stdin(path: &Path) -> bool {
+pub(super) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
@@ -172,6 +180,27 @@ fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
             .hint("give a capture with segments of TCP in it"));
     }
     Ok(Read { name: short(path), analysis: analysed.analysis, warnings })
+}
+
+/// Goes through a capture again for the connections with the most trouble.
+pub(super) fn traces(
+    path: &Path,
+    read: &Read,
+    most: usize,
+    matches: &ArgMatches,
+) -> Result<Vec<CaptureTrace>, Problem> {
+    let (quiet, ahead) = (matches.get_flag("quiet"), with_threads(matches));
+    let flows = matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows);
+    let limits = Limits { flows, ..Limits::default() };
+    let worst = trace::worst(&read.analysis, most);
+    let traced = if path.is_dir() {
+        let files = rotated(path, &mut Vec::new())?;
+        let mut chain = Chain::new(files.iter().map(|file| open(file, quiet, ahead)));
+        trace::trace(&mut chain, &read.name, &worst, limits)
+    } else {
+        trace::trace(&mut open(path, quiet, ahead)?, &read.name, &worst, limits)
+    };
+    traced.map_err(|problem| of(path, problem))
 }
 
 /// The captures of a folder in the order of their first frames, those of one time by name. What is no capture is left out
