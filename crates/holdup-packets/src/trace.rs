@@ -57,8 +57,11 @@ impl Tracer {
             _ => return,
         };
         // Sequence numbers wrap; the nearest to the last one is meant (RFC 9293, 3.4).
-        let byte = self.last.map_or(0, |(last, byte)| byte + i64::from(number.wrapping_sub(last) as i32));
-        self.last = Some((number, byte));
+        let byte = self.last.map_or(0, |(last, byte)| byte.saturating_add(i64::from(number.wrapping_sub(last) as i32)));
+        // An acknowledgement may be of anything; what is sent goes on from what was sent.
+        if kind != PointKind::Ack || self.last.is_none() {
+            self.last = Some((number, byte));
+        }
         self.skipped += 1;
         if kind != PointKind::SentAgain && self.skipped < self.trace.one_of {
             return;

@@ -4,13 +4,13 @@
 #[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 mod world;
 
-use holdup_model::captures::Parts;
+use holdup_model::captures::{CaptureTrace, Parts, PointKind, TracePoint};
 use holdup_packets::compare::{Options, compare, compare_counts};
 use holdup_packets::expert;
 use holdup_packets::flows::Analysis;
 use holdup_packets::kinds::Kind;
 use holdup_packets::summary::summarise;
-use holdup_report::{TerminalOptions, counts_terminal, packets_terminal};
+use holdup_report::{TerminalOptions, counts_terminal, packets_html, packets_terminal};
 use world::{World, make};
 
 const FULL: &str = include_str!("../../holdup-packets/tests/fixtures/uperf-lazy-2026/full.txt");
@@ -68,4 +68,32 @@ fn counts_read_well() {
     for line in with_traffic.lines().filter(|l| l.contains('×')) {
         assert!(page.contains(line), "docs/packets.md lacks: {line}");
     }
+}
+
+#[test]
+fn a_page_is_whole_and_holds_nothing_of_a_name_that_acts() {
+    let [a, b] = sides();
+    let bad = "<script>alert(1)</script>";
+    let comparisons = compare(("full.pcap", &a), &[(bad, &b)], &Options::default());
+    let summaries = [summarise("full.pcap", &a, Parts::Flow, 3), summarise(bad, &b, Parts::Flow, 3)];
+    let point = |at_ns, byte, kind| TracePoint { at_ns, byte, kind };
+    let trace = CaptureTrace {
+        capture: bad.to_owned(),
+        stream: 3,
+        from: "10.0.0.1:1".to_owned(),
+        to: "10.0.0.2:2".to_owned(),
+        points: vec![
+            point(0, 1000, PointKind::Data),
+            point(i64::MIN, i64::MIN, PointKind::Ack),
+            point(9, 1000, PointKind::SentAgain),
+            point(i64::MAX, i64::MAX, PointKind::Ack),
+        ],
+        one_of: 2,
+    };
+    let empty = CaptureTrace { points: Vec::new(), ..trace.clone() };
+    let page = packets_html(&summaries, &comparisons, &[trace, empty]);
+    assert!(!page.contains("<script") && !page.contains("NaN") && !page.contains("inf\""), "{page}");
+    assert_eq!((page.matches("<svg").count(), page.matches("class=\"again\"").count()), (2, 1));
+    assert!(page.contains("One of 2 segments"), "{page}");
+    assert_eq!(page.matches("<table>").count(), 5);
 }

@@ -159,8 +159,9 @@ fn packets() -> [String; 4] {
     use holdup_packets::compare::{Options, compare, compare_counts};
     use holdup_packets::kinds::Kind;
     use holdup_packets::summary::{all_flows, summarise};
-    let a = world::make(&world::World::new(1).with(Kind::DuplicateAck, 0.01).with(Kind::ZeroWindow, 0.001));
-    let b = world::make(&world::World::new(2).with(Kind::DuplicateAck, 0.03).with(Kind::LostSegment, 0.001));
+    let small = |seed| world::World { flows: 12, segments: 300, ..world::World::new(seed) };
+    let a = world::make(&small(1).with(Kind::DuplicateAck, 0.01).with(Kind::ZeroWindow, 0.005));
+    let b = world::make(&small(2).with(Kind::DuplicateAck, 0.03).with(Kind::LostSegment, 0.001));
     let summaries = [summarise("a", &a, Parts::Flow, 3), summarise("b", &b, Parts::Time, 3)];
     let compared = compare(("a", &a), &[("b", &b)], &Options::default());
     let text = "   Frequency      Group           Protocol  Summary\n  7   Sequence  TCP  Duplicate ACK (#1)\n";

@@ -4,7 +4,7 @@ use super::{GROUPS, count, one, rate, title, two};
 use crate::page::Table;
 use crate::text::clean;
 use askama::Template;
-use holdup_model::captures::{Capture, CaptureComparison, CaptureTrace, PointKind};
+use holdup_model::captures::{Capture, CaptureComparison, CaptureTrace, PointKind, TracePoint};
 
 const STYLE: &str = include_str!("../../templates/page.css");
 
@@ -129,23 +129,25 @@ fn place(value: i64, (low, high): (i64, i64), length: f64) -> f64 {
 
 /// The picture: bytes over time, nothing in it but numbers of ours.
 fn svg(trace: &CaptureTrace) -> String {
-    let ends = |of: fn(&holdup_model::captures::TracePoint) -> i64| {
-        let all = || trace.points.iter().map(of);
+    let ends = |of: fn(&TracePoint) -> i64, kept: fn(&&TracePoint) -> bool| {
+        let all = || trace.points.iter().filter(kept).map(of);
         (all().min().unwrap_or(0), all().max().unwrap_or(0))
     };
-    let (times, bytes) = (ends(|p| p.at_ns), ends(|p| p.byte));
+    // What was sent sets the scale: an acknowledgement may be of anything.
+    let (times, bytes) = (ends(|p| p.at_ns, |_| true), ends(|p| p.byte, |p| p.kind != PointKind::Ack));
     let x = |at_ns: i64| LEFT + place(at_ns, times, WIDTH - LEFT - 10.0);
-    let y = |byte: i64| HEIGHT - BELOW - place(byte, bytes, HEIGHT - BELOW - 10.0);
+    let y = |byte: i64| HEIGHT - BELOW - place(byte.clamp(bytes.0, bytes.1), bytes, HEIGHT - BELOW - 10.0);
     let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"bytes over time\">");
     for i in 0..=4_i64 {
-        let byte = bytes.0 + (bytes.1 - bytes.0) / 4 * i;
-        let at = times.0 + (times.1 - times.0) / 4 * i;
+        let byte = bytes.0 + bytes.1.saturating_sub(bytes.0) / 4 * i;
+        let at = times.0 + times.1.saturating_sub(times.0) / 4 * i;
         let (h, v) = (y(byte), x(at));
         out.push_str(&format!("<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{h:.1}\" y2=\"{h:.1}\"/>"));
-        let label = holdup_model::text::size(u64::try_from(byte - bytes.0).unwrap_or(0));
+        let label = holdup_model::text::size(u64::try_from(byte.saturating_sub(bytes.0)).unwrap_or(0));
         out.push_str(&format!("<text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 4.0, h + 4.0));
         let label = crate::text::duration(u64::try_from(at).unwrap_or(0));
-        out.push_str(&format!("<text x=\"{v:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{label}</text>", HEIGHT - 6.0));
+        let anchor = if i == 4 { "end" } else { "middle" };
+        out.push_str(&format!("<text x=\"{v:.1}\" y=\"{:.0}\" text-anchor=\"{anchor}\">{label}</text>", HEIGHT - 6.0));
     }
     let mut line = String::new();
     // Acknowledgements are a staircase: a number holds until the next one.
