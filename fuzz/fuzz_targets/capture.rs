@@ -1,0 +1,32 @@
+//! Any bytes as a file of a capture: frames come, then an end or a reason with its offset, and after a reason no frame. What
+//! was captured of a frame lies in the file, and numbers go on by one.
+#![no_main]
+
+use holdup_packets::capture::{Frames, MOST_BLOCK_BYTES, Reader};
+use holdup_packets::decode::{Decoder, Limits};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(mut reader) = Reader::new(bytes) else { return };
+    let mut decoder = Decoder::new(Limits { datagrams: 8, fragments: 8, age_frames: 100 });
+    let mut frames = 0;
+    let failed = loop {
+        match reader.next() {
+            Ok(Some(frame)) => {
+                frames += 1;
+                assert_eq!(frame.number, frames);
+                assert!(frame.captured.len() <= MOST_BLOCK_BYTES as usize);
+                decoder.decode(&frame);
+            }
+            Ok(None) => break false,
+            Err(problem) => {
+                assert!(!problem.why.is_empty() && problem.hint.is_some(), "{problem}");
+                break true;
+            }
+        }
+    };
+    assert_eq!(reader.next(), Ok(None));
+    if let (Some(cut), false) = (reader.cut(), failed) {
+        assert!(!cut.to_string().is_empty());
+    }
+});
