@@ -6,10 +6,10 @@ use crate::flows::{Analysis, Counts, Flow};
 use crate::kinds::{Kind, Tells};
 use crate::segment::Endpoint;
 use crate::words::{list, number, percent, plain};
+use core::net::{IpAddr, SocketAddr};
 use holdup_model::captures::{Capture, CaptureDirection, CaptureFlow, CapturePart, Mark, MarkCount, Parts, Traffic};
 use holdup_model::text::count;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// Marks that the first sentence names.
 const NAMED: usize = 3;
@@ -85,7 +85,7 @@ pub fn all_flows(analysis: &Analysis) -> impl Iterator<Item = CaptureFlow> + '_ 
 
 /// `10.0.0.1:5201`, `[fe80::1]:5201`.
 pub(crate) fn end(endpoint: &Endpoint) -> String {
-    std::net::SocketAddr::new(endpoint.address.into(), endpoint.port).to_string()
+    SocketAddr::new(endpoint.address.into(), endpoint.port).to_string()
 }
 
 /// A part with its marks in the order in which they are read.
