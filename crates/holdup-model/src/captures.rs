@@ -135,6 +135,19 @@ pub enum Parts {
     Time,
 }
 
+/// A line of our own judgement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// Its name, stable for ever.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// How often.
+    pub count: u64,
+    /// For how long in all, ns, of what takes time.
+    pub length_ns: Option<u64>,
+}
+
 /// One capture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capture {
@@ -160,6 +173,8 @@ pub struct Capture {
     pub clusters: Option<Clusters>,
     /// Every mark that was seen, in the order of reports.
     pub marks: Vec<MarkCount>,
+    /// Our own judgement, where it was asked for.
+    pub judgement: Option<Vec<Judged>>,
     /// Round trips, sizes, gaps.
     pub distributions: Vec<Distribution>,
     /// What the parts are.

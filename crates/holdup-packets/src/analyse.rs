@@ -3,6 +3,7 @@
 use crate::capture::Frames;
 use crate::decode::{self, Decoded, Decoder, Why};
 use crate::flows::Analysis;
+use crate::rfc;
 use crate::segment::Segment;
 use crate::wireshark::{self, Table};
 use holdup_model::Problem;
@@ -24,11 +25,13 @@ pub struct Options {
     /// Whether segments are decoded by a thread of its own while the calling one judges. With a reader that reads ahead
     /// ([`Reader::ahead`](crate::capture::Reader::ahead)) there are three. The outcome is the same to the last count.
     pub with_threads: bool,
+    /// Whether our own judgement ([`rfc`]) is made beside Wireshark's.
+    pub with_own: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { flows: wireshark::Limits::default().flows, with_threads: false }
+        Options { flows: wireshark::Limits::default().flows, with_threads: false, with_own: false }
     }
 }
 
@@ -39,6 +42,8 @@ pub struct Analysed {
     pub analysis: Analysis,
     /// Frames that are no segment of TCP, by why.
     pub others: Others,
+    /// Our own judgement of all connections together, where it was asked for.
+    pub own: Option<rfc::Findings>,
 }
 
 /// Frames that are no segment of TCP.
@@ -107,11 +112,19 @@ struct Read {
 /// As [`Frames::next`], and when there can be no thread.
 pub fn analyse(frames: &mut (impl Frames + Send), options: &Options) -> Result<Analysed, Problem> {
     let mut table = Table::new(wireshark::Limits { flows: options.flows, ..wireshark::Limits::default() });
+    let mut own = options.with_own.then(rfc::Judge::default);
+    let mut judge = |segment: &Segment| {
+        if let Some(marks) = table.judge(segment)
+            && let Some(own) = &mut own
+        {
+            own.judge(segment, &marks);
+        }
+    };
     let read = if options.with_threads {
-        decode_aside(frames, &mut table)?
+        decode_aside(frames, judge)?
     } else {
         decode(frames, |segment| {
-            table.judge(segment);
+            judge(segment);
             true
         })?
     };
@@ -120,11 +133,12 @@ pub fn analyse(frames: &mut (impl Frames + Send), options: &Options) -> Result<A
     analysis.other_frames = read.others.all();
     analysis.given_up.fragments = read.fragments_given_up;
     (analysis.first_ns, analysis.last_ns) = read.times_ns.unwrap_or_default();
-    Ok(Analysed { analysis, others: read.others })
+    let own = own.map(|judge| rfc::sum(&judge.finish()));
+    Ok(Analysed { analysis, others: read.others, own })
 }
 
 /// Judges here what another thread decodes.
-fn decode_aside(frames: &mut (impl Frames + Send), table: &mut Table) -> Result<Read, Problem> {
+fn decode_aside(frames: &mut (impl Frames + Send), mut judge: impl FnMut(&Segment)) -> Result<Read, Problem> {
     let (send, batches) = sync_channel(WAITING);
     let (give_back, free) = channel();
     thread::scope(|scope| {
@@ -133,9 +147,7 @@ fn decode_aside(frames: &mut (impl Frames + Send), table: &mut Table) -> Result<
             .spawn_scoped(scope, move || decode_in_batches(frames, &send, &free))
             .map_err(|e| Problem::host("a thread that decodes", e.to_string()))?;
         for mut batch in batches {
-            for segment in &batch {
-                table.judge(segment);
-            }
+            batch.iter().for_each(&mut judge);
             batch.clear();
             let _the_last_is_not_wanted_back = give_back.send(batch);
         }

@@ -4,10 +4,13 @@ use crate::compare::{Pieces, rate};
 use crate::compare::{mark, quantiles, sorts, traffic};
 use crate::flows::{Analysis, Counts, Flow};
 use crate::kinds::{Kind, Tells};
+use crate::rfc;
 use crate::segment::Endpoint;
 use crate::words::{list, number, percent, plain};
 use core::net::{IpAddr, SocketAddr};
-use holdup_model::captures::{Capture, CaptureDirection, CaptureFlow, CapturePart, Mark, MarkCount, Parts, Traffic};
+use holdup_model::captures::{
+    Capture, CaptureDirection, CaptureFlow, CapturePart, Judged, Mark, MarkCount, Parts, Traffic,
+};
 use holdup_model::text::count;
 use std::collections::BTreeMap;
 
@@ -48,12 +51,29 @@ pub fn summarise(name: &str, analysis: &Analysis, by: Parts, most: usize) -> Cap
         length_ns: (pieces.length_s() * 1e9) as u64,
         clusters: sorts(&[&pieces], crate::compare::Base::Segments).first().copied(),
         marks,
+        judgement: None,
         distributions: quantiles::ALL.iter().filter_map(|named| quantiles::distribution(named, analysis)).collect(),
         by,
         parts,
         parts_in_all,
         notes: notes(analysis),
     }
+}
+
+/// Our own judgement, as reports have it: what was found at all.
+pub fn judgement(findings: &rfc::Findings) -> Vec<Judged> {
+    let line = |id: &str, title: &str, count: u64, length_ns: Option<u64>| Judged {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        count,
+        length_ns,
+    };
+    let found = rfc::Finding::ALL.iter().map(|f| line(f.id(), f.title(), findings.get(*f), None));
+    let stalls = rfc::Stall::ALL.iter().map(|stall| {
+        let (count, length_ns) = findings.stalls(*stall);
+        line(stall.id(), stall.title(), count, Some(length_ns))
+    });
+    found.chain(stalls).filter(|line| line.count > 0).collect()
 }
 
 /// All connections, for machines.

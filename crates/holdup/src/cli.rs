@@ -488,8 +488,8 @@ fn packets() -> Command {
                 .value_parser(value_parser!(u32).range(1..)),
         )
         .arg(
-            option("engine", "ENGINE", "Whose judgement: Wireshark 4.6's marks under its names [default: wireshark]")
-                .value_parser(["wireshark"]),
+            option("engine", "ENGINE", "Whose judgement: Wireshark 4.6's marks under its names, or rfc: ours beside them [default: wireshark]")
+                .value_parser(["wireshark", "rfc"]),
         )
         .arg(
             option("flows", "OUT.jsonl", "Write every connection as a line of JSON (- for stdout)")

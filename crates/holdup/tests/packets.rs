@@ -117,6 +117,20 @@ fn one_capture_is_told_from_a_file_and_from_standard_input() {
 }
 
 #[test]
+fn our_own_judgement_stands_beside_the_marks_when_asked_for() {
+    let place = place();
+    let (out, _) = place.expect(0, &["packets", "bad.pcap", "--engine", "rfc"]);
+    assert!(out.contains("Our own judgement") && out.contains("sent again needlessly"), "{out}");
+    let (out, _) = place.expect(0, &["packets", "bad.pcap", "--engine", "rfc", "--json", "--threads", "1"]);
+    let document: Value = serde_json::from_str(&out).expect("is JSON");
+    let judged = document["captures"][0]["judgement"].as_array().expect("a judgement");
+    assert!(judged.iter().any(|j| j["id"] == "needless" && j["count"].as_u64() > Some(100)), "{judged:?}");
+    let (out, _) = place.expect(0, &["packets", "bad.pcap", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("is JSON");
+    assert!(document["captures"][0]["judgement"].is_null());
+}
+
+#[test]
 fn a_page_shows_the_worst_connections_over_time() {
     let place = place();
     place.expect(1, &["packets", "good.pcap", "bad.pcap", "--html", "page.html"]);

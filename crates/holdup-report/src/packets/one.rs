@@ -3,7 +3,7 @@
 use super::{GROUPS, count, notes, quantile, rate, speed, title, value};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, clean, wrap};
-use holdup_model::captures::{Capture, CapturePart, MarkCount, Parts, Tells};
+use holdup_model::captures::{Capture, CapturePart, Judged, MarkCount, Parts, Tells};
 use holdup_model::text::size;
 
 /// Marks that are named of a part.
@@ -20,6 +20,7 @@ pub(super) fn capture(capture: &Capture, options: &TerminalOptions) -> String {
     let mut out = options.bold_lines(&wrap(&capture.answer, options.columns(), "", ""));
     out.push_str(&wrap(&head(capture), options.columns(), "", ""));
     out.push_str(&marks(capture, options));
+    out.push_str(&judgement(capture, options));
     out.push_str(&parts(capture, options));
     out.push_str(&distributions(capture, options));
     out.push_str(&notes(&capture.notes, options));
@@ -31,6 +32,7 @@ pub(super) fn beside(capture: &Capture, options: &TerminalOptions) -> String {
     let mut out = options.bold_lines(&wrap(&capture.name, options.columns(), "", ""));
     out.push_str(&wrap(&capture.answer, options.columns(), "", ""));
     out.push_str(&wrap(&head(capture), options.columns(), "", ""));
+    out.push_str(&judgement(capture, options));
     out.push_str(&parts(capture, options));
     out.push_str(&notes(&capture.notes, options));
     out
@@ -86,6 +88,20 @@ fn marks(c: &Capture, options: &TerminalOptions) -> String {
         }
     }
     format!("\n{}", align(&rows, &[2], ""))
+}
+
+/// Our own judgement, where it was asked for.
+fn judgement(c: &Capture, options: &TerminalOptions) -> String {
+    let Some(lines) = &c.judgement else { return String::new() };
+    let head = options.bold_lines("Our own judgement");
+    if lines.is_empty() {
+        return format!("\n{head}  nothing was lost, overtaken or sent again, and no connection stood still\n");
+    }
+    let row = |line: &Judged| {
+        let length = line.length_ns.map(|ns| format!("{} in all", text::duration(ns))).unwrap_or_default();
+        vec![format!("  {}", clean(&line.title)), count(line.count), length]
+    };
+    format!("\n{head}{}", align(&lines.iter().map(row).collect::<Vec<_>>(), &[], ""))
 }
 
 fn parts(c: &Capture, options: &TerminalOptions) -> String {

@@ -12,7 +12,7 @@ use holdup_model::{Problem, ProblemKind};
 use holdup_packets::compare::{Options, compare, compare_counts};
 use holdup_packets::expert::Expert;
 use holdup_packets::flows::Analysis;
-use holdup_packets::summary::{all_flows, summarise};
+use holdup_packets::summary::{all_flows, judgement, summarise};
 use holdup_report::TerminalOptions;
 use input::{Given, Read};
 use serde_json::json;
@@ -61,7 +61,10 @@ fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::
         _ => Parts::Flow,
     };
     let most = matches.get_one::<usize>("top").copied().unwrap_or(TOP);
-    let summaries: Vec<_> = named.iter().map(|(name, analysis)| summarise(name, analysis, by, most)).collect();
+    let mut summaries: Vec<_> = named.iter().map(|(name, analysis)| summarise(name, analysis, by, most)).collect();
+    for (summary, one) in summaries.iter_mut().zip(read) {
+        summary.judgement = one.own.as_ref().map(judgement);
+    }
     if let Some(out) = matches.get_one::<PathBuf>("html") {
         let mut traces = Vec::new();
         for (path, one) in paths.iter().zip(read) {
@@ -70,7 +73,7 @@ fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::
         write_file(out, &holdup_report::packets_html(&summaries, &comparisons, &traces))?;
     }
     // Beside a comparison the parts are shown when they were asked for.
-    let is_asked = comparisons.is_empty() || matches.contains_id("by");
+    let is_asked = comparisons.is_empty() || matches.contains_id("by") || input::with_own(matches);
     output::data(&match matches.get_flag("json") {
         true => holdup_report::packets_json(&summaries, &comparisons, None),
         false => {

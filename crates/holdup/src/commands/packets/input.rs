@@ -8,6 +8,7 @@ use holdup_packets::analyse::{self, Options};
 use holdup_packets::capture::{Chain, Frames, Reader};
 use holdup_packets::expert::{self, Expert};
 use holdup_packets::flows::Analysis;
+use holdup_packets::rfc::Findings;
 use holdup_packets::trace;
 use holdup_packets::wireshark::Limits;
 use std::fs::File;
@@ -22,6 +23,8 @@ const HEAD_BYTES: u64 = 64 << 10;
 pub(super) struct Read {
     pub(super) name: String,
     pub(super) analysis: Analysis,
+    /// Our own judgement, where it was asked for.
+    pub(super) own: Option<Findings>,
     /// What is missing of it.
     pub(super) warnings: Vec<String>,
 }
@@ -141,6 +144,11 @@ fn with_threads(matches: &ArgMatches) -> bool {
     matches.get_one::<u32>("threads").map_or(cpus, |threads| *threads as usize) > 1
 }
 
+/// Whether our own judgement is asked for.
+pub(super) fn with_own(matches: &ArgMatches) -> bool {
+    matches.get_one::<String>("engine").is_some_and(|engine| engine == "rfc")
+}
+
 /// A problem of a file.
 fn of(path: &Path, mut problem: Problem) -> Problem {
     problem.what = match is_stdin(path) {
@@ -154,7 +162,7 @@ fn of(path: &Path, mut problem: Problem) -> Problem {
 fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
     let quiet = matches.get_flag("quiet");
     let flows = matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows);
-    let options = Options { flows, with_threads: with_threads(matches) };
+    let options = Options { flows, with_threads: with_threads(matches), with_own: with_own(matches) };
     let ahead = options.with_threads;
     let mut warnings = Vec::new();
     let is_folder = !is_stdin(path) && path.is_dir();
@@ -179,7 +187,7 @@ fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
         return Err(Problem::usage(path.display().to_string(), analysed.why_none())
             .hint("give a capture with segments of TCP in it"));
     }
-    Ok(Read { name: short(path), analysis: analysed.analysis, warnings })
+    Ok(Read { name: short(path), analysis: analysed.analysis, own: analysed.own, warnings })
 }
 
 /// Goes through a capture again for the connections with the most trouble.
