@@ -5,8 +5,9 @@
 
 use super::marks::Kinds;
 use super::sacks::Blocks;
-use super::state::{SHIFT_NONE, SHIFT_UNKNOWN, Side, side};
+use super::state::{Side, side};
 use super::unacked::{Acknowledged, Sent, Unacked};
+use super::usual::fills_window;
 use crate::kinds::Kind;
 use crate::segment::{ACK, FIN, PSH, RST, SYN, Segment};
 use crate::sequence::{is_after, is_before, is_from, is_up_to};
@@ -16,7 +17,7 @@ const FAST_NS: u64 = 20_000_000;
 /// How late a segment may come to count as out of order, where the initial round trip is not known, ns.
 const OUT_OF_ORDER_NS: u64 = 3_000_000;
 /// From here on a number of bytes in flight is taken for a fault of the reckoning.
-const IN_FLIGHT_BOUND: u32 = 2_000_000_000;
+pub(super) const IN_FLIGHT_BOUND: u32 = 2_000_000_000;
 
 /// The kinds that say that a segment was sent again.
 const SENT_AGAIN: Kinds = Kinds::of(Kind::Retransmission)
@@ -91,37 +92,6 @@ impl Judge<'_> {
         self.after(findings);
     }
 
-    /// [`Judge::judge`] of a segment that is as usual, of which there is nothing to find but what it acknowledges and what is in
-    /// flight. It comes to the same.
-    pub(super) fn judge_usual(mut self, findings: &mut Findings) {
-        self.receiver.set(side::IN_FLIGHT_IS_KNOWN, true);
-        self.count_repeats();
-        self.keep(findings);
-        self.after(findings);
-    }
-
-    /// Whether the segment is the next one of its direction, of a connection that goes on, acknowledges no less than before and
-    /// nothing unseen, and neither closes nor fills a window. Then no rule marks it.
-    #[inline]
-    pub(super) fn is_usual(&self) -> bool {
-        const RECEIVER: u8 = side::WAS_KEEP_ALIVE | side::WAS_PROBE;
-        let (segment, sender, receiver) = (self.segment, &*self.sender, &*self.receiver);
-        let goes_on = segment.seq == sender.next
-            && sender.next != 0
-            && sender.seen != 0
-            && segment.window != 0
-            && receiver.window() != 0
-            && sender.flags & (side::HAS_BASE | side::HAS_ONLY_SYN) == side::HAS_BASE
-            && receiver.flags & (side::HAS_BASE | RECEIVER) == side::HAS_BASE
-            && (receiver.seen == 0 || !is_after(segment.ack, receiver.seen))
-            && self.length <= sender.mss as u32;
-        if self.length == 0 {
-            goes_on && segment.ack != sender.ack
-        } else {
-            goes_on && (receiver.ack == 0 || !is_up_to(self.end(), receiver.ack)) && !self.fills_window()
-        }
-    }
-
     /// Begins to count anew how often an acknowledgement number is repeated when it is another one.
     #[inline]
     fn count_repeats(&mut self) {
@@ -158,7 +128,6 @@ impl Judge<'_> {
     }
 
     /// What part it plays in the talk of the two ends: probes of windows and keep-alives, their answers, windows, repeated ACKs.
-    #[inline(never)]
     fn part_in_talk(&mut self, findings: &mut Findings) {
         let Segment { seq, window, .. } = *self.segment;
         if self.length == 1 && seq == self.sender.next && self.receiver.window() == 0 {
@@ -181,20 +150,9 @@ impl Judge<'_> {
         }
         if self.length == 0 {
             self.part_without_payload(findings);
-        } else if self.fills_window() {
+        } else if fills_window(self.end(), self.receiver) {
             findings.add(Kind::WindowFull);
         }
-    }
-
-    /// Whether the payload goes exactly to the end of the window of the receiver.
-    fn fills_window(&self) -> bool {
-        let shift = match self.receiver.shift {
-            SHIFT_UNKNOWN => return false,
-            SHIFT_NONE => 0,
-            _ if self.receiver.has(side::HAS_ONLY_SYN) => 0,
-            shift => shift as u32,
-        };
-        self.end() == self.receiver.ack.wrapping_add(self.receiver.window().wrapping_shl(shift))
     }
 
     /// [`Judge::part_in_talk`] of a segment without payload, SYN, FIN and RST.
@@ -231,7 +189,6 @@ impl Judge<'_> {
     }
 
     /// It acknowledges beyond what was seen: the answer to a probe that opens the window, or the capture lacks something.
-    #[inline(never)]
     fn acknowledged_unseen(&mut self, findings: &mut Findings) {
         let Segment { seq, ack, .. } = *self.segment;
         if ack == self.sender.ack.wrapping_add(1) && seq == self.sender.next && self.receiver.has(side::WAS_PROBE) {
@@ -257,7 +214,6 @@ impl Judge<'_> {
     }
 
     /// Whether it was sent before, and if so why it may have been sent again.
-    #[inline(never)]
     fn sent_again(&mut self, findings: &mut Findings) {
         let Segment { seq, at_ns, .. } = *self.segment;
         if findings.kinds.has(Kind::KeepAlive) {
@@ -309,6 +265,7 @@ impl Judge<'_> {
     }
 
     /// Keeps what later segments are judged by.
+    #[inline]
     fn keep(&mut self, findings: &mut Findings) {
         let Segment { seq, ack, frame, at_ns, window, .. } = *self.segment;
         let mut end = self.end();
@@ -340,6 +297,7 @@ impl Judge<'_> {
     }
 
     /// How much is in flight after it, and how much since the last PSH.
+    #[inline]
     fn in_flight(&mut self, findings: &mut Findings) {
         let sender = &mut *self.sender;
         let Some(extent) = self.unacked.extent(sender.unacked, sender.base) else {

@@ -13,6 +13,7 @@ mod table;
 mod tallies;
 mod told;
 mod unacked;
+mod usual;
 
 pub use marks::{DuplicateAck, Kinds, Marks};
 
@@ -101,11 +102,34 @@ impl Table {
     ///
     /// What a router sends back of a segment ([`Segment::in_error`]) gets marks as in Wireshark, but is in no count, as in the sums
     /// of `tshark -z expert`: nobody sent it again.
-    #[inline(never)]
     pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
         self.seen.see(segment);
         let key = Key::of(segment);
-        let Some((number, is_new, is_reused)) = self.connection(&key, segment) else {
+        if let Some(length) = usual::plain_payload(segment)
+            && let Some(number) = self.connections.find(&key)
+            && self.unacked.len() < self.limits.unacknowledged as usize
+        {
+            let connection = self.connections.get_mut(number);
+            if !connection.has(connection::IS_OVER) {
+                let last_data_ns = connection.last_data_ns(key.from);
+                let (unacked, sacks) = (&mut self.unacked, &mut self.sacks);
+                if let Some(mut marks) = usual::judge(segment, length, key.from, connection, unacked, sacks) {
+                    marks.stream = number;
+                    marks.direction = (key.from as u8) ^ u8::from(connection.has(connection::BEGAN_AT_1));
+                    self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
+                    connection.set_last_was_data(key.from, length > 0);
+                    self.tallies.count(&mut connection.sides[key.from].tally, marks.kinds);
+                    return Some(marks);
+                }
+            }
+        }
+        self.judge_any(&key, segment)
+    }
+
+    /// [`Table::judge`] of any segment, the long way.
+    #[inline(never)]
+    fn judge_any(&mut self, key: &Key, segment: &Segment) -> Option<Marks> {
+        let Some((number, is_new, is_reused)) = self.connection(key, segment) else {
             self.seen.given_up.segments_beyond_flows += 1;
             return None;
         };
@@ -133,11 +157,8 @@ impl Table {
             findings,
             kinds: Kinds::NONE,
         };
-        if !(is_plain(segment) && step.take_usual(&mut marks)) {
-            step.take(&mut marks);
-        }
-        let gave_up = step.findings.is_given_up;
-        self.seen.given_up.unacknowledged += u64::from(gave_up);
+        step.take(&mut marks);
+        self.seen.given_up.unacknowledged += u64::from(step.findings.is_given_up);
         if !segment.in_error {
             self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
             connection.set_last_was_data(key.from, segment.payload_bytes.is_some_and(|bytes| bytes > 0));
@@ -240,6 +261,7 @@ impl Table {
 
 impl Seen {
     /// Counts a segment of whatever connection.
+    #[inline]
     fn see(&mut self, segment: &Segment) {
         if self.segments == 0 {
             (self.first_ns, self.last_ns) = (segment.at_ns, segment.at_ns);
@@ -250,6 +272,7 @@ impl Seen {
     }
 
     /// Counts a segment that was judged. The time is that of the segment before it when both have payload.
+    #[inline]
     fn count(&mut self, segment: &Segment, side: &mut Side, marks: &Marks, last_data_ns: Option<i64>) {
         let payload_bytes = segment.payload_bytes.unwrap_or(0);
         side.segments += 1;
@@ -281,20 +304,6 @@ impl Seen {
             }
         }
     }
-}
-
-/// Whether a segment has an ACK and no other flag that matters here, no option that does, and is whole.
-#[inline]
-fn is_plain(segment: &Segment) -> bool {
-    let options = &segment.options;
-    segment.flags & (SYN | FIN | RST | ACK) == ACK
-        && !(segment.in_error | segment.is_fragment)
-        && segment.header_bytes >= HEADER_BYTES
-        && segment.header_captured_bytes >= segment.header_bytes
-        && options.sack_count == 0
-        && options.mss.is_none()
-        && options.window_shift.is_none()
-        && !(options.sack_permitted | options.sacks_are_cut | options.mss_is_odd | options.fast_open_cookie)
 }
 
 /// One segment on its way through the rules.
@@ -348,37 +357,6 @@ impl Step<'_> {
         if self.segment.has(SYN) {
             self.agree_on_shifts();
         }
-    }
-
-    /// [`Step::take`] of a plain segment that is as usual; whether it is.
-    #[inline]
-    fn take_usual(&mut self, marks: &mut Marks) -> bool {
-        // While the handshake is not timed, the next ACK may end it.
-        if !self.connection.has(connection::HAS_RTT) && self.connection.syn_or_rtt_ns != 0 {
-            return false;
-        }
-        let Some(length) = self.segment.payload_bytes else { return false };
-        let rtt_ns = self.connection.rtt_ns();
-        let (sender, receiver) = self.connection.sides(self.from);
-        self.sacks.forget(sender);
-        let blocks = self.sacks.of(receiver);
-        let judge = Judge {
-            segment: self.segment,
-            length,
-            sender,
-            receiver,
-            unacked: self.unacked,
-            unacked_most: self.unacked_most,
-            blocks,
-            rtt_ns,
-        };
-        if !judge.is_usual() {
-            return false;
-        }
-        judge.judge_usual(&mut self.findings);
-        self.connection.completeness |= if length > 0 { complete::DATA } else { complete::ACK };
-        told::tell(&self.findings, rtt_ns, self.segment.at_ns, marks);
-        true
     }
 
     /// Sets where the sequence numbers of both ends begin, where that is not known.

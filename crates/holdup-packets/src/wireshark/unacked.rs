@@ -144,29 +144,40 @@ impl Unacked {
     }
 
     /// [`Unacked::acknowledge`] of a list that is in order, so that only the oldest can be meant.
+    #[inline]
     fn acknowledge_in_order(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
-        while list.count > 0 {
-            let oldest = self.places[list.newest as usize].newer;
-            let sent = &mut self.places[oldest as usize].sent;
-            let found = Acknowledged {
-                frame: sent.frame,
-                at_ns: sent.at_ns,
-                is_partial: ack != sent.end,
-                was_sent_again: sent.was_sent_again,
-            };
-            if is_after(sent.end, ack) {
-                if !is_after(ack, sent.seq) {
+        let newest = list.newest;
+        let mut at = self.places[newest as usize].newer;
+        loop {
+            let place = &mut self.places[at as usize];
+            let Sent { at_ns, frame, seq, end, was_sent_again } = place.sent;
+            let is_partial = ack != end;
+            if is_partial && is_after(end, ack) {
+                if !is_after(ack, seq) {
                     return None;
                 }
-                sent.seq = ack;
-                return Some(found);
+                place.sent.seq = ack;
+                return Some(Acknowledged { frame, at_ns, is_partial, was_sent_again });
             }
-            self.remove(list, oldest);
-            if !found.is_partial {
-                return Some(found);
+            // The oldest goes: its place is free, and the next one is the oldest.
+            let newer = place.newer;
+            place.newer = self.free.unwrap_or(NOWHERE);
+            self.free = Some(at);
+            self.in_use -= 1;
+            list.count -= 1;
+            if list.count == 0 {
+                *list = List::default();
+            } else {
+                self.join(newest, newer);
             }
+            if !is_partial {
+                return Some(Acknowledged { frame, at_ns, is_partial, was_sent_again });
+            }
+            if list.count == 0 {
+                return None;
+            }
+            at = newer;
         }
-        None
     }
 
     /// [`Unacked::acknowledge`] of any list: all are looked at, the newest first, and the last that fits is what it was for.
