@@ -2,6 +2,7 @@
 //!
 //! Without a tshark of that version the tests say so and check nothing.
 //! `HOLDUP_SEED=N` begins with another seed, `HOLDUP_ROUNDS=N` makes more captures, `HOLDUP_KEEP=FILE` keeps the last one.
+//! `HOLDUP_CAPTURES=FOLDER` compares captures of others.
 
 mod cases;
 mod dice;
@@ -19,6 +20,7 @@ use holdup_packets::kinds::Kind;
 use holdup_packets::made::{Pcap, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Segment};
 use judge::Tshark;
+use std::collections::BTreeSet;
 
 /// The time of the first frame, ns since the epoch.
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
@@ -35,7 +37,7 @@ fn ends(number: u32) -> [Endpoint; 2] {
         _ => (address(7), address(7)),
     };
     let port = 10_000 + (number % 20_000) as u16 * 2;
-    [Endpoint { address: a, port }, Endpoint { address: b, port: if number % 2 == 0 { port + 1 } else { 9 } }]
+    [Endpoint { address: a, port }, Endpoint { address: b, port: if number.is_multiple_of(2) { port + 1 } else { 9 } }]
 }
 
 /// A capture of segments.
@@ -49,15 +51,20 @@ fn capture(frames: &[(i64, Tcp)]) -> Vec<u8> {
 
 /// The segments of a capture.
 fn decoded(capture: &[u8]) -> Vec<Segment> {
-    let mut reader = Reader::new(capture).expect("a capture");
+    decoded_if_sound(capture).expect("a capture without faults")
+}
+
+/// The same, `None` when it is no capture that we read.
+fn decoded_if_sound(capture: &[u8]) -> Option<Vec<Segment>> {
+    let mut reader = Reader::new(capture).ok()?;
     let mut decoder = Decoder::new(decode::Limits::default());
     let mut segments = Vec::new();
-    while let Some(frame) = reader.next().expect("a capture without faults") {
+    while let Some(frame) = reader.next().ok()? {
         if let Decoded::Segment(segment) = decoder.decode(&frame) {
             segments.push(segment);
         }
     }
-    segments
+    Some(segments)
 }
 
 /// Compares what tshark tells of a capture with what we tell, each frame and in sum, and panics with the first difference. Of
@@ -146,6 +153,41 @@ fn sessions_with_faults_are_judged_as_tshark_does() {
         }
         compare(&tshark, &capture(&together(frames)), &[], &format!("seed {seed}"));
     }
+}
+
+/// Captures of others have all kinds of frames: what tshark tells of them with all of its protocols is compared, frames that
+/// only one of the two takes for segments are left out and told.
+#[test]
+fn captures_of_others_are_judged_as_tshark_does() {
+    let Some(folder) = std::env::var_os("HOLDUP_CAPTURES") else {
+        return println!("ignored, because HOLDUP_CAPTURES names no folder of captures");
+    };
+    let Some(tshark) = judge::tshark() else { return };
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    let (mut told, mut wrong) = (String::new(), String::new());
+    for file in files {
+        let capture = std::fs::read(&file).expect("a file");
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(segments) = decoded_if_sound(&capture) else {
+            told += &format!("{name}: not read\n");
+            continue;
+        };
+        let mut theirs = tshark::marks_with_all_protocols(&tshark, &capture);
+        let (mut ours, _) = tshark::our_marks(&segments);
+        let frames: BTreeSet<u32> = theirs.iter().map(|(frame, _)| *frame).collect();
+        ours.retain(|(frame, _)| frames.contains(frame));
+        theirs.retain(|(frame, _)| ours.iter().any(|(ours, _)| ours == frame));
+        let apart = frames.len().max(segments.len()) - ours.len();
+        told += &format!("{name}: {} segments compared, {apart} frames apart\n", ours.len());
+        let segments: Vec<Segment> = segments.into_iter().filter(|s| frames.contains(&s.frame)).collect();
+        if let Some(text) = tshark::first_difference(&theirs, &ours, &segments) {
+            wrong += &format!("{name}: {text}\n");
+        }
+    }
+    println!("{told}");
+    assert!(wrong.is_empty(), "{wrong}");
 }
 
 /// Kinds that tshark counts for each of several options of one header.

@@ -249,7 +249,7 @@ impl World<'_> {
     fn arm(&mut self, i: usize) {
         let e = &mut self.ends[i];
         e.timer += 1;
-        let after = 2 * self.path.delay_ns + (200 * MS << e.unanswered.min(4));
+        let after = 2 * self.path.delay_ns + ((200 * MS) << e.unanswered.min(4));
         let timer = e.timer;
         self.at(after, Event::Timeout(i, timer));
     }

@@ -83,8 +83,17 @@ const PROTOCOLS: [&str; 13] = [
 
 /// What tshark tells of each frame of a file that has so much of a segment of TCP that it is of a connection.
 pub(crate) fn marks_of(tshark: &Tshark, capture: &[u8]) -> Vec<(u32, Marks)> {
+    marks_with(tshark, capture, &PROTOCOLS)
+}
+
+/// The same with all protocols that tshark knows.
+pub(crate) fn marks_with_all_protocols(tshark: &Tshark, capture: &[u8]) -> Vec<(u32, Marks)> {
+    marks_with(tshark, capture, &[])
+}
+
+fn marks_with(tshark: &Tshark, capture: &[u8], arguments: &[&str]) -> Vec<(u32, Marks)> {
     let fields: Vec<&str> = VALUES.iter().copied().chain(Kind::ALL.iter().map(|kind| kind.field())).collect();
-    let more = [&PROTOCOLS[..], &["-E", "occurrence=l", "-Y", "tcp.stream"]].concat();
+    let more = [arguments, &["-E", "occurrence=l", "-Y", "tcp.stream"]].concat();
     tshark.fields(capture, &fields, &more).iter().map(|row| line(row)).collect()
 }
 
