@@ -34,7 +34,7 @@ fn frames(connections: u16, each: u32, again_every: u32) -> Vec<(i64, Vec<u8>)> 
             let (ms, seq) = (10 + i64::from(i) * 2000 / i64::from(each), 101 + i * 1000);
             let data = Tcp { seq, ack: 501, flags: ACK | PSH, payload_bytes: 1000, ..Tcp::new(client, server) };
             put(ms, data.clone());
-            let is_lost = again_every > 0 && mixed(i, c) % again_every == 0;
+            let is_lost = again_every > 0 && mixed(i, c).is_multiple_of(again_every);
             if is_lost {
                 put(ms + 300, data);
             }
