@@ -29,11 +29,11 @@ pub fn summarise(name: &str, analysis: &Analysis, by: Parts, most: usize) -> Cap
         .map(|kind| MarkCount { mark: mark(*kind), rate: rate(&pieces, *kind) })
         .collect();
     let mut parts = match by {
-        Parts::Flow => flows(analysis),
+        Parts::Flow => flows(analysis, most),
         Parts::Host => hosts(analysis),
         Parts::Time => spans(analysis),
     };
-    let parts_in_all = parts.len() as u64;
+    let parts_in_all = if by == Parts::Flow { analysis.flows.len() } else { parts.len() } as u64;
     if by != Parts::Time {
         // A stable sort: of those with the same trouble, the earlier one comes first.
         parts.sort_by_key(|part| std::cmp::Reverse((part.trouble, part.traffic.segments)));
@@ -122,12 +122,20 @@ fn both(flow: &Flow) -> Counts {
     sum
 }
 
-fn flows(analysis: &Analysis) -> Vec<CapturePart> {
-    let part_of = |flow: &Flow| {
+/// The connections with the most trouble. Only of these the names are made: there may be a million others.
+fn flows(analysis: &Analysis, most: usize) -> Vec<CapturePart> {
+    let trouble = |flow: &Flow| -> u64 {
+        let of_kinds = flow.directions.iter().flat_map(|d| d.counts.iter());
+        of_kinds.filter(|(kind, _)| kind.tells() == Tells::Trouble).map(|(_, n)| n).sum()
+    };
+    let mut order: Vec<(u64, u64, &Flow)> =
+        analysis.flows.iter().map(|flow| (trouble(flow), traffic(flow).segments, flow)).collect();
+    order.sort_by_key(|(trouble, segments, _)| std::cmp::Reverse((*trouble, *segments)));
+    let part_of = |(_, _, flow): &(u64, u64, &Flow)| {
         let name = format!("#{} {} → {}", flow.stream, end(&flow.ends[0]), end(&flow.ends[1]));
         part(name, traffic(flow), both(flow).iter())
     };
-    analysis.flows.iter().map(part_of).collect()
+    order.iter().take(most).map(part_of).collect()
 }
 
 /// A connection is of both of its hosts; a mark is of the host that sent the segment.
