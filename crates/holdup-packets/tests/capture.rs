@@ -187,6 +187,17 @@ fn after_an_error_there_is_no_frame() {
     let mut reader = Reader::new(&bytes[..]).unwrap();
     assert!(reader.next().is_err());
     assert_eq!(reader.next(), Ok(None));
+
+    // What is skipped is gone over before its end tells that it is damaged, and a whole frame follows.
+    let mut made = PcapNg::new();
+    made.interface(link::ETHERNET);
+    made.block(5, &[0; 8]);
+    made.frame(0, 0, &tcp(0));
+    let mut bytes = made.into_bytes();
+    bytes[28 + 20 + 16] ^= 4;
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    assert!(reader.next().is_err());
+    assert_eq!(reader.next(), Ok(None));
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

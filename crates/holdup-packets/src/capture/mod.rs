@@ -219,6 +219,8 @@ impl<'a> Reader<'a> {
         if ready != Ok(true) {
             self.is_done = true;
             self.cut = self.stream.cut();
+            // What is in the buffer still would else be found when the next frame is asked for.
+            self.stream.drop_rest();
         }
         ready
     }

@@ -103,6 +103,11 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// Has nothing be in the buffer.
+    pub(super) fn drop_rest(&mut self) {
+        self.at = self.end;
+    }
+
     /// What is left when no whole frame is: bytes of one, or a packed stream that broke off.
     pub(super) fn cut(&self) -> Option<Cut> {
         let lost_bytes = (self.end - self.at) as u64;
