@@ -6,6 +6,7 @@
 
 use crate::kinds::Kind;
 use holdup_model::captures::Traffic;
+use holdup_model::histogram::Histogram;
 
 /// The most spans that are kept.
 pub const MOST: usize = 32;
@@ -67,6 +68,16 @@ impl Coarse {
             }
         }
         None
+    }
+
+    /// The same as a histogram, each value as the middle of its bucket.
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::new();
+        for (place, n) in self.buckets.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let (low, high) = Self::range(place);
+            histogram.record_n_ns(((low + high - 1.0) / 2.0) as u64, u64::from(*n));
+        }
+        histogram
     }
 
     fn add(&mut self, other: &Coarse) {
@@ -210,6 +221,13 @@ impl Spans {
     /// When the first one begins, ns since the epoch; `None` when there is none.
     pub fn first_ns(&self) -> Option<i64> {
         self.first_ns
+    }
+
+    /// Sizes, gaps or times of all spans together, each to within 0.4 %.
+    pub fn sum(&self, of: impl Fn(&Span) -> &Coarse) -> Histogram {
+        let mut all = Coarse::default();
+        self.spans.iter().for_each(|span| all.add(of(span)));
+        all.histogram()
     }
 
     /// All of them, in order.

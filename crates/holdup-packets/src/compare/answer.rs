@@ -144,8 +144,11 @@ fn of_the_capture(rows: &[MarkComparison]) -> Option<String> {
     let moved = |m: &&MarkComparison| m.mark.tells == Tells::Capture && matches!(m.moved, Moved::More | Moved::Less);
     let found: Vec<&MarkComparison> = rows.iter().filter(moved).collect();
     (!found.is_empty()).then(|| {
-        let verb = if found.len() == 1 { "measures" } else { "measure" };
-        format!("{} {verb} the capture, not the network.", capital(&names(&found)))
+        let verb = if found.len() == 1 { "tells" } else { "tell" };
+        format!(
+            "{} {verb} of the capture itself, or of what was lost or overtaken before it: --engine rfc tells which.",
+            capital(&names(&found))
+        )
     })
 }
 

@@ -5,7 +5,7 @@ use crate::kinds::{Kind, Tells};
 use holdup_model::captures::{Clusters, Mark, MarkComparison, MarkRate, Moved, RateRatio};
 use holdup_model::{Estimate, Verdict};
 use holdup_stats::{
-    ALPHA, CONFIDENCE, Cluster, Effect, cluster_rate, holm, judge_corrected, rate_bound, rate_unpaired,
+    ALPHA, CONFIDENCE, Cluster, Effect, NoEstimate, cluster_rate, holm, judge_corrected, rate_bound, rate_unpaired,
 };
 
 /// What is said of a row that measures the capture.
@@ -165,6 +165,20 @@ fn bound(
 
 pub(super) fn nothing(why: String) -> RateRatio {
     RateRatio { ratio: None, at_least: None, at_most: None, clusters: None, absent: Some(why) }
+}
+
+/// A ratio whose interval rests on how spans of time differ, or why there is none.
+pub(super) fn over_spans(effect: Result<Effect, NoEstimate>) -> RateRatio {
+    match effect.and_then(|effect| effect.estimate(CONFIDENCE)) {
+        Ok(estimate) => RateRatio {
+            ratio: Some(estimate),
+            at_least: None,
+            at_most: None,
+            clusters: Some(Clusters::Spans),
+            absent: None,
+        },
+        Err(no) => nothing(no.reason),
+    }
 }
 
 /// Judges all rows together.

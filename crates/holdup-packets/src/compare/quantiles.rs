@@ -3,13 +3,13 @@
 //! Values of one capture that follow each other resemble each other, so that the error of a quantile is no sampling error:
 //! it is taken from how the quantile differs from span to span.
 
-use super::marks::nothing;
+use super::marks::{nothing, over_spans};
 use super::pieces::{FEWEST, Pieces};
 use crate::flows::Analysis;
 use crate::spans::{Coarse, Span};
 use holdup_model::Histogram;
-use holdup_model::captures::{Clusters, Distribution, QuantileComparison, RateRatio};
-use holdup_stats::{BlockValue, CONFIDENCE, Effect, MIN_SAMPLES_BEYOND, quantiles::is_thin};
+use holdup_model::captures::{Distribution, QuantileComparison, RateRatio};
+use holdup_stats::{BlockValue, Effect, MIN_SAMPLES_BEYOND, quantiles::is_thin};
 
 /// A distribution of a capture.
 pub(crate) struct Named {
@@ -89,14 +89,5 @@ fn shift(sides: [&Pieces<'_>; 2], named: &Named, quantile: f64) -> RateRatio {
     if a.len().min(b.len()) < FEWEST {
         return nothing(format!("fewer than {FEWEST} spans of time with enough values on a side"));
     }
-    match Effect::unpaired(&a, &b).and_then(|effect| effect.estimate(CONFIDENCE)) {
-        Ok(estimate) => RateRatio {
-            ratio: Some(estimate),
-            at_least: None,
-            at_most: None,
-            clusters: Some(Clusters::Spans),
-            absent: None,
-        },
-        Err(no) => nothing(no.reason),
-    }
+    over_spans(Effect::unpaired(&a, &b))
 }

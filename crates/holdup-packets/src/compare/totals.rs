@@ -1,9 +1,9 @@
 //! What went by in two captures, in all and for each second.
 
-use super::marks::nothing;
+use super::marks::{nothing, over_spans};
 use super::pieces::{FEWEST, Pieces};
-use holdup_model::captures::{Clusters, RateRatio, TotalComparison, Traffic};
-use holdup_stats::{CONFIDENCE, Cluster, rate_unpaired};
+use holdup_model::captures::{RateRatio, TotalComparison, Traffic};
+use holdup_stats::{Cluster, rate_unpaired};
 
 /// What is counted in a span.
 type Count = fn(&Traffic) -> u64;
@@ -61,14 +61,5 @@ fn ratio(sides: [&Pieces<'_>; 2], clusters: &dyn Fn(&Pieces<'_>) -> Vec<Cluster>
     if a.len().min(b.len()) < FEWEST {
         return nothing(format!("fewer than {FEWEST} spans of time on a side"));
     }
-    match rate_unpaired(&a, &b).and_then(|effect| effect.estimate(CONFIDENCE)) {
-        Ok(estimate) => RateRatio {
-            ratio: Some(estimate),
-            at_least: None,
-            at_most: None,
-            clusters: Some(Clusters::Spans),
-            absent: None,
-        },
-        Err(no) => nothing(no.reason),
-    }
+    over_spans(rate_unpaired(&a, &b))
 }

@@ -76,10 +76,9 @@ struct Seen {
     segments: u64,
     first_ns: i64,
     last_ns: i64,
-    ack_rtt_ns: Spread,
     rto_ns: Spread,
+    /// Sizes are told to the byte; gaps and round trips are those of the spans together.
     payload_bytes: Spread,
-    inter_arrival_ns: Spread,
     spans: Spans,
     given_up: GivenUp,
 }
@@ -221,10 +220,10 @@ impl Table {
             last_ns: self.seen.last_ns,
             flows,
             initial_rtt_ns,
-            ack_rtt_ns: self.seen.ack_rtt_ns.histogram(),
+            ack_rtt_ns: self.seen.spans.sum(|span| &span.ack_rtt),
             rto_ns: self.seen.rto_ns.histogram(),
             payload_bytes: self.seen.payload_bytes.histogram(),
-            inter_arrival_ns: self.seen.inter_arrival_ns.histogram(),
+            inter_arrival_ns: self.seen.spans.sum(|span| &span.inter_arrival),
             spans: self.seen.spans,
             given_up: self.seen.given_up,
         }
@@ -285,9 +284,7 @@ impl Seen {
             side.payload_bytes += u64::from(payload_bytes);
             self.payload_bytes.count(payload_bytes.into());
             if let Some(last_ns) = last_data_ns {
-                let gap_ns = (segment.at_ns - last_ns).max(0) as u64;
-                self.inter_arrival_ns.count(gap_ns);
-                span.inter_arrival.record(gap_ns);
+                span.inter_arrival.record((segment.at_ns - last_ns).max(0) as u64);
             }
         }
         side.in_flight_bytes_max = side.in_flight_bytes_max.max(marks.bytes_in_flight.map_or(0, NonZeroU32::get));
@@ -296,12 +293,10 @@ impl Seen {
         {
             span.ack_rtt.record(ns.get() as u64);
         }
-        for (spread, ns) in [(&mut self.ack_rtt_ns, marks.ack_rtt_ns), (&mut self.rto_ns, marks.rto_ns)] {
-            if let Some(ns) = ns
-                && ns.get() > 0
-            {
-                spread.count(ns.get() as u64);
-            }
+        if let Some(ns) = marks.rto_ns
+            && ns.get() > 0
+        {
+            self.rto_ns.count(ns.get() as u64);
         }
     }
 }

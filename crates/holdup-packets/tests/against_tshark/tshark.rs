@@ -1,6 +1,7 @@
 //! What tshark tells of each frame, and how it is compared with what we tell.
 
 use crate::judge::Tshark;
+use holdup_packets::expert;
 use holdup_packets::flows::Analysis;
 use holdup_packets::kinds::Kind;
 use holdup_packets::segment::Segment;
@@ -23,45 +24,6 @@ const VALUES: [&str; 12] = [
     "tcp.analysis.rto_frame",
     "tcp.analysis.bytes_in_flight",
     "tcp.analysis.push_bytes_sent",
-];
-
-/// How the summaries of `-z expert` begin.
-const SUMMARIES: [(&str, Kind); 35] = [
-    ("This frame is a (suspected) retransmission", Kind::Retransmission),
-    ("This frame is a (suspected) fast retransmission", Kind::FastRetransmission),
-    ("This frame is a (suspected) spurious retransmission", Kind::SpuriousRetransmission),
-    ("This frame is a (suspected) out-of-order segment", Kind::OutOfOrder),
-    ("Previous segment(s) not captured", Kind::LostSegment),
-    ("ACKed segment that wasn't captured", Kind::AckLostSegment),
-    ("Duplicate ACK", Kind::DuplicateAck),
-    ("D-SACK Sequence", Kind::DuplicateSack),
-    ("Partial Acknowledgement of a segment", Kind::PartialAck),
-    ("Ambiguous ACK following Karn's definition", Kind::AmbiguousAck),
-    ("TCP keep-alive segment", Kind::KeepAlive),
-    ("ACK to a TCP keep-alive segment", Kind::KeepAliveAck),
-    ("TCP Zero Window segment", Kind::ZeroWindow),
-    ("TCP Zero Window Probe", Kind::ZeroWindowProbe),
-    ("ACK to a TCP Zero Window Probe", Kind::ZeroWindowProbeAck),
-    ("TCP window specified by the receiver is now completely full", Kind::WindowFull),
-    ("TCP window update", Kind::WindowUpdate),
-    ("A new tcp session is started with the same ports", Kind::ReusedPorts),
-    ("Connection reset (RST)", Kind::Reset),
-    ("This packet's length exceeds MSS", Kind::MssExceeded),
-    ("Connection establish request (SYN)", Kind::Syn),
-    ("Connection establish acknowledge (SYN+ACK)", Kind::SynAck),
-    ("Connection finish (FIN)", Kind::Fin),
-    ("This frame initiates the connection closing", Kind::FinActive),
-    ("This frame undergoes the connection closing", Kind::FinPassive),
-    ("The SYN packet does not contain a MSS option", Kind::MssAbsent),
-    ("The non-SYN packet does contain a MSS option", Kind::MssPresent),
-    ("The SYN packet does not contain a SACK PERM option", Kind::SackPermittedAbsent),
-    ("The non-SYN packet does contain a SACK PERM option", Kind::SackPermittedPresent),
-    ("TCP SYN with TFO Cookie", Kind::FastOpenSyn),
-    ("TCP SYN-ACK accepting TFO data", Kind::FastOpenAck),
-    ("TCP SYN-ACK ignoring TFO data", Kind::FastOpenIgnored),
-    ("Short segment", Kind::ShortSegment),
-    ("Bogus TCP header length", Kind::BogusHeaderLength),
-    ("The acknowledgment number field is nonzero", Kind::AckNonzero),
 ];
 
 /// Protocols above TCP are switched off: what they tell, or where they fail, is none of our business.
@@ -100,16 +62,9 @@ fn marks_with(tshark: &Tshark, capture: &[u8], arguments: &[&str]) -> Vec<(u32, 
 /// How often each kind stands in the sums of `-z expert`.
 pub(crate) fn expert_sums(tshark: &Tshark, capture: &[u8]) -> BTreeMap<&'static str, u64> {
     let text = tshark.text(capture, &[&PROTOCOLS[..], &["-q", "-z", "expert"]].concat());
-    let mut sums = BTreeMap::new();
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let Some(count) = words.next().and_then(|word| word.parse::<u64>().ok()) else { continue };
-        let summary = words.skip(2).collect::<Vec<_>>().join(" ");
-        if let Some((_, kind)) = SUMMARIES.iter().find(|(begin, _)| summary.starts_with(begin)) {
-            *sums.entry(kind.field()).or_insert(0) += count;
-        }
-    }
-    sums
+    // Without any finding tshark prints nothing.
+    let Ok(expert) = expert::read(&text) else { return BTreeMap::new() };
+    Kind::ALL.iter().map(|kind| (kind.field(), expert.get(*kind))).filter(|(_, n)| *n > 0).collect()
 }
 
 /// The same of ours.

@@ -1,19 +1,13 @@
 //! Counts without totals.
 
-use super::{GROUPS, count, factor, notes, title};
+use super::{GROUPS, count, factor, notes, title, verdict_sign};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, wrap};
 use holdup_model::captures::{CountRow, CountsComparison, CountsSay, Tells};
-use holdup_model::outcome::FindingVerdict;
 
 pub(super) fn comparison(c: &CountsComparison, options: &TerminalOptions) -> String {
     let columns = options.columns();
-    let mark = match c.verdict {
-        FindingVerdict::Supported => "▲ ",
-        FindingVerdict::Refuted => "= ",
-        FindingVerdict::Undecided | FindingVerdict::Skipped => "~ ",
-    };
-    let mut out = options.bold_lines(&wrap(&c.answer, columns, mark, "  "));
+    let mut out = options.bold_lines(&wrap(&c.answer, columns, verdict_sign(c.verdict), "  "));
     out.push_str(&wrap(&format!("A {}, B {}: counts without totals", c.baseline, c.other), columns, "", ""));
     out.push_str(&format!("\n{}", rows(c)));
     out.push_str(&notes(&c.notes, options));

@@ -10,7 +10,17 @@ pub use page::packets_html;
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, wrap};
 use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Tells};
+use holdup_model::outcome::FindingVerdict;
 use serde_json::json;
+
+/// What stands before an answer.
+fn verdict_sign(verdict: FindingVerdict) -> &'static str {
+    match verdict {
+        FindingVerdict::Supported => "▲ ",
+        FindingVerdict::Refuted => "= ",
+        FindingVerdict::Undecided | FindingVerdict::Skipped => "~ ",
+    }
+}
 
 /// Captures, and what was compared of them, for a terminal: one capture in full, of several the comparisons.
 pub fn packets_terminal(captures: &[Capture], comparisons: &[CaptureComparison], options: &TerminalOptions) -> String {

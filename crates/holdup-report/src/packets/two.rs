@@ -1,13 +1,12 @@
 //! Two captures.
 
 use super::one::THIN;
-use super::{GROUPS, count, factor, notes, quantile, rate, speed, title, value};
+use super::{GROUPS, count, factor, notes, quantile, rate, speed, title, value, verdict_sign};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, clean, wrap};
 use holdup_model::captures::{
     CaptureComparison, MarkComparison, Moved, QuantileComparison, RateRatio, TotalComparison,
 };
-use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::size;
 
 /// From these widths on counts, and the ratio by bytes, have room as well.
@@ -20,12 +19,7 @@ pub(super) const LEGEND: &str = "▲ worse · ▼ better · △ more, ▽ less o
 /// The answer, totals, marks, times and sizes, notes.
 pub(super) fn comparison(c: &CaptureComparison, options: &TerminalOptions) -> String {
     let columns = options.columns();
-    let mark = match c.verdict {
-        FindingVerdict::Supported => "▲ ",
-        FindingVerdict::Refuted => "= ",
-        FindingVerdict::Undecided | FindingVerdict::Skipped => "~ ",
-    };
-    let mut out = options.bold_lines(&wrap(&c.answer, columns, mark, "  "));
+    let mut out = options.bold_lines(&wrap(&c.answer, columns, verdict_sign(c.verdict), "  "));
     for detail in &c.details {
         out.push_str(&wrap(detail, columns, "  ", "  "));
     }
