@@ -19,7 +19,7 @@ pub(crate) struct Capture;
 
 static META: Meta = Meta {
     id: "capture",
-    summary: "TCP segments on the links of the tasks under test, as Wireshark marks them",
+    summary: "TCP segments of the tasks under test, with Wireshark's marks",
     docs: "A packet socket with a ring of 32 MB in each network namespace that a task under test is in or has a socket of, on all of its links. 192 \
            bytes of each packet are taken from its network header on, decoded and judged at once, as `holdup packets` does \
            with a file; no packet is kept. A connection is counted where it is opened from, so that one between two \
