@@ -37,7 +37,11 @@ fn what_got_worse_comes_first_and_what_is_of_the_capture_is_said_to_be() {
     assert_eq!(c.verdict, FindingVerdict::Supported);
     assert!(c.answer.starts_with("Got worse the most: fast retransmission ×"), "{}", c.answer);
     assert!(c.answer.contains("Also worse: duplicate ACK ×"), "{}", c.answer);
-    assert!(c.details.iter().any(|d| d.contains("tells of the capture itself, or of what was lost")), "{:?}", c.details);
+    assert!(
+        c.details.iter().any(|d| d.contains("tells of the capture itself, or of what was lost")),
+        "{:?}",
+        c.details
+    );
     let fast = row(&c, Kind::FastRetransmission);
     let e = fast.per_segment.ratio.as_ref().expect("a ratio");
     assert!(e.low <= 10.0 && 10.0 <= e.high && e.high / e.low < 2.0, "{e:?}");
