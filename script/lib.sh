@@ -4,6 +4,13 @@
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $*"; exit 3; }
 
+# The archive of Debian that apt is configured for.
+debian_site() {
+    # shellcheck disable=SC2016 # apt's own variables
+    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(COMPONENT)' 'Created-By: Packages' |
+        awk '$2 == "Debian" && $3 == "main" && $1 !~ /security/ { print $1; exit }'
+}
+
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"
     elif command -v sudo >/dev/null 2>&1; then sudo "$@"

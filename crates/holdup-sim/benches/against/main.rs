@@ -243,11 +243,12 @@ fn main() {
 
 /// Simulates every cell and says how far off it is.
 fn tell(host: &Host, measured: &BTreeMap<Cell, f64>) {
-    let chosen: Vec<Cell> = cells().into_iter().filter(|cell| measured.contains_key(cell)).collect();
+    let all = cells();
+    let chosen: Vec<Cell> = all.iter().copied().filter(|cell| measured.contains_key(cell)).collect();
     let rates = on_all_cpus(&chosen, |cell| simulated(host, cell, 500, 3));
     let mut outcomes = Vec::new();
     for (cell, simulated) in chosen.into_iter().zip(rates) {
-        let number = cells().iter().position(|c| *c == cell).expect("a cell");
+        let number = all.iter().position(|c| *c == cell).expect("a cell");
         let outcome = Outcome { cell, held_out: is_held_out(number), measured: measured[&cell], simulated };
         let Cell { faults, section_ns, threads, algorithm } = cell;
         println!(
