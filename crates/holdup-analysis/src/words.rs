@@ -3,7 +3,7 @@
 use holdup_model::bundle::BundleHead;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::grouped;
-pub(crate) use holdup_model::text::{capital, count};
+pub(crate) use holdup_model::text::{capital, count, list};
 use holdup_model::{Estimate, Metric};
 
 /// What stands above everything else that is said of times that are not those of hardware.
@@ -108,18 +108,6 @@ pub(crate) fn metric_name(metric: &Metric) -> String {
         .find_map(|unit| metric.id.strip_suffix(unit).filter(|bare| !bare.ends_with("_per")))
         .unwrap_or(&metric.id);
     bare.replace('_', " ")
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub(crate) fn list<T: AsRef<str>>(items: &[T]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.as_ref().to_owned(),
-        [most @ .., last] => {
-            let most: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", most.join(", "), last.as_ref())
-        }
-    }
 }
 
 /// At most ten trial numbers: `trial 3`, `trials 3, 7 and 12`, `trials 1, 2, … and 14 more`.

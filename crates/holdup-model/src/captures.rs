@@ -2,6 +2,8 @@
 
 use crate::outcome::{Estimate, FindingVerdict, Verdict};
 use serde::{Deserialize, Serialize};
+use std::iter::Sum;
+use std::ops::AddAssign;
 
 /// What more of a mark tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,6 +26,13 @@ pub struct Mark {
     pub title: String,
     /// What more of it tells.
     pub tells: Tells,
+}
+
+impl Mark {
+    /// Its title without what stands in brackets before it, as sentences and tables have it.
+    pub fn plain_title(&self) -> &str {
+        self.title.strip_prefix("(suspected) ").unwrap_or(&self.title)
+    }
 }
 
 /// How often a mark was seen, and by how much of what went by.
@@ -59,6 +68,23 @@ pub struct Traffic {
     pub data_segments: u64,
     /// Bytes of payload, those sent again counted again.
     pub payload_bytes: u64,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Traffic) {
+        self.segments += other.segments;
+        self.data_segments += other.data_segments;
+        self.payload_bytes += other.payload_bytes;
+    }
+}
+
+impl Sum for Traffic {
+    fn sum<I: Iterator<Item = Traffic>>(all: I) -> Traffic {
+        all.fold(Traffic::default(), |mut sum, one| {
+            sum += one;
+            sum
+        })
+    }
 }
 
 /// Quantiles of one distribution.

@@ -30,6 +30,29 @@ pub fn size(bytes: u64) -> String {
     format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), UNITS[unit])
 }
 
+/// `a`, `a and b`, `a, b and c`.
+pub fn list<T: AsRef<str>>(items: &[T]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [most @ .., last] => {
+            let most: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", most.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// A bare ratio with three significant digits: `×0.048`, `×0.69`, `×4.18`, `×30.0`, `×1,143`.
+pub fn factor(x: f64) -> String {
+    match x {
+        _ if !x.is_finite() => format!("×{x}"),
+        _ if x < 0.1 => format!("×{x:.3}"),
+        _ if x < 10.0 => format!("×{x:.2}"),
+        _ if x < 100.0 => format!("×{x:.1}"),
+        _ => format!("×{}", grouped(&format!("{x:.0}"))),
+    }
+}
+
 /// With a capital letter in front.
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
@@ -39,6 +62,25 @@ pub fn capital(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_end_with_and() {
+        let check = |items: &[&str], expect: &str| assert_eq!(list(items), expect);
+        check(&[], "");
+        check(&["a"], "a");
+        check(&["a", "b"], "a and b");
+        check(&["a", "b", "c"], "a, b and c");
+    }
+
+    #[test]
+    fn factors_have_three_digits() {
+        let check = |x: f64, expect: &str| assert_eq!(factor(x), expect);
+        check(0.0481, "×0.048");
+        check(0.5, "×0.50");
+        check(30.12, "×30.1");
+        check(1143.4, "×1,143");
+        check(f64::INFINITY, "×inf");
+    }
 
     #[test]
     fn sizes_stand_in_the_unit_that_fits() {

@@ -133,7 +133,7 @@ pub fn analyse(frames: &mut (impl Frames + Send), options: &Options) -> Result<A
     analysis.other_frames = read.others.all();
     analysis.given_up.fragments = read.fragments_given_up;
     (analysis.first_ns, analysis.last_ns) = read.times_ns.unwrap_or_default();
-    let own = own.map(|judge| rfc::sum(&judge.finish()));
+    let own = own.map(rfc::Judge::finish);
     Ok(Analysed { analysis, others: read.others, own })
 }
 

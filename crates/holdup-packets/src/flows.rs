@@ -1,8 +1,11 @@
 //! What was counted of the connections of a capture.
 
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Tells};
 use crate::segment::Endpoint;
 use crate::spans::Spans;
+use crate::wireshark::Judged;
+use core::cmp::Reverse;
+use holdup_model::captures::Traffic;
 use holdup_model::histogram::Histogram;
 
 /// How often each kind was seen.
@@ -46,6 +49,14 @@ pub struct Direction {
     pub counts: Counts,
 }
 
+impl Direction {
+    /// What went by.
+    pub fn traffic(&self) -> Traffic {
+        let Direction { segments, data_segments, payload_bytes, .. } = *self;
+        Traffic { segments, data_segments, payload_bytes }
+    }
+}
+
 /// A connection, as Wireshark numbers them (`tcp.stream`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
@@ -65,6 +76,113 @@ pub struct Flow {
     pub initial_rtt_ns: Option<u64>,
     /// From `ends[0]` to `ends[1]`, and back.
     pub directions: [Direction; 2],
+}
+
+impl Flow {
+    /// What went by in both directions.
+    pub fn traffic(&self) -> Traffic {
+        self.directions.iter().map(Direction::traffic).sum()
+    }
+
+    /// Segments with a mark of trouble; one with several counts for each.
+    pub fn trouble(&self) -> u64 {
+        let marks = self.directions.iter().flat_map(|direction| direction.counts.iter());
+        marks.filter(|(kind, _)| kind.tells() == Tells::Trouble).map(|(_, n)| n).sum()
+    }
+}
+
+/// The connections of a capture, in the order of their numbers. They are made when they are asked for: of a million of them most
+/// are only counted.
+#[derive(Debug, Clone)]
+pub struct Flows(Kept);
+
+#[derive(Debug, Clone)]
+enum Kept {
+    Listed(Vec<Flow>),
+    Judged(Judged),
+}
+
+impl Flows {
+    pub(crate) fn judged(judged: Judged) -> Self {
+        Flows(Kept::Judged(judged))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Kept::Listed(flows) => flows.len(),
+            Kept::Judged(judged) => judged.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One by its number, which must be one of them.
+    pub fn get(&self, stream: u32) -> Flow {
+        match &self.0 {
+            Kept::Listed(flows) => flows[stream as usize].clone(),
+            Kept::Judged(judged) => judged.flow(stream),
+        }
+    }
+
+    /// What went by in both directions of one.
+    pub fn traffic(&self, stream: u32) -> Traffic {
+        match &self.0 {
+            Kept::Listed(flows) => flows[stream as usize].traffic(),
+            Kept::Judged(judged) => judged.traffic(stream),
+        }
+    }
+
+    /// How often a kind was seen in both directions of one.
+    pub fn count(&self, stream: u32, kind: Kind) -> u64 {
+        match &self.0 {
+            Kept::Listed(flows) => flows[stream as usize].directions.iter().map(|d| d.counts.get(kind)).sum(),
+            Kept::Judged(judged) => judged.count(stream, kind),
+        }
+    }
+
+    /// Their numbers.
+    pub fn streams(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
+        0..self.len() as u32
+    }
+
+    /// All, one after the other.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Flow> + '_ {
+        self.streams().map(|stream| self.get(stream))
+    }
+
+    /// Those with the most of something, at most so many, the most first; of those with the same, the earlier first.
+    pub(crate) fn most<T: Ord + Copy>(&self, most: usize, of: impl Fn(&Flow) -> T) -> Vec<Flow> {
+        let mut all: Vec<(Reverse<T>, u32)> = self.iter().map(|flow| (Reverse(of(&flow)), flow.stream)).collect();
+        if most < all.len() {
+            all.select_nth_unstable(most);
+            all.truncate(most);
+        }
+        all.sort_unstable();
+        all.into_iter().map(|(_, stream)| self.get(stream)).collect()
+    }
+}
+
+impl FromIterator<Flow> for Flows {
+    /// They must come in the order of their numbers, from 0.
+    fn from_iter<I: IntoIterator<Item = Flow>>(flows: I) -> Self {
+        Flows(Kept::Listed(flows.into_iter().collect()))
+    }
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Flows(Kept::Listed(Vec::new()))
+    }
+}
+
+impl PartialEq for Flows {
+    fn eq(&self, other: &Flows) -> bool {
+        self.iter().eq(other.iter())
+    }
 }
 
 /// What had to be given up to stay within bounds.
@@ -92,7 +210,7 @@ pub struct Analysis {
     /// The last.
     pub last_ns: i64,
     /// All connections, in the order of their numbers.
-    pub flows: Vec<Flow>,
+    pub flows: Flows,
     /// Initial round trips, ns.
     pub initial_rtt_ns: Histogram,
     /// From a segment to its acknowledgement (`tcp.analysis.ack_rtt`), ns.

@@ -1,17 +1,17 @@
 //! What one capture holds: the rates of its marks, where the trouble is, how long things took.
 
 use crate::compare::{Pieces, rate};
-use crate::compare::{mark, quantiles, sorts, traffic};
+use crate::compare::{mark, quantiles, sorts};
 use crate::flows::{Analysis, Counts, Flow};
 use crate::kinds::{Kind, Tells};
 use crate::rfc;
 use crate::segment::Endpoint;
-use crate::words::{list, number, percent, plain};
+use crate::words::{number, percent};
 use core::net::{IpAddr, SocketAddr};
 use holdup_model::captures::{
     Capture, CaptureDirection, CaptureFlow, CapturePart, Judged, Mark, MarkCount, Parts, Traffic,
 };
-use holdup_model::text::count;
+use holdup_model::text::{count, list};
 use std::collections::BTreeMap;
 
 /// Marks that the first sentence names.
@@ -90,11 +90,7 @@ pub fn all_flows(analysis: &Analysis) -> impl Iterator<Item = CaptureFlow> + '_ 
         directions: [0, 1].map(|i| {
             let d = &flow.directions[i];
             CaptureDirection {
-                traffic: Traffic {
-                    segments: d.segments,
-                    data_segments: d.data_segments,
-                    payload_bytes: d.payload_bytes,
-                },
+                traffic: d.traffic(),
                 frame_bytes: d.frame_bytes,
                 in_flight_bytes_max: d.in_flight_bytes_max,
                 marks: d.counts.iter().map(|(kind, n)| (kind.field().to_owned(), n)).collect(),
@@ -124,29 +120,21 @@ fn both(flow: &Flow) -> Counts {
 
 /// The connections with the most trouble. Only of these the names are made: there may be a million others.
 fn flows(analysis: &Analysis, most: usize) -> Vec<CapturePart> {
-    let trouble = |flow: &Flow| -> u64 {
-        let of_kinds = flow.directions.iter().flat_map(|d| d.counts.iter());
-        of_kinds.filter(|(kind, _)| kind.tells() == Tells::Trouble).map(|(_, n)| n).sum()
-    };
-    let mut order: Vec<(u64, u64, &Flow)> =
-        analysis.flows.iter().map(|flow| (trouble(flow), traffic(flow).segments, flow)).collect();
-    order.sort_by_key(|(trouble, segments, _)| std::cmp::Reverse((*trouble, *segments)));
-    let part_of = |(_, _, flow): &(u64, u64, &Flow)| {
+    let part_of = |flow: &Flow| {
         let name = format!("#{} {} → {}", flow.stream, end(&flow.ends[0]), end(&flow.ends[1]));
-        part(name, traffic(flow), both(flow).iter())
+        part(name, flow.traffic(), both(flow).iter())
     };
-    order.iter().take(most).map(part_of).collect()
+    let worst = analysis.flows.most(most, |flow| (flow.trouble(), flow.traffic().segments));
+    worst.iter().map(part_of).collect()
 }
 
 /// A connection is of both of its hosts; a mark is of the host that sent the segment.
 fn hosts(analysis: &Analysis) -> Vec<CapturePart> {
     let mut all: BTreeMap<IpAddr, (Traffic, Counts)> = BTreeMap::new();
-    for flow in &analysis.flows {
+    for flow in analysis.flows.iter() {
         for (from, direction) in flow.ends.iter().zip(&flow.directions) {
             let (sum, counts) = all.entry(from.address.into()).or_default();
-            sum.segments += direction.segments;
-            sum.data_segments += direction.data_segments;
-            sum.payload_bytes += direction.payload_bytes;
+            *sum += direction.traffic();
             direction.counts.iter().for_each(|(kind, n)| counts.add(kind, n));
         }
     }
@@ -176,7 +164,7 @@ fn answer(pieces: &Pieces<'_>, marks: &[MarkCount], by: Parts, parts: &[CaptureP
     let told: Vec<String> = trouble
         .iter()
         .take(NAMED)
-        .map(|m| format!("{} {}", plain(&m.mark.title), number(m.rate.per_million_segments.unwrap_or(0.0))))
+        .map(|m| format!("{} {}", m.mark.plain_title(), number(m.rate.per_million_segments.unwrap_or(0.0))))
         .collect();
     let sum: u64 = trouble.iter().map(|m| m.rate.count).sum();
     let mut out = match trouble.len() {

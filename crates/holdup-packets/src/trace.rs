@@ -16,14 +16,10 @@ use holdup_model::captures::{CaptureTrace, PointKind, TracePoint};
 pub const MOST_POINTS: usize = 4_000;
 
 /// The connections with the most marks of trouble, at most so many; those without any are left out.
-pub fn worst(analysis: &Analysis, most: usize) -> Vec<&Flow> {
-    let trouble = |flow: &Flow| -> u64 {
-        let marks = flow.directions.iter().flat_map(|d| d.counts.iter());
-        marks.filter(|(kind, _)| kind.tells() == crate::kinds::Tells::Trouble).map(|(_, n)| n).sum()
-    };
-    let mut flows: Vec<(u64, &Flow)> = analysis.flows.iter().map(|f| (trouble(f), f)).filter(|(n, _)| *n > 0).collect();
-    flows.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
-    flows.into_iter().take(most).map(|(_, flow)| flow).collect()
+pub fn worst(analysis: &Analysis, most: usize) -> Vec<Flow> {
+    let mut flows = analysis.flows.most(most, Flow::trouble);
+    flows.retain(|flow| flow.trouble() > 0);
+    flows
 }
 
 /// One connection while it is gone through.
@@ -93,7 +89,7 @@ impl Tracer {
 pub fn trace(
     frames: &mut impl Frames,
     name: &str,
-    flows: &[&Flow],
+    flows: &[Flow],
     limits: Limits,
 ) -> Result<Vec<CaptureTrace>, Problem> {
     let mut tracers: Vec<Tracer> = flows.iter().map(|flow| Tracer::new(name, flow)).collect();

@@ -22,17 +22,6 @@ pub(crate) fn number(x: f64) -> String {
     }
 }
 
-/// A ratio: two decimals below 10, one below 100.
-pub(crate) fn factor(x: f64) -> String {
-    match x {
-        _ if !x.is_finite() => format!("×{x}"),
-        _ if x < 0.1 => format!("×{x:.3}"),
-        _ if x < 10.0 => format!("×{x:.2}"),
-        _ if x < 100.0 => format!("×{x:.1}"),
-        _ => format!("×{}", number(x)),
-    }
-}
-
 /// A ratio with its interval, all three with the decimals of the ratio: `×8.05 (6.21 to 10.44)`.
 pub(crate) fn ratio(e: &Estimate) -> String {
     let digits = match e.value {
@@ -50,20 +39,6 @@ pub(crate) fn percent(share: f64) -> String {
     if percent >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// A mark in a sentence: without what stands in brackets before it.
-pub(crate) fn plain(title: &str) -> &str {
-    title.strip_prefix("(suspected) ").unwrap_or(title)
-}
-
-/// `A`, `A and B`, `A, B and C`.
-pub(crate) fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,8 +50,5 @@ mod tests {
         {
             assert_eq!(number(x), text);
         }
-        assert_eq!(factor(30.12), "×30.1");
-        assert_eq!(factor(0.5), "×0.50");
-        assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
     }
 }

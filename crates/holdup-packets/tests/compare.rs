@@ -136,7 +136,9 @@ fn larger_segments_make_rates_by_segment_and_by_byte_differ() {
 #[test]
 fn a_summary_names_the_worst() {
     let mut analysis = make(&World::new(1).with(Kind::Retransmission, 0.001));
-    analysis.flows[7].directions[1].counts.add(Kind::ZeroWindow, 5000);
+    let mut flows: Vec<_> = analysis.flows.iter().collect();
+    flows[7].directions[1].counts.add(Kind::ZeroWindow, 5000);
+    analysis.flows = flows.into_iter().collect();
     let capture = summarise("a.pcap", &analysis, Parts::Flow, 3);
     assert!(capture.answer.contains("#7 10.0.0.1:40007 → 10.0.0.2:5201"), "{}", capture.answer);
     assert_eq!((capture.parts.len(), capture.parts_in_all), (3, 50));

@@ -1,6 +1,6 @@
 //! Our own judgement names what was done to a connection, and not what was not.
 
-use holdup_packets::rfc::{Finding, Findings, Judge, Stall, sum};
+use holdup_packets::rfc::{Finding, Findings, Judge, Stall};
 use holdup_packets::segment::{ACK, Address, Endpoint, FIN, Options, SYN, Segment};
 use holdup_packets::wireshark::{Limits, Table};
 
@@ -88,7 +88,7 @@ impl Session {
             let marks = table.judge(segment).expect("there is room");
             judge.judge(segment, &marks);
         }
-        sum(&judge.finish())
+        judge.finish()
     }
 
     /// That this was found, and nothing else.

@@ -2,10 +2,10 @@
 
 use super::pieces::Pieces;
 use crate::kinds::{Kind, Tells};
-use crate::words::{factor, list, number, percent, plain, ratio};
+use crate::words::{number, percent, ratio};
 use holdup_model::captures::{CaptureComparison, Clusters, MarkComparison, Moved};
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::text::{capital, count};
+use holdup_model::text::{capital, count, factor, list};
 
 /// Marks that are named after the first.
 const NAMED: usize = 4;
@@ -63,7 +63,7 @@ fn how_much(row: &MarkComparison) -> String {
 }
 
 fn named(row: &MarkComparison) -> String {
-    format!("{} {}", plain(&row.mark.title), how_much(row))
+    format!("{} {}", row.mark.plain_title(), how_much(row))
 }
 
 fn names(rows: &[&MarkComparison]) -> String {
@@ -115,7 +115,7 @@ fn undecided(open: &[&MarkComparison]) -> String {
     let mut out = format!("Undecided: nothing got worse beyond noise, but {} could have: ", count(open.len(), "mark"));
     out.push_str(&match &first.per_segment.absent {
         Some(why) => {
-            format!("{} {} and {}, and {why}", plain(&first.mark.title), first.baseline.count, first.other.count)
+            format!("{} {} and {}, and {why}", first.mark.plain_title(), first.baseline.count, first.other.count)
         }
         None => named(first),
     });
@@ -161,7 +161,7 @@ fn by_bytes(worse: &[&MarkComparison], a: &Pieces<'_>, b: &Pieces<'_>) -> Option
         .iter()
         .filter_map(|row| {
             let e = row.per_byte.ratio.as_ref().filter(|e| e.low <= 1.0)?;
-            Some(format!("{} {}", plain(&row.mark.title), ratio(e)))
+            Some(format!("{} {}", row.mark.plain_title(), ratio(e)))
         })
         .collect();
     match (told.is_empty(), differ) {

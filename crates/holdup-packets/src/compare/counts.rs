@@ -8,10 +8,10 @@
 use super::marks::mark;
 use crate::expert::Expert;
 use crate::kinds::{Kind, Tells};
-use crate::words::{factor, list, plain};
 use holdup_model::captures::{CountRow, CountsComparison, CountsSay, Mark};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::count;
+use holdup_model::text::{factor, list};
 use holdup_stats::{ALPHA, students_t};
 
 /// Degrees of freedom at which t is normal.
@@ -114,7 +114,7 @@ fn answer(rows: &[CountRow], (a, b): (&str, &str), traffic: Option<(f64, f64)>) 
             Some(first) => format!(
                 "Undecided: these are counts, and nobody says out of how many segments. {} has a higher rate unless {b} carried \
                  more than {} of {a}'s segments; the other rows turn earlier.",
-                holdup_model::text::capital(plain(&first.mark.title)),
+                holdup_model::text::capital(first.mark.plain_title()),
                 factor(first.ratio_of_counts.unwrap_or(0.0))
             ),
             None => "Undecided: no mark of trouble that both have.".to_owned(),
@@ -131,11 +131,11 @@ fn answer(rows: &[CountRow], (a, b): (&str, &str), traffic: Option<(f64, f64)>) 
                 Some((low, _)) => format!(" ({})", factor(low)),
                 None => " (none before)".to_owned(),
             };
-            let also: Vec<String> = rest.iter().map(|r| plain(&r.mark.title).to_owned()).collect();
+            let also: Vec<String> = rest.iter().map(|r| r.mark.plain_title().to_owned()).collect();
             let also = if also.is_empty() { String::new() } else { format!(" Also worse: {}.", list(&also)) };
             format!(
                 "With traffic {range} of {a}'s, {b} got worse the most in: {}{rates} for each segment.{also}",
-                plain(&first.mark.title)
+                first.mark.plain_title()
             )
         }
         None if depends.is_empty() => format!("With traffic {range} of {a}'s, no mark of trouble got more frequent."),
@@ -154,7 +154,7 @@ fn least_rate(row: &CountRow) -> f64 {
 fn notes(rows: &[CountRow], traffic: Option<(f64, f64)>) -> Vec<String> {
     let mut notes = Vec::new();
     let capture: Vec<String> =
-        rows.iter().filter(|r| r.mark.tells == Tells::Capture).map(|r| plain(&r.mark.title).to_owned()).collect();
+        rows.iter().filter(|r| r.mark.tells == Tells::Capture).map(|r| r.mark.plain_title().to_owned()).collect();
     if !capture.is_empty() {
         notes.push(format!(
             "These rows measure what the capture missed or how it merged segments, and move with it: {}.",

@@ -17,7 +17,7 @@ use holdup_model::captures::CaptureComparison;
 
 pub use counts::compare_counts;
 pub(crate) use marks::{mark, rate};
-pub(crate) use pieces::{Base, Pieces, sorts, traffic};
+pub(crate) use pieces::{Base, Pieces, sorts};
 
 /// How captures are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]

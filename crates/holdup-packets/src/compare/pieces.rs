@@ -28,8 +28,6 @@ pub(crate) struct Pieces<'a> {
     pub(crate) frame_bytes: u64,
     /// How often each kind was seen, in the order of the catalogue.
     totals: Vec<u64>,
-    /// What went by in each connection, by which the effective number is known.
-    flows: Vec<Traffic>,
 }
 
 impl Base {
@@ -49,30 +47,24 @@ impl Base {
     }
 }
 
-/// What went by in both directions of a connection.
-pub(crate) fn traffic(flow: &crate::flows::Flow) -> Traffic {
-    flow.directions.iter().fold(Traffic::default(), |sum, d| Traffic {
-        segments: sum.segments + d.segments,
-        data_segments: sum.data_segments + d.data_segments,
-        payload_bytes: sum.payload_bytes + d.payload_bytes,
-    })
-}
-
 impl<'a> Pieces<'a> {
     pub(crate) fn of(analysis: &'a Analysis) -> Self {
-        let flows: Vec<Traffic> = analysis.flows.iter().map(traffic).collect();
-        let sum = flows.iter().fold(Traffic::default(), |sum, t| Traffic {
-            segments: sum.segments + t.segments,
-            data_segments: sum.data_segments + t.data_segments,
-            payload_bytes: sum.payload_bytes + t.payload_bytes,
-        });
-        let directions = || analysis.flows.iter().flat_map(|f| &f.directions);
-        let mut totals = vec![0; Kind::ALL.len()];
-        for (kind, n) in directions().flat_map(|d| d.counts.iter()) {
-            totals[kind as usize] += n;
+        let mut pieces =
+            Pieces { analysis, traffic: Traffic::default(), frame_bytes: 0, totals: vec![0; Kind::ALL.len()] };
+        for direction in analysis.flows.iter().flat_map(|flow| flow.directions) {
+            pieces.traffic += direction.traffic();
+            pieces.frame_bytes += direction.frame_bytes;
+            for (kind, n) in direction.counts.iter() {
+                pieces.totals[kind as usize] += n;
+            }
         }
-        let frame_bytes = directions().map(|d| d.frame_bytes).sum();
-        Pieces { analysis, traffic: sum, frame_bytes, totals, flows }
+        pieces
+    }
+
+    /// What went by in each connection, by which the effective number is known.
+    fn traffics(&self) -> impl Iterator<Item = Traffic> {
+        let flows = &self.analysis.flows;
+        flows.streams().map(|stream| flows.traffic(stream))
     }
 
     /// How often a kind was seen.
@@ -90,8 +82,8 @@ impl<'a> Pieces<'a> {
         let cluster = |events: u64, traffic: &Traffic| Cluster { events: events as f64, work: base.of(traffic) as f64 };
         match by {
             Clusters::Connections => {
-                let events = |flow: &crate::flows::Flow| flow.directions.iter().map(|d| d.counts.get(kind)).sum();
-                self.analysis.flows.iter().zip(&self.flows).map(|(f, t)| cluster(events(f), t)).collect()
+                let flows = &self.analysis.flows;
+                flows.streams().map(|i| cluster(flows.count(i, kind), &flows.traffic(i))).collect()
             }
             Clusters::Spans => {
                 self.analysis.spans.iter().map(|span| cluster(span.get(kind), &span.traffic())).collect()
@@ -112,7 +104,7 @@ impl<'a> Pieces<'a> {
         };
         match by {
             Clusters::Connections => {
-                let (n, effective) = sizes(&mut self.flows.iter().map(|t| base.of(t)));
+                let (n, effective) = sizes(&mut self.traffics().map(|t| base.of(&t)));
                 n >= FEWEST && effective >= FEWEST_EFFECTIVE
             }
             Clusters::Spans => {

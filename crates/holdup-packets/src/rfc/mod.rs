@@ -17,7 +17,7 @@ use direction::Direction;
 /// A connection that sends nothing for so long stands still; with a long round trip, four of them.
 const STALL_NS: i64 = 200_000_000;
 
-/// What was found in one connection or in all.
+/// What was found in all connections together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Findings {
     counts: [u64; Finding::ALL.len()],
@@ -41,16 +41,6 @@ impl Findings {
         let count = &mut self.counts[finding as usize];
         *count = count.saturating_add_signed(n);
     }
-
-    fn add_all(&mut self, other: &Findings) {
-        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
-            *mine += theirs;
-        }
-        for (mine, theirs) in self.stalls.iter_mut().zip(other.stalls) {
-            *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
-        }
-        self.gaps_given_up += other.gaps_given_up;
-    }
 }
 
 /// A connection.
@@ -64,13 +54,13 @@ struct Connection {
     /// When its last segment was captured.
     last_ns: Option<i64>,
     is_reset: bool,
-    findings: Findings,
 }
 
 /// Judges the segments of a capture, one after the other, with the marks that tell which connection each is of.
 #[derive(Debug, Default)]
 pub struct Judge {
     connections: Vec<Connection>,
+    findings: Findings,
 }
 
 impl Judge {
@@ -85,47 +75,42 @@ impl Judge {
             self.connections.resize_with(number + 1, Connection::default);
         }
         let rtt_ns = marks.initial_rtt_ns.map_or(0, std::num::NonZeroI64::get);
-        self.connections[number].take(segment, payload_bytes, usize::from(marks.direction), rtt_ns);
+        let from = usize::from(marks.direction);
+        self.connections[number].take(segment, payload_bytes, from, rtt_ns, &mut self.findings);
     }
 
-    /// What was found in each connection, by its number.
-    pub fn finish(self) -> Vec<Findings> {
-        let of = |connection: Connection| {
-            let mut findings = connection.findings;
-            for direction in &connection.directions {
-                findings.counts[Finding::Open as usize] += direction.open();
-                findings.gaps_given_up += direction.gaps_given_up;
-            }
-            findings
-        };
-        self.connections.into_iter().map(of).collect()
+    /// What was found.
+    pub fn finish(mut self) -> Findings {
+        for direction in self.connections.iter().flat_map(|connection| &connection.directions) {
+            self.findings.counts[Finding::Open as usize] += direction.open();
+            self.findings.gaps_given_up += direction.gaps_given_up;
+        }
+        self.findings
     }
-}
-
-/// All connections together.
-pub fn sum(of_each: &[Findings]) -> Findings {
-    let mut all = Findings::default();
-    of_each.iter().for_each(|findings| all.add_all(findings));
-    all
 }
 
 impl Connection {
-    fn take(&mut self, segment: &Segment, payload_bytes: u32, from: usize, rtt_ns: i64) {
+    fn take(&mut self, segment: &Segment, payload_bytes: u32, from: usize, rtt_ns: i64, findings: &mut Findings) {
         let to = 1 - from;
         let length = payload_bytes + u32::from(segment.has(SYN)) + u32::from(segment.has(FIN));
         let is_keep_alive = payload_bytes <= 1
             && !segment.has(SYN | FIN | RST)
             && self.directions[from].next.is_some_and(|next| segment.seq.wrapping_add(1) == next);
-        let before = self.findings;
+        let mut is_new = true;
         if length > 0 && !segment.has(RST) && !is_keep_alive {
-            let findings = &mut self.findings;
-            self.directions[from].data(segment, length, rtt_ns, &mut |finding, n| findings.add(finding, n));
+            self.directions[from].data(segment, length, rtt_ns, &mut |finding, n| {
+                findings.add(finding, n);
+                is_new = false;
+            });
         }
-        if !is_keep_alive && !self.is_reset {
-            self.stall(segment, length, from, rtt_ns, before != self.findings);
+        if !is_keep_alive
+            && !self.is_reset
+            && let Some((stall, ns)) = self.stall(segment, length, from, rtt_ns, is_new)
+        {
+            let (count, sum_ns) = &mut findings.stalls[stall as usize];
+            (*count, *sum_ns) = (*count + 1, *sum_ns + ns);
         }
         if segment.has(ACK) && !segment.has(RST) {
-            let findings = &mut self.findings;
             self.directions[to].acknowledgement(segment, &mut |finding, n| findings.add(finding, n));
         }
         self.window(segment, from);
@@ -133,41 +118,35 @@ impl Connection {
         self.last_ns = Some(self.last_ns.map_or(segment.at_ns, |last| last.max(segment.at_ns)));
     }
 
-    /// Whether the connection stood still before a segment, and why. `is_again` tells that it is no new data.
-    fn stall(&mut self, segment: &Segment, length: u32, from: usize, rtt_ns: i64, is_again: bool) {
-        let Some(last_ns) = self.last_ns else { return };
-        let gap_ns = segment.at_ns - last_ns;
+    /// Why the connection stood still before a segment, and for how long, ns; `None` when it did not. `is_new` tells that its data was
+    /// not sent before and follows what was.
+    fn stall(&self, segment: &Segment, length: u32, from: usize, rtt_ns: i64, is_new: bool) -> Option<(Stall, u64)> {
+        let gap_ns = segment.at_ns - self.last_ns?;
         if gap_ns < STALL_NS.max(4 * rtt_ns) {
-            return;
+            return None;
         }
-        let to = 1 - from;
         // Whose data was waited for: the sender's, or for an acknowledgement alone the other end's.
-        let sender = if length > 0 { from } else { to };
+        let sender = if length > 0 { from } else { 1 - from };
         let direction = &self.directions[sender];
         let window = self.windows[1 - sender];
-        let under_way = direction.next.zip(direction.acknowledged).map(|(next, ack)| next.wrapping_sub(ack));
-        let cause = if length > 0 && is_again {
+        let stall = if length > 0 && !is_new {
             Stall::Timeout
         } else if window == Some(0) {
             Stall::ZeroWindow
-        } else if length > 0 && !is_again {
+        } else if length > 0 {
             // What it sends now is new, so what was under way before it is the data up to it.
             let before = direction.acknowledged.map(|ack| segment.seq.wrapping_sub(ack));
-            match (before, window) {
-                (Some(before), Some(window)) if before > 0 && (before as i32) > 0 && before >= window => {
-                    Stall::WindowFull
-                }
-                (Some(before), _) if (before as i32) > 0 => Stall::Unacknowledged,
-                _ => Stall::Idle,
+            match (before.filter(|before| (*before as i32) > 0), window) {
+                (Some(before), Some(window)) if before >= window => Stall::WindowFull,
+                (Some(_), _) => Stall::Unacknowledged,
+                (None, _) => Stall::Idle,
             }
-        } else if under_way.is_some_and(|bytes| (bytes as i32) > 0) && direction.has_outstanding() {
+        } else if direction.has_outstanding() {
             Stall::Unacknowledged
         } else {
             Stall::Idle
         };
-        let (count, ns) = &mut self.findings.stalls[cause as usize];
-        *count += 1;
-        *ns += gap_ns as u64;
+        Some((stall, gap_ns as u64))
     }
 
     /// Windows of segments after the handshake are shifted when both ends said so in it (RFC 7323, 2.2).

@@ -17,10 +17,11 @@ mod usual;
 
 pub use marks::{DuplicateAck, Kinds, Marks};
 
-use crate::flows::{Analysis, Direction, Flow, GivenUp};
+use crate::flows::{Analysis, Direction, Flow, Flows, GivenUp};
 use crate::kinds::Kind;
 use crate::segment::{ACK, Address, FIN, RST, SYN, Segment};
 use crate::spans::Spans;
+use holdup_model::captures::Traffic;
 use holdup_model::histogram::Histogram;
 use judge::{Findings, Judge};
 use sacks::Sacks;
@@ -74,8 +75,6 @@ pub struct Table {
 #[derive(Debug, Default)]
 struct Seen {
     segments: u64,
-    first_ns: i64,
-    last_ns: i64,
     rto_ns: Spread,
     /// Sizes are told to the byte; gaps and round trips are those of the spans together.
     payload_bytes: Spread,
@@ -102,7 +101,7 @@ impl Table {
     /// What a router sends back of a segment ([`Segment::in_error`]) gets marks as in Wireshark, but is in no count, as in the sums
     /// of `tshark -z expert`: nobody sent it again.
     pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
-        self.seen.see(segment);
+        self.seen.segments += 1;
         let key = Key::of(segment);
         if let Some(length) = usual::plain_payload(segment)
             && let Some(number) = self.connections.find(&key)
@@ -207,30 +206,62 @@ impl Table {
         None
     }
 
-    /// What was counted. `frames` and `other_frames` are told by who reads the capture.
+    /// What was counted. `frames`, `other_frames` and the times of the first and the last are told by who reads the capture.
     pub fn finish(self) -> Analysis {
-        let flows: Vec<Flow> = self.connections.iter().enumerate().map(|(i, c)| self.flow(i as u32, c)).collect();
+        let Table { connections, tallies, seen, .. } = self;
         let mut initial_rtt_ns = Histogram::new();
-        flows.iter().filter_map(|flow| flow.initial_rtt_ns).for_each(|rtt_ns| initial_rtt_ns.record_ns(rtt_ns));
+        connections.iter().filter_map(initial_rtt).for_each(|rtt_ns| initial_rtt_ns.record_ns(rtt_ns));
         Analysis {
-            frames: self.seen.segments,
-            segments: self.seen.segments,
+            frames: seen.segments,
+            segments: seen.segments,
             other_frames: 0,
-            first_ns: self.seen.first_ns,
-            last_ns: self.seen.last_ns,
-            flows,
+            first_ns: 0,
+            last_ns: 0,
+            flows: Flows::judged(Judged { connections, tallies }),
             initial_rtt_ns,
-            ack_rtt_ns: self.seen.spans.sum(|span| &span.ack_rtt),
-            rto_ns: self.seen.rto_ns.histogram(),
-            payload_bytes: self.seen.payload_bytes.histogram(),
-            inter_arrival_ns: self.seen.spans.sum(|span| &span.inter_arrival),
-            spans: self.seen.spans,
-            given_up: self.seen.given_up,
+            ack_rtt_ns: seen.spans.sum(|span| &span.ack_rtt),
+            rto_ns: seen.rto_ns.histogram(),
+            payload_bytes: seen.payload_bytes.histogram(),
+            inter_arrival_ns: seen.spans.sum(|span| &span.inter_arrival),
+            spans: seen.spans,
+            given_up: seen.given_up,
         }
     }
+}
 
-    /// A connection as it is told at the end.
-    fn flow(&self, stream: u32, connection: &Connection) -> Flow {
+/// How long a connection's handshake took, ns.
+fn initial_rtt(connection: &Connection) -> Option<u64> {
+    u64::try_from(connection.rtt_ns()).ok().filter(|rtt_ns| *rtt_ns > 0)
+}
+
+/// The connections when all was judged.
+#[derive(Debug, Clone)]
+pub(crate) struct Judged {
+    connections: Connections,
+    tallies: Tallies,
+}
+
+impl Judged {
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    pub(crate) fn traffic(&self, stream: u32) -> Traffic {
+        let of = |side: &Side| Traffic {
+            segments: side.segments.into(),
+            data_segments: side.data_segments.into(),
+            payload_bytes: side.payload_bytes,
+        };
+        self.connections.get(stream).sides.iter().map(of).sum()
+    }
+
+    pub(crate) fn count(&self, stream: u32, kind: Kind) -> u64 {
+        self.connections.get(stream).sides.iter().map(|side| self.tallies.count_of(&side.tally, kind)).sum()
+    }
+
+    /// A connection as it is told.
+    pub(crate) fn flow(&self, stream: u32) -> Flow {
+        let connection = self.connections.get(stream);
         let mut ends = self.connections.ends(connection);
         let mut directions = connection.sides.map(|side| Direction {
             segments: side.segments.into(),
@@ -252,24 +283,13 @@ impl Table {
             first_ns: connection.first_at_ns,
             last_ns: connection.sides.iter().map(last).fold(connection.first_at_ns, i64::max),
             completeness: connection.completeness,
-            initial_rtt_ns: u64::try_from(connection.rtt_ns()).ok().filter(|rtt| *rtt > 0),
+            initial_rtt_ns: initial_rtt(connection),
             directions,
         }
     }
 }
 
 impl Seen {
-    /// Counts a segment of whatever connection.
-    #[inline]
-    fn see(&mut self, segment: &Segment) {
-        if self.segments == 0 {
-            (self.first_ns, self.last_ns) = (segment.at_ns, segment.at_ns);
-        }
-        self.segments += 1;
-        self.first_ns = self.first_ns.min(segment.at_ns);
-        self.last_ns = self.last_ns.max(segment.at_ns);
-    }
-
     /// Counts a segment that was judged. The time is that of the segment before it when both have payload.
     #[inline]
     fn count(&mut self, segment: &Segment, side: &mut Side, marks: &Marks, last_data_ns: Option<i64>) {

@@ -7,7 +7,7 @@ use crate::segment::{Address, Endpoint, Segment};
 pub(super) const MOST: u32 = (1 << 24) - 2;
 
 /// All connections, by number, and the way from the ends to the number of the latest connection between them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Connections {
     all: Vec<Connection>,
     /// The two addresses of connections of IPv6.
@@ -30,6 +30,10 @@ impl Connections {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    pub(super) fn get(&self, number: u32) -> &Connection {
+        &self.all[number as usize]
     }
 
     #[inline]

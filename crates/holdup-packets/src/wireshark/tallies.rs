@@ -36,7 +36,7 @@ impl Tally {
 }
 
 /// The counters of all directions.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tallies(Vec<Place>);
 
 impl Tallies {
@@ -89,20 +89,22 @@ impl Tallies {
     /// What was counted of a direction.
     pub(super) fn counts(&self, tally: &Tally) -> Counts {
         let mut counts = Counts::default();
-        for (kind, n) in COMMON.iter().zip(tally.common) {
-            if n > 0 {
-                counts.add(*kind, n.into());
-            }
-        }
-        let mut at = tally.first();
-        while let Some(i) = at {
-            let place = &self.0[i];
-            for j in 0..usize::from(place.used) {
-                counts.add(Kind::ALL[usize::from(place.kinds[j])], place.counts[j].into());
-            }
-            at = (place.next as usize).checked_sub(1);
-        }
+        self.each(tally).for_each(|(kind, n)| counts.add(kind, n));
         counts
+    }
+
+    /// How often one kind was seen in a direction.
+    pub(super) fn count_of(&self, tally: &Tally, kind: Kind) -> u64 {
+        self.each(tally).filter(|(k, _)| *k == kind).map(|(_, n)| n).sum()
+    }
+
+    /// The kinds of a direction, those that most have twice when there were very many.
+    fn each(&self, tally: &Tally) -> impl Iterator<Item = (Kind, u64)> + '_ {
+        let common = COMMON.into_iter().zip(tally.common).filter(|(_, n)| *n > 0).map(|(kind, n)| (kind, n.into()));
+        let first = tally.first().map(|i| &self.0[i]);
+        let places = std::iter::successors(first, |place| Some(&self.0[(place.next as usize).checked_sub(1)?]));
+        let rest = places.flat_map(|place| place.kinds.iter().zip(place.counts).take(place.used.into()));
+        common.chain(rest.map(|(kind, n)| (Kind::ALL[usize::from(*kind)], n.into())))
     }
 }
 

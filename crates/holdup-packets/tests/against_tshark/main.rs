@@ -109,50 +109,53 @@ fn together(mut frames: Vec<(i64, Tcp)>) -> Vec<(i64, Tcp)> {
     keyed.into_iter().map(|(_, i)| taken[i].take().expect("each once")).collect()
 }
 
-#[test]
-fn noise_is_judged_as_tshark_does() {
+/// Captures made by dice, as many as are wanted, each compared.
+fn rounds(uncounted: &[Kind], make: impl Fn(&mut Dice) -> Vec<u8>) {
     let Some(tshark) = judge::tshark() else { return };
-    let seed = number_of("HOLDUP_SEED", 1);
-    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 5) {
-        let mut dice = Dice::new(seed);
-        let mut frames = Vec::new();
-        for number in 0..500 {
-            let length = dice.pick(&[5, 20, 60]);
-            let begin_ns = BEGIN_NS + i64::from(dice.below(1_000_000_000));
-            let made = noise::connection(&mut dice, ends(number), length);
-            frames.extend(made.into_iter().map(|(at_ns, tcp)| (begin_ns + at_ns, tcp)));
-        }
-        compare(&tshark, &capture(&together(frames)), &[], &format!("seed {seed}"));
+    let first = number_of("HOLDUP_SEED", 1);
+    for seed in first..first + number_of("HOLDUP_ROUNDS", 5) {
+        compare(&tshark, &make(&mut Dice::new(seed)), uncounted, &format!("seed {seed}"));
     }
 }
 
 #[test]
+fn noise_is_judged_as_tshark_does() {
+    rounds(&[], |dice| {
+        let mut frames = Vec::new();
+        for number in 0..500 {
+            let length = dice.pick(&[5, 20, 60]);
+            let begin_ns = BEGIN_NS + i64::from(dice.below(1_000_000_000));
+            let made = noise::connection(dice, ends(number), length);
+            frames.extend(made.into_iter().map(|(at_ns, tcp)| (begin_ns + at_ns, tcp)));
+        }
+        capture(&together(frames))
+    });
+}
+
+#[test]
 fn sessions_with_faults_are_judged_as_tshark_does() {
-    let Some(tshark) = judge::tshark() else { return };
-    let seed = number_of("HOLDUP_SEED", 1);
-    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 5) {
-        let mut dice = Dice::new(seed);
+    rounds(&[], |dice| {
         let mut frames = Vec::new();
         for number in 0..500 {
             let mut begin_ns = BEGIN_NS + i64::from(dice.below(1_000_000_000));
-            let mut begins = [0, 0].map(|_: u32| sessions::begin_number(&mut dice));
+            let mut begins = [0, 0].map(|_: u32| sessions::begin_number(dice));
             let mut ends = ends(number);
             // Some ports are used again: soon or late, by the other end too, with the same numbers too.
             for _ in 0..dice.pick(&[1, 1, 1, 1, 2, 3]) {
-                let made = sessions::session(&mut dice, ends, begins);
+                let made = sessions::session(dice, ends, begins);
                 let last_ns = made.last().map_or(0, |(at_ns, _)| *at_ns);
                 frames.extend(made.into_iter().map(|(at_ns, tcp)| (begin_ns + at_ns, tcp)));
                 begin_ns += last_ns + dice.pick(&[-1_000_000, 0, 1_000_000, 5_000_000_000]);
                 if dice.chance(70) {
-                    begins = begins.map(|_| sessions::begin_number(&mut dice));
+                    begins = begins.map(|_| sessions::begin_number(dice));
                 }
                 if dice.chance(20) {
                     ends.reverse();
                 }
             }
         }
-        compare(&tshark, &capture(&together(frames)), &[], &format!("seed {seed}"));
-    }
+        capture(&together(frames))
+    });
 }
 
 /// Captures of others have all kinds of frames: what tshark tells of them with all of its protocols is compared, frames that
@@ -195,22 +198,19 @@ const TWICE: [Kind; 3] = [Kind::MssPresent, Kind::SackPermittedPresent, Kind::Fa
 
 #[test]
 fn odd_headers_are_judged_as_tshark_does() {
-    let Some(tshark) = judge::tshark() else { return };
-    let seed = number_of("HOLDUP_SEED", 1);
-    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 5) {
-        let mut dice = Dice::new(seed);
+    rounds(&TWICE, |dice| {
         let mut frames = Vec::new();
         for number in 0..500 {
-            let made = noise::connection(&mut dice, ends(number), 20);
+            let made = noise::connection(dice, ends(number), 20);
             frames.extend(made.into_iter().map(|(at_ns, tcp)| (BEGIN_NS + at_ns, tcp)));
         }
         let mut pcap = Pcap::new(link::ETHERNET).with_nanoseconds();
         for (at_ns, tcp) in together(frames) {
-            let (captured, wire_bytes) = odd::frame(&mut dice, &tcp);
+            let (captured, wire_bytes) = odd::frame(dice, &tcp);
             pcap.cut_frame(at_ns, &captured, wire_bytes);
         }
-        compare(&tshark, &pcap.into_bytes(), &TWICE, &format!("seed {seed}"));
-    }
+        pcap.into_bytes()
+    });
 }
 
 /// A connection of which much is unacknowledged: one end sends on, sometimes leaves something out, sends something again with
@@ -249,17 +249,14 @@ fn long_list(dice: &mut Dice, ends: [Endpoint; 2], segments: usize, acks_percent
 
 #[test]
 fn long_lists_are_judged_as_tshark_does() {
-    let Some(tshark) = judge::tshark() else { return };
-    let seed = number_of("HOLDUP_SEED", 1);
-    for seed in seed..seed + number_of("HOLDUP_ROUNDS", 5) {
-        let mut dice = Dice::new(seed);
+    rounds(&[], |dice| {
         // More than the 10,000 segments that are kept, and lists that shrink and grow.
-        let mut frames = long_list(&mut dice, ends(1), 12_000, 0);
-        frames.extend(long_list(&mut dice, ends(1), 200, 30));
+        let mut frames = long_list(dice, ends(1), 12_000, 0);
+        frames.extend(long_list(dice, ends(1), 200, 30));
         for number in 2..12 {
             let acks_percent = dice.pick(&[1, 5, 30]);
-            frames.extend(long_list(&mut dice, ends(number), 2000, acks_percent));
+            frames.extend(long_list(dice, ends(number), 2000, acks_percent));
         }
-        compare(&tshark, &capture(&together(frames)), &[], &format!("seed {seed}"));
-    }
+        capture(&together(frames))
+    });
 }

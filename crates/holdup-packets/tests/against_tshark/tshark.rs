@@ -70,7 +70,7 @@ pub(crate) fn expert_sums(tshark: &Tshark, capture: &[u8]) -> BTreeMap<&'static 
 /// The same of ours.
 pub(crate) fn our_sums(analysis: &Analysis) -> BTreeMap<&'static str, u64> {
     let mut sums = BTreeMap::new();
-    for counts in analysis.flows.iter().flat_map(|flow| &flow.directions).map(|direction| &direction.counts) {
+    for counts in analysis.flows.iter().flat_map(|flow| flow.directions).map(|direction| direction.counts) {
         for (kind, n) in counts.iter() {
             *sums.entry(kind.field()).or_insert(0) += n;
         }

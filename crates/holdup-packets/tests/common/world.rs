@@ -1,6 +1,6 @@
 //! Captures whose truth is known.
 
-use holdup_packets::flows::{Analysis, Direction, Flow, GivenUp};
+use holdup_packets::flows::{Analysis, Direction, Flow, Flows, GivenUp};
 use holdup_packets::kinds::Kind;
 use holdup_packets::segment::{Address, Endpoint};
 use holdup_packets::spans::Spans;
@@ -41,7 +41,7 @@ pub fn make(world: &World) -> Analysis {
         other_frames: 3,
         first_ns: 0,
         last_ns: 20 * SECOND,
-        flows: Vec::new(),
+        flows: Flows::default(),
         initial_rtt_ns: Default::default(),
         ack_rtt_ns: Default::default(),
         rto_ns: Default::default(),
@@ -50,6 +50,7 @@ pub fn make(world: &World) -> Analysis {
         spans: Spans::default(),
         given_up: GivenUp::default(),
     };
+    let mut flows = Vec::new();
     for stream in 0..world.flows {
         let n = (f64::from(world.segments) * (0.5 * noise.normal()).exp()) as u32 + 10;
         let mut directions = [Direction::default(), Direction::default()];
@@ -79,7 +80,7 @@ pub fn make(world: &World) -> Analysis {
             }
         }
         let end = |host: u32, port| Endpoint { address: Address::V4(0x0a00_0000 + host), port };
-        analysis.flows.push(Flow {
+        flows.push(Flow {
             stream,
             ends: [end(1, 40_000 + stream as u16), end(2, 5201)],
             first_frame: stream + 1,
@@ -92,6 +93,7 @@ pub fn make(world: &World) -> Analysis {
         analysis.segments += u64::from(n) + u64::from(n / 2);
     }
     analysis.frames = analysis.segments + 3;
+    analysis.flows = flows.into_iter().collect();
     analysis.spans = spans;
     analysis
 }

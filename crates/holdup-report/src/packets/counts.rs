@@ -1,9 +1,10 @@
 //! Counts without totals.
 
-use super::{GROUPS, count, factor, notes, title, verdict_sign};
+use super::{GROUPS, count, notes, title, verdict_sign};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, wrap};
 use holdup_model::captures::{CountRow, CountsComparison, CountsSay, Tells};
+use holdup_model::text::factor;
 
 pub(super) fn comparison(c: &CountsComparison, options: &TerminalOptions) -> String {
     let columns = options.columns();
@@ -43,7 +44,7 @@ fn line(row: &CountRow, with_traffic: bool) -> Vec<String> {
         (CountsSay::Depends, _) => "~",
     };
     let mut line = vec![
-        format!("{sign} {}", title(&row.mark.title)),
+        format!("{sign} {}", title(&row.mark)),
         count(row.baseline),
         count(row.other),
         row.ratio_of_counts.map_or_else(|| "–".to_owned(), factor),

@@ -9,7 +9,7 @@ pub use page::packets_html;
 
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, wrap};
-use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Tells};
+use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Mark, Tells};
 use holdup_model::outcome::FindingVerdict;
 use serde_json::json;
 
@@ -70,8 +70,8 @@ const GROUPS: [(Tells, &str); 3] = [
 ];
 
 /// A mark's title in a table.
-fn title(title: &str) -> String {
-    text::clean(title.strip_prefix("(suspected) ").unwrap_or(title))
+fn title(mark: &Mark) -> String {
+    text::clean(mark.plain_title())
 }
 
 /// A value of a distribution, by the unit at the end of its name.
@@ -92,16 +92,6 @@ fn rate(x: Option<f64>) -> String {
         Some(x) if x >= 10.0 => format!("{x:.1}"),
         Some(x) if x >= 0.01 => format!("{x:.2}"),
         Some(x) => format!("{x:.1e}"),
-    }
-}
-
-/// A bare ratio: `×0.69`, `×4.18`, `×30.0`, `×1,143`.
-fn factor(x: f64) -> String {
-    match x {
-        _ if x < 0.1 => format!("×{x:.3}"),
-        _ if x < 10.0 => format!("×{x:.2}"),
-        _ if x < 100.0 => format!("×{x:.1}"),
-        _ => format!("×{}", text::grouped(&format!("{x:.0}"))),
     }
 }
 

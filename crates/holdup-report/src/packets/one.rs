@@ -79,7 +79,7 @@ fn marks(c: &Capture, options: &TerminalOptions) -> String {
                 _ => rate(value),
             };
             let r = &m.rate;
-            let mut row = vec![format!("  {}", title(&m.mark.title)), count(r.count)];
+            let mut row = vec![format!("  {}", title(&m.mark)), count(r.count)];
             row.push(with(r.per_million_segments, r.per_million_segments_interval));
             if is_wide {
                 row.push(rate(r.per_gb));
@@ -142,7 +142,7 @@ fn parts(c: &Capture, options: &TerminalOptions) -> String {
 /// `duplicate ACK 120, fast retransmission 8`.
 fn first_marks(part: &CapturePart) -> String {
     let of = part.marks.iter().filter(|(mark, _)| mark.tells == Tells::Trouble);
-    let told: Vec<String> = of.take(NAMED).map(|(mark, n)| format!("{} {}", title(&mark.title), count(*n))).collect();
+    let told: Vec<String> = of.take(NAMED).map(|(mark, n)| format!("{} {}", title(mark), count(*n))).collect();
     told.join(", ")
 }
 

@@ -75,7 +75,7 @@ fn table(head: &[&str], rows: Vec<Vec<String>>) -> Table {
 fn compared(c: &CaptureComparison) -> Compared {
     let marks = GROUPS.iter().flat_map(|(tells, _)| c.marks.iter().filter(|m| m.mark.tells == *tells)).map(|m| {
         vec![
-            format!("{} {}", two::sign(m.moved), title(&m.mark.title)),
+            format!("{} {}", two::sign(m.moved), title(&m.mark)),
             count(m.baseline.count),
             count(m.other.count),
             rate(m.baseline.per_million_segments),
@@ -100,9 +100,10 @@ fn compared(c: &CaptureComparison) -> Compared {
 }
 
 fn shown(c: &Capture, traces: &[CaptureTrace]) -> Shown {
-    let marks = GROUPS.iter().flat_map(|(tells, _)| c.marks.iter().filter(|m| m.mark.tells == *tells)).map(|m| {
-        vec![title(&m.mark.title), count(m.rate.count), rate(m.rate.per_million_segments), rate(m.rate.per_gb)]
-    });
+    let marks = GROUPS
+        .iter()
+        .flat_map(|(tells, _)| c.marks.iter().filter(|m| m.mark.tells == *tells))
+        .map(|m| vec![title(&m.mark), count(m.rate.count), rate(m.rate.per_million_segments), rate(m.rate.per_gb)]);
     Shown {
         name: clean(&c.name),
         answer: clean(&c.answer),

@@ -1,13 +1,13 @@
 //! Two captures.
 
 use super::one::THIN;
-use super::{GROUPS, count, factor, notes, quantile, rate, speed, title, value, verdict_sign};
+use super::{GROUPS, count, notes, quantile, rate, speed, title, value, verdict_sign};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, clean, wrap};
 use holdup_model::captures::{
     CaptureComparison, MarkComparison, Moved, QuantileComparison, RateRatio, TotalComparison,
 };
-use holdup_model::text::size;
+use holdup_model::text::{factor, size};
 
 /// From these widths on counts, and the ratio by bytes, have room as well.
 const COUNTS: usize = 96;
@@ -106,7 +106,7 @@ fn marks(rows: &[MarkComparison], columns: usize) -> String {
             lines.push(vec![name.to_owned()]);
         }
         for m in of {
-            let mut line = vec![format!("{} {}", sign(m.moved), title(&m.mark.title))];
+            let mut line = vec![format!("{} {}", sign(m.moved), title(&m.mark))];
             if with_counts {
                 line.extend([count(m.baseline.count), count(m.other.count)]);
             }

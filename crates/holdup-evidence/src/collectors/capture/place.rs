@@ -45,8 +45,8 @@ impl OfLink {
             captured: packet.bytes,
             wire_bytes: packet.length,
         };
-        let Decoded::Segment(segment) = self.decoder.decode(&frame) else { return };
-        let Some(marks) = self.table.judge(&segment) else { return };
+        let Decoded::Segment(ref segment) = self.decoder.decode(&frame) else { return };
+        let Some(marks) = self.table.judge(segment) else { return };
         if marks.stream as usize == self.is_ours.len() {
             self.is_ours.push(packet.is_outgoing || packet.link == LOOPBACK);
         }
@@ -101,9 +101,9 @@ impl Place {
     pub(super) fn finish(self) -> (Vec<Flow>, Vec<Analysis>) {
         let (mut flows, mut analyses) = (Vec::new(), Vec::new());
         for of_link in self.links.into_values() {
-            let mut analysis = of_link.table.finish();
-            let all = std::mem::take(&mut analysis.flows);
-            flows.extend(all.into_iter().zip(of_link.is_ours).filter_map(|(flow, is_ours)| is_ours.then_some(flow)));
+            let analysis = of_link.table.finish();
+            let all = analysis.flows.iter().zip(of_link.is_ours);
+            flows.extend(all.filter_map(|(flow, is_ours)| is_ours.then_some(flow)));
             analyses.push(analysis);
         }
         (flows, analyses)
