@@ -26,7 +26,7 @@ struct Made {
 /// Frames of a bulk transfer, 250 flows in turn: data of a size with timestamps, every third an acknowledgement, some with a
 /// block of SACK.
 fn frames(payload_bytes: usize, is_v6: bool) -> Vec<Vec<u8>> {
-    let address = |low: u32| if is_v6 { Address::V6(u128::from(low)) } else { Address::V4(0x0a00_0000 | low) };
+    let address = |low: u32| if is_v6 { Address::v6(u128::from(low)) } else { Address::V4(0x0a00_0000 | low) };
     (0..1000)
         .map(|i: u32| {
             let client = Endpoint { address: address(1 + i % 250), port: 40_000 + (i % 250) as u16 };

@@ -10,7 +10,7 @@ use std::path::Path;
 
 fn tcp(is_v6: bool) -> Tcp {
     let end = |low: u32, port| {
-        let address = if is_v6 { Address::V6(low.into()) } else { Address::V4(low) };
+        let address = if is_v6 { Address::v6(low.into()) } else { Address::V4(low) };
         Endpoint { address, port }
     };
     Tcp { seq: 1, ack: 2, flags: ACK, payload_bytes: 40, ..Tcp::new(end(1, 40_000), end(2, 5432)) }

@@ -97,12 +97,12 @@ impl Analysed {
 }
 
 /// What was gone through beside segments.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Read {
     frames: u64,
     others: Others,
-    /// When the first and the last frame were captured.
-    times_ns: Option<(i64, i64)>,
+    /// When the first and the last frame were captured; the other way round before there is one.
+    times_ns: (i64, i64),
     fragments_given_up: u64,
 }
 
@@ -132,7 +132,9 @@ pub fn analyse(frames: &mut (impl Frames + Send), options: &Options) -> Result<A
     analysis.frames = read.frames;
     analysis.other_frames = read.others.all();
     analysis.given_up.fragments = read.fragments_given_up;
-    (analysis.first_ns, analysis.last_ns) = read.times_ns.unwrap_or_default();
+    if read.frames > 0 {
+        (analysis.first_ns, analysis.last_ns) = read.times_ns;
+    }
     let own = own.map(rfc::Judge::finish);
     Ok(Analysed { analysis, others: read.others, own })
 }
@@ -178,10 +180,10 @@ fn decode_in_batches(
 #[inline]
 fn decode(frames: &mut impl Frames, mut each: impl FnMut(&Segment) -> bool) -> Result<Read, Problem> {
     let mut decoder = Decoder::new(decode::Limits::default());
-    let mut read = Read::default();
+    let mut read = Read { frames: 0, others: Others::default(), times_ns: (i64::MAX, i64::MIN), fragments_given_up: 0 };
     while let Some(frame) = frames.next()? {
         read.frames += 1;
-        let (first, last) = read.times_ns.get_or_insert((frame.at_ns, frame.at_ns));
+        let (first, last) = &mut read.times_ns;
         (*first, *last) = ((*first).min(frame.at_ns), (*last).max(frame.at_ns));
         match decoder.decode(&frame) {
             // By reference: a copy of what was just written in parts is waited for.

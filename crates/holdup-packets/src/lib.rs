@@ -21,6 +21,7 @@ pub mod rfc;
 pub mod segment;
 mod sequence;
 pub mod spans;
+pub mod spread;
 pub mod summary;
 pub mod trace;
 pub mod wireshark;

@@ -15,20 +15,46 @@ pub const ACK: u16 = 0x010;
 /// URG.
 pub const URG: u16 = 0x020;
 
+/// The bits of an address of IPv6 in host order, the highest first: a number of 128 bits that stands without padding beside others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Wide([u32; 4]);
+
+impl From<u128> for Wide {
+    #[inline]
+    fn from(bits: u128) -> Wide {
+        Wide([96, 64, 32, 0].map(|shift| (bits >> shift) as u32))
+    }
+}
+
+impl From<Wide> for u128 {
+    #[inline]
+    fn from(Wide(words): Wide) -> u128 {
+        words.iter().fold(0, |bits, word| bits << 32 | u128::from(*word))
+    }
+}
+
 /// An address of IPv4 or IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// IPv4, in host order.
     V4(u32),
     /// IPv6, in host order.
-    V6(u128),
+    V6(Wide),
+}
+
+impl Address {
+    /// One of IPv6 by its bits.
+    #[inline]
+    pub fn v6(bits: u128) -> Address {
+        Address::V6(bits.into())
+    }
 }
 
 impl From<Address> for IpAddr {
     fn from(address: Address) -> IpAddr {
         match address {
             Address::V4(bits) => Ipv4Addr::from_bits(bits).into(),
-            Address::V6(bits) => Ipv6Addr::from_bits(bits).into(),
+            Address::V6(bits) => Ipv6Addr::from_bits(bits.into()).into(),
         }
     }
 }
@@ -108,6 +134,8 @@ pub struct Segment {
     /// The options.
     pub options: Options,
 }
+
+const _: () = assert!(size_of::<Segment>() <= 152, "threads hand segments to each other");
 
 impl Segment {
     /// Whether one of these flags is set.

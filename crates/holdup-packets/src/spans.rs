@@ -5,6 +5,7 @@
 //! there are too many, each two become one of twice the length.
 
 use crate::kinds::Kind;
+use crate::spread::{Coarse, Fine, Spread};
 use holdup_model::captures::Traffic;
 use holdup_model::histogram::Histogram;
 
@@ -13,83 +14,6 @@ pub const MOST: usize = 32;
 
 /// The length of the first spans, as a power of two of ns: a millisecond.
 const FIRST_SHIFT: u32 = 20;
-
-/// Sizes, gaps and times of one span: buckets of 1/128 of an octave.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Coarse {
-    buckets: Vec<u32>,
-    count: u64,
-}
-
-/// Buckets in each octave, as a power of two.
-const OCTAVE: u32 = 7;
-
-impl Coarse {
-    /// Counts one value.
-    #[inline]
-    pub fn record(&mut self, value: u64) {
-        let place = Self::place(value);
-        if place >= self.buckets.len() {
-            self.buckets.resize(place + 1, 0);
-        }
-        self.buckets[place] = self.buckets[place].saturating_add(1);
-        self.count += 1;
-    }
-
-    /// How many values.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Values below 256 have buckets of their own; above, an octave has 128 buckets.
-    #[inline]
-    fn place(value: u64) -> usize {
-        let exponent = (u64::BITS - (value >> OCTAVE).leading_zeros()).saturating_sub(1);
-        ((value >> exponent) as usize) + ((exponent as usize) << OCTAVE)
-    }
-
-    /// The values that a bucket holds: the first, and the one after the last.
-    fn range(place: usize) -> (f64, f64) {
-        let exponent = (place >> OCTAVE).saturating_sub(1);
-        let mantissa = place - (exponent << OCTAVE);
-        let unit = 2.0_f64.powi(exponent as i32);
-        (mantissa as f64 * unit, (mantissa + 1) as f64 * unit)
-    }
-
-    /// The value at a quantile between 0 and 1, to within 0.4 %: the middle of its bucket; `None` when empty.
-    pub fn quantile(&self, quantile: f64) -> Option<f64> {
-        let rank = (quantile * self.count as f64).ceil().max(1.0);
-        let mut up_to = 0.0;
-        for (place, n) in self.buckets.iter().enumerate() {
-            up_to += f64::from(*n);
-            if up_to >= rank {
-                let (low, high) = Self::range(place);
-                return Some((low + high - 1.0) / 2.0);
-            }
-        }
-        None
-    }
-
-    /// The same as a histogram, each value as the middle of its bucket.
-    pub fn histogram(&self) -> Histogram {
-        let mut histogram = Histogram::new();
-        for (place, n) in self.buckets.iter().enumerate().filter(|(_, n)| **n > 0) {
-            let (low, high) = Self::range(place);
-            histogram.record_n_ns(((low + high - 1.0) / 2.0) as u64, u64::from(*n));
-        }
-        histogram
-    }
-
-    fn add(&mut self, other: &Coarse) {
-        if self.buckets.len() < other.buckets.len() {
-            self.buckets.resize(other.buckets.len(), 0);
-        }
-        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-            *mine = mine.saturating_add(*theirs);
-        }
-        self.count += other.count;
-    }
-}
 
 /// What was seen in one span.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +27,7 @@ pub struct Span {
     /// How often each kind was seen, in the order of [`Kind::ALL`].
     counts: [u64; Kind::ALL.len()],
     /// Payload of the segments that have some, bytes.
-    pub payload: Coarse,
+    pub payload: Fine,
     /// Between two data segments of one direction, ns.
     pub inter_arrival: Coarse,
     /// From a segment to its acknowledgement, ns.
@@ -117,7 +41,7 @@ impl Default for Span {
             data_segments: 0,
             payload_bytes: 0,
             counts: [0; Kind::ALL.len()],
-            payload: Coarse::default(),
+            payload: Fine::default(),
             inter_arrival: Coarse::default(),
             ack_rtt: Coarse::default(),
         }
@@ -184,19 +108,25 @@ impl Spans {
     /// which a capture has where clocks or queues disagree, are of it as well.
     #[inline]
     pub fn at(&mut self, at_ns: i64) -> &mut Span {
+        let since = at_ns.wrapping_sub(self.first_ns.unwrap_or(0));
+        let place = (since as u64 >> self.shift) as usize;
+        let place = if since >= 0 && place < self.spans.len() { place } else { self.place(at_ns) };
+        &mut self.spans[place]
+    }
+
+    /// The place of any moment's span, which is there from now on.
+    #[cold]
+    fn place(&mut self, at_ns: i64) -> usize {
         let first = *self.first_ns.get_or_insert(at_ns);
         let since = at_ns.saturating_sub(first).max(0) as u64;
-        let mut place = (since >> self.shift) as usize;
-        if place >= self.spans.len() {
-            while place >= MOST {
-                self.fold();
-                place = (since >> self.shift) as usize;
-            }
-            if place >= self.spans.len() {
-                self.spans.resize_with(place + 1, Span::default);
-            }
+        while (since >> self.shift) as usize >= MOST {
+            self.fold();
         }
-        &mut self.spans[place]
+        let place = (since >> self.shift) as usize;
+        if place >= self.spans.len() {
+            self.spans.resize_with(place + 1, Span::default);
+        }
+        place
     }
 
     /// Each two become one.
@@ -223,9 +153,9 @@ impl Spans {
         self.first_ns
     }
 
-    /// Sizes, gaps or times of all spans together, each to within 0.4 %.
-    pub fn sum(&self, of: impl Fn(&Span) -> &Coarse) -> Histogram {
-        let mut all = Coarse::default();
+    /// Sizes, gaps or times of all spans together.
+    pub fn sum<const BITS: u32>(&self, of: impl Fn(&Span) -> &Spread<BITS>) -> Histogram {
+        let mut all = Spread::default();
         self.spans.iter().for_each(|span| all.add(of(span)));
         all.histogram()
     }
@@ -273,22 +203,5 @@ mod tests {
         spans.at(i64::MIN).segment(1);
         spans.at(i64::MAX).segment(1);
         assert!(spans.iter().len() <= MOST);
-    }
-
-    #[test]
-    fn a_quantile_is_within_its_bucket() {
-        for value in [0, 1, 31, 32, 33, 63, 64, 65, 1448, 65_160, 1_000_000, u64::from(u32::MAX), 1 << 42] {
-            let mut coarse = Coarse::default();
-            coarse.record(value);
-            let found = coarse.quantile(0.5).expect("a value");
-            assert!((found - value as f64).abs() <= 0.004 * value as f64, "{value}: {found}");
-        }
-        let mut coarse = Coarse::default();
-        (1..=10_000).for_each(|v| coarse.record(v));
-        for q in [0.1, 0.5, 0.9, 0.99] {
-            let found = coarse.quantile(q).expect("a value");
-            assert!((found / (q * 10_000.0) - 1.0).abs() < 0.01, "{q}: {found}");
-        }
-        assert_eq!(Coarse::default().quantile(0.5), None);
     }
 }

@@ -6,7 +6,8 @@
 use super::marks::{nothing, over_spans};
 use super::pieces::{FEWEST, Pieces};
 use crate::flows::Analysis;
-use crate::spans::{Coarse, Span};
+use crate::spans::Span;
+use crate::spread::Spread;
 use holdup_model::Histogram;
 use holdup_model::captures::{Distribution, QuantileComparison, RateRatio};
 use holdup_stats::{BlockValue, Effect, MIN_SAMPLES_BEYOND, quantiles::is_thin};
@@ -18,21 +19,31 @@ pub(crate) struct Named {
     pub(crate) title: &'static str,
     /// All values.
     pub(crate) of: fn(&Analysis) -> &Histogram,
-    /// Those of a span; `None` where they are not kept.
-    in_span: Option<fn(&Span) -> &Coarse>,
+    /// A quantile of those of a span; `None` where they are not kept.
+    in_span: Option<fn(&Span, f64) -> Option<f64>>,
 }
 
 /// Those that are shown, in order.
 pub(crate) const ALL: [Named; 5] = [
     Named { name: "initial_rtt_ns", title: "round trip of the handshake", of: |a| &a.initial_rtt_ns, in_span: None },
-    Named { name: "ack_rtt_ns", title: "segment to ACK", of: |a| &a.ack_rtt_ns, in_span: Some(|s| &s.ack_rtt) },
+    Named {
+        name: "ack_rtt_ns",
+        title: "segment to ACK",
+        of: |a| &a.ack_rtt_ns,
+        in_span: Some(|s, q| among_enough(&s.ack_rtt, q)),
+    },
     Named { name: "rto_ns", title: "segment to retransmission", of: |a| &a.rto_ns, in_span: None },
-    Named { name: "payload_bytes", title: "payload", of: |a| &a.payload_bytes, in_span: Some(|s| &s.payload) },
+    Named {
+        name: "payload_bytes",
+        title: "payload",
+        of: |a| &a.payload_bytes,
+        in_span: Some(|s, q| among_enough(&s.payload, q)),
+    },
     Named {
         name: "inter_arrival_ns",
         title: "gap between data segments",
         of: |a| &a.inter_arrival_ns,
-        in_span: Some(|s| &s.inter_arrival),
+        in_span: Some(|s, q| among_enough(&s.inter_arrival, q)),
     },
 ];
 
@@ -71,19 +82,21 @@ pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<QuantileComparison> {
     rows
 }
 
+/// A quantile, when there are enough values on both sides of it.
+fn among_enough<const BITS: u32>(values: &Spread<BITS>, quantile: f64) -> Option<f64> {
+    let needed = MIN_SAMPLES_BEYOND / (1.0 - quantile).min(quantile) - 1e-6;
+    if values.count() as f64 >= needed { values.quantile(quantile) } else { None }
+}
+
 /// The ratio of the spans' quantiles.
 fn shift(sides: [&Pieces<'_>; 2], named: &Named, quantile: f64) -> RateRatio {
     let Some(in_span) = named.in_span else { return nothing("it is not kept for each span".to_owned()) };
-    let needed = MIN_SAMPLES_BEYOND / (1.0 - quantile).min(quantile) - 1e-6;
     let values = |p: &Pieces<'_>| -> Vec<BlockValue> {
-        let spans = p.analysis.spans.iter().map(in_span).enumerate();
-        let enough = spans.filter(|(_, coarse)| coarse.count() as f64 >= needed);
-        enough
-            .filter_map(|(i, coarse)| {
-                let value = coarse.quantile(quantile)?.max(1.0);
-                Some(BlockValue { session: 0, block: i as u32, value })
-            })
-            .collect()
+        let of = |(i, span): (usize, &Span)| {
+            let value = in_span(span, quantile)?.max(1.0);
+            Some(BlockValue { session: 0, block: i as u32, value })
+        };
+        p.analysis.spans.iter().enumerate().filter_map(of).collect()
     };
     let [a, b] = sides.map(values);
     if a.len().min(b.len()) < FEWEST {

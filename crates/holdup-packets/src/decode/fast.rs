@@ -130,7 +130,7 @@ fn ends_v4(ip: &[u8; 20]) -> (Address, Address, Option<u16>) {
 
 #[inline(always)]
 fn ends_v6(ip: &[u8; 40]) -> (Address, Address, Option<u16>) {
-    let address = |at: usize| Address::V6(u128::from_be_bytes(std::array::from_fn(|i| ip[at + i])));
+    let address = |at: usize| Address::v6(u128::from_be_bytes(std::array::from_fn(|i| ip[at + i])));
     (address(8), address(24), None)
 }
 

@@ -79,8 +79,8 @@ pub(super) fn v6<'a>(view: View<'a>, context: &mut Context) -> Result<Internet<'
     }
     let length = view.short(4)?;
     let next = view.byte(6)?;
-    let from = Address::V6(u128::from_be_bytes(view.at(8)?));
-    let to = Address::V6(u128::from_be_bytes(view.at(24)?));
+    let from = Address::v6(u128::from_be_bytes(view.at(8)?));
+    let to = Address::v6(u128::from_be_bytes(view.at(24)?));
     (context.from, context.to, context.ip_id) = (from, to, None);
     let inside = view.skip(40)?;
     let length = if length == 0 { jumbo(next, inside)? } else { length.into() };
@@ -162,7 +162,7 @@ fn route(view: View<'_>) -> Result<Option<Address>, Why> {
         2 | 4 => 8,
         _ => return Ok(None),
     };
-    Ok(Some(Address::V6(u128::from_be_bytes(view.at(at)?))))
+    Ok(Some(Address::v6(u128::from_be_bytes(view.at(at)?))))
 }
 
 /// What a datagram holds that was reassembled.

@@ -298,7 +298,7 @@ pub fn icmp(kind: u8, code: u8, about: &[u8]) -> Vec<u8> {
 pub fn icmpv6(from: u128, to: u128, kind: u8, code: u8, about: &[u8]) -> Vec<u8> {
     let mut bytes = vec![kind, code, 0, 0, 0, 0, 0, 0];
     bytes.extend(about);
-    let sum = checksum(pseudo_sum(Address::V6(from), Address::V6(to), ICMPV6, bytes.len()), &bytes);
+    let sum = checksum(pseudo_sum(Address::v6(from), Address::v6(to), ICMPV6, bytes.len()), &bytes);
     bytes[2..4].copy_from_slice(&sum.to_be_bytes());
     bytes
 }
@@ -307,7 +307,7 @@ pub fn icmpv6(from: u128, to: u128, kind: u8, code: u8, about: &[u8]) -> Vec<u8>
 pub fn pseudo_sum(from: Address, to: Address, protocol: u8, length: usize) -> u64 {
     let of = |address| match address {
         Address::V4(bits) => words_sum(&bits.to_be_bytes()),
-        Address::V6(bits) => words_sum(&bits.to_be_bytes()),
+        Address::V6(bits) => words_sum(&u128::from(bits).to_be_bytes()),
     };
     of(from) + of(to) + u64::from(protocol) + length as u64
 }

@@ -83,7 +83,7 @@ impl Tcp {
                 Ipv4 { id: self.ip_id, hops: self.hops, ..Ipv4::new(from, to, layers::TCP) }.around(&segment)
             }
             (Address::V6(from), Address::V6(to)) => {
-                Ipv6 { hops: self.hops, ..Ipv6::new(from, to, layers::TCP) }.around(&segment)
+                Ipv6 { hops: self.hops, ..Ipv6::new(from.into(), to.into(), layers::TCP) }.around(&segment)
             }
             _ => panic!("two families in one segment"),
         }

@@ -7,7 +7,6 @@
 mod judge;
 mod marks;
 mod sacks;
-mod spread;
 mod state;
 mod table;
 mod tallies;
@@ -21,11 +20,11 @@ use crate::flows::{Analysis, Direction, Flow, Flows, GivenUp};
 use crate::kinds::Kind;
 use crate::segment::{ACK, Address, FIN, RST, SYN, Segment};
 use crate::spans::Spans;
+use crate::spread::Fine;
 use holdup_model::captures::Traffic;
 use holdup_model::histogram::Histogram;
 use judge::{Findings, Judge};
 use sacks::Sacks;
-use spread::Spread;
 use state::{Connection, Key, MSS_UNKNOWN, SHIFT_NONE, SHIFT_UNKNOWN, Side, connection, side};
 use std::num::NonZeroU32;
 use table::Connections;
@@ -75,9 +74,8 @@ pub struct Table {
 #[derive(Debug, Default)]
 struct Seen {
     segments: u64,
-    rto_ns: Spread,
-    /// Sizes are told to the byte; gaps and round trips are those of the spans together.
-    payload_bytes: Spread,
+    rto_ns: Fine,
+    /// Sizes, gaps and round trips are those of the spans together.
     spans: Spans,
     given_up: GivenUp,
 }
@@ -109,13 +107,13 @@ impl Table {
         {
             let connection = self.connections.get_mut(number);
             if !connection.has(connection::IS_OVER) {
-                let last_data_ns = connection.last_data_ns(key.from);
+                let last_data_ns = connection.sides[key.from].last_data_ns();
                 let (unacked, sacks) = (&mut self.unacked, &mut self.sacks);
                 if let Some(mut marks) = usual::judge(segment, length, key.from, connection, unacked, sacks) {
                     marks.stream = number;
                     marks.direction = (key.from as u8) ^ u8::from(connection.has(connection::BEGAN_AT_1));
                     self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
-                    connection.set_last_was_data(key.from, length > 0);
+                    connection.sides[key.from].set(side::LAST_WAS_DATA, length > 0);
                     self.tallies.count(&mut connection.sides[key.from].tally, marks.kinds);
                     return Some(marks);
                 }
@@ -132,7 +130,7 @@ impl Table {
             return None;
         };
         let connection = self.connections.get_mut(number);
-        let last_data_ns = connection.last_data_ns(key.from);
+        let last_data_ns = connection.sides[key.from].last_data_ns();
         let mut marks = Marks {
             stream: number,
             direction: (key.from as u8) ^ u8::from(connection.has(connection::BEGAN_AT_1)),
@@ -159,7 +157,8 @@ impl Table {
         self.seen.given_up.unacknowledged += u64::from(step.findings.is_given_up);
         if !segment.in_error {
             self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
-            connection.set_last_was_data(key.from, segment.payload_bytes.is_some_and(|bytes| bytes > 0));
+            let has_payload = segment.payload_bytes.is_some_and(|bytes| bytes > 0);
+            connection.sides[key.from].set(side::LAST_WAS_DATA, has_payload);
             self.tallies.count(&mut connection.sides[key.from].tally, marks.kinds);
         }
         Some(marks)
@@ -221,7 +220,7 @@ impl Table {
             initial_rtt_ns,
             ack_rtt_ns: seen.spans.sum(|span| &span.ack_rtt),
             rto_ns: seen.rto_ns.histogram(),
-            payload_bytes: seen.payload_bytes.histogram(),
+            payload_bytes: seen.spans.sum(|span| &span.payload),
             inter_arrival_ns: seen.spans.sum(|span| &span.inter_arrival),
             spans: seen.spans,
             given_up: seen.given_up,
@@ -302,7 +301,6 @@ impl Seen {
         if payload_bytes > 0 {
             side.data_segments += 1;
             side.payload_bytes += u64::from(payload_bytes);
-            self.payload_bytes.count(payload_bytes.into());
             if let Some(last_ns) = last_data_ns {
                 span.inter_arrival.record((segment.at_ns - last_ns).max(0) as u64);
             }
@@ -316,7 +314,7 @@ impl Seen {
         if let Some(ns) = marks.rto_ns
             && ns.get() > 0
         {
-            self.rto_ns.count(ns.get() as u64);
+            self.rto_ns.record(ns.get() as u64);
         }
     }
 }
@@ -453,22 +451,23 @@ impl Step<'_> {
         let segment = self.segment;
         let at_ns = segment.at_ns;
         let has_rtt = self.connection.rtt_ns() != 0;
-        let (sender, receiver) = self.connection.sides(self.from);
         if segment.has(SYN) {
             self.kinds.add(if segment.has(ACK) { Kind::SynAck } else { Kind::Syn });
-            sender.set(side::HAS_ONLY_SYN, true);
+            self.connection.sides[self.from].set(side::HAS_ONLY_SYN, true);
         }
         if segment.has(FIN) {
             self.kinds.add(Kind::Fin);
-            let is_second = receiver.has(side::CLOSES);
+            let is_second = self.connection.has(connection::CLOSES << (1 - self.from));
             self.kinds.add(if is_second { Kind::FinPassive } else { Kind::FinActive });
-            sender.set(side::CLOSES, !is_second || sender.has(side::CLOSES));
+            if !is_second {
+                self.connection.flags |= connection::CLOSES << self.from;
+            }
         }
         if segment.has(RST) {
             self.kinds.add(Kind::Reset);
         }
         if segment.flags & (SYN | ACK) == ACK {
-            sender.set(side::HAS_ONLY_SYN, false);
+            self.connection.sides[self.from].set(side::HAS_ONLY_SYN, false);
             let syn_at_ns = self.connection.syn_or_rtt_ns;
             if !has_rtt && syn_at_ns != 0 && at_ns != syn_at_ns {
                 self.connection.syn_or_rtt_ns = at_ns - syn_at_ns;

@@ -2,7 +2,7 @@
 
 use super::tallies::Tally;
 use super::unacked::List;
-use crate::segment::{Address, Segment};
+use crate::segment::{Address, Segment, Wide};
 
 /// The shift of a direction's windows is not known.
 pub(super) const SHIFT_UNKNOWN: i8 = -1;
@@ -23,8 +23,8 @@ pub(super) mod side {
     pub(crate) const HAS_PUSHED: u8 = 8;
     /// Since its SYN it has sent nothing but that, so its window is not shifted.
     pub(crate) const HAS_ONLY_SYN: u8 = 16;
-    /// It sent the first FIN.
-    pub(crate) const CLOSES: u8 = 32;
+    /// Its last segment had payload.
+    pub(crate) const LAST_WAS_DATA: u8 = 32;
     /// Its last segment was a keep-alive.
     pub(crate) const WAS_KEEP_ALIVE: u8 = 64;
     /// Its last segment was a probe of a zero window.
@@ -41,8 +41,8 @@ pub(super) mod connection {
     pub(crate) const HAS_RTT: u8 = 4;
     /// The SYN brought data for Fast Open.
     pub(crate) const OPENED_FAST: u8 = 8;
-    /// The last segment of side 0 had payload; the next bit is that of side 1.
-    pub(crate) const LAST_WAS_DATA: u8 = 16;
+    /// Side 0 sent the first FIN; the next bit is that of side 1.
+    pub(crate) const CLOSES: u8 = 16;
     /// Another one took its ends when no more connections could be kept, so what comes is no longer of this one.
     pub(crate) const IS_OVER: u8 = 64;
 }
@@ -137,6 +137,12 @@ impl Side {
         self.flags = if on { self.flags | flag } else { self.flags & !flag };
     }
 
+    /// When it sent its last segment, if that had payload.
+    #[inline]
+    pub(super) fn last_data_ns(&self) -> Option<i64> {
+        self.has(side::LAST_WAS_DATA).then_some(self.last_at_ns)
+    }
+
     /// Its last window; what no window in a header can be when it has sent none.
     #[inline]
     pub(super) fn window(&self) -> u32 {
@@ -148,7 +154,7 @@ impl Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hosts {
     V4([u32; 2]),
-    V6([u128; 2]),
+    V6([Wide; 2]),
 }
 
 /// Which connection a segment is of, and from which end.
@@ -165,17 +171,23 @@ impl Key {
     pub(super) fn of(segment: &Segment) -> Key {
         let ports = [segment.from.port, segment.to.port];
         match (segment.from.address, segment.to.address) {
-            (Address::V4(a), Address::V4(b)) => Key::ordered([a, b], ports, Hosts::V4),
-            (a, b) => Key::ordered([wide(a), wide(b)], ports, Hosts::V6),
+            (Address::V4(a), Address::V4(b)) => {
+                // Address and port as one number: one comparison.
+                let [x, y] = [(a, ports[0]), (b, ports[1])].map(|(host, port)| u64::from(host) << 16 | u64::from(port));
+                let (high, low) = (x.max(y), x.min(y));
+                let hosts = [(high >> 16) as u32, (low >> 16) as u32];
+                Key { hosts: Hosts::V4(hosts), ports: [high as u16, low as u16], from: usize::from(x <= y) }
+            }
+            (a, b) => Key::ordered([wide(a), wide(b)], ports),
         }
     }
 
     #[inline]
-    fn ordered<T: Ord + Copy>([a, b]: [T; 2], [p, q]: [u16; 2], hosts: impl Fn([T; 2]) -> Hosts) -> Key {
+    fn ordered([a, b]: [Wide; 2], [p, q]: [u16; 2]) -> Key {
         if (a, p) > (b, q) {
-            Key { hosts: hosts([a, b]), ports: [p, q], from: 0 }
+            Key { hosts: Hosts::V6([a, b]), ports: [p, q], from: 0 }
         } else {
-            Key { hosts: hosts([b, a]), ports: [q, p], from: 1 }
+            Key { hosts: Hosts::V6([b, a]), ports: [q, p], from: 1 }
         }
     }
 
@@ -191,15 +203,16 @@ impl Key {
     }
 }
 
-fn wide(address: Address) -> u128 {
+fn wide(address: Address) -> Wide {
     match address {
-        Address::V4(bits) => bits.into(),
+        Address::V4(bits) => u128::from(bits).into(),
         Address::V6(bits) => bits,
     }
 }
 
 /// The bits of an address as 64, mixed with others.
-fn half(bits: u128, others: u64) -> u64 {
+fn half(bits: Wide, others: u64) -> u64 {
+    let bits = u128::from(bits);
     let bits = fold((bits >> 64) as u64 ^ 0x2d35_8dcc_aa6c_78a5, bits as u64 ^ 0x8bb8_4b93_962e_acc9);
     fold(bits, others)
 }
@@ -258,19 +271,6 @@ impl Connection {
     #[inline]
     pub(super) fn rtt_ns(&self) -> i64 {
         if self.has(connection::HAS_RTT) { self.syn_or_rtt_ns } else { 0 }
-    }
-
-    /// When a side sent its last segment, if that had payload.
-    #[inline]
-    pub(super) fn last_data_ns(&self, from: usize) -> Option<i64> {
-        self.has(connection::LAST_WAS_DATA << from).then_some(self.sides[from].last_at_ns)
-    }
-
-    /// Keeps whether the last segment of a side had payload.
-    #[inline]
-    pub(super) fn set_last_was_data(&mut self, from: usize, was: bool) {
-        let bit = connection::LAST_WAS_DATA << from;
-        self.flags = if was { self.flags | bit } else { self.flags & !bit };
     }
 
     /// The side that sends and the other.

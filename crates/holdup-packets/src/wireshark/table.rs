@@ -1,7 +1,7 @@
 //! Finding a segment's connection.
 
 use super::state::{Connection, Hosts, Key, connection};
-use crate::segment::{Address, Endpoint, Segment};
+use crate::segment::{Address, Endpoint, Segment, Wide};
 
 /// How many connections the table can number: a slot has the number in 24 bits and 8 bits of the hash.
 pub(super) const MOST: u32 = (1 << 24) - 2;
@@ -11,7 +11,7 @@ pub(super) const MOST: u32 = (1 << 24) - 2;
 pub(super) struct Connections {
     all: Vec<Connection>,
     /// The two addresses of connections of IPv6.
-    wide: Vec<[u128; 2]>,
+    wide: Vec<[Wide; 2]>,
     /// Open addressing with linear probing; 0 is free, else a number plus one, and above it 8 bits of the hash.
     slots: Vec<u32>,
     /// Slots that are taken.

@@ -28,7 +28,7 @@ const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 /// Two ends with a number of their own, of IPv4 or IPv6, and in either order.
 fn ends(number: u32) -> [Endpoint; 2] {
     let address = |host: u32| match number % 5 {
-        0 => Address::V6(0x2001_0db8 << 96 | u128::from(host)),
+        0 => Address::v6(0x2001_0db8 << 96 | u128::from(host)),
         _ => Address::V4(0x0a00_0000 | host),
     };
     let (a, b) = match number % 3 {

@@ -80,6 +80,7 @@ fn in_error(dice: &mut Dice, tcp: &Tcp, packet: &[u8]) -> Vec<u8> {
             layers::Ipv4::new(0x0a01_0101, from, layers::ICMP).around(&message)
         }
         (Address::V6(from), _) => {
+            let from = u128::from(from);
             let router = 0x2001_0db8 << 96 | 0xffff;
             let message =
                 layers::icmpv6(router, from, dice.pick(&[1, 2, 3]), 0, &packet[..(kept + 20).min(packet.len())]);

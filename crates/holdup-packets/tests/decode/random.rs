@@ -59,7 +59,7 @@ impl Random {
     fn tcp(&mut self) -> Tcp {
         let is_v4 = self.percent(60);
         let mut end = |port| {
-            let address = if is_v4 { Address::V4(self.address4()) } else { Address::V6(self.address6()) };
+            let address = if is_v4 { Address::V4(self.address4()) } else { Address::v6(self.address6()) };
             Endpoint { address, port }
         };
         // Ports of nothing that tshark knows.

@@ -32,7 +32,7 @@ fn tcp4() -> Tcp {
 }
 
 fn tcp6() -> Tcp {
-    let end = |address, port| Endpoint { address: Address::V6(address), port };
+    let end = |address, port| Endpoint { address: Address::v6(address), port };
     Tcp { from: end(V6.0, 40_000), to: end(V6.1, 5432), ..tcp4() }
 }
 
