@@ -114,9 +114,8 @@ pub fn analyse(frames: &mut (impl Frames + Send), options: &Options) -> Result<A
     let mut table = Table::new(wireshark::Limits { flows: options.flows, ..wireshark::Limits::default() });
     let mut own = options.with_own.then(rfc::Judge::default);
     let mut judge = |segment: &Segment| {
-        if let Some(marks) = table.judge(segment)
-            && let Some(own) = &mut own
-        {
+        let Some(own) = &mut own else { return table.count(segment) };
+        if let Some(marks) = table.judge(segment) {
             own.judge(segment, &marks);
         }
     };

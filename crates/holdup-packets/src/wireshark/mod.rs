@@ -101,8 +101,23 @@ impl Table {
     pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
         self.seen.segments += 1;
         let key = Key::of(segment);
+        self.judge_usual(&key, segment).or_else(|| self.judge_any(&key, segment))
+    }
+
+    /// [`Table::judge`] where nobody wants the marks: only what is counted is made.
+    pub fn count(&mut self, segment: &Segment) {
+        self.seen.segments += 1;
+        let key = Key::of(segment);
+        if self.judge_usual(&key, segment).is_none() {
+            self.judge_any(&key, segment);
+        }
+    }
+
+    /// [`Table::judge`] the short way; `None` when the segment is none of those that can go it.
+    #[inline(always)]
+    fn judge_usual(&mut self, key: &Key, segment: &Segment) -> Option<Marks> {
         if let Some(length) = usual::plain_payload(segment)
-            && let Some(number) = self.connections.find(&key)
+            && let Some(number) = self.connections.find(key)
             && self.unacked.len() < self.limits.unacknowledged as usize
         {
             let connection = self.connections.get_mut(number);
@@ -119,7 +134,7 @@ impl Table {
                 }
             }
         }
-        self.judge_any(&key, segment)
+        None
     }
 
     /// [`Table::judge`] of any segment, the long way.
@@ -290,7 +305,7 @@ impl Judged {
 
 impl Seen {
     /// Counts a segment that was judged. The time is that of the segment before it when both have payload.
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, segment: &Segment, side: &mut Side, marks: &Marks, last_data_ns: Option<i64>) {
         let payload_bytes = segment.payload_bytes.unwrap_or(0);
         side.segments += 1;

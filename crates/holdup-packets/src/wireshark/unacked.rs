@@ -26,7 +26,8 @@ pub(super) struct Sent {
     pub(super) was_sent_again: bool,
 }
 
-/// What stands at a place of the store. The places of a list are a ring: what is newer than the newest is the oldest.
+/// What stands at a place of the store. What is newer than the newest of a list is its oldest; what is older than the oldest is not
+/// kept.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     sent: Sent,
@@ -67,12 +68,18 @@ pub(super) struct Acknowledged {
 }
 
 /// The store.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Unacked {
     places: Vec<Place>,
-    /// Places that are free, each with the next in `newer`.
-    free: Option<u32>,
+    /// The first place that is free, or [`NOWHERE`]; each has the next in `newer`.
+    free: u32,
     in_use: usize,
+}
+
+impl Default for Unacked {
+    fn default() -> Self {
+        Unacked { places: Vec::new(), free: NOWHERE, in_use: 0 }
+    }
 }
 
 impl Unacked {
@@ -86,8 +93,9 @@ impl Unacked {
     pub(super) fn push(&mut self, list: &mut List, sent: Sent) {
         let is_sound = sent.end.wrapping_sub(sent.seq).wrapping_sub(1) < SPAN;
         if list.count == 0 {
-            list.newest = self.place(sent);
-            list.is_in_order = is_sound;
+            let at = self.place(sent, NOWHERE, NOWHERE);
+            self.places[at as usize].newer = at;
+            (list.newest, list.is_in_order) = (at, is_sound);
         } else {
             let before = list.newest;
             let newest = &self.places[before as usize];
@@ -95,9 +103,8 @@ impl Unacked {
             let oldest_seq = self.places[oldest as usize].sent.seq;
             list.is_in_order &=
                 is_sound && sent.seq.wrapping_sub(newest_end) < SPAN && sent.end.wrapping_sub(oldest_seq) < SPAN;
-            let at = self.place(sent);
-            self.join(before, at);
-            self.join(at, oldest);
+            let at = self.place(sent, oldest, before);
+            self.places[before as usize].newer = at;
             list.newest = at;
         }
         list.count += 1;
@@ -161,14 +168,14 @@ impl Unacked {
             }
             // The oldest goes: its place is free, and the next one is the oldest.
             let newer = place.newer;
-            place.newer = self.free.unwrap_or(NOWHERE);
-            self.free = Some(at);
+            place.newer = self.free;
+            self.free = at;
             self.in_use -= 1;
             list.count -= 1;
             if list.count == 0 {
                 *list = List::default();
             } else {
-                self.join(newest, newer);
+                self.places[newest as usize].newer = newer;
             }
             if !is_partial {
                 return Some(Acknowledged { frame, at_ns, is_partial, was_sent_again });
@@ -253,29 +260,31 @@ impl Unacked {
         Some((&self.places[newest.newer as usize].sent, &newest.sent))
     }
 
-    /// A place with a segment, which is a ring of its own.
-    fn place(&mut self, sent: Sent) -> u32 {
+    /// A place with a segment between two others.
+    #[inline]
+    fn place(&mut self, sent: Sent, newer: u32, older: u32) -> u32 {
         self.in_use += 1;
-        let at = self.free.unwrap_or(self.places.len() as u32);
-        let place = Place { sent, newer: at, older: at };
+        let place = Place { sent, newer, older };
+        let at = self.free;
         match self.places.get_mut(at as usize) {
             Some(free) => {
-                self.free = (free.newer != NOWHERE).then_some(free.newer);
+                self.free = free.newer;
                 *free = place;
+                at
             }
-            None => self.places.push(place),
+            None => {
+                self.places.push(place);
+                self.places.len() as u32 - 1
+            }
         }
-        at
-    }
-
-    fn join(&mut self, older: u32, newer: u32) {
-        self.places[older as usize].newer = newer;
-        self.places[newer as usize].older = older;
     }
 
     fn remove(&mut self, list: &mut List, at: u32) {
+        let oldest = self.places[list.newest as usize].newer;
         let Place { newer, older, .. } = self.places[at as usize];
-        self.join(older, newer);
+        let older = if at == oldest { list.newest } else { older };
+        self.places[older as usize].newer = newer;
+        self.places[newer as usize].older = older;
         if list.newest == at {
             list.newest = older;
         }
@@ -283,8 +292,8 @@ impl Unacked {
         if list.count == 0 {
             *list = List::default();
         }
-        self.places[at as usize].newer = self.free.unwrap_or(NOWHERE);
-        self.free = Some(at);
+        self.places[at as usize].newer = self.free;
+        self.free = at;
         self.in_use -= 1;
     }
 }

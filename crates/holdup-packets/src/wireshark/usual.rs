@@ -65,7 +65,7 @@ pub(super) fn fills_window(end: u32, receiver: &Side) -> bool {
 
 /// Judges a plain segment with so much payload, if it is as usual; else nothing is changed, but that the sender's last selective
 /// acknowledgement is forgotten, as with every segment.
-#[inline]
+#[inline(always)]
 pub(super) fn judge(
     segment: &Segment,
     length: u32,
