@@ -28,6 +28,16 @@ pub struct BundleHead {
     pub machine: Machine,
 }
 
+/// The target of a bundle that was imported: nothing was run, and nothing is known of a host.
+pub const IMPORTED: &str = "import";
+
+impl BundleHead {
+    /// Whether it was imported from what other programs captured.
+    pub fn is_imported(&self) -> bool {
+        self.target == IMPORTED
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]

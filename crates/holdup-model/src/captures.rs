@@ -424,8 +424,35 @@ pub struct CaptureTrace {
     pub from: String,
     /// To whom.
     pub to: String,
+    /// How many marks of trouble the connection has, both ways.
+    pub trouble: u64,
     /// The points, in the order of the capture.
     pub points: Vec<TracePoint>,
     /// Of so many segments and acknowledgements one is kept; those that were sent again are all kept, as long as there is room.
     pub one_of: u32,
+}
+
+/// What a capture brings beyond numbers: of a collector that watched, or of a file that was imported.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaptureKept {
+    /// The capture as a whole, of a file. A collector tells the same as numbers. Neither this nor the comparison ever goes
+    /// over a wire: both are made where the bundle is written.
+    #[serde(skip)]
+    pub capture: Option<Capture>,
+    /// What it says against the first capture of the bundle, by all connections of both: a bundle need not keep all of them.
+    #[serde(skip)]
+    pub comparison: Option<CaptureComparison>,
+    /// Connections in the order of their numbers; of very many, those with the most trouble, then the largest.
+    pub flows: Vec<CaptureFlow>,
+    /// Connections that were seen and are not kept.
+    pub flows_beyond: u64,
+    /// The worst connections over time, the worst first.
+    pub traces: Vec<CaptureTrace>,
+}
+
+impl CaptureKept {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        *self == CaptureKept::default()
+    }
 }

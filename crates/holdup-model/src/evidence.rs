@@ -1,5 +1,6 @@
 //! What a collector saw, with its window, its losses and its own cost.
 
+use crate::captures::CaptureKept;
 use crate::metric::Measured;
 use crate::sparse::SparseHistogram;
 use crate::stacks::StackProfile;
@@ -106,4 +107,7 @@ pub struct Collected {
     /// What it saw event by event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// The connections that it saw, and the worst of them over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureKept>,
 }

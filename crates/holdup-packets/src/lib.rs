@@ -15,6 +15,7 @@ pub mod compare;
 pub mod decode;
 pub mod expert;
 pub mod flows;
+pub mod kept;
 pub mod kinds;
 pub mod made;
 pub mod rfc;

@@ -78,7 +78,12 @@ pub fn judgement(findings: &rfc::Findings) -> Vec<Judged> {
 
 /// All connections, for machines.
 pub fn all_flows(analysis: &Analysis) -> impl Iterator<Item = CaptureFlow> + '_ {
-    analysis.flows.iter().map(|flow| CaptureFlow {
+    analysis.flows.iter().map(|flow| one_flow(&flow))
+}
+
+/// A connection, for machines.
+pub(crate) fn one_flow(flow: &Flow) -> CaptureFlow {
+    CaptureFlow {
         stream: flow.stream,
         from: end(&flow.ends[0]),
         to: end(&flow.ends[1]),
@@ -96,7 +101,7 @@ pub fn all_flows(analysis: &Analysis) -> impl Iterator<Item = CaptureFlow> + '_ 
                 marks: d.counts.iter().map(|(kind, n)| (kind.field().to_owned(), n)).collect(),
             }
         }),
-    })
+    }
 }
 
 /// `10.0.0.1:5201`, `[fe80::1]:5201`.

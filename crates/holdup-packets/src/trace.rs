@@ -39,8 +39,15 @@ impl Tracer {
         let direction = u8::from(flow.directions[1].payload_bytes > flow.directions[0].payload_bytes);
         let ends = [&flow.ends[usize::from(direction)], &flow.ends[usize::from(1 - direction)]].map(end);
         let [from, to] = ends;
-        let trace =
-            CaptureTrace { capture: name.to_owned(), stream: flow.stream, from, to, points: Vec::new(), one_of: 1 };
+        let trace = CaptureTrace {
+            capture: name.to_owned(),
+            stream: flow.stream,
+            from,
+            to,
+            trouble: flow.trouble(),
+            points: Vec::new(),
+            one_of: 1,
+        };
         Tracer { trace, first_ns: flow.first_ns, direction, last: None, skipped: 0 }
     }
 

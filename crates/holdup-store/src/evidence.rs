@@ -107,7 +107,7 @@ fn write_timeline(db: &Connection, (trial, run): (u32, i64), timeline: &Timeline
 }
 
 /// What could not be read again is not written.
-fn bounded(what: &str, json: Result<Vec<u8>, String>) -> Result<Vec<u8>, Fault> {
+pub(crate) fn bounded(what: &str, json: Result<Vec<u8>, String>) -> Result<Vec<u8>, Fault> {
     match json {
         Ok(json) if json.len() <= MOST_JSON_BYTES => Ok(json),
         Ok(json) => Err(Fault::Value(format!("{what} is {} bytes of JSON, more than {MOST_JSON_BYTES}", json.len()))),

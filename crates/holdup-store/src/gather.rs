@@ -2,7 +2,7 @@
 
 use crate::open::Opened;
 use crate::parts::{self, Loaded, Part};
-use crate::{decode, evidence, open, trouble};
+use crate::{captures, decode, evidence, open, trouble};
 use holdup_model::bundle::Ending;
 use holdup_model::{BundleData, Problem, Trial};
 use rusqlite::Connection;
@@ -30,7 +30,7 @@ pub fn read(path: &Path) -> Result<BundleData, Problem> {
 ///
 /// No part that is damaged is in the result, except that head, plan and arms are given as they can be read, since
 /// nothing can be said without them; then a line says that they do not match their checksum. A trial whose distributions,
-/// stacks or timeline are damaged comes without all of these, and a line says so.
+/// stacks or timeline are damaged comes without all of these, one whose connections are damaged without them, and a line says so.
 ///
 /// # Errors
 /// As [`read`], and a host problem when the head, the plan, the arms or the schedule cannot be read.
@@ -75,8 +75,9 @@ impl Damage {
 }
 
 fn number_matters(part: &Part) -> bool {
-    [parts::TRIAL.name, parts::EVIDENCE.name, parts::ENVIRONMENT.name, parts::LOG.name, parts::BOOT_LOG.name]
-        .contains(&part.name)
+    [&parts::TRIAL, &parts::EVIDENCE, &parts::CAPTURES, &parts::ENVIRONMENT, &parts::LOG, &parts::BOOT_LOG]
+        .iter()
+        .any(|numbered| numbered.name == part.name)
 }
 
 /// Reads everything that is whole.
@@ -139,6 +140,13 @@ fn trial(opened: &Opened, number: i64, arms: usize, damage: &mut Damage) -> Opti
         let rich = damage.part(db, &parts::EVIDENCE, number, false, |p| evidence::read(p, runs));
         for (rich, collected) in rich.into_iter().flatten().zip(&mut trial.evidence) {
             rich.into_collected(collected);
+        }
+    }
+    if opened.version >= 3 {
+        let runs = trial.evidence.len();
+        let kept = damage.part(db, &parts::CAPTURES, number, false, |p| captures::read(p, runs));
+        for (kept, collected) in kept.into_iter().flatten().zip(&mut trial.evidence) {
+            collected.capture = kept;
         }
     }
     Some(trial)

@@ -17,6 +17,7 @@
 extern crate self as holdup_store;
 
 mod boot_logs;
+mod captures;
 mod decode;
 mod deflated;
 mod docs;
@@ -41,7 +42,7 @@ pub use write::Writer;
 pub const SCHEMA_VERSION: u32 = SCHEMA.len() as u32;
 
 /// What each schema version added to the one before it.
-const SCHEMA: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
+const SCHEMA: [&str; 3] = [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 
 /// `PRAGMA application_id` of a bundle: ASCII `hldp`.
 pub const APPLICATION_ID: i32 = i32::from_be_bytes(*b"hldp");

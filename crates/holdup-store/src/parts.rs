@@ -85,6 +85,13 @@ pub(crate) const EVIDENCE: Part = Part {
         "SELECT run, begin_ns, events, lost_events, json_bytes, json_zlib FROM timelines WHERE trial = ?1 ORDER BY run",
     ],
 };
+/// Since schema version 3: connections, and the worst of them over time. Its number is the trial's.
+pub(crate) const CAPTURES: Part = Part {
+    name: "captures",
+    queries: &[
+        "SELECT run, flows, flows_beyond, traces, json_bytes, json_zlib FROM captures WHERE trial = ?1 ORDER BY run",
+    ],
+};
 pub(crate) const LOG: Part = Part { name: "log", queries: &["SELECT entry, unix_ns, text FROM log WHERE entry = ?1"] };
 pub(crate) const BOOT_LOG: Part = Part {
     name: "boot_log",

@@ -232,7 +232,7 @@ CREATE TABLE ending (
 
 CREATE TABLE checksums (
   -- A checksum over the values of each part of the bundle, written in the same transaction as the part.
-  part   TEXT NOT NULL, -- head, command, plan, arms, schedule, metrics, collectors, environment, trial, evidence, log, boot_log, ending
+  part   TEXT NOT NULL, -- head, command, plan, arms, schedule, metrics, collectors, environment, trial, evidence, captures, log, boot_log, ending
   number INTEGER NOT NULL, -- the reading, trial or entry of a log; 0 for parts that exist once
   sha256 TEXT NOT NULL,    -- SHA-256 over the values, hexadecimal
   PRIMARY KEY (part, number)

@@ -28,6 +28,7 @@ fn resealed(sql: &str) -> String {
     seal(&parts::ENVIRONMENT, data.environment.len());
     seal(&parts::TRIAL, data.trials.len());
     seal(&parts::EVIDENCE, data.trials.len());
+    seal(&parts::CAPTURES, data.trials.len());
     seal(&parts::LOG, data.log.len());
     seal(&parts::BOOT_LOG, data.boot_logs.len());
     drop(db);
@@ -130,6 +131,14 @@ fn evidence_is_not_taken_at_its_word() {
         "UPDATE timelines SET events = 5",
         "UPDATE timelines SET json_bytes = json_bytes - 1",
         "UPDATE timelines SET json_zlib = 'text'",
+        "UPDATE captures SET run = 7",
+        "UPDATE captures SET flows = 5",
+        "UPDATE captures SET traces = -1",
+        "UPDATE captures SET flows_beyond = NULL",
+        "UPDATE captures SET json_bytes = json_bytes - 1",
+        "UPDATE captures SET json_bytes = 5000000000",
+        "UPDATE captures SET json_zlib = x'00'",
+        "UPDATE captures SET json_zlib = 'text'",
     ] {
         table += &format!("{sql}\n  {}\n", resealed(sql));
     }

@@ -123,6 +123,12 @@ fn contents(data: &BundleData, sound: bool, found: &mut Wholeness) {
         ));
     }
 
+    let kept = || collected().filter_map(|c| c.capture.as_ref());
+    let (flows, traces): (usize, usize) = (kept().map(|k| k.flows.len()).sum(), kept().map(|k| k.traces.len()).sum());
+    if flows + traces > 0 {
+        found.good(format!("captures: {flows} connections readable, {traces} of them over time"));
+    }
+
     if !data.boot_logs.is_empty() {
         let boots: BTreeSet<u32> = data.boot_logs.iter().map(|l| l.boot).collect();
         let boots = if boots.len() == 1 { "1 boot".to_owned() } else { format!("{} boots", boots.len()) };

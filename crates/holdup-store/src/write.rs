@@ -1,6 +1,6 @@
 //! Writing: one transaction for each call.
 
-use crate::{APPLICATION_ID, SCHEMA_VERSION, boot_logs, evidence, open, parts, schema_sql, trouble};
+use crate::{APPLICATION_ID, SCHEMA_VERSION, boot_logs, captures, evidence, open, parts, schema_sql, trouble};
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::catalogue::Availability;
 use holdup_model::{Fact, Level, Measured, Metric, Plan, Problem, Replica, Schedule, Trial, TrialStatus, Value};
@@ -178,6 +178,8 @@ impl Writer {
             evidence::write(db, items, trial)?;
             parts::TRIAL.seal(db, i64::from(trial.seq))?;
             parts::EVIDENCE.seal(db, i64::from(trial.seq))?;
+            captures::write(db, trial)?;
+            parts::CAPTURES.seal(db, i64::from(trial.seq))?;
             Ok(())
         })?;
         self.trials += 1;

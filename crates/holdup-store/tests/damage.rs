@@ -83,10 +83,15 @@ fn files_that_are_no_bundles() {
 /// Whether a salvaged trial is as it was written, or without the evidence that a line says is damaged.
 fn is_whole_or_named(trial: &Trial, sound: &BundleData, lines: &[String]) -> bool {
     let Some(written) = sound.trials.get(trial.seq as usize) else { return false };
+    let is_named = |part: &str| lines.iter().any(|l| l.starts_with(&format!("{part} {}:", trial.seq)));
     let mut stripped = written.clone();
-    common::strip(&mut stripped);
-    let named = lines.iter().any(|l| l.starts_with(&format!("evidence {}:", trial.seq)));
-    trial == written || (*trial == stripped && named)
+    if is_named("evidence") {
+        common::strip(&mut stripped);
+    }
+    for (stripped, written) in stripped.evidence.iter_mut().zip(&written.evidence) {
+        stripped.capture = if is_named("captures") { None } else { written.capture.clone() };
+    }
+    *trial == stripped
 }
 
 /// Whatever the bytes: what is read is what was written, what is salvaged is part of it, and damage is told.
@@ -233,6 +238,8 @@ fn changed_rows_are_seen_and_named() {
         "UPDATE histograms SET hdr_v2 = zeroblob(9000000)",
         "UPDATE evidence_histograms SET hdr_v2 = x'00' WHERE trial = 2",
         "UPDATE stack_profiles SET json_zlib = x'00' WHERE trial = 2 AND position = 0",
+        "UPDATE captures SET json_zlib = x'00' WHERE trial = 2",
+        "DELETE FROM captures WHERE trial = 2",
         "UPDATE timelines SET events = 1 WHERE trial = 2",
         "UPDATE collector_costs SET memory_bytes = 0 WHERE trial = 2",
         "DELETE FROM collector_costs WHERE trial = 2; DELETE FROM checksums WHERE part = 'evidence' AND number = 2",

@@ -4,6 +4,9 @@ mod common;
 
 use common::{sample, write};
 use holdup_model::bundle::{BundleData, CollectorState, Ending};
+use holdup_model::captures::{
+    CaptureDirection, CaptureFlow, CaptureKept, CaptureTrace, PointKind, TracePoint, Traffic,
+};
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
 use holdup_model::stacks::{Frame, FrameKind, Stack};
 use holdup_model::timeline::{TimelineDoing, TimelineEvent, TimelineKind, TimelineTask};
@@ -55,7 +58,12 @@ fn collected() -> impl Strategy<Value = Collected> {
     let coverage = (count(), count(), vec(text(), 0..3));
     let bpf = option::of((count(), count()).prop_map(|(runs, run_ns)| BpfCost { runs, run_ns }));
     let cost = (count(), count(), count(), bpf, count());
-    let rich = (vec((histogram(), option::of(text())), 0..3), vec(profile(), 0..3), option::of(timeline()));
+    let rich = (
+        vec((histogram(), option::of(text())), 0..3),
+        vec(profile(), 0..3),
+        option::of(timeline()),
+        option::of(kept()),
+    );
     (text(), vec(item, 0..6), coverage, cost, rich).prop_map(
         |(collector, items, (seen, lost, notes), (cpu_ns, wakeups, bytes, bpf, memory_bytes), rich)| Collected {
             collector,
@@ -69,8 +77,50 @@ fn collected() -> impl Strategy<Value = Collected> {
                 .collect(),
             stacks: rich.1,
             timeline: rich.2,
+            capture: rich.3,
         },
     )
+}
+
+fn kept() -> impl Strategy<Value = CaptureKept> {
+    let kind = prop_oneof![Just(PointKind::Data), Just(PointKind::SentAgain), Just(PointKind::Ack)];
+    let point = (any::<i64>(), any::<i64>(), kind).prop_map(|(at_ns, byte, kind)| TracePoint { at_ns, byte, kind });
+    let trace = (text(), any::<u32>(), text(), any::<u64>(), vec(point, 0..5), any::<u32>()).prop_map(
+        |(end, stream, to, trouble, points, one_of)| CaptureTrace {
+            capture: end.clone(),
+            stream,
+            from: end,
+            to,
+            trouble,
+            points,
+            one_of,
+        },
+    );
+    let direction = || {
+        (any::<u64>(), any::<u32>(), vec((text(), any::<u64>()), 0..3)).prop_map(|(n, most, marks)| {
+            let traffic = Traffic { segments: n, data_segments: n / 2, payload_bytes: n };
+            CaptureDirection { traffic, frame_bytes: n, in_flight_bytes_max: most, marks }
+        })
+    };
+    let flow = (any::<u32>(), text(), any::<i64>(), option::of(any::<u64>()), [direction(), direction()]).prop_map(
+        |(stream, end, begin_unix_ns, initial_rtt_ns, directions)| CaptureFlow {
+            stream,
+            from: end.clone(),
+            to: end,
+            first_frame: stream,
+            begin_unix_ns,
+            length_ns: begin_unix_ns.unsigned_abs(),
+            completeness: 63,
+            initial_rtt_ns,
+            directions,
+        },
+    );
+    (vec(flow, 0..3), count(), vec(trace, 0..3)).prop_map(|(flows, flows_beyond, traces)| CaptureKept {
+        flows,
+        flows_beyond,
+        traces,
+        ..CaptureKept::default()
+    })
 }
 
 fn profile() -> impl Strategy<Value = StackProfile> {

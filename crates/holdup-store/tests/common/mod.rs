@@ -4,8 +4,14 @@
 
 use holdup_model::arm::{Arm, Replica, Schedule, TrialSpec};
 use holdup_model::bundle::{BootLog, BundleData, BundleHead, CollectorState, Ending};
+use holdup_model::captures::{
+    Capture, CaptureComparison, CaptureDirection, CaptureFlow, CaptureKept, CapturePart, CaptureTrace, Clusters,
+    Distribution, Mark, MarkComparison, MarkCount, MarkRate, Moved, Parts, PointKind, QuantileComparison, RateRatio,
+    Tells, TotalComparison, TracePoint, Traffic,
+};
 use holdup_model::catalogue::Availability;
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
+use holdup_model::outcome::{FindingVerdict, Verdict};
 use holdup_model::plan::{Design, Extract, Factor, Layout, Level, MetricChoice, Plan, StopRule, WorkloadUse};
 use holdup_model::stacks::{Frame, FrameKind, Stack, StackProfile};
 use holdup_model::timeline::{Timeline, TimelineEvent, TimelineKind, TimelineTask};
@@ -20,13 +26,19 @@ use std::path::Path;
 const SECOND: i64 = 1_000_000_000;
 const BEGIN: i64 = 1_770_000_000 * SECOND;
 
-/// The same without what came with schema version 2.
+/// The same without what came with schema version 2 and later.
 pub(crate) fn without_rich_evidence(mut data: BundleData) -> BundleData {
     data.trials.iter_mut().for_each(strip);
+    without_captures(data)
+}
+
+/// The same without what came with schema version 3.
+pub(crate) fn without_captures(mut data: BundleData) -> BundleData {
+    data.trials.iter_mut().flat_map(|t| &mut t.evidence).for_each(|c| c.capture = None);
     data
 }
 
-/// Leaves of the evidence what schema version 1 keeps.
+/// Takes out of the evidence what schema version 2 added to it.
 pub(crate) fn strip(trial: &mut Trial) {
     for c in &mut trial.evidence {
         (c.cost.bpf, c.cost.memory_bytes) = (None, 0);
@@ -250,6 +262,7 @@ fn trial(seq: u32, spec: &TrialSpec, attempt: u32) -> Trial {
                 ],
                 stacks: vec![on_cpu(seq), StackProfile { name: "waker".into(), ..StackProfile::default() }],
                 timeline: Some(timeline(seq)),
+                capture: Some(kept(seq)),
             },
         ],
         environment_before: facts("0.10"),
@@ -318,6 +331,130 @@ fn timeline(seq: u32) -> Timeline {
             event(2_600, 0, switch(Some(1), None, "blocked", None)),
         ],
         lost: 3,
+    }
+}
+
+/// What an imported capture has; of a collector the last two are not there.
+fn kept(seq: u32) -> CaptureKept {
+    let mark =
+        Mark { field: "tcp.analysis.retransmission".into(), title: "retransmission".into(), tells: Tells::Trouble };
+    let traffic = Traffic { segments: 900, data_segments: 600, payload_bytes: 868_800 };
+    let direction = |marks: &[(String, u64)]| CaptureDirection {
+        traffic,
+        frame_bytes: 928_200,
+        in_flight_bytes_max: 65_160,
+        marks: marks.to_vec(),
+    };
+    let flow = CaptureFlow {
+        stream: seq,
+        from: "10.0.0.1:40000".into(),
+        to: "[fd00::2]:5201".into(),
+        first_frame: 1,
+        begin_unix_ns: BEGIN + 1,
+        length_ns: 1_500_000_000,
+        completeness: 31,
+        initial_rtt_ns: Some(100_200),
+        directions: [direction(&[(mark.field.clone(), 3)]), direction(&[])],
+    };
+    let point = |at_ns, byte, kind| TracePoint { at_ns, byte, kind };
+    let trace = CaptureTrace {
+        capture: "a.pcap".into(),
+        stream: seq,
+        from: flow.from.clone(),
+        to: flow.to.clone(),
+        trouble: 3,
+        points: vec![
+            point(0, 0, PointKind::Data),
+            point(1_000, -1_448, PointKind::SentAgain),
+            point(i64::MAX, i64::MIN, PointKind::Ack),
+        ],
+        one_of: 4,
+    };
+    let is_imported = seq == 0;
+    CaptureKept {
+        capture: is_imported.then(|| capture(mark.clone(), traffic)),
+        comparison: is_imported.then(|| comparison(mark)),
+        flows: vec![flow],
+        flows_beyond: 7,
+        traces: vec![trace],
+    }
+}
+
+fn rate(count: u64) -> MarkRate {
+    MarkRate {
+        count,
+        per_million_segments: Some(1e6 / 3.0 * count as f64),
+        per_million_segments_interval: Some((0.1 + 0.2, 1e300)),
+        per_gb: None,
+        per_gb_interval: None,
+    }
+}
+
+fn capture(mark: Mark, traffic: Traffic) -> Capture {
+    Capture {
+        name: "a.pcap".into(),
+        answer: "1 segment".into(),
+        frames: 901,
+        other_frames: 1,
+        connections: 8,
+        traffic,
+        frame_bytes: 928_200,
+        begin_unix_ns: BEGIN,
+        length_ns: 1_500_000_000,
+        clusters: Some(Clusters::Spans),
+        marks: vec![MarkCount { mark: mark.clone(), rate: rate(3) }],
+        judgement: None,
+        distributions: vec![Distribution {
+            name: "ack_rtt_ns".into(),
+            title: "segment to ACK".into(),
+            count: 500,
+            quantiles: vec![(0.5, 1.0 / 3.0, false)],
+        }],
+        by: Parts::Flow,
+        parts: vec![CapturePart { name: "#0".into(), traffic, trouble: 3, marks: vec![(mark, 3)] }],
+        parts_in_all: 8,
+        notes: vec!["Müller's note ✓".into()],
+    }
+}
+
+fn comparison(mark: Mark) -> CaptureComparison {
+    let ratio = RateRatio { ratio: None, at_least: Some(2.0 / 3.0), at_most: None, clusters: None, absent: None };
+    CaptureComparison {
+        baseline: "a.pcap".into(),
+        other: "b.pcap".into(),
+        answer: "Retransmissions".into(),
+        verdict: FindingVerdict::Undecided,
+        details: vec![String::new()],
+        margin: 0.02,
+        totals: vec![TotalComparison {
+            name: "length_s".into(),
+            title: "length".into(),
+            baseline: Some(0.7 / 3.0),
+            other: None,
+            ratio: Some(ratio.clone()),
+        }],
+        marks: vec![MarkComparison {
+            mark,
+            baseline: rate(0),
+            other: rate(3),
+            per_segment: ratio.clone(),
+            per_byte: ratio.clone(),
+            p_adjusted: Some(1e-17 / 3.0),
+            verdict: Verdict::Equivalent,
+            moved: Moved::Undecided,
+            traffic_needed: Some(4.0 / 3.0),
+            caveat: None,
+        }],
+        quantiles: vec![QuantileComparison {
+            name: "ack_rtt_ns".into(),
+            title: "segment to ACK".into(),
+            quantile: 0.99,
+            baseline: 1.0 / 7.0,
+            other: 2.0 / 7.0,
+            thin: true,
+            shift: ratio,
+        }],
+        notes: Vec::new(),
     }
 }
 
