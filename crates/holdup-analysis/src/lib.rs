@@ -49,7 +49,9 @@ pub fn analyse(bundle: &BundleData) -> Analysis {
 /// found something first.
 fn findings(index: &Index<'_>, comparisons: &[Comparison], shifts: &[LatencyShift]) -> Vec<Finding> {
     let context = analyses::Context::new(index, comparisons, shifts);
-    let mut findings: Vec<Finding> = analyses::ALL.iter().flat_map(|analysis| analysis.run(&context)).collect();
+    let is_imported = index.bundle.head.is_imported();
+    let asked = analyses::ALL.iter().filter(|analysis| !is_imported || analysis.is_of_imports());
+    let mut findings: Vec<Finding> = asked.flat_map(|analysis| analysis.run(&context)).collect();
     findings.sort_by_key(|f| (!f.headline, if f.headline { 0 } else { words::rank(f.verdict) }));
     findings
 }

@@ -1,16 +1,20 @@
 //! Captures as people and machines read them.
 
+mod common;
 #[path = "../../holdup-packets/tests/common/world.rs"]
 #[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 mod world;
 
+use holdup_model::captures::CaptureKept;
 use holdup_model::captures::{CaptureTrace, Parts, PointKind, TracePoint};
+use holdup_model::{BundleData, Collected};
 use holdup_packets::compare::{Options, compare, compare_counts};
 use holdup_packets::expert;
 use holdup_packets::flows::Analysis;
+use holdup_packets::kept::most_telling;
 use holdup_packets::kinds::Kind;
 use holdup_packets::summary::summarise;
-use holdup_report::{TerminalOptions, counts_terminal, packets_html, packets_terminal};
+use holdup_report::{TerminalOptions, counts_terminal, html, json, markdown, packets_html, packets_terminal, terminal};
 use world::{World, make};
 
 const FULL: &str = include_str!("../../holdup-packets/tests/fixtures/uperf-lazy-2026/full.txt");
@@ -82,6 +86,7 @@ fn a_page_is_whole_and_holds_nothing_of_a_name_that_acts() {
         stream: 3,
         from: "10.0.0.1:1".to_owned(),
         to: "10.0.0.2:2".to_owned(),
+        trouble: 1,
         points: vec![
             point(0, 1000, PointKind::Data),
             point(i64::MIN, i64::MIN, PointKind::Ack),
@@ -96,4 +101,110 @@ fn a_page_is_whole_and_holds_nothing_of_a_name_that_acts() {
     assert_eq!((page.matches("<svg").count(), page.matches("class=\"again\"").count()), (2, 1));
     assert!(page.contains("One of 2 segments"), "{page}");
     assert_eq!(page.matches("<table>").count(), 5);
+}
+
+/// Two connections over time, the second one worse.
+fn traces(capture: &str) -> Vec<CaptureTrace> {
+    let point = |at_ns, byte, kind| TracePoint { at_ns, byte, kind };
+    let trace = |stream, trouble| CaptureTrace {
+        capture: capture.to_owned(),
+        stream,
+        from: format!("10.0.0.1:{}", 40_000 + stream),
+        to: "10.0.0.2:5201".to_owned(),
+        trouble,
+        points: vec![point(0, 1448, PointKind::Data), point(1_000_000, 1448, PointKind::SentAgain)],
+        one_of: 1,
+    };
+    vec![trace(4, 9), trace(2, 12)]
+}
+
+/// A bundle as `holdup import pcap` writes it: an arm for each capture.
+fn imported(captures: &[(&str, &Analysis)]) -> BundleData {
+    let mut bundle = common::demo();
+    let comparisons = compare(captures[0], &captures[1..], &Options::default());
+    bundle.head.target = "import".to_owned();
+    bundle.plan.name = "import".to_owned();
+    bundle.plan.question = "What got worse?".to_owned();
+    bundle.plan.workloads.truncate(1);
+    (bundle.plan.metrics, bundle.metrics) = (Vec::new(), Vec::new());
+    bundle.schedule.arms.truncate(captures.len());
+    bundle.schedule.trials.truncate(captures.len());
+    bundle.trials.truncate(captures.len());
+    for (i, (name, analysis)) in captures.iter().enumerate() {
+        let (flows, flows_beyond) = most_telling(&analysis.flows, 5);
+        bundle.schedule.arms[i].label = (*name).to_owned();
+        let trial = &mut bundle.trials[i];
+        (trial.arm, trial.measurements, trial.histograms) = (i as u32, Vec::new(), Vec::new());
+        trial.evidence = vec![Collected {
+            collector: "capture".to_owned(),
+            capture: Some(CaptureKept {
+                capture: Some(summarise(name, analysis, Parts::Flow, 3)),
+                comparison: i.checked_sub(1).map(|other| comparisons[other].clone()),
+                flows,
+                flows_beyond,
+                traces: traces(name),
+            }),
+            ..Collected::default()
+        }];
+    }
+    bundle
+}
+
+#[test]
+fn an_imported_bundle_says_what_the_captures_say() {
+    let [a, b] = sides();
+    let bundle = imported(&[("full.pcap", &a), ("lazy.pcap", &b)]);
+    let analysis = holdup_analysis::analyse(&bundle);
+    let report = terminal(&bundle, &analysis, &options(100));
+    let comparisons = compare(("full.pcap", &a), &[("lazy.pcap", &b)], &Options::default());
+    let packets = packets_terminal(&[], &comparisons, &options(100));
+    let below_the_answer = packets.find("A full.pcap, B lazy.pcap").expect("the tables");
+    assert!(report.contains(&packets[below_the_answer..]), "{report}");
+    let answer: String = comparisons[0].answer.split_whitespace().collect();
+    assert!(report.split_whitespace().collect::<String>().contains(&answer), "{report}");
+    insta::assert_snapshot!("imported_at_100", report);
+    insta::assert_snapshot!("imported_as_markdown", markdown(&bundle, &analysis));
+
+    let page = html(&bundle, &analysis);
+    assert!(page.contains("Imported from 2 captures") && !page.contains("Measured on"), "a host is not invented");
+    assert_eq!((page.matches("<svg").count(), page.matches("class=\"again\"").count()), (4, 4));
+    assert!(page.contains("full.pcap: #2 10.0.0.1:40002 → 10.0.0.2:5201, 12 marks of trouble"), "{page}");
+    assert!(!page.contains("id=\"order\"") && !page.contains("nothing to draw"), "nothing was run");
+    let document: serde_json::Value = serde_json::from_str(&json(&bundle, &analysis)).expect("is JSON");
+    let kept = &document["trials"][1]["evidence"][0]["capture"];
+    assert_eq!((&kept["flows"], &kept["comparison"]["other"]), (&5.into(), &"lazy.pcap".into()));
+    assert_eq!(kept["traces"][1]["trouble"], 12);
+}
+
+#[test]
+fn one_imported_capture_is_told_and_compared_with_nothing() {
+    let [_, b] = sides();
+    let bundle = imported(&[("lazy.pcap", &b)]);
+    let analysis = holdup_analysis::analyse(&bundle);
+    let report = terminal(&bundle, &analysis, &options(100));
+    let packets = packets_terminal(&[summarise("lazy.pcap", &b, Parts::Flow, 3)], &[], &options(100));
+    assert!(report.contains(&packets) && !report.contains("Nothing was compared"), "{report}");
+    assert!(!html(&bundle, &analysis).contains("Nothing was compared"));
+}
+
+#[test]
+fn what_the_collector_kept_is_drawn_by_arm_and_trial() {
+    let mut bundle = common::demo();
+    let (seq, arm) = (bundle.trials[3].seq, bundle.trials[3].arm as usize);
+    bundle.trials[3].evidence.push(Collected {
+        collector: "capture".to_owned(),
+        capture: Some(CaptureKept { traces: traces(""), ..CaptureKept::default() }),
+        ..Collected::default()
+    });
+    let analysis = holdup_analysis::analyse(&bundle);
+    let label = &bundle.schedule.arms[arm].label;
+    let worst = format!("{label}, trial {seq}: #2 10.0.0.1:40002 → 10.0.0.2:5201, 12 marks of trouble");
+    let next = format!("{label}, trial {seq}: #4 ");
+    let page = html(&bundle, &analysis);
+    assert!(page.find(&worst).expect("the worst") < page.find(&next).expect("the next"));
+    assert_eq!(page.matches("class=\"again\"").count(), 2);
+    assert!(page.contains("Measured on") && page.contains("id=\"order\""));
+    let report = terminal(&bundle, &analysis, &options(120));
+    assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains(&worst), "{report}");
+    assert!(!terminal(&common::demo(), &analysis, &options(120)).contains("worst connections"));
 }

@@ -24,12 +24,12 @@ impl Clock {
 }
 
 /// A number made of a text: FNV-1a (Fowler, Noll, Vo).
-fn number_of(text: &str) -> u64 {
+pub(crate) fn number_of(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The command line without the name of the bundle: the same simulation is the same under any name.
-fn without_out(command: &[String]) -> Vec<String> {
+/// The command line without the name of the bundle: the same simulation, or import, is the same under any name.
+pub(crate) fn without_out(command: &[String]) -> Vec<String> {
     let mut words = command.iter();
     let mut kept = Vec::new();
     while let Some(word) = words.next() {

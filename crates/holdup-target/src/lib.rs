@@ -7,6 +7,7 @@
 pub mod agent;
 mod budget;
 mod head;
+mod import;
 mod local;
 mod parallel;
 pub mod profiles;
@@ -25,6 +26,7 @@ use holdup_sim::machine::known;
 
 pub use holdup_sim::machine::{Described, Known};
 
+pub use import::{Imported, import};
 pub use local::reach;
 pub use qemu::Kept;
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};

@@ -47,6 +47,7 @@ pub(crate) fn command() -> Command {
             report(),
             list(),
             export(),
+            import(),
             kernels(),
             apply(),
             verify(),
@@ -453,44 +454,17 @@ fn packets() -> Command {
              `tshark -q -z expert` do, as far as counts without totals can say something.\n\
              Exit code 1 when a mark of trouble got more frequent, 3 when that is undecided, else 0. docs/packets.md",
         )
-        .arg(
-            Arg::new("captures")
-                .value_name("CAPTURE")
-                .required(true)
-                .num_args(1..)
-                .value_parser(value_parser!(PathBuf))
-                .help("The capture; of several, each is compared with the first"),
-        )
-        .arg(
-            Arg::new("rotated")
-                .short('r')
-                .long("rotated")
-                .action(ArgAction::SetTrue)
-                .help("A folder is one capture that was written into many files, in the order of their first frames"),
-        )
+        .args(captures())
         .arg(
             option("by", "PART", "The worst parts: flow, host, or time, which shows all spans [default: flow]")
                 .value_parser(["flow", "host", "time"]),
         )
         .arg(option("top", "N", "How many of the worst are shown [default: 5]").value_parser(value_parser!(usize)))
-        .arg(option("margin", "M", "How large a difference of rates still counts as none [default: 2%]"))
         .arg(option(
             "traffic",
             "FROM..TO",
             "For counts without totals: the second's segments by the first's, as in 0.25..1",
         ))
-        .arg(
-            option("max-flows", "N", "Connections that are kept; segments of others are counted [default: 1000000]")
-                .value_parser(value_parser!(u32).range(1..)),
-        )
-        .arg(
-            option("threads", "N", "1 for no threads beside the first; else one reads ahead and one decodes [default: by CPUs]")
-                .value_parser(value_parser!(u32).range(1..)),
-        )
-        .arg(
-            option("engine", "ENGINE", "Whose judgement: Wireshark 4.6's marks under its names, or rfc: ours beside them [default: wireshark]")
-                .value_parser(["wireshark", "rfc"]),
-        )
         .arg(
             option("flows", "OUT.jsonl", "Write every connection as a line of JSON (- for stdout)")
                 .value_parser(value_parser!(PathBuf)),
@@ -499,8 +473,40 @@ fn packets() -> Command {
             option("html", "OUT.html", "Write a page with the worst connections over time (- for stdout)")
                 .value_parser(value_parser!(PathBuf)),
         )
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(json())
+}
+
+/// The captures that are read, and how: of `packets` and `import pcap` alike.
+fn captures() -> Vec<Arg> {
+    vec![
+        Arg::new("captures")
+            .value_name("CAPTURE")
+            .required(true)
+            .num_args(1..)
+            .value_parser(value_parser!(PathBuf))
+            .help("The capture; of several, each is compared with the first"),
+        Arg::new("rotated")
+            .short('r')
+            .long("rotated")
+            .action(ArgAction::SetTrue)
+            .help("A folder is one capture that was written into many files, in the order of their first frames"),
+        option("margin", "M", "How large a difference of rates still counts as none [default: 2%]"),
+        option("max-flows", "N", "Connections that are kept; segments of others are counted [default: 1000000]")
+            .value_parser(value_parser!(u32).range(1..)),
+        option(
+            "threads",
+            "N",
+            "1 for no threads beside the first; else one reads ahead and one decodes [default: by CPUs]",
+        )
+        .value_parser(value_parser!(u32).range(1..)),
+        option(
+            "engine",
+            "ENGINE",
+            "Whose judgement: Wireshark 4.6's marks under its names, or rfc: ours beside them [default: wireshark]",
+        )
+        .value_parser(["wireshark", "rfc"]),
+        Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"),
+    ]
 }
 
 fn report() -> Command {
@@ -565,11 +571,11 @@ fn export() -> Command {
             Arg::new("format")
                 .long("format")
                 .short('f')
-                .value_parser(["json", "csv", "benchstat", "plan", "perfetto", "folded", "speedscope"])
+                .value_parser(["json", "csv", "benchstat", "plan", "flows", "perfetto", "folded", "speedscope"])
                 .default_value("json")
                 .help(
                     "json: everything; csv: a row per trial and metric; benchstat: Go benchmark lines; plan: the plan as \
-                     run; perfetto: a timeline as ui.perfetto.dev opens it; folded: call stacks, a line each; speedscope: call \
+                     run; flows: a line of JSON for each TCP connection that is kept; perfetto: a timeline as ui.perfetto.dev opens it; folded: call stacks, a line each; speedscope: call \
                      stacks as speedscope.app opens them",
                 ),
         )
@@ -596,6 +602,28 @@ fn export() -> Command {
                 .help("With stacks: on_cpu, off_cpu or waker [default: on_cpu, or the only one]"),
         )
         .arg(out_file())
+}
+
+fn import() -> Command {
+    Command::new("import")
+        .about("Put what other programs captured into a bundle")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            Command::new("pcap")
+                .about("Put captures of packets into a bundle: an arm for each, with what it says against the first")
+                .after_help(
+                    "What `holdup packets` says of the captures is kept: `holdup report` tells it again, draws the worst connections \
+                     on its page, and needs no capture any more; `holdup export --format flows` writes the connections. No packet is \
+                     kept. Captures are pcap or pcapng, plain, gzip or zstd; `-` is standard input, of which no connection can be drawn.",
+                )
+                .args(captures())
+                .arg(
+                    option("out", "FILE.holdup", "The bundle to write [default: import-N.holdup]")
+                        .short('o')
+                        .value_parser(value_parser!(PathBuf)),
+                ),
+        )
 }
 
 fn kernels() -> Command {

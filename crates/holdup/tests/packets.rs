@@ -107,7 +107,7 @@ fn one_capture_is_told_from_a_file_and_from_standard_input() {
         let (out, _) = place.expect(0, &["packets", "bad.pcap", "--by", by]);
         assert!(out.contains(if by == "host" { "Hosts that sent" } else { "Spans of time" }), "{out}");
     }
-    let (_, _) = place.expect(0, &["packets", "bad.pcap", "--flows", "flows.jsonl"]);
+    place.expect(0, &["packets", "bad.pcap", "--flows", "flows.jsonl"]);
     let lines = std::fs::read_to_string(place.path("flows.jsonl")).expect("it is written");
     let flows: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).expect("is JSON")).collect();
     assert_eq!(flows.len(), 12);
@@ -214,4 +214,96 @@ fn counts_of_tshark_are_compared_as_far_as_they_go() {
     refused(&place, 2, &["packets", "full.txt", "lazy.txt", "--by", "host"], &["--by", "no connections"]);
     std::fs::write(place.path("a.pcap"), pcap(&frames(1, 10, 0))).expect("a file");
     refused(&place, 2, &["packets", "full.txt", "a.pcap"], &["a.pcap", "it is no list of counts"]);
+}
+
+/// The lines of a report of captures that say what was found: from the heads of its tables on.
+fn tables(text: &str) -> String {
+    let from = text.find("A good.pcap, B bad.pcap").expect("the comparison");
+    let to = text.find("\ngood.pcap\n").unwrap_or(text.len());
+    text[from..to].trim_end().to_owned()
+}
+
+#[test]
+fn an_imported_bundle_says_what_the_captures_said() {
+    let place = place();
+    let (_, told) = place.expect(0, &["import", "pcap", "good.pcap", "bad.pcap", "--out", "x.holdup"]);
+    assert!(told.contains("bundle: x.holdup (2 captures)"), "{told}");
+    let (packets, _) = place.expect(1, &["packets", "good.pcap", "bad.pcap"]);
+    let (report, _) = place.expect(0, &["report", "x.holdup"]);
+    assert_eq!(tables(&report), tables(&packets));
+    let answer: String = packets.trim_start_matches("▲ ").lines().take(1).collect();
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat(&report).contains(&flat(&answer)), "{report}");
+    assert!(report.contains("Imported from 2 captures"), "{report}");
+    assert!(report.contains("The first begins 2026-02-25"), "its date is that of the capture: {report}");
+    // The same exit code, the same verdict.
+    place.expect(1, &["compare", "x.holdup"]);
+    let (of_bundle, _) = place.expect(0, &["report", "x.holdup", "--json"]);
+    let (of_packets, _) = place.expect(1, &["packets", "good.pcap", "bad.pcap", "--json"]);
+    let [bundle, direct] = [of_bundle, of_packets].map(|t| serde_json::from_str::<Value>(&t).expect("is JSON"));
+    let kept = |trial: usize| &bundle["trials"][trial]["evidence"][0]["capture"];
+    assert_eq!(kept(1)["comparison"], direct["comparisons"][0]);
+    assert_eq!((&kept(0)["capture"], &kept(1)["capture"]), (&direct["captures"][0], &direct["captures"][1]));
+    assert_eq!((&bundle["environment"], &bundle["head"]["machine"]["cpus"]), (&Value::Array(Vec::new()), &0.into()));
+
+    place.expect(1, &["packets", "good.pcap", "bad.pcap", "--flows", "direct.jsonl"]);
+    let (lines, _) = place.expect(0, &["export", "x.holdup", "--format", "flows"]);
+    assert_eq!(lines, std::fs::read_to_string(place.path("direct.jsonl")).expect("it is written"));
+
+    place.expect(0, &["report", "x.holdup", "--html", "x.html"]);
+    let page = std::fs::read_to_string(place.path("x.html")).expect("it is written");
+    assert_eq!(page.matches("<svg").count(), 6, "three connections of each capture");
+    let (whole, _) = place.expect(0, &["verify", "x.holdup"]);
+    assert!(whole.contains("captures: 24 connections readable, 6 of them over time"), "{whole}");
+    // The same captures give the same bundle, byte for byte.
+    place.expect(0, &["import", "pcap", "good.pcap", "bad.pcap", "--out=y.holdup"]);
+    let [x, y] = ["x.holdup", "y.holdup"].map(|name| std::fs::read(place.path(name)).expect("it is there"));
+    assert!(x == y, "{} and {} bytes", x.len(), y.len());
+}
+
+#[test]
+fn one_capture_rotated_captures_and_standard_input_are_imported() {
+    let place = place();
+    place.expect(0, &["import", "pcap", "bad.pcap", "-o", "one.holdup"]);
+    let (report, _) = place.expect(0, &["report", "one.holdup"]);
+    let (packets, _) = place.expect(0, &["packets", "bad.pcap"]);
+    assert!(report.contains(&packets), "{report}");
+    let mut command = place.holdup(&["import", "pcap", "-", "--out", "pipe.holdup"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let bytes = std::fs::read(place.path("bad.pcap")).expect("it is there");
+    child.stdin.take().expect("a pipe").write_all(&bytes).expect("it is read");
+    assert!(child.wait_with_output().expect("it ends").status.success());
+    let (report, _) = place.expect(0, &["report", "pipe.holdup", "--json"]);
+    assert!(report.contains("standard input can be read once"), "{report}");
+    std::fs::create_dir(place.path("ring")).expect("a folder");
+    let all = frames(12, 200, 8);
+    for (i, part) in all.chunks(all.len() / 3 + 1).enumerate() {
+        std::fs::write(place.path(&format!("ring/{i}.pcap")), pcap(part)).expect("it is written");
+    }
+    place.expect(0, &["import", "pcap", "-r", "ring", "-o", "ring.holdup"]);
+    let flows =
+        |bundle: &str, name: &str| place.expect(0, &["export", bundle, "--format", "flows"]).0.replace(name, "NAME");
+    assert_eq!(flows("ring.holdup", "\"ring\""), flows("one.holdup", "\"bad.pcap\""));
+    // Without a name the first one that is free is taken.
+    let (_, told) = place.expect(0, &["import", "pcap", "good.pcap"]);
+    assert!(told.contains("bundle: import-1.holdup (1 capture)"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_imported_is_refused_before_anything_is_written() {
+    let place = place();
+    let refuse = |args: &[&str], what: &str| {
+        let all: Vec<&str> = ["import", "pcap"].iter().chain(args).copied().collect();
+        refused(&place, 2, &all, &[what]);
+    };
+    refuse(&["text.pcap", "-o", "n.holdup"], "text.pcap");
+    refuse(&["udp.pcap", "-o", "n.holdup"], "udp.pcap: there is no TCP");
+    refuse(&["absent.pcap", "-o", "n.holdup"], "absent.pcap: there is no such file");
+    refuse(&["good.pcap", "good.pcap", "-o", "n.holdup"], "good.pcap: it was named twice");
+    refuse(&["good.pcap", "--out", "-"], "--out -: a bundle is a file");
+    refuse(&["good.pcap", "-o", "absent/n.holdup"], "its folder does not exist");
+    assert!(!place.path("n.holdup").exists());
+    std::fs::write(place.path("mine.holdup"), b"my thesis").expect("it is written");
+    refuse(&["good.pcap", "--out", "mine.holdup"], "exists already, and a bundle is never overwritten");
+    assert_eq!(std::fs::read(place.path("mine.holdup")).expect("it is there"), b"my thesis");
 }

@@ -4,6 +4,7 @@ use crate::index::Index;
 use holdup_model::outcome::{FindingVerdict, LatencyShift};
 use holdup_model::{BundleData, Comparison, Finding, Meta};
 
+pub mod captures;
 pub mod change_points;
 pub mod cliff;
 pub mod completeness;
@@ -29,6 +30,7 @@ pub static ALL: &[&dyn Analysis] = &[
     &environment::Environment,
     &virtualisation::Virtualisation,
     &effect::Effect,
+    &captures::Captures,
     &cliff::Cliff,
     &negative_control::NegativeControl,
     &noise_floor::NoiseFloor,
@@ -68,6 +70,10 @@ impl<'a> Context<'a> {
 pub trait Analysis: Sync {
     /// What it says about itself.
     fn meta(&self) -> &'static Meta;
+    /// Whether it says something of bundles that were imported, in which nothing was run.
+    fn is_of_imports(&self) -> bool {
+        false
+    }
     /// What it found. `supported` means that what it looks for is there.
     fn run(&self, context: &Context<'_>) -> Vec<Finding>;
 }

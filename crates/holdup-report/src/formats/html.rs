@@ -1,6 +1,7 @@
 //! The page: one file, no network, verdicts and tables without a script, charts with one.
 
 use crate::explain;
+use crate::packets::kept::{self, OnPage};
 use crate::page::distributions::{self, Distributions};
 use crate::page::evidence::{self, Evidence};
 use crate::page::flames::{self, Flames};
@@ -75,6 +76,9 @@ struct Page<'a> {
     explained: Vec<explain::Section>,
     differences: Vec<String>,
     sections: Vec<Section>,
+    captures: OnPage,
+    /// What stands in the place of the machine where nothing was run.
+    imported: Option<String>,
     has_evidence: bool,
     is_rich: bool,
     all_series: Vec<usize>,
@@ -119,6 +123,8 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
         design: sections::design(bundle),
         voids: sections::voids(bundle),
         missing: sections::missing(bundle, &layouts),
+        captures: kept::on_page(bundle),
+        imported: bundle.head.is_imported().then(|| clean(&super::terminal::imported(bundle))),
         has_evidence: sections.iter().any(|s| !s.evidence.is_empty()),
         is_rich: sections.iter().any(Section::is_rich),
         all_series: (0..names.0.len()).collect(),

@@ -78,6 +78,12 @@ fn collected(c: &Collected) -> Value {
                 "truncated_weight": p.truncated,
             })
         }).collect::<Vec<_>>(),
+        "capture": c.capture.as_ref().map(|k| json!({
+            "flows": k.flows.len(), "flows_beyond": k.flows_beyond, "capture": k.capture, "comparison": k.comparison,
+            "traces": k.traces.iter().map(|t| json!({
+                "stream": t.stream, "from": t.from, "to": t.to, "trouble": t.trouble, "points": t.points.len(), "one_of": t.one_of,
+            })).collect::<Vec<_>>(),
+        })),
         "timeline": c.timeline.as_ref().map(|t| json!({"events": t.events.len(), "lost_events": t.lost})),
     })
 }

@@ -18,7 +18,9 @@ pub fn markdown(bundle: &BundleData, analysis: &Analysis) -> String {
             out.push_str(&format!("  - {}\n", escape(detail)));
         }
     }
-    if !analysis.findings.iter().any(|f| f.headline) {
+    if bundle.head.is_imported() {
+        out.push_str(&format!("\n{}\n", escape(&super::terminal::imported(bundle))));
+    } else if !analysis.findings.iter().any(|f| f.headline) {
         out.push_str("Nothing was compared, so there is no verdict.\n");
     }
     for group in tables::groups(analysis) {
@@ -47,6 +49,7 @@ pub fn markdown(bundle: &BundleData, analysis: &Analysis) -> String {
     if let Some(explanation) = &analysis.explanation {
         out.push_str(&format!("\n{}", crate::explain::explain_markdown(explanation)));
     }
+    out.push_str(&crate::packets::kept::markdown(bundle));
     out.push_str("\n## Notes\n\n");
     for finding in analysis.findings.iter().filter(|f| !f.headline) {
         out.push_str(&format!("- {}: {}\n", kind(finding.verdict), escape(&finding.sentence)));

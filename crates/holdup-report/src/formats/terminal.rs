@@ -1,6 +1,7 @@
 //! The terminal: verdicts, tables, notes. Readable at 80 columns and without colour.
 
 use crate::matrix;
+use crate::packets::kept;
 use crate::page::sections;
 use crate::tables::{self, Group};
 use crate::text::{self, clean, wrap};
@@ -35,7 +36,11 @@ impl TerminalOptions {
 pub fn terminal(bundle: &BundleData, analysis: &Analysis, options: &TerminalOptions) -> String {
     let mut out = caution(analysis.caution.as_deref(), options);
     out.push_str(&head(bundle, options));
-    out.push_str(&body(analysis, options));
+    // One imported capture is compared with nothing, and nobody asked for that.
+    if !bundle.head.is_imported() || !analysis.findings.is_empty() {
+        out.push_str(&body(analysis, options));
+    }
+    out.push_str(&kept::terminal(bundle, options));
     out.push_str(&voids(bundle, options));
     out.push_str(&format!("\n{}\n", options.bold("Again, and as a page with charts")));
     out.push_str(&format!("  {}\n", clean(&text::shell(&bundle.head.command))));
@@ -101,9 +106,20 @@ pub(crate) fn caution(sentence: Option<&str>, options: &TerminalOptions) -> Stri
 fn head(bundle: &BundleData, options: &TerminalOptions) -> String {
     let mut out = format!("{}\n", options.bold(&clean(&bundle.plan.name)));
     out.push_str(&wrap(&bundle.plan.question, options.columns(), "", ""));
+    out.push_str(&wrap(&where_and_when(bundle), options.columns(), "", ""));
+    for banner in sections::banners(bundle) {
+        out.push_str(&wrap(&banner, options.columns(), "! ", "  "));
+    }
+    out
+}
+
+fn where_and_when(bundle: &BundleData) -> String {
+    if bundle.head.is_imported() {
+        return imported(bundle);
+    }
     let machine = bundle.head.machine;
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();
-    let line = format!(
+    format!(
         "{} on {}, {}, {} of memory; {}; seed {}; run {} by holdup {}",
         text::moment(bundle.head.created_unix_ns),
         bundle.head.target,
@@ -116,12 +132,18 @@ fn head(bundle: &BundleData, options: &TerminalOptions) -> String {
         bundle.plan.design.seed,
         bundle.head.run_id,
         bundle.head.holdup_version,
-    );
-    out.push_str(&wrap(&line, options.columns(), "", ""));
-    for banner in sections::banners(bundle) {
-        out.push_str(&wrap(&banner, options.columns(), "! ", "  "));
-    }
-    out
+    )
+}
+
+/// What stands in the place of the machine and the trials where nothing was run.
+pub(crate) fn imported(bundle: &BundleData) -> String {
+    format!(
+        "Imported from {} by holdup {}, and not run: nothing is known of a host. The first begins {}. Import {}.",
+        text::count(bundle.trials.len(), "capture"),
+        bundle.head.holdup_version,
+        text::moment(bundle.head.created_unix_ns),
+        bundle.head.run_id,
+    )
 }
 
 /// `4.0 GiB`.

@@ -1,10 +1,12 @@
 //! Captures of packets, for a terminal and as JSON.
 
 mod counts;
+pub(crate) mod kept;
 mod one;
-mod page;
+pub(crate) mod page;
 mod two;
 
+pub use kept::{flow_line, flows};
 pub use page::packets_html;
 
 use crate::formats::terminal::TerminalOptions;

@@ -14,30 +14,30 @@ const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 70.0;
 const BELOW: f64 = 24.0;
 
-struct Compared {
-    name: String,
-    answer: String,
-    details: Vec<String>,
-    totals: Table,
-    marks: Table,
-    legend: String,
-    quantiles: Table,
-    notes: Vec<String>,
+pub(crate) struct Compared {
+    pub(crate) name: String,
+    pub(crate) answer: String,
+    pub(crate) details: Vec<String>,
+    pub(crate) totals: Table,
+    pub(crate) marks: Table,
+    pub(crate) legend: String,
+    pub(crate) quantiles: Table,
+    pub(crate) notes: Vec<String>,
 }
 
-struct Shown {
-    name: String,
-    answer: String,
-    head: String,
-    marks: Table,
-    notes: Vec<String>,
-    traces: Vec<Picture>,
+pub(crate) struct Shown {
+    pub(crate) name: String,
+    pub(crate) answer: String,
+    pub(crate) head: String,
+    pub(crate) marks: Table,
+    pub(crate) notes: Vec<String>,
+    pub(crate) traces: Vec<Picture>,
 }
 
-struct Picture {
-    title: String,
-    one_of: u32,
-    svg: String,
+pub(crate) struct Picture {
+    pub(crate) title: String,
+    pub(crate) one_of: u32,
+    pub(crate) svg: String,
 }
 
 #[derive(Template)]
@@ -72,7 +72,13 @@ fn table(head: &[&str], rows: Vec<Vec<String>>) -> Table {
     table
 }
 
-fn compared(c: &CaptureComparison) -> Compared {
+/// What a comparison is called.
+pub(super) fn against(c: &CaptureComparison) -> String {
+    format!("{} against {}", c.other, c.baseline)
+}
+
+/// A row for each mark: its title, counts of A and B, rates of A and B, ratios by segments and by payload.
+pub(super) fn mark_rows(c: &CaptureComparison) -> Vec<Vec<String>> {
     let marks = GROUPS.iter().flat_map(|(tells, _)| c.marks.iter().filter(|m| m.mark.tells == *tells)).map(|m| {
         vec![
             format!("{} {}", two::sign(m.moved), title(&m.mark)),
@@ -84,14 +90,18 @@ fn compared(c: &CaptureComparison) -> Compared {
             two::ratio(&m.per_byte),
         ]
     });
+    marks.collect()
+}
+
+pub(super) fn compared(c: &CaptureComparison) -> Compared {
     Compared {
-        name: clean(&format!("{} against {}", c.other, c.baseline)),
+        name: clean(&against(c)),
         answer: clean(&c.answer),
         details: cleaned(&c.details),
         totals: table(&["", "A", "B", "B / A"], two::total_rows(&c.totals)),
         marks: table(
             &["", "A count", "B count", "A per million", "B per million", "B / A by segments", "B / A by payload"],
-            marks.collect(),
+            mark_rows(c),
         ),
         legend: two::LEGEND.to_owned(),
         quantiles: table(&["", "A", "B", "B / A"], two::quantile_rows(&c.quantiles)),
@@ -99,7 +109,7 @@ fn compared(c: &CaptureComparison) -> Compared {
     }
 }
 
-fn shown(c: &Capture, traces: &[CaptureTrace]) -> Shown {
+pub(super) fn shown(c: &Capture, traces: &[CaptureTrace]) -> Shown {
     let marks = GROUPS
         .iter()
         .flat_map(|(tells, _)| c.marks.iter().filter(|m| m.mark.tells == *tells))
@@ -110,16 +120,21 @@ fn shown(c: &Capture, traces: &[CaptureTrace]) -> Shown {
         head: clean(&one::head(c)),
         marks: table(&["", "count", "per million segments", "per GB of payload"], marks.collect()),
         notes: cleaned(&c.notes),
-        traces: traces.iter().filter(|t| t.capture == c.name).map(picture).collect(),
+        traces: traces.iter().filter(|t| t.capture == c.name).map(|t| picture(clean(&title_of(t)), t)).collect(),
     }
 }
 
-fn picture(trace: &CaptureTrace) -> Picture {
-    Picture {
-        title: clean(&format!("#{} {} → {}", trace.stream, trace.from, trace.to)),
-        one_of: trace.one_of,
-        svg: svg(trace),
-    }
+/// `#4 10.0.0.1:40000 → 10.0.0.2:5201, 12 marks of trouble`.
+pub(super) fn title_of(trace: &CaptureTrace) -> String {
+    let marks = match trace.trouble {
+        1 => "1 mark".to_owned(),
+        n => format!("{} marks", count(n)),
+    };
+    format!("#{} {} → {}, {marks} of trouble", trace.stream, trace.from, trace.to)
+}
+
+pub(super) fn picture(title: String, trace: &CaptureTrace) -> Picture {
+    Picture { title, one_of: trace.one_of, svg: svg(trace) }
 }
 
 /// Where a value lies between two ends, on a scale of a length.

@@ -23,7 +23,14 @@ pub(super) fn comparison(c: &CaptureComparison, options: &TerminalOptions) -> St
     for detail in &c.details {
         out.push_str(&wrap(detail, columns, "  ", "  "));
     }
-    out.push_str(&wrap(&format!("A {}, B {}", c.baseline, c.other), columns, "", ""));
+    out.push_str(&tables(c, options));
+    out
+}
+
+/// All below the answer.
+pub(super) fn tables(c: &CaptureComparison, options: &TerminalOptions) -> String {
+    let columns = options.columns();
+    let mut out = wrap(&format!("A {}, B {}", c.baseline, c.other), columns, "", "");
     out.push_str(&format!("\n{}", totals(&c.totals)));
     if !c.marks.is_empty() {
         out.push_str(&format!("\n{}", options.bold_lines("For each million segments")));

@@ -2,7 +2,7 @@
 
 use crate::{bundles, output};
 use clap::ArgMatches;
-use holdup_model::outcome::Contrast;
+use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Analysis, Problem, Verdict};
 use holdup_report::TerminalOptions;
 use std::path::PathBuf;
@@ -57,17 +57,21 @@ fn history<'a>(matches: &ArgMatches, paths: impl Iterator<Item = &'a PathBuf>) -
     })
 }
 
-/// 1 when a primary comparison is different, 3 when one is undecided, else 0. A/A and axes are not
+/// 1 when a primary comparison is different or an imported capture got worse, 3 when that is undecided of one, else 0. A/A and axes are not
 /// asked: an axis is expected to differ, and an A/A that differs makes the others doubtful, which findings say.
 fn exit_code(analysis: &Analysis) -> u8 {
     let asked = analysis
         .comparisons
         .iter()
         .filter(|c| c.primary && matches!(c.contrast, Contrast::Factor { .. } | Contrast::Named { .. }));
+    let captures = analysis.findings.iter().filter(|f| f.analysis == "captures").map(|f| f.verdict);
+    let captures: Vec<FindingVerdict> = captures.collect();
     let headline: Vec<&Verdict> = asked.filter(|c| c.pooled || c.cell.is_empty()).map(|c| &c.verdict).collect();
-    if headline.iter().any(|v| **v == Verdict::Different) {
+    if headline.iter().any(|v| **v == Verdict::Different) || captures.contains(&FindingVerdict::Supported) {
         1
-    } else if headline.iter().any(|v| matches!(v, Verdict::Undecided { .. })) {
+    } else if headline.iter().any(|v| matches!(v, Verdict::Undecided { .. }))
+        || captures.contains(&FindingVerdict::Undecided)
+    {
         3
     } else {
         0

@@ -23,6 +23,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         "csv" => holdup_report::csv(&bundle, &analysis),
         "benchstat" => holdup_report::benchstat(&bundle, &analysis),
         "plan" => bundle.plan_source.clone(),
+        "flows" => holdup_report::flows(&bundle)?,
         _ => holdup_report::json(&bundle, &analysis),
     };
     write(matches, &text)

@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod explain;
 mod export;
+mod import;
 mod kernels;
 mod list;
 mod packets;
@@ -40,6 +41,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("predict", m)) => predict::run(m),
         Some(("list", m)) => list::run(m),
         Some(("export", m)) => export::run(m),
+        Some(("import", m)) => import::run(m),
         Some(("apply", m)) => apply::run(m),
         Some(("verify", m)) => verify::run(m),
         Some(("restore", m)) => restore::run(m),

@@ -1,6 +1,6 @@
 //! `holdup packets`: what is in captures, and what got worse from the first to the others.
 
-mod input;
+pub(super) mod input;
 
 use super::report::write_file;
 use crate::output;
@@ -15,8 +15,6 @@ use holdup_packets::flows::Analysis;
 use holdup_packets::summary::{all_flows, judgement, summarise};
 use holdup_report::TerminalOptions;
 use input::{Given, Read};
-use serde_json::json;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
@@ -85,10 +83,10 @@ fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::
 }
 
 /// The connections of each capture that are drawn.
-const PICTURES: usize = 3;
+pub(super) const PICTURES: usize = 3;
 
 /// The worst parts that are shown.
-const TOP: usize = 5;
+pub(super) const TOP: usize = 5;
 
 /// Counts of tshark, the others each against the first.
 fn counted(counts: &[(String, Expert)], matches: &ArgMatches) -> anyhow::Result<u8> {
@@ -134,19 +132,15 @@ fn code_of(comparison: &CountsComparison) -> u8 {
 
 /// One JSON document on each line.
 fn write_flows(out: &Path, captures: &[(&str, &Analysis)]) -> Result<(), Problem> {
-    let mut lines = Vec::new();
+    let mut lines = String::new();
     for (name, analysis) in captures {
-        for flow in all_flows(analysis) {
-            let line = json!({"schema": "holdup.flow/1", "capture": name, "flow": flow});
-            // Writing to memory cannot fail.
-            let _always = writeln!(lines, "{line}");
-        }
+        all_flows(analysis).for_each(|flow| lines.push_str(&holdup_report::flow_line(name, None, &flow)));
     }
-    write_file(out, &String::from_utf8_lossy(&lines))
+    write_file(out, &lines)
 }
 
 /// `2%` or `0.02`.
-fn margin(matches: &ArgMatches) -> Result<f64, Problem> {
+pub(super) fn margin(matches: &ArgMatches) -> Result<f64, Problem> {
     let Some(text) = matches.get_one::<String>("margin") else { return Ok(Options::default().margin) };
     let (number, by) = text.strip_suffix('%').map_or((text.as_str(), 1.0), |percent| (percent, 100.0));
     match number.trim().parse::<f64>().map(|x| x / by) {

@@ -20,17 +20,17 @@ use std::path::{Path, PathBuf};
 const HEAD_BYTES: u64 = 64 << 10;
 
 /// A capture that was read.
-pub(super) struct Read {
-    pub(super) name: String,
-    pub(super) analysis: Analysis,
+pub(in crate::commands) struct Read {
+    pub(in crate::commands) name: String,
+    pub(in crate::commands) analysis: Analysis,
     /// Our own judgement, where it was asked for.
-    pub(super) own: Option<Findings>,
+    pub(in crate::commands) own: Option<Findings>,
     /// What is missing of it.
-    pub(super) warnings: Vec<String>,
+    pub(in crate::commands) warnings: Vec<String>,
 }
 
 /// What was given.
-pub(super) enum Given {
+pub(in crate::commands) enum Given {
     /// Captures.
     Captures(Vec<Read>),
     /// What tshark printed.
@@ -38,7 +38,7 @@ pub(super) enum Given {
 }
 
 /// Reads all that was named.
-pub(super) fn read_all(paths: &[&PathBuf], matches: &ArgMatches) -> Result<Given, Problem> {
+pub(in crate::commands) fn read_all(paths: &[&PathBuf], matches: &ArgMatches) -> Result<Given, Problem> {
     refuse_the_same(paths)?;
     let texts = paths.iter().map(|path| counts(path)).collect::<Result<Vec<_>, Problem>>()?;
     if texts.iter().any(Option::is_some) {
@@ -77,7 +77,7 @@ fn refuse_the_same(paths: &[&PathBuf]) -> Result<(), Problem> {
     Ok(())
 }
 
-pub(super) fn is_stdin(path: &Path) -> bool {
+pub(in crate::commands) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
@@ -145,7 +145,7 @@ fn with_threads(matches: &ArgMatches) -> bool {
 }
 
 /// Whether our own judgement is asked for.
-pub(super) fn with_own(matches: &ArgMatches) -> bool {
+pub(in crate::commands) fn with_own(matches: &ArgMatches) -> bool {
     matches.get_one::<String>("engine").is_some_and(|engine| engine == "rfc")
 }
 
@@ -191,7 +191,7 @@ fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
 }
 
 /// Goes through a capture again for the connections with the most trouble.
-pub(super) fn traces(
+pub(in crate::commands) fn traces(
     path: &Path,
     read: &Read,
     most: usize,

@@ -1,0 +1,102 @@
+//! `holdup import`: what other programs captured, as a bundle.
+
+use super::packets::{PICTURES, TOP, input, margin};
+use crate::{bundles, output};
+use clap::ArgMatches;
+use holdup_model::captures::{CaptureComparison, CaptureKept, CaptureTrace, Parts};
+use holdup_model::text::count;
+use holdup_model::{Collected, Coverage, Problem};
+use holdup_packets::compare::{Options, compare};
+use holdup_packets::flows::Analysis;
+use holdup_packets::kept;
+use holdup_packets::summary::{judgement, summarise};
+use holdup_target::{Imported, import};
+use input::{Given, Read};
+use std::path::{Path, PathBuf};
+
+/// The most connections that a bundle keeps of a capture.
+const MOST_FLOWS: usize = 10_000;
+
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+    match matches.subcommand() {
+        Some(("pcap", matches)) => pcap(matches),
+        _ => anyhow::bail!("clap let an import of nothing through"),
+    }
+}
+
+fn pcap(matches: &ArgMatches) -> anyhow::Result<u8> {
+    let paths: Vec<&PathBuf> = matches.get_many("captures").map(Iterator::collect).unwrap_or_default();
+    let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_else(|| bundles::free_name_of("import"));
+    refuse(&out)?;
+    let margin = margin(matches)?;
+    let read = match input::read_all(&paths, matches)? {
+        Given::Captures(read) => read,
+        Given::Counts(counts) => {
+            let name = counts.first().map_or("counts", |(name, _)| name.as_str());
+            return Err(Problem::usage(name, "it is a list of counts, which has no connections")
+                .hint("import the captures that they are of; `holdup packets` compares counts")
+                .into());
+        }
+    };
+    let named: Vec<(&str, &Analysis)> = read.iter().map(|one| (one.name.as_str(), &one.analysis)).collect();
+    let mut comparisons = match named.split_first() {
+        Some((first, others)) => compare(*first, others, &Options { margin }).into_iter(),
+        None => Vec::new().into_iter(),
+    };
+    let mut captures = Vec::with_capacity(read.len());
+    for (i, (path, one)) in paths.iter().zip(&read).enumerate() {
+        one.warnings.iter().for_each(|warning| output::say(&format!("warning: {}: {warning}", one.name)));
+        let comparison = if i > 0 { comparisons.next() } else { None };
+        let traces = match input::is_stdin(path) {
+            true => None,
+            false => Some(input::traces(path, one, PICTURES, matches)?),
+        };
+        captures.push(imported(one, comparison, traces));
+    }
+    import(captures, &std::env::args().collect::<Vec<_>>(), &out)?;
+    output::say(&format!("bundle: {} ({})", out.display(), count(read.len(), "capture")));
+    Ok(0)
+}
+
+/// Before the captures are read, which may take long: a bundle is written in place, and never over a file.
+fn refuse(out: &Path) -> Result<(), Problem> {
+    if input::is_stdin(out) {
+        return Err(Problem::usage("--out -", "a bundle is a file, and no stream").hint("name a file"));
+    }
+    if out.exists() {
+        let what = format!("bundle {}", out.display());
+        return Err(Problem::usage(what, "exists already, and a bundle is never overwritten")
+            .hint("choose another name with --out, or move the file away"));
+    }
+    Ok(())
+}
+
+fn imported(read: &Read, comparison: Option<CaptureComparison>, traces: Option<Vec<CaptureTrace>>) -> Imported {
+    let analysis = &read.analysis;
+    let mut capture = summarise(&read.name, analysis, Parts::Flow, TOP);
+    capture.judgement = read.own.as_ref().map(judgement);
+    let mut notes: Vec<String> = read.warnings.iter().chain(&capture.notes).cloned().collect();
+    if traces.is_none() {
+        notes.push("standard input can be read once, so that no connection is kept over time".to_owned());
+    }
+    let (flows, flows_beyond) = kept::most_telling(&analysis.flows, MOST_FLOWS);
+    Imported {
+        name: read.name.clone(),
+        times_unix_ns: (analysis.first_ns, analysis.last_ns),
+        evidence: Collected {
+            collector: "capture".to_owned(),
+            items: kept::items(&analysis.flows),
+            coverage: Coverage { seen: analysis.frames, lost: 0, notes: notes.clone() },
+            histograms: kept::histograms(&analysis.ack_rtt_ns, &analysis.rto_ns),
+            capture: Some(CaptureKept {
+                capture: Some(capture),
+                comparison,
+                flows,
+                flows_beyond,
+                traces: traces.unwrap_or_default(),
+            }),
+            ..Collected::default()
+        },
+        notes,
+    }
+}
