@@ -11,12 +11,14 @@ mod openvswitch;
 mod packet_diag;
 mod packet_ring;
 mod tasks_namespaces;
+mod tcp_diag;
 mod wired;
 
 pub use counters::{Counters, ProtocolCounters, Softnet};
 pub use link::LinkCounters;
 pub use packet_ring::{Capturing, Packet, PacketRing, RingCounts};
 pub use tasks_namespaces::TasksNamespace;
+pub use tcp_diag::{TCP_FIELDS, TcpField, TcpInfo, TcpUnit};
 pub use wired::{LINK_PREFIX, LinkEnd, Wired, mac_of, wire};
 
 use crate::Host;

@@ -4,7 +4,7 @@ use super::namespace::Namespace;
 use crate::Host;
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -56,6 +56,17 @@ impl Host {
             of_sockets(*process, &mut found);
         }
         found.into_iter().map(|(inode, file)| TasksNamespace::new(Namespace::of(file), inode)).collect()
+    }
+
+    /// The numbers of the files of these processes that are sockets, as `/proc/PID/fd` shows them (`socket:[NUMBER]`).
+    /// Processes that ended meanwhile, or may not be looked into, add nothing.
+    pub fn socket_files(&self, processes: &[u32]) -> BTreeSet<u64> {
+        let number = |file: std::fs::DirEntry| {
+            let leads_to = std::fs::read_link(file.path()).ok()?;
+            leads_to.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+        };
+        let of = |process: &u32| std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        if self.is_live() { processes.iter().flat_map(of).filter_map(number).collect() } else { BTreeSet::new() }
     }
 }
 
