@@ -17,6 +17,7 @@ pub mod expert;
 pub mod flows;
 pub mod kept;
 pub mod kinds;
+pub mod live;
 pub mod made;
 pub mod rfc;
 pub mod segment;

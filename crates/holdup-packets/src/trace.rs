@@ -23,7 +23,7 @@ pub fn worst(analysis: &Analysis, most: usize) -> Vec<Flow> {
 }
 
 /// One connection while it is gone through.
-struct Tracer {
+pub(crate) struct Tracer {
     trace: CaptureTrace,
     first_ns: i64,
     /// 0 when the first end sends what is shown.
@@ -32,6 +32,8 @@ struct Tracer {
     last: Option<(u32, i64)>,
     /// Points that could have been kept since the last one that was.
     skipped: u32,
+    /// The most points that are kept.
+    most: usize,
 }
 
 impl Tracer {
@@ -48,10 +50,30 @@ impl Tracer {
             points: Vec::new(),
             one_of: 1,
         };
-        Tracer { trace, first_ns: flow.first_ns, direction, last: None, skipped: 0 }
+        Tracer { trace, first_ns: flow.first_ns, direction, last: None, skipped: 0, most: MOST_POINTS }
     }
 
-    fn see(&mut self, segment: &Segment, direction: u8, is_again: bool) {
+    /// One of a connection of which nothing is known yet, from a moment on.
+    pub(crate) fn live(direction: u8, at_ns: i64, most: usize) -> Self {
+        let (capture, from, to) = (String::new(), String::new(), String::new());
+        let trace = CaptureTrace { capture, stream: 0, from, to, trouble: 0, points: Vec::new(), one_of: 1 };
+        Tracer { trace, first_ns: at_ns, direction, last: None, skipped: 0, most }
+    }
+
+    /// The points of a live one, as those of a connection that began then.
+    pub(crate) fn finish(&mut self, named: CaptureTrace, first_ns: i64) -> CaptureTrace {
+        let mut points = std::mem::take(&mut self.trace.points);
+        let late_ns = self.first_ns.saturating_sub(first_ns);
+        points.iter_mut().for_each(|p| p.at_ns = p.at_ns.saturating_add(late_ns));
+        CaptureTrace { points, one_of: self.trace.one_of, ..named }
+    }
+
+    /// The memory of its points, bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.trace.points.capacity() * size_of::<TracePoint>()
+    }
+
+    pub(crate) fn see(&mut self, segment: &Segment, direction: u8, is_again: bool) {
         let (number, kind) = match (direction == self.direction, segment.payload_bytes) {
             (true, Some(bytes)) if bytes > 0 => {
                 (segment.seq.wrapping_add(bytes), if is_again { PointKind::SentAgain } else { PointKind::Data })
@@ -71,7 +93,7 @@ impl Tracer {
         }
         self.skipped = 0;
         self.trace.points.push(TracePoint { at_ns: segment.at_ns.saturating_sub(self.first_ns), byte, kind });
-        if self.trace.points.len() >= MOST_POINTS {
+        if self.trace.points.len() >= self.most {
             self.thin();
         }
     }
@@ -80,7 +102,7 @@ impl Tracer {
     fn thin(&mut self) {
         self.trace.one_of = self.trace.one_of.saturating_mul(2);
         let again = self.trace.points.iter().filter(|p| p.kind == PointKind::SentAgain).count();
-        let spare_again = again < MOST_POINTS / 2;
+        let spare_again = again < self.most / 2;
         let mut n = 0_u32;
         self.trace.points.retain(|p| {
             n += 1;

@@ -1,0 +1,163 @@
+//! Connections over time while they are judged: of packets that nobody keeps there is no second way through.
+//!
+//! Which connections will be worst is not known while they run. So a fixed number of them is traced at a time, whatever comes:
+//!
+//! - A new connection is traced while there is room. Without room it takes the place of a traced one without trouble, if one of
+//!   the next few has none.
+//! - A connection that is not traced and meets more trouble than the least troubled traced one takes that one's place, and its
+//!   trace begins there.
+//!
+//! What that gives up: with more connections at once than places, the beginning of a trace, and where trouble moves on, the whole
+//! trace of one that had little. A connection that is not traced costs 8 bytes.
+
+use crate::flows::Flow;
+use crate::kinds::{Kind, Tells};
+use crate::segment::Segment;
+use crate::summary::end;
+use crate::trace::Tracer;
+use crate::wireshark::{Kinds, Marks};
+use holdup_model::captures::CaptureTrace;
+
+/// Connections that are traced at a time.
+pub const PLACES: usize = 128;
+
+/// The most points that are kept of one direction of each.
+pub const MOST_POINTS: usize = 1_000;
+
+/// Places that a new connection looks at for one without trouble.
+const LOOKS: usize = 8;
+
+/// No place.
+const NONE: u16 = u16::MAX;
+
+/// What is known of a connection beside its trace.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Marks of trouble so far.
+    trouble: u32,
+    place: u16,
+}
+
+/// A connection that is traced, both ways, because which way matters is not known either.
+struct Traced {
+    stream: u32,
+    ways: [Tracer; 2],
+}
+
+/// Traces of one capture while it is judged.
+pub struct Live {
+    /// The kinds that are trouble.
+    troubling: Kinds,
+    known: Vec<Known>,
+    places: Vec<Traced>,
+    /// Where the next new connection looks for a place.
+    hand: usize,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let mut troubling = Kinds::NONE;
+        Kind::ALL.iter().filter(|kind| kind.tells() == Tells::Trouble).for_each(|kind| troubling.add(*kind));
+        Live { troubling, known: Vec::new(), places: Vec::new(), hand: 0 }
+    }
+}
+
+impl Live {
+    /// Sees a segment that was judged. The numbers of connections ascend from 0 as they begin.
+    pub fn see(&mut self, segment: &Segment, marks: &Marks) {
+        let stream = marks.stream as usize;
+        if stream >= self.known.len() {
+            self.known.resize(stream, Known { trouble: 0, place: NONE });
+            let place = self.place_for_new();
+            self.known.push(Known { trouble: 0, place: NONE });
+            if let Some(place) = place {
+                self.begin(place, marks.stream, segment.at_ns);
+            }
+        }
+        if marks.kinds.has_any(self.troubling) {
+            let of = |kind: &&Kind| marks.kinds.has(**kind) && self.troubling.has(**kind);
+            let count = Kind::ALL.iter().filter(of).count() as u32;
+            let known = &mut self.known[stream];
+            known.trouble = known.trouble.saturating_add(count);
+            if known.place == NONE
+                && let Some(place) = self.place_for(self.known[stream].trouble)
+            {
+                self.begin(place, marks.stream, segment.at_ns);
+            }
+        }
+        if let Some(traced) = self.places.get_mut(usize::from(self.known[stream].place)) {
+            let is_again = marks.kinds.has(Kind::Retransmission);
+            traced.ways.iter_mut().for_each(|way| way.see(segment, marks.direction, is_again));
+        }
+    }
+
+    fn trouble_at(&self, place: usize) -> u32 {
+        self.known[self.places[place].stream as usize].trouble
+    }
+
+    fn place_for_new(&mut self) -> Option<usize> {
+        if self.places.len() < PLACES {
+            return Some(self.places.len());
+        }
+        for _ in 0..LOOKS {
+            self.hand = (self.hand + 1) % PLACES;
+            if self.trouble_at(self.hand) == 0 {
+                return Some(self.hand);
+            }
+        }
+        None
+    }
+
+    /// The place of the least troubled connection that has less than this.
+    fn place_for(&self, trouble: u32) -> Option<usize> {
+        let least = (0..self.places.len()).min_by_key(|place| self.trouble_at(*place))?;
+        (self.trouble_at(least) < trouble).then_some(least)
+    }
+
+    fn begin(&mut self, place: usize, stream: u32, at_ns: i64) {
+        let traced = Traced { stream, ways: [0, 1].map(|way| Tracer::live(way, at_ns, MOST_POINTS)) };
+        match self.places.get_mut(place) {
+            Some(before) => {
+                self.known[before.stream as usize].place = NONE;
+                *before = traced;
+            }
+            None => self.places.push(traced),
+        }
+        self.known[stream as usize].place = place as u16;
+    }
+
+    /// The memory that traces take, bytes, at the most.
+    pub fn memory_bytes(&self) -> u64 {
+        let points: usize = self.places.iter().flat_map(|p| &p.ways).map(Tracer::memory_bytes).sum();
+        (points + self.known.capacity() * size_of::<Known>()) as u64
+    }
+
+    /// The traces of the worst of these connections, the worst first, and how many of the worst have none.
+    pub fn worst(mut self, flows: impl Iterator<Item = Flow>, most: usize) -> (Vec<CaptureTrace>, usize) {
+        let mut order: Vec<(u64, Flow)> =
+            flows.map(|flow| (flow.trouble(), flow)).filter(|(trouble, _)| *trouble > 0).collect();
+        order.sort_by_key(|(trouble, _)| std::cmp::Reverse(*trouble));
+        order.truncate(most);
+        let all = order.len();
+        let traces: Vec<CaptureTrace> = order.into_iter().filter_map(|(_, flow)| self.take(&flow)).collect();
+        let without = all - traces.len();
+        (traces, without)
+    }
+
+    fn take(&mut self, flow: &Flow) -> Option<CaptureTrace> {
+        let place = usize::from(self.known.get(flow.stream as usize)?.place);
+        let traced = self.places.get_mut(place)?;
+        let way = usize::from(flow.directions[1].payload_bytes > flow.directions[0].payload_bytes);
+        let [from, to] = [&flow.ends[way], &flow.ends[1 - way]].map(end);
+        let named = CaptureTrace {
+            capture: String::new(),
+            stream: flow.stream,
+            from,
+            to,
+            trouble: flow.trouble(),
+            points: Vec::new(),
+            one_of: 1,
+        };
+        Some(traced.ways[way].finish(named, flow.first_ns))
+    }
+}
