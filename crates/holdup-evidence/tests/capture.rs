@@ -31,6 +31,25 @@ fn value(collected: &Collected, name: &str, label: Option<&str>) -> f64 {
     }
 }
 
+/// The sockets live until the collector has ended, so that the kernel tells of them.
+#[test]
+fn what_the_kernel_tells_of_a_socket_is_told() {
+    let mut open = None;
+    let Some(collected) = watched(|| {
+        let (mut near, mut far) = pair();
+        near.write_all(&[1; 100_000]).expect("sent");
+        far.read_exact(&mut [0; 100_000]).expect("received");
+        open = Some((near, far));
+    }) else {
+        return;
+    };
+    let sent = value(&collected, "tcp_info_bytes", Some("bytes_sent"));
+    assert!(sent >= 100_000.0, "{:?}", collected.items);
+    assert!(value(&collected, "tcp_sockets", None) >= 2.0);
+    assert!(collected.histograms.iter().any(|h| h.name == "tcp_info_rtt_ns"));
+    drop(open);
+}
+
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let near = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
@@ -56,6 +75,9 @@ fn a_transfer_is_counted_once_and_without_trouble() {
     assert_eq!(collected.coverage.lost, 0);
     assert!(collected.cost.cpu_ns > 0 && collected.cost.bytes > 1_000);
     assert!(collected.histograms.iter().any(|h| h.name == "tcp_ack_rtt_ns"));
+    let kept = collected.capture.expect("it keeps connections");
+    let sent = |f: &holdup_model::captures::CaptureFlow| f.directions[0].traffic.payload_bytes;
+    assert!(kept.flows.iter().any(|f| sent(f) >= bytes as u64), "{kept:?}");
 }
 
 #[test]
@@ -77,4 +99,9 @@ fn a_receiver_that_does_not_read_is_named_and_its_kernel_tells_the_same() {
     assert!(value(&collected, "tcp_marks", Some("tcp.analysis.zero_window")) >= 1.0, "{:?}", collected.items);
     assert!(value(&collected, "tcp_marks", Some("tcp.analysis.window_full")) >= 1.0, "{:?}", collected.items);
     assert!(value(&collected, "tcp_kernel", Some("TcpExt TCPToZeroWindowAdv")) >= 1.0, "{:?}", collected.items);
+    // The connection with the trouble is kept over time, from its begin.
+    let kept = collected.capture.expect("it keeps connections");
+    let worst = kept.traces.first().expect("there was trouble");
+    assert!(worst.trouble >= 2 && worst.points.len() > 10 && worst.points[0].at_ns < 100_000_000, "{worst:?}");
+    assert!(kept.flows.iter().any(|f| (f.stream, &f.from) == (worst.stream, &worst.from)), "one has its numbers");
 }

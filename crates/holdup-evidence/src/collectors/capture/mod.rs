@@ -1,15 +1,17 @@
 //! TCP segments as they pass the links of the tasks under test, judged as Wireshark does.
 
 mod place;
+mod sockets;
 mod told;
 
 use super::network;
 use crate::reading::{Meter, Produces, all_absent, increase};
-use crate::{CollectContext, Collecting, Collector, tasks};
+use crate::{CollectContext, Collecting, Collector, Subject, tasks};
 use holdup_host::Host;
 use holdup_host::network::TasksNamespace;
 use holdup_model::{Availability, Collected, Meta, Problem};
 use place::{CAPTURING, Place};
+use sockets::Sockets;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +29,15 @@ static META: Meta = Meta {
            it arrives. On loopback links each packet is seen once. Super-packets (TSO, GRO) are judged as they are.\n\n\
            Packets for which the ring had no room are lost, and told; a judgement after a loss may take it for one of the \
            network. Beside the marks stand the kernel's own TCP counters of the same namespaces: where both tell of \
-           retransmissions, the kernel's are right.\n\n\
+           retransmissions, the kernel's are right. What it tells of the sockets that the tasks have at the end (tcp_info, as `ss -i` \
+           shows it) is summed: of those that were there at the begin what was added. Sockets that were closed before are not in it.\n\n\
+           The worst three connections of a namespace are kept over time, and the numbers of at most 1,000. As nobody knows before the end \
+           which are worst, 128 of each link are traced at a time: where more have trouble at once, a trace begins with the trouble, or is \
+           given up for a worse one, and that is told.\n\n\
            Needs CAP_NET_RAW, and CAP_SYS_ADMIN for namespaces other than holdup's own.",
     references: &[
         "net/packet/af_packet.c:tpacket_rcv (v6.18)",
+        "net/ipv4/tcp.c:tcp_get_info (v6.18)",
         "net/ipv4/proc.c:snmp_seq_show, netstat_seq_show (v6.18)",
     ],
 };
@@ -41,6 +48,14 @@ const PRODUCES: Produces = &[
     ("tcp_payload_bytes", "bytes", "payload of them, what was sent again counted again"),
     ("tcp_marks", "1", "segments with a mark, by Wireshark's name of it"),
     ("tcp_marks_per_million", "1", "the same for a million segments"),
+    ("tcp_sockets", "1", "TCP sockets of the tasks at the end"),
+    ("tcp_info", "1", "increase of a count of tcp_info over these sockets, by its name"),
+    ("tcp_info_bytes", "bytes", "the same of bytes that were sent, and sent again"),
+    (
+        "tcp_info_s",
+        "s",
+        "the same of times: with data to send, and held up by the other side's window or the own buffer",
+    ),
     ("tcp_kernel", "1", "increase of a TCP counter of these namespaces, by protocol and name; those that moved"),
 ];
 
@@ -61,14 +76,15 @@ struct Running {
     host: Host,
     ends: Arc<AtomicBool>,
     places: Vec<JoinHandle<Place>>,
-    /// Each namespace, and its counters at the begin.
-    before: Vec<(TasksNamespace, Result<Counters, String>)>,
+    /// Each namespace, its counters at the begin and its sockets.
+    before: Vec<(TasksNamespace, Result<Counters, String>, Sockets)>,
+    subjects: Vec<Subject>,
     meter: Meter,
 }
 
 impl Collecting for Running {
     fn stop(self: Box<Self>) -> Collected {
-        let Running { host, ends, places, before, mut meter } = *self;
+        let Running { host, ends, places, before, subjects, mut meter } = *self;
         ends.store(true, Ordering::Relaxed);
         let places: Result<Vec<Place>, _> = places.into_iter().map(JoinHandle::join).collect();
         let Ok(places) = places else {
@@ -76,7 +92,12 @@ impl Collecting for Running {
         };
         let mut moved = Counters::new();
         let mut notes = Vec::new();
-        for (namespace, before) in before {
+        let mut sum = sockets::Sum::default();
+        let files =
+            processes(&host, &subjects, &mut meter).map(|pids| meter.spend(&host, |_| host.socket_files(&pids)));
+        for (namespace, before, of_sockets) in before {
+            let now = files.clone().and_then(|files| meter.spend(&host, |_| sockets::read(&host, &namespace, &files)));
+            sum.add(&of_sockets, &now);
             let after = meter.spend(&host, |_| counters(&namespace));
             match (before, after) {
                 (Ok(before), Ok(after)) => {
@@ -88,18 +109,19 @@ impl Collecting for Running {
                 (Err(why), _) | (_, Err(why)) => notes.push(format!("the kernel's counters: {why}")),
             }
         }
-        told::told(places, &moved, notes, meter.0)
+        told::told(places, &moved, sum, notes, meter.0)
     }
 }
 
-/// Where tasks under test are, or holdup itself when there are none.
-fn namespaces(context: &CollectContext, meter: &mut Meter) -> Result<Vec<TasksNamespace>, String> {
-    let members = meter.spend(&context.host, |reader| tasks::processes(reader, &context.subjects))?;
-    let mut processes: Vec<u32> = members.iter().map(|(_, stat)| stat.pid).collect();
-    if processes.is_empty() {
-        processes.push(std::process::id());
-    }
-    let found = context.host.network_namespaces(&processes);
+/// The processes of the tasks under test.
+fn processes(host: &Host, subjects: &[Subject], meter: &mut Meter) -> Result<Vec<u32>, String> {
+    let members = meter.spend(host, |reader| tasks::processes(reader, subjects))?;
+    Ok(members.iter().map(|(_, stat)| stat.pid).collect())
+}
+
+/// Where these processes are.
+fn namespaces(context: &CollectContext, processes: &[u32]) -> Result<Vec<TasksNamespace>, String> {
+    let found = context.host.network_namespaces(processes);
     if found.is_empty() { Err("no task under test tells its network namespace".to_owned()) } else { Ok(found) }
 }
 
@@ -129,19 +151,23 @@ impl Collector for Capture {
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
         let failed = |why: String| Problem::host("collector capture", why);
         let mut meter = Meter::default();
-        let namespaces = namespaces(context, &mut meter).map_err(failed)?;
+        let processes = processes(&context.host, &context.subjects, &mut meter).map_err(failed)?;
+        let namespaces = namespaces(context, &processes).map_err(failed)?;
+        let files = meter.spend(&context.host, |_| context.host.socket_files(&processes));
         let ends = Arc::new(AtomicBool::new(false));
         let mut places = Vec::with_capacity(namespaces.len());
         let mut before = Vec::with_capacity(namespaces.len());
         for namespace in namespaces {
             let ring = context.host.packet_ring(Some(&namespace), CAPTURING).map_err(|e| failed(e.to_string()))?;
             let counters = meter.spend(&context.host, |_| counters(&namespace));
-            before.push((namespace, counters));
+            let of_sockets = meter.spend(&context.host, |_| sockets::read(&context.host, &namespace, &files));
+            before.push((namespace, counters, of_sockets));
             let ends = ends.clone();
             let thread = std::thread::Builder::new().name("capture".to_owned());
             let thread = thread.spawn(move || Place::default().watch(ring, &ends));
             places.push(thread.map_err(|e| failed(e.to_string()))?);
         }
-        Ok(Box::new(Running { host: context.host.clone(), ends, places, before, meter }))
+        let (host, subjects) = (context.host.clone(), context.subjects.clone());
+        Ok(Box::new(Running { host, ends, places, before, subjects, meter }))
     }
 }

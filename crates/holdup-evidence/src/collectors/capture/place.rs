@@ -2,9 +2,11 @@
 
 use crate::reading::thread_cpu_ns;
 use holdup_host::network::{Capturing, Packet, PacketRing, RingCounts};
+use holdup_model::captures::CaptureTrace;
 use holdup_packets::capture::{Frame, Link};
 use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::flows::{Analysis, Flow};
+use holdup_packets::live::Live;
 use holdup_packets::wireshark::{self, Table};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +25,7 @@ struct OfLink {
     frames: u32,
     /// Whether each connection was opened from here.
     is_ours: Vec<bool>,
+    live: Live,
 }
 
 impl OfLink {
@@ -32,6 +35,7 @@ impl OfLink {
             table: Table::new(wireshark::Limits::default()),
             frames: 0,
             is_ours: Vec::new(),
+            live: Live::default(),
         }
     }
 
@@ -50,7 +54,27 @@ impl OfLink {
         if marks.stream as usize == self.is_ours.len() {
             self.is_ours.push(packet.is_outgoing || packet.link == LOOPBACK);
         }
+        if self.is_ours.get(marks.stream as usize) == Some(&true) {
+            self.live.see(&segment, &marks);
+        }
     }
+}
+
+/// The connections of a link that are kept over time.
+pub(super) const MOST_TRACES: usize = 3;
+
+/// What passed one link.
+pub(super) struct Passed {
+    /// The connections that were opened from here.
+    pub(super) flows: Vec<Flow>,
+    /// The worst of them over time, the worst first.
+    pub(super) traces: Vec<CaptureTrace>,
+    /// How many of the worst had to give up their place to others.
+    pub(super) untraced: usize,
+    /// The memory that traces took, bytes.
+    pub(super) trace_bytes: u64,
+    /// Everything else, of all connections.
+    pub(super) analysis: Analysis,
 }
 
 /// What was seen in one namespace.
@@ -97,15 +121,16 @@ impl Place {
         self.links.entry(packet.link).or_insert_with(OfLink::new).see(packet, link);
     }
 
-    /// The connections that were opened from here, and all that was seen, link by link.
-    pub(super) fn finish(self) -> (Vec<Flow>, Vec<Analysis>) {
-        let (mut flows, mut analyses) = (Vec::new(), Vec::new());
-        for of_link in self.links.into_values() {
+    /// What was seen, link by link.
+    pub(super) fn finish(self) -> Vec<Passed> {
+        let of = |of_link: OfLink| {
             let analysis = of_link.table.finish();
             let all = analysis.flows.iter().zip(of_link.is_ours);
-            flows.extend(all.filter_map(|(flow, is_ours)| is_ours.then_some(flow)));
-            analyses.push(analysis);
-        }
-        (flows, analyses)
+            let flows: Vec<Flow> = all.filter_map(|(flow, is_ours)| is_ours.then_some(flow)).collect();
+            let trace_bytes = of_link.live.memory_bytes();
+            let (traces, untraced) = of_link.live.worst(flows.iter().cloned(), MOST_TRACES);
+            Passed { flows, traces, untraced, trace_bytes, analysis }
+        };
+        self.links.into_values().map(of).collect()
     }
 }

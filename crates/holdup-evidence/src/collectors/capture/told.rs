@@ -1,15 +1,29 @@
 //! What the places saw, as evidence.
 
-use super::place::{CAPTURING, Place};
+use super::place::{CAPTURING, MOST_TRACES, Passed, Place};
+use super::sockets;
 use super::{Counters, META};
+use holdup_model::captures::{CaptureKept, CaptureTrace};
 use holdup_model::histogram::Histogram;
 use holdup_model::{Collected, Coverage, EvidenceItem, SelfCost};
+use holdup_packets::flows::{Flow, Flows};
 use holdup_packets::kept;
+use std::collections::BTreeMap;
+
+/// The most connections that are kept of a trial.
+const MOST_FLOWS: usize = 1_000;
 
 /// All places together.
-pub(super) fn told(places: Vec<Place>, moved: &Counters, mut notes: Vec<String>, mut cost: SelfCost) -> Collected {
+pub(super) fn told(
+    places: Vec<Place>,
+    moved: &Counters,
+    sockets: sockets::Sum,
+    mut notes: Vec<String>,
+    mut cost: SelfCost,
+) -> Collected {
     let (mut seen, mut lost) = (0, 0);
-    let mut flows = Vec::new();
+    let (mut flows, mut traces): (Vec<Flow>, Vec<CaptureTrace>) = (Vec::new(), Vec::new());
+    let mut untraced = 0;
     let (mut ack_rtt_ns, mut rto_ns) = (Histogram::new(), Histogram::new());
     for place in places {
         seen += place.counts.packets.saturating_sub(place.counts.dropped);
@@ -19,9 +33,17 @@ pub(super) fn told(places: Vec<Place>, moved: &Counters, mut notes: Vec<String>,
         cost.bytes += place.bytes;
         cost.memory_bytes += CAPTURING.ring_bytes as u64;
         notes.extend(place.notes.iter().cloned());
-        let (of_place, analyses) = place.finish();
-        flows.extend(of_place);
-        for analysis in analyses {
+        let mut of_place = Vec::new();
+        for passed in place.finish() {
+            let Passed { flows: of_link, traces: mut of_worst, analysis, .. } = passed;
+            untraced += passed.untraced;
+            cost.memory_bytes += passed.trace_bytes;
+            // Each link counts its connections from 0; together they have numbers of their own.
+            let number: BTreeMap<u32, u32> = of_link.iter().map(|f| f.stream).zip(flows.len() as u32..).collect();
+            let renumbered = |stream: u32| number.get(&stream).copied().unwrap_or(stream);
+            of_worst.iter_mut().for_each(|trace| trace.stream = renumbered(trace.stream));
+            of_place.extend(of_worst);
+            flows.extend(of_link.into_iter().map(|f| Flow { stream: renumbered(f.stream), ..f }));
             ack_rtt_ns.add(&analysis.ack_rtt_ns);
             rto_ns.add(&analysis.rto_ns);
             let beyond = analysis.given_up.segments_beyond_flows;
@@ -29,16 +51,33 @@ pub(super) fn told(places: Vec<Place>, moved: &Counters, mut notes: Vec<String>,
                 notes.push(format!("{beyond} segments are of connections beyond the limit on their number"));
             }
         }
+        of_place.sort_by_key(|trace| std::cmp::Reverse(trace.trouble));
+        of_place.truncate(MOST_TRACES);
+        traces.extend(of_place);
     }
-    let mut items = kept::items(&flows.into_iter().collect());
+    traces.sort_by_key(|trace| std::cmp::Reverse(trace.trouble));
+    if untraced > 0 {
+        notes.push(format!(
+            "{untraced} of the worst connections are not kept over time: others had more trouble before"
+        ));
+    }
+    notes.extend(sockets.notes());
+    let flows: Flows = flows.into_iter().collect();
+    let mut items = kept::items(&flows);
     let moved = moved.iter().filter(|(_, count)| **count > 0);
     items.extend(moved.map(|(name, count)| EvidenceItem::labelled("tcp_kernel", name, "1", *count as f64)));
+    items.extend(sockets.items());
+    let (of_flows, flows_beyond) = kept::most_telling(&flows, MOST_FLOWS);
+    let capture = CaptureKept { flows: of_flows, flows_beyond, traces, ..CaptureKept::default() };
+    let mut histograms = kept::histograms(&ack_rtt_ns, &rto_ns);
+    histograms.extend(sockets.histograms());
     Collected {
         collector: META.id.to_owned(),
         items,
         coverage: Coverage { seen, lost, notes },
         cost,
-        histograms: kept::histograms(&ack_rtt_ns, &rto_ns),
+        histograms,
+        capture: Some(capture),
         ..Collected::default()
     }
 }
