@@ -30,8 +30,9 @@ pub(crate) struct Tracer {
     direction: u8,
     /// The last sequence number, and the byte that it stands for.
     last: Option<(u32, i64)>,
-    /// Points that could have been kept since the last one that was.
-    skipped: u32,
+    /// Points that could have been kept since the last one that was, of data and of acknowledgements: where these take turns,
+    /// one count for both would keep one kind alone.
+    skipped: [u32; 2],
     /// The most points that are kept.
     most: usize,
 }
@@ -50,14 +51,14 @@ impl Tracer {
             points: Vec::new(),
             one_of: 1,
         };
-        Tracer { trace, first_ns: flow.first_ns, direction, last: None, skipped: 0, most: MOST_POINTS }
+        Tracer { trace, first_ns: flow.first_ns, direction, last: None, skipped: [0; 2], most: MOST_POINTS }
     }
 
     /// One of a connection of which nothing is known yet, from a moment on.
     pub(crate) fn live(direction: u8, at_ns: i64, most: usize) -> Self {
         let (capture, from, to) = (String::new(), String::new(), String::new());
         let trace = CaptureTrace { capture, stream: 0, from, to, trouble: 0, points: Vec::new(), one_of: 1 };
-        Tracer { trace, first_ns: at_ns, direction, last: None, skipped: 0, most }
+        Tracer { trace, first_ns: at_ns, direction, last: None, skipped: [0; 2], most }
     }
 
     /// The points of a live one, as those of a connection that began then.
@@ -87,25 +88,29 @@ impl Tracer {
         if kind != PointKind::Ack || self.last.is_none() {
             self.last = Some((number, byte));
         }
-        self.skipped += 1;
-        if kind != PointKind::SentAgain && self.skipped < self.trace.one_of {
-            return;
+        if kind != PointKind::SentAgain {
+            let skipped = &mut self.skipped[usize::from(kind == PointKind::Ack)];
+            *skipped += 1;
+            if *skipped < self.trace.one_of {
+                return;
+            }
+            *skipped = 0;
         }
-        self.skipped = 0;
         self.trace.points.push(TracePoint { at_ns: segment.at_ns.saturating_sub(self.first_ns), byte, kind });
         if self.trace.points.len() >= self.most {
             self.thin();
         }
     }
 
-    /// Leaves out every second point, of those that were sent again only when there are no others to leave out.
+    /// Leaves out every second point of each kind, of those that were sent again only when there are no others to leave out.
     fn thin(&mut self) {
         self.trace.one_of = self.trace.one_of.saturating_mul(2);
         let again = self.trace.points.iter().filter(|p| p.kind == PointKind::SentAgain).count();
         let spare_again = again < self.most / 2;
-        let mut n = 0_u32;
+        let mut counts = [0_u32; 3];
         self.trace.points.retain(|p| {
-            n += 1;
+            let n = &mut counts[p.kind as usize];
+            *n += 1;
             (spare_again && p.kind == PointKind::SentAgain) || n.is_multiple_of(2)
         });
     }

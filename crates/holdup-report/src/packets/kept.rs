@@ -132,7 +132,8 @@ pub(crate) fn on_page(bundle: &BundleData) -> OnPage {
     let seen = seen(bundle);
     let pictures = worst(bundle, &seen).into_iter();
     OnPage {
-        compared: comparisons(&seen).into_iter().map(page::compared).collect(),
+        // The answers stand with the verdicts.
+        compared: comparisons(&seen).into_iter().map(page::compared).map(page::Compared::without_answer).collect(),
         captures: captures(&seen).into_iter().map(|capture| page::shown(capture, &[])).collect(),
         traces: pictures.map(|w| page::picture(w.name, w.trace)).collect(),
     }

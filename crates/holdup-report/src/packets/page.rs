@@ -40,6 +40,13 @@ pub(crate) struct Picture {
     pub(crate) svg: String,
 }
 
+impl Compared {
+    /// The tables alone.
+    pub(super) fn without_answer(self) -> Self {
+        Compared { answer: String::new(), details: Vec::new(), ..self }
+    }
+}
+
 #[derive(Template)]
 #[template(path = "packets.html")]
 struct Page {

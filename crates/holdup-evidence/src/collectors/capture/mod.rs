@@ -24,8 +24,8 @@ static META: Meta = Meta {
     summary: "TCP segments of the tasks under test, with Wireshark's marks",
     docs: "A packet socket with a ring of 32 MB in each network namespace that a task under test is in or has a socket of, on all of its links. 192 \
            bytes of each packet are taken from its network header on, decoded and judged at once, as `holdup packets` does \
-           with a file; no packet is kept. A connection is counted where it is opened from, so that one between two \
-           namespaces counts once: what its opener sends again is seen whole, what the other end sends again only as far as \
+           with a file; no packet is kept. A connection is counted where it is opened from (of one that was \
+           open before the begin, the end with the higher port is taken for the opener), so that one between two namespaces counts once: what its opener sends again is seen whole, what the other end sends again only as far as \
            it arrives. On loopback links each packet is seen once. Super-packets (TSO, GRO) are judged as they are.\n\n\
            Packets for which the ring had no room are lost, and told; a judgement after a loss may take it for one of the \
            network. Beside the marks stand the kernel's own TCP counters of the same namespaces: where both tell of \

@@ -7,8 +7,10 @@ use holdup_packets::capture::{Frame, Link};
 use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::flows::{Analysis, Flow};
 use holdup_packets::live::Live;
+use holdup_packets::segment::{ACK, Endpoint, SYN, Segment};
 use holdup_packets::wireshark::{self, Table};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,6 +28,17 @@ struct OfLink {
     /// Whether each connection was opened from here.
     is_ours: Vec<bool>,
     live: Live,
+}
+
+/// Whether the connection of a first segment was opened from the side that it was captured on. Of one that was open before,
+/// the end with the higher port is taken for the opener, as most are: both sides tell the same, so that it counts once.
+fn is_opened_from(segment: &Segment, is_outgoing: bool) -> bool {
+    let key = |end: &Endpoint| (end.port, IpAddr::from(end.address));
+    let sender_opened = match (segment.has(SYN), segment.has(ACK)) {
+        (true, is_accepting) => !is_accepting,
+        (false, _) => key(&segment.from) > key(&segment.to),
+    };
+    sender_opened == is_outgoing
 }
 
 impl OfLink {
@@ -52,7 +65,7 @@ impl OfLink {
         let Decoded::Segment(ref segment) = self.decoder.decode(&frame) else { return };
         let Some(marks) = self.table.judge(segment) else { return };
         if marks.stream as usize == self.is_ours.len() {
-            self.is_ours.push(packet.is_outgoing || packet.link == LOOPBACK);
+            self.is_ours.push(packet.link == LOOPBACK || is_opened_from(&segment, packet.is_outgoing));
         }
         if self.is_ours.get(marks.stream as usize) == Some(&true) {
             self.live.see(&segment, &marks);
@@ -132,5 +145,46 @@ impl Place {
             Passed { flows, traces, untraced, trace_bytes, analysis }
         };
         self.links.into_values().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_packets::made::Tcp;
+    use holdup_packets::segment::Address;
+
+    /// Whether the two sides of a connection take it for opened there: the client's, and the server's.
+    fn taken(tcp: &Tcp, is_of_client: bool) -> (bool, bool) {
+        let mut decoder = Decoder::new(decode::Limits::default());
+        let packet = tcp.packet();
+        let frame = Frame {
+            number: 1,
+            at_ns: 1,
+            link: Link::Ipv4,
+            interface: 2,
+            captured: &packet,
+            wire_bytes: packet.len() as u32,
+        };
+        let Decoded::Segment(segment) = decoder.decode(&frame) else { panic!("{frame:?}") };
+        (is_opened_from(&segment, is_of_client), is_opened_from(&segment, !is_of_client))
+    }
+
+    #[test]
+    fn a_connection_counts_on_the_side_of_its_opener_whichever_segment_is_seen_first() {
+        let client = Endpoint { address: Address::V4(0x0a00_0001), port: 40_000 };
+        let server = Endpoint { address: Address::V4(0x0a00_0002), port: 5432 };
+        for flags in [SYN, ACK] {
+            assert_eq!(taken(&Tcp { flags, ..Tcp::new(client, server) }, true), (true, false), "{flags}");
+        }
+        for flags in [SYN | ACK, ACK] {
+            assert_eq!(taken(&Tcp { flags, ..Tcp::new(server, client) }, false), (true, false), "{flags}");
+        }
+        // A SYN tells it against the ports.
+        assert_eq!(taken(&Tcp { flags: SYN, ..Tcp::new(server, client) }, true), (true, false));
+        // Ports that are the same leave the addresses.
+        let twin = Endpoint { port: 40_000, ..server };
+        let (near, far) = taken(&Tcp { flags: ACK, ..Tcp::new(client, twin) }, true);
+        assert_ne!(near, far);
     }
 }
