@@ -21,7 +21,7 @@ struct Session {
 impl Session {
     /// A connection that was opened in 2 ms.
     fn open(base: u32) -> Self {
-        let mut s = Session { segments: Vec::new(), at_ns: 0, base, has_clock: true, has_ids: true };
+        let mut s = Session { segments: Vec::new(), at_ns: MS, base, has_clock: true, has_ids: true };
         let shift = Options { window_shift: Some(0), ..Options::default() };
         s.add(0, Segment { seq: base.wrapping_sub(1), flags: SYN, options: shift, ..s.from(CLIENT) });
         s.add(1, Segment { seq: 999, ack: base, flags: SYN | ACK, options: shift, ..s.from(SERVER) });
@@ -180,6 +180,53 @@ fn what_comes_again_was_lost_behind_needless_or_doubled() {
         // Without its number the same packet cannot be told from one that was sent again.
         doubled.segments.iter_mut().for_each(|s| s.ip_id = None);
         doubled.finds(&[(Finding::LostBehind, 1)]);
+    });
+}
+
+#[test]
+fn copies_are_known_by_one_of_clock_and_number() {
+    both(|base| {
+        // The client's clock ticks twice a ms; a round trip takes two.
+        let mut clock = Session::open(base);
+        clock.has_ids = false;
+        for packet in 0..6 {
+            clock.data(1, u32::from(packet) * 1000, 1000, 2 * packet);
+        }
+        clock.data(0, 5000, 1000, 10).ack(1, 6000, &[(5000, 6000)]);
+        clock.finds(&[(Finding::Doubled, 1)]);
+        // A number that all packets have says nothing; one that its packets do not share does.
+        for (first, finding) in [(1, Finding::Doubled), (2, Finding::LostBehind)] {
+            let mut number = Session::open(base);
+            number.has_clock = false;
+            number.data(1, 0, 1000, first).data(0, 1000, 1000, 2).data(0, 1000, 1000, 2).ack(1, 2000, &[]);
+            // The handshake's packets have none here.
+            number.segments.iter_mut().take(3).for_each(|s| s.ip_id = Some(first));
+            number.finds(&[(finding, 1)]);
+        }
+    });
+}
+
+#[test]
+fn overtaken_without_numbers_is_known_by_a_clock_that_ticks_faster_than_a_round_trip() {
+    both(|base| {
+        let mut s = Session::open(base);
+        s.has_ids = false;
+        for packet in 0..6 {
+            s.data(1, u32::from(packet) * 1000, 1000, 2 * packet);
+        }
+        // Sent in the same tick as what overtook it, and captured much later.
+        s.data(1, 7000, 1000, 12).data(30, 6000, 1000, 12).ack(1, 8000, &[]);
+        s.finds(&[(Finding::Reordered, 1)]);
+    });
+}
+
+#[test]
+fn what_came_twice_beyond_a_hole_is_told_inside_of_the_second_block() {
+    both(|base| {
+        let mut s = Session::open(base);
+        s.data(1, 0, 1000, 1).data(0, 2000, 1000, 3).data(0, 3000, 1000, 4).data(9, 2000, 1000, 5);
+        s.ack(1, 1000, &[(2000, 3000), (2000, 4000)]).data(1, 1000, 1000, 6).ack(1, 4000, &[]);
+        s.finds(&[(Finding::Needless, 1), (Finding::LostBefore, 1)]);
     });
 }
 

@@ -13,6 +13,9 @@ const MOST_GAPS: usize = 64;
 /// that Wireshark has).
 const REORDERED_NS: i64 = 3_000_000;
 
+/// So many ticks of a clock tell how long one is.
+const FEW_TICKS: i64 = 4;
+
 /// What tells when a segment was sent, beside when it was captured.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
@@ -31,19 +34,46 @@ impl Sent {
 
     /// Whether this was sent before the other: by its timestamp (RFC 7323), else by the number of its packet, else by how long
     /// after it was captured.
-    fn is_before(self, other: Sent, rtt_ns: i64) -> bool {
+    fn is_before(self, other: Sent, pace: Pace) -> bool {
         if let (Some(mine), Some(others)) = (self.clock, other.clock)
             && mine != others
         {
             return is_before(mine, others);
         }
-        if let (Some(mine), Some(others)) = (self.ip_id, other.ip_id) {
+        if let (Some(mine), Some(others)) = (self.ip_id, other.ip_id)
+            && mine != others
+        {
             return (mine.wrapping_sub(others) as i16) < 0;
         }
         // A quarter of a round trip is what RACK allows for reordering (RFC 8985, 6.2).
-        let most_ns = if rtt_ns > 0 { rtt_ns / 4 } else { REORDERED_NS };
-        self.at_ns - other.at_ns < most_ns
+        let most_ns = if pace.rtt_ns > 0 { pace.rtt_ns / 4 } else { REORDERED_NS };
+        self.is_at_once(other, pace) || self.at_ns - other.at_ns < most_ns
     }
+
+    /// Whether this was sent so soon before or after the other that it is no answer to how that one fared: their timestamps are
+    /// the same, and a round trip takes more than one tick.
+    fn is_at_once(self, other: Sent, pace: Pace) -> bool {
+        self.clock.is_some() && self.clock == other.clock && pace.tick_ns.is_some_and(|tick| pace.rtt_ns >= 2 * tick)
+    }
+}
+
+/// How fast a connection is.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// The handshake's round trip; 0 where that is not known.
+    rtt_ns: i64,
+    /// How long a tick of the sender's timestamps is, where that is known.
+    tick_ns: Option<i64>,
+}
+
+/// A sender's timestamps.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    /// When the first one was captured, ns.
+    first_ns: i64,
+    first: u32,
+    newest: u32,
+    tick_ns: Option<i64>,
 }
 
 /// A data segment that was seen.
@@ -70,6 +100,7 @@ pub(super) struct Direction {
     pub(super) next: Option<u32>,
     /// The highest acknowledgement of the other end.
     pub(super) acknowledged: Option<u32>,
+    clock: Option<Clock>,
     seen: VecDeque<Seen>,
     gaps: Vec<Gap>,
     /// Sent again, and nobody has said yet whether for nothing.
@@ -85,19 +116,20 @@ impl Direction {
     pub(super) fn data(&mut self, segment: &Segment, length: u32, rtt_ns: i64, tell: &mut dyn FnMut(Finding, i64)) {
         let (seq, end) = (segment.seq, segment.seq.wrapping_add(length));
         let sent = Sent::of(segment);
+        let pace = Pace { rtt_ns, tick_ns: self.tick_ns(sent) };
         let next = *self.next.get_or_insert(seq);
         if is_from(seq, next) {
             if seq != next {
                 self.open_gap(Gap { begin: next, end: seq, after: sent });
             }
         } else if let Some(after) = self.fill(seq, end) {
-            let is_overtaken = sent.is_before(after, rtt_ns);
+            let is_overtaken = sent.is_before(after, pace);
             tell(if is_overtaken { Finding::Reordered } else { Finding::LostBefore }, 1);
         } else if self.was_missed(seq, end, sent.at_ns) {
             tell(Finding::NotCaptured, -1);
             tell(Finding::Reordered, 1);
         } else {
-            tell(self.again(seq, end, sent), 1);
+            tell(self.again(seq, end, sent, pace), 1);
         }
         if is_after(end, next) {
             self.next = Some(end);
@@ -106,6 +138,19 @@ impl Direction {
             self.seen.pop_front();
         }
         self.seen.push_back(Seen { seq, end, sent });
+    }
+
+    /// How long a tick of the sender's timestamps is, by the first and the newest of them. What is older than the newest came
+    /// late and says nothing of it.
+    fn tick_ns(&mut self, sent: Sent) -> Option<i64> {
+        let newest = sent.clock?;
+        let clock = self.clock.get_or_insert(Clock { first_ns: sent.at_ns, first: newest, newest, tick_ns: None });
+        if is_after(newest, clock.newest) {
+            let ticks = i64::from(newest.wrapping_sub(clock.first));
+            clock.newest = newest;
+            clock.tick_ns = (ticks >= FEW_TICKS).then(|| (sent.at_ns - clock.first_ns) / ticks);
+        }
+        clock.tick_ns
     }
 
     fn open_gap(&mut self, gap: Gap) {
@@ -158,13 +203,18 @@ impl Direction {
     }
 
     /// What a segment is whose bytes were all seen before.
-    fn again(&mut self, seq: u32, end: u32, sent: Sent) -> Finding {
+    fn again(&mut self, seq: u32, end: u32, sent: Sent, pace: Pace) -> Finding {
         let original = self.seen.iter().rev().find(|seen| is_up_to(seen.seq, seq) && is_from(seen.end, end));
         let is_same = |seen: &Seen| {
             (seen.seq, seen.end) == (seq, end)
-                && sent.clock.is_some()
-                && sent.ip_id.is_some()
-                && (seen.sent.clock, seen.sent.ip_id) == (sent.clock, sent.ip_id)
+                && match (seen.sent.ip_id.zip(sent.ip_id), seen.sent.clock.zip(sent.clock)) {
+                    (Some((first, second)), Some(clocks)) => first == second && clocks.0 == clocks.1,
+                    // A number tells packets apart when its sender gives each another one.
+                    (Some((first, second)), None) => {
+                        first == second && self.seen.iter().any(|s| s.sent.ip_id != sent.ip_id)
+                    }
+                    (None, _) => sent.is_at_once(seen.sent, pace),
+                }
         };
         if original.is_some_and(is_same) {
             return Finding::Doubled;
@@ -183,11 +233,12 @@ impl Direction {
     pub(super) fn acknowledgement(&mut self, segment: &Segment, tell: &mut dyn FnMut(Finding, i64)) {
         let ack = segment.ack;
         let blocks = &segment.options.sacks[..usize::from(segment.options.sack_count)];
+        // What came twice is told by a first block below the acknowledgement or inside of the second block (RFC 2883, 4).
+        let is_inside = |begin, end| blocks.get(1).is_some_and(|&(b, e)| is_up_to(b, begin) && is_from(e, end));
         if let Some(&(begin, end)) = blocks.first()
             && is_after(end, begin)
-            && is_up_to(end, ack)
+            && (is_up_to(end, ack) || is_inside(begin, end))
         {
-            // A block below the acknowledgement tells what came twice (RFC 2883, 4).
             let place = self.again.iter().position(|again| is_up_to(begin, again.0) && is_from(end, again.1));
             if let Some(place) = place {
                 self.again.remove(place);
