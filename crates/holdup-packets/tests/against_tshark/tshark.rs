@@ -1,6 +1,10 @@
 //! What tshark tells of each frame, and how it is compared with what we tell.
 
+#![allow(dead_code, reason = "each test that takes this in uses a part of it")]
+
 use crate::judge::Tshark;
+use holdup_packets::capture::{Frames as _, Reader};
+use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::expert;
 use holdup_packets::flows::Analysis;
 use holdup_packets::kinds::Kind;
@@ -45,18 +49,67 @@ const PROTOCOLS: [&str; 13] = [
 
 /// What tshark tells of each frame of a file that has so much of a segment of TCP that it is of a connection.
 pub(crate) fn marks_of(tshark: &Tshark, capture: &[u8]) -> Vec<(u32, Marks)> {
-    marks_with(tshark, capture, &PROTOCOLS)
+    let arguments = [&PROTOCOLS[..], &OF_CONNECTIONS].concat();
+    tshark.fields(capture, &fields(), &arguments).iter().map(|row| line(row)).collect()
 }
 
-/// The same with all protocols that tshark knows.
+/// The same with all protocols that tshark knows, of a file that may be damaged.
 pub(crate) fn marks_with_all_protocols(tshark: &Tshark, capture: &[u8]) -> Vec<(u32, Marks)> {
-    marks_with(tshark, capture, &[])
+    // VNC begins connections anew in the middle.
+    let arguments = [&["--disable-protocol", "vnc"], &OF_CONNECTIONS[..]].concat();
+    tshark.fields_so_far(capture, &fields(), &arguments).iter().map(|row| line(row)).collect()
 }
 
-fn marks_with(tshark: &Tshark, capture: &[u8], arguments: &[&str]) -> Vec<(u32, Marks)> {
-    let fields: Vec<&str> = VALUES.iter().copied().chain(Kind::ALL.iter().map(|kind| kind.field())).collect();
-    let more = [arguments, &["-E", "occurrence=l", "-Y", "tcp.stream"]].concat();
-    tshark.fields(capture, &fields, &more).iter().map(|row| line(row)).collect()
+/// Numbers connections again in the order in which they come: some protocols have tshark count connections of which no segment is
+/// to be compared.
+pub(crate) fn number_again(marks: &mut [(u32, Marks)]) {
+    let mut numbers = BTreeMap::new();
+    for (_, marks) in marks {
+        let next = numbers.len() as u32;
+        marks.stream = *numbers.entry(marks.stream).or_insert(next);
+    }
+}
+
+/// Of a field that stands twice in a frame the last one, and only frames that are of a connection.
+const OF_CONNECTIONS: [&str; 4] = ["-E", "occurrence=l", "-Y", "tcp.stream"];
+
+fn fields() -> Vec<&'static str> {
+    VALUES.iter().copied().chain(Kind::ALL.iter().map(|kind| kind.field())).collect()
+}
+
+/// The segments of a capture.
+pub(crate) fn decoded(capture: &[u8]) -> Vec<Segment> {
+    let mut reader = Reader::new(capture).expect("a capture");
+    let mut decoder = Decoder::new(decode::Limits::default());
+    let mut segments = Vec::new();
+    while let Some(frame) = reader.next().expect("a capture without faults") {
+        if let Decoded::Segment(segment) = decoder.decode(&frame) {
+            segments.push(segment);
+        }
+    }
+    segments
+}
+
+/// Compares what tshark tells of a capture with what we tell, each frame and in sum, and panics with the first difference. Of
+/// some kinds tshark's sums have more than its frames.
+pub(crate) fn compare(tshark: &Tshark, capture: &[u8], uncounted: &[Kind], what: &str) {
+    let segments = decoded(capture);
+    if let Some(kept) = std::env::var_os("HOLDUP_KEEP") {
+        std::fs::write(kept, capture).expect("the capture can be kept");
+    }
+    let theirs = marks_of(tshark, capture);
+    let (ours, analysis) = our_marks(&segments);
+    if let Some(text) = first_difference(&theirs, &ours, &segments) {
+        panic!("{what}: {text}");
+    }
+    let (mut theirs, mut ours) = (expert_sums(tshark, capture), our_sums(&analysis));
+    for kind in uncounted {
+        theirs.remove(kind.field());
+        ours.remove(kind.field());
+    }
+    if theirs != ours {
+        panic!("{what}: sums, tshark {theirs:?}, ours {ours:?}");
+    }
 }
 
 /// How often each kind stands in the sums of `-z expert`.
@@ -109,7 +162,9 @@ fn line(fields: &[String]) -> (u32, Marks) {
 fn nanoseconds(text: &str) -> i64 {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     let (seconds, rest) = digits.split_once('.').expect("a point");
-    assert_eq!(rest.len(), 9, "{text}");
+    // What is no time of a clock (a second and more of nanoseconds) tshark tells in words.
+    let rest = rest.strip_prefix('(').map_or(rest, |words| words.split(' ').next().unwrap_or_default());
+    assert!(rest.len() >= 9, "{text}");
     sign * (seconds.parse::<i64>().expect("seconds") * 1_000_000_000 + rest.parse::<i64>().expect("ns"))
 }
 

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test that takes this in uses a part of it")]
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// The version whose answers hold.
 const VERSION: &str = "4.6.";
@@ -46,13 +46,13 @@ impl Tshark {
     /// # Panics
     /// When tshark fails.
     pub(crate) fn fields(&self, capture: &[u8], fields: &[&str], more: &[&str]) -> Vec<Vec<String>> {
-        let mut arguments = vec!["-T", "fields", "-E", "separator=/t", "-E", "aggregator=,"];
-        arguments.extend(more);
-        arguments.extend(fields.iter().flat_map(|field| ["-e", field]));
-        let text = self.text(capture, &arguments);
-        let rows: Vec<Vec<String>> = text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect();
-        assert!(rows.iter().all(|row| row.len() == fields.len()), "tshark gave other fields than {fields:?}");
-        rows
+        rows(&self.text(capture, &arguments(fields, more)), fields)
+    }
+
+    /// The same of a file that may be damaged, or no capture: what tshark told before it gave up.
+    pub(crate) fn fields_so_far(&self, capture: &[u8], fields: &[&str], more: &[&str]) -> Vec<Vec<String>> {
+        let out = self.output(capture, &arguments(fields, more));
+        rows(&String::from_utf8_lossy(&out.stdout), fields)
     }
 
     /// What tshark says of a capture, by arguments.
@@ -60,14 +60,31 @@ impl Tshark {
     /// # Panics
     /// When tshark fails.
     pub(crate) fn text(&self, capture: &[u8], arguments: &[&str]) -> String {
+        let out = self.output(capture, arguments);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "tshark: {said}");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
+    fn output(&self, capture: &[u8], arguments: &[&str]) -> Output {
         let file = self.folder.path().join("capture");
         std::fs::write(&file, capture).expect("a file can be written");
         let mut command = Command::new(&self.program);
         // Preferences of the user would change the answers.
         command.env("WIRESHARK_CONFIG_DIR", self.folder.path().join("none"));
-        let out = command.args(["-n", "-r"]).arg(&file).args(arguments).output().expect("tshark can be started");
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "tshark: {said}");
-        String::from_utf8_lossy(&out.stdout).into_owned()
+        command.args(["-n", "-r"]).arg(&file).args(arguments).output().expect("tshark can be started")
     }
+}
+
+fn arguments<'a>(fields: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["-T", "fields", "-E", "separator=/t", "-E", "aggregator=,"];
+    arguments.extend(more);
+    arguments.extend(fields.iter().flat_map(|field| ["-e", field]));
+    arguments
+}
+
+fn rows(text: &str, fields: &[&str]) -> Vec<Vec<String>> {
+    let rows: Vec<Vec<String>> = text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == fields.len()), "tshark gave other fields than {fields:?}");
+    rows
 }
