@@ -1,6 +1,6 @@
 //! From the frames of a capture to what was counted of it.
 
-use crate::capture::Frames;
+use crate::capture::{Chain, Frames};
 use crate::decode::{self, Decoded, Decoder, Why};
 use crate::flows::Analysis;
 use crate::rfc;
@@ -110,7 +110,7 @@ struct Read {
 ///
 /// # Errors
 /// As [`Frames::next`], and when there can be no thread.
-pub fn analyse(frames: &mut (impl Frames + Send), options: &Options) -> Result<Analysed, Problem> {
+pub fn analyse(frames: &mut Chain<'_>, options: &Options) -> Result<Analysed, Problem> {
     let mut table = Table::new(wireshark::Limits { flows: options.flows, ..wireshark::Limits::default() });
     let mut own = options.with_own.then(rfc::Judge::default);
     let mut judge = |segment: &Segment| {
@@ -139,7 +139,7 @@ pub fn analyse(frames: &mut (impl Frames + Send), options: &Options) -> Result<A
 }
 
 /// Judges here what another thread decodes.
-fn decode_aside(frames: &mut (impl Frames + Send), mut judge: impl FnMut(&Segment)) -> Result<Read, Problem> {
+fn decode_aside(frames: &mut Chain<'_>, mut judge: impl FnMut(&Segment)) -> Result<Read, Problem> {
     let (send, batches) = sync_channel(WAITING);
     let (give_back, free) = channel();
     thread::scope(|scope| {
@@ -158,7 +158,7 @@ fn decode_aside(frames: &mut (impl Frames + Send), mut judge: impl FnMut(&Segmen
 }
 
 fn decode_in_batches(
-    frames: &mut impl Frames,
+    frames: &mut Chain<'_>,
     to: &SyncSender<Vec<Segment>>,
     free: &Receiver<Vec<Segment>>,
 ) -> Result<Read, Problem> {
@@ -177,7 +177,7 @@ fn decode_in_batches(
 
 /// Hands every segment over, until that is refused.
 #[inline]
-fn decode(frames: &mut impl Frames, mut each: impl FnMut(&Segment) -> bool) -> Result<Read, Problem> {
+fn decode(frames: &mut Chain<'_>, mut each: impl FnMut(&Segment) -> bool) -> Result<Read, Problem> {
     let mut decoder = Decoder::new(decode::Limits::default());
     let mut read = Read { frames: 0, others: Others::default(), times_ns: (i64::MAX, i64::MIN), fragments_given_up: 0 };
     while let Some(frame) = frames.next()? {

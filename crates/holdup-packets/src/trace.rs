@@ -2,7 +2,7 @@
 //!
 //! This is a second way through a capture, for connections that the first one chose.
 
-use crate::capture::Frames;
+use crate::capture::{Chain, Frames as _};
 use crate::decode::{self, Decoded, Decoder};
 use crate::flows::{Analysis, Flow};
 use crate::kinds::Kind;
@@ -120,12 +120,7 @@ impl Tracer {
 ///
 /// # Errors
 /// As [`Frames::next`].
-pub fn trace(
-    frames: &mut impl Frames,
-    name: &str,
-    flows: &[Flow],
-    limits: Limits,
-) -> Result<Vec<CaptureTrace>, Problem> {
+pub fn trace(frames: &mut Chain<'_>, name: &str, flows: &[Flow], limits: Limits) -> Result<Vec<CaptureTrace>, Problem> {
     let mut tracers: Vec<Tracer> = flows.iter().map(|flow| Tracer::new(name, flow)).collect();
     let mut decoder = Decoder::new(decode::Limits::default());
     let mut table = Table::new(limits);

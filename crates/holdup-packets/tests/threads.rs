@@ -3,7 +3,7 @@
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use holdup_packets::analyse::{Options, analyse};
-use holdup_packets::capture::{Frames as _, Reader};
+use holdup_packets::capture::{Chain, Frames as _, Reader};
 use holdup_packets::made::{Pcap, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, SYN};
 use std::io::{Cursor, Read, Write as _};
@@ -84,20 +84,22 @@ fn frames_that_are_read_ahead_are_the_same_however_they_come() {
 #[test]
 fn an_analysis_with_threads_counts_the_same() {
     let bytes = capture();
-    let alone = analyse(&mut Reader::new(Cursor::new(bytes.clone())).expect("a capture"), &Options::default());
+    let alone =
+        analyse(&mut Chain::one(Reader::new(Cursor::new(bytes.clone())).expect("a capture")), &Options::default());
     let alone = alone.expect("a whole capture");
     assert_eq!((alone.analysis.frames, alone.analysis.flows.len()), (6_120, 60));
-    let mut reader = Reader::ahead(Cursor::new(bytes)).expect("a capture");
-    assert!(analyse(&mut reader, &with_threads()).expect("a whole capture") == alone);
+    let mut ahead = Chain::one(Reader::ahead(Cursor::new(bytes)).expect("a capture"));
+    assert!(analyse(&mut ahead, &with_threads()).expect("a whole capture") == alone);
 }
 
 #[test]
 fn a_source_that_fails_says_so_in_every_thread() {
     let bytes = capture();
     let fails = || Slow { fails_after: bytes.len() as u64 / 2, ..slow(&bytes, 4_096) };
-    let here = analyse(&mut Reader::new(fails()).expect("a capture"), &Options::default()).expect_err("it fails");
-    let mut reader = Reader::ahead(fails()).expect("a capture");
-    let ahead = analyse(&mut reader, &with_threads()).expect_err("it fails");
+    let here =
+        analyse(&mut Chain::one(Reader::new(fails()).expect("a capture")), &Options::default()).expect_err("it fails");
+    let mut ahead = Chain::one(Reader::ahead(fails()).expect("a capture"));
+    let ahead = analyse(&mut ahead, &with_threads()).expect_err("it fails");
     assert_eq!((here.to_string(), ahead.to_string().contains("the disk is gone")), (ahead.to_string(), true));
 }
 

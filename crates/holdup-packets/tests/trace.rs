@@ -2,8 +2,7 @@
 
 use holdup_model::captures::PointKind;
 use holdup_packets::analyse::{Options, analyse};
-use holdup_packets::capture::Frames;
-use holdup_packets::capture::Reader;
+use holdup_packets::capture::{Chain, Frames as _, Reader};
 use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::flows::Analysis;
 use holdup_packets::live::{self, Live, PLACES};
@@ -34,11 +33,12 @@ fn capture(segments: u32, again_every: u32) -> Vec<u8> {
 #[test]
 fn bytes_grow_where_numbers_wrap_and_what_was_sent_again_is_marked() {
     let bytes = capture(200, 10);
-    let found = analyse(&mut Reader::new(&bytes[..]).expect("a capture"), &Options::default()).expect("is read");
+    let found =
+        analyse(&mut Chain::one(Reader::new(&bytes[..]).expect("a capture")), &Options::default()).expect("is read");
     let flows = worst(&found.analysis, 3);
     assert_eq!(flows.len(), 1);
-    let mut reader = Reader::new(&bytes[..]).expect("a capture");
-    let traces = trace(&mut reader, "a", &flows, Limits::default()).expect("is read");
+    let mut frames = Chain::one(Reader::new(&bytes[..]).expect("a capture"));
+    let traces = trace(&mut frames, "a", &flows, Limits::default()).expect("is read");
     let [one] = traces.as_slice() else { panic!("{} traces", traces.len()) };
     assert_eq!((one.from.as_str(), one.to.as_str(), one.one_of), ("0.0.0.1:1000", "0.0.0.2:2000", 1));
     let of = |kind| one.points.iter().filter(|p| p.kind == kind).count();
@@ -51,9 +51,10 @@ fn bytes_grow_where_numbers_wrap_and_what_was_sent_again_is_marked() {
 #[test]
 fn a_long_connection_is_thinned_and_keeps_what_was_sent_again() {
     let bytes = capture(20_000, 100);
-    let found = analyse(&mut Reader::new(&bytes[..]).expect("a capture"), &Options::default()).expect("is read");
-    let mut reader = Reader::new(&bytes[..]).expect("a capture");
-    let traces = trace(&mut reader, "a", &worst(&found.analysis, 1), Limits::default()).expect("is read");
+    let found =
+        analyse(&mut Chain::one(Reader::new(&bytes[..]).expect("a capture")), &Options::default()).expect("is read");
+    let mut frames = Chain::one(Reader::new(&bytes[..]).expect("a capture"));
+    let traces = trace(&mut frames, "a", &worst(&found.analysis, 1), Limits::default()).expect("is read");
     assert!(traces[0].points.len() < MOST_POINTS && traces[0].one_of > 1, "{}", traces[0].points.len());
     let of = |kind| traces[0].points.iter().filter(|p| p.kind == kind).count();
     assert_eq!(of(PointKind::SentAgain), 200);
@@ -64,10 +65,10 @@ fn a_long_connection_is_thinned_and_keeps_what_was_sent_again() {
 
 /// Judges a capture as it comes, with traces of the worst.
 fn live(bytes: &[u8]) -> (Analysis, Live) {
-    let mut reader = Reader::new(bytes).expect("a capture");
+    let mut frames = Chain::one(Reader::new(bytes).expect("a capture"));
     let (mut decoder, mut table, mut live) =
         (Decoder::new(decode::Limits::default()), Table::new(Limits::default()), Live::default());
-    while let Some(frame) = reader.next().expect("a frame") {
+    while let Some(frame) = frames.next().expect("a frame") {
         let Decoded::Segment(segment) = decoder.decode(&frame) else { continue };
         let marks = table.judge(&segment).expect("it is counted");
         live.see(&segment, &marks);
@@ -79,8 +80,8 @@ fn live(bytes: &[u8]) -> (Analysis, Live) {
 fn a_trace_that_is_kept_while_judging_is_that_of_a_second_way() {
     let bytes = capture(200, 10);
     let (analysis, live) = live(&bytes);
-    let mut reader = Reader::new(&bytes[..]).expect("a capture");
-    let second = trace(&mut reader, "", &worst(&analysis, 3), Limits::default()).expect("is read");
+    let mut frames = Chain::one(Reader::new(&bytes[..]).expect("a capture"));
+    let second = trace(&mut frames, "", &worst(&analysis, 3), Limits::default()).expect("is read");
     assert!(live.memory_bytes() > 0);
     assert_eq!(live.worst(analysis.flows.iter(), 3), (second, 0));
     let (analysis, live) = self::live(&capture(20_000, 100));

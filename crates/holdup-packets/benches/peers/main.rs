@@ -8,7 +8,7 @@
 mod captures;
 
 use holdup_packets::analyse::{Options, analyse};
-use holdup_packets::capture::Reader;
+use holdup_packets::capture::{Chain, Reader};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -126,10 +126,10 @@ fn alone(capture: &Path, runs: usize) {
     for run in 0..2 * runs {
         let begin = Instant::now();
         let analysis = if run % 2 == 0 {
-            analyse(&mut Reader::new(open()).expect("a capture"), &Options::default())
+            analyse(&mut Chain::one(Reader::new(open()).expect("a capture")), &Options::default())
         } else {
             let options = Options { with_threads: true, ..Options::default() };
-            analyse(&mut Reader::ahead(open()).expect("a capture"), &options)
+            analyse(&mut Chain::one(Reader::ahead(open()).expect("a capture")), &options)
         };
         segments = analysis.expect("a whole capture").analysis.segments;
         times[run % 2].push(begin.elapsed().as_secs_f64());

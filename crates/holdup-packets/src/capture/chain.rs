@@ -5,8 +5,8 @@ use holdup_model::Problem;
 
 /// Reads captures one after another, as a capture that was written into files in turn: numbers of frames and interfaces go
 /// on. Their order is the caller's, and each is opened when the one before it has ended.
-pub struct Chain<'a, I> {
-    files: I,
+pub struct Chain<'a> {
+    files: Files<'a>,
     reader: Option<Reader<'a>>,
     /// How many files were begun.
     begun: usize,
@@ -15,10 +15,18 @@ pub struct Chain<'a, I> {
     cuts: Vec<(usize, Cut)>,
 }
 
-impl<'a, I: Iterator<Item = Result<Reader<'a>, Problem>>> Chain<'a, I> {
+/// Opens one file after the other. It is no type of the caller's, so that the loops over frames are made in this crate.
+type Files<'a> = Box<dyn Iterator<Item = Result<Reader<'a>, Problem>> + Send + 'a>;
+
+impl<'a> Chain<'a> {
     /// Reads what an iterator opens.
-    pub fn new(files: I) -> Self {
-        Chain { files, reader: None, begun: 0, frames: 0, interfaces: 0, cuts: Vec::new() }
+    pub fn new(files: impl Iterator<Item = Result<Reader<'a>, Problem>> + Send + 'a) -> Self {
+        Chain { files: Box::new(files), reader: None, begun: 0, frames: 0, interfaces: 0, cuts: Vec::new() }
+    }
+
+    /// Reads one capture.
+    pub fn one(reader: Reader<'a>) -> Self {
+        Chain::new(std::iter::once(Ok(reader)))
     }
 
     /// The files, by their place from 0, that are cut; of those that were read to the end.
@@ -27,6 +35,7 @@ impl<'a, I: Iterator<Item = Result<Reader<'a>, Problem>>> Chain<'a, I> {
     }
 
     /// Opens the next file; `false` when there is none.
+    #[cold]
     fn open(&mut self) -> Result<bool, Problem> {
         if let Some(reader) = self.reader.take() {
             self.cuts.extend(reader.cut().map(|cut| (self.begun - 1, cut)));
@@ -39,8 +48,8 @@ impl<'a, I: Iterator<Item = Result<Reader<'a>, Problem>>> Chain<'a, I> {
     }
 }
 
-impl<'a, I: Iterator<Item = Result<Reader<'a>, Problem>>> Frames for Chain<'a, I> {
-    #[inline]
+impl Frames for Chain<'_> {
+    #[inline(always)]
     fn next(&mut self) -> Result<Option<Frame<'_>>, Problem> {
         let found = loop {
             if let Some(reader) = &mut self.reader

@@ -65,10 +65,10 @@ impl OfLink {
         let Decoded::Segment(ref segment) = self.decoder.decode(&frame) else { return };
         let Some(marks) = self.table.judge(segment) else { return };
         if marks.stream as usize == self.is_ours.len() {
-            self.is_ours.push(packet.link == LOOPBACK || is_opened_from(&segment, packet.is_outgoing));
+            self.is_ours.push(packet.link == LOOPBACK || is_opened_from(segment, packet.is_outgoing));
         }
         if self.is_ours.get(marks.stream as usize) == Some(&true) {
-            self.live.see(&segment, &marks);
+            self.live.see(segment, &marks);
         }
     }
 }

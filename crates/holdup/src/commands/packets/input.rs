@@ -160,29 +160,15 @@ fn of(path: &Path, mut problem: Problem) -> Problem {
 
 /// Reads one capture, or a folder of rotated ones.
 fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
-    let quiet = matches.get_flag("quiet");
     let flows = matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows);
     let options = Options { flows, with_threads: with_threads(matches), with_own: with_own(matches) };
-    let ahead = options.with_threads;
     let mut warnings = Vec::new();
-    let is_folder = !is_stdin(path) && path.is_dir();
-    if is_folder && !matches.get_flag("rotated") {
-        return Err(Problem::usage(path.display().to_string(), "it is a folder")
-            .hint("with -r a folder is read as one capture that was written into many files"));
-    }
-    let analysed = if is_folder {
-        let files = rotated(path, &mut warnings)?;
-        let mut chain = Chain::new(files.iter().map(|file| open(file, quiet, ahead)));
-        let analysed = analyse::analyse(&mut chain, &options).map_err(|problem| of(path, problem))?;
-        let told = chain.cuts().iter().map(|(i, cut)| format!("{}: {cut}", short(&files[*i])));
-        warnings.extend(told);
-        analysed
-    } else {
-        let mut reader = open(path, quiet, ahead)?;
-        let analysed = analyse::analyse(&mut reader, &options).map_err(|problem| of(path, problem))?;
-        warnings.extend(reader.cut().map(|cut| cut.to_string()));
-        analysed
-    };
+    let (mut frames, files) = open_all(path, matches, &mut warnings)?;
+    let analysed = analyse::analyse(&mut frames, &options).map_err(|problem| of(path, problem))?;
+    warnings.extend(frames.cuts().iter().map(|(i, cut)| match files.get(*i) {
+        Some(file) => format!("{}: {cut}", short(file)),
+        None => cut.to_string(),
+    }));
     if analysed.analysis.flows.is_empty() {
         return Err(Problem::usage(path.display().to_string(), analysed.why_none())
             .hint("give a capture with segments of TCP in it"));
@@ -197,18 +183,30 @@ pub(in crate::commands) fn traces(
     most: usize,
     matches: &ArgMatches,
 ) -> Result<Vec<CaptureTrace>, Problem> {
-    let (quiet, ahead) = (matches.get_flag("quiet"), with_threads(matches));
     let flows = matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows);
     let limits = Limits { flows, ..Limits::default() };
     let worst = trace::worst(&read.analysis, most);
-    let traced = if path.is_dir() {
-        let files = rotated(path, &mut Vec::new())?;
-        let mut chain = Chain::new(files.iter().map(|file| open(file, quiet, ahead)));
-        trace::trace(&mut chain, &read.name, &worst, limits)
-    } else {
-        trace::trace(&mut open(path, quiet, ahead)?, &read.name, &worst, limits)
-    };
-    traced.map_err(|problem| of(path, problem))
+    let (mut frames, _) = open_all(path, matches, &mut Vec::new())?;
+    trace::trace(&mut frames, &read.name, &worst, limits).map_err(|problem| of(path, problem))
+}
+
+/// Opens one capture, or a folder of rotated ones with the files that are in it.
+fn open_all(
+    path: &Path,
+    matches: &ArgMatches,
+    warnings: &mut Vec<String>,
+) -> Result<(Chain<'static>, Vec<PathBuf>), Problem> {
+    let (quiet, ahead) = (matches.get_flag("quiet"), with_threads(matches));
+    if is_stdin(path) || !path.is_dir() {
+        return Ok((Chain::one(open(path, quiet, ahead)?), Vec::new()));
+    }
+    if !matches.get_flag("rotated") {
+        return Err(Problem::usage(path.display().to_string(), "it is a folder")
+            .hint("with -r a folder is read as one capture that was written into many files"));
+    }
+    let files = rotated(path, warnings)?;
+    let opening = files.clone().into_iter().map(move |file| open(&file, quiet, ahead));
+    Ok((Chain::new(opening), files))
 }
 
 /// The captures of a folder in the order of their first frames, those of one time by name. What is no capture is left out
