@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, refused, texts};
+use common::{Place, is_root, refused, texts};
 use holdup_packets::made::{Pcap, PcapNg, Tcp, layers, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH, SYN};
 use serde_json::Value;
@@ -306,4 +306,45 @@ fn what_cannot_be_imported_is_refused_before_anything_is_written() {
     std::fs::write(place.path("mine.holdup"), b"my thesis").expect("it is written");
     refuse(&["good.pcap", "--out", "mine.holdup"], "exists already, and a bundle is never overwritten");
     assert_eq!(std::fs::read(place.path("mine.holdup")).expect("it is there"), b"my thesis");
+}
+
+/// Both ends are in namespaces of their own, and both are captured: each connection is counted on one side. They are open
+/// before the window begins.
+#[test]
+fn a_run_with_the_collector_keeps_each_connection_once_and_draws_the_worst() {
+    if !is_root() {
+        eprintln!("ignored, because making network namespaces takes root");
+        return;
+    }
+    let place = Place::new();
+    let run = "run stream --connections 3 --network veth --receive-buffer 4KB --blocks 1 --warmup 100ms --duration 400ms \
+               --collect capture --out s.holdup -q";
+    place.expect(0, &run.split_whitespace().collect::<Vec<_>>());
+    let (lines, _) = place.expect(0, &["export", "s.holdup", "--format", "flows"]);
+    let mut of_trial = std::collections::BTreeMap::new();
+    for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("is JSON")) {
+        let bytes = |way: usize| line["flow"]["directions"][way]["traffic"]["payload_bytes"].as_u64().expect("bytes");
+        // What tells the two ends when to begin and to end is a connection as well.
+        if bytes(0) + bytes(1) > 100_000 {
+            *of_trial.entry(line["trial"].as_u64().expect("a trial")).or_insert(0) += 1;
+        }
+    }
+    assert!(!of_trial.is_empty() && of_trial.values().all(|n| *n == 3), "{of_trial:?}");
+    let (report, _) = place.expect(0, &["report", "s.holdup", "--json"]);
+    let document: Value = serde_json::from_str(&report).expect("is JSON");
+    let evidence = &document["trials"][0]["evidence"][0];
+    assert!(
+        evidence["items"].as_array().expect("items").iter().any(|item| item["name"] == "tcp_sockets"),
+        "{evidence}"
+    );
+    let drawn: usize = (0..of_trial.len())
+        .filter_map(|trial| document["trials"][trial]["evidence"][0]["capture"]["traces"].as_array().map(Vec::len))
+        .sum();
+    place.expect(0, &["report", "s.holdup", "--html", "s.html"]);
+    let page = std::fs::read_to_string(place.path("s.html")).expect("it is written");
+    assert_eq!(
+        page.matches("class=\"trace\"").count(),
+        drawn,
+        "at most three of each arm, each of which has one trial"
+    );
 }
