@@ -1,6 +1,7 @@
 //! Files of captures are read as they were made; what is cut ends early, what is damaged is told with its offset, and no bytes
 //! make it panic.
 
+use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::{Chain, Cut, Frames, Link, Reader};
 use holdup_packets::decode::{Decoder, Limits};
 use holdup_packets::made::{Pcap, PcapNg, Tcp, link};
@@ -112,6 +113,28 @@ fn pcapng_with_sections_interfaces_and_all_kinds_of_frames() {
         (9, 0, 2, 57, 57),
     ];
     assert_eq!(read(&made.into_bytes()), (expect, None, None));
+}
+
+#[test]
+fn times_beyond_all_calendars_can_be_subtracted() {
+    let mut pcapng = PcapNg::new();
+    pcapng.section(false);
+    for offset_s in [i64::MIN, i64::MAX] {
+        let interface = pcapng.interface_with(link::ETHERNET, 0, Some(9), Some(offset_s));
+        // The same bytes twice: the time since they were sent first is told.
+        pcapng.frame(interface, 0, &tcp(100));
+    }
+    let bytes = pcapng.into_bytes();
+    let mut reader = Reader::new(&bytes[..]).expect("a capture");
+    let mut times = Vec::new();
+    while let Some(frame) = reader.next().expect("a whole capture") {
+        times.push(frame.at_ns);
+    }
+    assert_eq!(times.len(), 2);
+    assert!(times[1].checked_sub(times[0]).is_some_and(|apart| apart > 0), "{times:?}");
+    let mut chain = Chain::one(Reader::new(&bytes[..]).expect("a capture"));
+    let analysed = analyse(&mut chain, &Options { with_own: true, ..Options::default() }).expect("a whole capture");
+    assert_eq!(analysed.analysis.segments, 2);
 }
 
 #[test]

@@ -50,7 +50,9 @@ impl Interface {
                 i64::try_from(ns).unwrap_or(i64::MAX)
             }
         };
-        ns.saturating_add(self.offset_s.saturating_mul(1_000_000_000))
+        let at_ns = ns.saturating_add(self.offset_s.saturating_mul(1_000_000_000));
+        // From 1823 to 2116: the time between two of them is a number too.
+        at_ns.clamp(-(i64::MAX / 2), i64::MAX / 2)
     }
 }
 
