@@ -1,14 +1,16 @@
 //! Any bytes as a file of a capture: frames come, then an end or a reason with its offset, and after a reason no frame. What
-//! was captured of a frame lies in the file, and numbers go on by one.
+//! was captured of a frame lies in the file, and numbers go on by one. Its segments are judged, whatever its times are.
 #![no_main]
 
 use holdup_packets::capture::{Frames, MOST_BLOCK_BYTES, Reader};
-use holdup_packets::decode::{Decoder, Limits};
+use holdup_packets::decode::{Decoded, Decoder, Limits};
+use holdup_packets::wireshark::{self, Table};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(mut reader) = Reader::new(bytes) else { return };
     let mut decoder = Decoder::new(Limits { datagrams: 8, fragments: 8, age_frames: 100 });
+    let mut table = Table::new(wireshark::Limits { flows: 8, unacknowledged: 100 });
     let mut frames = 0;
     let failed = loop {
         match reader.next() {
@@ -16,7 +18,9 @@ fuzz_target!(|bytes: &[u8]| {
                 frames += 1;
                 assert_eq!(frame.number, frames);
                 assert!(frame.captured.len() <= MOST_BLOCK_BYTES as usize);
-                decoder.decode(&frame);
+                if let Decoded::Segment(segment) = decoder.decode(&frame) {
+                    table.judge(&segment);
+                }
             }
             Ok(None) => break false,
             Err(problem) => {

@@ -29,7 +29,14 @@ fuzz_target!(|text: &str| {
     let read_include: &dyn Fn(&str) -> Result<String, String> = &read_include;
     let environment: &dyn Fn(&str) -> Option<String> = &common::environment;
     let none = Overrides::default();
-    let inputs = |overrides| Inputs { machine: common::MACHINE, vocabulary, environment, read_include, overrides };
+    let inputs = |overrides| Inputs {
+        machine: common::MACHINE,
+        machine_of: &|_| Ok(None),
+        vocabulary,
+        environment,
+        read_include,
+        overrides,
+    };
     match holdup_plan::check("plans/fuzz.toml", plan, &inputs(&overrides)) {
         Ok(plan) => lay_out(&plan),
         Err(errors) => {

@@ -40,7 +40,7 @@ fuzz_target!(|input: (u8, bool, &str)| {
     match read(&parameters, &Said { stdout: own, stderr: own, server, udp: Some(Ok(udp)) }) {
         Ok(reading) => {
             for id in reading.values.iter().map(|v| v.0).chain(reading.absent.iter().map(|a| a.0)) {
-                assert!(metrics::ALL.iter().any(|row| row.id == id), "{id}");
+                assert!(metrics::ALL.iter().any(|row| row.0 == id), "{id}");
             }
         }
         Err(problem) => assert_eq!(problem.kind, ProblemKind::Trial, "{problem}"),
