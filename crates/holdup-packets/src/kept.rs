@@ -1,7 +1,6 @@
 //! What a bundle keeps of connections: numbers of all together, and those that were worst one by one.
 
-use crate::flows::Flows;
-use crate::kinds::Kind;
+use crate::flows::{Counts, Flows};
 use crate::summary::one_flow;
 use holdup_model::captures::{CaptureFlow, Traffic};
 use holdup_model::evidence::EvidenceHistogram;
@@ -9,7 +8,12 @@ use holdup_model::{EvidenceItem, Histogram};
 
 /// The numbers of connections together, by the names that the collector `capture` documents.
 pub fn items(flows: &Flows) -> Vec<EvidenceItem> {
-    let Traffic { segments, payload_bytes, .. } = flows.streams().map(|stream| flows.traffic(stream)).sum();
+    let (mut traffic, mut counts) = (Traffic::default(), Counts::default());
+    for direction in flows.iter().flat_map(|flow| flow.directions) {
+        traffic += direction.traffic();
+        direction.counts.in_any_order().for_each(|(kind, n)| counts.add(kind, n));
+    }
+    let Traffic { segments, payload_bytes, .. } = traffic;
     let mut items = vec![
         EvidenceItem::new("tcp_connections", "1", flows.len() as f64),
         EvidenceItem::new("tcp_segments", "1", segments as f64),
@@ -18,8 +22,7 @@ pub fn items(flows: &Flows) -> Vec<EvidenceItem> {
     if segments == 0 {
         items.push(EvidenceItem::absent("tcp_marks_per_million", "1", "no segment was seen"));
     }
-    let count = |kind: &Kind| flows.streams().map(|stream| flows.count(stream, *kind)).sum::<u64>();
-    for (kind, count) in Kind::ALL.iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0) {
+    for (kind, count) in counts.iter() {
         let rate = count as f64 * 1e6 / segments as f64;
         items.push(EvidenceItem::labelled("tcp_marks", kind.field(), "1", count as f64));
         items.push(EvidenceItem::labelled("tcp_marks_per_million", kind.field(), "1", rate));

@@ -140,7 +140,7 @@ fn hosts(analysis: &Analysis) -> Vec<CapturePart> {
         for (from, direction) in flow.ends.iter().zip(&flow.directions) {
             let (sum, counts) = all.entry(from.address.into()).or_default();
             *sum += direction.traffic();
-            direction.counts.iter().for_each(|(kind, n)| counts.add(kind, n));
+            direction.counts.in_any_order().for_each(|(kind, n)| counts.add(kind, n));
         }
     }
     all.into_iter().map(|(host, (sum, counts))| part(host.to_string(), sum, counts.iter())).collect()

@@ -165,19 +165,25 @@ impl Side {
     }
 }
 
-/// Variance of the log rate and its degrees of freedom.
+/// Variance of the log rate and its degrees of freedom. The sums are taken in as few passes as can be: a capture has a hundred
+/// thousand clusters, and dozens of rates.
 fn error(shares: &[Shares]) -> (f64, f64) {
-    let squares = |weight: &dyn Fn(f64) -> f64| shares.iter().map(|s| weight(s.p) * (s.x - s.p).powi(2)).sum::<f64>();
-    let over = |term: &dyn Fn(f64) -> f64| shares.iter().map(|s| term(s.p)).sum::<f64>();
-    let p2 = over(&|p| p * p);
-    let adjusted = squares(&|p| 1.0 / (1.0 - p));
-    // What the sum of squares comes to on average where rates differ between clusters: less than the variance, which is p2.
-    let seen_of_t = over(&|p| p * p * (1.0 - 2.0 * p + p2) / (1.0 - p));
-    // A second sum, in which small clusters weigh more, tells the two parts of the model apart.
+    let p2: f64 = shares.iter().map(|s| s.p * s.p).sum();
     let even = 1.0 / shares.len() as f64;
-    let small = squares(&|p| 1.0 / (p + even));
-    let small_of_f = over(&|p| p * (1.0 - p) / (p + even));
-    let small_of_t = over(&|p| p * p * (1.0 - 2.0 * p + p2) / (p + even));
+    // `seen_of_t` is what the sum of squares, `adjusted`, comes to on average where rates differ between clusters: less than the
+    // variance, which is p2. In a second sum, `small`, small clusters weigh more: it tells the two parts of the model apart.
+    let (mut adjusted, mut seen_of_t) = (0.0, 0.0);
+    let (mut small, mut small_of_f, mut small_of_t) = (0.0, 0.0, 0.0);
+    for Shares { x, p } in shares.iter().copied() {
+        let pull = (x - p).powi(2);
+        let differing = p * p * (1.0 - 2.0 * p + p2);
+        let (large_weight, small_weight) = (1.0 / (1.0 - p), 1.0 / (p + even));
+        adjusted += large_weight * pull;
+        seen_of_t += differing * large_weight;
+        small += small_weight * pull;
+        small_of_f += p * (1.0 - p) * small_weight;
+        small_of_t += differing * small_weight;
+    }
     let determinant = small_of_t - seen_of_t * small_of_f;
     let (f, t) = match determinant.abs() > 1e-12 {
         true => {
@@ -206,9 +212,7 @@ fn satterthwaite(shares: &[Shares], variance: impl Fn(f64) -> f64) -> f64 {
         trace += diagonal * v;
         own += (diagonal * v).powi(2);
         minus += ((s - 2.0 * d) * v).powi(2);
-        for (power, moment) in moments.iter_mut().enumerate() {
-            *moment += d.powi(power as i32) * v;
-        }
+        moments = [moments[0] + v, moments[1] + d * v, moments[2] + d * d * v];
     }
     let [v0, v1, v2] = moments;
     let pairs = s * s * v0 * v0 + 2.0 * v2 * v0 + 2.0 * v1 * v1 - 4.0 * s * v1 * v0;

@@ -2,6 +2,7 @@
 
 use crate::flows::Analysis;
 use crate::kinds::Kind;
+use crate::spans::Span;
 use holdup_model::captures::{Clusters, Traffic};
 use holdup_stats::Cluster;
 
@@ -28,6 +29,10 @@ pub(crate) struct Pieces<'a> {
     pub(crate) frame_bytes: u64,
     /// How often each kind was seen, in the order of the catalogue.
     totals: Vec<u64>,
+    /// What each connection did, by [`Base`].
+    work: Vec<[f64; 2]>,
+    /// Of each kind, in the order of the catalogue: the connections that have it, and how often. Most have few kinds.
+    events: Vec<Vec<(u32, u32)>>,
 }
 
 impl Base {
@@ -49,22 +54,27 @@ impl Base {
 
 impl<'a> Pieces<'a> {
     pub(crate) fn of(analysis: &'a Analysis) -> Self {
-        let mut pieces =
-            Pieces { analysis, traffic: Traffic::default(), frame_bytes: 0, totals: vec![0; Kind::ALL.len()] };
-        for direction in analysis.flows.iter().flat_map(|flow| flow.directions) {
-            pieces.traffic += direction.traffic();
-            pieces.frame_bytes += direction.frame_bytes;
-            for (kind, n) in direction.counts.iter() {
-                pieces.totals[kind as usize] += n;
+        let mut pieces = Pieces {
+            analysis,
+            traffic: Traffic::default(),
+            frame_bytes: 0,
+            totals: vec![0; Kind::ALL.len()],
+            work: Vec::with_capacity(analysis.flows.len()),
+            events: vec![Vec::new(); Kind::ALL.len()],
+        };
+        for flow in analysis.flows.iter() {
+            let traffic = flow.traffic();
+            pieces.traffic += traffic;
+            pieces.work.push([traffic.segments as f64, traffic.payload_bytes as f64]);
+            for direction in &flow.directions {
+                pieces.frame_bytes += direction.frame_bytes;
+                for (kind, n) in direction.counts.in_any_order() {
+                    pieces.totals[kind as usize] += n;
+                    pieces.events[kind as usize].push((flow.stream, u32::try_from(n).unwrap_or(u32::MAX)));
+                }
             }
         }
         pieces
-    }
-
-    /// What went by in each connection, by which the effective number is known.
-    fn traffics(&self) -> impl Iterator<Item = Traffic> {
-        let flows = &self.analysis.flows;
-        flows.streams().map(|stream| flows.traffic(stream))
     }
 
     /// How often a kind was seen.
@@ -79,36 +89,40 @@ impl<'a> Pieces<'a> {
 
     /// The marks of a kind and the work, piece by piece.
     pub(crate) fn clusters(&self, by: Clusters, kind: Kind, base: Base) -> Vec<Cluster> {
-        let cluster = |events: u64, traffic: &Traffic| Cluster { events: events as f64, work: base.of(traffic) as f64 };
         match by {
             Clusters::Connections => {
-                let flows = &self.analysis.flows;
-                flows.streams().map(|i| cluster(flows.count(i, kind), &flows.traffic(i))).collect()
+                let of = |work: &[f64; 2]| Cluster { events: 0.0, work: work[base as usize] };
+                let mut clusters: Vec<Cluster> = self.work.iter().map(of).collect();
+                for (stream, n) in &self.events[kind as usize] {
+                    clusters[*stream as usize].events += f64::from(*n);
+                }
+                clusters
             }
             Clusters::Spans => {
-                self.analysis.spans.iter().map(|span| cluster(span.get(kind), &span.traffic())).collect()
+                let of = |span: &Span| Cluster { events: span.get(kind) as f64, work: base.of(&span.traffic()) as f64 };
+                self.analysis.spans.iter().map(of).collect()
             }
         }
     }
 
     /// Whether pieces of this sort are many enough.
     pub(crate) fn has(&self, by: Clusters, base: Base) -> bool {
-        let sizes = |all: &mut dyn Iterator<Item = u64>| {
+        let sizes = |all: &mut dyn Iterator<Item = f64>| {
             let (mut n, mut sum, mut squares) = (0, 0.0, 0.0);
-            for size in all.filter(|size| *size > 0) {
+            for size in all.filter(|size| *size > 0.0) {
                 n += 1;
-                sum += size as f64;
-                squares += (size as f64).powi(2);
+                sum += size;
+                squares += size.powi(2);
             }
             (n, if squares > 0.0 { sum * sum / squares } else { 0.0 })
         };
         match by {
             Clusters::Connections => {
-                let (n, effective) = sizes(&mut self.traffics().map(|t| base.of(&t)));
+                let (n, effective) = sizes(&mut self.work.iter().map(|work| work[base as usize]));
                 n >= FEWEST && effective >= FEWEST_EFFECTIVE
             }
             Clusters::Spans => {
-                let (n, _) = sizes(&mut self.analysis.spans.iter().map(|s| base.of(&s.traffic())));
+                let (n, _) = sizes(&mut self.analysis.spans.iter().map(|s| base.of(&s.traffic()) as f64));
                 n >= FEWEST
             }
         }

@@ -21,7 +21,6 @@ use crate::kinds::Kind;
 use crate::segment::{ACK, Address, FIN, RST, SYN, Segment};
 use crate::spans::Spans;
 use crate::spread::Fine;
-use holdup_model::captures::Traffic;
 use holdup_model::histogram::Histogram;
 use judge::{Findings, Judge};
 use sacks::Sacks;
@@ -258,19 +257,6 @@ pub(crate) struct Judged {
 impl Judged {
     pub(crate) fn len(&self) -> usize {
         self.connections.len()
-    }
-
-    pub(crate) fn traffic(&self, stream: u32) -> Traffic {
-        let of = |side: &Side| Traffic {
-            segments: side.segments.into(),
-            data_segments: side.data_segments.into(),
-            payload_bytes: side.payload_bytes,
-        };
-        self.connections.get(stream).sides.iter().map(of).sum()
-    }
-
-    pub(crate) fn count(&self, stream: u32, kind: Kind) -> u64 {
-        self.connections.get(stream).sides.iter().map(|side| self.tallies.count_of(&side.tally, kind)).sum()
     }
 
     /// A connection as it is told.

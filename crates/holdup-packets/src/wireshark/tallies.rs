@@ -93,11 +93,6 @@ impl Tallies {
         counts
     }
 
-    /// How often one kind was seen in a direction.
-    pub(super) fn count_of(&self, tally: &Tally, kind: Kind) -> u64 {
-        self.each(tally).filter(|(k, _)| *k == kind).map(|(_, n)| n).sum()
-    }
-
     /// The kinds of a direction, those that most have twice when there were very many.
     fn each(&self, tally: &Tally) -> impl Iterator<Item = (Kind, u64)> + '_ {
         let common = COMMON.into_iter().zip(tally.common).filter(|(_, n)| *n > 0).map(|(kind, n)| (kind, n.into()));
