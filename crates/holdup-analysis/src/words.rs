@@ -2,7 +2,7 @@
 
 use holdup_model::bundle::BundleHead;
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::text::grouped;
+use holdup_model::text::{self, grouped};
 pub(crate) use holdup_model::text::{capital, count, list};
 use holdup_model::{Estimate, Metric};
 
@@ -70,32 +70,13 @@ impl RoundIf for f64 {
 
 /// A ratio with its interval: `×1.03 (95 % interval 1.01 to 1.05)`.
 pub(crate) fn ratio(e: &Estimate) -> String {
-    let (value, low, high) = ratio_parts(e);
+    let [value, low, high] = text::ratio_parts(e);
     format!("×{value} ({} % interval {low} to {high})", (e.confidence * 100.0).round())
 }
 
 /// The same, shorter: `×1.03 (1.01 to 1.05)`.
 pub(crate) fn ratio_short(e: &Estimate) -> String {
-    let (value, low, high) = ratio_parts(e);
-    format!("×{value} ({low} to {high})")
-}
-
-/// As many decimals as the interval is worth, and enough that no end that is not 1 reads as 1.
-fn ratio_parts(e: &Estimate) -> (String, String, String) {
-    let half = (e.high - e.low) / 2.0;
-    let wanted = if half > 0.0 { -half.log10().floor() } else { 3.0 };
-    let least = match e.value {
-        v if v >= 10.0 => 0.0,
-        v if v >= 0.1 => 2.0,
-        _ => 3.0,
-    };
-    let mut digits = wanted.clamp(least, 6.0) as usize;
-    let reads_as_one = |x: f64, digits: usize| x != 1.0 && format!("{x:.digits$}") == format!("{:.digits$}", 1.0);
-    while digits < 6 && (reads_as_one(e.low, digits) || reads_as_one(e.high, digits)) {
-        digits += 1;
-    }
-    let show = |x: f64| if x.abs() >= 1e6 { format!("{x:.2e}") } else { format!("{x:.digits$}") };
-    (show(e.value), show(e.low), show(e.high))
+    text::ratio(e)
 }
 
 /// What a sentence calls a metric: `throughput (tps)`, `latency p99`, `lock waits`.

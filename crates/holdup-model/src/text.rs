@@ -1,5 +1,7 @@
 //! Words that sentences and tables share.
 
+use crate::Estimate;
+
 /// Digits with separators of thousands: `12345` is `12,345`.
 pub fn grouped(digits: &str) -> String {
     let mut out = String::new();
@@ -53,6 +55,32 @@ pub fn factor(x: f64) -> String {
     }
 }
 
+/// A ratio with its interval: `×1.03 (1.01 to 1.05)`.
+pub fn ratio(e: &Estimate) -> String {
+    let [value, low, high] = ratio_parts(e);
+    format!("×{value} ({low} to {high})")
+}
+
+/// A ratio and the ends of its interval, with as many decimals as the interval is worth, and enough that no end that is not 1 reads
+/// as 1. What differs by less than a millionth is the same.
+pub fn ratio_parts(e: &Estimate) -> [String; 3] {
+    const SAME: f64 = 5e-7;
+    let half = (e.high - e.low) / 2.0;
+    let wanted = if half > SAME { -half.log10().floor() } else { 3.0 };
+    let least = match e.value {
+        v if v >= 10.0 => 0.0,
+        v if v >= 0.1 => 2.0,
+        _ => 3.0,
+    };
+    let mut digits = wanted.clamp(least, 6.0) as usize;
+    let reads_as_one =
+        |x: f64, digits: usize| (x - 1.0).abs() > SAME && format!("{x:.digits$}") == format!("{:.digits$}", 1.0);
+    while digits < 6 && (reads_as_one(e.low, digits) || reads_as_one(e.high, digits)) {
+        digits += 1;
+    }
+    [e.value, e.low, e.high].map(|x| if x.abs() >= 1e6 { format!("{x:.2e}") } else { format!("{x:.digits$}") })
+}
+
 /// With a capital letter in front.
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
@@ -80,6 +108,16 @@ mod tests {
         check(30.12, "×30.1");
         check(1143.4, "×1,143");
         check(f64::INFINITY, "×inf");
+    }
+
+    #[test]
+    fn a_ratio_that_does_not_move_has_few_decimals() {
+        let check = |value: f64, low: f64, high: f64, expect: &str| {
+            let e = Estimate { value, low, high, confidence: 0.95, n: 5, method: String::new() };
+            assert_eq!(ratio(&e), expect);
+        };
+        check(1.0, 1.0 - 1e-12, 1.0 + 1e-12, "×1.000 (1.000 to 1.000)");
+        check(1.0, 0.99999, 1.00001, "×1.00000 (0.99999 to 1.00001)");
     }
 
     #[test]

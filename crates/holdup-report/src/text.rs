@@ -1,6 +1,6 @@
 //! Numbers, lines and columns as a reader wants them.
 
-use holdup_model::Estimate;
+pub(crate) use holdup_model::text::ratio;
 pub(crate) use holdup_model::text::{capital, count, grouped};
 
 /// Foreign text on one line: control characters, which could move the cursor or fake a line, become spaces
@@ -83,27 +83,6 @@ pub(crate) fn percent(share: f64) -> String {
     let text = format!("{p:.digits$}");
     let text = if digits > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text} %")
-}
-
-/// A ratio with its interval: `×1.03 (1.01 to 1.05)`; as many decimals as the interval is worth, and enough that
-/// no end that is not 1 reads as 1.
-pub(crate) fn ratio(e: &Estimate) -> String {
-    let half = (e.high - e.low) / 2.0;
-    let wanted = if half > 0.0 { -half.log10().floor() } else { 3.0 };
-    let least = if e.value >= 10.0 {
-        0.0
-    } else if e.value >= 0.1 {
-        2.0
-    } else {
-        3.0
-    };
-    let mut digits = wanted.clamp(least, 6.0) as usize;
-    let reads_as_one = |x: f64, digits: usize| x != 1.0 && format!("{x:.digits$}") == format!("{:.digits$}", 1.0);
-    while digits < 6 && (reads_as_one(e.low, digits) || reads_as_one(e.high, digits)) {
-        digits += 1;
-    }
-    let show = |x: f64| if x.abs() >= 1e6 { format!("{x:.2e}") } else { format!("{x:.digits$}") };
-    format!("×{} ({} to {})", show(e.value), show(e.low), show(e.high))
 }
 
 /// A duration for people: `1 h 5 min`, `3 min 20 s`, `2.5 s`, `300 ms`.
