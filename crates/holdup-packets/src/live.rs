@@ -13,8 +13,7 @@
 use crate::flows::Flow;
 use crate::kinds::{Kind, Tells};
 use crate::segment::Segment;
-use crate::summary::end;
-use crate::trace::Tracer;
+use crate::trace::{Tracer, shown};
 use crate::wireshark::{Kinds, Marks};
 use holdup_model::captures::CaptureTrace;
 
@@ -115,7 +114,7 @@ impl Live {
     }
 
     fn begin(&mut self, place: usize, stream: u32, at_ns: i64) {
-        let traced = Traced { stream, ways: [0, 1].map(|way| Tracer::live(way, at_ns, MOST_POINTS)) };
+        let traced = Traced { stream, ways: [0, 1].map(|way| Tracer::new(way, at_ns, MOST_POINTS)) };
         match self.places.get_mut(place) {
             Some(before) => {
                 self.known[before.stream as usize].place = NONE;
@@ -147,17 +146,6 @@ impl Live {
     fn take(&mut self, flow: &Flow) -> Option<CaptureTrace> {
         let place = usize::from(self.known.get(flow.stream as usize)?.place);
         let traced = self.places.get_mut(place)?;
-        let way = usize::from(flow.directions[1].payload_bytes > flow.directions[0].payload_bytes);
-        let [from, to] = [&flow.ends[way], &flow.ends[1 - way]].map(end);
-        let named = CaptureTrace {
-            capture: String::new(),
-            stream: flow.stream,
-            from,
-            to,
-            trouble: flow.trouble(),
-            points: Vec::new(),
-            one_of: 1,
-        };
-        Some(traced.ways[way].finish(named, flow.first_ns))
+        Some(traced.ways[usize::from(shown(flow))].finish("", flow))
     }
 }

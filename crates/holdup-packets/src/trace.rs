@@ -22,9 +22,11 @@ pub fn worst(analysis: &Analysis, most: usize) -> Vec<Flow> {
     flows
 }
 
-/// One connection while it is gone through.
+/// One direction of a connection while it is gone through, and what is acknowledged of it.
 pub(crate) struct Tracer {
-    trace: CaptureTrace,
+    points: Vec<TracePoint>,
+    /// Of so many points that could have been kept one is.
+    one_of: u32,
     first_ns: i64,
     /// 0 when the first end sends what is shown.
     direction: u8,
@@ -37,41 +39,37 @@ pub(crate) struct Tracer {
     most: usize,
 }
 
+/// The direction of a connection that is shown: the one that carried more.
+pub(crate) fn shown(flow: &Flow) -> u8 {
+    u8::from(flow.directions[1].payload_bytes > flow.directions[0].payload_bytes)
+}
+
 impl Tracer {
-    fn new(name: &str, flow: &Flow) -> Self {
-        let direction = u8::from(flow.directions[1].payload_bytes > flow.directions[0].payload_bytes);
-        let ends = [&flow.ends[usize::from(direction)], &flow.ends[usize::from(1 - direction)]].map(end);
-        let [from, to] = ends;
-        let trace = CaptureTrace {
-            capture: name.to_owned(),
-            stream: flow.stream,
-            from,
-            to,
-            trouble: flow.trouble(),
-            points: Vec::new(),
-            one_of: 1,
-        };
-        Tracer { trace, first_ns: flow.first_ns, direction, last: None, skipped: [0; 2], most: MOST_POINTS }
+    /// One from a moment on.
+    pub(crate) fn new(direction: u8, at_ns: i64, most: usize) -> Self {
+        Tracer { points: Vec::new(), one_of: 1, first_ns: at_ns, direction, last: None, skipped: [0; 2], most }
     }
 
-    /// One of a connection of which nothing is known yet, from a moment on.
-    pub(crate) fn live(direction: u8, at_ns: i64, most: usize) -> Self {
-        let (capture, from, to) = (String::new(), String::new(), String::new());
-        let trace = CaptureTrace { capture, stream: 0, from, to, trouble: 0, points: Vec::new(), one_of: 1 };
-        Tracer { trace, first_ns: at_ns, direction, last: None, skipped: [0; 2], most }
-    }
-
-    /// The points of a live one, as those of a connection that began then.
-    pub(crate) fn finish(&mut self, named: CaptureTrace, first_ns: i64) -> CaptureTrace {
-        let mut points = std::mem::take(&mut self.trace.points);
-        let late_ns = self.first_ns.saturating_sub(first_ns);
+    /// The points, as those of this connection of a capture.
+    pub(crate) fn finish(&mut self, capture: &str, flow: &Flow) -> CaptureTrace {
+        let (from, to) = (usize::from(self.direction), usize::from(1 - self.direction));
+        let mut points = std::mem::take(&mut self.points);
+        let late_ns = self.first_ns.saturating_sub(flow.first_ns);
         points.iter_mut().for_each(|p| p.at_ns = p.at_ns.saturating_add(late_ns));
-        CaptureTrace { points, one_of: self.trace.one_of, ..named }
+        CaptureTrace {
+            capture: capture.to_owned(),
+            stream: flow.stream,
+            from: end(&flow.ends[from]),
+            to: end(&flow.ends[to]),
+            trouble: flow.trouble(),
+            points,
+            one_of: self.one_of,
+        }
     }
 
     /// The memory of its points, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.trace.points.capacity() * size_of::<TracePoint>()
+        self.points.capacity() * size_of::<TracePoint>()
     }
 
     pub(crate) fn see(&mut self, segment: &Segment, direction: u8, is_again: bool) {
@@ -91,24 +89,24 @@ impl Tracer {
         if kind != PointKind::SentAgain {
             let skipped = &mut self.skipped[usize::from(kind == PointKind::Ack)];
             *skipped += 1;
-            if *skipped < self.trace.one_of {
+            if *skipped < self.one_of {
                 return;
             }
             *skipped = 0;
         }
-        self.trace.points.push(TracePoint { at_ns: segment.at_ns.saturating_sub(self.first_ns), byte, kind });
-        if self.trace.points.len() >= self.most {
+        self.points.push(TracePoint { at_ns: segment.at_ns.saturating_sub(self.first_ns), byte, kind });
+        if self.points.len() >= self.most {
             self.thin();
         }
     }
 
     /// Leaves out every second point of each kind, of those that were sent again only when there are no others to leave out.
     fn thin(&mut self) {
-        self.trace.one_of = self.trace.one_of.saturating_mul(2);
-        let again = self.trace.points.iter().filter(|p| p.kind == PointKind::SentAgain).count();
+        self.one_of = self.one_of.saturating_mul(2);
+        let again = self.points.iter().filter(|p| p.kind == PointKind::SentAgain).count();
         let spare_again = again < self.most / 2;
         let mut counts = [0_u32; 3];
-        self.trace.points.retain(|p| {
+        self.points.retain(|p| {
             let n = &mut counts[p.kind as usize];
             *n += 1;
             (spare_again && p.kind == PointKind::SentAgain) || n.is_multiple_of(2)
@@ -121,15 +119,16 @@ impl Tracer {
 /// # Errors
 /// As [`Frames::next`].
 pub fn trace(frames: &mut Chain<'_>, name: &str, flows: &[Flow], limits: Limits) -> Result<Vec<CaptureTrace>, Problem> {
-    let mut tracers: Vec<Tracer> = flows.iter().map(|flow| Tracer::new(name, flow)).collect();
+    let of = |flow: &Flow| Tracer::new(shown(flow), flow.first_ns, MOST_POINTS);
+    let mut tracers: Vec<Tracer> = flows.iter().map(of).collect();
     let mut decoder = Decoder::new(decode::Limits::default());
     let mut table = Table::new(limits);
     while let Some(frame) = frames.next()? {
-        let Decoded::Segment(segment) = decoder.decode(&frame) else { continue };
-        let Some(marks) = table.judge(&segment) else { continue };
-        if let Some(tracer) = tracers.iter_mut().find(|t| t.trace.stream == marks.stream) {
-            tracer.see(&segment, marks.direction, marks.kinds.has(Kind::Retransmission));
+        let Decoded::Segment(ref segment) = decoder.decode(&frame) else { continue };
+        let Some(marks) = table.judge(segment) else { continue };
+        if let Some(i) = flows.iter().position(|flow| flow.stream == marks.stream) {
+            tracers[i].see(segment, marks.direction, marks.kinds.has(Kind::Retransmission));
         }
     }
-    Ok(tracers.into_iter().map(|tracer| tracer.trace).collect())
+    Ok(tracers.iter_mut().zip(flows).map(|(tracer, flow)| tracer.finish(name, flow)).collect())
 }
