@@ -126,7 +126,7 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize) {
             slot.wakeups.count(running_ns.saturating_sub(call.posted_ns));
         }
         #[cfg(test)]
-        if shared.disturbance.strikes(index) {
+        if shared.disturbance.strikes() {
             return;
         }
         if !request(shared, slot, running_ns, &mut done) {
@@ -187,19 +187,20 @@ pub(crate) mod tests {
         pub(crate) from_ns: AtomicU64,
         /// Until this time.
         pub(crate) until_ns: AtomicU64,
-        /// The first worker ends at its next request.
+        /// Who gets the next request ends at it. A certain worker might get none: the latest who asked goes first, so
+        /// that some sit through a whole trial.
         pub(crate) deadly: AtomicBool,
     }
 
     impl Disturbance {
-        /// Whether the worker is to end.
-        pub(super) fn strikes(&self, index: usize) -> bool {
+        /// Whether the worker that asks is to end.
+        pub(super) fn strikes(&self) -> bool {
             let from_ns = self.from_ns.load(Ordering::SeqCst);
             let until_ns = self.until_ns.load(Ordering::SeqCst);
             while from_ns > 0 && (from_ns..until_ns).contains(&now_ns()) {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
-            index == 0 && self.deadly.load(Ordering::SeqCst)
+            self.deadly.swap(false, Ordering::SeqCst)
         }
     }
 
