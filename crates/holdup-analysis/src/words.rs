@@ -2,6 +2,8 @@
 
 use holdup_model::bundle::BundleHead;
 use holdup_model::outcome::FindingVerdict;
+/// The same as [`ratio`], shorter.
+pub(crate) use holdup_model::text::ratio as ratio_short;
 use holdup_model::text::{self, grouped};
 pub(crate) use holdup_model::text::{capital, count, list};
 use holdup_model::{Estimate, Metric};
@@ -72,11 +74,6 @@ impl RoundIf for f64 {
 pub(crate) fn ratio(e: &Estimate) -> String {
     let [value, low, high] = text::ratio_parts(e);
     format!("×{value} ({} % interval {low} to {high})", (e.confidence * 100.0).round())
-}
-
-/// The same, shorter: `×1.03 (1.01 to 1.05)`.
-pub(crate) fn ratio_short(e: &Estimate) -> String {
-    text::ratio(e)
 }
 
 /// What a sentence calls a metric: `throughput (tps)`, `latency p99`, `lock waits`.

@@ -449,10 +449,3 @@ pub struct CaptureKept {
     /// The worst connections over time, the worst first.
     pub traces: Vec<CaptureTrace>,
 }
-
-impl CaptureKept {
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        *self == CaptureKept::default()
-    }
-}

@@ -221,6 +221,44 @@ pub enum Extract {
 }
 
 impl Plan {
+    /// What a bundle has as its plan where no load was planned: one workload that nobody started, in blocks that follow each
+    /// other, without factors, metrics and collectors.
+    pub fn of_what_is(name: &str, question: String, workload: &str, target: &str) -> Plan {
+        Plan {
+            name: name.to_owned(),
+            question,
+            workloads: vec![WorkloadUse {
+                name: workload.to_owned(),
+                kind: workload.to_owned(),
+                parameters: Parameters::default(),
+                axes: Vec::new(),
+                negative_control: false,
+            }],
+            factors: Vec::new(),
+            settings: Vec::new(),
+            design: Design {
+                layout: Layout::Factorial,
+                blocks: 1,
+                sessions: 1,
+                seed: 0,
+                aa_pair: false,
+                unobserved_pair: false,
+                settle_ns: 0,
+                warmup_ns: 0,
+                duration_ns: 0,
+                stop: StopRule::Blocks,
+                budget_ns: None,
+                retries: 0,
+            },
+            metrics: Vec::new(),
+            collectors: Vec::new(),
+            collect: CollectOptions::default(),
+            target: target.to_owned(),
+            guest: None,
+            exclude: Vec::new(),
+        }
+    }
+
     /// The workload with this name.
     pub fn workload(&self, name: &str) -> Option<&WorkloadUse> {
         self.workloads.iter().find(|w| w.name == name)

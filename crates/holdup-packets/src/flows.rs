@@ -133,14 +133,9 @@ impl Flows {
         }
     }
 
-    /// Their numbers.
-    pub fn streams(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
-        0..self.len() as u32
-    }
-
     /// All, one after the other.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Flow> + '_ {
-        self.streams().map(|stream| self.get(stream))
+        (0..self.len() as u32).map(|stream| self.get(stream))
     }
 
     /// Those with the most of something, at most so many, the most first; of those with the same, the earlier first.

@@ -10,10 +10,10 @@
 //! What that gives up: with more connections at once than places, the beginning of a trace, and where trouble moves on, the whole
 //! trace of one that had little. A connection that is not traced costs 8 bytes.
 
-use crate::flows::Flow;
+use crate::flows::{Flow, Flows};
 use crate::kinds::{Kind, Tells};
 use crate::segment::Segment;
-use crate::trace::{Tracer, shown};
+use crate::trace::{Tracer, shown, worst_of};
 use crate::wireshark::{Kinds, Marks};
 use holdup_model::captures::CaptureTrace;
 
@@ -74,8 +74,7 @@ impl Live {
             }
         }
         if marks.kinds.has_any(self.troubling) {
-            let of = |kind: &&Kind| marks.kinds.has(**kind) && self.troubling.has(**kind);
-            let count = Kind::ALL.iter().filter(of).count() as u32;
+            let count = marks.kinds.iter().filter(|kind| self.troubling.has(*kind)).count() as u32;
             let known = &mut self.known[stream];
             known.trouble = known.trouble.saturating_add(count);
             if known.place == NONE
@@ -131,15 +130,11 @@ impl Live {
         (points + self.known.capacity() * size_of::<Known>()) as u64
     }
 
-    /// The traces of the worst of these connections, the worst first, and how many of the worst have none.
-    pub fn worst(mut self, flows: impl Iterator<Item = Flow>, most: usize) -> (Vec<CaptureTrace>, usize) {
-        let mut order: Vec<(u64, Flow)> =
-            flows.map(|flow| (flow.trouble(), flow)).filter(|(trouble, _)| *trouble > 0).collect();
-        order.sort_by_key(|(trouble, _)| std::cmp::Reverse(*trouble));
-        order.truncate(most);
-        let all = order.len();
-        let traces: Vec<CaptureTrace> = order.into_iter().filter_map(|(_, flow)| self.take(&flow)).collect();
-        let without = all - traces.len();
+    /// The traces of the worst of those connections that are asked for, the worst first, and how many of the worst have none.
+    pub fn worst(mut self, flows: &Flows, most: usize, is_asked: impl Fn(&Flow) -> bool) -> (Vec<CaptureTrace>, usize) {
+        let worst = worst_of(flows, most, is_asked);
+        let traces: Vec<CaptureTrace> = worst.iter().filter_map(|flow| self.take(flow)).collect();
+        let without = worst.len() - traces.len();
         (traces, without)
     }
 

@@ -4,7 +4,7 @@
 
 use crate::capture::{Chain, Frames as _};
 use crate::decode::{self, Decoded, Decoder};
-use crate::flows::{Analysis, Flow};
+use crate::flows::{Analysis, Flow, Flows};
 use crate::kinds::Kind;
 use crate::segment::{ACK, Segment};
 use crate::summary::end;
@@ -17,9 +17,15 @@ pub const MOST_POINTS: usize = 4_000;
 
 /// The connections with the most marks of trouble, at most so many; those without any are left out.
 pub fn worst(analysis: &Analysis, most: usize) -> Vec<Flow> {
-    let mut flows = analysis.flows.most(most, Flow::trouble);
-    flows.retain(|flow| flow.trouble() > 0);
-    flows
+    worst_of(&analysis.flows, most, |_| true)
+}
+
+/// The same of some connections.
+pub(crate) fn worst_of(flows: &Flows, most: usize, is_asked: impl Fn(&Flow) -> bool) -> Vec<Flow> {
+    let trouble = |flow: &Flow| if is_asked(flow) { flow.trouble() } else { 0 };
+    let mut worst = flows.most(most, trouble);
+    worst.retain(|flow| trouble(flow) > 0);
+    worst
 }
 
 /// One direction of a connection while it is gone through, and what is acknowledged of it.

@@ -83,9 +83,9 @@ fn a_trace_that_is_kept_while_judging_is_that_of_a_second_way() {
     let mut frames = Chain::one(Reader::new(&bytes[..]).expect("a capture"));
     let second = trace(&mut frames, "", &worst(&analysis, 3), Limits::default()).expect("is read");
     assert!(live.memory_bytes() > 0);
-    assert_eq!(live.worst(analysis.flows.iter(), 3), (second, 0));
+    assert_eq!(live.worst(&analysis.flows, 3, |_| true), (second, 0));
     let (analysis, live) = self::live(&capture(20_000, 100));
-    let (traces, _) = live.worst(analysis.flows.iter(), 1);
+    let (traces, _) = live.worst(&analysis.flows, 1, |_| true);
     assert!(traces[0].points.len() < live::MOST_POINTS && traces[0].one_of > 1);
     assert_eq!(traces[0].points.iter().filter(|p| p.kind == PointKind::SentAgain).count(), 200);
 }
@@ -116,7 +116,7 @@ fn the_worst_of_many_more_than_there_is_room_for_are_kept() {
     let (analysis, live) = live(&many(connections, 9, is_again));
     let most = 3;
     assert!(live.memory_bytes() < 2 << 20, "{}", live.memory_bytes());
-    let (traces, without) = live.worst(analysis.flows.iter(), most);
+    let (traces, without) = live.worst(&analysis.flows, most, |_| true);
     let streams: Vec<u32> = traces.iter().map(|t| t.stream).collect();
     assert_eq!((streams, without), (vec![5_000, 4_000, 3_000], 0));
     // What came before the trouble was given up, and the time tells it.
@@ -143,7 +143,7 @@ fn short_connections_one_after_the_other_are_traced_from_their_begin() {
         }
     }
     let (analysis, live) = live(&capture.into_bytes());
-    let (traces, without) = live.worst(analysis.flows.iter(), 3);
+    let (traces, without) = live.worst(&analysis.flows, 3, |_| true);
     let [one] = traces.as_slice() else { panic!("{} traces", traces.len()) };
     assert_eq!((one.stream, one.points[0].at_ns, one.points.len(), without), (2_000, 0, 14, 0));
 }

@@ -35,6 +35,7 @@ mod write;
 
 pub use docs::{Column, Table, tables};
 pub use gather::{read, read_salvage};
+pub use trouble::taken;
 pub use verify::{Wholeness, verify};
 pub use write::Writer;
 

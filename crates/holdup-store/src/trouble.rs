@@ -9,6 +9,12 @@ pub(crate) fn bundle(path: &Path) -> String {
     format!("bundle {}", path.display())
 }
 
+/// A name that a file has already.
+pub fn taken(path: &Path) -> Problem {
+    Problem::usage(bundle(path), "exists already, and a bundle is never overwritten")
+        .hint("choose another name with --out, or move the file away")
+}
+
 /// A file that is no bundle.
 pub(crate) fn not_a_bundle(path: &Path, why: impl Into<String>) -> Problem {
     Problem::usage(bundle(path), why.into()).hint("a bundle is the .holdup file that `holdup run --out FILE` writes")

@@ -289,10 +289,7 @@ impl Writer {
 fn reserve(path: &Path) -> Result<(), Problem> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(_) => Ok(()),
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            Err(Problem::usage(trouble::bundle(path), "exists already, and a bundle is never overwritten")
-                .hint("choose another name with --out, or move the file away"))
-        }
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(trouble::taken(path)),
         Err(e) if e.kind() == ErrorKind::NotFound => {
             Err(Problem::usage(trouble::bundle(path), "its folder does not exist").hint("make the folder first"))
         }

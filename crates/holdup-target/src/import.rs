@@ -4,11 +4,8 @@
 use crate::head::{number_of, without_out};
 use crate::local::blank;
 use holdup_model::bundle::{BundleHead, CollectorState, Ending, IMPORTED};
-use holdup_model::plan::{Layout, Level, StopRule};
-use holdup_model::{
-    Arm, Availability, Collected, Design, Factor, Machine, Parameters, Plan, Problem, Schedule, Trial, TrialSpec,
-    Window, WorkloadUse,
-};
+use holdup_model::plan::Level;
+use holdup_model::{Arm, Availability, Collected, Factor, Machine, Plan, Problem, Schedule, Trial, TrialSpec, Window};
 use holdup_store::Writer;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -72,40 +69,11 @@ fn plan(captures: &[Imported]) -> (Plan, Schedule) {
         [first, others @ ..] => format!("What got worse from {first} to {}?", others.join(", ")),
         [] => String::new(),
     };
-    let workload = WorkloadUse {
-        name: CAPTURED.to_owned(),
-        kind: CAPTURED.to_owned(),
-        parameters: Parameters::default(),
-        axes: Vec::new(),
-        negative_control: false,
-    };
     let levels = names.iter().map(|name| Level::plain(*name)).collect();
     let plan = Plan {
-        name: IMPORTED.to_owned(),
-        question,
-        workloads: vec![workload],
         factors: vec![Factor { name: FACTOR.to_owned(), levels, workloads: Vec::new(), optional: false }],
-        settings: Vec::new(),
-        design: Design {
-            layout: Layout::Factorial,
-            blocks: 1,
-            sessions: 1,
-            seed: 0,
-            aa_pair: false,
-            unobserved_pair: false,
-            settle_ns: 0,
-            warmup_ns: 0,
-            duration_ns: 0,
-            stop: StopRule::Blocks,
-            budget_ns: None,
-            retries: 0,
-        },
-        metrics: Vec::new(),
         collectors: vec![COLLECTOR.to_owned()],
-        collect: Default::default(),
-        target: IMPORTED.to_owned(),
-        guest: None,
-        exclude: Vec::new(),
+        ..Plan::of_what_is(IMPORTED, question, CAPTURED, IMPORTED)
     };
     let arm = |(id, name): (u32, &&str)| Arm {
         id,

@@ -8,10 +8,9 @@ use holdup_host::lock::HostLock;
 use holdup_host::{Host, facts, process};
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::metric::{Measured, Measurement};
-use holdup_model::plan::{Layout, StopRule};
 use holdup_model::{
-    Arm, Availability, Collected, Design, Direction, Event, Machine, Metric, Observer, Parameters, Plan, Problem,
-    Schedule, Trial, TrialSpec, TrialStatus, WorkloadUse, text,
+    Arm, Availability, Collected, Design, Direction, Event, Machine, Metric, Observer, Plan, Problem, Schedule, Trial,
+    TrialSpec, TrialStatus, text,
 };
 use holdup_store::Writer;
 use holdup_workloads::{Cancel, WindowHooks};
@@ -164,39 +163,17 @@ fn probe(request: &RecordRequest<'_>, subjects: &[Subject]) -> Vec<CollectorStat
 
 /// One arm, and a block for each window.
 fn plan(request: &RecordRequest<'_>) -> (Plan, Schedule) {
-    let workload = WorkloadUse {
-        name: OBSERVED.to_owned(),
-        kind: OBSERVED.to_owned(),
-        parameters: Parameters::default(),
-        axes: Vec::new(),
-        negative_control: false,
-    };
+    let question = format!("What holds up {}?", request.watching.in_words());
+    let blank = Plan::of_what_is("record", question, OBSERVED, "local");
     let plan = Plan {
-        name: "record".to_owned(),
-        question: format!("What holds up {}?", request.watching.in_words()),
-        workloads: vec![workload],
-        factors: Vec::new(),
-        settings: Vec::new(),
         design: Design {
-            layout: Layout::Factorial,
             blocks: request.windows,
-            sessions: 1,
-            seed: 0,
-            aa_pair: false,
-            unobserved_pair: false,
-            settle_ns: 0,
-            warmup_ns: 0,
             duration_ns: request.duration_ns / u64::from(request.windows),
-            stop: StopRule::Blocks,
-            budget_ns: None,
-            retries: 0,
+            ..blank.design
         },
-        metrics: Vec::new(),
         collectors: request.collectors.to_vec(),
         collect: request.options.clone(),
-        target: "local".to_owned(),
-        guest: None,
-        exclude: Vec::new(),
+        ..blank
     };
     let arm = Arm {
         id: 0,

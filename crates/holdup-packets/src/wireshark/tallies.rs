@@ -89,17 +89,16 @@ impl Tallies {
     /// What was counted of a direction.
     pub(super) fn counts(&self, tally: &Tally) -> Counts {
         let mut counts = Counts::default();
-        self.each(tally).for_each(|(kind, n)| counts.add(kind, n));
-        counts
-    }
-
-    /// The kinds of a direction, those that most have twice when there were very many.
-    fn each(&self, tally: &Tally) -> impl Iterator<Item = (Kind, u64)> + '_ {
-        let common = COMMON.into_iter().zip(tally.common).filter(|(_, n)| *n > 0).map(|(kind, n)| (kind, n.into()));
+        for (kind, n) in COMMON.iter().zip(tally.common).filter(|(_, n)| *n > 0) {
+            counts.add(*kind, n.into());
+        }
         let first = tally.first().map(|i| &self.0[i]);
-        let places = std::iter::successors(first, |place| Some(&self.0[(place.next as usize).checked_sub(1)?]));
-        let rest = places.flat_map(|place| place.kinds.iter().zip(place.counts).take(place.used.into()));
-        common.chain(rest.map(|(kind, n)| (Kind::ALL[usize::from(*kind)], n.into())))
+        for place in std::iter::successors(first, |place| Some(&self.0[(place.next as usize).checked_sub(1)?])) {
+            for (kind, n) in place.kinds.iter().zip(place.counts).take(place.used.into()) {
+                counts.add(Kind::ALL[usize::from(*kind)], n.into());
+            }
+        }
+        counts
     }
 }
 

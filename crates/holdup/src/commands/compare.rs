@@ -2,6 +2,7 @@
 
 use crate::{bundles, output};
 use clap::ArgMatches;
+use holdup_analysis::analyses::captures;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Analysis, Problem, Verdict};
 use holdup_report::TerminalOptions;
@@ -64,7 +65,7 @@ fn exit_code(analysis: &Analysis) -> u8 {
         .comparisons
         .iter()
         .filter(|c| c.primary && matches!(c.contrast, Contrast::Factor { .. } | Contrast::Named { .. }));
-    let captures = analysis.findings.iter().filter(|f| f.analysis == "captures").map(|f| f.verdict);
+    let captures = analysis.findings.iter().filter(|f| f.analysis == captures::META.id).map(|f| f.verdict);
     let captures: Vec<FindingVerdict> = captures.collect();
     let headline: Vec<&Verdict> = asked.filter(|c| c.pooled || c.cell.is_empty()).map(|c| &c.verdict).collect();
     if headline.iter().any(|v| **v == Verdict::Different) || captures.contains(&FindingVerdict::Supported) {

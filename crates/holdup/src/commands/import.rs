@@ -1,15 +1,12 @@
 //! `holdup import`: what other programs captured, as a bundle.
 
-use super::packets::{PICTURES, TOP, input, margin};
+use super::packets::{PICTURES, TOP, comparisons, input, options, summary, warn};
 use crate::{bundles, output};
 use clap::ArgMatches;
 use holdup_model::captures::{CaptureComparison, CaptureKept, CaptureTrace, Parts};
 use holdup_model::text::count;
 use holdup_model::{Collected, Coverage, Problem};
-use holdup_packets::compare::{Options, compare};
-use holdup_packets::flows::Analysis;
 use holdup_packets::kept;
-use holdup_packets::summary::{judgement, summarise};
 use holdup_target::{Imported, import};
 use input::{Given, Read};
 use std::path::{Path, PathBuf};
@@ -28,7 +25,7 @@ fn pcap(matches: &ArgMatches) -> anyhow::Result<u8> {
     let paths: Vec<&PathBuf> = matches.get_many("captures").map(Iterator::collect).unwrap_or_default();
     let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_else(|| bundles::free_name_of("import"));
     refuse(&out)?;
-    let margin = margin(matches)?;
+    let options = options(matches)?;
     let read = match input::read_all(&paths, matches)? {
         Given::Captures(read) => read,
         Given::Counts(counts) => {
@@ -38,15 +35,11 @@ fn pcap(matches: &ArgMatches) -> anyhow::Result<u8> {
                 .into());
         }
     };
-    let named: Vec<(&str, &Analysis)> = read.iter().map(|one| (one.name.as_str(), &one.analysis)).collect();
-    let mut comparisons = match named.split_first() {
-        Some((first, others)) => compare(*first, others, &Options { margin }).into_iter(),
-        None => Vec::new().into_iter(),
-    };
+    warn(&read);
+    // The first is compared with nothing.
+    let comparisons = std::iter::once(None).chain(comparisons(&read, &options).into_iter().map(Some));
     let mut captures = Vec::with_capacity(read.len());
-    for (i, (path, one)) in paths.iter().zip(&read).enumerate() {
-        one.warnings.iter().for_each(|warning| output::say(&format!("warning: {}: {warning}", one.name)));
-        let comparison = if i > 0 { comparisons.next() } else { None };
+    for ((path, one), comparison) in paths.iter().zip(&read).zip(comparisons) {
         let traces = match input::is_stdin(path) {
             true => None,
             false => Some(input::traces(path, one, PICTURES, matches)?),
@@ -64,17 +57,14 @@ fn refuse(out: &Path) -> Result<(), Problem> {
         return Err(Problem::usage("--out -", "a bundle is a file, and no stream").hint("name a file"));
     }
     if out.exists() {
-        let what = format!("bundle {}", out.display());
-        return Err(Problem::usage(what, "exists already, and a bundle is never overwritten")
-            .hint("choose another name with --out, or move the file away"));
+        return Err(holdup_store::taken(out));
     }
     Ok(())
 }
 
 fn imported(read: &Read, comparison: Option<CaptureComparison>, traces: Option<Vec<CaptureTrace>>) -> Imported {
     let analysis = &read.analysis;
-    let mut capture = summarise(&read.name, analysis, Parts::Flow, TOP);
-    capture.judgement = read.own.as_ref().map(judgement);
+    let capture = summary(read, Parts::Flow, TOP);
     let mut notes: Vec<String> = read.warnings.iter().chain(&capture.notes).cloned().collect();
     if traces.is_none() {
         notes.push("standard input can be read once, so that no connection is kept over time".to_owned());

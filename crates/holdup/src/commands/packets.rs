@@ -5,7 +5,7 @@ pub(super) mod input;
 use super::report::write_file;
 use crate::output;
 use clap::ArgMatches;
-use holdup_model::captures::{CaptureComparison, CountsComparison, Parts};
+use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Parts};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::count;
 use holdup_model::{Problem, ProblemKind};
@@ -36,33 +36,23 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
 
 /// The captures alone, or each against the first.
 fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::Result<u8> {
-    for one in read {
-        one.warnings.iter().for_each(|warning| output::say(&format!("warning: {}: {warning}", one.name)));
-    }
+    warn(read);
     if matches.contains_id("traffic") {
         return Err(Problem::usage("--traffic", "captures say themselves how much traffic they have")
             .hint("leave it out; it is for counts without totals")
             .into());
     }
-    let named: Vec<(&str, &Analysis)> = read.iter().map(|one| (one.name.as_str(), &one.analysis)).collect();
     if let Some(out) = matches.get_one::<PathBuf>("flows") {
-        write_flows(out, &named)?;
+        write_flows(out, read)?;
     }
-    let options = Options { margin: margin(matches)? };
-    let comparisons = match named.split_first() {
-        Some((first, others)) => compare(*first, others, &options),
-        None => Vec::new(),
-    };
+    let comparisons = comparisons(read, &options(matches)?);
     let by = match matches.get_one::<String>("by").map(String::as_str) {
         Some("host") => Parts::Host,
         Some("time") => Parts::Time,
         _ => Parts::Flow,
     };
     let most = matches.get_one::<usize>("top").copied().unwrap_or(TOP);
-    let mut summaries: Vec<_> = named.iter().map(|(name, analysis)| summarise(name, analysis, by, most)).collect();
-    for (summary, one) in summaries.iter_mut().zip(read) {
-        summary.judgement = one.own.as_ref().map(judgement);
-    }
+    let summaries: Vec<_> = read.iter().map(|one| summary(one, by, most)).collect();
     if let Some(out) = matches.get_one::<PathBuf>("html") {
         let mut traces = Vec::new();
         for (path, one) in paths.iter().zip(read) {
@@ -80,6 +70,27 @@ fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::
         }
     })?;
     Ok(exit_code(&comparisons))
+}
+
+/// Tells what is wrong with captures that were read nevertheless.
+pub(super) fn warn(read: &[Read]) {
+    for one in read {
+        one.warnings.iter().for_each(|warning| output::say(&format!("warning: {}: {warning}", one.name)));
+    }
+}
+
+/// Each capture against the first.
+pub(super) fn comparisons(read: &[Read], options: &Options) -> Vec<CaptureComparison> {
+    let named: Vec<(&str, &Analysis)> = read.iter().map(|one| (one.name.as_str(), &one.analysis)).collect();
+    match named.split_first() {
+        Some((first, others)) => compare(*first, others, options),
+        None => Vec::new(),
+    }
+}
+
+/// What a capture holds, with its own judgement where that was asked for.
+pub(super) fn summary(read: &Read, by: Parts, most: usize) -> Capture {
+    Capture { judgement: read.own.as_ref().map(judgement), ..summarise(&read.name, &read.analysis, by, most) }
 }
 
 /// The connections of each capture that are drawn.
@@ -131,20 +142,20 @@ fn code_of(comparison: &CountsComparison) -> u8 {
 }
 
 /// One JSON document on each line.
-fn write_flows(out: &Path, captures: &[(&str, &Analysis)]) -> Result<(), Problem> {
+fn write_flows(out: &Path, read: &[Read]) -> Result<(), Problem> {
     let mut lines = String::new();
-    for (name, analysis) in captures {
-        all_flows(analysis).for_each(|flow| lines.push_str(&holdup_report::flow_line(name, None, &flow)));
+    for one in read {
+        all_flows(&one.analysis).for_each(|flow| lines.push_str(&holdup_report::flow_line(&one.name, None, &flow)));
     }
     write_file(out, &lines)
 }
 
-/// `2%` or `0.02`.
-pub(super) fn margin(matches: &ArgMatches) -> Result<f64, Problem> {
-    let Some(text) = matches.get_one::<String>("margin") else { return Ok(Options::default().margin) };
+/// How captures are compared. The margin is `2%` or `0.02`.
+pub(super) fn options(matches: &ArgMatches) -> Result<Options, Problem> {
+    let Some(text) = matches.get_one::<String>("margin") else { return Ok(Options::default()) };
     let (number, by) = text.strip_suffix('%').map_or((text.as_str(), 1.0), |percent| (percent, 100.0));
     match number.trim().parse::<f64>().map(|x| x / by) {
-        Ok(margin) if margin > 0.0 && margin < 10.0 => Ok(margin),
+        Ok(margin) if margin > 0.0 && margin < 10.0 => Ok(Options { margin }),
         _ => {
             Err(Problem::usage(format!("--margin {text}"), "it is no share above 0").hint("write it as in --margin 5%"))
         }

@@ -138,10 +138,10 @@ impl Place {
     pub(super) fn finish(self) -> Vec<Passed> {
         let of = |of_link: OfLink| {
             let analysis = of_link.table.finish();
-            let all = analysis.flows.iter().zip(of_link.is_ours);
-            let flows: Vec<Flow> = all.filter_map(|(flow, is_ours)| is_ours.then_some(flow)).collect();
+            let is_ours = |flow: &Flow| of_link.is_ours.get(flow.stream as usize) == Some(&true);
+            let flows = analysis.flows.iter().filter(is_ours).collect();
             let trace_bytes = of_link.live.memory_bytes();
-            let (traces, untraced) = of_link.live.worst(flows.iter().cloned(), MOST_TRACES);
+            let (traces, untraced) = of_link.live.worst(&analysis.flows, MOST_TRACES, is_ours);
             Passed { flows, traces, untraced, trace_bytes, analysis }
         };
         self.links.into_values().map(of).collect()

@@ -8,7 +8,6 @@ use holdup_model::histogram::Histogram;
 use holdup_model::{Collected, Coverage, EvidenceItem, SelfCost};
 use holdup_packets::flows::{Flow, Flows};
 use holdup_packets::kept;
-use std::collections::BTreeMap;
 
 /// The most connections that are kept of a trial.
 const MOST_FLOWS: usize = 1_000;
@@ -39,11 +38,13 @@ pub(super) fn told(
             untraced += passed.untraced;
             cost.memory_bytes += passed.trace_bytes;
             // Each link counts its connections from 0; together they have numbers of their own.
-            let number: BTreeMap<u32, u32> = of_link.iter().map(|f| f.stream).zip(flows.len() as u32..).collect();
-            let renumbered = |stream: u32| number.get(&stream).copied().unwrap_or(stream);
-            of_worst.iter_mut().for_each(|trace| trace.stream = renumbered(trace.stream));
+            let first = flows.len() as u32;
+            for trace in &mut of_worst {
+                let place = of_link.partition_point(|flow| flow.stream < trace.stream);
+                trace.stream = first + place as u32;
+            }
             of_place.extend(of_worst);
-            flows.extend(of_link.into_iter().map(|f| Flow { stream: renumbered(f.stream), ..f }));
+            flows.extend(of_link.into_iter().zip(first..).map(|(flow, stream)| Flow { stream, ..flow }));
             ack_rtt_ns.add(&analysis.ack_rtt_ns);
             rto_ns.add(&analysis.rto_ns);
             let beyond = analysis.given_up.segments_beyond_flows;

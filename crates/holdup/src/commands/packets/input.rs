@@ -144,6 +144,11 @@ fn with_threads(matches: &ArgMatches) -> bool {
     matches.get_one::<u32>("threads").map_or(cpus, |threads| *threads as usize) > 1
 }
 
+/// The most connections that are kept.
+fn most_flows(matches: &ArgMatches) -> u32 {
+    matches.get_one("max-flows").copied().unwrap_or(Options::default().flows)
+}
+
 /// Whether our own judgement is asked for.
 pub(in crate::commands) fn with_own(matches: &ArgMatches) -> bool {
     matches.get_one::<String>("engine").is_some_and(|engine| engine == "rfc")
@@ -160,8 +165,8 @@ fn of(path: &Path, mut problem: Problem) -> Problem {
 
 /// Reads one capture, or a folder of rotated ones.
 fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
-    let flows = matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows);
-    let options = Options { flows, with_threads: with_threads(matches), with_own: with_own(matches) };
+    let options =
+        Options { flows: most_flows(matches), with_threads: with_threads(matches), with_own: with_own(matches) };
     let mut warnings = Vec::new();
     let (mut frames, files) = open_all(path, matches, &mut warnings)?;
     let analysed = analyse::analyse(&mut frames, &options).map_err(|problem| of(path, problem))?;
@@ -183,8 +188,7 @@ pub(in crate::commands) fn traces(
     most: usize,
     matches: &ArgMatches,
 ) -> Result<Vec<CaptureTrace>, Problem> {
-    let flows = matches.get_one::<u32>("max-flows").copied().unwrap_or(Options::default().flows);
-    let limits = Limits { flows, ..Limits::default() };
+    let limits = Limits { flows: most_flows(matches), ..Limits::default() };
     let worst = trace::worst(&read.analysis, most);
     let (mut frames, _) = open_all(path, matches, &mut Vec::new())?;
     trace::trace(&mut frames, &read.name, &worst, limits).map_err(|problem| of(path, problem))
