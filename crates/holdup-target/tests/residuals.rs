@@ -1,13 +1,18 @@
 //! How long the critical sections of preempted holders are, from what was left of them, against what is known of
 //! `lock-contention`.
 
+#![allow(clippy::print_stdout, reason = "a test that cannot run here says why, and what was found")]
+
 use holdup_evidence::{CollectContext, Collecting, Subject};
-use holdup_model::{Availability, Collected, Parameters};
+use holdup_model::{Availability, Collected, Parameters, SparseHistogram};
 use holdup_stats::residual::{MIN_RESIDUALS, mean_length};
 use holdup_workloads::alone::{Trial, prepare};
 use holdup_workloads::contention::setup::defaults;
 use std::sync::mpsc;
 use std::time::Duration;
+
+/// So many windows are watched until the estimate fits.
+const WINDOWS: usize = 3;
 
 /// What critical-sections says of holders that are inside for so long.
 fn watched(section_ns: i64, window_ms: u64) -> Collected {
@@ -44,29 +49,38 @@ fn sections_are_as_long_as_they_are() {
         return;
     }
     for section_ns in [20_000, 200_000] {
-        let seen = watched(section_ns, 15_000);
-        println!("{:?} {:?}", seen.coverage, seen.cost);
-        for item in seen.items.iter().filter(|i| i.name.starts_with("holder_preempted_by")) {
-            println!("  {} {:?} {:?}", item.name, item.label, item.value);
-        }
-        let residuals = seen.histograms.iter().find(|h| h.name == "section_residual_ns");
-        let residuals = residuals.map(|h| h.histogram.clone()).unwrap_or_default();
-        let quantile = |q| residuals.quantile_ns(q);
-        println!("{} residuals: {:?}", residuals.count(), [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(quantile));
-        if residuals.count() < MIN_RESIDUALS {
-            // Whether holders lose the CPU at all is the host's affair, and so is what a breakpoint takes.
-            println!("ignored, because too few holders were preempted here, or breakpoints take longer");
-            assert!(
-                residuals.count() > 0 || says(&seen, "too short for") || !says(&seen, "residuals, without"),
-                "{seen:?}"
-            );
-            continue;
-        }
-        let e = mean_length(&residuals, None, 1);
-        println!("{section_ns} ns: {e:?}");
-        let Ok(e) = e else { continue };
-        // What a section takes beside its work, and what others on the machine slow it down by, is in it as well.
-        let known = section_ns as f64;
-        assert!(e.low <= 1.6 * known && e.high >= 0.6 * known, "{section_ns} ns: {e:?}");
+        let mut residuals = SparseHistogram::new();
+        // Of 250 residuals, which is what one window gives, one interval in ten misses what it is of.
+        let fits = (0..WINDOWS).any(|_| fits(section_ns, &mut residuals));
+        assert!(fits, "{section_ns} ns");
     }
+}
+
+/// Watches one more window, and asks whether the mean length of all windows' residuals is what is known. It is so as well
+/// where nothing can be told.
+fn fits(section_ns: i64, residuals: &mut SparseHistogram) -> bool {
+    let seen = watched(section_ns, 15_000);
+    println!("{:?} {:?}", seen.coverage, seen.cost);
+    for item in seen.items.iter().filter(|i| i.name.starts_with("holder_preempted_by")) {
+        println!("  {} {:?} {:?}", item.name, item.label, item.value);
+    }
+    if let Some(more) = seen.histograms.iter().find(|h| h.name == "section_residual_ns") {
+        residuals.add(&more.histogram);
+    }
+    let quantile = |q| residuals.quantile_ns(q);
+    println!("{} residuals: {:?}", residuals.count(), [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(quantile));
+    if residuals.count() < MIN_RESIDUALS {
+        // Whether holders lose the CPU at all is the host's affair, and so is what a breakpoint takes.
+        println!("ignored, because too few holders were preempted here, or breakpoints take longer");
+        assert!(
+            residuals.count() > 0 || says(&seen, "too short for") || !says(&seen, "residuals, without"),
+            "{seen:?}"
+        );
+        return true;
+    }
+    let e = mean_length(residuals, None, 1);
+    println!("{section_ns} ns: {e:?}");
+    // What a section takes beside its work, and what others on the machine slow it down by, is in it as well.
+    let known = section_ns as f64;
+    e.is_ok_and(|e| e.low <= 1.6 * known && e.high >= 0.6 * known)
 }
