@@ -114,6 +114,31 @@ impl Spans {
         &mut self.spans[place]
     }
 
+    /// Has the first span begin at a moment, unless there is one.
+    pub(crate) fn begin_at(&mut self, at_ns: i64) {
+        if self.spans.is_empty() {
+            self.first_ns = Some(at_ns);
+        }
+    }
+
+    /// Adds what others counted, which have begun at the same moment or have counted nothing.
+    pub(crate) fn add(&mut self, mut others: Spans) {
+        if self.spans.is_empty() {
+            *self = others;
+            return;
+        }
+        while self.shift < others.shift {
+            self.fold();
+        }
+        while others.shift < self.shift {
+            others.fold();
+        }
+        if self.spans.len() < others.spans.len() {
+            std::mem::swap(self, &mut others);
+        }
+        self.spans.iter_mut().zip(&others.spans).for_each(|(mine, theirs)| mine.add(theirs));
+    }
+
     /// The place of any moment's span, which is there from now on.
     #[cold]
     fn place(&mut self, at_ns: i64) -> usize {

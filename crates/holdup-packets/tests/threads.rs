@@ -3,9 +3,11 @@
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use holdup_packets::analyse::{Options, analyse};
-use holdup_packets::capture::{Chain, Frames as _, Reader};
-use holdup_packets::made::{Pcap, Tcp, link};
+use holdup_packets::capture::{Block, Chain, Cut, Frame, Frames as _, MOST_FRAMES, Reader};
+use holdup_packets::made::layers::Ipv4;
+use holdup_packets::made::{Pcap, PcapNg, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, SYN};
+use std::collections::VecDeque;
 use std::io::{Cursor, Read, Write as _};
 
 /// Connections that are interleaved, with frames from 60 bytes to the longest, some of them sent twice.
@@ -46,65 +48,158 @@ fn slow(bytes: &[u8], most: usize) -> Slow {
     Slow { bytes: Cursor::new(bytes.to_vec()), most, fails_after: u64::MAX }
 }
 
-fn with_threads() -> Options {
-    Options { with_threads: true, ..Options::default() }
+fn with(threads: usize) -> Options {
+    Options { threads, ..Options::default() }
+}
+
+fn chain(source: impl Read + Send + 'static) -> Chain<'static> {
+    Chain::one(Reader::new(source).expect("a capture"))
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(bytes).expect("memory");
+    packed.finish().expect("memory")
 }
 
 /// Every frame: its number, time and bytes.
 type Seen = Vec<(u32, i64, Vec<u8>)>;
 
-/// What a reader gives, and what it says that is cut.
-fn frames(mut reader: Reader<'_>) -> (Seen, Option<(u64, u64)>) {
-    let mut seen = Vec::new();
-    while let Some(frame) = reader.next().expect("a whole capture") {
-        seen.push((frame.number, frame.at_ns, frame.captured.to_vec()));
+fn seen(frame: &Frame<'_>) -> (u32, i64, Vec<u8>) {
+    (frame.number, frame.at_ns, frame.captured.to_vec())
+}
+
+/// What a capture gives frame by frame, and what it says that is cut.
+fn frames(mut chain: Chain<'_>) -> (Seen, Vec<(usize, Cut)>) {
+    let mut all = Vec::new();
+    while let Some(frame) = chain.next().expect("a whole capture") {
+        all.push(seen(&frame));
     }
-    (seen, reader.cut().map(|cut| (cut.offset, cut.lost_bytes)))
+    (all, chain.cuts().to_vec())
+}
+
+/// The same in blocks, each followed by a frame by itself.
+fn blocks(mut chain: Chain<'_>) -> (Seen, Vec<(usize, Cut)>) {
+    let mut all = Vec::new();
+    let mut block = Block::default();
+    while chain.block(&mut block).expect("a whole capture") {
+        assert!(!block.is_empty() && block.len() <= MOST_FRAMES);
+        all.extend(block.frames().map(|frame| seen(&frame)));
+        all.extend(chain.next().expect("a whole capture").map(|frame| seen(&frame)));
+    }
+    (all, chain.cuts().to_vec())
 }
 
 #[test]
-fn frames_that_are_read_ahead_are_the_same_however_they_come() {
+fn frames_in_blocks_are_the_same_however_they_come() {
     let bytes = capture();
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(&bytes).expect("memory");
-    let packed = packed.finish().expect("memory");
-    let expected = frames(Reader::new(Cursor::new(bytes.clone())).expect("a capture"));
-    assert_eq!((expected.0.len(), expected.1), (6_120, None));
-    for source in [slow(&bytes, usize::MAX), slow(&bytes, 1 << 20), slow(&bytes, 70_001), slow(&packed, 5_000)] {
-        let ahead = frames(Reader::ahead(source).expect("a capture"));
-        assert!(ahead == expected);
+    let (expected, cuts) = frames(chain(Cursor::new(bytes.clone())));
+    assert_eq!((expected.len(), cuts), (6_120, Vec::new()));
+    let sources = [slow(&bytes, usize::MAX), slow(&bytes, 1 << 20), slow(&bytes, 70_001), slow(&packed(&bytes), 5_000)];
+    for source in sources {
+        assert!(blocks(chain(source)).0 == expected);
     }
     // A capture that is cut loses the same.
     let half = &bytes[..bytes.len() / 2];
-    let expected = frames(Reader::new(Cursor::new(half.to_vec())).expect("a capture"));
-    assert!(expected.1.is_some());
-    assert!(frames(Reader::ahead(slow(half, 10_000)).expect("a capture")) == expected);
+    let expected = frames(chain(Cursor::new(half.to_vec())));
+    assert_eq!(expected.1.len(), 1);
+    assert!(blocks(chain(slow(half, 10_000))) == expected);
 }
 
 #[test]
-fn an_analysis_with_threads_counts_the_same() {
+fn frames_of_pcapng_in_blocks_are_the_same_with_other_blocks_between_them() {
+    let mut capture = PcapNg::new();
+    for section in 0..3 {
+        if section > 0 {
+            capture.section(section == 1);
+        }
+        let interface = capture.interface(link::RAW);
+        for i in 0..5_000_u32 {
+            capture.frame(interface, i64::from(i) * 1_000, &i.to_be_bytes().repeat(1 + i as usize % 60));
+            if i.is_multiple_of(500) {
+                capture.block(4, &[0; 16]);
+            }
+        }
+    }
+    let bytes = capture.into_bytes();
+    let expected = frames(chain(Cursor::new(bytes.clone())));
+    assert_eq!(expected.0.len(), 15_000);
+    assert!(blocks(chain(Cursor::new(bytes))) == expected);
+}
+
+#[test]
+fn any_number_of_threads_counts_the_same() {
     let bytes = capture();
-    let alone =
-        analyse(&mut Chain::one(Reader::new(Cursor::new(bytes.clone())).expect("a capture")), &Options::default());
-    let alone = alone.expect("a whole capture");
-    assert_eq!((alone.analysis.frames, alone.analysis.flows.len()), (6_120, 60));
-    let mut ahead = Chain::one(Reader::ahead(Cursor::new(bytes)).expect("a capture"));
-    assert!(analyse(&mut ahead, &with_threads()).expect("a whole capture") == alone);
+    for with_own in [false, true] {
+        let alone = analyse(&mut chain(Cursor::new(bytes.clone())), &Options { with_own, ..with(1) });
+        let alone = alone.expect("a whole capture");
+        assert_eq!((alone.analysis.frames, alone.analysis.flows.len()), (6_120, 60));
+        for threads in [2, 3, 5, 1_000] {
+            let several = analyse(&mut chain(slow(&bytes, 200_000)), &Options { with_own, ..with(threads) });
+            assert!(several.expect("a whole capture") == alone, "{threads} threads");
+        }
+    }
+}
+
+/// With more connections than are kept, those that began first are.
+#[test]
+fn limits_hold_for_all_threads_together() {
+    let mut pcap = Pcap::new(link::ETHERNET);
+    let server = Endpoint { address: Address::V4(0x0a00_0002), port: 5432 };
+    for i in 0..90_000_u32 {
+        let client = Endpoint { address: Address::V4(0x0a00_0003 + i % 45_000), port: 1_000 };
+        let segment = Tcp { seq: i, flags: ACK, payload_bytes: 10, ..Tcp::new(client, server) };
+        pcap.frame(i64::from(i) * 10_000, &segment.frame());
+    }
+    let bytes = pcap.into_bytes();
+    for flows in [1, 10, 32_000, 40_000, 44_999, 100_000] {
+        let of = |threads| analyse(&mut chain(Cursor::new(bytes.clone())), &Options { flows, ..with(threads) });
+        let (one, several) = (of(1).expect("a whole capture"), of(3).expect("a whole capture"));
+        assert_eq!(one.analysis.flows.len(), flows.min(45_000) as usize);
+        assert_eq!(one.analysis.given_up.segments_beyond_flows > 0, flows < 45_000);
+        assert!(one == several, "{flows}");
+    }
+}
+
+/// Datagrams in fragments that are blocks apart, and some that never come together.
+#[test]
+fn fragments_come_together_over_blocks() {
+    let mut pcap = Pcap::new(link::RAW);
+    let client = Endpoint { address: Address::V4(0x0a00_0001), port: 1_000 };
+    let server = Endpoint { address: Address::V4(0x0a00_0002), port: 5432 };
+    let mut late = VecDeque::new();
+    for i in 0..20_000_u32 {
+        let client = Endpoint { port: client.port + (i % 50) as u16, ..client };
+        let segment = Tcp { seq: i * 100, flags: ACK, payload_bytes: 100, ..Tcp::new(client, server) };
+        if i.is_multiple_of(10) {
+            let header = Ipv4 { id: i as u16, ..Ipv4::new(0x0a00_0001, 0x0a00_0002, 6) };
+            let mut parts = header.fragments(&segment.segment(), 80).into_iter();
+            parts.next().into_iter().for_each(|first| pcap.frame(i64::from(i) * 1_000, &first));
+            late.extend(parts);
+        } else {
+            pcap.frame(i64::from(i) * 1_000, &segment.packet());
+        }
+        if late.len() > 1_000
+            && let Some(second) = late.pop_front()
+        {
+            pcap.frame(i64::from(i) * 1_000 + 1, &second);
+        }
+    }
+    let bytes = pcap.into_bytes();
+    let of = |threads| analyse(&mut chain(Cursor::new(bytes.clone())), &with(threads)).expect("a whole capture");
+    let one = of(1);
+    // The last thousand wait for their other part still.
+    assert_eq!((one.analysis.segments, one.others.fragments), (19_000, 2_000));
+    for threads in [2, 4] {
+        assert!(of(threads) == one, "{threads}");
+    }
 }
 
 #[test]
 fn a_source_that_fails_says_so_in_every_thread() {
     let bytes = capture();
     let fails = || Slow { fails_after: bytes.len() as u64 / 2, ..slow(&bytes, 4_096) };
-    let here =
-        analyse(&mut Chain::one(Reader::new(fails()).expect("a capture")), &Options::default()).expect_err("it fails");
-    let mut ahead = Chain::one(Reader::ahead(fails()).expect("a capture"));
-    let ahead = analyse(&mut ahead, &with_threads()).expect_err("it fails");
-    assert_eq!((here.to_string(), ahead.to_string().contains("the disk is gone")), (ahead.to_string(), true));
-}
-
-#[test]
-fn a_reader_that_is_dropped_early_holds_nobody_up() {
-    let mut reader = Reader::ahead(slow(&capture(), 1_000)).expect("a capture");
-    assert!(reader.next().expect("a frame").is_some());
+    let of = |threads| analyse(&mut chain(fails()), &with(threads)).expect_err("it fails").to_string();
+    assert!(of(1).contains("the disk is gone"));
+    assert_eq!(of(1), of(2));
 }

@@ -496,7 +496,7 @@ fn captures() -> Vec<Arg> {
         option(
             "threads",
             "N",
-            "1 for no threads beside the first; else one reads ahead and one decodes [default: by CPUs]",
+            "Threads that go through the captures, at most 16 for each; nothing else depends on them [default: CPUs, at most 4]",
         )
         .value_parser(value_parser!(u32).range(1..)),
         option(

@@ -118,7 +118,7 @@ fn compare(arguments: &Arguments, name: &str, capture: &Path, frames: Option<u32
     }
 }
 
-/// Without any program: the library alone, in this process, with one thread and with three.
+/// Without any program: the library alone, in this process, with one thread and with two.
 fn alone(capture: &Path, runs: usize) {
     let open = || std::fs::File::open(capture).expect("the capture can be read");
     let mut times = [Vec::new(), Vec::new()];
@@ -128,17 +128,17 @@ fn alone(capture: &Path, runs: usize) {
         let analysis = if run % 2 == 0 {
             analyse(&mut Chain::one(Reader::new(open()).expect("a capture")), &Options::default())
         } else {
-            let options = Options { with_threads: true, ..Options::default() };
-            analyse(&mut Chain::one(Reader::ahead(open()).expect("a capture")), &options)
+            let options = Options { threads: 2, ..Options::default() };
+            analyse(&mut Chain::one(Reader::new(open()).expect("a capture")), &options)
         };
         segments = analysis.expect("a whole capture").analysis.segments;
         times[run % 2].push(begin.elapsed().as_secs_f64());
     }
-    let [one, three] = times.each_mut().map(|times| median(times));
+    let [one, two] = times.each_mut().map(|times| median(times));
     println!(
-        "  in this process: {one:.3} s, {:.1} ns for a segment; {:.2} times as fast with threads",
+        "  in this process: {one:.3} s, {:.1} ns for a segment; {:.2} times as fast with two threads",
         one * 1e9 / segments as f64,
-        one / three
+        one / two
     );
 }
 

@@ -1,6 +1,6 @@
 //! Files one after another as one capture.
 
-use super::{Cut, Frame, Frames, Reader};
+use super::{Block, Cut, Frame, Frames, Reader};
 use holdup_model::Problem;
 
 /// Reads captures one after another, as a capture that was written into files in turn: numbers of frames and interfaces go
@@ -32,6 +32,23 @@ impl<'a> Chain<'a> {
     /// The files, by their place from 0, that are cut; of those that were read to the end.
     pub fn cuts(&self) -> &[(usize, Cut)] {
         &self.cuts
+    }
+
+    /// Goes to the next frames together, of one file; `false` after the last. The block's buffer is used for what is read.
+    ///
+    /// # Errors
+    /// As [`Frames::next`].
+    pub fn block(&mut self, block: &mut Block) -> Result<bool, Problem> {
+        loop {
+            if let Some(reader) = &mut self.reader
+                && reader.block(block)?
+            {
+                return Ok(true);
+            }
+            if !self.open()? {
+                return Ok(false);
+            }
+        }
     }
 
     /// Opens the next file; `false` when there is none.

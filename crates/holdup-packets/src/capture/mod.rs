@@ -1,15 +1,17 @@
 //! The bytes of a capture become frames.
 //!
 //! A [`Reader`] knows pcap and pcapng by how they begin, and gzip and zstd around them. Frames are slices of its one buffer:
-//! a frame is told, used, and gone with the next. [`Chain`] reads files one after another as one capture.
+//! a frame is told, used, and gone with the next, unless whole buffers of them are given away ([`Block`]). [`Chain`] reads
+//! files one after another as one capture.
 
-mod ahead;
+mod block;
 mod chain;
 mod compressed;
 mod pcap;
 mod pcapng;
 mod stream;
 
+pub use block::{Block, MOST_FRAMES};
 pub use chain::Chain;
 
 use holdup_model::Problem;
@@ -19,6 +21,9 @@ use stream::Stream;
 
 /// How much of a file is read at once, bytes. A larger buffer leaves the cache of a core, a smaller one makes more calls.
 pub const BUFFER_BYTES: usize = 256 << 10;
+
+/// The buffer of a [`Block`], bytes.
+pub const BLOCK_BYTES: usize = 128 << 10;
 
 /// The longest captured part of a frame that is believed, unless the file says that it has longer ones: 256 KiB, as with
 /// Wireshark.
@@ -141,20 +146,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When the source cannot be read, is empty, or begins as no capture does.
     pub fn new(source: impl Read + Send + 'a) -> Result<Self, Problem> {
-        Self::over(Stream::new(compressed::unpacked(source)?))
-    }
-
-    /// The same, with a thread that reads, and unpacks, ahead of what is used. The thread ends with the source, or some blocks
-    /// after the reader is dropped.
-    ///
-    /// # Errors
-    /// As [`Reader::new`], and when there can be no thread.
-    pub fn ahead(source: impl Read + Send + 'static) -> Result<Self, Problem> {
-        let stream = Stream::ahead(compressed::unpacked(source)?);
-        Self::over(stream.map_err(|e| Problem::host("a thread that reads ahead", e.to_string()))?)
-    }
-
-    fn over(mut stream: Stream<'a>) -> Result<Self, Problem> {
+        let mut stream = Stream::new(compressed::unpacked(source)?);
         let format = match stream.magic()? {
             Some(pcapng::SECTION) => Format::PcapNg(pcapng::Sections::default()),
             magic => Format::Pcap(pcap::Header::read(&mut stream, magic)?),
@@ -185,13 +177,7 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Found>, Problem> {
         loop {
-            let usual = match &self.format {
-                Format::Pcap(header) => header.frame(&self.stream),
-                Format::PcapNg(sections) => sections.frame(&self.stream),
-            };
-            if let Some((found, bytes)) = usual
-                && self.frames < u32::MAX
-            {
+            if let Some((found, bytes)) = self.usual() {
                 self.stream.take(bytes);
                 self.frames += 1;
                 return Ok(Some(found));
@@ -223,6 +209,34 @@ impl<'a> Reader<'a> {
             self.stream.drop_rest();
         }
         ready
+    }
+
+    /// Reads on into the block's own buffer, and goes to the frames that are whole in it, at most [`MOST_FRAMES`]; `false` after the
+    /// last. What is left at its end is kept here.
+    fn block(&mut self, block: &mut Block) -> Result<bool, Problem> {
+        block.found.clear();
+        self.stream.change_buffer(&mut block.bytes, BLOCK_BYTES);
+        let is_there = self.ready();
+        block.frames_before = self.frames;
+        while let Some((found, bytes)) = self.usual()
+            && block.found.len() < MOST_FRAMES
+        {
+            self.stream.take(bytes);
+            self.frames += 1;
+            block.found.push(found);
+        }
+        self.stream.change_buffer(&mut block.bytes, 0);
+        is_there
+    }
+
+    /// The next frame where it is whole in the buffer, and how long it is with what is around it.
+    #[inline(always)]
+    fn usual(&self) -> Option<(Found, usize)> {
+        let usual = match &self.format {
+            Format::Pcap(header) => header.frame(&self.stream),
+            Format::PcapNg(sections) => sections.frame(&self.stream),
+        };
+        usual.filter(|_| self.frames < u32::MAX)
     }
 
     /// How many interfaces there were in the captures before this one, and in it.

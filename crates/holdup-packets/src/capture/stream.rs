@@ -1,28 +1,19 @@
 //! One buffer over a source, with the offset that its bytes have in it.
 
-use super::ahead::{Ahead, Block, ROOM_BYTES};
 use super::compressed::Unpacked;
 use super::{BUFFER_BYTES, Cut};
 use holdup_model::Problem;
 use std::io::{self, ErrorKind, Read as _};
 
-/// Who reads.
-enum Source<'a> {
-    /// Whoever wants the bytes.
-    Here(Unpacked<'a>),
-    /// A thread.
-    Ahead(Ahead),
-}
-
 /// A source of which a part is in the buffer.
 pub(super) struct Stream<'a> {
-    source: Source<'a>,
+    source: Unpacked<'a>,
     /// As long as what it can hold.
     buffer: Vec<u8>,
     /// What of the buffer is yet to be used.
     at: usize,
     end: usize,
-    /// Where the buffer begins in the source, bytes; it may begin before the source does, so this wraps.
+    /// Where the buffer begins in the source, bytes.
     base: u64,
     has_ended: bool,
     is_cut: bool,
@@ -30,15 +21,7 @@ pub(super) struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     pub(super) fn new(source: Unpacked<'a>) -> Self {
-        Self::over(Source::Here(source), vec![0; BUFFER_BYTES])
-    }
-
-    /// The same, read ahead by a thread of its own.
-    pub(super) fn ahead(source: Unpacked<'static>) -> io::Result<Self> {
-        Ok(Self::over(Source::Ahead(Ahead::begin(source, BUFFER_BYTES)?), Vec::new()))
-    }
-
-    fn over(source: Source<'a>, buffer: Vec<u8>) -> Self {
+        let buffer = vec![0; BUFFER_BYTES];
         Stream { source, buffer, at: 0, end: 0, base: 0, has_ended: false, is_cut: false }
     }
 
@@ -85,7 +68,7 @@ impl<'a> Stream<'a> {
 
     /// The offset of the next byte.
     pub(super) fn offset(&self) -> u64 {
-        self.base.wrapping_add(self.at as u64)
+        self.base + self.at as u64
     }
 
     /// Goes over bytes without keeping them; `false` where the source has fewer.
@@ -118,22 +101,8 @@ impl<'a> Stream<'a> {
     #[cold]
     fn fill(&mut self, bytes: usize) -> Result<bool, Problem> {
         while self.end - self.at < bytes && !self.has_ended {
-            let more = match &mut self.source {
-                Source::Here(_) => self.read(bytes),
-                Source::Ahead(ahead) => match ahead.next() {
-                    Block::Read(block, length) => {
-                        self.take_block(block, length);
-                        Ok(())
-                    }
-                    Block::End(is_cut) => {
-                        (self.has_ended, self.is_cut) = (true, is_cut);
-                        Ok(())
-                    }
-                    Block::Failed(error) => Err(error),
-                },
-            };
-            if let Err(e) = more {
-                let place = format!("capture, after {} bytes", self.base.wrapping_add(self.end as u64));
+            if let Err(e) = self.read(bytes) {
+                let place = format!("capture, after {} bytes", self.base + self.end as u64);
                 return Err(Problem::host(place, e.to_string()).hint("what was read before is whole"));
             }
         }
@@ -143,10 +112,9 @@ impl<'a> Stream<'a> {
     /// Moves what is left to the front, and reads behind it.
     fn read(&mut self, bytes: usize) -> io::Result<()> {
         self.move_to_front(bytes);
-        let Source::Here(source) = &mut self.source else { return Ok(()) };
         loop {
-            match source.read(&mut self.buffer[self.end..]) {
-                Ok(0) => (self.has_ended, self.is_cut) = (true, source.is_cut),
+            match self.source.read(&mut self.buffer[self.end..]) {
+                Ok(0) => (self.has_ended, self.is_cut) = (true, self.source.is_cut),
                 Ok(read) => self.end += read,
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(e) => return Err(e),
@@ -165,22 +133,13 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Goes on in a block, with what is left of the buffer before it.
-    fn take_block(&mut self, mut block: Vec<u8>, length: usize) {
+    /// Goes on in another buffer, of at least so many bytes, and leaves the one that it had there.
+    pub(super) fn change_buffer(&mut self, other: &mut Vec<u8>, bytes: usize) {
         let left = self.end - self.at;
-        if left <= ROOM_BYTES {
-            let at = ROOM_BYTES - left;
-            block[at..ROOM_BYTES].copy_from_slice(&self.buffer[self.at..self.end]);
-            self.base = self.offset().wrapping_sub(at as u64);
-            (self.at, self.end) = (at, ROOM_BYTES + length);
-            std::mem::swap(&mut self.buffer, &mut block);
-        } else {
-            self.move_to_front(left + length);
-            self.buffer[self.end..self.end + length].copy_from_slice(&block[ROOM_BYTES..ROOM_BYTES + length]);
-            self.end += length;
-        }
-        if let Source::Ahead(ahead) = &self.source {
-            ahead.give_back(block);
-        }
+        other.resize(other.len().max(bytes).max(left), 0);
+        other[..left].copy_from_slice(&self.buffer[self.at..self.end]);
+        self.base = self.offset();
+        (self.at, self.end) = (0, left);
+        std::mem::swap(&mut self.buffer, other);
     }
 }

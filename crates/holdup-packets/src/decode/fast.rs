@@ -24,11 +24,10 @@ enum Ip<'a> {
     V6(&'a [u8; 40]),
 }
 
-/// Finds a usual frame; `None` leaves any other one to the way through all layers, which comes to the same.
+/// The EtherType of the packet in a frame, and how many bytes come before it.
 #[inline(always)]
-pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
-    let captured = frame.captured;
-    let (kind, header_bytes) = match frame.link {
+fn packet(link: Link, captured: &[u8]) -> Option<(u16, usize)> {
+    Some(match link {
         Link::Ethernet => match short(captured, 12)? {
             VLAN => (short(captured, 16)?, 18),
             kind => (kind, 14),
@@ -37,16 +36,53 @@ pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
         Link::CookedV2 => (short(captured, 0)?, 20),
         Link::Raw => (if captured.first()? >> 4 == 6 { IPV6 } else { IPV4 }, 0),
         _ => return None,
+    })
+}
+
+/// Who sent what must be a segment if anything, and to whom; `None` where more of the frame must be looked at.
+#[inline(always)]
+pub(super) fn ends(frame: &Frame<'_>) -> Option<[Endpoint; 2]> {
+    let (kind, header_bytes) = packet(frame.link, frame.captured)?;
+    let packet = frame.captured.get(header_bytes..)?;
+    let ports = |at: usize| Some([short(packet, at)?, short(packet, at + 2)?]);
+    let ((from, to, _), [from_port, to_port]) = match kind {
+        IPV4 => {
+            let ip = packet.first_chunk::<20>().filter(|ip| is_usual_v4(ip))?;
+            (ends_v4(ip), ports(20)?)
+        }
+        IPV6 => {
+            let ip = packet.first_chunk::<40>().filter(|ip| is_usual_v6(ip))?;
+            (ends_v6(ip), ports(40)?)
+        }
+        _ => return None,
     };
+    Some([Endpoint { address: from, port: from_port }, Endpoint { address: to, port: to_port }])
+}
+
+/// A header of 20 bytes, no fragment, and TCP in it.
+#[inline(always)]
+fn is_usual_v4(ip: &[u8; 20]) -> bool {
+    ip[0] == 0x45 && ip[9] == PROTOCOL && ip[6] & 0x3f == 0 && ip[7] == 0
+}
+
+/// No extension, and TCP in it.
+#[inline(always)]
+fn is_usual_v6(ip: &[u8; 40]) -> bool {
+    ip[0] >> 4 == 6 && ip[6] == PROTOCOL
+}
+
+/// Finds a usual frame; `None` leaves any other one to the way through all layers, which comes to the same.
+#[inline(always)]
+pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
+    let captured = frame.captured;
+    let (kind, header_bytes) = packet(frame.link, captured)?;
     let packet = captured.get(header_bytes..)?;
     let wire_bytes = frame.wire_bytes.max(captured.len() as u32) - header_bytes as u32;
     let (ip, length, segment) = match kind {
         IPV4 => {
             let (ip, segment) = packet.split_first_chunk::<20>()?;
             let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-            // A header of 20 bytes; no fragment.
-            let is_usual = ip[0] == 0x45 && ip[9] == PROTOCOL && ip[6] & 0x3f == 0 && ip[7] == 0;
-            if !is_usual || total > wire_bytes {
+            if !is_usual_v4(ip) || total > wire_bytes {
                 return None;
             }
             (Ip::V4(ip), total.checked_sub(20)?, segment)
@@ -54,7 +90,7 @@ pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
         IPV6 => {
             let (ip, segment) = packet.split_first_chunk::<40>()?;
             let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
-            if ip[0] >> 4 != 6 || ip[6] != PROTOCOL || length == 0 || 40 + length > wire_bytes {
+            if !is_usual_v6(ip) || length == 0 || 40 + length > wire_bytes {
                 return None;
             }
             (Ip::V6(ip), length, segment)

@@ -13,7 +13,7 @@ mod tunnels;
 mod view;
 
 use crate::capture::{Frame, Link};
-use crate::segment::{Address, Segment};
+use crate::segment::{Address, Endpoint, Segment};
 use internet::Internet;
 use reassembly::Fragments;
 use view::View;
@@ -105,18 +105,25 @@ type Step<'a> = Result<(Layer, View<'a>), Why>;
 /// Turns frames into segments. It remembers fragments of IP until their datagram is whole.
 #[derive(Debug)]
 pub struct Decoder {
-    fragments: Fragments,
+    /// `None` where others remember them.
+    fragments: Option<Fragments>,
 }
 
 impl Decoder {
     /// A decoder that keeps fragments within limits.
     pub fn new(limits: Limits) -> Self {
-        Decoder { fragments: Fragments::new(limits) }
+        Decoder { fragments: Some(Fragments::new(limits)) }
+    }
+
+    /// A decoder of single frames, which knows nothing of those before: with it each fragment of IP is [`Why::Fragment`], and may
+    /// be given to one that remembers them.
+    pub fn of_single_frames() -> Self {
+        Decoder { fragments: None }
     }
 
     /// How many fragments were dropped before their datagram was whole, those that still wait not among them.
     pub fn fragments_given_up(&self) -> u64 {
-        self.fragments.given_up()
+        self.fragments.as_ref().map_or(0, Fragments::given_up)
     }
 
     /// The segment of a frame. One in fragments belongs to the frame that made its datagram whole.
@@ -126,6 +133,13 @@ impl Decoder {
             Some(usual) => usual.decoded(frame),
             None => self.decode_any(frame),
         }
+    }
+
+    /// The ends of the only segment that a frame can have, without a look at all of it; `None` where there may be others, or where
+    /// it may be a fragment.
+    #[inline(always)]
+    pub(crate) fn ends(frame: &Frame<'_>) -> Option<[Endpoint; 2]> {
+        fast::ends(frame)
     }
 
     #[inline(never)]
@@ -173,9 +187,8 @@ impl Decoder {
                     match inside {
                         Internet::Inside(layer, view) => (layer, view),
                         Internet::Fragment(fragment) => {
-                            let Some(whole) = self.fragments.add(&fragment, frame.number) else {
-                                return Err(Why::Fragment);
-                            };
+                            let fragments = self.fragments.as_mut().ok_or(Why::Fragment)?;
+                            let whole = fragments.add(&fragment, frame.number).ok_or(Why::Fragment)?;
                             if nested == MOST_NESTED {
                                 return Err(Why::Malformed);
                             }

@@ -37,6 +37,19 @@ impl Findings {
         self.stalls[stall as usize]
     }
 
+    /// The findings of other connections beside these.
+    #[must_use]
+    pub(crate) fn with(mut self, others: &Findings) -> Self {
+        for (mine, theirs) in self.counts.iter_mut().zip(&others.counts) {
+            *mine += theirs;
+        }
+        for ((count, sum_ns), (more, more_ns)) in self.stalls.iter_mut().zip(&others.stalls) {
+            (*count, *sum_ns) = (*count + more, *sum_ns + more_ns);
+        }
+        self.gaps_given_up += others.gaps_given_up;
+        self
+    }
+
     fn add(&mut self, finding: Finding, n: i64) {
         let count = &mut self.counts[finding as usize];
         *count = count.saturating_add_signed(n);

@@ -4,6 +4,7 @@
 //! was counted ([`Table::finish`]). It looks at no segment twice, as `tshark` without `-2`: where Wireshark shows other
 //! values when a packet is clicked on later, they are not told here. docs/packets.md has the rules in words.
 
+mod finish;
 mod judge;
 mod marks;
 mod sacks;
@@ -14,14 +15,14 @@ mod told;
 mod unacked;
 mod usual;
 
+pub(crate) use finish::{Judged, finish};
 pub use marks::{DuplicateAck, Kinds, Marks};
 
-use crate::flows::{Analysis, Direction, Flow, Flows, GivenUp};
+use crate::flows::{Analysis, GivenUp};
 use crate::kinds::Kind;
 use crate::segment::{ACK, Address, FIN, RST, SYN, Segment};
 use crate::spans::Spans;
 use crate::spread::Fine;
-use holdup_model::histogram::Histogram;
 use judge::{Findings, Judge};
 use sacks::Sacks;
 use state::{Connection, Key, MSS_UNKNOWN, SHIFT_NONE, SHIFT_UNKNOWN, Side, connection, side};
@@ -219,73 +220,30 @@ impl Table {
         None
     }
 
+    /// Counts spans of time from a moment on, unless something was counted already: a table that has a part of a capture's connections
+    /// begins where the capture does.
+    pub(crate) fn begin_at(&mut self, at_ns: i64) {
+        self.seen.spans.begin_at(at_ns);
+    }
+
+    /// Whether a segment was counted.
+    pub(crate) fn has_counted(&self) -> bool {
+        self.seen.spans.iter().len() > 0
+    }
+
+    /// How much of its limits is used.
+    pub(crate) fn used(&self) -> Limits {
+        Limits { flows: self.connections.len() as u32, unacknowledged: self.unacked.len() as u32 }
+    }
+
+    /// Takes other limits from now on.
+    pub(crate) fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// What was counted. `frames`, `other_frames` and the times of the first and the last are told by who reads the capture.
     pub fn finish(self) -> Analysis {
-        let Table { connections, tallies, seen, .. } = self;
-        let mut initial_rtt_ns = Histogram::new();
-        connections.iter().filter_map(initial_rtt).for_each(|rtt_ns| initial_rtt_ns.record_ns(rtt_ns));
-        Analysis {
-            frames: seen.segments,
-            segments: seen.segments,
-            other_frames: 0,
-            first_ns: 0,
-            last_ns: 0,
-            flows: Flows::judged(Judged { connections, tallies }),
-            initial_rtt_ns,
-            ack_rtt_ns: seen.spans.sum(|span| &span.ack_rtt),
-            rto_ns: seen.rto_ns.histogram(),
-            payload_bytes: seen.spans.sum(|span| &span.payload),
-            inter_arrival_ns: seen.spans.sum(|span| &span.inter_arrival),
-            spans: seen.spans,
-            given_up: seen.given_up,
-        }
-    }
-}
-
-/// How long a connection's handshake took, ns.
-fn initial_rtt(connection: &Connection) -> Option<u64> {
-    u64::try_from(connection.rtt_ns()).ok().filter(|rtt_ns| *rtt_ns > 0)
-}
-
-/// The connections when all was judged.
-#[derive(Debug, Clone)]
-pub(crate) struct Judged {
-    connections: Connections,
-    tallies: Tallies,
-}
-
-impl Judged {
-    pub(crate) fn len(&self) -> usize {
-        self.connections.len()
-    }
-
-    /// A connection as it is told.
-    pub(crate) fn flow(&self, stream: u32) -> Flow {
-        let connection = self.connections.get(stream);
-        let mut ends = self.connections.ends(connection);
-        let mut directions = connection.sides.map(|side| Direction {
-            segments: side.segments.into(),
-            data_segments: side.data_segments.into(),
-            payload_bytes: side.payload_bytes,
-            frame_bytes: side.frame_bytes,
-            in_flight_bytes_max: side.in_flight_bytes_max,
-            counts: self.tallies.counts(&side.tally),
-        });
-        if connection.has(connection::BEGAN_AT_1) {
-            ends.reverse();
-            directions.reverse();
-        }
-        let last = |side: &Side| if side.has(side::HAS_WINDOW) { side.last_at_ns } else { i64::MIN };
-        Flow {
-            stream,
-            ends,
-            first_frame: connection.first_frame,
-            first_ns: connection.first_at_ns,
-            last_ns: connection.sides.iter().map(last).fold(connection.first_at_ns, i64::max),
-            completeness: connection.completeness,
-            initial_rtt_ns: initial_rtt(connection),
-            directions,
-        }
+        finish::finish(vec![self])
     }
 }
 

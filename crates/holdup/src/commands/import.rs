@@ -39,11 +39,8 @@ fn pcap(matches: &ArgMatches) -> anyhow::Result<u8> {
     // The first is compared with nothing.
     let comparisons = std::iter::once(None).chain(comparisons(&read, &options).into_iter().map(Some));
     let mut captures = Vec::with_capacity(read.len());
-    for ((path, one), comparison) in paths.iter().zip(&read).zip(comparisons) {
-        let traces = match input::is_stdin(path) {
-            true => None,
-            false => Some(input::traces(path, one, PICTURES, matches)?),
-        };
+    let traces = input::traces(&paths, &read, PICTURES, matches)?;
+    for ((one, traces), comparison) in read.iter().zip(traces).zip(comparisons) {
         captures.push(imported(one, comparison, traces));
     }
     import(captures, &std::env::args().collect::<Vec<_>>(), &out)?;

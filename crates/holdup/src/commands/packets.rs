@@ -1,6 +1,7 @@
 //! `holdup packets`: what is in captures, and what got worse from the first to the others.
 
 pub(super) mod input;
+mod together;
 
 use super::report::write_file;
 use crate::output;
@@ -54,10 +55,7 @@ fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::
     let most = matches.get_one::<usize>("top").copied().unwrap_or(TOP);
     let summaries: Vec<_> = read.iter().map(|one| summary(one, by, most)).collect();
     if let Some(out) = matches.get_one::<PathBuf>("html") {
-        let mut traces = Vec::new();
-        for (path, one) in paths.iter().zip(read) {
-            traces.extend(input::traces(path, one, PICTURES, matches)?);
-        }
+        let traces: Vec<_> = input::traces(paths, read, PICTURES, matches)?.into_iter().flatten().flatten().collect();
         write_file(out, &holdup_report::packets_html(&summaries, &comparisons, &traces))?;
     }
     // Beside a comparison the parts are shown when they were asked for.

@@ -1,5 +1,6 @@
 //! The files that were named: captures, folders of rotated captures, standard input, or counts of tshark.
 
+use super::together;
 use crate::progress::reading;
 use clap::ArgMatches;
 use holdup_model::Problem;
@@ -18,6 +19,9 @@ use std::path::{Path, PathBuf};
 
 /// What is read of a file to see whether it is text.
 const HEAD_BYTES: u64 = 64 << 10;
+
+/// The most threads unless more are asked for: what is read is read by one of them at a time, so more have little to do.
+const USUAL_THREADS: usize = 4;
 
 /// A capture that was read.
 pub(in crate::commands) struct Read {
@@ -52,7 +56,7 @@ pub(in crate::commands) fn read_all(paths: &[&PathBuf], matches: &ArgMatches) ->
         }
         return Ok(Given::Counts(all));
     }
-    let mut read = paths.iter().map(|path| capture(path, matches)).collect::<Result<Vec<Read>, _>>()?;
+    let mut read = each(paths, paths, matches, |path, _, way| capture(path, way))?;
     // Files of one name in two folders are told by their paths.
     let is_unique = |name: &str| paths.iter().filter(|path| short(path) == name).count() < 2;
     for (one, path) in read.iter_mut().zip(paths).filter(|(one, _)| !is_unique(&one.name)) {
@@ -123,25 +127,21 @@ fn counts(path: &Path) -> Result<Option<Expert>, Problem> {
     expert.map(Some)
 }
 
-/// Opens a capture, with a bar for what was read of it; with a thread that reads ahead when asked for.
-fn open(path: &Path, quiet: bool, ahead: bool) -> Result<Reader<'static>, Problem> {
+/// Opens a capture, with a bar for what was read of it.
+fn open(path: &Path, quiet: bool) -> Result<Reader<'static>, Problem> {
     let reader = if is_stdin(path) {
-        begin(io::stdin(), ahead)
+        Reader::new(io::stdin())
     } else {
         let file = File::open(path).map_err(|e| cannot_read(path, &e))?;
-        begin(reading(file, &short(path), quiet), ahead)
+        Reader::new(reading(file, &short(path), quiet))
     };
     reader.map_err(|problem| of(path, problem))
 }
 
-fn begin(source: impl io::Read + Send + 'static, ahead: bool) -> Result<Reader<'static>, Problem> {
-    if ahead { Reader::ahead(source) } else { Reader::new(source) }
-}
-
-/// Whether there is a CPU for more than one thread, and more is wanted.
-fn with_threads(matches: &ArgMatches) -> bool {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    matches.get_one::<u32>("threads").map_or(cpus, |threads| *threads as usize) > 1
+/// How many threads go through a capture: as many as are asked for, else one for each CPU up to a few.
+fn threads(matches: &ArgMatches) -> usize {
+    let cpus = || std::thread::available_parallelism().map_or(1, usize::from).min(USUAL_THREADS);
+    matches.get_one::<u32>("threads").map_or_else(cpus, |threads| *threads as usize)
 }
 
 /// The most connections that are kept.
@@ -163,12 +163,36 @@ fn of(path: &Path, mut problem: Problem) -> Problem {
     problem
 }
 
+/// How one capture is gone through.
+struct Way<'a> {
+    matches: &'a ArgMatches,
+    threads: usize,
+    /// Whether no bar shows what was read.
+    quiet: bool,
+}
+
+/// What becomes of each capture, with what belongs to it; several at once where that is faster.
+fn each<I: Sync, T: Send>(
+    paths: &[&PathBuf],
+    things: &[I],
+    matches: &ArgMatches,
+    of: impl Fn(&Path, &I, &Way<'_>) -> Result<T, Problem> + Sync,
+) -> Result<Vec<T>, Problem> {
+    let (at_once, threads) = together::shares(paths, threads(matches));
+    // Two bars at the same time would write over each other.
+    let shown = together::largest(paths).filter(|_| at_once > 1);
+    let pairs: Vec<(&PathBuf, &I)> = paths.iter().copied().zip(things).collect();
+    together::together(&pairs, at_once, |(path, thing)| {
+        let quiet = matches.get_flag("quiet") || shown.is_some_and(|shown| shown != *path);
+        of(path, thing, &Way { matches, threads, quiet })
+    })
+}
+
 /// Reads one capture, or a folder of rotated ones.
-fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
-    let options =
-        Options { flows: most_flows(matches), with_threads: with_threads(matches), with_own: with_own(matches) };
+fn capture(path: &Path, way: &Way<'_>) -> Result<Read, Problem> {
+    let options = Options { flows: most_flows(way.matches), threads: way.threads, with_own: with_own(way.matches) };
     let mut warnings = Vec::new();
-    let (mut frames, files) = open_all(path, matches, &mut warnings)?;
+    let (mut frames, files) = open_all(path, way, &mut warnings)?;
     let analysed = analyse::analyse(&mut frames, &options).map_err(|problem| of(path, problem))?;
     warnings.extend(frames.cuts().iter().map(|(i, cut)| match files.get(*i) {
         Some(file) => format!("{}: {cut}", short(file)),
@@ -181,35 +205,36 @@ fn capture(path: &Path, matches: &ArgMatches) -> Result<Read, Problem> {
     Ok(Read { name: short(path), analysis: analysed.analysis, own: analysed.own, warnings })
 }
 
-/// Goes through a capture again for the connections with the most trouble.
+/// Goes through captures again for the connections of each with the most trouble; `None` of standard input, which can be read once.
 pub(in crate::commands) fn traces(
-    path: &Path,
-    read: &Read,
+    paths: &[&PathBuf],
+    read: &[Read],
     most: usize,
     matches: &ArgMatches,
-) -> Result<Vec<CaptureTrace>, Problem> {
+) -> Result<Vec<Option<Vec<CaptureTrace>>>, Problem> {
     let limits = Limits { flows: most_flows(matches), ..Limits::default() };
-    let worst = trace::worst(&read.analysis, most);
-    let (mut frames, _) = open_all(path, matches, &mut Vec::new())?;
-    trace::trace(&mut frames, &read.name, &worst, limits).map_err(|problem| of(path, problem))
+    each(paths, read, matches, |path, read, way| {
+        if is_stdin(path) {
+            return Ok(None);
+        }
+        let worst = trace::worst(&read.analysis, most);
+        let (mut frames, _) = open_all(path, way, &mut Vec::new())?;
+        trace::trace(&mut frames, &read.name, &worst, limits).map(Some).map_err(|problem| of(path, problem))
+    })
 }
 
 /// Opens one capture, or a folder of rotated ones with the files that are in it.
-fn open_all(
-    path: &Path,
-    matches: &ArgMatches,
-    warnings: &mut Vec<String>,
-) -> Result<(Chain<'static>, Vec<PathBuf>), Problem> {
-    let (quiet, ahead) = (matches.get_flag("quiet"), with_threads(matches));
+fn open_all(path: &Path, way: &Way<'_>, warnings: &mut Vec<String>) -> Result<(Chain<'static>, Vec<PathBuf>), Problem> {
+    let quiet = way.quiet;
     if is_stdin(path) || !path.is_dir() {
-        return Ok((Chain::one(open(path, quiet, ahead)?), Vec::new()));
+        return Ok((Chain::one(open(path, quiet)?), Vec::new()));
     }
-    if !matches.get_flag("rotated") {
+    if !way.matches.get_flag("rotated") {
         return Err(Problem::usage(path.display().to_string(), "it is a folder")
             .hint("with -r a folder is read as one capture that was written into many files"));
     }
     let files = rotated(path, warnings)?;
-    let opening = files.clone().into_iter().map(move |file| open(&file, quiet, ahead));
+    let opening = files.clone().into_iter().map(move |file| open(&file, quiet));
     Ok((Chain::new(opening), files))
 }
 
@@ -241,6 +266,6 @@ fn rotated(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<PathBuf>, Pr
 
 /// When the first frame of a capture was captured.
 fn first_ns(path: &Path) -> Result<Option<i64>, Problem> {
-    let mut reader = open(path, true, false)?;
+    let mut reader = open(path, true)?;
     Ok(reader.next()?.map(|frame| frame.at_ns))
 }

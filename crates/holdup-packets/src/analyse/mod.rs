@@ -1,37 +1,36 @@
 //! From the frames of a capture to what was counted of it.
 
-use crate::capture::{Chain, Frames};
+mod parts;
+mod threads;
+
+use crate::capture::{Chain, Frame, Frames};
 use crate::decode::{self, Decoded, Decoder, Why};
 use crate::flows::Analysis;
 use crate::rfc;
 use crate::segment::Segment;
-use crate::wireshark::{self, Table};
+use crate::wireshark;
 use holdup_model::Problem;
 use holdup_model::text::count;
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::thread;
+use parts::Parts;
 
-/// How many segments one thread hands to another at once: what a core's own cache holds with the connections that they touch.
-const BATCH: usize = 512;
-
-/// How many batches may wait.
-const WAITING: usize = 4;
+/// The most threads that go through a capture together.
+pub const MOST_THREADS: usize = 16;
 
 /// What may be kept of a capture, and how it is gone through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Connections.
     pub flows: u32,
-    /// Whether segments are decoded by a thread of its own while the calling one judges. With a reader that reads ahead
-    /// ([`Reader::ahead`](crate::capture::Reader::ahead)) there are three. The outcome is the same to the last count.
-    pub with_threads: bool,
+    /// How many threads go through it together, the calling one among them; at most [`MOST_THREADS`]. The outcome is the same to
+    /// the last count.
+    pub threads: usize,
     /// Whether our own judgement ([`rfc`]) is made beside Wireshark's.
     pub with_own: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { flows: wireshark::Limits::default().flows, with_threads: false, with_own: false }
+        Options { flows: wireshark::Limits::default().flows, threads: 1, with_own: false }
     }
 }
 
@@ -69,6 +68,13 @@ impl Others {
         } += 1;
     }
 
+    fn add_all(&mut self, other: &Others) {
+        self.not_tcp += other.not_tcp;
+        self.cut += other.cut;
+        self.malformed += other.malformed;
+        self.fragments += other.fragments;
+    }
+
     fn all(&self) -> u64 {
         self.not_tcp + self.cut + self.malformed + self.fragments
     }
@@ -103,7 +109,28 @@ struct Read {
     others: Others,
     /// When the first and the last frame were captured; the other way round before there is one.
     times_ns: (i64, i64),
-    fragments_given_up: u64,
+}
+
+impl Default for Read {
+    fn default() -> Self {
+        Read { frames: 0, others: Others::default(), times_ns: (i64::MAX, i64::MIN) }
+    }
+}
+
+impl Read {
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.frames += 1;
+        let (first, last) = &mut self.times_ns;
+        (*first, *last) = ((*first).min(frame.at_ns), (*last).max(frame.at_ns));
+    }
+
+    fn add(&mut self, other: &Read) {
+        self.frames += other.frames;
+        self.others.add_all(&other.others);
+        let (first, last) = &mut self.times_ns;
+        (*first, *last) = ((*first).min(other.times_ns.0), (*last).max(other.times_ns.1));
+    }
 }
 
 /// Reads a capture to its end, as Wireshark 4.6 judges it.
@@ -111,89 +138,42 @@ struct Read {
 /// # Errors
 /// As [`Frames::next`], and when there can be no thread.
 pub fn analyse(frames: &mut Chain<'_>, options: &Options) -> Result<Analysed, Problem> {
-    let mut table = Table::new(wireshark::Limits { flows: options.flows, ..wireshark::Limits::default() });
-    let mut own = options.with_own.then(rfc::Judge::default);
-    let mut judge = |segment: &Segment| {
-        let Some(own) = &mut own else { return table.count(segment) };
-        if let Some(marks) = table.judge(segment) {
-            own.judge(segment, &marks);
-        }
-    };
-    let read = if options.with_threads {
-        decode_aside(frames, judge)?
-    } else {
-        decode(frames, |segment| {
-            judge(segment);
-            true
-        })?
-    };
-    let mut analysis = table.finish();
+    let mut parts = Parts::new(options);
+    let mut decoder = Decoder::new(decode::Limits::default());
+    let mut read = Read::default();
+    if options.threads > 1 {
+        threads::go_through(frames, &mut decoder, &mut parts, &mut read)?;
+    }
+    // All of it, or what threads have left because it might come to a limit of all connections together.
+    match parts.single() {
+        Some(part) => decode(frames, &mut decoder, &mut read, |segment| part.judge(segment))?,
+        None => decode(frames, &mut decoder, &mut read, |segment| parts.judge(segment))?,
+    }
+    let (mut analysis, own) = parts.finish();
     analysis.frames = read.frames;
     analysis.other_frames = read.others.all();
-    analysis.given_up.fragments = read.fragments_given_up;
+    analysis.given_up.fragments = decoder.fragments_given_up();
     if read.frames > 0 {
         (analysis.first_ns, analysis.last_ns) = read.times_ns;
     }
-    let own = own.map(rfc::Judge::finish);
     Ok(Analysed { analysis, others: read.others, own })
 }
 
-/// Judges here what another thread decodes.
-fn decode_aside(frames: &mut Chain<'_>, mut judge: impl FnMut(&Segment)) -> Result<Read, Problem> {
-    let (send, batches) = sync_channel(WAITING);
-    let (give_back, free) = channel();
-    thread::scope(|scope| {
-        let decoding = thread::Builder::new()
-            .name("holdup-decode".to_owned())
-            .spawn_scoped(scope, move || decode_in_batches(frames, &send, &free))
-            .map_err(|e| Problem::host("a thread that decodes", e.to_string()))?;
-        for mut batch in batches {
-            batch.iter().for_each(&mut judge);
-            batch.clear();
-            let _the_last_is_not_wanted_back = give_back.send(batch);
-        }
-        // A panic of the thread goes on here.
-        decoding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-fn decode_in_batches(
-    frames: &mut Chain<'_>,
-    to: &SyncSender<Vec<Segment>>,
-    free: &Receiver<Vec<Segment>>,
-) -> Result<Read, Problem> {
-    let mut batch = Vec::with_capacity(BATCH);
-    let read = decode(frames, |segment| {
-        batch.push(*segment);
-        if batch.len() < BATCH {
-            return true;
-        }
-        let empty = free.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
-        to.send(std::mem::replace(&mut batch, empty)).is_ok()
-    })?;
-    let _nobody_judges_any_more = to.send(batch);
-    Ok(read)
-}
-
-/// Hands every segment over, until that is refused.
+/// Hands every segment over.
 #[inline]
-fn decode(frames: &mut Chain<'_>, mut each: impl FnMut(&Segment) -> bool) -> Result<Read, Problem> {
-    let mut decoder = Decoder::new(decode::Limits::default());
-    let mut read = Read { frames: 0, others: Others::default(), times_ns: (i64::MAX, i64::MIN), fragments_given_up: 0 };
+fn decode(
+    frames: &mut Chain<'_>,
+    decoder: &mut Decoder,
+    read: &mut Read,
+    mut each: impl FnMut(&Segment),
+) -> Result<(), Problem> {
     while let Some(frame) = frames.next()? {
-        read.frames += 1;
-        let (first, last) = &mut read.times_ns;
-        (*first, *last) = ((*first).min(frame.at_ns), (*last).max(frame.at_ns));
+        read.frame(&frame);
         match decoder.decode(&frame) {
             // By reference: a copy of what was just written in parts is waited for.
-            Decoded::Segment(ref segment) => {
-                if !each(segment) {
-                    break;
-                }
-            }
+            Decoded::Segment(ref segment) => each(segment),
             Decoded::Other(why) => read.others.add(why),
         }
     }
-    read.fragments_given_up = decoder.fragments_given_up();
-    Ok(read)
+    Ok(())
 }

@@ -1,0 +1,103 @@
+//! Several captures gone through at once.
+
+use holdup_model::Problem;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// How many captures are gone through at once, and by how many threads each.
+///
+/// Captures side by side share nothing, so this is the faster way, unless most of the bytes are in one of them.
+pub(super) fn shares(paths: &[&PathBuf], threads: usize) -> (usize, usize) {
+    let bytes: Vec<u64> = paths.iter().map(|path| bytes(path)).collect();
+    let largest = bytes.iter().copied().max().unwrap_or(0);
+    let others = bytes.iter().sum::<u64>() - largest;
+    let at_once = if others >= largest / 2 { threads.min(paths.len()) } else { 1 };
+    (at_once, threads / at_once.max(1))
+}
+
+/// How much a file has, or a folder of files; 0 where nobody knows.
+fn bytes(path: &Path) -> u64 {
+    let files = std::fs::read_dir(path).into_iter().flatten().flatten();
+    match std::fs::metadata(path) {
+        Ok(of) if of.is_file() => of.len(),
+        Ok(of) if of.is_dir() => files.filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum(),
+        _ => 0,
+    }
+}
+
+/// The largest of them: the one whose progress is worth showing.
+pub(super) fn largest<'a>(paths: &[&'a PathBuf]) -> Option<&'a PathBuf> {
+    paths.iter().copied().max_by_key(|path| bytes(path))
+}
+
+/// What becomes of each thing, in their order, of so many at once.
+///
+/// # Errors
+/// The first, in the order of the things.
+pub(super) fn together<I: Sync, T: Send>(
+    things: &[I],
+    at_once: usize,
+    each: impl Fn(&I) -> Result<T, Problem> + Sync,
+) -> Result<Vec<T>, Problem> {
+    if at_once <= 1 {
+        return things.iter().map(each).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(things.len()));
+    let work = || {
+        while let Some((i, thing)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, things.get(i)?)))
+        {
+            let outcome = each(thing);
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((i, outcome));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..at_once {
+            // Without another thread this one does it all.
+            let _or_not = thread::Builder::new().name("holdup-capture".to_owned()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(i, _)| *i);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_come_in_their_order_and_so_do_problems() {
+        let things: Vec<u64> = (0..50).collect();
+        let slow = |i: &u64| {
+            std::thread::sleep(std::time::Duration::from_micros(500 * (i % 3)));
+            if *i == 7 || *i == 31 { Err(Problem::usage(i.to_string(), "no")) } else { Ok(*i) }
+        };
+        for at_once in [1, 2, 7, 100] {
+            assert_eq!(together(&things[..7], at_once, slow), Ok(things[..7].to_vec()));
+            assert_eq!(together(&things, at_once, slow).map_err(|p| p.what), Err("7".to_owned()));
+            assert_eq!(together(&[], at_once, slow), Ok(Vec::new()));
+        }
+    }
+
+    #[test]
+    fn one_large_capture_gets_all_threads() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |name: &str, bytes: usize| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, vec![0; bytes]).expect("it can be written");
+            path
+        };
+        let (large, half, small) = (of("large", 1_000), of("half", 500), of("small", 10));
+        assert_eq!(shares(&[&large], 4), (1, 4));
+        assert_eq!(shares(&[&large, &small], 4), (1, 4));
+        assert_eq!(shares(&[&large, &half], 4), (2, 2));
+        assert_eq!(shares(&[&large, &half], 1), (1, 1));
+        assert_eq!(shares(&[&large, &half, &small], 2), (2, 1));
+        assert_eq!(shares(&[&PathBuf::from("-"), &large], 2), (1, 2));
+        assert_eq!(largest(&[&small, &large, &half]), Some(&large));
+    }
+}
