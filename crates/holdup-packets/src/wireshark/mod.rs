@@ -100,46 +100,57 @@ impl Table {
     /// of `tshark -z expert`: nobody sent it again.
     pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
         self.seen.segments += 1;
-        let key = Key::of(segment);
-        self.judge_usual(&key, segment).or_else(|| self.judge_any(&key, segment))
+        self.judge_usual(segment).or_else(|| self.judge_any(segment))
     }
 
     /// [`Table::judge`] where nobody wants the marks: only what is counted is made.
     pub fn count(&mut self, segment: &Segment) {
         self.seen.segments += 1;
-        let key = Key::of(segment);
-        if self.judge_usual(&key, segment).is_none() {
-            self.judge_any(&key, segment);
+        if self.judge_usual(segment).is_none() {
+            self.judge_any(segment);
         }
     }
 
     /// [`Table::judge`] the short way; `None` when the segment is none of those that can go it.
     #[inline(always)]
-    fn judge_usual(&mut self, key: &Key, segment: &Segment) -> Option<Marks> {
-        if let Some(length) = usual::plain_payload(segment)
-            && let Some(number) = self.connections.find(key)
-            && self.unacked.len() < self.limits.unacknowledged as usize
-        {
-            let connection = self.connections.get_mut(number);
-            if !connection.has(connection::IS_OVER) {
-                let last_data_ns = connection.sides[key.from].last_data_ns();
-                let (unacked, sacks) = (&mut self.unacked, &mut self.sacks);
-                if let Some(mut marks) = usual::judge(segment, length, key.from, connection, unacked, sacks) {
-                    marks.stream = number;
-                    marks.direction = (key.from as u8) ^ u8::from(connection.has(connection::BEGAN_AT_1));
-                    self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
-                    connection.sides[key.from].set(side::LAST_WAS_DATA, length > 0);
-                    self.tallies.count(&mut connection.sides[key.from].tally, marks.kinds);
-                    return Some(marks);
-                }
+    fn judge_usual(&mut self, segment: &Segment) -> Option<Marks> {
+        let length = usual::plain_payload(segment)?;
+        let room = self.unacked.len() < self.limits.unacknowledged as usize;
+        let Table { connections, unacked, sacks, tallies, seen, .. } = self;
+        let (connection, stream, is_from_1) = connections.find_of(segment)?;
+        let rtt_ns = usual::rtt_ns(connection)?;
+        let direction = u8::from(is_from_1) ^ u8::from(connection.has(connection::BEGAN_AT_1));
+        let Connection { sides: [a, b], completeness, .. } = connection;
+        let (sender, receiver) = if is_from_1 { (b, a) } else { (a, b) };
+        let marks = Marks { stream, direction, completeness: *completeness, ..Marks::default() };
+        sacks.forget(sender);
+        // With payload and without are two ways, each without what only the other one needs.
+        if length == 0 {
+            if !usual::goes_on::<false>(segment, 0, sender, receiver) {
+                return None;
             }
+            let marks = usual::judge::<false>(segment, 0, rtt_ns, (sender, receiver), unacked, sacks, marks);
+            *completeness |= complete::ACK;
+            seen.count(segment, 0, sender, &marks, None);
+            tallies.count(&mut sender.tally, marks.kinds);
+            Some(marks)
+        } else {
+            if !room || !usual::goes_on::<true>(segment, length, sender, receiver) {
+                return None;
+            }
+            let last_data_ns = sender.last_data_ns();
+            let marks = usual::judge::<true>(segment, length, rtt_ns, (sender, receiver), unacked, sacks, marks);
+            *completeness |= complete::DATA;
+            seen.count(segment, length, sender, &marks, last_data_ns);
+            tallies.count(&mut sender.tally, marks.kinds);
+            Some(marks)
         }
-        None
     }
 
     /// [`Table::judge`] of any segment, the long way.
     #[inline(never)]
-    fn judge_any(&mut self, key: &Key, segment: &Segment) -> Option<Marks> {
+    fn judge_any(&mut self, segment: &Segment) -> Option<Marks> {
+        let key = &Key::of(segment);
         let Some((number, is_new, is_reused)) = self.connection(key, segment) else {
             self.seen.given_up.segments_beyond_flows += 1;
             return None;
@@ -171,10 +182,11 @@ impl Table {
         step.take(&mut marks);
         self.seen.given_up.unacknowledged += u64::from(step.findings.is_given_up);
         if !segment.in_error {
-            self.seen.count(segment, &mut connection.sides[key.from], &marks, last_data_ns);
-            let has_payload = segment.payload_bytes.is_some_and(|bytes| bytes > 0);
-            connection.sides[key.from].set(side::LAST_WAS_DATA, has_payload);
-            self.tallies.count(&mut connection.sides[key.from].tally, marks.kinds);
+            let payload_bytes = segment.payload_bytes.unwrap_or(0);
+            let sender = &mut connection.sides[key.from];
+            self.seen.count(segment, payload_bytes, sender, &marks, last_data_ns);
+            sender.set(side::LAST_WAS_DATA, payload_bytes > 0);
+            self.tallies.count(&mut sender.tally, marks.kinds);
         }
         Some(marks)
     }
@@ -185,6 +197,7 @@ impl Table {
             return self.begin(key, segment).map(|number| (number, true, false));
         };
         let connection = self.connections.get_mut(number);
+        connection.sides.iter_mut().for_each(|side| self.unacked.settle(side));
         if connection.has(connection::IS_OVER) {
             return None;
         }
@@ -248,23 +261,31 @@ impl Table {
 }
 
 impl Seen {
-    /// Counts a segment that was judged. The time is that of the segment before it when both have payload.
+    /// Counts a segment that was judged. The time is that of the segment before it when that had payload.
     #[inline(always)]
-    fn count(&mut self, segment: &Segment, side: &mut Side, marks: &Marks, last_data_ns: Option<i64>) {
-        let payload_bytes = segment.payload_bytes.unwrap_or(0);
+    fn count(
+        &mut self,
+        segment: &Segment,
+        payload_bytes: u32,
+        side: &mut Side,
+        marks: &Marks,
+        last_data_ns: Option<i64>,
+    ) {
         side.segments += 1;
         side.frame_bytes += u64::from(segment.frame_bytes);
         let span = self.spans.at(segment.at_ns);
         span.segment(payload_bytes);
-        marks.kinds.iter().for_each(|kind| span.mark(kind));
+        if !marks.kinds.is_empty() {
+            marks.kinds.iter().for_each(|kind| span.mark(kind));
+        }
         if payload_bytes > 0 {
             side.data_segments += 1;
             side.payload_bytes += u64::from(payload_bytes);
             if let Some(last_ns) = last_data_ns {
                 span.inter_arrival.record((segment.at_ns - last_ns).max(0) as u64);
             }
+            side.in_flight_bytes_max = side.in_flight_bytes_max.max(marks.bytes_in_flight.map_or(0, NonZeroU32::get));
         }
-        side.in_flight_bytes_max = side.in_flight_bytes_max.max(marks.bytes_in_flight.map_or(0, NonZeroU32::get));
         if let Some(ns) = marks.ack_rtt_ns
             && ns.get() > 0
         {

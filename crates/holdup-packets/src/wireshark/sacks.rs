@@ -54,6 +54,12 @@ impl Blocks {
 pub(super) struct Sacks(Vec<Blocks>);
 
 impl Sacks {
+    /// Bytes in the blocks of the last segment of an end.
+    #[inline(always)]
+    pub(super) fn bytes_of(&self, side: &Side) -> u32 {
+        if side.sacks == 0 { 0 } else { self.of(side).bytes() }
+    }
+
     /// The blocks of the last segment of an end.
     #[inline]
     pub(super) fn of(&self, side: &Side) -> &Blocks {
@@ -79,7 +85,7 @@ impl Sacks {
     }
 
     /// Forgets the blocks of an end: they hold until its next segment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn forget(&mut self, side: &Side) {
         if side.sacks > 0 {
             self.0[side.sacks as usize - 1].count = 0;

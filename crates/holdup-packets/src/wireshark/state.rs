@@ -33,7 +33,7 @@ pub(super) mod side {
 
 /// Bits of [`Connection::flags`].
 pub(super) mod connection {
-    /// The hosts are places in the table of addresses of IPv6.
+    /// The hosts are addresses of IPv6.
     pub(crate) const IS_WIDE: u8 = 1;
     /// The first segment that was seen came from side 1.
     pub(crate) const BEGAN_AT_1: u8 = 2;
@@ -150,33 +150,36 @@ impl Side {
     }
 }
 
-/// The hosts of a connection, that of side 0 first.
+/// The ends of a connection, that of side 0 first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hosts {
-    V4([u32; 2]),
-    V6([Wide; 2]),
+pub(super) enum Ends {
+    /// Address and port of each as one number ([`end_v4`]).
+    V4([u64; 2]),
+    V6([Wide; 2], [u16; 2]),
 }
 
 /// Which connection a segment is of, and from which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
-    pub(super) hosts: Hosts,
-    pub(super) ports: [u16; 2],
+    pub(super) ends: Ends,
     /// Which side sends. The greater end is side 0, as Wireshark has it: by address, then by port.
     pub(super) from: usize,
 }
 
+/// An end of IPv4 as one number, which is greater when its address is, or its port on the same address.
+#[inline(always)]
+pub(super) fn end_v4(host: u32, port: u16) -> u64 {
+    u64::from(host) << 16 | u64::from(port)
+}
+
 impl Key {
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(segment: &Segment) -> Key {
         let ports = [segment.from.port, segment.to.port];
         match (segment.from.address, segment.to.address) {
             (Address::V4(a), Address::V4(b)) => {
-                // Address and port as one number: one comparison.
-                let [x, y] = [(a, ports[0]), (b, ports[1])].map(|(host, port)| u64::from(host) << 16 | u64::from(port));
-                let (high, low) = (x.max(y), x.min(y));
-                let hosts = [(high >> 16) as u32, (low >> 16) as u32];
-                Key { hosts: Hosts::V4(hosts), ports: [high as u16, low as u16], from: usize::from(x <= y) }
+                let (a, b) = (end_v4(a, ports[0]), end_v4(b, ports[1]));
+                Key { ends: Ends::V4([a.max(b), a.min(b)]), from: usize::from(a <= b) }
             }
             (a, b) => Key::ordered([wide(a), wide(b)], ports),
         }
@@ -186,22 +189,31 @@ impl Key {
     #[inline(never)]
     fn ordered([a, b]: [Wide; 2], [p, q]: [u16; 2]) -> Key {
         if (a, p) > (b, q) {
-            Key { hosts: Hosts::V6([a, b]), ports: [p, q], from: 0 }
+            Key { ends: Ends::V6([a, b], [p, q]), from: 0 }
         } else {
-            Key { hosts: Hosts::V6([b, a]), ports: [q, p], from: 1 }
+            Key { ends: Ends::V6([b, a], [q, p]), from: 1 }
         }
     }
+}
 
+impl Ends {
     /// Well mixed bits of the two ends.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hash(&self) -> u64 {
-        let hosts = match self.hosts {
-            Hosts::V4([a, b]) => u64::from(a) << 32 | u64::from(b),
-            Hosts::V6([a, b]) => half(a, 0x9e37_79b9_7f4a_7c15) ^ half(b, 0xc2b2_ae3d_27d4_eb4f),
+        let [a, b] = match *self {
+            Ends::V4(ends) => ends,
+            Ends::V6([a, b], ports) => {
+                let hosts = half(a, 0x9e37_79b9_7f4a_7c15) ^ half(b, 0xc2b2_ae3d_27d4_eb4f);
+                [hosts, both(ports)]
+            }
         };
-        let ports = u64::from(self.ports[0]) << 16 | u64::from(self.ports[1]);
-        fold(hosts ^ 0xa076_1d64_78bd_642f, ports ^ 0xe703_7ed1_a0b4_28db)
+        fold(a ^ 0xa076_1d64_78bd_642f, b ^ 0xe703_7ed1_a0b4_28db)
     }
+}
+
+/// Two ports as one number.
+pub(super) fn both([a, b]: [u16; 2]) -> u64 {
+    u64::from(a) << 16 | u64::from(b)
 }
 
 fn wide(address: Address) -> Wide {
@@ -233,10 +245,9 @@ pub(super) struct Connection {
     pub(super) first_at_ns: i64,
     /// When the last SYN came, 0 for none; with [`connection::HAS_RTT`] how long the handshake took.
     pub(super) syn_or_rtt_ns: i64,
-    /// Its hosts: addresses of IPv4, or places in the table of addresses of IPv6.
-    pub(super) hosts: [u32; 2],
-    /// Its ports.
-    pub(super) ports: [u16; 2],
+    /// Its ends: with IPv4 as in [`Ends::V4`]; with IPv6 both ports, and its place in the table of addresses with a bit beside
+    /// it that no end of IPv4 has.
+    pub(super) ends: [u64; 2],
     /// The frame of its first segment.
     pub(super) first_frame: u32,
     /// What was seen of it.
@@ -249,14 +260,13 @@ const _: () = assert!(size_of::<Connection>() <= 248, "a connection and its slot
 
 impl Connection {
     /// One of which nothing was seen yet.
-    pub(super) fn new(key: &Key, hosts: [u32; 2], segment: &Segment) -> Self {
-        let is_wide = matches!(key.hosts, Hosts::V6(_));
+    pub(super) fn new(key: &Key, ends: [u64; 2], segment: &Segment) -> Self {
+        let is_wide = matches!(key.ends, Ends::V6(..));
         Connection {
             sides: [Side::new(); 2],
             first_at_ns: segment.at_ns,
             syn_or_rtt_ns: 0,
-            hosts,
-            ports: key.ports,
+            ends,
             first_frame: segment.frame,
             completeness: 0,
             flags: u8::from(is_wide) * connection::IS_WIDE + key.from as u8 * connection::BEGAN_AT_1,

@@ -1,10 +1,13 @@
 //! Finding a segment's connection.
 
-use super::state::{Connection, Hosts, Key, connection};
+use super::state::{Connection, Ends, Key, both, connection, end_v4};
 use crate::segment::{Address, Endpoint, Segment, Wide};
 
 /// How many connections the table can number: a slot has the number in 24 bits and 8 bits of the hash.
 pub(super) const MOST: u32 = (1 << 24) - 2;
+
+/// What stands in an end of a connection of IPv6 beside its place in the table of addresses.
+const WIDE: u64 = 1 << 63;
 
 /// All connections, by number, and the way from the ends to the number of the latest connection between them.
 #[derive(Debug, Clone)]
@@ -46,8 +49,41 @@ impl Connections {
         self.all.iter()
     }
 
+    /// The latest connection between the ends of a segment, its number, and whether its side 1 sends.
+    #[inline(always)]
+    pub(super) fn find_of(&mut self, segment: &Segment) -> Option<(&mut Connection, u32, bool)> {
+        let (Address::V4(a), Address::V4(b)) = (segment.from.address, segment.to.address) else {
+            return self.find_wide(segment);
+        };
+        let (a, b) = (end_v4(a, segment.from.port), end_v4(b, segment.to.port));
+        let (high, low) = (a.max(b), a.min(b));
+        let is_of = |connection: &Connection| connection.ends[0] == high && connection.ends[1] == low;
+        if self.all.get(self.last as usize).is_some_and(is_of) {
+            return Some((&mut self.all[self.last as usize], self.last, a <= b));
+        }
+        let hash = Ends::V4([high, low]).hash();
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize;
+        loop {
+            let entry = *self.slots.get(slot & mask)?;
+            let number = (entry & 0xff_ffff).checked_sub(1)?;
+            if entry & 0xff00_0000 == tag(hash) && is_of(&self.all[number as usize]) {
+                self.last = number;
+                return Some((&mut self.all[number as usize], number, a <= b));
+            }
+            slot += 1;
+        }
+    }
+
+    /// [`Connections::find_of`] with IPv6.
+    #[inline(never)]
+    fn find_wide(&mut self, segment: &Segment) -> Option<(&mut Connection, u32, bool)> {
+        let key = Key::of(segment);
+        let number = self.find(&key)?;
+        Some((&mut self.all[number as usize], number, key.from == 1))
+    }
+
     /// The latest connection between two ends.
-    #[inline]
     pub(super) fn find(&mut self, key: &Key) -> Option<u32> {
         if self.all.get(self.last as usize).is_some_and(|connection| self.is_of(connection, key)) {
             return Some(self.last);
@@ -59,46 +95,51 @@ impl Connections {
 
     /// Begins a connection, which from now on is the latest between its ends.
     pub(super) fn begin(&mut self, key: &Key, segment: &Segment) -> u32 {
-        if (self.taken + 1) * 8 > self.slots.len() * 7 {
+        if (self.taken + 1) * 4 > self.slots.len() * 3 {
             self.grow();
         }
-        let hosts = match key.hosts {
-            Hosts::V4(hosts) => hosts,
-            Hosts::V6(hosts) => {
+        let ends = match key.ends {
+            Ends::V4(ends) => ends,
+            Ends::V6(hosts, ports) => {
                 self.wide.push(hosts);
-                [self.wide.len() as u32 - 1; 2]
+                [both(ports), WIDE | (self.wide.len() as u64 - 1)]
             }
         };
         let number = self.all.len() as u32;
-        self.all.push(Connection::new(key, hosts, segment));
+        self.all.push(Connection::new(key, ends, segment));
         let slot = self.slot(key);
         self.taken += usize::from(self.slots[slot] == 0);
-        self.slots[slot] = tag(key.hash()) | (number + 1);
+        self.slots[slot] = tag(key.ends.hash()) | (number + 1);
         self.last = number;
         number
     }
 
-    fn hosts(&self, connection: &Connection) -> Hosts {
+    /// The two addresses of a connection of IPv6.
+    fn wide(&self, connection: &Connection) -> [Wide; 2] {
+        self.wide[(connection.ends[1] & !WIDE) as usize]
+    }
+
+    fn ends_of(&self, connection: &Connection) -> Ends {
         if connection.has(connection::IS_WIDE) {
-            Hosts::V6(self.wide[connection.hosts[0] as usize])
+            let ports = connection.ends[0];
+            Ends::V6(self.wide(connection), [(ports >> 16) as u16, ports as u16])
         } else {
-            Hosts::V4(connection.hosts)
+            Ends::V4(connection.ends)
         }
     }
 
     /// The ends of a connection, side 0 first.
     pub(super) fn ends(&self, connection: &Connection) -> [Endpoint; 2] {
-        let addresses = match self.hosts(connection) {
-            Hosts::V4(hosts) => hosts.map(Address::V4),
-            Hosts::V6(hosts) => hosts.map(Address::V6),
-        };
-        [0, 1].map(|i| Endpoint { address: addresses[i], port: connection.ports[i] })
+        match self.ends_of(connection) {
+            Ends::V4(ends) => ends.map(|end| Endpoint { address: Address::V4((end >> 16) as u32), port: end as u16 }),
+            Ends::V6(hosts, ports) => [0, 1].map(|i| Endpoint { address: Address::V6(hosts[i]), port: ports[i] }),
+        }
     }
 
     /// The slot of two ends: that of their latest connection, or the free one where it belongs.
     #[inline]
     fn slot(&self, key: &Key) -> usize {
-        let hash = key.hash();
+        let hash = key.ends.hash();
         let mask = self.slots.len() - 1;
         let mut slot = hash as usize & mask;
         loop {
@@ -115,13 +156,13 @@ impl Connections {
 
     #[inline]
     fn is_of(&self, connection: &Connection, key: &Key) -> bool {
-        if connection.ports != key.ports {
-            return false;
-        }
-        let is_wide = connection.has(connection::IS_WIDE);
-        match key.hosts {
-            Hosts::V4(hosts) => !is_wide && connection.hosts == hosts,
-            Hosts::V6(hosts) => is_wide && self.wide[connection.hosts[0] as usize] == hosts,
+        match key.ends {
+            Ends::V4(ends) => connection.ends == ends,
+            Ends::V6(hosts, ports) => {
+                connection.has(connection::IS_WIDE)
+                    && connection.ends[0] == both(ports)
+                    && self.wide(connection) == hosts
+            }
         }
     }
 
@@ -132,8 +173,7 @@ impl Connections {
         let mask = self.slots.len() - 1;
         for entry in old.into_iter().filter(|entry| *entry != 0) {
             let connection = &self.all[(entry & 0xff_ffff) as usize - 1];
-            let key = Key { hosts: self.hosts(connection), ports: connection.ports, from: 0 };
-            let mut slot = key.hash() as usize & mask;
+            let mut slot = self.ends_of(connection).hash() as usize & mask;
             while self.slots[slot] != 0 {
                 slot = (slot + 1) & mask;
             }

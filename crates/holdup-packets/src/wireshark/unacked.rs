@@ -1,5 +1,7 @@
 //! Segments that nobody has acknowledged yet, of all connections, in one store.
 
+use super::state::Side;
+use crate::segment::Segment;
 use crate::sequence::{is_after, is_up_to};
 
 /// How many segments one direction may have unacknowledged; more are not kept. It is Wireshark's number.
@@ -9,7 +11,7 @@ pub(super) const MOST: u16 = 10_000;
 const NOWHERE: u32 = u32::MAX;
 
 /// Over how many bytes the sequence numbers of a list may go that is to be taken as being in order.
-const SPAN: u32 = 1 << 30;
+pub(super) const SPAN: u32 = 1 << 30;
 
 /// A segment that was sent.
 #[derive(Debug, Clone, Copy)]
@@ -38,22 +40,41 @@ struct Place {
 /// The segments of one direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
+    /// The place of its newest; where it is alone, the first byte of that which is not acknowledged.
     newest: u32,
     count: u16,
     /// Whether each begins at or after the end of the one before it, so that only the ends of the list need be looked at.
     is_in_order: bool,
+    /// Whether its only segment is the one that reached [`Side::next`], so that its side knows the rest of it. It takes no place
+    /// then: most segments are acknowledged before the next one comes.
+    is_alone: bool,
 }
 
 impl Default for List {
     fn default() -> Self {
-        List { newest: NOWHERE, count: 0, is_in_order: true }
+        List { newest: NOWHERE, count: 0, is_in_order: true, is_alone: false }
     }
 }
 
 impl List {
+    /// Whether its only segment has no place of its own.
+    #[inline(always)]
+    pub(super) fn is_alone(self) -> bool {
+        self.is_alone
+    }
+
     /// Whether it has as many as it may.
     pub(super) fn is_full(self) -> bool {
         self.count >= MOST
+    }
+}
+
+impl Side {
+    /// What of it is not acknowledged, where that is alone.
+    #[inline(always)]
+    fn alone(&self) -> Sent {
+        let Side { next_at_ns: at_ns, next_frame: frame, next: end, .. } = *self;
+        Sent { at_ns, frame, seq: self.unacked.newest, end, was_sent_again: false }
     }
 }
 
@@ -86,6 +107,54 @@ impl Unacked {
     /// How many segments are in it.
     pub(super) fn len(&self) -> usize {
         self.in_use
+    }
+
+    /// Adds the next segment of a side, with so much payload, at most [`SPAN`], before the side is told of it. Tells
+    /// [`Unacked::extent`] with it.
+    #[inline(always)]
+    pub(super) fn push_next(&mut self, side: &mut Side, segment: &Segment, length: u32) -> u32 {
+        if side.unacked.count == 0 {
+            self.in_use += 1;
+            side.unacked = List { newest: segment.seq, count: 1, is_in_order: true, is_alone: true };
+            return length;
+        }
+        self.push_behind(side, segment, length)
+    }
+
+    /// [`Unacked::push_next`] behind others.
+    #[inline(never)]
+    fn push_behind(&mut self, side: &mut Side, segment: &Segment, length: u32) -> u32 {
+        let Segment { at_ns, frame, seq, .. } = *segment;
+        let sent = Sent { at_ns, frame, seq, end: seq.wrapping_add(length), was_sent_again: false };
+        if side.unacked.is_alone {
+            return self.push_second(side, sent);
+        }
+        self.push(&mut side.unacked, sent);
+        self.extent(side.unacked, side.base).unwrap_or(0)
+    }
+
+    /// Adds a segment behind one that is alone.
+    #[inline(always)]
+    fn push_second(&mut self, side: &mut Side, sent: Sent) -> u32 {
+        let (first, first_seq) = (side.alone(), side.unacked.newest);
+        let oldest = self.place(first, NOWHERE, NOWHERE);
+        let newest = self.place(sent, oldest, oldest);
+        self.in_use -= 1;
+        self.places[oldest as usize].newer = newest;
+        let is_in_order = sent.seq.wrapping_sub(first.end) < SPAN && sent.end.wrapping_sub(first_seq) < SPAN;
+        side.unacked = List { newest, count: 2, is_in_order, is_alone: false };
+        self.extent(side.unacked, side.base).unwrap_or(0)
+    }
+
+    /// Gives the segment of a side that is alone a place, so that its list is as any other.
+    #[inline]
+    pub(super) fn settle(&mut self, side: &mut Side) {
+        if side.unacked.is_alone {
+            let sent = side.alone();
+            self.in_use -= 1;
+            side.unacked = List::default();
+            self.push(&mut side.unacked, sent);
+        }
     }
 
     /// Adds the segment that was sent last.
@@ -134,12 +203,44 @@ impl Unacked {
         false
     }
 
+    /// [`Unacked::acknowledge`] of a side's only segment, where that is alone.
+    #[inline(always)]
+    pub(super) fn acknowledge_alone(&mut self, side: &mut Side, ack: u32) -> Option<Acknowledged> {
+        let Sent { at_ns, frame, seq, end, was_sent_again } = side.alone();
+        if ack == end {
+            self.in_use -= 1;
+            side.unacked = List::default();
+            return Some(Acknowledged { frame, at_ns, is_partial: false, was_sent_again });
+        }
+        // An older number touches nothing.
+        if seq.wrapping_sub(ack) < SPAN {
+            return None;
+        }
+        self.settle(side);
+        self.acknowledge_part(&mut side.unacked, ack)
+    }
+
     /// Takes away what an acknowledgement covers, and tells what it was for.
-    #[inline]
+    #[inline(always)]
     pub(super) fn acknowledge(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
         if list.count == 0 {
             return None;
         }
+        let newest = &mut self.places[list.newest as usize];
+        let Sent { at_ns, frame, end, was_sent_again, .. } = newest.sent;
+        if !list.is_in_order || ack != end {
+            return self.acknowledge_part(list, ack);
+        }
+        // All of it goes at once: its oldest is the first place that is free, and behind its newest is what was free before.
+        std::mem::swap(&mut newest.newer, &mut self.free);
+        self.in_use -= usize::from(list.count);
+        *list = List::default();
+        Some(Acknowledged { frame, at_ns, is_partial: false, was_sent_again })
+    }
+
+    /// [`Unacked::acknowledge`] of a list that is not empty, and of which something may be left.
+    #[inline(never)]
+    fn acknowledge_part(&mut self, list: &mut List, ack: u32) -> Option<Acknowledged> {
         let oldest = self.places[list.newest as usize].newer;
         let after = ack.wrapping_sub(self.places[oldest as usize].sent.seq) as i32;
         if list.is_in_order && after.unsigned_abs() < SPAN {

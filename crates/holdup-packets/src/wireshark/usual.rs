@@ -3,18 +3,18 @@
 //! No rule marks such a segment, so only what it acknowledges and what is in flight after it is looked at, and what later segments
 //! are judged by is kept. It comes to the same as the long way ([`super::judge`]).
 
-use super::marks::{Kinds, Marks};
+use super::HEADER_BYTES;
+use super::marks::Marks;
 use super::sacks::Sacks;
 use super::state::{Connection, SHIFT_NONE, SHIFT_UNKNOWN, Side, connection, side};
-use super::unacked::{Sent, Unacked};
-use super::{HEADER_BYTES, complete};
+use super::unacked::{Acknowledged, SPAN, Unacked};
 use crate::kinds::Kind;
 use crate::segment::{ACK, FIN, PSH, RST, SYN, Segment};
 use crate::sequence::{is_after, is_up_to};
 use std::num::{NonZeroI64, NonZeroU32};
 
 /// The payload of a segment that has an ACK and no other flag that matters here, no option that does, and is whole.
-#[inline]
+#[inline(always)]
 pub(super) fn plain_payload(segment: &Segment) -> Option<u32> {
     let options = &segment.options;
     let is_plain = segment.flags & (SYN | FIN | RST | ACK) == ACK
@@ -29,10 +29,21 @@ pub(super) fn plain_payload(segment: &Segment) -> Option<u32> {
     if is_plain { segment.payload_bytes } else { None }
 }
 
+/// How long the handshake of a connection took, ns, 0 where that was not seen. `None` where segments do not go the short way:
+/// while the handshake is not timed, the next ACK may end it, and one that is over takes no more.
+#[inline(always)]
+pub(super) fn rtt_ns(connection: &Connection) -> Option<i64> {
+    match connection.flags & (connection::HAS_RTT | connection::IS_OVER) {
+        connection::HAS_RTT => Some(connection.syn_or_rtt_ns),
+        0 if connection.syn_or_rtt_ns == 0 => Some(0),
+        _ => None,
+    }
+}
+
 /// Whether the segment is the next one of its direction, acknowledges no less than before and nothing unseen, and neither answers
 /// a probe nor fills a window nor is longer than the MSS.
-#[inline]
-fn goes_on(segment: &Segment, length: u32, sender: &Side, receiver: &Side) -> bool {
+#[inline(always)]
+pub(super) fn goes_on<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, sender: &Side, receiver: &Side) -> bool {
     let is_next = segment.seq == sender.next
         && sender.next != 0
         && sender.seen != 0
@@ -40,7 +51,7 @@ fn goes_on(segment: &Segment, length: u32, sender: &Side, receiver: &Side) -> bo
         && receiver.flags & (side::HAS_BASE | side::WAS_KEEP_ALIVE | side::WAS_PROBE) == side::HAS_BASE
         && (receiver.seen == 0 || !is_after(segment.ack, receiver.seen))
         && length <= sender.mss as u32;
-    if length == 0 {
+    if !HAS_PAYLOAD {
         return is_next && segment.ack != sender.ack;
     }
     let end = segment.seq.wrapping_add(length);
@@ -48,11 +59,12 @@ fn goes_on(segment: &Segment, length: u32, sender: &Side, receiver: &Side) -> bo
         && (receiver.ack == 0 || !is_up_to(end, receiver.ack))
         && receiver.window() != 0
         && !sender.unacked.is_full()
+        && length <= SPAN
         && !fills_window(end, receiver)
 }
 
 /// Whether payload up to here fills the window of the receiver.
-#[inline]
+#[inline(always)]
 pub(super) fn fills_window(end: u32, receiver: &Side) -> bool {
     let shift = match receiver.shift {
         SHIFT_UNKNOWN => return false,
@@ -63,76 +75,78 @@ pub(super) fn fills_window(end: u32, receiver: &Side) -> bool {
     end == receiver.ack.wrapping_add(receiver.window().wrapping_shl(shift))
 }
 
-/// Judges a plain segment with so much payload, if it is as usual; else nothing is changed, but that the sender's last selective
-/// acknowledgement is forgotten, as with every segment.
+/// Judges a plain segment with so much payload that is as usual.
 #[inline(always)]
-pub(super) fn judge(
+pub(super) fn judge<const HAS_PAYLOAD: bool>(
     segment: &Segment,
     length: u32,
-    from: usize,
-    connection: &mut Connection,
+    rtt_ns: i64,
+    (sender, receiver): (&mut Side, &mut Side),
     unacked: &mut Unacked,
-    sacks: &mut Sacks,
-) -> Option<Marks> {
-    // While the handshake is not timed, the next ACK may end it.
-    if !connection.has(connection::HAS_RTT) && connection.syn_or_rtt_ns != 0 {
-        return None;
-    }
-    let rtt_ns = connection.rtt_ns();
-    let (sender, receiver) = connection.sides(from);
-    sacks.forget(sender);
-    if !goes_on(segment, length, sender, receiver) {
-        return None;
-    }
+    sacks: &Sacks,
+    mut marks: Marks,
+) -> Marks {
     receiver.flags |= side::IN_FLIGHT_IS_KNOWN;
-    let mut marks = Marks::default();
-    keep(segment, length, sender, unacked);
-    if let Some(acknowledged) = unacked.acknowledge(&mut receiver.unacked, segment.ack) {
-        marks.acks_frame = NonZeroU32::new(acknowledged.frame);
-        marks.ack_rtt_ns = NonZeroI64::new(segment.at_ns - acknowledged.at_ns);
-        marks.initial_rtt_ns = NonZeroI64::new(rtt_ns);
-        if acknowledged.is_partial | acknowledged.was_sent_again {
-            let partial = if acknowledged.is_partial { Kinds::of(Kind::PartialAck) } else { Kinds::NONE };
-            let again = if acknowledged.was_sent_again { Kinds::of(Kind::AmbiguousAck) } else { Kinds::NONE };
-            marks.kinds = partial.with(again);
+    let gone = side::WAS_PROBE | side::WAS_KEEP_ALIVE | side::LAST_WAS_DATA;
+    let mut flags = sender.flags & !gone | side::HAS_WINDOW;
+    if HAS_PAYLOAD {
+        let extent = unacked.push_next(sender, segment, length);
+        if flags & side::IN_FLIGHT_IS_KNOWN != 0 {
+            let before = if flags & side::HAS_PUSHED != 0 { 0 } else { sender.push_bytes };
+            sender.push_bytes = before.wrapping_add(length);
+            flags = flags & !side::HAS_PUSHED | if segment.has(PSH) { side::HAS_PUSHED } else { 0 };
+            marks.initial_rtt_ns = NonZeroI64::new(rtt_ns);
+            let in_flight_bytes = extent.wrapping_sub(sacks.bytes_of(receiver));
+            if in_flight_bytes < super::judge::IN_FLIGHT_BOUND {
+                marks.bytes_in_flight = NonZeroU32::new(in_flight_bytes);
+                marks.push_bytes_sent = marks.bytes_in_flight.and(NonZeroU32::new(sender.push_bytes));
+            }
         }
+        flags |= side::LAST_WAS_DATA;
     }
-    if length > 0 && sender.has(side::IN_FLIGHT_IS_KNOWN) {
-        let before = if sender.has(side::HAS_PUSHED) { 0 } else { sender.push_bytes };
-        sender.push_bytes = before.wrapping_add(length);
-        sender.set(side::HAS_PUSHED, segment.has(PSH));
-        let extent = unacked.extent(sender.unacked, sender.base).unwrap_or(0);
-        marks.initial_rtt_ns = NonZeroI64::new(rtt_ns);
-        let in_flight_bytes = extent.wrapping_sub(sacks.of(receiver).bytes());
-        if in_flight_bytes < super::judge::IN_FLIGHT_BOUND {
-            marks.bytes_in_flight = NonZeroU32::new(in_flight_bytes);
-            marks.push_bytes_sent = marks.bytes_in_flight.and(NonZeroU32::new(sender.push_bytes));
-        }
+    sender.flags = flags;
+    keep::<HAS_PAYLOAD>(segment, length, sender);
+    // Each of the two tells by itself, so that the more usual one goes without memory.
+    if receiver.unacked.is_alone() {
+        let acknowledged = unacked.acknowledge_alone(receiver, segment.ack);
+        tell(acknowledged, segment.at_ns, rtt_ns, &mut marks);
+    } else {
+        let acknowledged = unacked.acknowledge(&mut receiver.unacked, segment.ack);
+        tell(acknowledged, segment.at_ns, rtt_ns, &mut marks);
     }
-    marks.completeness = connection.completeness;
-    connection.completeness |= if length > 0 { complete::DATA } else { complete::ACK };
-    Some(marks)
+    marks
 }
 
-/// Keeps what later segments are judged by.
-#[inline]
-fn keep(segment: &Segment, length: u32, sender: &mut Side, unacked: &mut Unacked) {
+/// Tells what a segment acknowledges.
+#[inline(always)]
+fn tell(acknowledged: Option<Acknowledged>, at_ns: i64, rtt_ns: i64, marks: &mut Marks) {
+    let Some(acknowledged) = acknowledged else { return };
+    marks.acks_frame = NonZeroU32::new(acknowledged.frame);
+    marks.ack_rtt_ns = NonZeroI64::new(at_ns - acknowledged.at_ns);
+    marks.initial_rtt_ns = NonZeroI64::new(rtt_ns);
+    if acknowledged.is_partial {
+        marks.kinds.add(Kind::PartialAck);
+    }
+    if acknowledged.was_sent_again {
+        marks.kinds.add(Kind::AmbiguousAck);
+    }
+}
+
+/// Keeps what later segments are judged by, but the flags.
+#[inline(always)]
+fn keep<const HAS_PAYLOAD: bool>(segment: &Segment, length: u32, sender: &mut Side) {
     let Segment { seq, ack, frame, at_ns, window, .. } = *segment;
     if ack != sender.ack {
         (sender.ack, sender.ack_frame, sender.repeats) = (ack, frame, 0);
     }
-    if length > 0 {
+    if HAS_PAYLOAD {
+        // A number that wrapped to 0 is taken for none at all.
         let end = seq.wrapping_add(length);
-        unacked.push(&mut sender.unacked, Sent { at_ns, frame, seq, end, was_sent_again: false });
-        // A number that wrapped to 0 is taken for none at all, and one that did not get further is no new one.
-        if is_after(end, seq) {
-            if sender.seen == seq {
-                sender.seen = end;
-            }
-            sender.next_payload_bytes = length as u8;
-            (sender.next, sender.next_frame, sender.next_at_ns) = (end, frame, at_ns);
+        if sender.seen == seq {
+            sender.seen = end;
         }
+        sender.next_payload_bytes = length as u8;
+        (sender.next, sender.next_frame, sender.next_at_ns) = (end, frame, at_ns);
     }
     (sender.window, sender.last_at_ns) = (window, at_ns);
-    sender.flags = (sender.flags | side::HAS_WINDOW) & !(side::WAS_PROBE | side::WAS_KEEP_ALIVE);
 }
