@@ -10,12 +10,28 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const VLAN: u16 = 0x8100;
 
+/// A constant is written where it is wanted; what [`Options::default`] gives is made elsewhere and copied.
+const NO_OPTIONS: Options = Options {
+    mss: None,
+    window_shift: None,
+    sack_permitted: false,
+    timestamps: None,
+    sacks: [(0, 0); 4],
+    sack_count: 0,
+    sacks_are_cut: false,
+    multipath: false,
+    fast_open_cookie: false,
+    mss_is_odd: false,
+    are_odd: false,
+};
+
 /// Where in such a frame what is.
 pub(super) struct Usual<'a> {
     ip: Ip<'a>,
     /// What the packet holds by its header, bytes.
     length: u32,
     header: &'a [u8; 20],
+    header_bytes: u8,
     options: &'a [u8],
 }
 
@@ -27,15 +43,12 @@ enum Ip<'a> {
 /// The EtherType of the packet in a frame, and how many bytes come before it.
 #[inline(always)]
 fn packet(link: Link, captured: &[u8]) -> Option<(u16, usize)> {
-    Some(match link {
-        Link::Ethernet => match short(captured, 12)? {
-            VLAN => (short(captured, 16)?, 18),
-            kind => (kind, 14),
-        },
-        Link::CookedV1 => (short(captured, 14)?, 16),
-        Link::CookedV2 => (short(captured, 0)?, 20),
-        Link::Raw => (if captured.first()? >> 4 == 6 { IPV6 } else { IPV4 }, 0),
-        _ => return None,
+    if link != Link::Ethernet {
+        return not_ethernet(link, captured);
+    }
+    Some(match short(captured, 12)? {
+        VLAN => (short(captured, 16)?, 18),
+        kind => (kind, 14),
     })
 }
 
@@ -62,7 +75,7 @@ pub(super) fn ends(frame: &Frame<'_>) -> Option<[Endpoint; 2]> {
 /// A header of 20 bytes, no fragment, and TCP in it.
 #[inline(always)]
 fn is_usual_v4(ip: &[u8; 20]) -> bool {
-    ip[0] == 0x45 && ip[9] == PROTOCOL && ip[6] & 0x3f == 0 && ip[7] == 0
+    ip[0] == 0x45 && ip[9] == PROTOCOL && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0
 }
 
 /// No extension, and TCP in it.
@@ -103,7 +116,18 @@ pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
         return None;
     }
     let options = rest.get(..usize::from(header_bytes).checked_sub(20)?)?;
-    Some(Usual { ip, length, header, options })
+    Some(Usual { ip, length, header, header_bytes, options })
+}
+
+/// The protocol in a frame that is not Ethernet, and where it begins.
+#[inline(never)]
+fn not_ethernet(link: Link, captured: &[u8]) -> Option<(u16, usize)> {
+    match link {
+        Link::CookedV1 => Some((short(captured, 14)?, 16)),
+        Link::CookedV2 => Some((short(captured, 0)?, 20)),
+        Link::Raw => Some((if captured.first()? >> 4 == 6 { IPV6 } else { IPV4 }, 0)),
+        _ => None,
+    }
 }
 
 impl Usual<'_> {
@@ -111,18 +135,14 @@ impl Usual<'_> {
     /// and is copied as a whole at once is waited for.
     #[inline(always)]
     pub(super) fn decoded(&self, frame: &Frame<'_>) -> Decoded {
-        match (&self.ip, self.options) {
-            (Ip::V4(ip), [1, 1, 8, 10, a, b, c, d, e, f, g, h]) => {
-                let options = timestamps([*a, *b, *c, *d, *e, *f, *g, *h]);
-                Decoded::Segment(self.segment(frame, ends_v4(ip), options))
+        match (&self.ip, self.options.try_into().map(timestamps)) {
+            (Ip::V4(ip), Ok(Some(both))) => Decoded::Segment(self.segment(frame, ends_v4(ip), alone(both))),
+            (Ip::V4(ip), _) if self.options.is_empty() => {
+                Decoded::Segment(self.segment(frame, ends_v4(ip), NO_OPTIONS))
             }
-            (Ip::V4(ip), []) => Decoded::Segment(self.segment(frame, ends_v4(ip), Options::default())),
-            (Ip::V4(ip), options) => Decoded::Segment(self.segment(frame, ends_v4(ip), tcp::options(options, 0))),
-            (Ip::V6(ip), [1, 1, 8, 10, a, b, c, d, e, f, g, h]) => {
-                let options = timestamps([*a, *b, *c, *d, *e, *f, *g, *h]);
-                Decoded::Segment(self.segment(frame, ends_v6(ip), options))
-            }
-            (Ip::V6(ip), options) => Decoded::Segment(self.segment(frame, ends_v6(ip), tcp::options(options, 0))),
+            (Ip::V4(ip), _) => Decoded::Segment(self.segment(frame, ends_v4(ip), tcp::options(self.options, 0))),
+            (Ip::V6(ip), Ok(Some(both))) => Decoded::Segment(self.segment(frame, ends_v6(ip), alone(both))),
+            (Ip::V6(ip), _) => Decoded::Segment(self.segment(frame, ends_v6(ip), tcp::options(self.options, 0))),
         }
     }
 
@@ -133,10 +153,9 @@ impl Usual<'_> {
         (from, to, ip_id): (Address, Address, Option<u16>),
         options: Options,
     ) -> Segment {
-        let Usual { header, .. } = self;
+        let Usual { header, header_bytes, .. } = *self;
         let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let header_bytes = (header[12] >> 4) * 4;
         Segment {
             frame: frame.number,
             at_ns: frame.at_ns,
@@ -170,11 +189,18 @@ fn ends_v6(ip: &[u8; 40]) -> (Address, Address, Option<u16>) {
     (address(8), address(24), None)
 }
 
+/// The timestamps in options that have nothing else, as Linux writes them: nothing, nothing, timestamps.
+#[inline(always)]
+fn timestamps([a, b, c, d, e, f, g, h, i, j, k, l]: &[u8; 12]) -> Option<(u32, u32)> {
+    // Four bytes at once: one comparison.
+    let is_alone = u32::from_be_bytes([*a, *b, *c, *d]) == 0x0101_080a;
+    is_alone.then_some((u32::from_be_bytes([*e, *f, *g, *h]), u32::from_be_bytes([*i, *j, *k, *l])))
+}
+
 /// Options that are timestamps alone.
 #[inline(always)]
-fn timestamps([a, b, c, d, e, f, g, h]: [u8; 8]) -> Options {
-    let timestamps = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-    Options { timestamps: Some(timestamps), ..Options::default() }
+fn alone(timestamps: (u32, u32)) -> Options {
+    Options { timestamps: Some(timestamps), ..NO_OPTIONS }
 }
 
 /// A number of 16 bits in network order.

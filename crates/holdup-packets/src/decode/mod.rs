@@ -131,7 +131,8 @@ impl Decoder {
     pub fn decode(&mut self, frame: &Frame<'_>) -> Decoded {
         match fast::usual(frame) {
             Some(usual) => usual.decoded(frame),
-            None => self.decode_any(frame),
+            // A copy, so that a usual frame need not be written to memory.
+            None => self.decode_any(&{ *frame }),
         }
     }
 
