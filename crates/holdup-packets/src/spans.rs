@@ -60,7 +60,7 @@ impl Span {
     }
 
     /// Counts a segment with its payload.
-    #[inline]
+    #[inline(always)]
     pub fn segment(&mut self, payload_bytes: u32) {
         self.segments += 1;
         if payload_bytes > 0 {
@@ -106,11 +106,14 @@ impl Default for Spans {
 impl Spans {
     /// The span of a moment (ns since the epoch). The first moment that is asked for begins the first span; earlier ones,
     /// which a capture has where clocks or queues disagree, are of it as well.
-    #[inline]
+    #[inline(always)]
     pub fn at(&mut self, at_ns: i64) -> &mut Span {
         let since = at_ns.wrapping_sub(self.first_ns.unwrap_or(0));
         let place = (since as u64 >> self.shift) as usize;
-        let place = if since >= 0 && place < self.spans.len() { place } else { self.place(at_ns) };
+        if since < 0 || place >= self.spans.len() {
+            let place = self.place(at_ns);
+            return &mut self.spans[place];
+        }
         &mut self.spans[place]
     }
 
@@ -141,6 +144,7 @@ impl Spans {
 
     /// The place of any moment's span, which is there from now on.
     #[cold]
+    #[inline(never)]
     fn place(&mut self, at_ns: i64) -> usize {
         let first = *self.first_ns.get_or_insert(at_ns);
         let since = at_ns.saturating_sub(first).max(0) as u64;

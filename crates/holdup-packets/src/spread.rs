@@ -16,17 +16,19 @@ pub type Fine = Spread<10>;
 
 impl<const BITS: u32> Spread<BITS> {
     /// Counts one value.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, value: u64) {
         let place = Self::place(value);
         match self.buckets.get_mut(place) {
-            Some(count) => *count = count.saturating_add(1),
+            // A capture has fewer frames than a bucket can count.
+            Some(count) => *count = count.wrapping_add(1),
             None => self.begin(place),
         }
     }
 
     /// Counts the first value of a place that is not there yet.
     #[cold]
+    #[inline(never)]
     fn begin(&mut self, place: usize) {
         self.buckets.resize(place + 1, 0);
         self.buckets[place] = 1;
@@ -37,7 +39,7 @@ impl<const BITS: u32> Spread<BITS> {
         self.buckets.iter().map(|n| u64::from(*n)).sum()
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(value: u64) -> usize {
         let exponent = (value | 1 << BITS).ilog2() - BITS;
         ((value >> exponent) as usize) + ((exponent as usize) << BITS)
