@@ -68,20 +68,22 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// The options that any judgement needs.
+/// The options that any judgement needs. The blocks come first: behind the MSS they would be copied together with its two bytes
+/// that nobody wrote, in words that no write filled as a whole, which is waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Options {
+    /// The blocks of a selective acknowledgement: first byte, and the byte after the last.
+    pub sacks: [(u32, u32); 4],
+    /// TSval and TSecr.
+    pub timestamps: Option<(u32, u32)>,
     /// The largest segment that its sender takes, bytes.
     pub mss: Option<u16>,
     /// The shift of its sender's windows, at most 14 (RFC 7323, 2.3).
     pub window_shift: Option<u8>,
     /// Whether selective acknowledgements are permitted.
     pub sack_permitted: bool,
-    /// TSval and TSecr.
-    pub timestamps: Option<(u32, u32)>,
-    /// The blocks of a selective acknowledgement: first byte, and the byte after the last.
-    pub sacks: [(u32, u32); 4],
-    /// How many of them there are.
+    /// How many blocks of a selective acknowledgement there are.
     pub sack_count: u8,
     /// Whether the capture ends inside of that option, so that there may be more of them.
     pub sacks_are_cut: bool,
