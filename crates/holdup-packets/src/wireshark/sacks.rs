@@ -26,6 +26,7 @@ impl Blocks {
     }
 
     /// Bytes in all of them.
+    #[inline(never)]
     pub(super) fn bytes(&self) -> u32 {
         self.as_slice().iter().fold(0, |sum, (first, end)| sum.wrapping_add(end.wrapping_sub(*first)))
     }
@@ -57,11 +58,12 @@ impl Sacks {
     /// Bytes in the blocks of the last segment of an end.
     #[inline(always)]
     pub(super) fn bytes_of(&self, side: &Side) -> u32 {
-        if side.sacks == 0 { 0 } else { self.of(side).bytes() }
+        let blocks = self.of(side);
+        if blocks.count == 0 { 0 } else { blocks.bytes() }
     }
 
     /// The blocks of the last segment of an end.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(&self, side: &Side) -> &Blocks {
         match side.sacks {
             0 => &NONE,

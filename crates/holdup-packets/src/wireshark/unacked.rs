@@ -136,14 +136,18 @@ impl Unacked {
     /// Adds a segment behind one that is alone.
     #[inline(always)]
     fn push_second(&mut self, side: &mut Side, sent: Sent) -> u32 {
-        let (first, first_seq) = (side.alone(), side.unacked.newest);
+        let first = side.alone();
         let oldest = self.place(first, NOWHERE, NOWHERE);
         let newest = self.place(sent, oldest, oldest);
         self.in_use -= 1;
         self.places[oldest as usize].newer = newest;
-        let is_in_order = sent.seq.wrapping_sub(first.end) < SPAN && sent.end.wrapping_sub(first_seq) < SPAN;
+        let extent = sent.end.wrapping_sub(first.seq);
+        let is_in_order = sent.seq.wrapping_sub(first.end) < SPAN && extent < SPAN;
         side.unacked = List { newest, count: 2, is_in_order, is_alone: false };
-        self.extent(side.unacked, side.base).unwrap_or(0)
+        if is_in_order && first.seq.wrapping_sub(side.base).checked_add(extent).is_some() {
+            return extent;
+        }
+        self.extent_of_any(side.unacked, side.base)
     }
 
     /// Gives the segment of a side that is alone a place, so that its list is as any other.
