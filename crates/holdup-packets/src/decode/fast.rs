@@ -91,26 +91,28 @@ pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
     let (kind, header_bytes) = packet(frame.link, captured)?;
     let packet = captured.get(header_bytes..)?;
     let wire_bytes = frame.wire_bytes.max(captured.len() as u32) - header_bytes as u32;
-    let (ip, length, segment) = match kind {
+    // Both headers together: one comparison with what is there.
+    let (ip, length, header, rest) = match kind {
         IPV4 => {
-            let (ip, segment) = packet.split_first_chunk::<20>()?;
+            let (headers, rest) = packet.split_first_chunk::<40>()?;
+            let (ip, header) = (headers.first_chunk::<20>()?, headers.last_chunk::<20>()?);
             let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
             if !is_usual_v4(ip) || total > wire_bytes {
                 return None;
             }
-            (Ip::V4(ip), total.checked_sub(20)?, segment)
+            (Ip::V4(ip), total.checked_sub(20)?, header, rest)
         }
         IPV6 => {
-            let (ip, segment) = packet.split_first_chunk::<40>()?;
+            let (headers, rest) = packet.split_first_chunk::<60>()?;
+            let (ip, header) = (headers.first_chunk::<40>()?, headers.last_chunk::<20>()?);
             let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
             if !is_usual_v6(ip) || length == 0 || 40 + length > wire_bytes {
                 return None;
             }
-            (Ip::V6(ip), length, segment)
+            (Ip::V6(ip), length, header, rest)
         }
         _ => return None,
     };
-    let (header, rest) = segment.split_first_chunk::<20>()?;
     let header_bytes = (header[12] >> 4) * 4;
     if length < u32::from(header_bytes) {
         return None;
