@@ -58,8 +58,13 @@ impl Sacks {
     /// Bytes in the blocks of the last segment of an end.
     #[inline(always)]
     pub(super) fn bytes_of(&self, side: &Side) -> u32 {
-        let blocks = self.of(side);
-        if blocks.count == 0 { 0 } else { blocks.bytes() }
+        match side.sacks {
+            0 => 0,
+            place => match &self.0[place as usize - 1] {
+                Blocks { count: 0, .. } => 0,
+                blocks => blocks.bytes(),
+            },
+        }
     }
 
     /// The blocks of the last segment of an end.
