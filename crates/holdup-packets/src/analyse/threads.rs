@@ -5,7 +5,8 @@
 //! none waits for another that has more to do. Only the places of frames are handed on: a thread decodes the frames of its
 //! part where they were read, because a segment that goes through memory costs as much as its decoding. What is counted
 //! depends on the order of a connection's segments alone, but for the limits of all connections together: before
-//! one of them can be reached, the threads end and leave the rest of the capture to the caller.
+//! one of them can be reached, the threads end and leave the rest of the capture to the caller. They do so too where frames
+//! are long, because there nearly all of the work is to read them, one block after the other.
 
 use super::parts::{Part, Parts, part, sum};
 use super::{Others, Read};
@@ -20,6 +21,12 @@ use std::thread;
 
 /// How many blocks may be under way.
 const WAITING: usize = 8;
+
+/// By so many blocks it is seen how long frames are.
+const FIRST_BLOCKS: usize = 16;
+
+/// Frames that are longer, bytes, are gone through by one thread at least as fast.
+const LONG_BYTES: usize = 512;
 
 /// How often a thread looks for a change before it sleeps.
 const LOOKS: usize = 50;
@@ -93,6 +100,8 @@ struct Desk {
     changes: usize,
     /// How many threads sleep until one is.
     waiting: usize,
+    /// Frames and bytes of all blocks.
+    size: (usize, usize),
     /// Whether a thread reads.
     is_reading: bool,
     /// Whether nothing more is read.
@@ -284,6 +293,8 @@ impl Office<'_, '_> {
         }
         let number = desk.begun();
         desk.blocks.push_back(None);
+        desk.size = (desk.size.0 + block.len(), desk.size.1 + block.bytes());
+        desk.is_over |= number + 1 == FIRST_BLOCKS && desk.size.1 > LONG_BYTES * desk.size.0;
         let parts = desk.judged.len();
         let lists = (0..parts).map(|_| desk.spare.pop().unwrap_or_default()).collect();
         self.tell(desk);

@@ -26,6 +26,12 @@ impl Block {
         self.found.is_empty()
     }
 
+    /// How many bytes its frames take, with what is between them.
+    pub fn bytes(&self) -> usize {
+        let end = self.found.last().map_or(0, |last| last.start + last.length as usize);
+        end - self.found.first().map_or(0, |first| first.start)
+    }
+
     /// One by its place, from 0.
     #[inline(always)]
     pub fn frame(&self, place: usize) -> Frame<'_> {
