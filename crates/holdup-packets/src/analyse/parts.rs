@@ -35,15 +35,20 @@ pub(super) struct Parts {
     /// Of all parts together.
     pub(super) limits: Limits,
     pub(super) all: Vec<Part>,
+    /// How many segments can be judged before any limit can be reached.
+    room: u32,
 }
+
+/// With room for fewer segments the limits are looked at with each.
+const LEAST_ROOM: u32 = 1024;
 
 impl Parts {
     /// One part for each thread.
     pub(super) fn new(options: &Options) -> Self {
-        let limits = Limits { flows: options.flows, ..Limits::default() };
+        let limits = Limits { flows: options.flows, ..Limits::default() }.possible();
         let part =
             |_| Part { table: Table::new(limits), own: options.with_own.then(rfc::Judge::default), first_ns: None };
-        Parts { limits, all: (0..options.threads.clamp(1, super::MOST_THREADS)).map(part).collect() }
+        Parts { limits, all: (0..options.threads.clamp(1, super::MOST_THREADS)).map(part).collect(), room: 0 }
     }
 
     /// The only part, if there are no others.
@@ -60,7 +65,20 @@ impl Parts {
     }
 
     /// Judges the next segment in its part, within the limits of all together.
+    #[inline]
     pub(super) fn judge(&mut self, segment: &Segment) {
+        match self.room.checked_sub(1) {
+            Some(room) => {
+                self.room = room;
+                let part = part([segment.from, segment.to], self.all.len());
+                self.all[part].judge(segment);
+            }
+            None => self.judge_near_limits(segment),
+        }
+    }
+
+    #[inline(never)]
+    fn judge_near_limits(&mut self, segment: &Segment) {
         let used = self.used();
         let first_ns = self.all.iter().find_map(|part| part.first_ns);
         let part = part([segment.from, segment.to], self.all.len());
@@ -79,6 +97,22 @@ impl Parts {
         part.judge(segment);
         if first_ns.is_none() && part.table.has_counted() {
             part.first_ns = Some(segment.at_ns);
+        }
+        self.look_ahead();
+    }
+
+    /// Looks how many segments there is room for: each takes at most one connection, and one place among those that are not acknowledged.
+    fn look_ahead(&mut self) {
+        let Some(first_ns) = self.all.iter().find_map(|part| part.first_ns) else { return };
+        let used = self.used();
+        let flows = self.limits.flows.saturating_sub(used.flows);
+        let room = flows.min(self.limits.unacknowledged.saturating_sub(used.unacknowledged));
+        if room >= LEAST_ROOM {
+            self.room = room;
+            for part in &mut self.all {
+                part.begin_at(first_ns);
+                part.table.limit(self.limits);
+            }
         }
     }
 

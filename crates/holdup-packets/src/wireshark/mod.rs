@@ -59,6 +59,13 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// With no more connections than can be numbered.
+    pub(crate) fn possible(self) -> Self {
+        Limits { flows: self.flows.min(table::MOST), ..self }
+    }
+}
+
 /// The connections of a capture.
 #[derive(Debug)]
 pub struct Table {
@@ -83,9 +90,8 @@ struct Seen {
 impl Table {
     /// A table without connections.
     pub fn new(limits: Limits) -> Self {
-        let limits = Limits { flows: limits.flows.min(table::MOST), ..limits };
         Table {
-            limits,
+            limits: limits.possible(),
             connections: Connections::default(),
             unacked: Unacked::default(),
             sacks: Sacks::default(),
