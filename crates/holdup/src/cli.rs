@@ -496,7 +496,7 @@ fn captures() -> Vec<Arg> {
         option(
             "threads",
             "N",
-            "Threads that go through the captures, at most 16 for each; nothing else depends on them [default: CPUs, at most 4]",
+            "Threads that go through the captures, at most 16 for each; only the time depends on them [default: CPUs, at most 4]",
         )
         .value_parser(value_parser!(u32).range(1..)),
         option(

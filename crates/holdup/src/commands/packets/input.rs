@@ -20,9 +20,6 @@ use std::path::{Path, PathBuf};
 /// What is read of a file to see whether it is text.
 const HEAD_BYTES: u64 = 64 << 10;
 
-/// The most threads unless more are asked for: what is read is read by one of them at a time, so more have little to do.
-const USUAL_THREADS: usize = 4;
-
 /// A capture that was read.
 pub(in crate::commands) struct Read {
     pub(in crate::commands) name: String,
@@ -138,12 +135,6 @@ fn open(path: &Path, quiet: bool) -> Result<Reader<'static>, Problem> {
     reader.map_err(|problem| of(path, problem))
 }
 
-/// How many threads go through a capture: as many as are asked for, else one for each CPU up to a few.
-fn threads(matches: &ArgMatches) -> usize {
-    let cpus = || std::thread::available_parallelism().map_or(1, usize::from).min(USUAL_THREADS);
-    matches.get_one::<u32>("threads").map_or_else(cpus, |threads| *threads as usize)
-}
-
 /// The most connections that are kept.
 fn most_flows(matches: &ArgMatches) -> u32 {
     matches.get_one("max-flows").copied().unwrap_or(Options::default().flows)
@@ -178,7 +169,9 @@ fn each<I: Sync, T: Send>(
     matches: &ArgMatches,
     of: impl Fn(&Path, &I, &Way<'_>) -> Result<T, Problem> + Sync,
 ) -> Result<Vec<T>, Problem> {
-    let (at_once, threads) = together::shares(paths, threads(matches));
+    let asked = matches.get_one::<u32>("threads").map(|threads| *threads as usize);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let (at_once, threads) = together::shares(paths, asked, cpus);
     // Two bars at the same time would write over each other.
     let shown = together::largest(paths).filter(|_| at_once > 1);
     let pairs: Vec<(&PathBuf, &I)> = paths.iter().copied().zip(things).collect();

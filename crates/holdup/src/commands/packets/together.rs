@@ -6,15 +6,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// How many captures are gone through at once, and by how many threads each.
+/// The most threads unless more are asked for: what is read is read by one of them at a time, so more have little to do.
+const USUAL_THREADS: usize = 4;
+
+/// A smaller capture, bytes, is gone through before a second thread has helped.
+const LARGE_BYTES: u64 = 64 << 20;
+
+/// How many captures are gone through at once, and by how many threads each: of as many threads as are asked for, else of one for
+/// each CPU up to a few.
 ///
 /// Captures side by side share nothing, so this is the faster way, unless most of the bytes are in one of them.
-pub(super) fn shares(paths: &[&PathBuf], threads: usize) -> (usize, usize) {
+pub(super) fn shares(paths: &[&PathBuf], asked: Option<usize>, cpus: usize) -> (usize, usize) {
+    let threads = asked.unwrap_or(cpus.min(USUAL_THREADS));
     let bytes: Vec<u64> = paths.iter().map(|path| bytes(path)).collect();
     let largest = bytes.iter().copied().max().unwrap_or(0);
     let others = bytes.iter().sum::<u64>() - largest;
     let at_once = if others >= largest / 2 { threads.min(paths.len()) } else { 1 };
-    (at_once, threads / at_once.max(1))
+    let is_small = asked.is_none() && (1..LARGE_BYTES).contains(&largest);
+    (at_once, if is_small { 1 } else { threads / at_once.max(1) })
 }
 
 /// How much a file has, or a folder of files; 0 where nobody knows.
@@ -92,12 +101,17 @@ mod tests {
             path
         };
         let (large, half, small) = (of("large", 1_000), of("half", 500), of("small", 10));
-        assert_eq!(shares(&[&large], 4), (1, 4));
-        assert_eq!(shares(&[&large, &small], 4), (1, 4));
-        assert_eq!(shares(&[&large, &half], 4), (2, 2));
-        assert_eq!(shares(&[&large, &half], 1), (1, 1));
-        assert_eq!(shares(&[&large, &half, &small], 2), (2, 1));
-        assert_eq!(shares(&[&PathBuf::from("-"), &large], 2), (1, 2));
+        assert_eq!(shares(&[&large], Some(4), 2), (1, 4));
+        assert_eq!(shares(&[&large, &small], Some(4), 2), (1, 4));
+        assert_eq!(shares(&[&large, &half], Some(4), 2), (2, 2));
+        assert_eq!(shares(&[&large, &half], Some(1), 2), (1, 1));
+        assert_eq!(shares(&[&large, &half, &small], Some(2), 2), (2, 1));
+        // Nobody asked, and they are small.
+        assert_eq!(shares(&[&large, &half], None, 2), (2, 1));
+        assert_eq!(shares(&[&large], None, 2), (1, 1));
+        // How much comes is not known.
+        assert_eq!(shares(&[&PathBuf::from("-")], None, 96), (1, USUAL_THREADS));
+        assert_eq!(shares(&[&PathBuf::from("-"), &large], Some(2), 2), (1, 2));
         assert_eq!(largest(&[&small, &large, &half]), Some(&large));
     }
 }
