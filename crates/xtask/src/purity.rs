@@ -22,7 +22,7 @@ fn forbidden() -> Vec<(Regex, &'static str)> {
 }
 
 /// Where an engine has threads: their order decides nothing, which tests hold (`crates/holdup-packets/tests/threads.rs`).
-const WITH_THREADS: &[&str] = &["crates/holdup-packets/src/analyse.rs", "crates/holdup-packets/src/capture/ahead.rs"];
+const WITH_THREADS: &[&str] = &["crates/holdup-packets/src/analyse/threads.rs"];
 
 /// What is wrong with the sources of layers 0 and 1.
 pub fn check(repo: &Repo) -> Vec<String> {
