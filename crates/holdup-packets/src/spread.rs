@@ -20,8 +20,7 @@ impl<const BITS: u32> Spread<BITS> {
     pub fn record(&mut self, value: u64) {
         let place = Self::place(value);
         match self.buckets.get_mut(place) {
-            // A capture has fewer frames than a bucket can count.
-            Some(count) => *count = count.wrapping_add(1),
+            Some(count) => *count = count.saturating_add(1),
             None => self.begin(place),
         }
     }
