@@ -1,8 +1,10 @@
 //! Any bytes as a file of a capture: frames come, then an end or a reason with its offset, and after a reason no frame. What
-//! was captured of a frame lies in the file, and numbers go on by one. Its segments are judged, whatever its times are.
+//! was captured of a frame lies in the file, and numbers go on by one. Its segments are judged, whatever its times are, and
+//! several threads count the same as one.
 #![no_main]
 
-use holdup_packets::capture::{Frames, MOST_BLOCK_BYTES, Reader};
+use holdup_packets::analyse::{Options, analyse};
+use holdup_packets::capture::{Chain, Frames, MOST_BLOCK_BYTES, Reader};
 use holdup_packets::decode::{Decoded, Decoder, Limits};
 use holdup_packets::wireshark::{self, Table};
 use libfuzzer_sys::fuzz_target;
@@ -32,5 +34,12 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(reader.next(), Ok(None));
     if let (Some(cut), false) = (reader.cut(), failed) {
         assert!(!cut.to_string().is_empty());
+    }
+    if frames > 0 {
+        let of = |threads| {
+            let reader = Reader::new(bytes).expect("it began well before");
+            analyse(&mut Chain::one(reader), &Options { threads, with_own: true, ..Options::default() })
+        };
+        assert!(of(1) == of(3));
     }
 });

@@ -1,5 +1,13 @@
 //! Threads change how long an analysis takes, and nothing else.
 
+#[path = "against_tshark/dice.rs"]
+mod dice;
+#[path = "against_tshark/noise.rs"]
+mod noise;
+#[path = "against_tshark/odd.rs"]
+mod odd;
+
+use dice::Dice;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use holdup_packets::analyse::{Options, analyse};
@@ -137,6 +145,43 @@ fn any_number_of_threads_counts_the_same() {
         for threads in [2, 3, 5, 1_000] {
             let several = analyse(&mut chain(slow(&bytes, 200_000)), &Options { with_own, ..with(threads) });
             assert!(several.expect("a whole capture") == alone, "{threads} threads");
+        }
+    }
+}
+
+/// Segments that no TCP would send, a fifth of them in frames with faults.
+#[test]
+fn noise_counts_the_same_with_any_number_of_threads() {
+    for seed in 0..4 {
+        let mut dice = Dice::new(seed);
+        let mut all = Vec::new();
+        for i in 0..60_u16 {
+            let address = |host: u16| match i % 3 {
+                0 => Address::v6(0x2001_0db8 << 96 | u128::from(host)),
+                _ => Address::V4(0x0a00_0000 + u32::from(host)),
+            };
+            let client = Endpoint { address: address(1 + i % 7), port: 1_000 + i };
+            let server = Endpoint { address: address(100), port: 5432 };
+            all.extend(noise::connection(&mut dice, [client, server], 150));
+        }
+        all.sort_by_key(|(at_ns, _)| *at_ns);
+        let mut pcap = Pcap::new(link::ETHERNET).with_nanoseconds();
+        for (at_ns, tcp) in &all {
+            let (frame, wire_bytes) = match dice.chance(20) {
+                true => odd::frame(&mut dice, tcp),
+                false => (tcp.frame(), 0),
+            };
+            pcap.cut_frame(*at_ns, &frame, wire_bytes.max(frame.len() as u32));
+        }
+        let bytes = pcap.into_bytes();
+        let of = |threads| {
+            let options = Options { with_own: true, ..with(threads) };
+            analyse(&mut chain(Cursor::new(bytes.clone())), &options).expect("a whole capture")
+        };
+        let one = of(1);
+        assert!(one.analysis.segments > 8_000 && one.others.malformed + one.others.cut > 0, "{:?}", one.others);
+        for threads in [2, 3] {
+            assert!(of(threads) == one, "seed {seed}, {threads} threads");
         }
     }
 }
