@@ -2,7 +2,6 @@
 
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
-use holdup_model::plan::{Layout, StopRule};
 use holdup_model::stacks::{Frame, FrameKind, Stack};
 use holdup_model::*;
 use std::collections::BTreeMap;
@@ -404,37 +403,14 @@ fn trial(seq: u32, block: u32, arm: u32, evidence: Vec<Collected>) -> Trial {
 }
 
 fn plan(stories: &[(&str, &Story)], collectors: Vec<String>) -> Plan {
+    let blank = Plan::of_what_is("record", "What holds process 42 up?".into(), "observed", "local");
     Plan {
-        name: "record".into(),
-        question: "What holds process 42 up?".into(),
-        workloads: vec![WorkloadUse {
-            name: "observed".into(),
-            kind: "observed".into(),
-            parameters: Parameters::default(),
-            axes: Vec::new(),
-            negative_control: false,
-        }],
-        factors: Vec::new(),
-        settings: Vec::new(),
         design: Design {
-            layout: Layout::Factorial,
             blocks: stories.first().map_or(0, |(_, s)| s.windows.len() as u32),
-            sessions: 1,
-            seed: 0,
-            aa_pair: false,
-            unobserved_pair: false,
-            settle_ns: 0,
-            warmup_ns: 0,
             duration_ns: 1_000_000_000,
-            stop: StopRule::Blocks,
-            budget_ns: None,
-            retries: 0,
+            ..blank.design
         },
-        metrics: Vec::new(),
         collectors,
-        collect: Default::default(),
-        target: "local".into(),
-        guest: None,
-        exclude: Vec::new(),
+        ..blank
     }
 }
