@@ -117,11 +117,9 @@ impl Spans {
         &mut self.spans[place]
     }
 
-    /// Has the first span begin at a moment, unless there is one.
+    /// Has the first span begin at a moment, unless one has begun.
     pub(crate) fn begin_at(&mut self, at_ns: i64) {
-        if self.spans.is_empty() {
-            self.first_ns = Some(at_ns);
-        }
+        self.first_ns.get_or_insert(at_ns);
     }
 
     /// Adds what others counted, which have begun at the same moment or have counted nothing.

@@ -141,13 +141,12 @@ pub fn analyse(frames: &mut Chain<'_>, options: &Options) -> Result<Analysed, Pr
     let mut parts = Parts::new(options);
     let mut decoder = Decoder::new(decode::Limits::default());
     let mut read = Read::default();
-    if options.threads > 1 {
+    if let Some(part) = parts.single() {
+        decode(frames, &mut decoder, &mut read, |segment| part.judge(segment))?;
+    } else {
         threads::go_through(frames, &mut decoder, &mut parts, &mut read)?;
-    }
-    // All of it, or what threads have left because it might come to a limit of all connections together.
-    match parts.single() {
-        Some(part) => decode(frames, &mut decoder, &mut read, |segment| part.judge(segment))?,
-        None => decode(frames, &mut decoder, &mut read, |segment| parts.judge(segment))?,
+        // What threads have left.
+        decode(frames, &mut decoder, &mut read, |segment| parts.judge(segment))?;
     }
     let (mut analysis, own) = parts.finish();
     analysis.frames = read.frames;

@@ -8,12 +8,12 @@
 //! one of them can be reached, the threads end and leave the rest of the capture to the caller. They do so too where frames
 //! are long, because there nearly all of the work is to read them, one block after the other.
 
-use super::parts::{Part, Parts, part, sum};
+use super::parts::{Part, Parts, room};
 use super::{Others, Read};
 use crate::capture::{Block, Chain, Frame, MOST_FRAMES};
 use crate::decode::{Decoded, Decoder, Why};
 use crate::segment::Segment;
-use crate::wireshark::Limits;
+use crate::wireshark::{Limits, part};
 use holdup_model::Problem;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -152,10 +152,7 @@ impl Desk {
 
     /// Whether another block may be read; when it might come to a limit, none is any more.
     fn has_room(&mut self, limits: Limits) -> bool {
-        let used = self.used.iter().copied().fold(Limits { flows: 0, unacknowledged: 0 }, sum);
-        let most = (WAITING * MOST_FRAMES) as u32;
-        let next = sum(used, Limits { flows: most, unacknowledged: most });
-        self.is_over |= next.flows > limits.flows || next.unacknowledged > limits.unacknowledged;
+        self.is_over |= room(limits, self.used.iter().copied()) < (WAITING * MOST_FRAMES) as u32;
         !self.is_over && !self.is_reading && self.blocks.len() < WAITING
     }
 
@@ -226,7 +223,7 @@ impl Office<'_, '_> {
         loop {
             match self.next(index) {
                 Next::Judge(block, list, first_ns) => {
-                    first_ns.into_iter().for_each(|at_ns| part.begin_at(at_ns));
+                    first_ns.into_iter().for_each(|at_ns| part.table.begin_at(at_ns));
                     let others = judge(&block, &list, &mut decoder, part);
                     drop(block);
                     self.judged(index, list, &others, part.table.used());

@@ -20,7 +20,7 @@ pub use marks::{DuplicateAck, Kinds, Marks};
 
 use crate::flows::{Analysis, GivenUp};
 use crate::kinds::Kind;
-use crate::segment::{ACK, Address, FIN, RST, SYN, Segment};
+use crate::segment::{ACK, Address, Endpoint, FIN, RST, SYN, Segment};
 use crate::spans::Spans;
 use crate::spread::Fine;
 use judge::{Findings, Judge};
@@ -30,6 +30,14 @@ use std::num::NonZeroU32;
 use table::Connections;
 use tallies::Tallies;
 use unacked::Unacked;
+
+/// Which of so many parts the connection between two ends is of, in either direction. A part has all connections of its ends.
+#[inline(always)]
+pub(crate) fn part(ends: [Endpoint; 2], parts: usize) -> usize {
+    // Bits that neither choose the slot of a table nor stand in it.
+    let bits = (Key::between(ends).ends.hash() >> 24) as u32;
+    (bits as usize * parts) >> 32
+}
 
 /// Bits of [`Marks::completeness`].
 mod complete {
@@ -239,15 +247,15 @@ impl Table {
         None
     }
 
-    /// Counts spans of time from a moment on, unless something was counted already: a table that has a part of a capture's connections
-    /// begins where the capture does.
+    /// Counts spans of time from a moment on, unless they have begun: a table that has a part of a capture's connections begins where
+    /// the capture does.
     pub(crate) fn begin_at(&mut self, at_ns: i64) {
         self.seen.spans.begin_at(at_ns);
     }
 
-    /// Whether a segment was counted.
-    pub(crate) fn has_counted(&self) -> bool {
-        self.seen.spans.iter().len() > 0
+    /// When its first span begins, where that is known.
+    pub(crate) fn first_ns(&self) -> Option<i64> {
+        self.seen.spans.first_ns()
     }
 
     /// How much of its limits is used.

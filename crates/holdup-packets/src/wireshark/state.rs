@@ -2,7 +2,7 @@
 
 use super::tallies::Tally;
 use super::unacked::List;
-use crate::segment::{Address, Segment, Wide};
+use crate::segment::{Address, Endpoint, Segment, Wide};
 
 /// The shift of a direction's windows is not known.
 pub(super) const SHIFT_UNKNOWN: i8 = -1;
@@ -175,8 +175,14 @@ pub(super) fn end_v4(host: u32, port: u16) -> u64 {
 impl Key {
     #[inline(always)]
     pub(super) fn of(segment: &Segment) -> Key {
-        let ports = [segment.from.port, segment.to.port];
-        match (segment.from.address, segment.to.address) {
+        Key::between([segment.from, segment.to])
+    }
+
+    /// The key of what the first of two ends sends to the other.
+    #[inline(always)]
+    pub(super) fn between([from, to]: [Endpoint; 2]) -> Key {
+        let ports = [from.port, to.port];
+        match (from.address, to.address) {
             (Address::V4(a), Address::V4(b)) => {
                 let (a, b) = (end_v4(a, ports[0]), end_v4(b, ports[1]));
                 Key { ends: Ends::V4([a.max(b), a.min(b)]), from: usize::from(a <= b) }
