@@ -171,13 +171,11 @@ fn each<I: Sync, T: Send>(
 ) -> Result<Vec<T>, Problem> {
     let asked = matches.get_one::<u32>("threads").map(|threads| *threads as usize);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let (at_once, threads) = together::shares(paths, asked, cpus);
-    // Two bars at the same time would write over each other.
-    let shown = together::largest(paths).filter(|_| at_once > 1);
-    let pairs: Vec<(&PathBuf, &I)> = paths.iter().copied().zip(things).collect();
-    together::together(&pairs, at_once, |(path, thing)| {
-        let quiet = matches.get_flag("quiet") || shown.is_some_and(|shown| shown != *path);
-        of(path, thing, &Way { matches, threads, quiet })
+    let shares = together::shares(paths, asked, cpus);
+    let all: Vec<(usize, (&PathBuf, &I))> = paths.iter().copied().zip(things).enumerate().collect();
+    together::together(&all, shares.at_once, |(place, (path, thing))| {
+        let quiet = matches.get_flag("quiet") || (shares.at_once > 1 && *place != shares.largest);
+        of(path, thing, &Way { matches, threads: shares.threads, quiet })
     })
 }
 

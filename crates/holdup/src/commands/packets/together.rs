@@ -12,33 +12,40 @@ const USUAL_THREADS: usize = 4;
 /// A smaller capture, bytes, is gone through before a second thread has helped.
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// How many captures are gone through at once, and by how many threads each: of as many threads as are asked for, else of one for
-/// each CPU up to a few.
+/// How captures share threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shares {
+    /// How many captures are gone through at once.
+    pub(super) at_once: usize,
+    /// By how many threads each.
+    pub(super) threads: usize,
+    /// The place of the largest capture, whose progress is worth showing: two bars at the same time would write over each other.
+    pub(super) largest: usize,
+}
+
+/// Shares as many threads as are asked for, else one for each CPU up to a few.
 ///
 /// Captures side by side share nothing, so this is the faster way, unless most of the bytes are in one of them.
-pub(super) fn shares(paths: &[&PathBuf], asked: Option<usize>, cpus: usize) -> (usize, usize) {
+pub(super) fn shares(paths: &[&PathBuf], asked: Option<usize>, cpus: usize) -> Shares {
     let threads = asked.unwrap_or(cpus.min(USUAL_THREADS));
     let bytes: Vec<u64> = paths.iter().map(|path| bytes(path)).collect();
-    let largest = bytes.iter().copied().max().unwrap_or(0);
-    let others = bytes.iter().sum::<u64>() - largest;
-    let at_once = if others >= largest / 2 { threads.min(paths.len()) } else { 1 };
-    let is_small = asked.is_none() && (1..LARGE_BYTES).contains(&largest);
-    (at_once, if is_small { 1 } else { threads / at_once.max(1) })
+    let (most, largest) = bytes.iter().copied().zip(0..).max().unwrap_or((0, 0));
+    let others = bytes.iter().sum::<u64>() - most;
+    let at_once = if others >= most / 2 { threads.min(paths.len()) } else { 1 };
+    let is_small = asked.is_none() && (1..LARGE_BYTES).contains(&most);
+    Shares { at_once, threads: if is_small { 1 } else { threads / at_once.max(1) }, largest }
 }
 
 /// How much a file has, or a folder of files; 0 where nobody knows.
 fn bytes(path: &Path) -> u64 {
-    let files = std::fs::read_dir(path).into_iter().flatten().flatten();
     match std::fs::metadata(path) {
         Ok(of) if of.is_file() => of.len(),
-        Ok(of) if of.is_dir() => files.filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum(),
+        Ok(of) if of.is_dir() => {
+            let files = std::fs::read_dir(path).into_iter().flatten().flatten();
+            files.filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum()
+        }
         _ => 0,
     }
-}
-
-/// The largest of them: the one whose progress is worth showing.
-pub(super) fn largest<'a>(paths: &[&'a PathBuf]) -> Option<&'a PathBuf> {
-    paths.iter().copied().max_by_key(|path| bytes(path))
 }
 
 /// What becomes of each thing, in their order, of so many at once.
@@ -56,8 +63,9 @@ pub(super) fn together<I: Sync, T: Send>(
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(things.len()));
     let work = || {
-        while let Some((i, thing)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, things.get(i)?)))
-        {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(thing) = things.get(i) else { break };
             let outcome = each(thing);
             done.lock().unwrap_or_else(PoisonError::into_inner).push((i, outcome));
         }
@@ -95,23 +103,27 @@ mod tests {
     #[test]
     fn one_large_capture_gets_all_threads() {
         let folder = tempfile::tempdir().expect("a folder");
-        let of = |name: &str, bytes: usize| {
+        let made = |name: &str, bytes: usize| {
             let path = folder.path().join(name);
             std::fs::write(&path, vec![0; bytes]).expect("it can be written");
             path
         };
-        let (large, half, small) = (of("large", 1_000), of("half", 500), of("small", 10));
-        assert_eq!(shares(&[&large], Some(4), 2), (1, 4));
-        assert_eq!(shares(&[&large, &small], Some(4), 2), (1, 4));
-        assert_eq!(shares(&[&large, &half], Some(4), 2), (2, 2));
-        assert_eq!(shares(&[&large, &half], Some(1), 2), (1, 1));
-        assert_eq!(shares(&[&large, &half, &small], Some(2), 2), (2, 1));
+        let (large, half, small) = (made("large", 1_000), made("half", 500), made("small", 10));
+        let of = |paths: &[&PathBuf], asked, cpus| {
+            let shares = shares(paths, asked, cpus);
+            (shares.at_once, shares.threads)
+        };
+        assert_eq!(of(&[&large], Some(4), 2), (1, 4));
+        assert_eq!(of(&[&large, &small], Some(4), 2), (1, 4));
+        assert_eq!(of(&[&large, &half], Some(4), 2), (2, 2));
+        assert_eq!(of(&[&large, &half], Some(1), 2), (1, 1));
+        assert_eq!(of(&[&large, &half, &small], Some(2), 2), (2, 1));
         // Nobody asked, and they are small.
-        assert_eq!(shares(&[&large, &half], None, 2), (2, 1));
-        assert_eq!(shares(&[&large], None, 2), (1, 1));
+        assert_eq!(of(&[&large, &half], None, 2), (2, 1));
+        assert_eq!(of(&[&large], None, 2), (1, 1));
         // How much comes is not known.
-        assert_eq!(shares(&[&PathBuf::from("-")], None, 96), (1, USUAL_THREADS));
-        assert_eq!(shares(&[&PathBuf::from("-"), &large], Some(2), 2), (1, 2));
-        assert_eq!(largest(&[&small, &large, &half]), Some(&large));
+        assert_eq!(of(&[&PathBuf::from("-")], None, 96), (1, USUAL_THREADS));
+        assert_eq!(of(&[&PathBuf::from("-"), &large], Some(2), 2), (1, 2));
+        assert_eq!(shares(&[&small, &large, &half], None, 2).largest, 1);
     }
 }
