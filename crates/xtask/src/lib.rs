@@ -11,6 +11,7 @@ pub mod catalogues;
 pub mod curve;
 pub mod invariants;
 pub mod layers;
+pub mod opens;
 pub mod purity;
 pub mod repo;
 pub mod texts;

@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
-use xtask::{Repo, against_guests, calibrate, catalogues, curve, invariants, layers, purity, texts, validation, web};
+use xtask::{
+    Repo, against_guests, calibrate, catalogues, curve, invariants, layers, opens, purity, texts, validation, web,
+};
 
 const USAGE: &str = "\
 usage: cargo xtask NAME
@@ -74,6 +76,7 @@ fn tidy(repo: &Repo) -> Result<Vec<String>> {
     Ok([
         layers::check(repo, &crates, &edges),
         purity::check(repo),
+        opens::check(repo),
         catalogues::check(repo),
         texts::check(repo),
         invariants::check(repo),

@@ -1,0 +1,82 @@
+//! Files are opened through `holdup-files`.
+//!
+//! A direct open of the standard library follows links, waits for a FIFO, opens a device and knows no bound. Where that
+//! cannot do harm, the file stands in [`DIRECT`] with the reason.
+
+use crate::Repo;
+use regex::Regex;
+
+/// The crate that opens files for the others.
+const LAYER: &str = "crates/holdup-files/";
+
+/// Sources that open files themselves, and why that is safe: a file, or a folder with a closing `/`.
+pub const DIRECT: &[(&str, &str)] = &[];
+
+/// What is wrong with the sources of the crates that are released, and with [`DIRECT`] itself.
+pub fn check(repo: &Repo) -> Vec<String> {
+    check_with(repo, DIRECT)
+}
+
+fn check_with(repo: &Repo, direct: &[(&str, &str)]) -> Vec<String> {
+    let opens = Regex::new(
+        r"\bFile::(open|create|options)\b|\bOpenOptions::new\b|\bDirBuilder::new\b|\bfs::(read|write|copy|rename|remove_|create_|set_permissions|hard_link|canonicalize|metadata|symlink)",
+    )
+    .expect("the pattern is valid");
+    let (mut wrong, mut used) = (Vec::new(), vec![false; direct.len()]);
+    for (path, text) in repo.under("crates") {
+        let path = format!("crates/{path}");
+        let is_released = path.ends_with(".rs") && path.contains("/src/") && !path.starts_with("crates/xtask/");
+        let is_test = path.contains("/tests/") || path.ends_with("_tests.rs") || path.ends_with("/tests.rs");
+        if !is_released || is_test || path.starts_with(LAYER) {
+            continue;
+        }
+        let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").enumerate();
+        for (number, line) in lines {
+            let code = line.split("//").next().unwrap_or_default();
+            if !opens.is_match(code) {
+                continue;
+            }
+            let is_it = |(place, _): &(&str, &str)| path == *place || place.ends_with('/') && path.starts_with(place);
+            match direct.iter().position(is_it) {
+                Some(at) => used[at] = true,
+                None => wrong.push(format!(
+                    "{path}:{}: opens files itself: take holdup-files, or give the reason in {}: {}",
+                    number + 1,
+                    "crates/xtask/src/opens.rs",
+                    line.trim()
+                )),
+            }
+        }
+    }
+    for ((place, _), used) in direct.iter().zip(used) {
+        if !used {
+            wrong.push(format!("crates/xtask/src/opens.rs: {place} opens no files itself any more"));
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn direct_opens_are_found_and_reasons_that_nobody_needs_too() {
+        let opening =
+            "use std::fs;\nfn a() { fs::read_to_string(p) }\n// fs::read\n#[cfg(test)]\nmod tests { fs::read(p) }";
+        let repo = Repo::of(&[
+            ("crates/a/src/lib.rs", opening),
+            ("crates/a/tests/x.rs", opening),
+            ("crates/xtask/src/lib.rs", opening),
+            ("crates/holdup-files/src/lib.rs", opening),
+            ("crates/b/src/x/y.rs", "let f = File::open(p)?;"),
+        ]);
+        let wrong = check_with(&repo, &[]);
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].starts_with("crates/a/src/lib.rs:2: "), "{wrong:?}");
+        let reasons = [("crates/a/src/lib.rs", "r"), ("crates/b/src/x/", "r")];
+        assert_eq!(check_with(&repo, &reasons), Vec::<String>::new());
+        let one_more = [reasons[0], reasons[1], ("crates/c/", "r")];
+        assert_eq!(check_with(&repo, &one_more).len(), 1);
+    }
+}
