@@ -22,6 +22,7 @@ pub mod perf_samples;
 pub mod postgres;
 pub mod probe;
 pub mod process;
+pub mod stalls;
 pub mod state;
 pub mod survey;
 mod system;

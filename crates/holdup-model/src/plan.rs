@@ -187,6 +187,16 @@ pub struct Design {
     pub budget_ns: Option<u64>,
     /// How often a void trial is repeated.
     pub retries: u32,
+    /// A trial in whose window the hypervisor took a larger share of all CPU time is void; from 0 to 1.
+    #[serde(default = "default_max_steal_share")]
+    pub max_steal_share: f64,
+}
+
+/// The largest share of stolen CPU time in a window, when a plan states none.
+pub const DEFAULT_MAX_STEAL_SHARE: f64 = 0.1;
+
+fn default_max_steal_share() -> f64 {
+    DEFAULT_MAX_STEAL_SHARE
 }
 
 /// A metric that the plan names.
@@ -249,6 +259,7 @@ impl Plan {
                 stop: StopRule::Blocks,
                 budget_ns: None,
                 retries: 0,
+                max_steal_share: DEFAULT_MAX_STEAL_SHARE,
             },
             metrics: Vec::new(),
             collectors: Vec::new(),

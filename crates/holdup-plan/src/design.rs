@@ -8,7 +8,7 @@ use crate::source::Place;
 use crate::values::{duration_ns, truth, unexpected};
 use crate::words::{did_you_mean, shown};
 use holdup_model::Design;
-use holdup_model::plan::{Layout, StopRule};
+use holdup_model::plan::{DEFAULT_MAX_STEAL_SHARE, Layout, StopRule};
 
 /// The keys of `[design]`.
 pub(crate) const DESIGN_KEYS: &[&str] = &[
@@ -24,6 +24,7 @@ pub(crate) const DESIGN_KEYS: &[&str] = &[
     "settle",
     "budget",
     "retries",
+    "max_steal",
 ];
 
 /// The seed of a plan that states none: fixed, so that a plan means the same order every time.
@@ -79,6 +80,7 @@ impl Checker<'_> {
             stop,
             budget_ns: self.duration_of(keys, "budget", false),
             retries: count(self, "retries", 2, 0, MOST_RETRIES),
+            max_steal_share: self.share_of(keys, "max_steal", DEFAULT_MAX_STEAL_SHARE),
         }
     }
 

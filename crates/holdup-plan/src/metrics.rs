@@ -76,7 +76,7 @@ impl Checker<'_> {
             primary: self.flag(entries, "primary"),
             better: self.better(entries),
             unit: self.unit(entries),
-            margin: self.margin(entries),
+            margin: self.share_of(entries, "margin", DEFAULT_MARGIN),
             from: self.from(entries),
             id,
         };
@@ -190,8 +190,9 @@ impl Checker<'_> {
         None
     }
 
-    fn margin(&mut self, entries: &[Entry]) -> f64 {
-        let Some(entry) = find(entries, "margin").filter(|e| !e.node.is_bad()) else { return DEFAULT_MARGIN };
+    /// A share between 0 and 100 %, both excluded.
+    pub(crate) fn share_of(&mut self, entries: &[Entry], key: &str, default: f64) -> f64 {
+        let Some(entry) = find(entries, key).filter(|e| !e.node.is_bad()) else { return default };
         let hint = "for example \"2%\" or 0.02";
         let share = match &entry.node.data {
             Data::Float(x) => Ok(*x),
@@ -204,8 +205,8 @@ impl Checker<'_> {
             Ok(_) => Wrong::new("it must be above 0 % and below 100 %").hint(hint),
             Err(wrong) => wrong,
         };
-        self.complain(&entry.node.place, format!("margin = {}", entry.node.written()), wrong);
-        DEFAULT_MARGIN
+        self.complain(&entry.node.place, format!("{key} = {}", entry.node.written()), wrong);
+        default
     }
 
     fn from(&mut self, entries: &[Entry]) -> Option<Extract> {

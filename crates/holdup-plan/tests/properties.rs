@@ -59,6 +59,7 @@ prop_compose! {
                 layout: if one_at_a_time { Layout::OneAtATime } else { Layout::Factorial },
                 blocks, sessions, seed, aa_pair, unobserved_pair,
                 settle_ns: 1, warmup_ns: 2, duration_ns: 3, stop: StopRule::Blocks, budget_ns: None, retries: 0,
+                max_steal_share: 0.1,
             },
             metrics: Vec::new(),
             collectors: Vec::new(),

@@ -119,6 +119,7 @@ fn plan() -> Plan {
             stop: StopRule::Blocks,
             budget_ns: None,
             retries: 0,
+            max_steal_share: 0.1,
         },
         metrics: Vec::new(),
         collectors: holdup_target::vocabulary().default_collectors.iter().map(|id| (*id).to_owned()).collect(),

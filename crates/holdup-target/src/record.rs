@@ -291,13 +291,15 @@ fn one_window(
         Ok(()) => (wait(request, plan.design.duration_ns, &roots), hooks.close().map(|_| ())),
         Err(problem) => (None, Err(problem)),
     };
-    (trial.evidence, trial.window) = hooks.finish();
+    let watched = hooks.finish();
+    let steady = watched.steady(plan.design.max_steal_share);
+    (trial.evidence, trial.window) = (watched.evidence, watched.window);
     let seen = trial.window.map_or(0.0, |w| w.length_ns as f64) / plan.design.duration_ns.max(1) as f64;
     let void = match (&opened, cut) {
         (Err(problem), _) => Some(format!("{}: {}", problem.what, problem.why)),
         (Ok(()), Some(Cut::Gone)) => Some("what was watched ended in it".to_owned()),
         (Ok(()), Some(Cut::Asked)) if seen < COUNTS_FROM => Some("it was interrupted".to_owned()),
-        _ => None,
+        _ => steady.err().map(|problem| format!("{}: {}", problem.what, problem.why)),
     };
     if let Some(reason) = void {
         trial.status = TrialStatus::Void { reason };

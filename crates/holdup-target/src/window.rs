@@ -2,6 +2,7 @@
 
 use holdup_evidence::{CollectContext, CollectOptions, Collecting, Subject};
 use holdup_host::Host;
+use holdup_host::stalls::{StallWatch, Stalls};
 use holdup_model::{Collected, Coverage, EvidenceItem, Problem, SelfCost, Window};
 use holdup_workloads::WindowHooks;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How far CLOCK_REALTIME may move against CLOCK_MONOTONIC inside a window before the trial is
 /// void: latencies that a program logs with wall-clock times would be wrong by as much.
-pub(crate) const CLOCK_JUMP_NS: u64 = 5_000_000;
+const CLOCK_JUMP_NS: u64 = 5_000_000;
 
 /// When simulated trials begin: the begin of 1970. A simulation has no date, and the same one must tell the same.
 pub(crate) const VIRTUAL_BEGIN_UNIX_NS: i64 = 0;
@@ -32,7 +33,28 @@ pub(crate) struct CollectorHooks<'a> {
     running: Vec<(&'a str, Box<dyn Collecting>)>,
     begin: Option<(Instant, i64)>,
     collected: Vec<Collected>,
+    stall_watch: Option<StallWatch>,
+    stalls: Stalls,
     window: Option<Window>,
+}
+
+/// What a window brought beside its workload's metrics.
+pub(crate) struct Watched {
+    pub(crate) evidence: Vec<Collected>,
+    /// `None` when it was not opened and closed.
+    pub(crate) window: Option<Window>,
+    pub(crate) stalls: Stalls,
+}
+
+impl Watched {
+    /// A window in which something stood still does not count.
+    pub(crate) fn steady(&self, max_steal_share: f64) -> Result<(), Problem> {
+        if let Some(jump_ns) = self.window.as_ref().map(clock_jump_ns).filter(|j| j.unsigned_abs() > CLOCK_JUMP_NS) {
+            let why = format!("by {:+.1} ms inside the window", jump_ns as f64 / 1e6);
+            return Err(Problem::trial("the wall clock jumped", why));
+        }
+        self.stalls.verdict(max_steal_share).map_or(Ok(()), |(what, why)| Err(Problem::trial(what, why)))
+    }
 }
 
 impl<'a> CollectorHooks<'a> {
@@ -46,6 +68,8 @@ impl<'a> CollectorHooks<'a> {
             running: Vec::new(),
             begin: None,
             collected: Vec::new(),
+            stall_watch: None,
+            stalls: Stalls::default(),
             window: None,
         }
     }
@@ -58,13 +82,13 @@ impl<'a> CollectorHooks<'a> {
     }
 
     /// What was collected, and the window if it was opened and closed.
-    pub(crate) fn finish(mut self) -> (Vec<Collected>, Option<Window>) {
+    pub(crate) fn finish(mut self) -> Watched {
         if self.window.is_none() && self.begin.is_some() {
             // The workload failed between the two moments: stop what runs, keep what it saw.
             let _closed = self.close();
             self.window = None;
         }
-        (self.collected, self.window)
+        Watched { evidence: self.collected, window: self.window, stalls: self.stalls }
     }
 }
 
@@ -93,6 +117,8 @@ impl WindowHooks for CollectorHooks<'_> {
                 Err(problem) => self.collected.push(absent(id, collector.produces(), &problem)),
             }
         }
+        let watch = StallWatch::start(self.host);
+        self.stall_watch = Some(watch.map_err(|e| Problem::trial("the watch for stalls", e.to_string()))?);
         self.begin = Some((Instant::now(), unix_ns()));
         Ok(())
     }
@@ -102,6 +128,7 @@ impl WindowHooks for CollectorHooks<'_> {
         let Some((begin, begin_unix_ns)) = self.begin else {
             return Err(Problem::internal("window", "it was closed before it was opened"));
         };
+        self.stalls = self.stall_watch.take().map(StallWatch::stop).unwrap_or_default();
         // Stopped in the reverse order, so that the collector that started last saw least of the others' work.
         for (_, running) in self.running.drain(..).rev() {
             self.collected.push(running.stop());
@@ -116,7 +143,7 @@ impl WindowHooks for CollectorHooks<'_> {
 }
 
 /// How far the wall clock jumped inside a window, ns, forwards positive.
-pub(crate) fn clock_jump_ns(window: &Window) -> i64 {
+fn clock_jump_ns(window: &Window) -> i64 {
     let by_wall = window.end_unix_ns.saturating_sub(window.begin_unix_ns);
     by_wall.saturating_sub(i64::try_from(window.length_ns).unwrap_or(i64::MAX))
 }

@@ -62,6 +62,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
             stop: StopRule::Blocks,
             budget_ns: None,
             retries: 2,
+            max_steal_share: 0.1,
         },
         metrics: vec![metric],
         collectors: Vec::new(),

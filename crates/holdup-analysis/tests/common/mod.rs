@@ -124,6 +124,7 @@ impl Maker {
                 stop: self.stop,
                 budget_ns: None,
                 retries: 1,
+                max_steal_share: 0.1,
             },
             metrics: vec![MetricChoice {
                 id: "tps".into(),

@@ -123,6 +123,7 @@ fn plan(seed: u64) -> Plan {
             stop: StopRule::Blocks,
             budget_ns: Some(330_000_000_000),
             retries: 1,
+            max_steal_share: 0.1,
         },
         metrics: vec![MetricChoice {
             id: "tps".into(),

@@ -146,6 +146,7 @@ fn plan(blocks: u32) -> Plan {
             stop: StopRule::Blocks,
             budget_ns: None,
             retries: 1,
+            max_steal_share: 0.1,
         },
         metrics: vec![MetricChoice {
             id: "throughput_tps".into(),

@@ -59,8 +59,9 @@ pub(crate) fn through<E>(
     let end = edge();
     stage.enter(phase::CLOSED);
     let closed = trial.window.close();
-    watched?;
+    let took = watched?;
     closed?;
+    on_time(trial.duration_ns, took)?;
     team.finish(&|| cancel.is_cancelled())?;
     if cancel.is_cancelled() {
         return Err(Problem::interrupted("the trial"));
@@ -116,15 +117,29 @@ fn healthy(team: &mut impl Team, cancel: &Cancel) -> Result<(), Problem> {
     }
 }
 
-/// Sleeps while the workers work.
-fn watch(duration_ns: u64, team: &mut impl Team, cancel: &Cancel, enough: &Cancel) -> Result<(), Problem> {
+/// A window that took much longer than planned does not count: its coordinator was kept from closing it.
+///
+/// # Errors
+/// Of kind `Trial`, when it took more than a tenth and 250 ms longer.
+pub(crate) fn on_time(planned_ns: u64, took: Duration) -> Result<(), Problem> {
+    let planned = Duration::from_nanos(planned_ns);
+    if took <= planned + planned / 10 + Duration::from_millis(250) {
+        return Ok(());
+    }
+    let why = format!("{:.1} s instead of {:.1} s", took.as_secs_f64(), planned.as_secs_f64());
+    Err(Problem::trial("the window took too long", why))
+}
+
+/// Sleeps while the workers work; for how long it did.
+fn watch(duration_ns: u64, team: &mut impl Team, cancel: &Cancel, enough: &Cancel) -> Result<Duration, Problem> {
     let begin = Instant::now();
     let duration = Duration::from_nanos(duration_ns);
     loop {
         healthy(team, cancel)?;
-        let left = duration.saturating_sub(begin.elapsed());
+        let took = begin.elapsed();
+        let left = duration.saturating_sub(took);
         if left.is_zero() || enough.is_cancelled() {
-            return Ok(());
+            return Ok(took);
         }
         std::thread::sleep(left.min(LOOK));
     }

@@ -7,6 +7,7 @@ use super::parameters::{FACTORS, Script, Settings, TableSize};
 use super::pool::{Keeper, Pool};
 use super::server::Server;
 use super::tables::{self, Made};
+use crate::load::drive::on_time;
 use crate::postgres::find::{Need, Places};
 use crate::postgres::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
 use crate::{Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult};
@@ -238,6 +239,7 @@ impl PgbenchSession {
         load.run_for(plan.duration_ns, &trial.cancel, &trial.enough, "inside the window")?;
         let window = trial.window.close()?;
         let close = Ahead::now();
+        on_time(plan.duration_ns, Duration::from_nanos(window.length_ns))?;
         load.check(&trial.cancel, "inside the window")?;
         let command_line = load.command_line();
         let relative = self.server.bin().pgbench_major >= MONOTONIC_LOG;

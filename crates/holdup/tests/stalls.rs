@@ -1,0 +1,45 @@
+//! A trial in which holdup or its load was stopped does not count, and says why.
+
+mod common;
+
+use common::{Place, signal, texts, wait_for};
+use rustix::process::Signal;
+
+/// A run of one block, whose command says by a file that its window is open.
+const COMMAND: &[&str] = &["run", "command", "--blocks", "1", "--wait", "10m", "--out", "s.holdup"];
+
+/// The reason of each trial that is void, in the order in which they ran.
+fn reasons(place: &Place) -> Vec<Option<String>> {
+    let (text, _) = place.expect(0, &["export", "s.holdup", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&text).expect("one JSON document");
+    let trials = document["trials"].as_array().expect("trials");
+    trials.iter().map(|trial| trial["void"].as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_trial_in_which_holdup_was_stopped_is_void_and_repeated() {
+    let place = Place::new();
+    let script = "if [ -e again ]; then exit 0; fi; touch again; sleep 2";
+    let run = place.start(&[COMMAND, &["--", "sh", "-c", script]].concat());
+    wait_for("the window", || place.path("again").exists());
+    signal(&run, Signal::STOP);
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    signal(&run, Signal::CONT);
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{:?}", texts(&output));
+    let reasons = reasons(&place);
+    assert!(matches!(&reasons[..], [Some(why), None, None] if why.contains("holdup was stopped: for ")), "{reasons:?}");
+}
+
+#[test]
+fn a_trial_whose_load_was_stopped_is_void_and_repeated() {
+    let place = Place::new();
+    // A shell that stops itself needs somebody who continues it.
+    let script = "if [ -e again ]; then exit 0; fi; touch again; (sleep 0.5; kill -CONT $$) & kill -STOP $$; wait";
+    let (_, _) = place.expect(0, &[COMMAND, &["--", "sh", "-c", script]].concat());
+    let reasons = reasons(&place);
+    assert!(
+        matches!(&reasons[..], [Some(why), None, None] if why.contains("a process of the load was stopped")),
+        "{reasons:?}"
+    );
+}
