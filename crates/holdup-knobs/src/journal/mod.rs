@@ -94,8 +94,14 @@ impl Journal {
             knob.write(context, instance, value).and_then(|()| read_back(knob, context, instance, factor, value));
         match done {
             Ok(now) => {
+                // A later look has to find what is in force, in the host's own words.
                 for index in &changed {
-                    self.entries[*index].written = vec![value.clone()];
+                    let Entry { written, ever, .. } = &mut self.entries[*index];
+                    *written = vec![now.clone(), value.clone()];
+                    written.dedup();
+                    if !ever.contains(&now) {
+                        ever.push(now.clone());
+                    }
                 }
                 Ok(Change { applied: Applied::Changed { from: found, to: now }, changed })
             }

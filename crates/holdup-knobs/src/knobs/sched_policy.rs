@@ -375,12 +375,11 @@ fn compare(host: &Host, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
     for (tid, before) in tasks::now(host, &tasks::decode::<State>(past.saved)?)? {
         let Some(now) = tasks::unless_ended(State::of(host, tid, &defaults))? else { continue };
         let (is, was) = (now.scheduling(), before.scheduling());
-        // Policy and nice value are set one after the other: a task in between has one of both.
-        let is_written = levels.iter().any(|level| {
-            let wrote = level.scheduling(was);
-            [was, wrote].iter().any(|s| (s.policy, s.priority) == (is.policy, is.priority))
-                && [was, wrote].iter().any(|s| s.nice == is.nice)
-        });
+        // Policy and nice value are set one after the other, and levels without a nice value keep the one that an earlier
+        // level set: a task has a policy and a nice value that holdup wrote, or its own, but not always of one level.
+        let wrote = || levels.iter().map(|level| level.scheduling(was)).chain([was]);
+        let is_written = wrote().any(|s| (s.policy, s.priority) == (is.policy, is.priority))
+            && wrote().any(|s| s.nice == is.nice);
         let slice = SliceNow::of(&now, &before, &slices);
         let is_back = is == was && slice == SliceNow::Back;
         let is_of_holdup = is == was || is_written;
@@ -458,6 +457,32 @@ mod tests {
         let refused = SchedPolicy.write(&context(&[10]), "", &text("batch slice:3ms")).expect_err("an old kernel");
         assert!(refused.hint.is_some_and(|h| h.contains("6.12")));
         assert_eq!(fs.task(10), Some(Scheduling::other(0)));
+    }
+
+    #[test]
+    fn a_level_that_keeps_the_nice_value_of_an_earlier_one_is_put_back() {
+        let fs = MemoryFs::new();
+        let host = fs.host();
+        let context = KnobContext { host: &host, postgres: None, pids: vec![10] };
+        let orders = [["batch", "idle"], ["idle", "batch"], ["nice:7", "fifo:3"], ["batch nice:-5", "idle"]];
+        for levels in orders {
+            fs.put_process(10, 1, 100, Scheduling::other(3));
+            let saved = SchedPolicy.save(&context, "", &[]).expect("it runs").expect("fresh");
+            let ever = levels.map(text);
+            for level in &ever {
+                SchedPolicy.write(&context, "", level).expect("it takes");
+                let past = Past { saved: &saved, written: &ever[1..], ever: &ever };
+                assert!(matches!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Ours(_))), "{level}");
+            }
+            let past = Past { saved: &saved, written: &ever[1..], ever: &ever };
+            SchedPolicy.restore(&context, "", &past).expect("it takes");
+            assert_eq!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Restored), "{levels:?}");
+            assert_eq!(fs.task(10), Some(Scheduling::other(3)));
+            // A nice value that no level has is another's.
+            fs.put_task(10, Scheduling { policy: Scheduling::IDLE, ..Scheduling::other(11) });
+            assert!(matches!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Foreign(_))), "{levels:?}");
+            fs.end_process(10);
+        }
     }
 
     #[test]
