@@ -17,6 +17,8 @@ pub enum Fault {
     Once(u64),
     /// This one, although it had its effect.
     OnceAfter(u64),
+    /// Both of these, without effect: a failure, and one while it is made good.
+    Twice(u64, u64),
     /// This one and all that follow, without effect: a crash, as seen from the disk.
     From(u64),
 }
@@ -237,6 +239,7 @@ impl Tree {
         let (has_effect, failed) = match self.fault {
             Some(Fault::Once(at)) if at == number => (false, true),
             Some(Fault::OnceAfter(at)) if at == number => (true, true),
+            Some(Fault::Twice(first, second)) if number == first || number == second => (false, true),
             Some(Fault::From(at)) if number >= at => (false, true),
             _ => (true, false),
         };

@@ -5,7 +5,7 @@
 mod support;
 
 use holdup_host::fake::Fault;
-use holdup_knobs::journal::Restored;
+use holdup_knobs::journal::{Left, Restored};
 use holdup_model::Value;
 use support::{JOURNAL, World, factors, is_swept_pair};
 
@@ -94,24 +94,58 @@ fn one_failure_anywhere_is_undone_or_told() {
                 failures += 1;
                 let what =
                     format!("{steps:?}, operation {at} of {fault:?}: {:?}", log[at as usize - 1], fault = fault(at));
-                let left = restored.map(|r| r.left).unwrap_or_default();
-                for (factor, was) in &before {
-                    let is_told = left.iter().any(|l| l.factor == *factor);
-                    assert!(
-                        is_told || world.state(factor) == *was,
-                        "{what}: {factor} is {} and was {was}",
-                        world.state(factor)
-                    );
-                }
-                world.fs.arm(None);
-                let recovered = world.recover().unwrap_or_else(|p| panic!("{what}: {p}"));
-                assert_eq!(recovered.left, [], "{what}");
-                assert_eq!(now(&world), before, "{what}");
-                assert_eq!(world.fs.get(JOURNAL), None, "{what}");
+                let reported = restored.map(|r| r.left).unwrap_or_default();
+                undone_or_reported(&world, &before, &reported, &what);
             }
         }
     }
     assert!(failures > 1000, "the sweep was {failures} operations long");
+}
+
+/// What differs is reported, and the next start puts it back.
+fn undone_or_reported(world: &World, before: &[(String, String)], reported: &[Left], what: &str) {
+    for (factor, was) in before {
+        let is_reported = reported.iter().any(|left| left.factor == *factor);
+        let now = world.state(factor);
+        assert!(is_reported || now == *was, "{what}: {factor} is {now} and was {was}");
+    }
+    world.fs.arm(None);
+    let recovered = world.recover().unwrap_or_else(|p| panic!("{what}: {p}"));
+    assert_eq!(recovered.left, [], "{what}");
+    assert_eq!(now(world), before, "{what}");
+    assert_eq!(world.fs.get(JOURNAL), None, "{what}");
+}
+
+#[test]
+fn a_second_failure_while_the_first_is_made_good_is_undone_or_reported() {
+    // A rollback is over within so many operations.
+    const APART: u64 = 16;
+    let mut failures = 0;
+    for steps in sequences().into_iter().filter(|steps| steps.iter().all(|(name, _)| *name == steps[0].0)) {
+        for first in 1.. {
+            let mut is_over = false;
+            for second in first + 1..=first + APART {
+                let world = World::new();
+                let before = initial(&world);
+                world.fs.arm(Some(Fault::Twice(first, second)));
+                let restored = run(&world, &steps, &before);
+                let length = world.fs.log().len() as u64;
+                if length < second {
+                    is_over = length < first;
+                    break;
+                }
+                failures += 1;
+                let what =
+                    format!("{steps:?}, operations {first} and {second}: {:?}", world.fs.log()[second as usize - 1]);
+                let reported = restored.map(|r| r.left).unwrap_or_default();
+                undone_or_reported(&world, &before, &reported, &what);
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+    assert!(failures > 5_000, "the sweep was {failures} pairs long");
 }
 
 #[test]

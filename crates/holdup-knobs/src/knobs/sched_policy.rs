@@ -378,8 +378,8 @@ fn compare(host: &Host, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
         // Policy and nice value are set one after the other, and levels without a nice value keep the one that an earlier
         // level set: a task has a policy and a nice value that holdup wrote, or its own, but not always of one level.
         let wrote = || levels.iter().map(|level| level.scheduling(was)).chain([was]);
-        let is_written = wrote().any(|s| (s.policy, s.priority) == (is.policy, is.priority))
-            && wrote().any(|s| s.nice == is.nice);
+        let is_written =
+            wrote().any(|s| (s.policy, s.priority) == (is.policy, is.priority)) && wrote().any(|s| s.nice == is.nice);
         let slice = SliceNow::of(&now, &before, &slices);
         let is_back = is == was && slice == SliceNow::Back;
         let is_of_holdup = is == was || is_written;
