@@ -50,7 +50,7 @@ pub(crate) fn reopen_regular(found: impl AsFd) -> io::Result<File> {
 pub(crate) fn must_be_regular(file: impl AsFd) -> io::Result<()> {
     let what = match FileType::from_raw_mode(fstat(file)?.st_mode) {
         FileType::RegularFile => return Ok(()),
-        FileType::Directory => return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error())),
+        FileType::Directory => "a folder",
         FileType::Fifo => "a FIFO",
         FileType::Socket => "a socket",
         FileType::CharacterDevice => "a character device",
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(read_input(&fifo, 4).unwrap_err().to_string(), "it is a FIFO, not a regular file");
         let device = read_input(Path::new("/dev/zero"), 4).unwrap_err();
         assert_eq!(device.to_string(), "it is a character device, not a regular file");
-        assert_eq!(read_input(top.path(), 4).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(read_input(top.path(), 4).unwrap_err().to_string(), "it is a folder, not a regular file");
         assert_eq!(read_input(&top.path().join("none"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
         std::fs::write(&file, b"ab\xff").unwrap();
         assert_eq!(read_text_input(&file).unwrap_err().to_string(), "byte 2 is not UTF-8");

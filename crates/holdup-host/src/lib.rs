@@ -45,6 +45,12 @@ pub struct Host {
     fs: Arc<dyn HostFs>,
 }
 
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("is_live", &self.is_live()).finish_non_exhaustive()
+    }
+}
+
 impl Default for Host {
     fn default() -> Self {
         Self::real()

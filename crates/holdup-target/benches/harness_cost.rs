@@ -157,7 +157,11 @@ fn bare(cluster: &Cluster) -> f64 {
 
 fn client(cluster: &Cluster, program: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(cluster.bin().program(program));
-    command.args(arguments).env("PGHOST", cluster.folder()).env("PGUSER", "holdup").env("PGDATABASE", "postgres");
+    command
+        .args(arguments)
+        .env("PGHOST", cluster.socket_folder())
+        .env("PGUSER", "holdup")
+        .env("PGDATABASE", "postgres");
     if let Some(user) = cluster.user() {
         command.uid(user.uid).gid(user.gid);
     }

@@ -19,7 +19,7 @@ pub fn check(repo: &Repo) -> Vec<String> {
 
 fn check_with(repo: &Repo, direct: &[(&str, &str)]) -> Vec<String> {
     let opens = Regex::new(
-        r"\bFile::(open|create|options)\b|\bOpenOptions::new\b|\bDirBuilder::new\b|\bfs::(read|write|copy|rename|remove_|create_|set_permissions|hard_link|canonicalize|metadata|symlink)",
+        r"\bFile::(open|create|options)\b|\bOpenOptions::new\b|\bDirBuilder::new\b|\bfs::(read|read_to_string|read_dir|write|copy|rename|remove_dir\w*|create_dir\w*|set_permissions|hard_link)\b",
     )
     .expect("the pattern is valid");
     let (mut wrong, mut used) = (Vec::new(), vec![false; direct.len()]);

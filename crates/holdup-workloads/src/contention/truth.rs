@@ -23,6 +23,7 @@
 //! A test-and-set by `xchg` overwrites whatever names the holder, also when it fails; that is why such a lock
 //! can name its holder only by another instruction.
 
+use holdup_files::{MOST_BYTES_OF_TEXT, read_input, write_output};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -141,15 +142,12 @@ impl Published {
     /// # Errors
     /// When there is no such file (the trial has not begun or is over), or what it holds was not written by a trial.
     pub fn read(path: &Path) -> io::Result<Self> {
-        serde_json::from_slice(&std::fs::read(path)?).map_err(io::Error::from)
+        serde_json::from_slice(&read_input(path, MOST_BYTES_OF_TEXT)?).map_err(io::Error::from)
     }
 
     /// Makes the file, whole from its first moment; dropping what is returned removes it.
     pub(crate) fn write(&self, path: &Path) -> io::Result<Guard> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        serde_json::to_writer(&mut file, self)?;
-        file.persist(path).map_err(|e| e.error)?;
+        write_output(path, &serde_json::to_vec(self)?)?;
         Ok(Guard(path.to_owned()))
     }
 }

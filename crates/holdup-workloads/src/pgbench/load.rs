@@ -8,10 +8,10 @@ use crate::Cancel;
 use crate::pgbench_log::{LogCounts, LogFormat, LogReader};
 use crate::postgres::RunAs;
 use crate::postgres::child::{ChildOptions, Guarded, last_lines, signal, spawn};
+use holdup_files::Folder;
 use holdup_model::{Histogram, Problem};
 use rustix::process::Signal;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -36,26 +36,43 @@ pub(crate) struct LoadPlan<'a> {
     pub(crate) application: &'a str,
 }
 
-/// A folder for the output of one run, removed with all that is in it.
+/// Names in the private folder.
+const TRIAL: &str = "trial";
+const STDOUT: &str = "stdout";
+const STDERR: &str = "stderr";
+/// The most files of a run: a log for each thread, and once more where one has been rotated.
+const MOST_LOGS: usize = 100_000;
+/// The most bytes of what a run prints.
+const MOST_PRINTED: u64 = 64 << 20;
+
+/// The output of one run, removed when it is dropped: logs in a folder of the user that pgbench runs as, and what it
+/// prints in files of ours that were open before.
 #[derive(Debug)]
-struct Output(PathBuf);
+struct Output {
+    private: Folder,
+    logs: Folder,
+}
 
 impl Output {
-    fn create(parent: &Path, user: Option<&RunAs>) -> std::io::Result<Self> {
-        let path = parent.join("trial");
-        std::fs::create_dir(&path)?;
-        let output = Output(path);
-        if let Some(user) = user {
-            std::os::unix::fs::chown(&output.0, Some(user.uid), Some(user.gid))?;
-        }
+    fn create(private: &Path, user: Option<&RunAs>) -> std::io::Result<Self> {
+        let private = Folder::open(private)?;
+        let logs = private.create_folder(TRIAL, 0o700)?;
+        let output = Output { private, logs };
+        user.map_or(Ok(()), |user| output.logs.give_to(user.uid, user.gid))?;
         Ok(output)
+    }
+
+    fn printed(&self, name: &str) -> std::io::Result<String> {
+        Ok(String::from_utf8_lossy(&self.private.read(name, MOST_PRINTED)?).into_owned())
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
         // What is left goes with the private folder around it.
-        let _removed = std::fs::remove_dir_all(&self.0);
+        for name in [TRIAL, STDOUT, STDERR] {
+            let _removed = self.private.remove_tree(name);
+        }
     }
 }
 
@@ -125,14 +142,10 @@ impl LoadPlan<'_> {
 impl Load {
     pub(crate) fn start(server: &Server, plan: &LoadPlan<'_>, folder: &Path) -> Result<Self, Problem> {
         let output = Output::create(folder, server.user()).map_err(failed)?;
-        let (out, err) = (output.0.join("stdout"), output.0.join("stderr"));
-        let arguments = plan.arguments(&output.0.join("log"));
+        let print_to = |name| output.private.create_file(name, 0o600).map_err(failed);
+        let arguments = plan.arguments(&output.logs.path().join("log"));
         let mut command = server.pgbench(plan.settings.tables, plan.application);
-        command
-            .args(&arguments)
-            .current_dir(&output.0)
-            .stdout(File::create(out).map_err(failed)?)
-            .stderr(File::create(err).map_err(failed)?);
+        command.args(&arguments).current_dir(output.logs.path()).stdout(print_to(STDOUT)?).stderr(print_to(STDERR)?);
         // Not to be asked nicely: when holdup is gone, nobody reads the logs any more.
         let options = ChildOptions { user: server.user().cloned(), death_signal: libc::SIGKILL, many_files: true };
         let started = Ahead::now();
@@ -146,14 +159,13 @@ impl Load {
 
     /// Its arguments in one line, for the notes. Nothing secret is among them.
     pub(crate) fn command_line(&self) -> String {
-        let folder = self.output.0.display().to_string();
+        let folder = self.output.logs.path().display().to_string();
         format!("pgbench {}", self.arguments.join(" ").replace(&folder, "DIR"))
     }
 
     /// The last lines of what it wrote to stderr.
     pub(crate) fn complaint(&self) -> String {
-        let text = std::fs::read(self.output.0.join("stderr")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = self.output.printed(STDERR).unwrap_or_default();
         // With many clients the same words come many times; the reason stands in the first of them.
         let mut lines: Vec<&str> = text.lines().filter(|l| is_complaint(l)).collect();
         if lines.len() > 4 {
@@ -213,24 +225,15 @@ impl Load {
     pub(crate) fn read(self, settings: &Settings, begin_us: i64, end_us: i64) -> Result<LoadResult, Problem> {
         let format = LogFormat { lag: settings.rate.is_some(), retries: settings.max_tries != 1 };
         let mut reader = LogReader::new(begin_us, end_us, format, settings.clients);
-        let mut logs = Vec::new();
-        for entry in std::fs::read_dir(&self.output.0).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with("log.")) {
-                logs.push(path);
-            }
-        }
-        logs.sort();
-        for log in logs {
-            reader.read_file(File::open(&log).map_err(failed)?)?;
+        let found = self.output.logs.list(MOST_LOGS).map_err(failed)?;
+        for log in found.iter().filter_map(|entry| entry.name.to_str()).filter(|name| name.starts_with("log.")) {
+            reader.read_file(self.output.logs.open_file(log).map_err(failed)?)?;
         }
         let (counts, latency, lag) = reader.finish();
-        let out = std::fs::read(self.output.0.join("stdout")).map_err(failed)?;
-        let summary = Summary::parse(&String::from_utf8_lossy(&out));
+        let summary = Summary::parse(&self.output.printed(STDOUT).map_err(failed)?);
         same_count(&summary, &counts)?;
-        let err = std::fs::read(self.output.0.join("stderr")).unwrap_or_default();
-        let complaints =
-            String::from_utf8_lossy(&err).lines().filter(|l| is_complaint(l)).take(5).map(str::to_owned).collect();
+        let printed = self.output.printed(STDERR).unwrap_or_default();
+        let complaints = printed.lines().filter(|l| is_complaint(l)).take(5).map(str::to_owned).collect();
         Ok(LoadResult { summary, counts, latency, lag, complaints })
     }
 }

@@ -11,6 +11,7 @@ use crate::load::drive::on_time;
 use crate::postgres::find::{Need, Places};
 use crate::postgres::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
 use crate::{Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult};
+use holdup_files::{MOST_BYTES_OF_TEXT, read_input};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::plan::Level;
@@ -18,6 +19,7 @@ use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Problem, ProblemKind, Window};
 use postgres::Client;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -114,14 +116,16 @@ impl PgbenchSession {
             if self.scripts.contains_key(path) {
                 continue;
             }
-            let copy = self.logs.path().join(format!("script-{}.sql", self.scripts.len() + 1));
             let failed =
                 |e: std::io::Error| Problem::usage(format!("pgbench script {}", path.display()), e.to_string());
-            let text = std::fs::read(path).map_err(failed)?;
-            std::fs::write(&copy, text).map_err(failed)?;
+            let text = read_input(path, MOST_BYTES_OF_TEXT).map_err(failed)?;
+            let name = format!("script-{}.sql", self.scripts.len() + 1);
+            let mut file = self.logs.folder().create_file(&name, 0o640).map_err(failed)?;
+            file.write_all(&text).map_err(failed)?;
             if let Some(user) = self.server.user() {
-                std::os::unix::fs::chown(&copy, Some(user.uid), Some(user.gid)).map_err(failed)?;
+                std::os::unix::fs::fchown(&file, None, Some(user.gid)).map_err(failed)?;
             }
+            let copy = self.logs.path().join(name);
             self.scripts.insert(path.clone(), copy);
         }
         Ok(())

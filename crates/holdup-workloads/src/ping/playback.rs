@@ -1,7 +1,8 @@
 //! Recorded times and sizes of messages: sockperf's playback file, a line `seconds, bytes` for each message.
 
+use holdup_files::read_input;
 use holdup_model::Problem;
-use std::io::Read as _;
+
 use std::path::Path;
 
 /// The largest file that is read.
@@ -89,18 +90,7 @@ impl Recorded {
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |e: std::io::Error| format!("it cannot be read: {e}");
-    // Asked before it is opened, because to open a pipe waits for its other end.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
-    match bytes.len() as u64 > LARGEST_FILE {
-        true => Err(format!("it has more than {} MB", LARGEST_FILE >> 20)),
-        false => Ok(bytes),
-    }
+    read_input(path, LARGEST_FILE).map_err(|e| format!("it cannot be read: {e}"))
 }
 
 /// A line's time in ns and its size; `None` when it says nothing.
@@ -162,8 +152,8 @@ mod tests {
             let problem = Recorded::read(path, 8, 100).expect_err("it is no file");
             assert!(problem.to_string().contains(expect), "{problem}");
         };
-        check(folder.path(), "it is not a file");
-        check(Path::new("/dev/zero"), "it is not a file");
+        check(folder.path(), "it is a folder");
+        check(Path::new("/dev/zero"), "it is a character device");
         check(&folder.path().join("nothing"), "No such file");
     }
 

@@ -3,19 +3,19 @@
 use super::child::{ChildOptions, Guarded, clean_command, last_lines, spawn};
 use super::find::Binaries;
 use super::private_dir::{self, PrivateDir};
-use super::server::{Place, Server, end_orphan};
+use super::server::{Place, Server, end_of, end_orphans};
 use super::sql;
 use super::template;
 use super::user::RunAs;
 use crate::Cancel;
+use holdup_files::MOST_BYTES_OF_TEXT;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::Problem;
 use postgres::Config;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +27,9 @@ pub const PREFIX: &str = "holdup-pg";
 
 /// Connections that are kept free beside the load: collectors, knobs, `superuser_reserved_connections`.
 const RESERVE: u32 = 30;
+
+/// Where ALTER SYSTEM writes.
+const AUTO_CONF: &str = "postgresql.auto.conf";
 
 /// The longest path of a Unix socket with its closing zero: `sun_path` of unix(7).
 const SOCKET_PATH_MAX: usize = 108;
@@ -50,7 +53,10 @@ pub struct Cluster {
     /// Before `folder`, so that the server ends before its files go.
     server: Mutex<Option<Server>>,
     place: Place,
+    /// What initdb and pgbench -i write, in a file of ours.
+    setup_log: File,
     folder: PrivateDir,
+    host: Host,
     version_num: u32,
     generation: AtomicU64,
 }
@@ -58,7 +64,11 @@ pub struct Cluster {
 /// Removes the clusters that killed runs have left in `workdir`, and ends servers that still run in them.
 /// Returns the folders that were removed.
 pub fn sweep_stale(host: &Host, workdir: &Path) -> Vec<PathBuf> {
-    private_dir::sweep(host, workdir, PREFIX, &|folder| end_orphan(host, &folder.join("data")))
+    private_dir::sweep(host, workdir, PREFIX, &|folder| match folder.folder("data") {
+        Ok(data) => end_orphans(host, &data),
+        // Not made yet.
+        Err(e) => e.kind() == io::ErrorKind::NotFound,
+    })
 }
 
 impl Cluster {
@@ -70,7 +80,19 @@ impl Cluster {
     pub fn create(host: &Host, options: &ClusterOptions) -> Result<Self, Problem> {
         let user = RunAs::for_this_process(host)?;
         let folder = PrivateDir::create(host, &options.workdir, PREFIX, user.as_ref())?;
-        let socket = folder.path().join(".s.PGSQL.5432");
+        let failed = |e: io::Error| Problem::host(format!("cluster in {}", folder.path().display()), e.to_string());
+        // Logs are opened before anything is handed over, and the server's user cannot reach them by name.
+        let (setup_log, log) =
+            (folder.folder().create_file("setup.log", 0o600), folder.folder().create_file("server.log", 0o600));
+        let place = Place {
+            bin: options.bin.clone(),
+            data: folder.folder().create_folder("data", 0o700).map_err(failed)?,
+            sockets: folder.create_folder_for("s", user.as_ref()).map_err(failed)?,
+            log: log.map_err(failed)?,
+            user,
+        };
+        let setup_log = setup_log.map_err(failed)?;
+        let socket = place.socket();
         if socket.as_os_str().as_bytes().len() >= SOCKET_PATH_MAX {
             return Err(Problem::host(
                 format!("Unix socket {}", socket.display()),
@@ -78,9 +100,8 @@ impl Cluster {
             )
             .hint("let TMPDIR or the working directory be a shorter path, such as /tmp"));
         }
-        let place = Place { bin: options.bin.clone(), folder: folder.path().to_owned(), user };
-        let mut cluster =
-            Cluster { server: Mutex::new(None), place, folder, version_num: 0, generation: AtomicU64::new(0) };
+        let (server, generation) = (Mutex::new(None), AtomicU64::new(0));
+        let mut cluster = Cluster { server, place, setup_log, folder, version_num: 0, generation, host: host.clone() };
         cluster.initdb(&options.cancel)?;
         cluster.write_settings(options.max_clients)?;
         cluster.start(Some(&options.cancel))?;
@@ -91,32 +112,35 @@ impl Cluster {
     }
 
     fn initdb(&self, cancel: &Cancel) -> Result<(), Problem> {
-        if template::copy_fitting(Path::new(template::FOLDER), &self.place)? {
+        let Place { bin, data, user, .. } = &self.place;
+        if template::copy_fitting(Path::new(template::FOLDER), bin, data, user.as_ref())? {
             return Ok(());
         }
-        let mut command = clean_command(&self.place.bin.program("initdb"));
-        command.arg("-D").arg(self.place.data());
+        if let Some(user) = user {
+            data.give_to(user.uid, user.gid).map_err(|e| Problem::host("initdb", e.to_string()))?;
+        }
+        let mut command = clean_command(&bin.program("initdb"));
+        command.arg("-D").arg(data.path());
         command.args(["-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", "-U", "holdup"]);
         self.run("initdb", command, cancel)
     }
 
-    /// Runs a program as the server's user, with its output in the private folder.
+    /// Runs a program as the server's user, with its output in a file of ours.
     ///
     /// # Errors
     /// When it fails (with its last lines) or is cancelled.
     pub(crate) fn run(&self, what: &str, mut command: Command, cancel: &Cancel) -> Result<(), Problem> {
-        let failed = |e: std::io::Error| Problem::host(what, e.to_string());
-        let log = self.place.folder.join("setup.log");
-        let output = File::create(&log).map_err(failed)?;
-        command.current_dir(&self.place.folder).stdout(Stdio::null()).stderr(output);
+        let failed = |e: io::Error| Problem::host(what, e.to_string());
+        let from = self.setup_log.metadata().map_err(failed)?.len();
+        let output = self.setup_log.try_clone().map_err(failed)?;
+        command.current_dir(self.place.data.path()).stdout(Stdio::null()).stderr(output);
         let options = ChildOptions { user: self.user().cloned(), death_signal: libc::SIGKILL, many_files: false };
         let mut child = Guarded(spawn(command, &options).map_err(failed)?);
         let status = child.wait(what, Duration::MAX, Some(cancel))?;
         if status.is_some_and(|s| s.success()) {
             return Ok(());
         }
-        let said = std::fs::read(&log).map_err(failed)?;
-        let said = last_lines(&String::from_utf8_lossy(&said), 4);
+        let said = last_lines(&end_of(&self.setup_log, from).map_err(failed)?, 4);
         let how = status.map_or_else(|| "no exit status".to_owned(), |s| s.to_string());
         Err(Problem::host(what, format!("{how}: {said}")))
     }
@@ -124,12 +148,15 @@ impl Cluster {
     /// What the harness itself needs; everything else stays as initdb made it. In the file and not on
     /// the command line, so that a factor can still say otherwise.
     fn write_settings(&self, max_clients: u32) -> Result<(), Problem> {
-        let path = self.place.data().join("postgresql.conf");
         let connections = max_clients.saturating_add(RESERVE).max(100);
         let text = format!("\n# Needed by holdup.\nmax_connections = {connections}\n");
-        open_own(OpenOptions::new().append(true), &path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|e| Problem::host(path.display().to_string(), e.to_string()))
+        let data = &self.place.data;
+        data.open_to_write("postgresql.conf")
+            .and_then(|mut file| {
+                file.seek(SeekFrom::End(0))?;
+                file.write_all(text.as_bytes())
+            })
+            .map_err(|e| Problem::host(format!("{}/postgresql.conf", data.path().display()), e.to_string()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Server>> {
@@ -143,7 +170,7 @@ impl Cluster {
             return Ok(());
         }
         *server = None;
-        *server = Some(Server::start(&self.place, cancel)?);
+        *server = Some(Server::start(&self.host, &self.place, cancel)?);
         self.generation.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -187,7 +214,7 @@ impl Cluster {
 
     /// The data folder.
     pub fn data(&self) -> PathBuf {
-        self.place.data()
+        self.place.data.path().to_owned()
     }
 
     /// The user that the server and its clients run as; `None` for ours.
@@ -210,8 +237,24 @@ impl Cluster {
         self.place.config(database)
     }
 
-    pub(crate) fn auto_conf(&self) -> PathBuf {
-        self.place.data().join("postgresql.auto.conf")
+    /// What ALTER SYSTEM has written.
+    pub(crate) fn read_auto_conf(&self) -> Result<Vec<u8>, Problem> {
+        self.place.data.read(AUTO_CONF, MOST_BYTES_OF_TEXT).map_err(|e| Problem::host(AUTO_CONF, e.to_string()))
+    }
+
+    /// Puts back what ALTER SYSTEM had written before.
+    pub(crate) fn write_auto_conf(&self, bytes: &[u8]) -> Result<(), Problem> {
+        let write = || {
+            let mut file = self.place.data.open_to_write(AUTO_CONF)?;
+            file.set_len(0)?;
+            file.write_all(bytes)
+        };
+        write().map_err(|e| Problem::host(AUTO_CONF, e.to_string()))
+    }
+
+    /// The folder of its socket, for PGHOST.
+    pub fn socket_folder(&self) -> &Path {
+        self.place.sockets.path()
     }
 
     /// Ends the server and removes the folder.
@@ -225,31 +268,12 @@ impl Cluster {
     }
 }
 
-/// Opens a file in a folder that the server's user owns: as root, a link that leads elsewhere must not be followed.
-fn open_own(options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
-    options.custom_flags(libc::O_NOFOLLOW).open(path)
-}
-
-pub(crate) fn read_own(path: &Path) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::new();
-    open_own(OpenOptions::new().read(true), path)
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .map_err(|e| Problem::host(path.display().to_string(), e.to_string()))?;
-    Ok(bytes)
-}
-
-pub(crate) fn write_own(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
-    open_own(OpenOptions::new().write(true).truncate(true), path)
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(|e| Problem::host(path.display().to_string(), e.to_string()))
-}
-
 impl Cluster {
     /// A connection string for a database of it.
     pub fn connection_string_for(&self, database: &str) -> String {
         format!(
             "host={} user=holdup dbname={} application_name=holdup",
-            sql::conninfo(&self.folder().display().to_string()),
+            sql::conninfo(&self.socket_folder().display().to_string()),
             sql::conninfo(database)
         )
     }

@@ -1,6 +1,6 @@
 //! What knobs and collectors may do with a cluster of holdup's own.
 
-use super::cluster::{Cluster, read_own, write_own};
+use super::cluster::Cluster;
 use super::sql;
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_model::Problem;
@@ -42,10 +42,10 @@ impl PostgresControl for Cluster {
                 "it is fixed when the server is built or the cluster made",
             ));
         }
-        let kept = read_own(&self.auto_conf())?;
+        let kept = self.read_auto_conf()?;
         self.query(&sql::alter_system(name, value)).map_err(|p| refused(name, value, p))?;
         self.put_in_force(name, value).or_else(|problem| {
-            write_own(&self.auto_conf(), &kept)?;
+            self.write_auto_conf(&kept)?;
             // The server may be down now, or half way: what the old file says must be in force.
             match self.start(None).and_then(|()| sql::reload(&self.config("postgres"))) {
                 Ok(()) => Err(refused(name, value, problem)),

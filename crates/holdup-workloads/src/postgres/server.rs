@@ -4,12 +4,16 @@ use super::child::{ChildOptions, Guarded, clean_command, last_lines, signal, spa
 use super::find::Binaries;
 use super::user::RunAs;
 use crate::Cancel;
+use holdup_files::Folder;
+use holdup_host::Host;
 use holdup_model::Problem;
 use postgres::{Config, NoTls};
-use rustix::process::Signal;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -18,78 +22,84 @@ const START: Duration = Duration::from_secs(60);
 /// How long a fast shutdown may take before an immediate one follows.
 const FAST: Duration = Duration::from_secs(30);
 /// How long an immediate shutdown may take before the kernel ends it.
-const IMMEDIATE: Duration = Duration::from_secs(5);
+/// The postmaster itself gives its children 5 s (`SIGKILL_CHILDREN_AFTER_SECS` in postmaster.c, 15.18).
+const IMMEDIATE: Duration = Duration::from_secs(10);
 
 /// What a server is started from.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) bin: Binaries,
-    /// The private folder; the socket is in it.
-    pub(crate) folder: PathBuf,
+    /// The user that the server runs as; `None` for ours.
     pub(crate) user: Option<RunAs>,
+    /// The data folder, which is the server's.
+    pub(crate) data: Folder,
+    /// The folder of its socket, which only the server's user can enter: its connections need no password.
+    pub(crate) sockets: Folder,
+    /// What it writes, in a file of ours.
+    pub(crate) log: File,
 }
 
 impl Place {
-    pub(crate) fn data(&self) -> PathBuf {
-        self.folder.join("data")
-    }
-
-    fn log(&self) -> PathBuf {
-        self.folder.join("server.log")
+    /// The path of its socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.sockets.path().join(".s.PGSQL.5432")
     }
 
     pub(crate) fn config(&self, database: &str) -> Config {
         let mut config = Config::new();
-        config.host_path(&self.folder).user("holdup").dbname(database).application_name("holdup");
+        config.host_path(self.sockets.path()).user("holdup").dbname(database).application_name("holdup");
         config
     }
 
     /// The last lines that the server wrote into its log, from `from` on.
     pub(crate) fn log_end(&self, from: u64) -> String {
-        let read = || -> std::io::Result<String> {
-            let mut file = File::open(self.log())?;
-            let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(from.max(length.saturating_sub(16_384))))?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        match read() {
+        match end_of(&self.log, from) {
             Ok(text) => last_lines(&text, 4),
             Err(e) => format!("its log cannot be read: {e}"),
         }
     }
 }
 
+/// The last 16 KiB of a file, from `from` on.
+pub(crate) fn end_of(file: &File, from: u64) -> io::Result<String> {
+    const MOST: u64 = 16_384;
+    let length = file.metadata()?.len();
+    let mut bytes = vec![0; MOST as usize];
+    let read = file.read_at(&mut bytes, from.max(length.saturating_sub(MOST)))?;
+    Ok(String::from_utf8_lossy(&bytes[..read]).into_owned())
+}
+
 /// A postmaster that runs. Dropping it ends it at once.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Guarded,
+    host: Host,
+    works_in: WorksIn,
 }
 
 impl Server {
     /// Starts it and waits until it answers.
-    pub(crate) fn start(place: &Place, cancel: Option<&Cancel>) -> Result<Self, Problem> {
+    pub(crate) fn start(host: &Host, place: &Place, cancel: Option<&Cancel>) -> Result<Self, Problem> {
         let what = "PostgreSQL server";
         let failed = |e: std::io::Error| Problem::host(what, e.to_string());
-        let log = File::options().create(true).append(true).open(place.log()).map_err(failed)?;
-        let log_from = log.metadata().map_err(failed)?.len();
+        let works_in = WorksIn::of(&place.data).map_err(failed)?;
+        let log_from = place.log.metadata().map_err(failed)?.len();
         let mut command = clean_command(&place.bin.program("postgres"));
         // On the command line, because these two must win over any file: no port is opened.
-        let socket = place.folder.display().to_string().replace('"', "\"\"");
+        let socket = place.sockets.path().display().to_string().replace('"', "\"\"");
         command
             .arg("-D")
-            .arg(place.data())
+            .arg(place.data.path())
             .args(["-c", "listen_addresses="])
             .arg("-c")
             .arg(format!("unix_socket_directories=\"{socket}\""))
-            .current_dir(&place.folder)
+            .current_dir(place.data.path())
             .stdout(Stdio::null())
-            .stderr(log);
+            .stderr(place.log.try_clone().map_err(failed)?);
         // SIGQUIT is an immediate shutdown: the postmaster takes its children and shared memory with it.
         let options = ChildOptions { user: place.user.clone(), death_signal: libc::SIGQUIT, many_files: true };
         let child = spawn(command, &options).map_err(failed)?;
-        let mut server = Server { child: Guarded(child) };
+        let mut server = Server { child: Guarded(child), host: host.clone(), works_in };
         match server.wait_until_it_answers(place, log_from, cancel) {
             Ok(()) => Ok(server),
             Err(problem) => {
@@ -101,7 +111,7 @@ impl Server {
 
     fn wait_until_it_answers(&mut self, place: &Place, log_from: u64, cancel: Option<&Cancel>) -> Result<(), Problem> {
         let what = "PostgreSQL server";
-        let socket = place.folder.join(".s.PGSQL.5432");
+        let socket = place.socket();
         let config = place.config("postgres");
         let begun = Instant::now();
         let mut last = String::from("its socket never came");
@@ -142,6 +152,8 @@ impl Server {
                 return;
             }
             signal(&self.child.0, *how);
+            // One that was stopped acts on no signal but this one and SIGKILL (signal(7)).
+            signal(&self.child.0, Signal::CONT);
             // Not to be cancelled: on Ctrl-C the server must end all the more.
             if matches!(self.child.wait("stopping PostgreSQL", *limit, None), Ok(Some(_))) {
                 return;
@@ -154,33 +166,80 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop(false);
+        // The guard's part, and then those that a postmaster that had to be killed has left.
+        let _gone_already = self.child.0.kill();
+        let _reaped = self.child.0.wait();
+        self.works_in.end(&self.host);
     }
 }
 
-/// Ends the postmaster of a data folder whose owner is gone, if it still runs there. Whether nothing
-/// runs there any more.
-pub(crate) fn end_orphan(host: &holdup_host::Host, data: &Path) -> bool {
-    let Ok(text) = std::fs::read_to_string(data.join("postmaster.pid")) else { return true };
-    let Some(pid) = text.lines().next().and_then(|line| line.trim().parse::<i32>().ok()) else { return true };
-    let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|pid| pid.as_raw_nonzero().get() > 1) else {
-        return true;
-    };
-    let number = pid.as_raw_nonzero().get().unsigned_abs();
-    let Ok(data) = std::fs::canonicalize(data) else { return false };
-    // The pid may be another's by now: a postmaster works in its data folder, and is called postgres.
-    let works_there = || {
-        let comm = host.read_value(&format!("/proc/{number}/comm")).unwrap_or_default();
-        comm.starts_with("postgres") && std::fs::read_link(format!("/proc/{number}/cwd")).is_ok_and(|cwd| cwd == data)
-    };
-    for how in [Signal::QUIT, Signal::KILL] {
-        if !works_there() {
-            return true;
+/// Ends the processes of a server that work in a data folder, if they still run. Whether none runs there any more.
+///
+/// What the folder holds is the server's user's, who may write any number into postmaster.pid: so processes are found by
+/// where they work, and one is ended only if it belongs to the same user as the folder, and not to root.
+pub(crate) fn end_orphans(host: &Host, data: &Folder) -> bool {
+    WorksIn::of(data).is_ok_and(|place| place.end(host))
+}
+
+/// What tells a process of a server in its data folder from any other one.
+#[derive(Debug)]
+struct WorksIn {
+    device: u64,
+    inode: u64,
+    uid: u32,
+}
+
+impl WorksIn {
+    fn of(data: &Folder) -> io::Result<Self> {
+        let found = rustix::fs::fstat(data.fd())?;
+        if found.st_uid == 0 {
+            return Err(io::Error::other("no server of root's works anywhere: PostgreSQL refuses to run as root"));
         }
-        let _sent = rustix::process::kill_process(pid, how);
-        let begun = Instant::now();
-        while works_there() && begun.elapsed() < IMMEDIATE {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        Ok(WorksIn { device: found.st_dev, inode: found.st_ino, uid: found.st_uid })
     }
-    !works_there()
+
+    /// Ends them. Whether none runs any more.
+    fn end(&self, host: &Host) -> bool {
+        for how in [Signal::QUIT, Signal::KILL] {
+            let begun = Instant::now();
+            // A postmaster takes its children with it on SIGQUIT; each of them gets it where there is none any more.
+            for process in self.processes(host) {
+                let _gone_already = pidfd_send_signal(&process, how);
+                let _gone_already = pidfd_send_signal(&process, Signal::CONT);
+            }
+            while !self.processes(host).is_empty() && begun.elapsed() < IMMEDIATE {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.processes(host).is_empty()
+    }
+
+    /// Those that run, held by descriptors, so that a pid that is used again is never signalled (pidfd_open(2)).
+    fn processes(&self, host: &Host) -> Vec<OwnedFd> {
+        let names = host.list("/proc").unwrap_or_default();
+        let pids = names.iter().filter_map(|name| name.parse::<i32>().ok()).filter_map(Pid::from_raw);
+        pids.filter_map(|pid| {
+            // Held before it is looked at: what is found then is true of what is held.
+            self.is_of(host, pid).then_some(())?;
+            let held = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            self.is_of(host, pid).then_some(held)
+        })
+        .collect()
+    }
+
+    fn is_of(&self, host: &Host, pid: Pid) -> bool {
+        let number = pid.as_raw_nonzero().get();
+        let works_there = rustix::fs::stat(format!("/proc/{number}/cwd"))
+            .is_ok_and(|cwd| (cwd.st_dev, cwd.st_ino) == (self.device, self.inode));
+        let status = || host.read_text(&format!("/proc/{number}/status")).unwrap_or_default();
+        works_there && is_server_of(&status(), self.uid)
+    }
+}
+
+/// Whether /proc/PID/status (proc_pid_status(5)) is that of a running program `postgres` with this real user id.
+fn is_server_of(status: &str, uid: u32) -> bool {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let real = field("Uid:").and_then(|ids| ids.split_ascii_whitespace().next()?.parse().ok());
+    let is_dead = field("State:").is_none_or(|state| state.starts_with(['Z', 'X']));
+    field("Name:").is_some_and(|name| name.starts_with("postgres")) && real == Some(uid) && !is_dead
 }

@@ -3,64 +3,56 @@
 //! The image of a guest may hold one (`holdup_guest::image::template`). It is taken when it was made by an initdb of
 //! exactly the version of the programs here; else initdb makes a new one.
 
-use super::server::Place;
+use super::find::Binaries;
 use super::user::RunAs;
+use holdup_files::Folder;
 use holdup_model::Problem;
-use std::fs::{DirBuilder, File};
+use rustix::fs::FileType;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, fchown, lchown};
+use std::os::unix::fs::fchown;
 use std::path::Path;
 
 /// The folder with `template-MAJOR` and `template-MAJOR.version`: where images of guests have it.
 pub(super) const FOLDER: &str = "/var/lib/holdup";
 
-/// Copies the template that fits the programs of `place` to its data folder. Returns whether there is one.
+/// The most files in one folder of a data folder that initdb has just made.
+const MOST_ENTRIES: usize = 10_000;
+
+/// Copies the template that fits these programs to a folder that is empty and still ours; `user` has it then. Returns
+/// whether there is one.
 ///
 /// # Errors
 /// When the copy fails half way.
-pub(super) fn copy_fitting(folder: &Path, place: &Place) -> Result<bool, Problem> {
-    let template = folder.join(format!("template-{}", place.bin.pgbench_major));
-    let version = std::fs::read_to_string(template.with_extension("version")).unwrap_or_default();
-    if version.trim() != place.bin.pgbench_version || std::fs::read_dir(&template).is_err() {
+pub(super) fn copy_fitting(folder: &Path, bin: &Binaries, to: &Folder, user: Option<&RunAs>) -> Result<bool, Problem> {
+    let template = format!("template-{}", bin.pgbench_major);
+    let Ok(all) = Folder::open(folder) else { return Ok(false) };
+    let version = all.read(format!("{template}.version"), 1024).unwrap_or_default();
+    if String::from_utf8_lossy(&version).trim() != bin.pgbench_version {
         return Ok(false);
     }
-    let mut left = vec![(template.clone(), place.data())];
-    let mut made = Vec::new();
-    while let Some((from, to)) = left.pop() {
-        let failed =
-            |e: io::Error| Problem::host(format!("data folder made in advance {}", from.display()), e.to_string());
-        let meta = std::fs::symlink_metadata(&from).map_err(failed)?;
-        if meta.is_dir() {
-            DirBuilder::new().mode(0o700).create(&to).map_err(failed)?;
-            for entry in std::fs::read_dir(&from).map_err(failed)? {
-                let name = entry.map_err(failed)?.file_name();
-                left.push((from.join(&name), to.join(&name)));
-            }
-            made.push(to);
-        } else {
-            copy_file(&from, &to, place.user.as_ref()).map_err(failed)?;
-        }
-    }
-    // A folder is the user's only once all is in it, so that the user cannot put a link where root still writes.
-    if let Some(user) = &place.user {
-        for folder in made.iter().rev() {
-            lchown(folder, Some(user.uid), Some(user.gid))
-                .map_err(|e| Problem::host(format!("data folder {}", folder.display()), e.to_string()))?;
-        }
-    }
+    let Ok(from) = all.folder(&template) else { return Ok(false) };
+    copy(&from, to, user)
+        .map_err(|e| Problem::host(format!("data folder made in advance {}", from.path().display()), e.to_string()))?;
     Ok(true)
 }
 
-/// As root in a folder of another user: never through a link that somebody put there.
-fn copy_file(from: &Path, to: &Path, user: Option<&RunAs>) -> io::Result<()> {
-    let mut target = File::options().write(true).create_new(true).mode(0o600).open(to)?;
-    io::copy(&mut File::open(from)?, &mut target)?;
-    user.map_or(Ok(()), |user| fchown(&target, Some(user.uid), Some(user.gid)))
+/// Everything below a folder. A folder is the user's only once all is in it.
+fn copy(from: &Folder, to: &Folder, user: Option<&RunAs>) -> io::Result<()> {
+    for entry in from.list(MOST_ENTRIES)? {
+        let name = entry.name.to_str().ok_or_else(|| io::Error::other("a name is not UTF-8"))?;
+        if entry.kind == FileType::Directory {
+            copy(&from.folder(name)?, &to.create_folder(name, 0o700)?, user)?;
+        } else {
+            let mut target = to.create_file(name, 0o600)?;
+            io::copy(&mut from.open_file(name)?, &mut target)?;
+            user.map_or(Ok(()), |user| fchown(&target, Some(user.uid), Some(user.gid)))?;
+        }
+    }
+    user.map_or(Ok(()), |user| to.give_to(user.uid, user.gid))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::find::Binaries;
     use super::*;
 
     #[test]
@@ -70,17 +62,18 @@ mod tests {
         std::fs::create_dir_all(template.join("base/1")).unwrap();
         std::fs::write(template.join("base/1/PG_VERSION"), "15\n").unwrap();
         let bin = Binaries { bin: "/nowhere".into(), pgbench_version: "15.18 (Debian)".to_owned(), pgbench_major: 15 };
-        let folder = top.path().join("private");
-        std::fs::create_dir(&folder).unwrap();
-        let place = Place { bin, folder, user: None };
-        assert!(!copy_fitting(top.path(), &place).unwrap(), "nothing says its version");
+        let place = top.path().join("data");
+        std::fs::create_dir(&place).unwrap();
+        let to = Folder::open(&place).unwrap();
+        let copy = || copy_fitting(top.path(), &bin, &to, None);
+        assert!(!copy().unwrap(), "nothing says its version");
         std::fs::write(top.path().join("template-15.version"), "15.17 (Debian)\n").unwrap();
-        assert!(!copy_fitting(top.path(), &place).unwrap());
-        assert!(!place.data().exists());
+        assert!(!copy().unwrap());
+        assert_eq!(to.list(10).unwrap(), []);
         std::fs::write(top.path().join("template-15.version"), "15.18 (Debian)\n").unwrap();
-        assert!(copy_fitting(top.path(), &place).unwrap());
-        assert_eq!(std::fs::read_to_string(place.data().join("base/1/PG_VERSION")).unwrap(), "15\n");
-        let twice = copy_fitting(top.path(), &place).unwrap_err();
+        assert!(copy().unwrap());
+        assert_eq!(std::fs::read_to_string(place.join("base/1/PG_VERSION")).unwrap(), "15\n");
+        let twice = copy().unwrap_err();
         assert!(twice.to_string().contains("template-15"), "{twice}");
     }
 }

@@ -16,10 +16,11 @@ use crate::stream::strand::results;
 use crate::stream::strand::run::keeps;
 use crate::stream::{counts, sockets};
 use crate::{Cancel, TrialContext, TrialResult};
+use holdup_files::read_input;
 use holdup_host::Host;
 use holdup_host::network::Counters;
 use holdup_model::{Parameters, Problem};
-use std::io::Read as _;
+
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,9 +61,7 @@ pub(crate) struct Left {
 pub(crate) fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profile, Problem> {
     let name = path.display().to_string();
     let failed = |e: std::io::Error| Problem::usage(format!("profile {name}"), format!("cannot be read: {e}"));
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MOST_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let bytes = read_input(path, MOST_FILE_BYTES as u64).map_err(failed)?;
     let variables = |variable: &str| {
         let own = || match variable {
             "h" => Some("far".to_owned()),

@@ -8,9 +8,10 @@ use crate::stream::sockets;
 use crate::stream::strand::counts::Strands;
 use crate::stream::strand::link::{self, Target, Token};
 use crate::stream::strand::run::{Sendable, Strand, Way};
+use holdup_files::Folder;
 use holdup_host::network::{End, Network, Topology};
 use holdup_model::Problem;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::FileType;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -64,7 +65,8 @@ pub(crate) fn pairs(profile: &Profile, setup: &Setup) -> Result<Vec<Pair>, Probl
 fn files(program: &Program) -> Result<Vec<Vec<Sendable>>, Problem> {
     let of = |files: &crate::stream::profile::program::Files| {
         let mut found = Vec::new();
-        search(Path::new(&files.dir), 0, &mut found)
+        Folder::open(Path::new(&files.dir))
+            .and_then(|dir| search(&dir, 0, &mut found))
             .map_err(|e| Problem::usage(format!("dir {}", files.dir), format!("cannot be searched for files: {e}")))?;
         if found.is_empty() {
             return Err(Problem::usage(format!("dir {}", files.dir), "there is no file with anything in it"));
@@ -74,19 +76,16 @@ fn files(program: &Program) -> Result<Vec<Vec<Sendable>>, Problem> {
     program.files.iter().map(of).collect()
 }
 
-fn search(dir: &Path, depth: usize, found: &mut Vec<Sendable>) -> io::Result<()> {
-    let mut entries: Vec<_> = std::fs::read_dir(dir)?.collect::<io::Result<_>>()?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let kind = entry.file_type()?;
-        if kind.is_dir() && depth < DEEPEST {
-            search(&entry.path(), depth + 1, found)?;
+fn search(dir: &Folder, depth: usize, found: &mut Vec<Sendable>) -> io::Result<()> {
+    for entry in dir.list(MOST_FILES)? {
+        if entry.kind == FileType::Directory && depth < DEEPEST {
+            search(&dir.folder(&entry.name)?, depth + 1, found)?;
         }
-        if kind.is_file() && found.len() < MOST_FILES {
-            let file = rustix::fs::open(entry.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-            let bytes = u64::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
+        if entry.kind == FileType::RegularFile && found.len() < MOST_FILES {
+            let file = dir.open_file(&entry.name)?;
+            let bytes = file.metadata()?.len();
             if bytes > 0 {
-                found.push(Sendable { file, bytes });
+                found.push(Sendable { file: file.into(), bytes });
             }
         }
     }
