@@ -61,7 +61,11 @@ pub(crate) fn must_be_regular(file: impl AsFd) -> io::Result<()> {
     Err(refused(format!("it is {what}, not a regular file")))
 }
 
-pub(crate) fn read_bounded(file: File, most: u64) -> io::Result<Vec<u8>> {
+/// Reads the whole of an open file.
+///
+/// # Errors
+/// When it cannot be read, or has more than `most` bytes.
+pub fn read_bounded(file: File, most: u64) -> io::Result<Vec<u8>> {
     let size = file.metadata()?.len();
     let too_large = || refused(format!("it has more than {most} bytes"));
     if size > most {

@@ -1,6 +1,7 @@
 //! The file operations that a host is made of, and the real ones.
 
 use crate::system::{self, Scheduling};
+use holdup_files::{Owner, private_folder, read_bounded};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -47,6 +48,10 @@ pub trait HostFs: Send + Sync {
         let mut bytes = self.read(path)?;
         bytes.truncate(longest);
         Ok(bytes)
+    }
+    /// The whole of a file that holdup keeps for itself: one that another user could have written is refused.
+    fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read(path)
     }
     /// What a symbolic link points to, as it stands in the link.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
@@ -151,6 +156,14 @@ impl RealFs {
         Ok(File::from(file))
     }
 
+    /// The folder of a file that holdup keeps for itself, and the file's name.
+    fn own(&self, path: &Path) -> io::Result<(PathBuf, String)> {
+        let whole = self.below(path);
+        let folder = whole.parent().ok_or_else(|| io::Error::other("the path has no folder"))?.to_owned();
+        let name = whole.file_name().and_then(|name| name.to_str());
+        Ok((folder, name.ok_or_else(|| io::Error::other("the path has no file name"))?.to_owned()))
+    }
+
     fn below(&self, path: &Path) -> PathBuf {
         let mut whole = self.root.clone();
         for part in path.components() {
@@ -174,6 +187,9 @@ fn held() -> MutexGuard<'static, BTreeMap<PathBuf, File>> {
     static HELD: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// What holdup keeps for itself is far shorter.
+const MOST_BYTES_OF_OWN: u64 = 64 << 20;
 
 /// Files under /proc can be endless; nothing that holdup reads is longer.
 const LONGEST_FILE: u64 = 64 * 1024 * 1024;
@@ -255,30 +271,29 @@ impl HostFs for RealFs {
     }
 
     fn replace_synced(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let whole = self.below(path);
-        let folder = whole.parent().ok_or_else(|| io::Error::other("the path has no folder"))?;
-        fs::create_dir_all(folder)?;
-        let mut name = whole.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?.to_owned();
-        name.push(".new");
-        let fresh = folder.join(name);
-        let mut file = File::create(&fresh)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&fresh, &whole)?;
-        File::open(folder)?.sync_all()
+        let (folder, name) = self.own(path)?;
+        private_folder(&folder)?.replace_synced(&name, bytes, 0o600)
     }
 
     fn remove_synced(&self, path: &Path) -> io::Result<()> {
-        let whole = self.below(path);
-        match fs::remove_file(&whole) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(e),
+        let (folder, name) = self.own(path)?;
+        // Where nothing was ever kept, nothing is made.
+        if !folder.exists() {
+            return Ok(());
         }
-        match whole.parent() {
-            Some(folder) => File::open(folder)?.sync_all(),
-            None => Ok(()),
+        let folder = private_folder(&folder)?;
+        folder.remove(&name)?;
+        folder.sync()
+    }
+
+    fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let (folder, name) = self.own(path)?;
+        if !folder.try_exists()? {
+            return Err(io::ErrorKind::NotFound.into());
         }
+        let file = private_folder(&folder)?.open_file(&name)?;
+        Owner::of(&rustix::fs::fstat(&file)?).must_be_ours()?;
+        read_bounded(file, MOST_BYTES_OF_OWN)
     }
 
     fn is_live(&self) -> bool {
@@ -329,5 +344,45 @@ impl HostFs for RealFs {
 
     fn kernel_log(&self) -> io::Result<Vec<u8>> {
         if self.is_live() { system::kernel_log() } else { self.read(Path::new(CAPTURED_LOG)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_holdup_keeps_is_its_users_alone() {
+        let top = tempfile::tempdir().unwrap();
+        let (fs, path) = (RealFs::new("/"), top.path().join("state/journal.json"));
+        assert_eq!(fs.read_own(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs.remove_synced(&path).unwrap();
+        assert!(!top.path().join("state").exists(), "nothing is made where nothing is kept");
+        fs.replace_synced(&path, b"1").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode(&top.path().join("state")), mode(&path)), (0o700, 0o600), "whatever the umask is");
+        assert_eq!(fs.read_own(&path).unwrap(), b"1");
+        // One that another user could have written.
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+        let refused = fs.read_own(&path).unwrap_err().to_string();
+        assert!(refused.contains("other users may write it (mode 0666)"), "{refused}");
+        // A link is neither read nor written through, but replaced.
+        let elsewhere = top.path().join("elsewhere");
+        fs::write(&elsewhere, "precious").unwrap();
+        fs::remove_file(&path).unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        fs.read_own(&path).unwrap_err();
+        fs.replace_synced(&path, b"2").unwrap();
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "precious");
+        assert_eq!(fs.read_own(&path).unwrap(), b"2");
+        fs.remove_synced(&path).unwrap();
+        assert_eq!(fs::read_dir(top.path().join("state")).unwrap().count(), 0);
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        std::os::unix::fs::chown(top.path().join("state"), Some(54_321), None).unwrap();
+        let refused = fs.replace_synced(&path, b"3").unwrap_err().to_string();
+        assert!(refused.contains("belongs to the user with id 54321"), "{refused}");
     }
 }

@@ -92,6 +92,14 @@ impl Host {
         self.fs.read(Path::new(path)).map_err(|e| HostError::new("read", path, &e))
     }
 
+    /// The whole of a file that holdup keeps for itself.
+    ///
+    /// # Errors
+    /// When it cannot be read, or another user could have written it or the folder that it is in.
+    pub fn read_own(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        self.fs.read_own(Path::new(path)).map_err(|e| HostError::new("read", path, &e))
+    }
+
     /// The whole of a file as text; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use crate::refused::{ask_file, garbled, is_locked_down, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
 use holdup_model::profile::Place;
+use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
 
@@ -49,6 +50,7 @@ impl KernelFile {
 
     /// A command of the shell that writes `text` there.
     pub(crate) fn by_hand(&self, text: &str) -> String {
+        let text = shell_quoted(text);
         let elsewhere: Vec<String> = self.older.iter().map(|(kernels, path)| format!("{kernels}: {path}")).collect();
         let newest = self.newest;
         match elsewhere.as_slice() {

@@ -2,6 +2,7 @@
 
 use crate::{Past, Standing};
 use holdup_host::{Host, HostError};
+use holdup_model::text::shell_quoted;
 use holdup_model::{Problem, Value};
 use std::collections::BTreeMap;
 
@@ -146,19 +147,13 @@ pub(crate) fn by_hand(saved: &Value) -> Option<String> {
     let files = decode(saved).ok()?;
     let mut by_text: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (path, text) in &files {
-        by_text.entry(text).or_default().push(quoted(path));
+        by_text.entry(text).or_default().push(shell_quoted(path));
     }
-    let commands = by_text.iter().map(|(text, paths)| match paths.as_slice() {
-        [path] => format!("echo {text} > {path}"),
-        _ => format!("for f in {}; do echo {text} > $f; done", paths.join(" ")),
+    let commands = by_text.iter().map(|(text, paths)| match (shell_quoted(text), paths.as_slice()) {
+        (text, [path]) => format!("echo {text} > {path}"),
+        (text, _) => format!("for f in {}; do echo {text} > $f; done", paths.join(" ")),
     });
     Some(commands.collect::<Vec<_>>().join("; ")).filter(|line| !line.is_empty())
-}
-
-/// A path as the shell takes it: systemd writes backslashes into the names of groups (`app\x2dname.scope`).
-fn quoted(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-,@:=+".contains(&byte);
-    if path.bytes().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]
@@ -174,7 +169,10 @@ mod tests {
         let saved = save(&host, &paths, &[]).expect("there").expect("fresh");
         assert_eq!(save(&host, &paths[..3], &[&saved]).expect("there"), None);
         assert_eq!(by_hand(&saved).expect("files"), "for f in /a /c; do echo 1 > $f; done; echo 2 > /b");
-        assert_eq!((quoted(r"/a\x2db"), quoted("/it's")), (r"'/a\x2db'".to_owned(), r"'/it'\''s'".to_owned()));
+        assert_eq!(
+            (shell_quoted(r"/a\x2db"), shell_quoted("/it's")),
+            (r"'/a\x2db'".to_owned(), r"'/it'\''s'".to_owned())
+        );
         let pieces = Pieces {
             host: &host,
             has: &|_, now, level| *level == Value::Text(now.to_owned()),

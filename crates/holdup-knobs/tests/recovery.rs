@@ -61,9 +61,9 @@ fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
     assert_eq!(
         recovered.notes,
         [
-            "postgres.work_mem is 4MB again",
             "sched-policy went back by itself: the host was booted since",
             "autogroup went back by itself: the host was booted since",
+            "postgres.work_mem is 4MB again",
         ]
     );
     assert_eq!(world.fs.get(JOURNAL), None);
@@ -365,4 +365,29 @@ fn two_groups_of_processes_keep_their_own_old_states() {
     let now: Vec<_> = [10, 11, 14, 20].map(|tid| world.fs.task(tid).unwrap()).into();
     assert_eq!(now, [0, 3, 0, 7].map(Scheduling::other));
     assert_eq!(world.fs.task(15), Some(Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(1) }));
+}
+
+#[test]
+fn a_server_that_does_not_answer_keeps_nothing_else_from_coming_back() {
+    let world = killed(&[
+        ("postgres.work_mem", text("64MB")),
+        ("autogroup", Value::Bool(false)),
+        ("postgres.shared_buffers", text("256MB")),
+        ("transparent-huge-pages", text("never")),
+    ]);
+    let asked = std::cell::Cell::new(0);
+    let nobody = |_: &str| {
+        asked.set(asked.get() + 1);
+        None
+    };
+    let restored = journal::recover(&world.host, JOURNAL, &nobody).unwrap();
+    let factors: Vec<&str> = restored.restored.iter().map(|done| done.factor.as_str()).collect();
+    assert_eq!(factors, ["transparent-huge-pages", "autogroup"]);
+    let left: Vec<&str> = restored.left.iter().map(|left| left.factor.as_str()).collect();
+    assert_eq!((left, asked.get()), (vec!["postgres.shared_buffers", "postgres.work_mem"], 1), "it is asked once");
+    let kept = world.fs.get(JOURNAL).unwrap();
+    assert!(kept.contains("postgres.work_mem") && !kept.contains("autogroup"), "{kept}");
+    // When it answers again, the rest is put back.
+    assert_eq!(world.recover().unwrap().left, []);
+    assert_eq!(world.fs.get(JOURNAL), None);
 }

@@ -87,9 +87,29 @@ pub fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
+/// A word of the shell: as it is where it has only letters, digits and `@%+=:,./_-`, else in single quotes (sh(1)).
+pub fn shell_quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./_-".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_the_shell_are_quoted_where_they_must_be() {
+        for plain in ["madvise", "0-3,5", "/sys/fs/cgroup/a.b/cpu.max", "kernel.x=1", "100%"] {
+            assert_eq!(shell_quoted(plain), plain);
+        }
+        assert_eq!(shell_quoted("max 100000"), "'max 100000'");
+        assert_eq!(shell_quoted(""), "''");
+        assert_eq!(shell_quoted("0; rm -rf /"), "'0; rm -rf /'");
+        assert_eq!(shell_quoted("a'$(id)'`id`"), r"'a'\''$(id)'\''`id`'");
+    }
 
     #[test]
     fn lists_end_with_and() {

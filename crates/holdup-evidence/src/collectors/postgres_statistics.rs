@@ -4,7 +4,7 @@ use crate::reading::{Meter, Produces, all_absent};
 use crate::{CollectContext, Collecting, Collector};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Meta, Problem};
-use postgres::{Client, NoTls};
+use holdup_sql::{Client, Config};
 use std::collections::BTreeMap;
 
 pub(crate) struct PostgresStatistics;
@@ -58,16 +58,16 @@ const QUERIES: &[(&str, i64, i64)] = &[
 
 type Reading = BTreeMap<String, f64>;
 
-fn version(client: &mut Client) -> Result<i64, postgres::Error> {
+fn version(client: &mut Client) -> Result<i64, holdup_sql::Error> {
     let row = client.query_one("SELECT current_setting('server_version_num')::bigint", &[])?;
-    row.try_get(0)
+    Ok(row.try_get(0)?)
 }
 
-fn read(client: &mut Client, version: i64) -> Result<Reading, postgres::Error> {
+fn read(client: &mut Client, version: i64) -> Result<Reading, holdup_sql::Error> {
     let mut all = Reading::new();
     for (sql, from, until) in QUERIES {
         if (*from..*until).contains(&version) {
-            let row = client.query_one(*sql, &[])?;
+            let row = client.query_one(sql, &[])?;
             for (index, column) in row.columns().iter().enumerate() {
                 // Sums over no rows are NULL: then the counter is not told.
                 if let Some(value) = row.try_get::<_, Option<f64>>(index)? {
@@ -138,10 +138,10 @@ impl Collector for PostgresStatistics {
         let mut meter = Meter::default();
         let host = context.host.clone();
         let opened = meter.spend(&host, |_| {
-            let mut client = Client::connect(server, NoTls)?;
+            let mut client = Client::connect(&server.parse::<Config>()?)?;
             let version = version(&mut client)?;
             let before = read(&mut client, version)?;
-            Ok::<_, postgres::Error>((client, version, before))
+            Ok::<_, holdup_sql::Error>((client, version, before))
         });
         let (client, version, before) = opened.map_err(|e| failed(e.to_string()))?;
         Ok(Box::new(Running { client, version, before, meter, host }))

@@ -3,7 +3,7 @@
 use crate::reading::{Produces, all_absent, thread_cpu_ns};
 use crate::{CollectContext, Collecting, Collector};
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Meta, Problem, SelfCost};
-use postgres::{Client, NoTls};
+use holdup_sql::{Client, Config};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,8 @@ pub(crate) struct WaitEvents;
 
 /// Rare enough to cost far below 1 % of a CPU, often enough for 20 samples in a window of two seconds.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// A server that takes longer is not asked any more.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
 static META: Meta = Meta {
     id: "wait-events",
@@ -50,7 +52,11 @@ struct Samples {
     cost: SelfCost,
 }
 
-fn sample(client: &mut Client, statement: &postgres::Statement, samples: &mut Samples) -> Result<(), postgres::Error> {
+fn sample(
+    client: &mut Client,
+    statement: &holdup_sql::Statement,
+    samples: &mut Samples,
+) -> Result<(), holdup_sql::Error> {
     for row in client.query(statement, &[])? {
         let event: String = row.try_get(0)?;
         let count: i64 = row.try_get(1)?;
@@ -62,7 +68,7 @@ fn sample(client: &mut Client, statement: &postgres::Statement, samples: &mut Sa
 }
 
 /// Samples until asked to end; a server that goes away ends it with the reason.
-fn watch(mut client: Client, statement: &postgres::Statement, end: &AtomicBool) -> Samples {
+fn watch(mut client: Client, statement: &holdup_sql::Statement, end: &AtomicBool) -> Samples {
     let mut samples = Samples::default();
     let begun_cpu = thread_cpu_ns();
     let mut next = Instant::now();
@@ -155,12 +161,12 @@ impl Collector for WaitEvents {
         let failed = |why: String| Problem::host("collector wait-events", why);
         let server =
             context.postgres.as_deref().ok_or_else(|| failed("no PostgreSQL server is under test".to_owned()))?;
-        let mut config: postgres::Config = server.parse().map_err(|e: postgres::Error| failed(e.to_string()))?;
+        let mut config: Config = server.parse().map_err(|e| failed(holdup_sql::Error::from(e).to_string()))?;
         config.application_name(APPLICATION_NAME);
-        let mut client = config.connect(NoTls).map_err(|e| failed(e.to_string()))?;
+        let mut client = Client::connect(&config).map_err(|e| failed(e.to_string()))?.with_limit(LONGEST_LOOK);
         // Without this role other users' backends look like nothing at all, and absent is not zero.
         let may_see: bool =
-            client.query_one(MAY_SEE, &[]).and_then(|row| row.try_get(0)).map_err(|e| failed(e.to_string()))?;
+            client.query_one(MAY_SEE, &[]).and_then(|row| Ok(row.try_get(0)?)).map_err(|e| failed(e.to_string()))?;
         if !may_see {
             return Err(failed("the server's role may not see other users' backends".to_owned())
                 .hint("GRANT pg_read_all_stats TO the role of --pg"));

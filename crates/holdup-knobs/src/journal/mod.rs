@@ -17,7 +17,7 @@ pub use recovery::{Reach, forget, forget_profiles, pending, recover, restore_pro
 use crate::{Knob, KnobContext, Standing};
 use holdup_host::Host;
 use holdup_model::{Problem, Value};
-use outcome::Outcome;
+use outcome::{Outcome, Silent};
 use record::{Book, Entry, Owner, Server};
 
 /// The journal of one run.
@@ -120,8 +120,9 @@ impl Journal {
 
     /// The same where settings of several servers were changed.
     pub fn restore_with(&mut self, servers: &[&dyn holdup_host::postgres::PostgresControl]) -> Restored {
-        let mut restored = Restored::default();
-        for index in (0..self.entries.len()).rev() {
+        let (mut restored, mut silent) = (Restored::default(), Silent::default());
+        let mut undone = Vec::new();
+        for index in outcome::order(&self.entries) {
             let outcome = {
                 let entry = &self.entries[index];
                 let reach = |wanted: &Server| {
@@ -130,13 +131,14 @@ impl Journal {
                     };
                     servers.iter().find(is_it).map(|s| outcome::Reached::Borrowed(*s))
                 };
-                outcome::undo_anywhere(&self.host, entry, &reach)
+                outcome::undo_anywhere(&self.host, entry, &mut silent, &reach)
             };
             if restored.take(&self.entries[index], outcome) {
-                self.entries.remove(index);
-                self.sync_later();
+                undone.push(index);
+                self.sync_without(&undone);
             }
         }
+        self.entries = without(&self.entries, &undone);
         if self.is_behind
             && let Err(problem) = self.sync()
         {
@@ -266,12 +268,27 @@ impl Journal {
     }
 
     fn sync(&mut self) -> Result<(), Problem> {
+        self.store(&[])
+    }
+
+    /// As [`Journal::sync_later`], but without the entries that are undone and still held here.
+    fn sync_without(&mut self, undone: &[usize]) {
+        let _retried = self.store(undone);
+    }
+
+    fn store(&mut self, undone: &[usize]) -> Result<(), Problem> {
         self.is_behind = true;
-        let entries = self.others.iter().chain(&self.entries).cloned().collect();
+        let entries = self.others.iter().cloned().chain(without(&self.entries, undone)).collect();
         record::store(&self.host, &self.path, Book { entries, applied: self.applied.clone() })?;
         self.is_behind = false;
         Ok(())
     }
+}
+
+/// The entries at all other places than these.
+fn without(entries: &[Entry], undone: &[usize]) -> Vec<Entry> {
+    let kept = entries.iter().enumerate().filter(|(index, _)| !undone.contains(index));
+    kept.map(|(_, entry)| entry.clone()).collect()
 }
 
 /// A change that was made.

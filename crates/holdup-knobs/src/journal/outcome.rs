@@ -6,6 +6,8 @@ use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::{Problem, Value};
 use std::fmt;
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// What [`super::Journal::apply`] did.
 #[derive(Debug, Clone, PartialEq)]
@@ -183,23 +185,46 @@ fn left(entry: &Entry, found: Option<Value>, why: impl Into<String>) -> Outcome 
     Outcome::Left(Box::new(Left { factor, wanted, found, why: why.into(), command: by_hand(entry) }))
 }
 
+/// How long the host may take to put one thing back: huge pages of a large host are freed one by one.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// The order in which entries are undone: the last change first, and all of the host before those of servers, which may
+/// not answer.
+pub(super) fn order(entries: &[Entry]) -> Vec<usize> {
+    let (servers, host): (Vec<usize>, Vec<usize>) =
+        (0..entries.len()).rev().partition(|index| entries[*index].server.is_some());
+    host.into_iter().chain(servers).collect()
+}
+
+/// Servers that did not answer while things were put back: they are not asked again for each of their settings.
+#[derive(Default)]
+pub(super) struct Silent(Vec<String>);
+
 /// Undoes an entry on the host, or on the server that `reach` finds for it.
-pub(super) fn undo_anywhere<'a>(host: &Host, entry: &Entry, reach: &dyn Fn(&Server) -> Option<Reached<'a>>) -> Outcome {
-    let Some(server) = &entry.server else {
-        return undo(entry, &KnobContext { host, postgres: None, pids: Vec::new() });
-    };
+pub(super) fn undo_anywhere<'a>(
+    host: &Host,
+    entry: &Entry,
+    silent: &mut Silent,
+    reach: &dyn Fn(&Server) -> Option<Reached<'a>>,
+) -> Outcome {
+    let Some(server) = &entry.server else { return undo_in_time(host, entry, LONGEST) };
     if server.is_temporary {
         let place = server.data_directory.as_deref().unwrap_or(&server.connection);
         return Outcome::Dropped(format!("{} was set in the temporary cluster {place} and goes with it", entry.factor));
     }
+    let unreached = |why: &str| left(entry, None, format!("the server `{}` {why}", server.connection));
+    if silent.0.contains(&server.connection) {
+        return unreached("did not answer");
+    }
     let Some(reached) = reach(server) else {
-        return left(
-            entry,
-            None,
-            format!("the server `{}` cannot be reached (no password is kept)", server.connection),
-        );
+        silent.0.push(server.connection.clone());
+        return unreached("cannot be reached (no password is kept)");
     };
     let control = reached.control();
+    if let Err(problem) = control.query("SELECT 1") {
+        silent.0.push(server.connection.clone());
+        return unreached(&format!("does not answer: {}", problem.why));
+    }
     let there = super::record::data_directory(control);
     if let (Some(then), Some(now)) = (&server.data_directory, &there)
         && then != now
@@ -211,6 +236,25 @@ pub(super) fn undo_anywhere<'a>(host: &Host, entry: &Entry, reach: &dyn Fn(&Serv
         );
     }
     undo(entry, &KnobContext { host, postgres: Some(control), pids: Vec::new() })
+}
+
+/// Undoes an entry on the host. A file of the kernel that takes no value must not keep the rest from being put back, so
+/// it is done by a thread that is given up after `limit`.
+fn undo_in_time(host: &Host, entry: &Entry, limit: Duration) -> Outcome {
+    let (answer, answered) = mpsc::channel();
+    let (for_thread, of_thread) = (host.clone(), entry.clone());
+    let work = move || {
+        let outcome = undo(&of_thread, &KnobContext { host: &for_thread, postgres: None, pids: Vec::new() });
+        // Given up; then it is reported as not put back.
+        let _too_late = answer.send(outcome);
+    };
+    if std::thread::Builder::new().name("holdup-restore".to_owned()).spawn(work).is_err() {
+        return undo(entry, &KnobContext { host, postgres: None, pids: Vec::new() });
+    }
+    match answered.recv_timeout(limit) {
+        Ok(outcome) => outcome,
+        Err(_) => left(entry, None, format!("the host has not taken the old value within {} s", limit.as_secs_f64())),
+    }
 }
 
 /// Undoes an entry where the knob of this context acts.

@@ -141,7 +141,7 @@ pub(super) fn boot_id(host: &Host) -> Option<String> {
 
 /// What is on disk; nothing when there is no file.
 pub(super) fn load(host: &Host, path: &str) -> Result<Book, Problem> {
-    let bytes = match host.read(path) {
+    let bytes = match host.read_own(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind == std::io::ErrorKind::NotFound => return Ok(Book::default()),
         Err(e) => return Err(Problem::from(e).of_kind(ProblemKind::NotRestored)),

@@ -1,7 +1,8 @@
 //! What a run that was killed has left changed.
 
-use super::outcome::{self, Outcome, Pending, Reached, Restored};
+use super::outcome::{self, Outcome, Pending, Reached, Restored, Silent};
 use super::record::{self, Book, Entry, Server};
+use super::without;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::Problem;
@@ -31,14 +32,16 @@ pub fn restore_profiles(host: &Host, path: &str, reach: &Reach<'_>) -> Result<Re
 pub type Reach<'a> = dyn Fn(&str) -> Option<Box<dyn PostgresControl>> + 'a;
 
 fn put_back(host: &Host, path: &str, reach: &Reach<'_>, has_owners: bool) -> Result<Restored, Problem> {
-    let Book { mut entries, applied } = record::load(host, path)?;
-    let keep = |entries: &[Entry]| record::store(host, path, Book { entries: entries.to_vec(), applied: Vec::new() });
+    let Book { entries, applied } = record::load(host, path)?;
+    let keep =
+        |undone: &[usize]| record::store(host, path, Book { entries: without(&entries, undone), applied: Vec::new() });
     // A disk that is full or read-only is no reason to leave the host as it is: an entry too many is harmless, because
     // what it speaks of is found to be as it was.
-    let mut behind = if applied.is_empty() { None } else { keep(&entries).err() };
+    let mut behind = if applied.is_empty() { None } else { keep(&[]).err() };
     let boot_id = record::boot_id(host);
-    let mut restored = Restored::default();
-    for index in (0..entries.len()).rev() {
+    let (mut restored, mut silent) = (Restored::default(), Silent::default());
+    let mut undone = Vec::new();
+    for index in outcome::order(&entries) {
         let entry = &entries[index];
         let is_of_this_boot = entry.is_of_boot(boot_id.as_deref());
         if has_owners && is_of_this_boot && entry.owner.runs(host) {
@@ -50,7 +53,7 @@ fn put_back(host: &Host, path: &str, reach: &Reach<'_>, has_owners: bool) -> Res
             Outcome::Dropped(format!("{} went back by itself: the host was booted since", entry.factor))
         } else {
             let reached = |server: &Server| reach(&server.connection).map(Reached::Owned);
-            outcome::undo_anywhere(host, entry, &reached)
+            outcome::undo_anywhere(host, entry, &mut silent, &reached)
         };
         match &outcome {
             Outcome::Restored => restored.notes.push(format!("{} is {} again", entry.factor, entry.old)),
@@ -58,12 +61,12 @@ fn put_back(host: &Host, path: &str, reach: &Reach<'_>, has_owners: bool) -> Res
             Outcome::Left(_) => {}
         }
         if restored.take(entry, outcome) {
-            entries.remove(index);
-            behind = keep(&entries).err();
+            undone.push(index);
+            behind = keep(&undone).err();
         }
     }
     if behind.is_some()
-        && let Err(problem) = keep(&entries)
+        && let Err(problem) = keep(&undone)
     {
         restored.notes.push(format!(
             "the undo journal still lists what was put back, so run `holdup restore` again when it can be written: \

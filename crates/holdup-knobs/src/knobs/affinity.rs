@@ -6,6 +6,7 @@ use crate::tasks::{self, Privilege, SavedTask, TaskState};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, HostError, cgroup, cpu_list, cpu_ranges};
 use holdup_model::profile::Place;
+use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -163,8 +164,9 @@ impl Knob for Affinity {
         for SavedTask { tid, state, .. } in saved.iter().filter(|task| task.is_listed) {
             by_cpus.entry(&state.cpus).or_default().push(tid.to_string());
         }
-        let commands =
-            by_cpus.iter().map(|(cpus, tids)| format!("for t in {}; do taskset -cp {cpus} $t; done", tids.join(" ")));
+        let commands = by_cpus
+            .iter()
+            .map(|(cpus, tids)| format!("for t in {}; do taskset -cp {} $t; done", tids.join(" "), shell_quoted(cpus)));
         commands.collect::<Vec<_>>().join("; ")
     }
 

@@ -3,6 +3,7 @@
 use crate::refused::{garbled, write_refused, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_model::profile::Place;
+use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
 
@@ -101,7 +102,7 @@ impl Knob for CpuDmaLatency {
     }
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
-        format!("kill {saved}   # it holds {DEVICE} open; with its end the value goes")
+        format!("kill {}   # it holds {DEVICE} open; with its end the value goes", shell_quoted(&saved.to_string()))
     }
 
     fn outlives_process(&self) -> bool {

@@ -4,6 +4,7 @@ use crate::refused::{garbled, write_refused, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::Host;
 use holdup_model::profile::Place;
+use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
 
@@ -94,7 +95,7 @@ impl Knob for HugePagesReserved {
     }
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
-        format!("sysctl vm.nr_hugepages={saved}")
+        format!("sysctl vm.nr_hugepages={}", shell_quoted(&saved.to_string()))
     }
 
     fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {

@@ -4,6 +4,7 @@ use crate::refused::{garbled, probe_file, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::{Host, cpu_list};
 use holdup_model::profile::Place;
+use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `numa-balancing`.
@@ -78,7 +79,7 @@ impl Knob for NumaBalancing {
     }
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
-        format!("sysctl kernel.numa_balancing={saved}")
+        format!("sysctl kernel.numa_balancing={}", shell_quoted(&saved.to_string()))
     }
 
     fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {

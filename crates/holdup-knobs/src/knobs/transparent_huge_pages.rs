@@ -3,6 +3,7 @@
 use crate::refused::{garbled, probe_file, wrong};
 use crate::{Knob, KnobContext};
 use holdup_model::profile::Place;
+use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `transparent-huge-pages`.
@@ -68,7 +69,7 @@ impl Knob for TransparentHugePages {
     }
 
     fn by_hand(&self, _instance: &str, saved: &Value) -> String {
-        format!("echo {saved} > {PATH}")
+        format!("echo {} > {PATH}", shell_quoted(&saved.to_string()))
     }
 
     fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {

@@ -58,7 +58,7 @@ fn measure(context: &Context) -> Result<Times, Problem> {
 }
 
 fn on(cluster: &Cluster, context: &Context, messages_ns: f64) -> Result<Times, Problem> {
-    let mut client = sql::connect(&cluster.config("postgres"))?;
+    let mut client = sql::connect_patiently(&cluster.config("postgres"))?;
     let setup = format!(
         "CREATE TABLE pgbench_accounts(aid int NOT NULL, bid int, abalance int, filler char(84));\
          INSERT INTO pgbench_accounts SELECT n, 1, 0, '' FROM generate_series(1, {ROWS}) n;\
@@ -109,7 +109,7 @@ enum Statement {
 
 /// A connection and the process behind it.
 struct Backend {
-    client: postgres::Client,
+    client: holdup_sql::Client,
     pid: String,
     aid: u64,
 }

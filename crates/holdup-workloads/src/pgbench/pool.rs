@@ -5,7 +5,7 @@ use super::server::Server;
 use crate::postgres::sql;
 use holdup_model::plan::Level;
 use holdup_model::{Problem, Value};
-use postgres::Client;
+use holdup_sql::Client;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A state of the pool.

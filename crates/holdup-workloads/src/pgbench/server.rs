@@ -5,8 +5,8 @@ use crate::postgres::child::clean_command;
 use crate::postgres::{Binaries, Cluster, External, RunAs, sql};
 use holdup_host::postgres::PostgresControl;
 use holdup_model::Problem;
-use postgres::config::{Host as Address, SslMode};
-use postgres::{Client, Config};
+use holdup_sql::config::{Host as Address, SslMode};
+use holdup_sql::{Client, Config};
 use std::ffi::OsString;
 use std::process::Command;
 
@@ -59,7 +59,7 @@ impl Server {
     }
 
     pub(crate) fn client(&self, tables: TableSize) -> Result<Client, Problem> {
-        sql::connect(&self.config(tables))
+        sql::connect_patiently(&self.config(tables))
     }
 
     /// pgbench, with the way to the tables in its environment: nothing of it shows in a list of processes.

@@ -17,7 +17,7 @@ use holdup_host::postgres::PostgresControl;
 use holdup_model::plan::Level;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Problem, ProblemKind, Window};
-use postgres::Client;
+use holdup_sql::Client;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};

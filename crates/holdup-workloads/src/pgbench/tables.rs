@@ -7,7 +7,7 @@ use crate::Cancel;
 use crate::postgres::child::{ChildOptions, Guarded, last_lines, spawn};
 use crate::postgres::sql;
 use holdup_model::{Problem, ProblemKind};
-use postgres::{Client, Config};
+use holdup_sql::{Client, Config};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::Stdio;
@@ -37,12 +37,12 @@ pub(crate) fn prepare(
         Server::Own(cluster) => {
             for size in sizes {
                 step(&format!("making the tables of pgbench, scale {}, fill factor {}", size.scale, size.fillfactor));
-                let mut client = sql::connect(&cluster.config("postgres"))?;
+                let mut client = sql::connect_patiently(&cluster.config("postgres"))?;
                 sql::rows(&mut client, &format!("CREATE DATABASE {}", sql::identifier(&size.database())))?;
                 initialise(server, size, cancel)?;
             }
             // What filling them left dirty is written now and not inside of the first trials.
-            sql::rows(&mut sql::connect(&cluster.config("postgres"))?, "CHECKPOINT")?;
+            sql::rows(&mut sql::connect_patiently(&cluster.config("postgres"))?, "CHECKPOINT")?;
             Ok(Made::default())
         }
         Server::Existing(..) => {
@@ -156,7 +156,7 @@ impl Made {
     fn remove_once(&mut self) -> Result<(), Problem> {
         let Some(config) = self.at.take() else { return Ok(()) };
         let drop = format!("DROP TABLE IF EXISTS {}", TABLES.join(", "));
-        sql::connect(&config).and_then(|mut client| sql::rows(&mut client, &drop)).map(|_| ()).map_err(|p| {
+        sql::connect_patiently(&config).and_then(|mut client| sql::rows(&mut client, &drop)).map(|_| ()).map_err(|p| {
             Problem::new(ProblemKind::NotRestored, "tables of pgbench on the existing server", p.why)
                 .hint(format!("remove them by hand: {drop}"))
         })

@@ -12,7 +12,7 @@ use holdup_files::MOST_BYTES_OF_TEXT;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_model::Problem;
-use postgres::Config;
+use holdup_sql::Config;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;

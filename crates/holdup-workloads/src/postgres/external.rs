@@ -5,8 +5,8 @@ use super::sql;
 use holdup_host::Host;
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
 use holdup_model::Problem;
-use postgres::Config;
-use postgres::config::Host as Address;
+use holdup_sql::Config;
+use holdup_sql::config::Host as Address;
 
 /// An existing server. Its password lives in this process and in the environment of its pgbench only.
 pub struct External {
@@ -28,8 +28,8 @@ impl External {
     /// # Errors
     /// When the URL is wrong or the server refuses. The URL itself is never part of the error.
     pub fn connect(host: &Host, url: &str) -> Result<Self, Problem> {
-        let mut config: Config = url.parse().map_err(|e: postgres::Error| {
-            Problem::usage("--pg", format!("this is not a connection URL: {}", sql::said(&e))).hint(
+        let mut config: Config = url.parse().map_err(|e| {
+            Problem::usage("--pg", format!("this is not a connection URL: {}", holdup_sql::Error::from(e))).hint(
                 "write it as postgresql://USER@HOST/DATABASE or \"host=/run/postgresql user=USER dbname=DATABASE\"",
             )
         })?;

@@ -7,7 +7,7 @@ use crate::Cancel;
 use holdup_files::Folder;
 use holdup_host::Host;
 use holdup_model::Problem;
-use postgres::{Config, NoTls};
+use holdup_sql::{Client, Config};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::File;
 use std::io;
@@ -121,9 +121,9 @@ impl Server {
                 return Err(Problem::host(what, format!("it ended while it started; its log says: {said}")));
             }
             if socket.exists() {
-                match config.connect(NoTls) {
+                match Client::connect(&config) {
                     Ok(_answers) => return Ok(()),
-                    Err(e) => last = super::sql::said(&e),
+                    Err(e) => last = e.to_string(),
                 }
             }
             if cancel.is_some_and(Cancel::is_cancelled) {

@@ -2,35 +2,19 @@
 
 use holdup_host::postgres::{Setting, SettingContext};
 use holdup_model::Problem;
-use postgres::{Client, Config, NoTls, SimpleQueryMessage};
-use std::fmt::Write as _;
+use holdup_sql::{Client, Config, SimpleQueryMessage};
 use std::time::{Duration, Instant};
 
 /// Rows of text, as `psql` would print them; `None` is NULL.
 pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
-/// What a server or the way to it says, in one line, without anything of the connection string.
-pub(crate) fn said(error: &postgres::Error) -> String {
-    let Some(db) = error.as_db_error() else {
-        let mut text = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(inner) = cause {
-            if !text.contains(&inner.to_string()) {
-                let _infallible = write!(text, ": {inner}");
-            }
-            cause = inner.source();
-        }
-        return text;
-    };
-    let mut text = format!("{}: {}", db.severity(), db.message());
-    for more in [db.detail(), db.hint()].into_iter().flatten() {
-        let _infallible = write!(text, " ({more})");
-    }
-    text
+pub(crate) fn connect(config: &Config) -> Result<Client, Problem> {
+    Client::connect(config).map_err(|e| Problem::host(format!("PostgreSQL at {}", place(config)), e.to_string()))
 }
 
-pub(crate) fn connect(config: &Config) -> Result<Client, Problem> {
-    config.connect(NoTls).map_err(|e| Problem::host(format!("PostgreSQL at {}", place(config)), said(&e)))
+/// The same for statements that go through tables, which may take long.
+pub(crate) fn connect_patiently(config: &Config) -> Result<Client, Problem> {
+    connect(config).map(|client| client.with_limit(holdup_sql::LONG_STATEMENT))
 }
 
 /// Host, port and database of a connection, for errors. Never the password.
@@ -39,8 +23,8 @@ pub(crate) fn place(config: &Config) -> String {
         .get_hosts()
         .iter()
         .map(|host| match host {
-            postgres::config::Host::Tcp(name) => name.clone(),
-            postgres::config::Host::Unix(path) => path.display().to_string(),
+            holdup_sql::config::Host::Tcp(name) => name.clone(),
+            holdup_sql::config::Host::Unix(path) => path.display().to_string(),
         })
         .collect();
     let port = config.get_ports().first().copied().unwrap_or(5432);
@@ -50,7 +34,7 @@ pub(crate) fn place(config: &Config) -> String {
 pub(crate) fn rows(client: &mut Client, sql: &str) -> Result<Rows, Problem> {
     let messages = client.simple_query(sql).map_err(|e| {
         let head: String = sql.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
-        Problem::host(format!("query `{head}`"), said(&e))
+        Problem::host(format!("query `{head}`"), e.to_string())
     })?;
     Ok(messages
         .iter()

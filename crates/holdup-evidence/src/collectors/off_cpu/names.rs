@@ -5,7 +5,7 @@ use crate::kernel::OffCpu;
 use crate::reading::thread_cpu_ns;
 use holdup_host::Host;
 use holdup_model::SelfCost;
-use postgres::{Client, NoTls, Statement};
+use holdup_sql::{Client, Config, Statement};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Often enough that what backends wait for longest is met soon.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// A server that takes longer is not asked any more.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
 const SQL: &str = "SELECT pid, wait_event_type || ': ' || wait_event FROM pg_stat_activity \
                    WHERE wait_event IS NOT NULL AND pid <> pg_backend_pid()";
 /// Backends whose memory is read in each round.
@@ -106,10 +108,10 @@ impl Naming {
 fn asking(context: &CollectContext, how: &OffCpu) -> Option<Result<Asking, String>> {
     let server = context.postgres.as_deref()?;
     let at = how.wait_event_at.iter().copied().find(|at| *at != 0)?;
-    let connect = || -> Result<(Client, Statement), postgres::Error> {
-        let mut config: postgres::Config = server.parse()?;
+    let connect = || -> Result<(Client, Statement), holdup_sql::Error> {
+        let mut config: Config = server.parse()?;
         config.application_name(APPLICATION_NAME);
-        let mut client = config.connect(NoTls)?;
+        let mut client = Client::connect(&config)?.with_limit(LONGEST_LOOK);
         let statement = client.prepare(SQL)?;
         Ok((client, statement))
     };
@@ -140,7 +142,7 @@ impl Asking {
     }
 
     /// A name belongs to a number where the number stood in the backend's memory before and after the question.
-    fn round(&mut self, pids: &mut Vec<u32>, named: &mut Named) -> Result<(), postgres::Error> {
+    fn round(&mut self, pids: &mut Vec<u32>, named: &mut Named) -> Result<(), holdup_sql::Error> {
         let before: BTreeMap<u32, u32> = pids.iter().filter_map(|pid| Some((*pid, self.event(*pid)?))).collect();
         let rows = self.client.query(&self.statement, &[])?;
         pids.clear();
