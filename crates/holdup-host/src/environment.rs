@@ -26,8 +26,14 @@ pub const XDG_STATE_HOME: Variable = Variable {
 /// The home folder of the user.
 pub const HOME: Variable = Variable { name: "HOME", summary: "the home folder, for ~/.local/state/holdup" };
 
+/// The folder of the user's session.
+pub const XDG_RUNTIME_DIR: Variable = Variable {
+    name: "XDG_RUNTIME_DIR",
+    summary: "for an ordinary user the lock of the host is in `holdup` in here (default /run/user/UID)",
+};
+
 /// Every variable.
-pub const ALL: &[Variable] = &[STATE_DIR, XDG_STATE_HOME, HOME];
+pub const ALL: &[Variable] = &[STATE_DIR, XDG_STATE_HOME, HOME, XDG_RUNTIME_DIR];
 
 impl Variable {
     /// Its value; `None` when it is not set, empty, or not UTF-8.

@@ -372,7 +372,7 @@ fn a_server_that_does_not_answer_keeps_nothing_else_from_coming_back() {
     let world = killed(&[
         ("postgres.work_mem", text("64MB")),
         ("autogroup", Value::Bool(false)),
-        ("postgres.shared_buffers", text("256MB")),
+        ("postgres.shared_buffers", text("512MB")),
         ("transparent-huge-pages", text("never")),
     ]);
     let asked = std::cell::Cell::new(0);
