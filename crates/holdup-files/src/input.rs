@@ -37,7 +37,10 @@ pub fn read_text_input(path: &Path) -> io::Result<String> {
 }
 
 /// Opens for reading what a descriptor made with O_PATH stands for, if it is a regular file.
-pub(crate) fn reopen_regular(found: impl AsFd) -> io::Result<File> {
+///
+/// # Errors
+/// When it is none, or may not be read.
+pub fn reopen_regular(found: impl AsFd) -> io::Result<File> {
     must_be_regular(&found)?;
     // Through /proc, because a second look-up by name could find another file (open(2), O_PATH).
     let link = format!("/proc/self/fd/{}", found.as_fd().as_raw_fd());

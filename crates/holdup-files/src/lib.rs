@@ -13,7 +13,7 @@ mod output;
 mod private;
 
 pub use folder::{Entry, Folder};
-pub use input::{MOST_BYTES_OF_TEXT, open_input, read_bounded, read_input, read_text_input};
+pub use input::{MOST_BYTES_OF_TEXT, open_input, read_bounded, read_input, read_text_input, reopen_regular};
 pub use output::{Output, write_output};
 pub use private::{Owner, check_ancestors, is_private, private_folder, random_name};
 

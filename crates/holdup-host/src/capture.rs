@@ -3,10 +3,11 @@
 use crate::fs::{CAPTURED_LOG, CAPTURED_UNREADABLE, HostFs, RealFs};
 use crate::system::Scheduling;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The running system, of which every file that is read is copied below a folder.
 ///
@@ -23,7 +24,7 @@ impl CapturingFs {
     /// # Errors
     /// When it exists or cannot be made.
     pub(crate) fn new(into: &Path) -> io::Result<Self> {
-        fs::create_dir(into)?;
+        DirBuilder::new().mode(0o700).create(into)?;
         let capturing =
             CapturingFs { inner: RealFs::new("/"), into: into.to_owned(), unreadable: Mutex::new(BTreeMap::new()) };
         // A tree has no system calls: uname(2) is kept where newer kernels have a file for it.
@@ -44,7 +45,7 @@ impl CapturingFs {
         if fs::metadata(&place).is_ok_and(|there| there.len() > bytes.len() as u64) {
             return Ok(());
         }
-        fs::write(place, bytes)
+        write_private(&place, bytes)
     }
 
     /// Keeps what was read, or why it could not be; the answer is the reader's.
@@ -71,8 +72,16 @@ impl CapturingFs {
         let mut all = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(path.to_owned(), words);
         let lines: String = all.iter().map(|(path, words)| format!("{}\t{words}\n", path.display())).collect();
-        fs::write(self.into.join(CAPTURED_UNREADABLE), lines)
+        write_private(&self.into.join(CAPTURED_UNREADABLE), lines.as_bytes())
     }
+}
+
+/// Writes a file that only this user can read: what was read may be secret.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    file.write_all(bytes)
 }
 
 fn read_only() -> io::Error {
@@ -86,6 +95,19 @@ impl HostFs for CapturingFs {
 
     fn read_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
         self.kept(path, self.inner.read_head(path, longest))
+    }
+
+    fn read_regular(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        self.kept(path, self.inner.read_regular(path, most))
+    }
+
+    fn without_capture(&self) -> Option<Arc<dyn HostFs>> {
+        Some(Arc::new(self.inner.clone()))
+    }
+
+    fn captured(&self, path: &Path, found: io::Result<Vec<u8>>) {
+        // What cannot be written is missing in the capture, as for any other file.
+        let _kept = self.kept(path, found);
     }
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {

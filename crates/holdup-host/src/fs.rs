@@ -1,7 +1,7 @@
 //! The file operations that a host is made of, and the real ones.
 
 use crate::system::{self, Scheduling};
-use holdup_files::{Owner, private_folder, read_bounded};
+use holdup_files::{Owner, private_folder, read_bounded, reopen_regular};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What tells a file from every other one, and from itself as it was before (inode(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +49,20 @@ pub trait HostFs: Send + Sync {
         bytes.truncate(longest);
         Ok(bytes)
     }
+    /// The whole of a regular file that is not the kernel's, of at most `most` bytes.
+    fn read_regular(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        let bytes = self.read(path)?;
+        if bytes.len() as u64 > most {
+            return Err(io::Error::other(format!("it has more than {most} bytes")));
+        }
+        Ok(bytes)
+    }
+    /// These files without what keeps copies of them; `None` where nothing does.
+    fn without_capture(&self) -> Option<Arc<dyn HostFs>> {
+        None
+    }
+    /// Keeps a copy of what was read in another way, where copies are kept.
+    fn captured(&self, _path: &Path, _found: io::Result<Vec<u8>>) {}
     /// The whole of a file that holdup keeps for itself: one that another user could have written is refused.
     fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.read(path)
@@ -117,12 +131,14 @@ fn not_live() -> io::Error {
 #[derive(Debug, Clone)]
 pub struct RealFs {
     root: PathBuf,
+    /// Of a tree: what was there and could not be read, with the reason.
+    unreadable: Arc<OnceLock<BTreeMap<PathBuf, String>>>,
 }
 
 impl RealFs {
     /// Paths are taken below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        RealFs { root: root.into() }
+        RealFs { root: root.into(), unreadable: Arc::default() }
     }
 
     /// What a captured tree says of a file that was there and could not be read: a line of its file `unreadable`, the
@@ -131,9 +147,7 @@ impl RealFs {
         if error.kind() != io::ErrorKind::NotFound || self.is_live() {
             return error;
         }
-        let listed = fs::read_to_string(self.root.join(CAPTURED_UNREADABLE)).unwrap_or_default();
-        let reason = listed.lines().filter_map(|line| line.split_once('\t')).find(|(name, _)| Path::new(name) == path);
-        match reason.map(|(_, reason)| reason.to_ascii_lowercase()).as_deref() {
+        match self.unreadable.get_or_init(|| self.listed_unreadable()).get(path).map(String::as_str) {
             None => error,
             Some("operation not permitted") => io::Error::from_raw_os_error(libc::EPERM),
             Some("permission denied") => io::Error::from_raw_os_error(libc::EACCES),
@@ -141,16 +155,34 @@ impl RealFs {
         }
     }
 
+    fn listed_unreadable(&self) -> BTreeMap<PathBuf, String> {
+        let listed = self.regular_in_tree(Path::new(CAPTURED_UNREADABLE));
+        let bytes = listed.and_then(|file| read_bounded(file, MOST_BYTES_OF_LIST)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.lines().filter_map(|line| line.split_once('\t'));
+        lines.map(|(path, reason)| (PathBuf::from(path), reason.to_ascii_lowercase())).collect()
+    }
+
     /// Opens for reading. A captured tree is foreign: its links are followed below its root only, absolute ones too,
-    /// and a pipe in it is not waited for.
+    /// and nothing but regular files is opened in it.
     fn open(&self, path: &Path) -> io::Result<File> {
         if self.is_live() {
             return File::open(path);
         }
-        self.open_in_tree(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(|error| self.as_captured(path, error))
+        self.regular_in_tree(path).map_err(|error| self.as_captured(path, error))
+    }
+
+    fn regular_in_tree(&self, path: &Path) -> io::Result<File> {
+        reopen_regular(self.open_in_tree(path, OFlags::PATH)?)
+    }
+
+    /// How much is read of one file.
+    fn longest(&self) -> u64 {
+        if self.is_live() { LONGEST_FILE } else { LONGEST_FILE_OF_TREE }
     }
 
     fn open_in_tree(&self, path: &Path, flags: OFlags) -> io::Result<File> {
+        // The user named it.
         let root = File::open(&self.root)?;
         let file = rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)?;
         Ok(File::from(file))
@@ -188,6 +220,12 @@ fn held() -> MutexGuard<'static, BTreeMap<PathBuf, File>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a captured tree has of such files is shorter.
+const LONGEST_FILE_OF_TREE: u64 = 16 * 1024 * 1024;
+
+/// The list of what could not be read.
+const MOST_BYTES_OF_LIST: u64 = 1 << 20;
+
 /// What holdup keeps for itself is far shorter.
 const MOST_BYTES_OF_OWN: u64 = 64 << 20;
 
@@ -198,7 +236,7 @@ impl HostFs for RealFs {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         // Nearly all files of /proc and /sys are shorter: without room they are read in many small pieces.
         let mut bytes = Vec::with_capacity(4096);
-        self.open(path)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
+        self.open(path)?.take(self.longest()).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -284,6 +322,13 @@ impl HostFs for RealFs {
         let folder = private_folder(&folder)?;
         folder.remove(&name)?;
         folder.sync()
+    }
+
+    fn read_regular(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        if self.is_live() {
+            return holdup_files::read_input(path, most);
+        }
+        read_bounded(self.open(path)?, most)
     }
 
     fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {

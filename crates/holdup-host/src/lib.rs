@@ -5,6 +5,7 @@
 
 mod capture;
 pub mod cgroup;
+mod confined;
 pub mod environment;
 mod error;
 mod facts;
@@ -90,6 +91,25 @@ impl Host {
     /// When it cannot be read; the error has the path and the errno.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
         self.fs.read(Path::new(path)).map_err(|e| HostError::new("read", path, &e))
+    }
+
+    /// The whole of a regular file that is not the kernel's: nothing else is opened, and no more than `most` bytes are
+    /// read.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no regular file, or is larger.
+    pub fn read_regular(&self, path: &str, most: u64) -> Result<Vec<u8>, HostError> {
+        self.fs.read_regular(Path::new(path), most).map_err(|e| HostError::new("read", path, &e))
+    }
+
+    /// The same host, of which nothing is captured.
+    pub(crate) fn without_capture(&self) -> Host {
+        self.fs.without_capture().map_or_else(|| self.clone(), |fs| Host { fs })
+    }
+
+    /// Keeps in a capture what was read in another way.
+    pub(crate) fn captured(&self, path: &str, found: std::io::Result<Vec<u8>>) {
+        self.fs.captured(Path::new(path), found);
     }
 
     /// The whole of a file that holdup keeps for itself.

@@ -2,12 +2,16 @@
 //!
 //! Source: `src/backend/utils/misc/guc-file.l` and `src/backend/utils/misc/conffiles.c`, PostgreSQL 15 to 18.
 
+use serde::{Deserialize, Serialize};
+
 /// How deep files may include each other (`CONF_FILE_MAX_DEPTH`).
 const DEEPEST: usize = 10;
 /// Errors in one file after which the rest of it is not read (`ParseConfigFp`).
 const MOST_ERRORS: usize = 100;
 /// Files that are read at most; a loop over folders would make many more.
 const MOST_FILES: usize = 1000;
+/// Settings that are read at most, of all files together.
+const MOST_SETTINGS: usize = 50_000;
 
 /// One line that says something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +35,7 @@ pub enum Line {
 }
 
 /// A setting as it stands in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// Its name in small letters.
     pub name: String,
@@ -44,7 +48,7 @@ pub struct Setting {
 }
 
 /// What the files hold, in the order in which PostgreSQL applies it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
     /// A setting; the last one of a name counts.
     Set(Setting),
@@ -53,7 +57,7 @@ pub enum Entry {
 }
 
 /// The settings of one file and of all that it includes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
     /// In the order in which they are applied.
     pub entries: Vec<Entry>,
@@ -62,7 +66,7 @@ pub struct Configuration {
 }
 
 /// Why a file or folder could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
     /// Whether it is not there.
     pub is_gone: bool,
@@ -160,6 +164,10 @@ impl Reading<'_> {
 
     fn lines(&mut self, path: &str, text: &[u8], depth: usize) {
         for line in lines(text) {
+            if self.found.entries.len() >= MOST_SETTINGS {
+                self.gap(&format!("the files have more than {MOST_SETTINGS} settings"));
+                return;
+            }
             match line {
                 Line::Wrong { line, near } => {
                     self.found.errors.push(format!("{path}:{line} has a syntax error near `{near}`"));

@@ -2,7 +2,7 @@
 
 use super::command_line::CommandLine;
 use super::conf::absolute;
-use super::{AS_OWNER, Asked};
+use super::{AS_OWNER, Asked, files};
 use crate::process::{self, Stat};
 use crate::{Host, HostError};
 use holdup_model::survey::Known;
@@ -15,6 +15,13 @@ const PROGRAMS: [&str; 3] = ["postgres", "postmaster", "edb-postgres"];
 /// What every title of a process of a server begins with, but for the postmaster's own
 /// (`src/backend/utils/misc/ps_status.c:init_ps_display`).
 pub(super) const TITLE: &str = "postgres: ";
+
+/// Processes that are looked at: a hostile tree may have any number (the kernel's default of pid_max is 4194304).
+const MOST_PROCESSES: usize = 131_072;
+/// Servers that are looked at.
+const MOST_SERVERS: usize = 64;
+/// What is read of a command line, bytes.
+const MOST_OF_COMMAND_LINE: usize = 64 << 10;
 
 /// The processes that can be seen.
 pub(super) struct Seen {
@@ -47,6 +54,8 @@ pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
     let (mut all, mut denied) = (Vec::new(), 0);
     let mut listed: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     let mut known: BTreeSet<u32> = BTreeSet::new();
+    let left_out = pids.len().saturating_sub(MOST_PROCESSES);
+    pids.truncate(MOST_PROCESSES);
     for pid in pids {
         if known.contains(&pid) {
             continue;
@@ -68,7 +77,9 @@ pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
         }
     }
     all.sort_unstable_by_key(|stat| stat.pid);
-    let hidden = if denied > 0 {
+    let hidden = if left_out > 0 {
+        Some(format!("{left_out} processes beyond the first {MOST_PROCESSES} were not looked at"))
+    } else if denied > 0 {
         Some(format!("{denied} processes of other users may not be looked at (/proc is mounted with hidepid)"))
     } else {
         hides_others(host, &all).then(|| "/proc is mounted with hidepid and hides processes of other users".to_owned())
@@ -105,7 +116,7 @@ impl Seen {
         let candidates = self.all.iter().filter(|stat| is_server(stat) && !has_server_above(stat));
         candidates
             .map(|stat| stat.pid)
-            .filter(|pid| match host.read(&format!("/proc/{pid}/cmdline")) {
+            .filter(|pid| match host.read_head_bytes(&format!("/proc/{pid}/cmdline"), MOST_OF_COMMAND_LINE) {
                 Ok(bytes) => !bytes.starts_with(TITLE.as_bytes()) && !CommandLine::of_cmdline(&bytes).is_no_server,
                 Err(e) => !e.is_gone() || !host.is_live(),
             })
@@ -133,10 +144,16 @@ pub(super) fn places(host: &Host, seen: &Seen, asked: Option<&Asked>, also: Opti
                 pids.retain(|pid| *pid != first);
                 pids.insert(0, first);
             }
+            let count = pids.len();
+            pids.truncate(MOST_SERVERS);
+            let source = match count.saturating_sub(MOST_SERVERS) {
+                0 => SOURCE.to_owned(),
+                more => format!("{SOURCE}; {more} more servers were not looked at"),
+            };
             match &seen.hidden {
                 Some(why) if pids.is_empty() => hidden(Known::unknown(SOURCE, why)),
-                Some(why) => Known::found(all(host, &pids), format!("{SOURCE}; {why}")),
-                None => Known::found(all(host, &pids), SOURCE),
+                Some(why) => Known::found(all(host, &pids), format!("{source}; {why}")),
+                None => Known::found(all(host, &pids), source),
             }
         }
     }
@@ -170,22 +187,20 @@ fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Known<Vec<Place>> {
         return Known::found(vec![place], format!("{folder} as the working directory of a postmaster"));
     }
     // The folder may be named by another path; the server writes its pid into the first line of this file.
-    let lock = format!("{folder}/postmaster.pid");
-    let written = host.read_text(&lock).ok().and_then(|text| text.lines().next()?.trim().parse::<u32>().ok());
+    let [lock, version, opts] = ["postmaster.pid", "PG_VERSION", "postmaster.opts"];
+    let [written, read_version, read_opts] = files::of_folder(host, &folder, [lock, version, opts]);
+    let [lock, version, opts] = [lock, version, opts].map(|name| format!("{folder}/{name}"));
+    let written = written.ok().and_then(|text| text.lines().next()?.trim().parse::<u32>().ok());
     if let Some(pid) = written.filter(|pid| pids.contains(pid)) {
         return Known::found(vec![place(host, pid)], lock);
     }
-    let version = format!("{folder}/PG_VERSION");
-    match host.read(&version) {
-        Err(e) if e.is_gone() => {
-            Known::unknown(version, format!("{folder} is no data directory: it has no PG_VERSION"))
-        }
-        Err(e) => Known::unknown(version, e.to_string()),
+    match read_version {
+        Err(e) if e.is_gone => Known::unknown(version, format!("{folder} is no data directory: it has no PG_VERSION")),
+        Err(e) => Known::unknown(version, e.why),
         Ok(_) => {
-            let opts = format!("{folder}/postmaster.opts");
-            let command_line = match host.read_text(&opts) {
+            let command_line = match read_opts {
                 Ok(text) => Known::found(CommandLine::of_opts_file(&text), opts),
-                Err(e) => Known::unknown(opts, e.to_string()),
+                Err(e) => Known::unknown(opts, e.why),
             };
             let pid = Known::unknown(lock, format!("no server runs in {folder}")).but("start the server");
             let data_directory = Known::found(folder, "as asked for");
@@ -197,7 +212,7 @@ fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Known<Vec<Place>> {
 /// Where the files of a postmaster are.
 fn place(host: &Host, pid: u32) -> Place {
     let cmdline = format!("/proc/{pid}/cmdline");
-    let command_line = match host.read(&cmdline) {
+    let command_line = match host.read_head_bytes(&cmdline, MOST_OF_COMMAND_LINE) {
         Ok(bytes) => Known::found(CommandLine::of_cmdline(&bytes), cmdline.as_str()),
         Err(e) => Known::unknown(cmdline.as_str(), e.to_string()),
     };

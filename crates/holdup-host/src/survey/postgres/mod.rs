@@ -5,6 +5,7 @@
 mod backends;
 mod command_line;
 pub mod conf;
+mod files;
 mod find;
 mod memory;
 mod settings;
@@ -13,6 +14,7 @@ mod sql;
 use crate::postgres::PostgresControl;
 use crate::{Host, cgroup};
 use backends::Backends;
+use files::Files;
 use find::{Place, Seen};
 use holdup_model::survey::{Known, Server};
 use settings::Settings;
@@ -73,7 +75,8 @@ fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn Postgres
     let pid = place.pid.value();
     let smaps = shared_memory(host, place);
     let shared_bytes = smaps.get().map(|shared| shared.mapping.size_bytes);
-    let settings = Settings::read(host, place, session);
+    let Files { configuration, version, .. } = Files::read(host, place);
+    let settings = Settings::of(configuration, place, session);
     let mut notes = settings.notes(shared_bytes);
     if let Some((_, Err(problem))) = &asked {
         notes.push(format!("The connection of --pg does not answer: {}.", problem.why));
@@ -97,7 +100,7 @@ fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn Postgres
         name,
         pid: place.pid.clone(),
         data_directory: place.data_directory.clone(),
-        major_version: major_version(host, place, session),
+        major_version: major_version(version, place, session),
         version: session.map_or_else(
             || Known::unknown("server_version", "only the server itself tells its minor version").but(BY_SQL),
             |session| Known::found(session.version(), "server_version_num"),
@@ -178,13 +181,12 @@ fn by_sql(control: &dyn PostgresControl) -> Server {
 }
 
 /// The major version: of the connection, of the data directory, or in the path of the program.
-fn major_version(host: &Host, place: &Place, session: Option<&Session>) -> Known<u32> {
+fn major_version(written: Option<Result<String, String>>, place: &Place, session: Option<&Session>) -> Known<u32> {
     if let Some(session) = session {
         return Known::found(session.major_version(), "server_version_num");
     }
     let path = place.data_directory.get().map(|folder| format!("{}{folder}/PG_VERSION", place.prefix));
-    let read = path.as_ref().map(|path| host.read_value(path));
-    if let (Some(path), Some(Ok(text))) = (&path, &read) {
+    if let (Some(path), Some(Ok(text))) = (&path, &written) {
         return match text.parse::<u32>() {
             Ok(major) => Known::found(major, path.as_str()),
             // Before 10 two numbers made a major version; none of those is known here.
@@ -198,8 +200,8 @@ fn major_version(host: &Host, place: &Place, session: Option<&Session>) -> Known
     if let Some(major) = version_in(program) {
         return Known::found(major, format!("the path {program} of the program"));
     }
-    match (path, read) {
-        (Some(path), Some(Err(e))) => Known::unknown(path, e.to_string()).but(AS_OWNER),
+    match (path, written) {
+        (Some(path), Some(Err(why))) => Known::unknown(path, why).but(AS_OWNER),
         _ => without_value(place.data_directory.clone()),
     }
 }

@@ -1,10 +1,10 @@
 //! The settings of a server: from SQL, or from its command line and files.
 
-use super::conf::{self, Configuration, Setting, Unread, absolute};
+use super::conf::{Configuration, Setting};
 use super::find::Place;
 use super::sql::Session;
 use super::{AS_OWNER, BY_SQL};
-use crate::{Host, HostError, guc};
+use crate::guc;
 use holdup_model::survey::{HugePagesAsked, Known};
 
 /// Settings that are looked at, for what is said about those that stand twice.
@@ -15,26 +15,6 @@ const LEAST_BUFFERS: i32 = 16;
 
 /// The most connections (`MAX_BACKENDS` of `src/include/postmaster/postmaster.h`).
 const MOST_CONNECTIONS: i32 = 0x3_FFFF;
-
-/// The files of a host, with what the server's paths begin with here.
-struct HostFiles<'a> {
-    host: &'a Host,
-    prefix: &'a str,
-}
-
-fn unread(e: &HostError) -> Unread {
-    Unread { is_gone: e.is_gone(), why: e.to_string() }
-}
-
-impl conf::Files for HostFiles<'_> {
-    fn read(&self, path: &str) -> Result<Vec<u8>, Unread> {
-        self.host.read(&format!("{}{path}", self.prefix)).map_err(|e| unread(&e))
-    }
-
-    fn list(&self, path: &str) -> Result<Vec<String>, Unread> {
-        self.host.list(&format!("{}{path}", self.prefix)).map_err(|e| unread(&e))
-    }
-}
 
 /// A value in words, with its source.
 type Text = Known<Option<String>>;
@@ -47,29 +27,9 @@ pub(super) struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// Reads the files of a server.
-    pub(super) fn read(host: &Host, place: &'a Place, session: Option<&'a Session>) -> Self {
-        let files = HostFiles { host, prefix: &place.prefix };
-        let mut found = Configuration::default();
-        match main_file(place) {
-            Ok(path) => found.extend(Configuration::read(&files, &path)),
-            Err(why) => found.entries.push(conf::Entry::Gap(why)),
-        }
-        match place.data_directory.get() {
-            // A file that ALTER SYSTEM has never made is no gap; a folder that may not be entered is one.
-            Some(folder) => {
-                let path = format!("{folder}/postgresql.auto.conf");
-                match conf::Files::read(&files, &path) {
-                    Err(unread) if unread.is_gone => {}
-                    _ => found.extend(Configuration::read(&files, &path)),
-                }
-            }
-            None => {
-                let why = place.data_directory.why_unknown.clone().unwrap_or_default();
-                found.entries.push(conf::Entry::Gap(format!("where postgresql.auto.conf is, is not known: {why}")));
-            }
-        }
-        Settings { session, place, files: found }
+    /// The settings that the files of a server hold.
+    pub(super) fn of(files: Configuration, place: &'a Place, session: Option<&'a Session>) -> Self {
+        Settings { session, place, files }
     }
 
     /// The settings of a server whose files are not to be seen here.
@@ -252,26 +212,5 @@ fn huge_pages(text: &str) -> Result<HugePagesAsked, String> {
         "off" | "false" | "no" | "0" => Ok(HugePagesAsked::Off),
         "try" => Ok(HugePagesAsked::Try),
         _ => Err(format!("huge_pages = `{text}` is none of on, off, try")),
-    }
-}
-
-/// The path of postgresql.conf: `config_file`, or in the folder that -D names, or in the data directory.
-fn main_file(place: &Place) -> Result<String, String> {
-    let line = place.command_line.get();
-    let folder = line.and_then(|line| line.data_directory.as_deref());
-    match line.and_then(|line| line.last("config_file")) {
-        Some(path) if path.starts_with('/') => return Ok(absolute(path, "/")),
-        Some(path) => {
-            return Err(format!("config_file = `{path}` begins where the server was started, which is not known"));
-        }
-        None => {}
-    }
-    let data_directory = place.data_directory.get().map(String::as_str);
-    match folder.filter(|folder| folder.starts_with('/')).or(data_directory) {
-        Some(folder) => Ok(absolute("postgresql.conf", &format!("{}/-", folder.trim_end_matches('/')))),
-        None => Err(format!(
-            "the data directory is not known: {}",
-            place.data_directory.why_unknown.as_deref().unwrap_or_default()
-        )),
     }
 }
