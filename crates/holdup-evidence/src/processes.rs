@@ -243,7 +243,7 @@ impl Processes {
             [format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end), format!("/proc/{pid}/root{path}")];
         let is_deleted = path.ends_with(" (deleted)");
         let places = if is_deleted { &places[..1] } else { &places[..] };
-        let read = places.iter().find_map(|place| self.host.read_head_bytes(place, LARGEST_FILE + 1).ok());
+        let read = places.iter().find_map(|place| self.host.read_regular_head(place, LARGEST_FILE + 1).ok());
         let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path);
         let module = match read {
             None => Err(format!("{path}: it could not be read before its process ended")),
@@ -292,7 +292,7 @@ impl Processes {
             };
             let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
             let places = [format!("/proc/{pid}/root{path}"), path.clone()];
-            let read = places.iter().find_map(|place| self.host.read_head_bytes(place, LARGEST_FILE + 1).ok());
+            let read = places.iter().find_map(|place| self.host.read_regular_head(place, LARGEST_FILE + 1).ok());
             let Some(file) = read else { continue };
             self.bytes += file.len() as u64;
             let added = match file.len() > LARGEST_FILE {

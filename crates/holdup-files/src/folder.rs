@@ -124,6 +124,16 @@ impl Folder {
         read_bounded(self.open_file(path)?, most)
     }
 
+    /// The same of a file that only this user can have written: the folder may have been open to others before.
+    ///
+    /// # Errors
+    /// As for [`Folder::read`], and when the file belongs to another user or others may write it.
+    pub fn read_own(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+        let file = self.open_file(path)?;
+        Owner::of(&fstat(&file)?).must_be_ours()?;
+        read_bounded(file, most)
+    }
+
     /// Opens a regular file beneath, for reading and writing; it is not truncated.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The file operations that a host is made of, and the real ones.
 
 use crate::system::{self, Scheduling};
-use holdup_files::{Owner, private_folder, read_bounded, reopen_regular};
+use holdup_files::{private_folder, read_bounded, reopen_regular};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -56,6 +56,10 @@ pub trait HostFs: Send + Sync {
             return Err(io::Error::other(format!("it has more than {most} bytes")));
         }
         Ok(bytes)
+    }
+    /// At most the first `longest` bytes of a regular file that is not the kernel's.
+    fn read_regular_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
+        self.read_head(path, longest)
     }
     /// These files without what keeps copies of them; `None` where nothing does.
     fn without_capture(&self) -> Option<Arc<dyn HostFs>> {
@@ -331,14 +335,19 @@ impl HostFs for RealFs {
         read_bounded(self.open(path)?, most)
     }
 
+    fn read_regular_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
+        let file = if self.is_live() { holdup_files::open_input(path)? } else { self.open(path)? };
+        let mut bytes = Vec::new();
+        file.take(longest as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
     fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {
         let (folder, name) = self.own(path)?;
         if !folder.try_exists()? {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let file = private_folder(&folder)?.open_file(&name)?;
-        Owner::of(&rustix::fs::fstat(&file)?).must_be_ours()?;
-        read_bounded(file, MOST_BYTES_OF_OWN)
+        private_folder(&folder)?.read_own(&name, MOST_BYTES_OF_OWN)
     }
 
     fn is_live(&self) -> bool {

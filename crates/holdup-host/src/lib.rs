@@ -102,6 +102,14 @@ impl Host {
         self.fs.read_regular(Path::new(path), most).map_err(|e| HostError::new("read", path, &e))
     }
 
+    /// At most the first `longest` bytes of a regular file that is not the kernel's: nothing else is opened.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no regular file.
+    pub fn read_regular_head(&self, path: &str, longest: usize) -> Result<Vec<u8>, HostError> {
+        self.fs.read_regular_head(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))
+    }
+
     /// The same host, of which nothing is captured.
     pub(crate) fn without_capture(&self) -> Host {
         self.fs.without_capture().map_or_else(|| self.clone(), |fs| Host { fs })

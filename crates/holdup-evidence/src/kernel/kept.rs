@@ -4,15 +4,14 @@
 //! where a lock is held. A file that cannot be used is removed and made anew. What cannot be written is not kept, which
 //! costs the analysis and nothing else.
 
+use holdup_files::{Folder, is_private, private_folder};
 use holdup_sections::kept::{Kept, MOST_BYTES};
-use rustix::fs::{Mode, OFlags};
-use rustix::process::geteuid;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use rustix::fs::FileType;
+use std::ffi::OsString;
+use std::path::Path;
 
+/// A folder with more entries is not tidied up.
+const MOST_ENTRIES: usize = 100_000;
 /// The oldest files are removed beyond so many.
 const MOST_FILES: usize = 64;
 /// And beyond so many bytes of all of them.
@@ -24,9 +23,9 @@ pub(crate) struct Maps<'a>(pub(crate) &'a Path);
 impl Maps<'_> {
     /// What is kept of a build for what is asked; `None` where that is nothing that can be used.
     pub(crate) fn get(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<Kept> {
-        let path = self.path(build_id, is_program, functions)?;
-        owned(&fs::symlink_metadata(self.0).ok()?).then_some(())?;
-        match read(&path) {
+        let name = name(build_id, is_program, functions)?;
+        let folder = Folder::open(self.0).ok().filter(is_private)?;
+        match folder.read_own(&name, MOST_BYTES as u64) {
             Ok(bytes) => match Kept::decode(&bytes) {
                 Ok(kept)
                     if (&*kept.build_id, kept.is_program, &*kept.functions) == (build_id, is_program, functions) =>
@@ -34,7 +33,7 @@ impl Maps<'_> {
                     Some(kept)
                 }
                 // The sum of another question's names is the same, or the file is damaged or of another analyser.
-                _ => fs::remove_file(path).ok().and(None),
+                _ => folder.remove(&name).ok().and(None),
             },
             Err(_) => None,
         }
@@ -42,83 +41,65 @@ impl Maps<'_> {
 
     /// Keeps what was found, all or nothing.
     pub(crate) fn put(&self, kept: &Kept) {
-        let Some(path) = self.path(&kept.build_id, kept.is_program, &kept.functions) else { return };
+        let Some(name) = name(&kept.build_id, kept.is_program, &kept.functions) else { return };
         let Some(bytes) = kept.encode() else { return };
-        if write(self.0, &path, &bytes).is_ok() {
-            self.tidy();
-        }
-    }
-
-    /// `None` for a build id that is none: it becomes a part of the path.
-    fn path(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<PathBuf> {
-        let is_id = (8..=128).contains(&build_id.len()) && build_id.bytes().all(|b| b.is_ascii_hexdigit());
-        // FNV-1a of 64 bits; what was asked stands in the file too.
-        let bytes = functions.iter().flat_map(|name| name.bytes().chain([0]));
-        let sum = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |sum, b| (sum ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-        let kind = if is_program { "program" } else { "library" };
-        is_id.then(|| self.0.join(format!("{build_id}-{kind}-{sum:016x}.map")))
-    }
-
-    /// Removes what is beyond the bounds, the oldest first.
-    fn tidy(&self) {
-        let Ok(folder) = fs::read_dir(self.0) else { return };
-        let mut files: Vec<(SystemTime, u64, PathBuf)> = folder
-            .filter_map(|entry| {
-                let path = entry.ok()?.path();
-                let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
-                Some((found.modified().ok()?, found.len(), path))
-            })
-            .collect();
-        files.sort();
-        let (mut count, mut bytes) = (files.len(), files.iter().map(|f| f.1).sum::<u64>());
-        for (_, size, path) in files {
-            if count <= MOST_FILES && bytes <= MOST_BYTES_OF_ALL {
-                return;
-            }
-            // Another run may have removed it since.
-            let _ = fs::remove_file(path);
-            (count, bytes) = (count - 1, bytes - size);
+        // One that others could write before may hold what they wrote.
+        let folder = match Folder::open(self.0) {
+            Ok(folder) if !is_private(&folder) => return,
+            Ok(folder) => folder,
+            Err(_) => match private_folder(self.0) {
+                Ok(made) => made,
+                Err(_) => return,
+            },
+        };
+        if folder.replace_synced(&name, &bytes, 0o600).is_ok() {
+            tidy(&folder);
         }
     }
 }
 
-/// Whether only this user can have written it.
-fn owned(found: &fs::Metadata) -> bool {
-    found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0
+/// The name of a file; `None` for a build id that is none.
+fn name(build_id: &str, is_program: bool, functions: &[String]) -> Option<String> {
+    let is_id = (8..=128).contains(&build_id.len()) && build_id.bytes().all(|b| b.is_ascii_hexdigit());
+    // FNV-1a of 64 bits; what was asked stands in the file too.
+    let bytes = functions.iter().flat_map(|name| name.bytes().chain([0]));
+    let sum = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |sum, b| (sum ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let kind = if is_program { "program" } else { "library" };
+    is_id.then(|| format!("{build_id}-{kind}-{sum:016x}.map"))
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // What is opened is what is looked at; a pipe must not be waited for.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let found = file.metadata()?;
-    if !owned(&found) || !found.is_file() || found.len() > MOST_BYTES as u64 {
-        return Err(io::Error::other("it is not this user's own"));
+/// Removes what is beyond the bounds, the oldest first.
+fn tidy(folder: &Folder) {
+    let mut files: Vec<(i64, u64, OsString)> = folder
+        .list(MOST_ENTRIES)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|entry| entry.kind == FileType::RegularFile)
+        .filter_map(|entry| {
+            let found = folder.stat(&entry.name).ok()?;
+            Some((found.st_mtime, u64::try_from(found.st_size).unwrap_or(0), entry.name))
+        })
+        .collect();
+    files.sort();
+    let (mut count, mut bytes) = (files.len(), files.iter().map(|f| f.1).sum::<u64>());
+    for (_, size, name) in files {
+        if count <= MOST_FILES && bytes <= MOST_BYTES_OF_ALL {
+            return;
+        }
+        // Another run may have removed it since.
+        let _gone = folder.remove(&name);
+        (count, bytes) = (count - 1, bytes - size);
     }
-    let mut bytes = Vec::with_capacity(found.len() as usize);
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    if !owned(&fs::symlink_metadata(folder)?) {
-        return Err(io::Error::other("the folder is not this user's own"));
-    }
-    let new = path.with_extension(format!("new-{}", std::process::id()));
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
-    let written = made.and_then(|mut file| file.write_all(bytes)).and_then(|()| fs::rename(&new, path));
-    // What another process of this number left, or this one could not finish.
-    written.inspect_err(|_| {
-        let _ = fs::remove_file(&new);
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use holdup_model::SectionMap;
+    use std::fs::{self, File};
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use std::time::SystemTime;
 
     const ID: &str = "0123456789abcdef";
 
@@ -204,7 +185,7 @@ mod tests {
         for n in 0..MOST_FILES + 5 {
             let build_id = format!("{n:016x}");
             maps.put(&kept(&build_id));
-            let file = maps.path(&build_id, true, &[]).expect("an id");
+            let file = folder.path().join(name(&build_id, true, &[]).expect("an id"));
             let age = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64 + 1);
             if let Ok(file) = File::options().write(true).open(file) {
                 file.set_modified(age).expect("ours");

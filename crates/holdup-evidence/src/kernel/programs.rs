@@ -221,9 +221,9 @@ fn bytes(host: &Host, pid: u32, file: &Mapped, longest: usize) -> Result<Vec<u8>
     let path = file.path.trim_end_matches(" (deleted)");
     let itself = format!("/proc/{pid}/map_files/{:x}-{:x}", file.start, file.end);
     let inside = format!("/proc/{pid}/root{path}");
-    let read = host.read_head_bytes(&itself, longest);
+    let read = host.read_regular_head(&itself, longest);
     let read = match read {
-        Err(_) if path == file.path => host.read_head_bytes(&inside, longest),
+        Err(_) if path == file.path => host.read_regular_head(&inside, longest),
         read => read,
     };
     read.map_err(|e| format!("{path}: {e}"))
