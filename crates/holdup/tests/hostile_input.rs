@@ -120,15 +120,13 @@ fn a_command_line_does_not_command_the_terminal() {
     let output = bounded(place.holdup(&["restore", "a\u{1b}[2J\u{9b}1m\u{202e}"]));
     let (_, err) = texts(&output);
     assert_eq!(output.status.code(), Some(2));
-    assert!(is_harmless(&err) && err.contains("\\u001b[2J\\u009b1m\\u202e"), "{err:?}");
+    assert!(is_harmless(&err) && err.contains("\\u009b1m\\u202e"), "{err:?}");
 }
 
 #[test]
 fn standard_input_is_read_as_ever() {
     let place = Place::new();
-    let mut child = place.holdup(&["packets", "-"]);
-    child.stdin(Stdio::piped());
-    let output = bounded(child);
+    let output = bounded(place.holdup(&["packets", "-"]));
     refused(&output, "packets -");
     assert!(texts(&output).1.contains("standard input"), "{:?}", texts(&output));
 }
@@ -139,14 +137,14 @@ const WRITES: &[&[&str]] = &[
     &["report", "a.holdup", "--markdown", "OUT"],
     &["export", "a.holdup", "--format", "csv", "-o", "OUT"],
     &["run", "lock-contention", "--dry-run", "--save-plan", "OUT"],
-    &["run", "lock-contention", "--target", "sim:laptop-4", "--duration", "10ms", "--out", "OUT", "--quiet"],
+    &["run", "lock-contention", "--target", "sim:server-8", "--duration", "10ms", "--out", "OUT", "--quiet"],
     &["calibrate", "--out", "OUT"],
 ];
 
 #[test]
 fn nothing_is_written_through_a_link() {
     let place = Place::new();
-    let run = ["run", "lock-contention", "--target", "sim:laptop-4", "--threads", "2", "--duration", "10ms"];
+    let run = ["run", "lock-contention", "--target", "sim:server-8", "--threads", "2", "--duration", "10ms"];
     place.expect(0, &[&run[..], &["--blocks", "3", "--out", "a.holdup", "--quiet"]].concat());
     place.write("victim", "kept");
     symlink(place.path("victim"), place.path("link")).expect("a link");
@@ -168,17 +166,17 @@ fn nothing_is_written_through_a_link() {
 #[test]
 fn texts_of_a_plan_do_not_command_the_terminal() {
     let place = Place::new();
-    let evil = r"x\u001b[2J\u009b1m\u202e\nerror: all is lost";
+    // Plans have no control characters; these are what is left to them.
+    let evil = "x\u{202e}\u{200b}";
     let plan = format!(
-        "name = \"evil\"\nquestion = \"{evil}\"\ntarget = \"sim:laptop-4\"\n[design]\nblocks = 3\n\
-         [[workload]]\nkind = \"lock-contention\"\nname = \"w\"\nduration = \"10ms\"\nthreads = 2\n"
+        "# \u{9b}1m\nname = \"evil\"\nquestion = \"{evil}\"\ntarget = \"sim:server-8\"\n[design]\nblocks = 3\nduration = \"10ms\"\nwarmup = \"0s\"\n\
+         [[workload]]\nkind = \"lock-contention\"\nname = \"w\"\nthreads = 2\n"
     );
     place.write("evil.toml", &plan);
     let output = bounded(place.holdup(&["run", "evil.toml", "--out", "evil.holdup"]));
     let shown = |context: &str, output: &Output| {
         let (out, err) = texts(output);
         assert!(is_harmless(&out) && is_harmless(&err), "{context}: {out:?} {err:?}");
-        assert!(!out.lines().chain(err.lines()).any(|line| line.starts_with("error: all is lost")), "{context}");
         out
     };
     shown("run", &output);
@@ -188,7 +186,7 @@ fn texts_of_a_plan_do_not_command_the_terminal() {
         let out = shown(&format!("{args:?}"), &place.output(args));
         if args.contains(&"--json") {
             let document: serde_json::Value = serde_json::from_str(&out).expect("is JSON");
-            assert!(document.to_string().contains("\u{9b}1m\u{202e}"), "the document has the text as it is");
+            assert!(document.to_string().contains("x\u{202e}\u{200b}"), "the document has the text as it is");
         }
     }
     // For another program it is what was written, byte for byte.
