@@ -44,7 +44,10 @@ fn read(path: &Path) -> Result<Described, Problem> {
     let text = holdup_files::read_text_input(path).map_err(|e| {
         Problem::usage(format!("machine {}", path.display()), e.to_string()).hint("give a machine file")
     })?;
-    Described::parse(&path.display().to_string(), &text)
+    Described::parse(&path.display().to_string(), &text).map_err(|problem| match problem.hint {
+        Some(_) => problem,
+        None => problem.hint("`holdup list machines server-8` shows a whole machine file"),
+    })
 }
 
 /// This host as it was calibrated; else one with its number of CPUs whose costs are assumed.
