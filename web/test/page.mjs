@@ -93,6 +93,26 @@ test("every chart can be saved as an SVG file that stands alone", async () => {
   await close();
 });
 
+for (const [name, url] of [["charts", PAGE], ["stacks", STACKS_PAGE], ["timelines", TIMELINE_PAGE]]) {
+  test(`the policy lets the page's own script run and no other: ${name}`, async () => {
+    const { page, seen, close } = await open({}, url);
+    const policy = await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute("content");
+    assert.match(policy, /^default-src 'none'; script-src 'sha256-[A-Za-z0-9+/]{43}='; /);
+    assert.ok((await page.locator(".plot svg, figure svg").count()) > 0, "its own script does not run");
+    assert.deepEqual(seen, { errors: [], requests: [] });
+    await page.evaluate(async () => {
+      document.body.append(Object.assign(document.createElement("script"), { textContent: "window.ran = 'a script'" }));
+      document.body.insertAdjacentHTML("beforeend", '<img src="data:," onerror="window.ran = \'a handler\'"><img src="http://127.0.0.1:9/x">');
+      const failed = (image) => new Promise((done) => image.addEventListener("error", done));
+      await Promise.all([...document.images].filter((image) => !image.complete).map(failed));
+    });
+    assert.equal(await page.evaluate(() => window.ran), undefined, "what was injected runs");
+    assert.ok(seen.errors.length >= 3 && seen.errors.every((e) => /Content Security Policy|ERR_/.test(e)), `${seen.errors}`);
+    assert.deepEqual(seen.requests.filter((url) => !url.startsWith("http://127.0.0.1:9/")), []);
+    await close();
+  });
+}
+
 for (const width of [400, 800, 1600]) {
   test(`nothing sticks out of the page at ${width} px`, async () => {
     const { page, close } = await open({ viewport: { width, height: 900 } });

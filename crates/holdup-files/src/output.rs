@@ -47,7 +47,7 @@ impl Output {
     /// # Errors
     /// When what was written does not reach the disk, or it cannot be renamed.
     pub fn finish(mut self) -> io::Result<()> {
-        self.file.flush()?;
+        self.file.sync_all()?;
         self.folder.rename(&self.fresh, &self.name)?;
         self.is_whole = true;
         Ok(())

@@ -8,6 +8,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The most bytes of a file that is held in memory: a configuration, a patch, a file of a source tree.
+pub(crate) const MOST_BYTES: u64 = 256 << 20;
+
 /// A problem with a file or folder.
 pub(crate) fn problem(what: &str, path: &Path, error: &io::Error) -> Problem {
     Problem::host(format!("{what} {}", path.display()), error.to_string())
@@ -23,7 +26,7 @@ pub fn hex(bytes: &[u8]) -> String {
 /// # Errors
 /// When it cannot be read.
 pub fn sha256(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = holdup_files::open_input(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {

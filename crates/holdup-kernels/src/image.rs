@@ -2,7 +2,6 @@
 
 use crate::archive::{decompressed, in_words};
 use holdup_model::Problem;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -39,7 +38,7 @@ pub fn read_image(path: &Path) -> Result<ImageFacts, Problem> {
         return Err(problem("this is no file".to_owned()));
     }
     let mut bytes = Vec::new();
-    File::open(path)
+    holdup_files::open_input(path)
         .and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
         .map_err(|e| problem(e.to_string()))?;
     image_facts(&bytes).map_err(problem)

@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod environment;
 pub mod evidence;
 pub mod explanation;
+pub mod foreign;
 pub mod frame;
 pub mod guest;
 pub mod histogram;

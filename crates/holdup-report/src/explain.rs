@@ -1,10 +1,10 @@
 //! What held a system up, for a terminal, in Markdown and as JSON.
 
-use crate::formats::markdown::escape;
 use crate::formats::terminal::{TerminalOptions, caution};
 use crate::text::{self, clean, wrap};
 use holdup_model::Explanation;
 use holdup_model::explanation::{Advice, ArmExplanation, Cause, EvidenceRef};
+use holdup_model::foreign::markdown as escape;
 use holdup_model::outcome::FindingVerdict;
 use serde_json::json;
 use std::collections::BTreeMap;

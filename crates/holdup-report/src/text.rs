@@ -1,24 +1,8 @@
 //! Numbers, lines and columns as a reader wants them.
 
+pub(crate) use holdup_model::foreign::line as clean;
 pub(crate) use holdup_model::text::ratio;
 pub(crate) use holdup_model::text::{capital, count, grouped};
-
-/// Foreign text on one line: control characters, which could move the cursor or fake a line, become spaces
-/// (white space) or `\u{..}` (all others).
-pub(crate) fn clean(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' | '\t' => out.push(' '),
-            // Bidirectional overrides reorder what follows them, so they are shown, not obeyed.
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-                out.extend(c.escape_unicode());
-            }
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// Columns that a text takes, for the scripts that a report is written in.
 pub(crate) fn columns(text: &str) -> usize {
@@ -190,7 +174,7 @@ mod tests {
         check(moment(1_709_164_800_000_000_000), "2024-02-29 00:00:00 UTC");
         check(moment(-1), "1969-12-31 23:59:59 UTC");
         check(shell(&["a".into(), "b c".into(), "it's".into()]), r"a 'b c' 'it'\''s'");
-        check(clean("a\u{1b}[31m\nb\u{202e}"), "a\\u{1b}[31m b\\u{202e}");
+        check(clean("a\u{1b}[31m\nb\u{202e}"), "a\\u001b[31m b\\u202e");
         check(wrap("one two three", 8, "- ", "  "), "- one\n  two\n  three\n");
     }
 }

@@ -5,6 +5,7 @@ mod common;
 use common::{demo, void};
 use holdup_analysis::analyse;
 use holdup_model::bundle::Ending;
+use holdup_model::foreign::is_harmful;
 use holdup_model::*;
 use holdup_report::formats::ALL;
 use holdup_report::*;
@@ -208,7 +209,7 @@ fn emulation_and_an_early_end_cannot_be_overlooked() {
 }
 
 fn hostile() -> BundleData {
-    let evil = "</script><img src=x onerror=alert(1)>\u{1b}[2J\n| *x* \"q\" '\u{2028}";
+    let evil = "</script><img src=x onerror=alert(1)>\u{1b}[2J\n| *x* \"q\" '\u{2028}<!-- \u{9b}2J \u{202e}\u{200b}";
     let mut b = demo();
     b.plan.name = evil.into();
     b.plan.question = evil.into();
@@ -229,6 +230,20 @@ fn hostile() -> BundleData {
             level.label = evil.into();
         }
     }
+    for reading in &mut b.environment {
+        for fact in &mut reading.facts {
+            fact.value = Some(evil.into());
+        }
+    }
+    for trial in &mut b.trials {
+        trial.notes.push(evil.into());
+        for collected in &mut trial.evidence {
+            collected.items.iter_mut().for_each(|item| item.label = Some(evil.into()));
+        }
+    }
+    b.head.run_id = evil.into();
+    b.head.target = evil.into();
+    b.plan_source = format!("{evil}\n");
     void(&mut b.trials[3], evil);
     b
 }
@@ -238,6 +253,12 @@ fn hostile_text_stays_text() {
     let texts = every_format(&hostile());
     for id in ["terminal", "markdown", "compare", "dry-run", "benchstat"] {
         assert!(!texts[id].contains('\u{1b}'), "{id} hands on a control character");
+    }
+    // What is written into files; a terminal gets all of it through `foreign::printed`.
+    for id in ["html", "markdown", "csv", "benchstat"] {
+        let harmful: Vec<char> =
+            texts[id].chars().filter(|c| is_harmful(*c) && !matches!(c, '\n' | '\r' | '\t')).collect();
+        assert!(harmful.is_empty(), "{id} hands on {harmful:?}");
     }
     assert!(!texts["html"].contains("<img"), "foreign markup");
     // The command stands in an indented block of code, on one line, where markup is text.

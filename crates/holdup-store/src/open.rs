@@ -1,13 +1,17 @@
 //! Opening: for the writer, and for readers of files of which nothing is known.
 
 use crate::{APPLICATION_ID, SCHEMA_VERSION, trouble};
+use holdup_files::open_input;
 use holdup_model::Problem;
 use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +20,12 @@ const BUSY: Duration = Duration::from_secs(30);
 
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// What a journal that names a super-journal ends with (pager.c, `aJournalMagic`).
+const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// The most bytes of a row that is read.
+const MOST_BYTES_OF_A_ROW: i32 = 256 << 20;
 
 /// A bundle opened for reading.
 pub(crate) struct Opened {
@@ -28,7 +38,9 @@ pub(crate) struct Opened {
 
 /// Opens the (still empty) file of a new bundle.
 pub(crate) fn to_write(path: &Path) -> rusqlite::Result<Connection> {
-    let db = connect(path)?;
+    // SQLite opens by name the file that was just made: nobody's link may have taken its place.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let db = connect(&in_real_folder(path), flags)?;
     // One file between two transactions, and a commit that survives a power cut: see the crate's documentation.
     db.pragma_update(None, "journal_mode", "DELETE")?;
     db.pragma_update(None, "synchronous", "EXTRA")?;
@@ -42,14 +54,24 @@ pub(crate) fn to_write(path: &Path) -> rusqlite::Result<Connection> {
 ///
 /// With `tolerant`, a file that is shorter than it says is opened too.
 pub(crate) fn to_read(path: &Path, tolerant: bool) -> Result<Opened, Problem> {
-    look_at(path)?;
-    let (db, copy) = match begin(path, tolerant) {
+    let trust = look_at(path)?;
+    let begun = match trust {
+        Trust::Other { has_journal: true } => {
+            return on_a_copy(path, tolerant).and_then(|copied| checked(path, copied));
+        }
+        trust => begin(path, trust, tolerant),
+    };
+    let opened = match begun {
         Ok(db) => (db, None),
         Err(e) if is_unwritable(&e) => on_a_copy(path, tolerant)?,
         // What cannot be opened even so is lost; `holdup verify`, which opens so, must not send one to itself.
         Err(e) if tolerant && is_damage(&e) => return Err(trouble::lost(path, e)),
         Err(e) => return Err(trouble::reading(path, &e)),
     };
+    checked(path, opened)
+}
+
+fn checked(path: &Path, (db, copy): (Connection, Option<tempfile::TempDir>)) -> Result<Opened, Problem> {
     let version = check(path, &db)?;
     Ok(Opened { db, version, _copy: copy })
 }
@@ -61,24 +83,55 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
+/// The same path, with no link in the folders of it.
+fn in_real_folder(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let real = absolute.parent().and_then(|folder| folder.canonicalize().ok());
+    real.zip(absolute.file_name()).map_or_else(|| absolute.clone(), |(folder, name)| folder.join(name))
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     // Absolute, because SQLite takes names such as `file:x` and `:memory:` for something else than a path.
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(BUSY)?;
     // A trial is written and read by about twenty statements, more than are kept by default.
     db.set_prepared_statement_cache_capacity(64);
     Ok(db)
 }
 
+/// How SQLite is asked for a file that lies there unchanged: nothing is locked, looked for or written beside it.
+fn immutable(path: &Path) -> PathBuf {
+    let mut uri = String::from("file:");
+    for byte in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    PathBuf::from(uri + "?mode=ro&immutable=1")
+}
+
 /// Opens the file, rolls back what a crash left half written, and begins to read: all queries see one state.
 ///
-/// The file is opened for writing where that is allowed, because a hot journal must be rolled back and removed;
-/// `query_only` sees to it that nothing else is written.
-fn begin(path: &Path, tolerant: bool) -> rusqlite::Result<Connection> {
-    let db = connect(path)?;
+/// A file of ours is opened for writing where that is allowed, because a hot journal must be rolled back and removed;
+/// `query_only` sees to it that nothing else is written. A file of another user is never written, nor beside it.
+fn begin(path: &Path, trust: Trust, tolerant: bool) -> rusqlite::Result<Connection> {
+    let db = match trust {
+        Trust::Ours => connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?,
+        Trust::Root => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+        Trust::Other { .. } => Connection::open_with_flags(
+            immutable(path),
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?,
+    };
     // The schema of a file is foreign input like the rest of it.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    db.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES_OF_A_ROW)?;
+    db.pragma_update(None, "mmap_size", 0)?;
     db.pragma_update(None, "cell_size_check", true)?;
     db.pragma_update(None, "query_only", true)?;
     if tolerant {
@@ -113,22 +166,82 @@ fn on_a_copy(path: &Path, tolerant: bool) -> Result<(Connection, Option<tempfile
     let folder = tempfile::Builder::new().prefix("holdup-recover-").tempdir().map_err(failed)?;
     let copy = folder.path().join("bundle.holdup");
     for suffix in ["", "-journal", "-wal"] {
-        match File::open(beside(path, suffix)) {
+        match open_input(&beside(path, suffix)) {
             Ok(mut from) => {
                 // A new file with its own permissions: those of a read-only original would be in the way.
-                let mut to = File::create(beside(&copy, suffix)).map_err(failed)?;
+                let mut to = File::create_new(beside(&copy, suffix)).map_err(failed)?;
                 std::io::copy(&mut from, &mut to).map_err(failed)?;
             }
             Err(e) if e.kind() == ErrorKind::NotFound && !suffix.is_empty() => {}
             Err(e) => return Err(failed(e)),
         }
     }
-    let db = begin(&copy, tolerant).map_err(|e| trouble::reading(path, &e))?;
+    // It may have changed since it was looked at.
+    names_no_other(path, &beside(&copy, "-journal"))?;
+    let db = begin(&copy, Trust::Ours, tolerant).map_err(|e| trouble::reading(path, &e))?;
     Ok((db, Some(folder)))
 }
 
-/// What can be said of a file before SQLite sees it.
-fn look_at(path: &Path) -> Result<(), Problem> {
+/// Whose file it is that is read.
+#[derive(Clone, Copy)]
+enum Trust {
+    /// Ours, in a folder where nobody else can put another one in its place.
+    Ours,
+    /// Root's: root may be writing it.
+    Root,
+    /// Another user's, or one that other users can change.
+    Other { has_journal: bool },
+}
+
+/// Whose a bundle is, with what lies beside it.
+///
+/// # Errors
+/// When what SQLite would open beside it is no regular file.
+fn trust(path: &Path, meta: &Metadata) -> Result<Trust, Problem> {
+    let us = rustix::process::geteuid().as_raw();
+    let mut all = vec![meta.clone()];
+    let mut has_journal = false;
+    for suffix in ["-journal", "-wal", "-shm"] {
+        let Ok(found) = std::fs::symlink_metadata(beside(path, suffix)) else { continue };
+        if !found.is_file() {
+            return Err(trouble::not_a_bundle(path, format!("has beside it a {suffix} that is no regular file")));
+        }
+        has_journal |= found.len() > 0;
+        all.push(found);
+    }
+    names_no_other(path, &beside(path, "-journal"))?;
+    let real = path.canonicalize().ok();
+    let folder = real.as_deref().and_then(Path::parent).and_then(|folder| folder.metadata().ok());
+    let is_kept = folder.is_some_and(|folder| {
+        (folder.uid() == us || folder.uid() == 0) && (folder.mode() & 0o022 == 0 || folder.mode() & 0o1000 != 0)
+    });
+    let are_of = |uid| is_kept && all.iter().all(|one| one.uid() == uid && one.mode() & 0o022 == 0);
+    Ok(match () {
+        () if are_of(us) => Trust::Ours,
+        () if are_of(0) => Trust::Root,
+        () => Trust::Other { has_journal },
+    })
+}
+
+/// That a journal names no super-journal: SQLite would remove the file of that name, wherever it is, after the journal
+/// was rolled back (pager.c, `pager_delsuper`). The journals of bundles have none.
+fn names_no_other(path: &Path, journal: &Path) -> Result<(), Problem> {
+    let mut end = [0; 8];
+    let read = open_input(journal).and_then(|mut file| {
+        file.seek(SeekFrom::End(-8))?;
+        file.read_exact(&mut end)
+    });
+    match read {
+        Ok(()) if end == JOURNAL_MAGIC => {
+            Err(trouble::not_a_bundle(path, "has a journal beside it that names another file, which no bundle's does"))
+        }
+        // One that is not there, or too short to be one.
+        _ => Ok(()),
+    }
+}
+
+/// What can be said of a file before SQLite sees it, and whose it is.
+fn look_at(path: &Path) -> Result<Trust, Problem> {
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
         ErrorKind::NotFound => trouble::not_a_bundle(path, "there is no such file"),
         _ => Problem::host(trouble::bundle(path), format!("cannot be opened ({e})"))
@@ -140,20 +253,21 @@ fn look_at(path: &Path) -> Result<(), Problem> {
     if !meta.is_file() {
         return Err(trouble::not_a_bundle(path, "is not a regular file"));
     }
+    let trust = trust(path, &meta)?;
     // With a journal beside it the file may be half written, so that only SQLite can tell.
     if std::fs::metadata(beside(path, "-journal")).is_ok_and(|m| m.len() > 0) {
-        return Ok(());
+        return Ok(trust);
     }
     if meta.len() == 0 {
         return Err(trouble::never_begun(path));
     }
     let mut head = Vec::with_capacity(100);
-    File::open(path).and_then(|file| file.take(100).read_to_end(&mut head)).map_err(|e| {
+    open_input(path).and_then(|file| file.take(100).read_to_end(&mut head)).map_err(|e| {
         Problem::host(trouble::bundle(path), format!("cannot be read ({e})")).hint("check its permissions")
     })?;
     let number = |at: usize| head.get(at..at + 4).map(|b| i32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     match (head.starts_with(MAGIC), number(68) == Some(APPLICATION_ID)) {
-        (true, true) => version(path, i64::from(number(60).unwrap_or(0))).map(|_| ()),
+        (true, true) => version(path, i64::from(number(60).unwrap_or(0))).map(|_| trust),
         (true, false) => Err(trouble::not_a_bundle(path, "is an SQLite file, but not a bundle")),
         (false, true) => Err(trouble::lost(path, "its first bytes are not those of an SQLite file")),
         (false, false) => Err(trouble::not_a_bundle(path, "is not a bundle (not an SQLite file)")),

@@ -81,7 +81,7 @@ fn size(path: &Path, db: &Connection, found: &mut Wholeness) -> Result<(), Probl
 fn header_pages(path: &Path) -> Option<u32> {
     use std::io::Read;
     let mut head = [0; 32];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+    holdup_files::open_input(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
     Some(u32::from_be_bytes([head[28], head[29], head[30], head[31]]))
 }
 

@@ -21,9 +21,8 @@ fn main() -> ExitCode {
     let matches = match cli::command().try_get_matches() {
         Ok(matches) => matches,
         Err(e) => {
-            let usage = e.use_stderr();
-            let _unwritable = e.print();
-            return ExitCode::from(if usage { 2 } else { 0 });
+            output::command_line(&e);
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
     start_log(matches.get_count("verbose"));
@@ -31,10 +30,10 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let problem = error.downcast_ref::<Problem>();
-            output::error(&match problem {
-                Some(problem) => problem.to_string(),
-                None => format!("{error:#}"),
-            });
+            match problem {
+                Some(problem) => output::problem(problem),
+                None => output::error(&format!("{error:#}")),
+            }
             ExitCode::from(problem.map_or(70, |p| p.kind.exit_code()))
         }
     }
@@ -48,5 +47,10 @@ fn start_log(verbosity: u8) {
         2 => "debug",
         _ => "trace",
     };
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(level).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(|| output::Log)
+        .with_ansi(false)
+        .with_env_filter(level)
+        .with_target(false)
+        .init();
 }

@@ -1,13 +1,27 @@
 //! The one place where holdup writes to the terminal: data on stdout, the rest on stderr.
 
+use holdup_model::foreign::{line, lines, printed};
 use holdup_model::{Problem, ProblemKind};
 use std::io::{self, IsTerminal, Write};
 
-/// Writes data. A reader that went away (`| head`) is no error.
+/// Writes what people read, or a JSON document, without what could command the terminal. Into a pipe too: what reads
+/// it (`less -R`, a log) hands it on. A reader that went away (`| head`) is no error.
 ///
 /// # Errors
 /// When stdout cannot be written for another reason.
 pub(crate) fn data(text: &str) -> Result<(), Problem> {
+    write(&printed(text))
+}
+
+/// Writes what other programs read, exactly as it is; on a terminal as [`data`] does.
+///
+/// # Errors
+/// As for [`data`].
+pub(crate) fn exact(text: &str) -> Result<(), Problem> {
+    if io::stdout().is_terminal() { data(text) } else { write(text) }
+}
+
+fn write(text: &str) -> Result<(), Problem> {
     let mut out = io::stdout().lock();
     let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(newline.as_bytes())).and_then(|()| out.flush()) {
@@ -17,20 +31,59 @@ pub(crate) fn data(text: &str) -> Result<(), Problem> {
     }
 }
 
-/// Writes one line for people.
-pub(crate) fn say(line: &str) {
-    let _nobody_listens = writeln!(io::stderr().lock(), "{line}");
+/// Writes one line for people, or several.
+pub(crate) fn say(text: &str) {
+    let _nobody_listens = writeln!(io::stderr().lock(), "{}", lines(text));
 }
 
-/// Writes an error: `error: what: why`, then its hint.
+/// Writes an error: `error: what: why`, then its hint. Further lines are indented, so that no foreign text looks like a
+/// hint of ours.
 pub(crate) fn error(text: &str) {
-    say(&format!("error: {text}"));
+    say(&format!("error: {}", text.trim_end().replace('\n', "\n  ")));
+}
+
+/// Writes a problem as an error.
+pub(crate) fn problem(problem: &Problem) {
+    error(&format!("{}: {}", line(&problem.what), problem.why));
+    if let Some(hint) = &problem.hint {
+        say(&format!("hint: {}", hint.replace('\n', "\n  ")));
+    }
+}
+
+/// Writes what is wrong with a command line, or the help that was asked for.
+pub(crate) fn command_line(told: &clap::Error) {
+    if !told.use_stderr() {
+        let _unwritable = told.print();
+        return;
+    }
+    // The words may come from a folder of strangers (`holdup report *`).
+    let text = told.render();
+    let text = if is_colored(&io::stderr()) { printed(&text.ansi().to_string()) } else { lines(&text.to_string()) };
+    let _nobody_listens = write!(io::stderr().lock(), "{text}");
+}
+
+/// Where the log goes: stderr, without what could command the terminal.
+pub(crate) struct Log;
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stderr().lock().write_all(lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Whether stdout wants colour: a terminal, and neither NO_COLOR nor a dumb terminal.
 pub(crate) fn wants_color() -> bool {
+    is_colored(&io::stdout())
+}
+
+fn is_colored(to: &impl IsTerminal) -> bool {
     let unset = |name: &str| std::env::var_os(name).is_none_or(|v| v.is_empty());
-    unset("NO_COLOR") && std::env::var("TERM").map_or(true, |t| t != "dumb") && io::stdout().is_terminal()
+    unset("NO_COLOR") && std::env::var("TERM").map_or(true, |t| t != "dumb") && to.is_terminal()
 }
 
 /// The width of the terminal, or 100 columns into a pipe or a file.

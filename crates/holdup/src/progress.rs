@@ -1,5 +1,6 @@
 //! Progress on stderr: a bar on a terminal, a line per trial into a file, nothing when quiet.
 
+use holdup_model::foreign::line;
 use holdup_model::{Event, Observer, Trial, TrialStatus};
 use indicatif::{ProgressBar, ProgressBarIter, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -47,9 +48,9 @@ impl Progress {
             Progress::Bar(bar) => {
                 bar.set_length(u64::from(of));
                 bar.set_position(u64::from(number - 1));
-                bar.set_message(format!("{left} left · {label}"));
+                bar.set_message(line(&format!("{left} left · {label}")));
             }
-            Progress::Lines => crate::output::say(&format!("trial {number} of {of} · {left} left · {label}")),
+            Progress::Lines => crate::output::say(&line(&format!("trial {number} of {of} · {left} left · {label}"))),
         }
     }
 
@@ -72,7 +73,7 @@ impl Observer for Progress {
             }
             Event::Step(text) | Event::Note(text) => {
                 if let Progress::Bar(bar) = self {
-                    bar.set_message(text.to_owned());
+                    bar.set_message(line(text));
                 }
                 self.line(text);
             }
@@ -100,7 +101,7 @@ pub(crate) fn reading(file: std::fs::File, name: &str, quiet: bool) -> ProgressB
         ProgressStyle::with_template("{bar:24} {bytes}/{total_bytes} {eta} left · {wide_msg}")
             .expect("the template is valid"),
     );
-    bar.set_message(name.to_owned());
+    bar.set_message(line(name));
     bar.wrap_read(file)
 }
 

@@ -32,7 +32,7 @@ impl World {
             machine: self.machine,
             vocabulary: &self.vocabulary,
             environment: &|name| std::env::var(name).ok(),
-            read_include: &|path| std::fs::read_to_string(path).map_err(|e| e.to_string()),
+            read_include: &|path| holdup_files::read_text_input(Path::new(path)).map_err(|e| e.to_string()),
             machine_of: &|target| holdup_target::machine_of(&holdup_host::Host::real(), target),
             overrides,
         })
@@ -60,7 +60,5 @@ pub(crate) fn read_profile(path: &Path) -> Result<String, Problem> {
 
 fn read_text(path: &Path, what: &str, hint: impl Fn() -> String) -> Result<String, Problem> {
     let what = format!("cannot read the {what} {}", path.display());
-    let bytes = std::fs::read(path).map_err(|e| Problem::usage(&what, e.to_string()).hint(hint()))?;
-    String::from_utf8(bytes)
-        .map_err(|e| Problem::usage(what, format!("byte {} is not UTF-8", e.utf8_error().valid_up_to())))
+    holdup_files::read_text_input(path).map_err(|e| Problem::usage(what, e.to_string()).hint(hint()))
 }

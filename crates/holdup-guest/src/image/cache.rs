@@ -303,7 +303,7 @@ fn content<W: Write>(node: &Node, writer: &mut Writer<W>, buffer: &mut [u8]) -> 
 
 fn copy<W: Write>(source: &Source, writer: &mut Writer<W>, buffer: &mut [u8]) -> Result<(), Trouble> {
     let unreadable = |e: io::Error| Trouble::In(failed(&source.path, &e));
-    let mut file = File::open(&source.path).map_err(unreadable)?;
+    let mut file = holdup_files::open_input(&source.path).map_err(unreadable)?;
     let mut left = source.bytes;
     loop {
         let n = file.read(buffer).map_err(unreadable)?;

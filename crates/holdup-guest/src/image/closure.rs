@@ -11,7 +11,6 @@ use super::tree::Tree;
 use holdup_model::Problem;
 use object::ReadCache;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -319,16 +318,13 @@ impl Closure {
 
 /// Reads what a file of the host needs.
 pub(crate) fn read_elf(path: &Path) -> Result<Elf, String> {
-    let file = File::open(path).map_err(|e| e.to_string())?;
-    if !file.metadata().map_err(|e| e.to_string())?.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
+    let file = holdup_files::open_input(path).map_err(|e| e.to_string())?;
     Elf::parse(&ReadCache::new(file))
 }
 
 fn head_of(found: &Found) -> Result<Vec<u8>, String> {
     let mut head = Vec::new();
-    let file = File::open(&found.source.path).map_err(|e| e.to_string())?;
+    let file = holdup_files::open_input(&found.source.path).map_err(|e| e.to_string())?;
     file.take(SCRIPT_LINE_MAX as u64).read_to_end(&mut head).map_err(|e| e.to_string())?;
     Ok(head)
 }
@@ -374,7 +370,7 @@ fn system_folders(roots: &Roots, machine: Machine) -> Result<Vec<PathBuf>, Probl
 /// Reads a configuration of ld.so and what it includes: ldconfig(8). Only the last part of an include may be a pattern.
 fn configured(roots: &Roots, path: &Path, depth: usize, all: &mut Vec<PathBuf>) -> Result<(), Problem> {
     let Some(found) = roots.find(path)?.filter(|found| !found.is_folder && depth < 8) else { return Ok(()) };
-    let Ok(text) = std::fs::read_to_string(&found.source.path) else { return Ok(()) };
+    let Ok(text) = holdup_files::read_text_input(&found.source.path) else { return Ok(()) };
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if let Some(pattern) = line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t'])) {

@@ -28,6 +28,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tree::{Kind, Tree};
 
+/// The most bytes of a file of the host that is held in memory.
+const MOST_BYTES: u64 = 1 << 30;
+
 /// What goes into an image.
 #[derive(Debug, Clone)]
 pub struct ImageRequest {

@@ -43,7 +43,7 @@ impl Modules {
     fn load_order(&self) -> Result<Vec<String>, Problem> {
         let read = |name: &str| {
             let path = self.dir.join(name);
-            std::fs::read(&path)
+            holdup_files::read_input(&path, super::MOST_BYTES)
                 .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
                 .map_err(|e| Problem::host(format!("kernel modules: {}", path.display()), e.to_string()))
         };
@@ -144,7 +144,7 @@ fn unpacked(path: &Path) -> Result<Vec<u8>, Problem> {
     if !matches!(ending.as_str(), "ko" | "xz" | "gz" | "zst") {
         return Err(failed(format!("it is packed as `{ending}`, which is not known here")));
     }
-    let packed = std::fs::File::open(path).map_err(|e| failed(e.to_string()))?;
+    let packed = holdup_files::open_input(path).map_err(|e| failed(e.to_string()))?;
     let mut content = Vec::new();
     holdup_kernels::decompressed(packed)
         .and_then(|plain| plain.take(MODULE_BYTES_MAX + 1).read_to_end(&mut content))

@@ -73,7 +73,7 @@ impl Folders {
         let postgres = roots.find(&bin.join("postgres"))?;
         let Some(postgres) = postgres else { return Err(Problem::host(what(), "there is no program `postgres`")) };
         let exec = postgres.real.parent().unwrap_or(Path::new("/")).to_owned();
-        let bytes = std::fs::read(&postgres.source.path)
+        let bytes = holdup_files::read_input(&postgres.source.path, super::MOST_BYTES)
             .map_err(|e| Problem::host(postgres.source.path.display().to_string(), e.to_string()))?;
         let built_in = absolute_paths(&bytes);
         let share = place(roots, &exec, &built_in, &["share/postgresql", "share"], &["postgres.bki"])?;

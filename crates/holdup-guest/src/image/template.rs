@@ -187,7 +187,7 @@ fn key_of(inputs: &[Source]) -> Result<String, Problem> {
     hash.update("holdup template 1");
     for source in inputs {
         hash.update(source.bytes.to_le_bytes());
-        hash.update(std::fs::read(&source.path).map_err(|e| failed(&source.path, &e))?);
+        hash.update(holdup_files::read_input(&source.path, super::MOST_BYTES).map_err(|e| failed(&source.path, &e))?);
     }
     Ok(hex(&hash.finalize())[..32].to_owned())
 }

@@ -112,11 +112,8 @@ impl Machine {
         end: Option<OwnedFd>,
     ) -> Result<Machine, Problem> {
         for (what, path) in [("the kernel", request.kernel), ("the initramfs", request.initramfs)] {
-            let file = std::fs::File::open(path).and_then(|f| f.metadata());
-            let problem = |why: String| Problem::host(format!("{what} {}", path.display()), why);
-            if !file.map_err(|e| problem(e.to_string()))?.is_file() {
-                return Err(problem("not a regular file".to_owned()));
-            }
+            holdup_files::open_input(path)
+                .map_err(|e| Problem::host(format!("{what} {}", path.display()), e.to_string()))?;
         }
         check_pins(&request.guest.pin)?;
         let host = Host::real();

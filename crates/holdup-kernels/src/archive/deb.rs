@@ -43,7 +43,7 @@ pub fn unpack_deb(path: &Path, into: &Path, wanted: &dyn Fn(&str) -> bool) -> Re
 /// Reads a package's file, with the place in it in the error.
 pub(super) fn with_file<T>(path: &Path, read: impl FnOnce(&mut Counted<File>) -> io::Result<T>) -> Result<T, Problem> {
     let what = format!("package {}", path.display());
-    let file = File::open(path).map_err(|e| Problem::host(&what, e.to_string()))?;
+    let file = holdup_files::open_input(path).map_err(|e| Problem::host(&what, e.to_string()))?;
     let mut from = Counted::new(file);
     let at = from.at();
     read(&mut from).map_err(|e| Problem::host(what, format!("{} (at byte {})", in_words(&e), at.get())))

@@ -31,7 +31,7 @@ impl Symbols {
                         }
                     }
                     Ok(kind) if kind.is_file() && name.starts_with("Kconfig") => {
-                        let bytes = std::fs::read(&path).unwrap_or_default();
+                        let bytes = holdup_files::read_input(&path, crate::files::MOST_BYTES).unwrap_or_default();
                         symbols.take(&path, &String::from_utf8_lossy(&bytes));
                     }
                     _ => {}

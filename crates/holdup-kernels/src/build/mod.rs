@@ -162,7 +162,7 @@ fn wish(spec: &BuildSpec) -> Result<Wish, Problem> {
     let text = match name {
         DEFAULT_CONFIG => GUEST_SMALL.to_owned(),
         path => {
-            let bytes = std::fs::read(path).map_err(|e| {
+            let bytes = holdup_files::read_input(Path::new(path), crate::files::MOST_BYTES).map_err(|e| {
                 Problem::usage(format!("configuration {path}"), e.to_string())
                     .hint(format!("a configuration is the path of a .config or a fragment, or {DEFAULT_CONFIG}"))
             })?;

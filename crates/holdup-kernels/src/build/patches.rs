@@ -75,7 +75,7 @@ impl Patch {
             };
             return Patch::read(name, text.text.as_bytes().to_vec());
         }
-        let bytes = std::fs::read(name).map_err(|e| {
+        let bytes = holdup_files::read_input(Path::new(name), crate::files::MOST_BYTES).map_err(|e| {
             let carried: Vec<&str> = CARRIED.iter().map(|carried| carried.name).collect();
             Problem::usage(format!("patch {name}"), e.to_string())
                 .hint(format!("a patch is a path or one that holdup carries: {}", carried.join(", ")))

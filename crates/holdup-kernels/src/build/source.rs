@@ -1,6 +1,8 @@
 //! Where a kernel's source comes from, and which state of it that is.
 
 use super::key::hex_digest;
+use crate::files::MOST_BYTES;
+use holdup_files::read_input;
 use holdup_model::Problem;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -45,7 +47,8 @@ impl Version {
     /// When the folder is no source tree of a kernel.
     pub(super) fn of_tree(tree: &Path) -> Result<Version, Problem> {
         let wrong = |why: String| Problem::usage(format!("kernel source {}", tree.display()), why);
-        let makefile = std::fs::read(tree.join("Makefile")).map_err(|e| wrong(format!("its Makefile: {e}")))?;
+        let makefile =
+            read_input(&tree.join("Makefile"), MOST_BYTES).map_err(|e| wrong(format!("its Makefile: {e}")))?;
         let version = Version::of_makefile(&String::from_utf8_lossy(&makefile));
         let is_kernel = ["Kbuild", "Kconfig", "arch/x86/Kconfig"].iter().all(|file| tree.join(file).is_file());
         version.filter(|_| is_kernel).ok_or_else(|| wrong("it is no source tree of a Linux kernel".to_owned()))
@@ -107,7 +110,7 @@ fn git_state(tree: &Path) -> Option<String> {
     for name in git(&["ls-files", "--others", "--exclude-standard", "-z"])?.split(|byte| *byte == 0) {
         if !name.is_empty() {
             part(name);
-            part(&std::fs::read(tree.join(OsStr::from_bytes(name))).unwrap_or_default());
+            part(&read_input(&tree.join(OsStr::from_bytes(name)), MOST_BYTES).unwrap_or_default());
         }
     }
     let changed = if changes.is_empty() { String::new() } else { format!(" changed {}", &hex_digest(&changes)[..16]) };

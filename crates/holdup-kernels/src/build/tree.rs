@@ -201,7 +201,7 @@ fn share_file(original: &Path, copy: &Path, meta: &std::fs::Metadata) -> io::Res
     if !meta.is_file() {
         return Ok(());
     }
-    let cloned = File::open(original).and_then(|from| {
+    let cloned = holdup_files::open_input(original).and_then(|from| {
         let to = File::create(copy)?;
         Ok((rustix::fs::ioctl_ficlone(&to, &from), to))
     });

@@ -15,6 +15,7 @@ mod store;
 
 use crate::files::{bytes_below, now_unix_ns, problem};
 use crate::{DebianSpec, Kernel, Options, Spec};
+use holdup_files::{check_ancestors, private_folder};
 use holdup_model::{Event, Observer, Problem};
 use manifest::{Manifest, Package};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -62,24 +63,38 @@ impl Cache {
     /// Opens a cache, which is made where there is none.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be made, is a link or belongs to another user; for root, when another user could put
+    /// another folder in its place: what lies in it is booted, and run as root.
     pub fn open(root: &Path) -> Result<Cache, Problem> {
-        // The folder for what is removed is made now, because a disk may be full when something is.
-        let made = ["kernels", REMOVED].iter().try_for_each(|folder| fs::create_dir_all(root.join(folder)));
-        let made = made.and_then(|()| root.canonicalize());
+        let open = || {
+            private_folder(&std::path::absolute(root)?)?;
+            // The folder for what is removed is made now, because a disk may be full when something is.
+            ["kernels", REMOVED].iter().try_for_each(|folder| fs::create_dir_all(root.join(folder)))?;
+            root.canonicalize()
+        };
         let root =
-            made.map_err(|e| problem("cache", root, &e).hint("--cache DIR or HOLDUP_CACHE chooses another place"))?;
+            open().map_err(|e| problem("cache", root, &e).hint("--cache DIR or HOLDUP_CACHE chooses another place"))?;
         Ok(Cache { root })
     }
 
-    /// Where the cache is unless it is said: `$HOLDUP_CACHE`, else `$XDG_CACHE_HOME/holdup`, else `~/.cache/holdup`,
-    /// and `holdup` in the folder for temporary files where there is no home.
+    /// Where the cache is unless it is said: `$HOLDUP_CACHE`, else `$XDG_CACHE_HOME/holdup`, else `~/.cache/holdup`.
+    /// Root leaves out what another user can change, such as the home that `sudo` may keep, and takes
+    /// `/var/cache/holdup`; others without a home take `holdup-UID` in the folder for temporary files.
     pub fn default_root() -> PathBuf {
+        let euid = rustix::process::geteuid();
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        set("HOLDUP_CACHE")
-            .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("holdup")))
-            .or_else(|| set("HOME").map(|home| home.join(".cache/holdup")))
-            .unwrap_or_else(|| std::env::temp_dir().join("holdup"))
+        if let Some(named) = set("HOLDUP_CACHE") {
+            return named;
+        }
+        set("XDG_CACHE_HOME")
+            .map(|cache| cache.join("holdup"))
+            .into_iter()
+            .chain(set("HOME").map(|home| home.join(".cache/holdup")))
+            .find(|place| can_be_ours(place))
+            .unwrap_or_else(|| match euid.is_root() {
+                true => PathBuf::from("/var/cache/holdup"),
+                false => std::env::temp_dir().join(format!("holdup-{}", euid.as_raw())),
+            })
     }
 
     /// Where it is.
@@ -330,6 +345,12 @@ impl Found {
             fetched_unix_ns: self.manifest.fetched_unix_ns,
         }
     }
+}
+
+/// Whether no other user can change what is, or would be made, at a place. Always so for others than root.
+fn can_be_ours(place: &Path) -> bool {
+    let there = place.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+    there.is_some_and(|above| check_ancestors(&above).is_ok())
 }
 
 #[cfg(test)]

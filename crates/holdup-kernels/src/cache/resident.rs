@@ -42,7 +42,7 @@ pub(super) fn host(root: &Path, spec: &Spec, options: &Options) -> Result<Kernel
             "a machine that is booted from outside, or a container, has no image; say file:PATH or debian:VERSION",
         ));
     };
-    if let Err(e) = std::fs::File::open(image) {
+    if let Err(e) = holdup_files::open_input(image) {
         return Err(problem("kernel `host`:", image, &e)
             .hint("some distributions let only root read it: copy it as root and say file:COPY"));
     }

@@ -331,3 +331,28 @@ fn what_killed_runs_left_to_be_removed_goes_with_the_next_lock() {
     drop(lock::Held::take(cache.root(), "test", &options(), &mut Silent).unwrap());
     assert!(!left.exists() && cache.root().join(REMOVED).is_dir());
 }
+
+#[test]
+fn a_cache_that_another_user_can_change_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    let top = tempfile::tempdir().unwrap();
+    let own = top.path().join("own");
+    Cache::open(&own).unwrap();
+    assert_eq!(own.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    symlink(&own, top.path().join("link")).unwrap();
+    let problem = Cache::open(&top.path().join("link")).unwrap_err();
+    assert!(problem.hint.unwrap().contains("--cache"));
+    if !rustix::process::geteuid().is_root() {
+        println!("ignored, because only root can give a folder away");
+        return;
+    }
+    let home = top.path().join("home");
+    fs::create_dir(&home).unwrap();
+    chown(&home, Some(54_321), None).unwrap();
+    for place in [home.clone(), home.join("cache")] {
+        let problem = Cache::open(&place).unwrap_err();
+        assert!(problem.why.contains("54321"), "{problem}");
+    }
+    assert!(!super::can_be_ours(&home.join(".cache/holdup")));
+    assert!(super::can_be_ours(&own.join(".cache/holdup")));
+}

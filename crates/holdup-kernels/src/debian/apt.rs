@@ -179,15 +179,10 @@ impl<'a> Apt<'a> {
         let arguments = ["update", "-q", "-o", "APT::Update::Error-Mode=any"];
         let lists = self.folder.join("state/lists");
         let watched = Some((lists.as_path(), "the index"));
-        let mut said = self.run_in(self.scratch, "apt-get", &arguments, watched, observer)?;
-        if !said.is_ok && said.errors.contains("is expired") {
-            // A mirror that is not kept up to date, or an archive that is closed: the signature is right all the same.
-            let why = said.reason("the index is old");
-            let arguments = [&arguments[..], &["-o", "Acquire::Check-Valid-Until=false"]].concat();
-            said = self.run_in(self.scratch, "apt-get", &arguments, watched, observer)?;
-            if said.is_ok {
-                observer.event(Event::Note(&format!("it is taken all the same: {why}")));
-            }
+        let said = self.run_in(self.scratch, "apt-get", &arguments, watched, observer)?;
+        if let Some(problem) = said.expired() {
+            let _was_absent = fs::remove_file(self.stamp());
+            return Err(problem);
         }
         let there =
             self.run("apt-get", &["indextargets", "--format", "$(RELEASE)", "Created-By: Packages"], observer)?;
@@ -401,6 +396,18 @@ impl Said {
         self.errors.contains(words) || self.text.contains(words)
     }
 
+    /// That a part of the archive is past its date. Its signature is right all the same, but whoever holds the mirror
+    /// could have kept back what was fixed since: apt refuses it too.
+    fn expired(&self) -> Option<Problem> {
+        (!self.is_ok && self.errors.contains("is expired")).then(|| {
+            Problem::host("Debian's archive", self.reason("its index is expired")).hint(
+                "name a mirror that is kept up to date with --mirror, and look whether this machine's clock is right; \
+                 for an archive that is closed set Acquire::Check-Valid-Until \"false\" for this machine's apt \
+                 (apt.conf(5)), which is followed",
+            )
+        })
+    }
+
     /// apt's own reasons, at most three.
     fn reason(&self, otherwise: &str) -> String {
         let mut lines: Vec<&str> = Vec::new();
@@ -488,6 +495,10 @@ mod tests {
         assert!(said.says("second") && !said.says("is expired"));
         let expired =
             "E: Release file for http://mirror.example/debian/dists/x/InRelease is expired (invalid since 3d)\n";
-        assert!(Said { is_ok: false, text: String::new(), errors: expired.into() }.says("is expired"));
+        let said = Said { is_ok: false, text: String::new(), errors: expired.into() };
+        let problem = said.expired().expect("it is refused");
+        assert!(problem.why.contains("invalid since 3d") && problem.hint.unwrap().contains("Check-Valid-Until"));
+        // Where this machine's apt is told not to look at the date, apt-get says so and goes on.
+        assert_eq!(Said { is_ok: true, ..said }.expired(), None);
     }
 }

@@ -63,7 +63,7 @@ fn unit(id: &str, unit: &str) -> String {
 /// White space and slashes would end a name or start a part of it.
 fn word(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c })
+        .map(|c| if c.is_whitespace() || holdup_model::foreign::is_harmful(c) { '_' } else { c })
         .collect::<String>()
         .replace('/', "∕")
 }

@@ -2,6 +2,7 @@
 
 use holdup_model::Analysis;
 use holdup_model::evidence::EvidenceHistogram;
+use holdup_model::foreign::csv_field as field;
 use holdup_model::{Arm, BundleData, Measured, TrialStatus};
 
 /// Comma-separated values after RFC 4180, a row for each trial and metric, void trials included, and rows for
@@ -91,10 +92,4 @@ fn levels(arm: Option<&Arm>) -> String {
     let Some(arm) = arm else { return String::new() };
     let all = arm.axes.iter().chain(&arm.factors);
     all.map(|(name, level)| format!("{name}={}", level.label)).collect::<Vec<_>>().join(" ")
-}
-
-/// A field, quoted where RFC 4180 wants it. Text that a spreadsheet would take for a formula gets a quote before it.
-fn field(text: &str) -> String {
-    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }

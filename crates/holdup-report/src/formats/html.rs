@@ -6,12 +6,14 @@ use crate::page::distributions::{self, Distributions};
 use crate::page::evidence::{self, Evidence};
 use crate::page::flames::{self, Flames};
 use crate::page::holders::{self, Titled};
+use crate::page::policy::policy;
 use crate::page::timelines::{self, Timelines};
 use crate::page::{Chart, Table, charts, glance, latency, order, sections};
 use crate::series::{self, Layout, Names};
 use crate::tables;
 use crate::text::{self, clean};
 use askama::Template;
+use holdup_model::foreign::{json_in_page, lines};
 use holdup_model::{Analysis, BundleData, Finding};
 use serde_json::{Value, json};
 
@@ -89,6 +91,7 @@ struct Page<'a> {
     missing: Vec<(String, String)>,
     legend: &'static str,
     data: String,
+    policy: String,
     style: &'static str,
     script: &'static str,
 }
@@ -129,14 +132,15 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
         is_rich: sections.iter().any(Section::is_rich),
         all_series: (0..names.0.len()).collect(),
         legend: tables::LEGEND,
-        data: embed(&data(&names, &effects, &sections, (&flame_data, &timeline_data))),
+        data: json_in_page(&data(&names, &effects, &sections, (&flame_data, &timeline_data)).to_string()),
         bundle,
         effects,
         sections,
+        policy: policy(Some(SCRIPT)),
         style: STYLE,
         script: SCRIPT,
     };
-    page.render().expect("writing to a string cannot fail, and the template calls nothing that can")
+    lines(&page.render().expect("writing to a string cannot fail, and the template calls nothing that can"))
 }
 
 fn section(
@@ -180,18 +184,6 @@ fn data(names: &Names, effects: &[Chart], sections: &[Section], (flames, timelin
         .collect::<serde_json::Map<String, Value>>();
     let series: Vec<Value> = names.0.iter().map(|n| json!({"name": n.text, "replica": n.replica})).collect();
     json!({ "series": series, "charts": charts, "flames": flames, "timelines": timelines })
-}
-
-/// JSON inside a page: no text of a bundle can end the element that it stands in, and no line separator can end a
-/// string for a reader that takes it for a script.
-fn embed(value: &Value) -> String {
-    value
-        .to_string()
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
 }
 
 fn notes(analysis: &Analysis) -> Vec<Note<'_>> {

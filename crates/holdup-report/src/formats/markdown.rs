@@ -2,6 +2,7 @@
 
 use crate::tables;
 use crate::text;
+use holdup_model::foreign::markdown as escape;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{Analysis, BundleData, TrialStatus};
 
@@ -75,21 +76,4 @@ pub(crate) fn kind(verdict: FindingVerdict) -> &'static str {
         FindingVerdict::Refuted => "checked",
         FindingVerdict::Skipped => "not checked",
     }
-}
-
-/// Text that Markdown and HTML leave as it is.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for c in text::clean(text).chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '&' => out.push_str("&amp;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -1,10 +1,10 @@
 //! The captures of a bundle: what was imported, and what the collector `capture` kept.
 
 use super::{page, two};
-use crate::formats::markdown::escape;
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{clean, wrap};
 use holdup_model::captures::{Capture, CaptureComparison, CaptureFlow, CaptureKept, CaptureTrace};
+use holdup_model::foreign::markdown as escape;
 use holdup_model::{BundleData, Problem};
 use serde_json::json;
 

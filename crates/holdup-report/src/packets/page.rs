@@ -2,9 +2,11 @@
 
 use super::{GROUPS, count, one, rate, title, two};
 use crate::page::Table;
+use crate::page::policy::policy;
 use crate::text::clean;
 use askama::Template;
 use holdup_model::captures::{Capture, CaptureComparison, CaptureTrace, PointKind, TracePoint};
+use holdup_model::foreign::lines;
 
 const STYLE: &str = include_str!("../../templates/page.css");
 
@@ -51,6 +53,7 @@ impl Compared {
 #[template(path = "packets.html")]
 struct Page {
     title: String,
+    policy: String,
     style: &'static str,
     comparisons: Vec<Compared>,
     captures: Vec<Shown>,
@@ -61,11 +64,12 @@ pub fn packets_html(captures: &[Capture], comparisons: &[CaptureComparison], tra
     let names: Vec<String> = captures.iter().map(|c| clean(&c.name)).collect();
     let page = Page {
         title: names.join(" against "),
+        policy: policy(None),
         style: STYLE,
         comparisons: comparisons.iter().map(compared).collect(),
         captures: captures.iter().map(|c| shown(c, traces)).collect(),
     };
-    page.render().expect("writing to a string cannot fail, and the template calls nothing that can")
+    lines(&page.render().expect("writing to a string cannot fail, and the template calls nothing that can"))
 }
 
 fn cleaned(texts: &[String]) -> Vec<String> {

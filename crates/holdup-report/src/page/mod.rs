@@ -8,6 +8,7 @@ pub(crate) mod glance;
 pub(crate) mod holders;
 pub(crate) mod latency;
 pub(crate) mod order;
+pub(crate) mod policy;
 pub(crate) mod sections;
 pub(crate) mod timelines;
 

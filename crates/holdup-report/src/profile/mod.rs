@@ -6,6 +6,7 @@ mod tuned;
 
 use crate::text::{align, clean};
 use holdup_model::Profile;
+use holdup_model::foreign::is_harmful;
 use holdup_model::profile::{Place, ProfileLine, ProfileState, Setting};
 
 pub use sysctl_d::sysctl_d;
@@ -107,8 +108,7 @@ fn placed<'a>(profile: &'a Profile, places: &'a [Vec<Place>]) -> Vec<Placed<'a>>
 /// A text that stays in its line whatever reads it, and that no tool takes for more than text: `$` begins variables
 /// and functions of TuneD.
 fn one_line(text: &str) -> String {
-    let is_break = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    text.chars().map(|c| if is_break(c) { ' ' } else { c }).filter(|c| *c != '$').collect()
+    text.chars().map(|c| if is_harmful(c) { ' ' } else { c }).filter(|c| *c != '$').collect()
 }
 
 /// The head of a file: what it is and where it goes.

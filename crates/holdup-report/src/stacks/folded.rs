@@ -2,6 +2,7 @@
 
 use super::{marked, task_name};
 use holdup_model::StackProfile;
+use holdup_model::foreign::is_harmful;
 
 /// Lines `task;function;function weight` (the input of flamegraph.pl and of the tools that read what it reads), heaviest
 /// first. Semicolons and line feeds inside of names are written as colons and spaces, because the format has no
@@ -24,7 +25,7 @@ fn plain(name: &str) -> String {
     name.chars()
         .map(|c| match c {
             ';' => ':',
-            c if c.is_control() => ' ',
+            c if is_harmful(c) => ' ',
             c => c,
         })
         .collect()

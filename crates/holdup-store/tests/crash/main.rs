@@ -239,6 +239,24 @@ fn a_crashed_bundle_in_a_read_only_place_is_recovered_on_a_copy() {
 }
 
 #[test]
+fn a_crashed_bundle_of_another_user_is_recovered_on_a_copy() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    if std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() != 0) {
+        println!("ignored, because only root can give files away");
+        return;
+    }
+    let folder = folder();
+    let whole = sample(2);
+    let got = crashed(folder.path(), &whole);
+    let both = [folder.path().join("a.holdup"), folder.path().join("a.holdup-journal")];
+    both.iter().for_each(|path| chown(path, Some(54_321), None).expect("is given"));
+    let bytes = || both.clone().map(|path| std::fs::read(path).expect("is there"));
+    let before = bytes();
+    holds(&both[0], &whole, got, "of another user");
+    assert!(before == bytes(), "a file of another user was written to");
+}
+
+#[test]
 fn a_crashed_bundle_in_a_folder_without_write_permission_is_recovered_on_a_copy() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     if std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0) {

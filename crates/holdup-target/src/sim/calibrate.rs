@@ -2,6 +2,7 @@
 
 use crate::qemu;
 use crate::session::SessionRequest;
+use holdup_files::Output;
 use holdup_host::{CpuPlace, Host};
 use holdup_model::survey::Survey;
 use holdup_model::{Observer, Problem};
@@ -9,6 +10,7 @@ use holdup_sim::machine::{Costs, Described, Kernel, Known, Machine, Parameter, T
 use holdup_sim::preempt;
 use holdup_workloads::Cancel;
 use holdup_workloads::costs::{Context, Outcome, measure};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The ticks of a second where the kernel does not tell.
@@ -38,7 +40,7 @@ pub struct CalibrateRequest<'a> {
 /// # Errors
 /// When the file cannot be written, which is found out before anything is measured, and when asked to end.
 pub fn calibrate(request: CalibrateRequest<'_>) -> Result<Described, Problem> {
-    let mut draft = Draft::beside(request.file)?;
+    let output = begin(request.file)?;
     let calibration = Calibration {
         host: request.host,
         workdir: &request.workdir,
@@ -47,7 +49,7 @@ pub fn calibrate(request: CalibrateRequest<'_>) -> Result<Described, Problem> {
         cancel: &request.cancel,
     };
     let described = calibrated(calibration, request.step)?;
-    draft.becomes(&described.to_toml())?;
+    end(output, request.file, &described.to_toml())?;
     Ok(described)
 }
 
@@ -61,7 +63,7 @@ pub fn calibrate_guest(
     file: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Described, Problem> {
-    let mut draft = Draft::beside(file)?;
+    let output = begin(file)?;
     let (text, about) = qemu::calibrate(request, observer)?;
     let measured = Described::parse("what the guest measured", &text)?;
     let described = Described {
@@ -69,7 +71,7 @@ pub fn calibrate_guest(
         summary: short(&format!("a guest, {about}: {}", measured.summary)),
         ..measured
     };
-    draft.becomes(&described.to_toml())?;
+    end(output, file, &described.to_toml())?;
     Ok(described)
 }
 
@@ -101,46 +103,20 @@ pub(crate) fn calibrated(with: Calibration<'_>, step: &mut dyn FnMut(&str)) -> R
     described(with.host, &survey, hz, (&context.cpus, &outcomes))
 }
 
-/// A file beside the one that is to be written, so that nobody ever sees half of it.
-struct Draft<'a> {
-    file: &'a Path,
-    draft: PathBuf,
+/// Begins the machine file, so that it is known before anything is measured whether it can be written.
+fn begin(file: &Path) -> Result<Output, Problem> {
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|e| refused(file, &e))?;
+    }
+    Output::create(file).map_err(|e| refused(file, &e))
 }
 
-impl<'a> Draft<'a> {
-    fn beside(file: &'a Path) -> Result<Self, Problem> {
-        let mut name = file.as_os_str().to_owned();
-        name.push(format!(".{}.new", std::process::id()));
-        let this = Draft { file, draft: name.into() };
-        if file.is_dir() {
-            return Err(this.refused("it is a folder"));
-        }
-        if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|e| this.refused(e.to_string()))?;
-        }
-        std::fs::write(&this.draft, "").map_err(|e| this.refused(e.to_string()))?;
-        Ok(this)
-    }
-
-    fn refused(&self, why: impl Into<String>) -> Problem {
-        Problem::host(format!("machine file {}", self.file.display()), why).hint("give another file with -o")
-    }
-
-    fn becomes(&mut self, text: &str) -> Result<(), Problem> {
-        let write = || {
-            std::fs::write(&self.draft, text)?;
-            std::fs::File::open(&self.draft)?.sync_all()?;
-            std::fs::rename(&self.draft, self.file)
-        };
-        write().map_err(|e| self.refused(e.to_string()))
-    }
+fn end(mut output: Output, file: &Path, text: &str) -> Result<(), Problem> {
+    output.write_all(text.as_bytes()).and_then(|()| output.finish()).map_err(|e| refused(file, &e))
 }
 
-impl Drop for Draft<'_> {
-    fn drop(&mut self) {
-        // After the renaming there is none.
-        let _gone = std::fs::remove_file(&self.draft);
-    }
+fn refused(file: &Path, why: &io::Error) -> Problem {
+    Problem::host(format!("machine file {}", file.display()), why.to_string()).hint("give another file with -o")
 }
 
 fn described(

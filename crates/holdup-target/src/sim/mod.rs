@@ -41,10 +41,13 @@ pub(crate) fn described(host: &Host, argument: &str) -> Result<Described, Proble
 }
 
 fn read(path: &Path) -> Result<Described, Problem> {
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = holdup_files::read_text_input(path).map_err(|e| {
         Problem::usage(format!("machine {}", path.display()), e.to_string()).hint("give a machine file")
     })?;
-    Described::parse(&path.display().to_string(), &text)
+    Described::parse(&path.display().to_string(), &text).map_err(|problem| match problem.hint {
+        Some(_) => problem,
+        None => problem.hint("`holdup list machines server-8` shows a whole machine file"),
+    })
 }
 
 /// This host as it was calibrated; else one with its number of CPUs whose costs are assumed.

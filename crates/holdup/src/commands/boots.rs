@@ -1,6 +1,7 @@
 //! The boots of a bundle and what guests wrote in them, for `holdup list`.
 
 use holdup_model::bundle::BootLog;
+use holdup_model::foreign::{line, lines};
 use holdup_model::{BundleData, Problem};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -77,7 +78,8 @@ pub(super) fn json(bundle: &BundleData) -> Value {
 pub(super) fn logs(bundle: &BundleData, boot: Option<u32>) -> Result<String, Problem> {
     let chosen = chosen(bundle, boot)?;
     if boot.is_some() {
-        let titled = |log: &&BootLog| format!("== {}, boot {} ==\n{}", line(&log.name), log.boot, text(&log.text));
+        let titled =
+            |log: &&BootLog| format!("== {}, boot {} ==\n{}", line(&log.name), log.boot, ended(lines(&log.text)));
         return Ok(chosen.iter().map(titled).collect());
     }
     if chosen.is_empty() {
@@ -113,30 +115,6 @@ fn chosen(bundle: &BundleData, boot: Option<u32>) -> Result<Vec<&BootLog>, Probl
     Ok(chosen)
 }
 
-/// A text of a guest as a terminal may get it: its escape sequences are shown, not obeyed.
-fn text(foreign: &str) -> String {
-    let mut out = String::with_capacity(foreign.len());
-    for c in foreign.replace("\r\n", "\n").chars() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            // Bidirectional overrides reorder what follows them.
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-                out.extend(c.escape_unicode());
-            }
-            c => out.push(c),
-        }
-    }
-    if !out.is_empty() && !out.ends_with('\n') {
-        out.push('\n');
-    }
-    out
-}
-
-/// One line of foreign text.
-pub(super) fn line(foreign: &str) -> String {
-    text(foreign).trim_end_matches('\n').replace(['\n', '\t'], " ")
-}
-
 /// Columns two spaces apart, the head first.
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
@@ -151,14 +129,10 @@ fn aligned(rows: &[Vec<String>]) -> String {
     out
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_guest_writes_does_not_command_the_terminal() {
-        assert_eq!(text("a\u{1b}[2Jb\r\nc\td\u{202e}"), "a\\u{1b}[2Jb\nc\td\\u{202e}\n");
-        assert_eq!(text(""), "");
-        assert_eq!(line("two\nlines\n"), "two lines");
+/// With a line feed at its end.
+fn ended(mut text: String) -> String {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
     }
+    text
 }

@@ -74,7 +74,7 @@ fn profile(matches: &ArgMatches) -> anyhow::Result<u8> {
 fn write(matches: &ArgMatches, text: &str) -> anyhow::Result<u8> {
     match matches.get_one::<PathBuf>("out") {
         Some(out) => super::report::write_file(out, text)?,
-        None => output::data(text)?,
+        None => output::exact(text)?,
     }
     Ok(0)
 }

@@ -193,7 +193,7 @@ fn which(matches: &ArgMatches, cache: &Cache, options: &Options) -> anyhow::Resu
             Problem::host(format!("kernel `{spec}`"), format!("the cache {} does not have it", cache.root().display()))
                 .hint(format!("holdup kernels fetch {spec}"))
         })?;
-        output::data(&kernel.image.display().to_string())?;
+        output::exact(&kernel.image.display().to_string())?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use clap::ArgMatches;
 use holdup_evidence::CollectContext;
 use holdup_host::Host;
 use holdup_knobs::KnobContext;
+use holdup_model::foreign::line;
 use holdup_model::{Availability, BundleData, Meta, Parameter, ParameterKind, Problem, TrialStatus};
 use holdup_workloads::PostgresOptions;
 use serde_json::{Value, json};
@@ -257,7 +258,7 @@ fn of_bundle(kind: &str, file: Option<&str>, boot: Option<u32>, as_json: bool) -
         ("boots", true) => pretty(&boots::json(&bundle)),
         ("logs", false) => boots::logs(&bundle, boot)?,
         ("logs", true) => pretty(&boots::logs_json(&bundle, boot)?),
-        ("arms", false) => bundle.schedule.arms.iter().map(|a| format!("{:4}  {}\n", a.id, a.label)).collect(),
+        ("arms", false) => bundle.schedule.arms.iter().map(|a| format!("{:4}  {}\n", a.id, line(&a.label))).collect(),
         ("arms", true) => pretty(&json!({"schema": "holdup.list/1", "kind": "arms", "members": bundle.schedule.arms})),
         (_, false) => bundle.trials.iter().map(|t| trial_line(&bundle, t)).collect(),
         (_, true) => {
@@ -268,15 +269,15 @@ fn of_bundle(kind: &str, file: Option<&str>, boot: Option<u32>, as_json: bool) -
 }
 
 fn trial_line(bundle: &BundleData, trial: &holdup_model::Trial) -> String {
-    let label = bundle.schedule.arms.get(trial.arm as usize).map_or("?", |a| a.label.as_str());
+    let label = bundle.schedule.arms.get(trial.arm as usize).map_or_else(|| "?".to_owned(), |a| line(&a.label));
     let state = match &trial.status {
         TrialStatus::Done => trial
             .measurements
             .first()
-            .and_then(|m| m.value.value().map(|v| format!("{} {v:.6}", m.metric)))
+            .and_then(|m| m.value.value().map(|v| format!("{} {v:.6}", line(&m.metric))))
             .unwrap_or_else(|| "done".to_owned()),
         // The first line: what follows it, the last words of a console, stands in the notes.
-        TrialStatus::Void { reason } => format!("void: {}", boots::line(reason.lines().next().unwrap_or(""))),
+        TrialStatus::Void { reason } => format!("void: {}", line(reason.lines().next().unwrap_or(""))),
     };
     format!("{:5}  block {:3}  {label}  {state}\n", trial.seq, trial.block)
 }

@@ -47,7 +47,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
             sections: matches.get_many::<String>("section").map(|s| s.cloned().collect()).unwrap_or_default(),
             frequency_hz: matches.get_one("frequency").copied(),
         },
-        maps: Some(holdup_kernels::Cache::default_root().join("maps")),
+        maps: holdup_kernels::Cache::open(&holdup_kernels::Cache::default_root()).ok().map(|c| c.root().join("maps")),
         machine: holdup_host::machine(&host),
         out: &out,
         command: std::env::args().collect(),

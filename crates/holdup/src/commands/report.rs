@@ -35,11 +35,11 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
 /// When the file cannot be written.
 pub(super) fn write_file(out: &Path, text: &str) -> Result<(), Problem> {
     if out == Path::new("-") {
-        return output::data(text);
+        return output::exact(text);
     }
-    std::fs::write(out, text).map_err(|e| {
+    holdup_files::write_output(out, text.as_bytes()).map_err(|e| {
         Problem::host(format!("cannot write {}", out.display()), e.to_string())
-            .hint("name a file in a folder that exists")
+            .hint("name a new file, or a regular file to replace, in a folder that exists")
     })?;
     output::say(&format!("wrote {}", out.display()));
     Ok(())

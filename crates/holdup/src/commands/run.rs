@@ -244,7 +244,9 @@ pub(super) fn wait(matches: &ArgMatches) -> Result<Duration, Problem> {
 
 fn save_plan(path: &Path, source: &str) -> Result<(), Problem> {
     let what = || format!("cannot write the plan {}", path.display());
-    let mut file = std::fs::File::create_new(path)
-        .map_err(|e| Problem::usage(what(), e.to_string()).hint("name a file that does not exist"))?;
-    std::io::Write::write_all(&mut file, source.as_bytes()).map_err(|e| Problem::host(what(), e.to_string()))
+    if path.symlink_metadata().is_ok() {
+        return Err(Problem::usage(what(), "something of that name is there").hint("name a file that does not exist"));
+    }
+    holdup_files::write_output(path, source.as_bytes())
+        .map_err(|e| Problem::usage(what(), e.to_string()).hint("name a file in a folder that exists"))
 }

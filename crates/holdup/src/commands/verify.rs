@@ -33,7 +33,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
 /// A profile is text that is called `.toml`; whatever begins as a database does is a bundle under any name.
 fn is_profile(path: &Path) -> bool {
     let mut begin = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(16).read_to_end(&mut begin));
+    let read = holdup_files::open_input(path).and_then(|file| file.take(16).read_to_end(&mut begin));
     path.extension().is_some_and(|ending| ending == "toml") && (read.is_err() || begin != b"SQLite format 3\0")
 }
 

@@ -3,6 +3,7 @@
 use super::together;
 use crate::progress::reading;
 use clap::ArgMatches;
+use holdup_files::open_input;
 use holdup_model::Problem;
 use holdup_model::captures::CaptureTrace;
 use holdup_packets::analyse::{self, Options};
@@ -12,7 +13,6 @@ use holdup_packets::flows::Analysis;
 use holdup_packets::rfc::Findings;
 use holdup_packets::trace;
 use holdup_packets::wireshark::Limits;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -92,12 +92,12 @@ fn short(path: &Path) -> String {
 }
 
 fn cannot_read(path: &Path, error: &io::Error) -> Problem {
-    let why = match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "no permission to read it".to_owned(),
-        _ => error.to_string(),
+    let (why, hint) = match error.kind() {
+        io::ErrorKind::NotFound => ("there is no such file".to_owned(), "name a capture, or `-` for standard input"),
+        io::ErrorKind::PermissionDenied => ("no permission to read it".to_owned(), "read it as a user who may"),
+        _ => (error.to_string(), "a capture is a regular file; pipe anything else into `holdup packets -`"),
     };
-    Problem::usage(path.display().to_string(), why)
+    Problem::usage(path.display().to_string(), why).hint(hint)
 }
 
 /// The counts of a file that tshark printed; `None` for any other file.
@@ -105,11 +105,7 @@ fn counts(path: &Path) -> Result<Option<Expert>, Problem> {
     if is_stdin(path) || path.is_dir() {
         return Ok(None);
     }
-    let mut file = File::open(path).map_err(|e| cannot_read(path, &e))?;
-    // What can be read only once is no list of counts.
-    if !file.metadata().is_ok_and(|m| m.is_file()) {
-        return Ok(None);
-    }
+    let mut file = open_input(path).map_err(|e| cannot_read(path, &e))?;
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(|e| cannot_read(path, &e))?;
     if !expert::is_expert(&String::from_utf8_lossy(&head)) {
@@ -129,7 +125,7 @@ fn open(path: &Path, quiet: bool) -> Result<Reader<'static>, Problem> {
     let reader = if is_stdin(path) {
         Reader::new(io::stdin())
     } else {
-        let file = File::open(path).map_err(|e| cannot_read(path, &e))?;
+        let file = open_input(path).map_err(|e| cannot_read(path, &e))?;
         Reader::new(reading(file, &short(path), quiet))
     };
     reader.map_err(|problem| of(path, problem))

@@ -1,0 +1,109 @@
+//! Bundles of other users: nothing beside them is written, opened without need or believed.
+
+#![allow(clippy::print_stdout, reason = "a test that cannot run here says why")]
+
+mod common;
+
+use common::{names, sample, write};
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+fn bundle() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.holdup");
+    write(&path, &sample(2)).expect("is written");
+    (folder, path)
+}
+
+/// Gives a bundle and its folder to another user; false where this process may not.
+fn give_away(folder: &Path, path: &Path) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        chown(folder, Some(54_321), None).and_then(|()| chown(path, Some(54_321), None)).expect("is given");
+    } else {
+        println!("ignored, because only root can give files away");
+    }
+    is_root
+}
+
+#[test]
+fn what_is_no_file_beside_a_bundle_is_refused_and_not_waited_for() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    for suffix in ["-journal", "-wal", "-shm"] {
+        let (folder, path) = bundle();
+        let beside = folder.path().join(format!("a.holdup{suffix}"));
+        mknodat(CWD, &beside, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
+        let problem = holdup_store::read(&path).expect_err("it is refused");
+        assert!(problem.why.contains(suffix) && problem.hint.is_some(), "{problem}");
+        std::fs::remove_file(&beside).expect("is removed");
+        std::os::unix::fs::symlink("/etc/passwd", &beside).expect("a link");
+        holdup_store::read(&path).expect_err("a link is refused");
+    }
+}
+
+/// SQLite removes the file that a journal names as its super-journal, wherever it is.
+#[test]
+fn a_journal_that_names_another_file_is_refused() {
+    let (folder, path) = bundle();
+    let victim = folder.path().join("victim");
+    std::fs::write(&victim, "").expect("is written");
+    let name = victim.to_str().expect("is UTF-8").as_bytes();
+    // A header of no pages in the file as it is, padded to a sector, then the page and name of pager.c, `writeSuperJournal`.
+    let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    let bytes = std::fs::read(&path).expect("is there");
+    let page_bytes = u32::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+    let mut journal = magic.to_vec();
+    for number in [0, 0, u32::try_from(bytes.len()).expect("is small") / page_bytes, 512, page_bytes] {
+        journal.extend(number.to_be_bytes());
+    }
+    journal.resize(512, 0);
+    journal.extend(u32::MAX.to_be_bytes());
+    journal.extend(name);
+    journal.extend(u32::try_from(name.len()).expect("is short").to_be_bytes());
+    journal.extend(name.iter().map(|byte| u32::from(*byte)).sum::<u32>().to_be_bytes());
+    journal.extend(magic);
+    std::fs::write(folder.path().join("a.holdup-journal"), journal).expect("is written");
+    for _ in 0..2 {
+        let problem = holdup_store::read(&path).expect_err("it is refused");
+        assert!(problem.why.contains("names another file"), "{problem}");
+        assert!(victim.exists(), "what the journal names was removed");
+        // Of another user it is refused as well.
+        if !give_away(folder.path(), &path) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_bundle_of_another_user_is_read_as_it_lies_there() {
+    let (folder, path) = bundle();
+    let own = holdup_store::read(&path).expect("is read");
+    if !give_away(folder.path(), &path) {
+        return;
+    }
+    assert_eq!(holdup_store::read(&path).as_ref(), Ok(&own));
+    // Write-ahead logging would make files beside it.
+    let mut bytes = std::fs::read(&path).expect("is there");
+    bytes[18..20].fill(2);
+    std::fs::write(&path, &bytes).expect("is written");
+    assert_eq!(holdup_store::read(&path).as_ref(), Ok(&own));
+    // A name that means something in a URI.
+    let odd = folder.path().join("a?mode=rw%41#b .holdup");
+    std::fs::rename(&path, &odd).expect("is renamed");
+    assert_eq!(holdup_store::read(&odd).as_ref(), Ok(&own));
+    assert_eq!(names(folder.path()), ["a?mode=rw%41#b .holdup"]);
+    assert_eq!(std::fs::read(&odd).expect("is there"), bytes);
+}
+
+#[test]
+fn a_bundle_that_others_may_write_is_read_as_one_of_theirs() {
+    let (folder, path) = bundle();
+    let own = holdup_store::read(&path).expect("is read");
+    let mut bytes = std::fs::read(&path).expect("is there");
+    bytes[18..20].fill(2);
+    std::fs::write(&path, &bytes).expect("is written");
+    set_permissions(&path, Permissions::from_mode(0o666)).expect("is set");
+    assert_eq!(holdup_store::read(&path).as_ref(), Ok(&own));
+    assert_eq!(names(folder.path()), ["a.holdup"]);
+}
