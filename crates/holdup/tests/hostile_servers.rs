@@ -15,7 +15,6 @@ const STRANGER: u32 = 54_321;
 /// A program of another user that is called postgres and only sleeps, in a data folder of its own.
 struct FakeServer {
     child: Child,
-    data: PathBuf,
 }
 
 impl FakeServer {
@@ -33,7 +32,7 @@ impl FakeServer {
             chown(path, Some(STRANGER), Some(STRANGER)).expect("root may");
         }
         let child = Command::new(&program).arg("600").uid(STRANGER).gid(STRANGER).current_dir(&data).spawn();
-        FakeServer { child: child.expect("started"), data }
+        FakeServer { child: child.expect("started") }
     }
 
     fn check(&self, place: &Place, more: &[&str]) -> String {

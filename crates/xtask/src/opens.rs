@@ -16,8 +16,6 @@ pub const DIRECT: &[(&str, &str)] = &[
         "only what a capture is and which names are in a folder of captures; they are opened by holdup-files",
     ),
     ("crates/holdup/src/commands/packets/together.rs", "sizes alone"),
-    ("crates/holdup-store/src/open.rs", "metadata, and the copy in a folder that tempfile made for this process"),
-    ("crates/holdup-store/src/verify.rs", "the size alone"),
     (
         "crates/holdup-store/src/write.rs",
         "O_CREAT|O_EXCL, and the removal of what that made; SQLite opens it with SQLITE_OPEN_NOFOLLOW",
@@ -57,6 +55,20 @@ pub const DIRECT: &[(&str, &str)] = &[
     ("crates/holdup-kernels/src/cache/", "beneath the cache, which private_folder opened"),
     ("crates/holdup-kernels/src/debian/", "apt's folder beneath the cache, which private_folder opened"),
     ("crates/holdup-kernels/src/files.rs", "manifests and sizes beneath the cache, which private_folder opened"),
+    ("crates/holdup-host/src/capture.rs", "beneath the folder of the capture, which is made new with mode 0700"),
+    ("crates/holdup-host/src/fs.rs", "the kernel's own files; all others go through `read_regular` and `read_own`"),
+    ("crates/holdup-host/src/memory.rs", "/proc/PID/mem"),
+    (
+        "crates/holdup-host/src/network/",
+        "/proc/PID/ns, and files on a file system that a namespace of ours has for itself",
+    ),
+    ("crates/holdup-host/src/perf_samples/", "/sys"),
+    ("crates/holdup-workloads/src/costs/statements.rs", "/proc/PID"),
+    ("crates/holdup-workloads/src/induce/group.rs", "/sys/fs/cgroup"),
+    (
+        "crates/holdup-workloads/src/postgres/find.rs",
+        "the folders in which distributions put PostgreSQL's programs are listed",
+    ),
 ];
 
 /// What is wrong with the sources of the crates that are released, and with [`DIRECT`] itself.

@@ -1,6 +1,6 @@
 //! The checks of the repository that no compiler makes. `cargo xtask tidy` prints the same.
 
-use xtask::{Repo, catalogues, invariants, layers, purity, texts, web};
+use xtask::{Repo, catalogues, invariants, layers, opens, purity, texts, web};
 
 fn repo() -> Repo {
     let repo = Repo::here().expect("the repository can be read");
@@ -42,4 +42,9 @@ fn invariants_name_their_tests() {
 #[test]
 fn web_bundle_is_current() {
     nothing(&web::check(&repo()));
+}
+
+#[test]
+fn files_of_others_are_opened_in_one_place() {
+    nothing(&opens::check(&repo()));
 }

@@ -1,0 +1,409 @@
+//! Random sequences of knobs on the real host, with faults and kills, and what is different afterwards.
+//!
+//! `script/swarm` builds and runs it. Each sequence starts from an odd state, runs as a process of its own that fails or
+//! is killed at a counted operation or at a random time, and is made good by another process, as `holdup restore` would.
+//! What then differs and was not reported is what must never be.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers, which reports on a terminal")]
+
+use holdup_files::{Folder, private_folder};
+use holdup_host::{FileIdentity, Host, HostFs, RealFs, Scheduling};
+use holdup_knobs::journal::{self, Journal};
+use holdup_knobs::{KnobContext, find};
+use holdup_model::{Availability, Value};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Levels that are tried of each knob; what the host does not have is left out with its reason.
+const LEVELS: &[(&str, &[&str])] = &[
+    ("autogroup", &["on", "off"]),
+    ("transparent-huge-pages", &["always", "madvise", "never"]),
+    ("numa-balancing", &["on", "off"]),
+    ("huge-pages-reserved", &["0", "2", "5"]),
+    ("migration-cost", &["500us", "5ms"]),
+    ("base-slice", &["1ms", "3ms"]),
+    ("nr-migrate", &["8", "32"]),
+    ("preempt", &["lazy", "full", "none"]),
+    ("sched-policy", &["batch", "idle", "nice:5", "batch nice:7", "other", "fifo:3", "slice:3ms", "batch slice:1ms"]),
+    ("affinity", &["0", "1", "0-1"]),
+    ("cgroup-cpu-weight", &["50", "200", "1000"]),
+    ("cgroup-cpu-max", &["0.5", "1.5"]),
+    ("cpu-governor", &["performance", "powersave"]),
+    ("cpu-dma-latency", &["10us", "100us"]),
+    ("irq-affinity", &["0", "1"]),
+    ("rseq-slice-length", &["10us"]),
+];
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.next() % n as u64).unwrap()
+    }
+
+    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+}
+
+/// How a process ends before its time.
+#[derive(Debug, Clone, Copy)]
+enum Mishap {
+    None,
+    /// This operation fails without effect, and the one after it so many later.
+    Fault(u64, u64),
+    /// The process is killed at this operation.
+    Kill(u64),
+    /// It is killed from outside after so many µs.
+    KillAfter(u64),
+}
+
+/// The real files, of which every operation is counted.
+struct Counted {
+    inner: RealFs,
+    count: AtomicU64,
+    mishap: Mishap,
+}
+
+impl Counted {
+    fn step(&self) -> io::Result<()> {
+        let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        match self.mishap {
+            Mishap::Fault(first, second) if number == first || number == second => {
+                Err(io::Error::from_raw_os_error(libc::EIO))
+            }
+            Mishap::Kill(at) if number >= at => {
+                // SAFETY: ends this process.
+                unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+                loop {
+                    std::thread::park();
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+macro_rules! counted {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
+        $(fn $name(&self, $($arg: $type),*) -> io::Result<$out> {
+            self.step()?;
+            self.inner.$name($($arg),*)
+        })*
+    };
+}
+
+impl HostFs for Counted {
+    counted! {
+        read(path: &Path) -> Vec<u8>;
+        write(path: &Path, bytes: &[u8]) -> ();
+        list(path: &Path) -> Vec<String>;
+        may_write(path: &Path) -> ();
+        replace_synced(path: &Path, bytes: &[u8]) -> ();
+        remove_synced(path: &Path) -> ();
+        read_head(path: &Path, longest: usize) -> Vec<u8>;
+        read_own(path: &Path) -> Vec<u8>;
+        read_link(path: &Path) -> PathBuf;
+        mode(path: &Path) -> u32;
+        identity(path: &Path) -> FileIdentity;
+        scheduling(tid: u32) -> Scheduling;
+        set_scheduling(tid: u32, wanted: Scheduling) -> ();
+        hold(path: &Path, bytes: &[u8]) -> ();
+        release(path: &Path) -> ();
+        holds(path: &Path) -> bool;
+        slice(tid: u32) -> Option<u64>;
+        set_slice(tid: u32, own_ns: Option<u64>) -> ();
+        affinity(tid: u32) -> Vec<u32>;
+        set_affinity(tid: u32, cpus: &[u32]) -> ();
+        kernel_log() -> Vec<u8>;
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.inner.exists(path)
+    }
+
+    fn is_live(&self) -> bool {
+        true
+    }
+}
+
+/// What a process of the swarm is given by its parent.
+#[derive(Debug, Clone)]
+struct Sequence {
+    steps: Vec<(String, String)>,
+    restores: bool,
+    mishap: Mishap,
+}
+
+impl Sequence {
+    fn random(chance: &mut Chance, knobs: &[(&str, &[&str])]) -> Self {
+        let steps = (0..=chance.below(6)).map(|_| {
+            let (knob, levels) = chance.of(knobs);
+            ((*knob).to_owned(), (*chance.of(levels)).to_owned())
+        });
+        let steps = steps.collect();
+        let operation = |chance: &mut Chance| 1 + chance.next() % 160;
+        let mishap = match chance.below(10) {
+            0 => Mishap::None,
+            1..=3 => {
+                let first = operation(chance);
+                Mishap::Fault(first, first + 1 + chance.next() % 20)
+            }
+            4..=7 => Mishap::Kill(operation(chance)),
+            _ => Mishap::KillAfter(chance.next() % 20_000),
+        };
+        Sequence { steps, restores: chance.below(2) == 0, mishap }
+    }
+}
+
+fn value(text: &str) -> Value {
+    match text {
+        "on" => Value::Bool(true),
+        "off" => Value::Bool(false),
+        _ => match (text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(number), _) => Value::Integer(number),
+            (_, Ok(number)) => Value::Float(number),
+            _ => Value::Text(text.to_owned()),
+        },
+    }
+}
+
+fn context<'a>(host: &'a Host, pids: &[u32]) -> KnobContext<'a> {
+    KnobContext { host, postgres: None, pids: pids.to_vec() }
+}
+
+/// The process that applies.
+fn apply(journal: &str, pids: &[u32], sequence: &Sequence) {
+    let fs = Counted { inner: RealFs::new("/"), count: AtomicU64::new(0), mishap: sequence.mishap };
+    let host = Host::over(Arc::new(fs));
+    let Ok(mut journal) = Journal::open(host.clone(), journal, 0) else { return };
+    for (factor, level) in &sequence.steps {
+        // A level that this host refuses leaves everything as it is.
+        let _refused_or_not = journal.apply(&context(&host, pids), factor, &value(level));
+    }
+    if sequence.restores {
+        journal.restore_all(&context(&host, pids));
+    }
+}
+
+/// What can be read of every knob and of every task, in words.
+fn snapshot(host: &Host, pids: &[u32], knobs: &[(&str, &[&str])]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for (factor, _) in knobs {
+        let (knob, instance) = find(factor).unwrap();
+        let now = knob.read(&context(host, pids), instance);
+        found.insert((*factor).to_owned(), now.map_or_else(|p| p.to_string(), |value| value.to_string()));
+    }
+    for pid in pids {
+        let state = format!("{:?} {:?} {:?}", host.scheduling(*pid), host.affinity(*pid), host.slice(*pid));
+        found.insert(format!("task {pid}"), state);
+    }
+    found
+}
+
+/// Tasks to act on, in a control group where one can be made.
+struct Subjects {
+    children: Vec<Child>,
+    group: Option<PathBuf>,
+}
+
+impl Subjects {
+    fn start() -> Self {
+        let children: Vec<Child> = (0..3).map(|_| Command::new("sleep").arg("86400").spawn().unwrap()).collect();
+        let parents = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
+        let group = parents.iter().find_map(|parent| {
+            let group = Path::new(parent).join(format!("holdup-swarm-{}", std::process::id()));
+            std::fs::create_dir(&group).ok()?;
+            let joined =
+                children.iter().all(|c| std::fs::write(group.join("cgroup.procs"), c.id().to_string()).is_ok());
+            if !joined {
+                let _empty = std::fs::remove_dir(&group);
+            }
+            joined.then_some(group)
+        });
+        Subjects { children, group }
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.children.iter().map(Child::id).collect()
+    }
+
+    /// An odd state to begin with.
+    fn make_odd(&self, host: &Host, chance: &mut Chance) {
+        for pid in self.pids() {
+            let policy = *chance.of(&[Scheduling::OTHER, Scheduling::OTHER, Scheduling::BATCH, Scheduling::IDLE]);
+            let nice = i32::try_from(chance.below(25)).unwrap() - 5;
+            let wanted = Scheduling { policy, ..Scheduling::other(nice) };
+            host.set_scheduling(pid, wanted).unwrap();
+            let cpus: &[u32] = *chance.of(&[&[0][..], &[0, 1], &[1]]);
+            host.set_affinity(pid, cpus).unwrap();
+            // A kernel before 6.12 has none.
+            let _none = host.set_slice(pid, *chance.of(&[None, None, Some(2_000_000)]));
+        }
+    }
+}
+
+impl Drop for Subjects {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ended = child.kill();
+            let _reaped = child.wait();
+        }
+        if let Some(group) = &self.group {
+            let _left = std::fs::remove_dir(group);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    sequences: u64,
+    kills: u64,
+    faults: u64,
+    reported: BTreeMap<String, u64>,
+    silent: u64,
+}
+
+struct Swarm {
+    host: Host,
+    subjects: Subjects,
+    knobs: Vec<(&'static str, &'static [&'static str])>,
+    journal: String,
+    folder: Folder,
+    sums: Sums,
+}
+
+impl Swarm {
+    fn one(&mut self, seed: u64) {
+        let mut chance = Chance(seed);
+        self.subjects.make_odd(&self.host, &mut chance);
+        let pids = self.subjects.pids();
+        let before = snapshot(&self.host, &pids, &self.knobs);
+        let sequence = Sequence::random(&mut chance, &self.knobs);
+        self.sums.sequences += 1;
+        let in_child = |work: &dyn Fn()| {
+            // SAFETY: this process has one thread; the child runs `work` and ends.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                work();
+                // SAFETY: ends the child without running what belongs to the parent.
+                unsafe { libc::_exit(0) };
+            }
+            rustix::process::Pid::from_raw(pid).unwrap()
+        };
+        let child = in_child(&|| apply(&self.journal, &pids, &sequence));
+        if let Mishap::KillAfter(us) = sequence.mishap {
+            std::thread::sleep(Duration::from_micros(us));
+            let _ended_already = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+        }
+        let status = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap();
+        self.sums.kills += u64::from(status.is_some_and(|(_, status)| status.terminating_signal().is_some()));
+        self.sums.faults += u64::from(matches!(sequence.mishap, Mishap::Fault(..)));
+        let recovered = journal::recover(&self.host, &self.journal, &|_| None);
+        let mut reported: Vec<String> = match &recovered {
+            Ok(restored) => restored.left.iter().map(|left| left.factor.clone()).collect(),
+            Err(problem) => vec![problem.to_string()],
+        };
+        let after = snapshot(&self.host, &pids, &self.knobs);
+        let of_tasks = ["sched-policy", "affinity"];
+        let different: Vec<&String> =
+            before.iter().filter(|(key, was)| after.get(*key) != Some(*was)).map(|(k, _)| k).collect();
+        let is_silent = different.iter().any(|key| {
+            let is_reported =
+                |factor: &String| factor == *key || (key.starts_with("task ") && of_tasks.contains(&factor.as_str()));
+            !reported.iter().any(is_reported)
+        });
+        let is_left = self.folder.stat("journal.json").is_ok() && reported.is_empty();
+        if is_silent || is_left {
+            self.sums.silent += 1;
+            println!("seed {seed}: {sequence:?}");
+            for key in different {
+                println!("  {key} was {} and is {}", before[key], after[key]);
+            }
+            if is_left {
+                println!("  the journal is left and nothing was reported");
+            }
+        }
+        reported.dedup();
+        for factor in reported {
+            println!("seed {seed}: {factor} was reported as not put back: {sequence:?}");
+            *self.sums.reported.entry(factor).or_default() += 1;
+        }
+        // The next sequence begins on a clean page.
+        let _forgotten = journal::forget(&self.host, &self.journal);
+    }
+}
+
+fn main() -> ExitCode {
+    let number = |name: &str| {
+        let mut words = std::env::args().skip_while(|word| word != name).skip(1);
+        words.next().and_then(|word| word.parse::<u64>().ok())
+    };
+    if !rustix::process::geteuid().is_root() {
+        println!("ignored, because only root can set most knobs");
+        return ExitCode::SUCCESS;
+    }
+    let (count, seconds) = (number("--count").unwrap_or(u64::MAX), number("--seconds").unwrap_or(u64::MAX));
+    let first = number("--seed").unwrap_or(1);
+    let top = tempfile::tempdir().unwrap();
+    let state = top.path().join("state");
+    let folder = private_folder(&state).unwrap();
+    let subjects = Subjects::start();
+    let host = Host::real();
+    let pids = subjects.pids();
+    let usable = |(factor, levels): &(&'static str, &'static [&'static str])| {
+        let (knob, instance) = find(factor).unwrap();
+        if let Availability::Unavailable { reason, .. } = knob.probe(&context(&host, &pids), instance) {
+            println!("left out: {factor}: {reason}");
+            return false;
+        }
+        !levels.is_empty()
+    };
+    let knobs: Vec<_> = LEVELS.iter().copied().filter(usable).collect();
+    println!("knobs: {}", knobs.iter().map(|(factor, _)| *factor).collect::<Vec<_>>().join(", "));
+    let at_first = snapshot(
+        &host,
+        &[],
+        &knobs
+            .iter()
+            .copied()
+            .filter(|(f, _)| !find(f).unwrap().0.is_of_processes() && !f.starts_with("cgroup"))
+            .collect::<Vec<_>>(),
+    );
+    let journal = state.join("journal.json").display().to_string();
+    let mut swarm =
+        Swarm { host: host.clone(), subjects, knobs: knobs.clone(), journal, folder, sums: Sums::default() };
+    let begun = Instant::now();
+    let mut seed = first;
+    while swarm.sums.sequences < count && begun.elapsed().as_secs() < seconds {
+        swarm.one(seed);
+        seed = seed.wrapping_add(1);
+    }
+    let Sums { sequences, kills, faults, reported, silent } = &swarm.sums;
+    let reported: u64 = reported.values().sum();
+    println!(
+        "{sequences} sequences in {:.0} s, {kills} kills, {faults} with faults: {silent} silently not restored, {reported} reported",
+        begun.elapsed().as_secs_f64()
+    );
+    let now =
+        snapshot(&host, &[], &knobs.iter().copied().filter(|(f, _)| at_first.contains_key(*f)).collect::<Vec<_>>());
+    if now != at_first {
+        println!("the host is not as it was: {at_first:?} became {now:?}");
+        return ExitCode::FAILURE;
+    }
+    if *silent == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
