@@ -1,13 +1,13 @@
 //! Which process is under test, and what it has mapped, while processes come and go.
 
-use holdup_host::Host;
 use holdup_host::perf_samples::Record;
 use holdup_host::process::{Stat, stat};
+use holdup_host::{FileIdentity, Host};
 use holdup_stacks::{KernelSymbols, Mapping, Module, ModuleId, SpaceId, Symbolizer, TaskId};
 use std::collections::BTreeMap;
 
 /// A file by its device (major, minor) and inode.
-type FileKey = (u32, u32, u64);
+pub(crate) type FileKey = (u32, u32, u64);
 
 /// Code that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) struct Area {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) offset: u64,
-    file: FileKey,
+    pub(crate) file: FileKey,
     /// As the process knows it; `None` for code that is in no file.
     pub(crate) path: Option<String>,
 }
@@ -238,17 +238,12 @@ impl Processes {
         if let Some(known) = self.modules.get(&area.file) {
             return *known;
         }
-        // The first one is the file itself, also when another one has its path by now, or in another mount namespace.
-        let places =
-            [format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end), format!("/proc/{pid}/root{path}")];
-        let is_deleted = path.ends_with(" (deleted)");
-        let places = if is_deleted { &places[..1] } else { &places[..] };
-        let read = places.iter().find_map(|place| self.host.read_regular_head(place, LARGEST_FILE + 1).ok());
+        let read = mapped(&self.host, pid, area, LARGEST_FILE + 1);
         let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path);
         let module = match read {
-            None => Err(format!("{path}: it could not be read before its process ended")),
-            Some(file) if file.len() > LARGEST_FILE => Err(format!("{path}: it has more than {LARGEST_FILE} bytes")),
-            Some(file) => {
+            Err(why) => Err(format!("{path}: {why}")),
+            Ok(file) if file.len() > LARGEST_FILE => Err(format!("{path}: it has more than {LARGEST_FILE} bytes")),
+            Ok(file) => {
                 self.bytes += file.len() as u64;
                 Module::parse(name, &file)
             }
@@ -292,7 +287,7 @@ impl Processes {
             };
             let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
             let places = [format!("/proc/{pid}/root{path}"), path.clone()];
-            let read = places.iter().find_map(|place| self.host.read_regular_head(place, LARGEST_FILE + 1).ok());
+            let read = places.iter().find_map(|place| self.host.read_head_bytes(place, LARGEST_FILE + 1).ok());
             let Some(file) = read else { continue };
             self.bytes += file.len() as u64;
             let added = match file.len() > LARGEST_FILE {
@@ -304,6 +299,34 @@ impl Processes {
             }
         }
     }
+}
+
+/// The first bytes of the file that a process has mapped there. A process chooses what has its paths: what is
+/// opened is a regular file that is the mapped one, and did not change while it was read.
+///
+/// # Errors
+/// Why there are none.
+pub(crate) fn mapped(host: &Host, pid: u32, area: &Area, longest: usize) -> Result<Vec<u8>, String> {
+    let path = area.path.as_deref().unwrap_or_default();
+    // The mapped file itself, also when another one has its path by now, or in another mount namespace.
+    let itself = format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end);
+    let first = match host.read_identified(&itself, longest) {
+        Ok((bytes, _)) => return Ok(bytes),
+        Err(e) => e,
+    };
+    if path.ends_with(" (deleted)") {
+        return Err(first.to_string());
+    }
+    // Without CAP_CHECKPOINT_RESTORE only the path is left (fs/proc/base.c:proc_map_files_get_link, v6.18).
+    let (bytes, found) =
+        host.read_identified(&format!("/proc/{pid}/root{path}"), longest).map_err(|e| e.to_string())?;
+    let is_it = |found: FileIdentity| {
+        let device = (rustix::fs::major(found.device), rustix::fs::minor(found.device));
+        let (major, minor, inode) = area.file;
+        // Files of overlayfs and btrfs have other devices in maps than in stat(2), of which one has no major number.
+        found.inode == inode && (device == (major, minor) || major == 0 || device.0 == 0)
+    };
+    if found.is_none_or(is_it) { Ok(bytes) } else { Err("another file has its path by now".to_owned()) }
 }
 
 /// The functions of the kernel; with none of them, a sentence that says why.
@@ -364,6 +387,38 @@ mod tests {
         assert_eq!((areas[0].start, areas[0].offset, areas[0].file), (0x55d0_a00e_0000, 0xe0000, (0xfe, 0, 1234)));
     }
 
+    #[test]
+    fn only_the_mapped_file_itself_is_read() {
+        use rustix::fs::{CWD, FileType, mknodat};
+        use std::os::unix::fs::MetadataExt as _;
+        let (host, me) = (Host::real(), std::process::id());
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("it runs");
+        let program = areas(&maps).into_iter().find(|area| area.path.is_some()).expect("a program");
+        let head = mapped(&host, me, &program, 4).expect("it is mapped");
+        assert_eq!(head, b"\x7fELF");
+        // What a hostile process puts in the place of a file that it has mapped; nothing is mapped at 0.
+        let top = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| top.path().join(name);
+        let at = |name: &str| {
+            let found = std::fs::metadata(path(name)).expect("it is there");
+            let device = found.dev();
+            let file = (rustix::fs::major(device), rustix::fs::minor(device), found.ino());
+            Area { start: 0, end: 4096, offset: 0, file, path: path(name).to_str().map(str::to_owned) }
+        };
+        std::fs::write(path("mapped"), "1234").expect("writable");
+        std::fs::write(path("other"), "secret").expect("writable");
+        mknodat(CWD, path("fifo"), FileType::Fifo, 0o600.into(), 0).expect("writable");
+        let area = at("mapped");
+        assert_eq!(mapped(&host, me, &area, 3).as_deref(), Ok(&b"123"[..]));
+        let why = |area: &Area| mapped(&host, me, area, 100).expect_err("it is not the mapped one");
+        assert!(why(&at("fifo")).ends_with("it is a FIFO, not a regular file"), "{}", why(&at("fifo")));
+        std::fs::rename(path("other"), path("mapped")).expect("ours");
+        assert_eq!(why(&area), "another file has its path by now");
+        std::fs::remove_file(path("mapped")).expect("ours");
+        std::os::unix::fs::symlink("/dev/zero", path("mapped")).expect("ours");
+        assert!(why(&area).ends_with("it is a character device, not a regular file"), "{}", why(&area));
+    }
+
     fn member(pid: u32) -> (String, Stat) {
         let line = format!("{pid} (postgres) S 1 {pid} {pid} 0 -1 0 {}", "0 ".repeat(43));
         ("server".to_owned(), Stat::parse(&line).expect("a line"))
@@ -381,7 +436,8 @@ mod tests {
         let server = processes.space(7, &mut symbolizer);
         assert!(server.is_some());
         let unreadable = &processes.unreadable.files;
-        assert_eq!(unreadable, &["/tmp/a file (deleted): it could not be read before its process ended"]);
+        assert_eq!(unreadable.len(), 1, "{unreadable:?}");
+        assert!(unreadable[0].starts_with("/tmp/a file (deleted): cannot read "), "{unreadable:?}");
         processes.note(&Record::Began { pid: 8, tid: 8, parent_pid: 7, parent_tid: 7 });
         assert_eq!((processes.role(8), processes.space(8, &mut symbolizer)), (Some(0), server));
         processes.note(&Record::Named { pid: 8, tid: 8, name: "sh".to_owned(), is_exec: true });

@@ -3,11 +3,17 @@
 use crate::{Host, HostError};
 use holdup_model::survey::Known;
 
+/// The most bytes of /proc/PID/cgroup, which has a line for each hierarchy.
+const LONGEST: usize = 16 << 10;
+/// The longest path (PATH_MAX); in a captured tree a line can have any length, and each level of a path is looked at.
+const LONGEST_PATH: usize = 4096;
+
 /// The folder of a line of /proc/PID/cgroup when that line is about the cpu controller, and whether it is of
 /// version 2. Paths are those under the usual mounts below /sys/fs/cgroup.
 pub(crate) fn cpu_folder(line: &str) -> Option<(String, bool)> {
     let mut parts = line.splitn(3, ':');
-    let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+    let (_, controllers, path) =
+        (parts.next()?, parts.next()?, parts.next().filter(|path| path.len() <= LONGEST_PATH)?);
     match controllers {
         "" => Some((format!("/sys/fs/cgroup{path}"), true)),
         list if list.split(',').any(|c| c == "cpu") => Some((format!("/sys/fs/cgroup/{list}{path}"), false)),
@@ -44,7 +50,7 @@ pub struct CpuGroup {
 /// # Errors
 /// When the process has ended, or its groups cannot be read.
 pub fn cpu_group(host: &Host, pid: u32) -> Result<Option<CpuGroup>, HostError> {
-    let text = host.read_text(&format!("/proc/{pid}/cgroup"))?;
+    let text = host.read_head(&format!("/proc/{pid}/cgroup"), LONGEST)?;
     let groups = text.lines().filter_map(|line| {
         let (folder, is_v2) = cpu_folder(line)?;
         Some(CpuGroup { folder, path: line.splitn(3, ':').nth(2)?.to_owned(), is_v2 })
@@ -56,7 +62,7 @@ pub fn cpu_group(host: &Host, pid: u32) -> Result<Option<CpuGroup>, HostError> {
 ///
 /// In version 2 a group without a cpuset of its own has that of the nearest group above it.
 pub fn cpuset(host: &Host, pid: u32) -> Option<String> {
-    let text = host.read_text(&format!("/proc/{pid}/cgroup")).ok()?;
+    let text = host.read_head(&format!("/proc/{pid}/cgroup"), LONGEST).ok()?;
     let groups = || text.lines().filter_map(|line| line.splitn(3, ':').skip(1).collect::<Vec<_>>().try_into().ok());
     let v1 = groups().find(|[controllers, _]: &[&str; 2]| controllers.split(',').any(|c| c == "cpuset"));
     if let Some([controllers, path]) = v1 {
@@ -73,7 +79,7 @@ pub fn cpuset(host: &Host, pid: u32) -> Option<String> {
 /// In version 2 a group is a task group of its own where the cpu controller is enabled for it,
 /// which is where `cpu.weight` exists.
 pub fn in_root_task_group(host: &Host, pid: u32) -> Option<bool> {
-    let text = host.read_text(&format!("/proc/{pid}/cgroup")).ok()?;
+    let text = host.read_head(&format!("/proc/{pid}/cgroup"), LONGEST).ok()?;
     let folders: Vec<(String, bool)> = text.lines().filter_map(cpu_folder).collect();
     if let Some((folder, _)) = folders.iter().find(|(_, is_v2)| !is_v2) {
         // Version 1: the controller is mounted there, so the path alone decides.
@@ -97,6 +103,7 @@ pub struct CpuLimit {
 /// root; `None` inside: there is none. `memberships` is the text of a /proc/PID/cgroup, its lines parted by white space
 /// of any kind.
 pub fn cpu_limit(host: &Host, memberships: &str) -> Known<Option<CpuLimit>> {
+    let memberships = &memberships[..memberships.floor_char_boundary(LONGEST)];
     let mut tightest: Option<(CpuLimit, String)> = None;
     let mut seen = 0;
     let folders = || memberships.split([' ', '\n']).filter_map(cpu_folder);
@@ -113,7 +120,7 @@ pub fn cpu_limit(host: &Host, memberships: &str) -> Known<Option<CpuLimit>> {
             };
             let period = if is_v2 { None } else { host.read_value(&format!("{level}/cpu.cfs_period_us")).ok() };
             let Some(limit) = limit_of(&text, period.as_deref()) else {
-                return Known::unknown(path, format!("`{text}` is no quota"));
+                return Known::unknown(path, format!("`{}` is no quota", crate::survey::shown(&text)));
             };
             seen += 1;
             let Some(limit) = limit else { continue };

@@ -1,29 +1,40 @@
-//! Work that is done as another user: what root asks on behalf of a server is asked as that server's user, so that root
-//! reads nothing for anybody that this user could not read.
+//! Work that root does as another user: in a child that gives up root for good, is bounded and is ended when it is late.
 //!
-//! The work runs in a forked child that gives up root for good (credentials(7)), and gives its result back through a
-//! pipe, of bounded size and within a deadline. Only the thread that forks goes on in the child. What it does there may
-//! allocate, because glibc makes its allocator usable in a child (fork(3)); it must not print, log or take a lock that
-//! another thread may have held: work that reads files and parses them does neither. The child is not dumpable after the
-//! change of its user (prctl(2), PR_SET_DUMPABLE), so that this user cannot look into what it inherited.
+//! The child is forked and executes nothing, so it has to do with what fork(2) leaves of a process with threads. Memory
+//! can be allocated there, because glibc holds its locks over the fork. Other locks may be held by threads that the child
+//! does not have: what is done there opens files and computes, and touches neither the streams of the standard library nor
+//! the environment. If it waits for a lock all the same, the deadline ends it.
+//!
+//! The child has a copy of root's memory. It is not dumpable, so that its user cannot look into it or stop it with
+//! ptrace(2); credentials are set by system calls, which the one thread of the child needs alone. Its user may send it
+//! signals, and then nothing is known.
 
-use crate::Host;
+use crate::{Host, HostError};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getppid, kill_process, setrlimit, waitpid,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How long the work may take.
-const LONGEST: Duration = Duration::from_secs(5);
-/// How large its result may be, bytes.
-const MOST_BYTES: u64 = 32 << 20;
-/// How much memory it may take, bytes.
-const MOST_MEMORY: libc::rlim_t = 512 << 20;
+/// How long a child may take.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// What it may answer at most, bytes.
+const MOST_BYTES: usize = 32 << 20;
+/// What it may allocate beside what it was forked with, bytes.
+const MOST_MEMORY: u64 = 256 << 20;
+/// Time on a CPU after which the kernel ends it, seconds.
+const MOST_CPU_S: u64 = 3;
 
-/// A user, with the groups that count.
+/// As whom something is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) uid: u32,
@@ -32,148 +43,205 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The real user of a process, with its groups (proc_pid_status(5)).
-    pub(crate) fn of_process(host: &Host, pid: u32) -> Option<User> {
-        let status = host.read_text(&format!("/proc/{pid}/status")).ok()?;
-        let numbers = |name: &str| -> Option<Vec<u32>> {
+    /// The real user of a process (proc_pid_status(5)): the one who began it, also where the program is set-user-ID.
+    ///
+    /// # Errors
+    /// When there is no such process, or its status cannot be understood.
+    pub(crate) fn of_process(host: &Host, pid: u32) -> Result<Self, HostError> {
+        // 65,536 groups is the most that a process can have.
+        const LONGEST: usize = 1 << 20;
+        let path = format!("/proc/{pid}/status");
+        let status = host.read_bounded(&path, LONGEST)?;
+        let status = String::from_utf8_lossy(&status);
+        let ids = |name: &str| -> Option<Vec<u32>> {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
+            line.split_ascii_whitespace().map(|id| id.parse().ok()).collect()
         };
-        let (uid, gid) = (*numbers("Uid:")?.first()?, *numbers("Gid:")?.first()?);
-        Some(User { uid, gid, groups: numbers("Groups:")? })
+        let first = |name: &str| ids(name)?.first().copied();
+        let user = || Some(User { uid: first("Uid:")?, gid: first("Gid:")?, groups: ids("Groups:")? });
+        let why = std::io::Error::other("it has no user, group and groups");
+        user().ok_or_else(|| HostError::new("read", &path, &why))
     }
 
-    /// The owner of a folder, with its group alone.
-    pub(crate) fn of_folder(path: &str) -> Option<User> {
-        let found = rustix::fs::stat(path).ok()?;
-        Some(User { uid: found.st_uid, gid: found.st_gid, groups: Vec::new() })
+    /// A user of whom only the number is known: with no rights of any group.
+    pub(crate) fn alone(uid: u32) -> Self {
+        const NOGROUP: u32 = 65_534;
+        User { uid, gid: NOGROUP, groups: Vec::new() }
     }
 }
 
-/// Does `work` as `user`: in a child where this process is root and `user` is not, else here. `None` for a user that is
-/// not known stands for nobody else: the work is not done.
+/// Does something as another user, which is not root, and gives the result.
 ///
 /// # Errors
-/// When there is no such child, or it does not answer as it should.
-pub(crate) fn as_user<T: Serialize + DeserializeOwned>(
-    host: &Host,
-    user: Option<&User>,
-    work: impl FnOnce() -> T,
-) -> io::Result<T> {
-    if !host.is_live() || !rustix::process::geteuid().is_root() {
-        return Ok(work());
-    }
-    match user {
-        None => Err(io::Error::other("whose it is, is not known")),
-        Some(user) if user.uid == 0 => Ok(work()),
-        Some(user) => in_child(user, LONGEST, work),
-    }
+/// Why that is not known: this process may not become the user, or the work took too long, needed too much memory or
+/// was ended.
+pub(crate) fn run<T: Serialize + DeserializeOwned>(user: &User, work: impl FnOnce() -> T) -> Result<T, String> {
+    run_within(user, DEADLINE, work)
 }
 
-fn in_child<T: Serialize + DeserializeOwned>(
+fn run_within<T: Serialize + DeserializeOwned>(
     user: &User,
-    longest: Duration,
+    deadline: Duration,
     work: impl FnOnce() -> T,
-) -> io::Result<T> {
-    let (from_child, to_parent) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let parent = rustix::process::getpid();
-    // SAFETY: the child keeps to what the head of this file allows, and never returns.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        drop(from_child);
-        child(user, parent, File::from(to_parent), work);
-    }
-    let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| pid > 0) else {
-        return Err(io::Error::last_os_error());
-    };
-    drop(to_parent);
-    let answer = answer_of(File::from(from_child), longest);
-    // It has not been waited for, so the pid is still its own.
-    let _ended_already = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-    let _reaped = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
-    let bytes = answer?;
-    ciborium::from_reader(bytes.as_slice())
-        .map_err(|_| io::Error::other("the child that reads as that user ended early"))
-}
-
-/// Everything that comes until the other end is closed.
-fn answer_of(mut from: File, longest: Duration) -> io::Result<Vec<u8>> {
+) -> Result<T, String> {
+    let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| cannot("make a pipe", e))?;
     let begun = Instant::now();
-    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
-    loop {
-        let left = longest.saturating_sub(begun.elapsed());
-        let timeout = rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        let ready = poll(&mut [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)], Some(&timeout));
-        match ready {
-            Ok(0) => return Err(io::Error::other(format!("reading it took more than {} s", longest.as_secs_f64()))),
+    let parent = rustix::process::getpid();
+    // SAFETY: the child keeps to what the head of this file says, and ends in `child` without returning here.
+    let pid = match unsafe { libc::fork() } {
+        0 => child(user, parent, &write_end, work),
+        pid => pid,
+    };
+    drop(write_end);
+    let pid = Pid::from_raw(pid).filter(|pid| pid.as_raw_nonzero().get() > 0);
+    let Some(pid) = pid else { return Err(cannot("start a process", std::io::Error::last_os_error())) };
+    let answer = answer(read_end, begun + deadline);
+    // It has ended, or is not waited for: it is ours and not yet reaped, so the pid is that of no other process.
+    let _ended = kill_process(pid, Signal::KILL);
+    let status = reap(pid);
+    match answer {
+        Err(Late) => Err(format!("it took more than {} s", deadline.as_secs_f64())),
+        Ok(bytes) if bytes.len() > MOST_BYTES => Err(format!("its result has more than {MOST_BYTES} bytes")),
+        Ok(bytes) => match ciborium::from_reader::<Result<T, String>, _>(bytes.as_slice()) {
+            Ok(done) => done,
+            Err(_) => match status.and_then(WaitStatus::terminating_signal) {
+                Some(libc::SIGABRT) => Err(format!("it needs more than {} MiB of memory", MOST_MEMORY >> 20)),
+                Some(signal) if !bytes.is_empty() || signal != libc::SIGKILL => {
+                    Err(format!("the process that does it was ended by signal {signal}"))
+                }
+                _ => Err("the process that does it was ended".to_owned()),
+            },
+        },
+    }
+}
+
+fn cannot(what: &str, e: impl Into<std::io::Error>) -> String {
+    let e = HostError::new("read", "", &e.into());
+    format!("holdup cannot {what}: {}", e.message)
+}
+
+/// The answer did not end in time.
+struct Late;
+
+fn answer(read_end: OwnedFd, until: Instant) -> Result<Vec<u8>, Late> {
+    let mut file = File::from(read_end);
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; 1 << 16];
+    while bytes.len() <= MOST_BYTES {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Late);
+        }
+        let timeout =
+            rustix::event::Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(e) => return Err(e.into()),
+            Err(_) => break,
         }
-        match from.read(&mut buffer)? {
-            0 => return Ok(bytes),
-            read => bytes.extend_from_slice(&buffer[..read]),
-        }
-        if bytes.len() as u64 > MOST_BYTES {
-            return Err(io::Error::other("it is too large"));
+        match file.read(&mut piece) {
+            Ok(0) | Err(_) => break,
+            Ok(length) => bytes.extend_from_slice(&piece[..length]),
         }
     }
+    Ok(bytes)
 }
 
-fn child<T: Serialize>(user: &User, parent: rustix::process::Pid, mut to: File, work: impl FnOnce() -> T) -> ! {
-    /// Ends the process when it is dropped, so that an unwinding panic cannot leave the child's part of the code.
-    struct NeverReturn;
-    impl Drop for NeverReturn {
-        fn drop(&mut self) {
-            // SAFETY: ends the process without running anything of the parent's.
-            unsafe { libc::_exit(70) };
+/// Waits for the end of a child that was killed, but not for one that hangs in the kernel.
+fn reap(pid: Pid) -> Option<WaitStatus> {
+    for _ in 0..100 {
+        match waitpid(Some(pid), WaitOptions::NOHANG) {
+            Ok(Some((_, status))) => return Some(status),
+            Ok(None) | Err(Errno::INTR) => std::thread::sleep(Duration::from_millis(2)),
+            Err(_) => return None,
         }
     }
-    let _end = NeverReturn;
-    if become_user(user) && rustix::process::getppid() == Some(parent) {
+    None
+}
+
+/// What the child does.
+fn child<T: Serialize>(user: &User, parent: Pid, write_end: &OwnedFd, work: impl FnOnce() -> T) -> ! {
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let done = give_up_root(user, parent, write_end).map(|()| work());
         let mut bytes = Vec::new();
-        if ciborium::into_writer(&work(), &mut bytes).is_ok() {
-            // A parent that reads no more has given up.
-            let _given_up = to.write_all(&bytes);
-        }
-    }
-    drop(to);
-    // SAFETY: as above.
-    unsafe { libc::_exit(0) }
+        ciborium::into_writer(&done, &mut bytes).ok()?;
+        // Without a reader it is of no use.
+        let mut pipe = File::from(write_end.try_clone().ok()?);
+        pipe.write_all(&bytes).ok()
+    }));
+    // SAFETY: ends the process without running what the parent registered for its own end.
+    unsafe { libc::_exit(i32::from(!matches!(done, Ok(Some(()))))) }
 }
 
-/// Whether this process is that user now and can never be root again.
-fn become_user(user: &User) -> bool {
-    let limit = |what, most: libc::rlim_t| {
-        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-        // SAFETY: a plain system call on a value of this frame.
-        unsafe { libc::setrlimit(what, &raw const limit) == 0 }
+/// Becomes the user, and makes sure that there is no way back.
+fn give_up_root(user: &User, parent: Pid, write_end: &OwnedFd) -> Result<(), String> {
+    if user.uid == 0 {
+        return Err("root is no user to read as".to_owned());
+    }
+    close_all_but(write_end).map_err(|e| cannot("open /dev/null", e))?;
+    limit().map_err(|e| cannot("bound a process", e))?;
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+    let groups: Vec<Gid> = user.groups.iter().map(|group| Gid::from_raw(*group)).collect();
+    let become_it = || -> rustix::io::Result<()> {
+        rustix::thread::set_thread_groups(&groups)?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid)
     };
-    // SAFETY: plain system calls; the groups are a slice of this frame.
-    let changed = unsafe {
-        libc::setgroups(user.groups.len(), user.groups.as_ptr()) == 0
-            && libc::setresgid(user.gid, user.gid, user.gid) == 0
-            && libc::setresuid(user.uid, user.uid, user.uid) == 0
-            && libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            // After the change of the user, which clears it.
-            && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) == 0
+    become_it().map_err(|e| cannot(&format!("become the user with id {}", user.uid), e))?;
+    let root = Uid::ROOT;
+    let is_back = rustix::thread::set_thread_res_uid(root, root, root).is_ok();
+    let left = rustix::thread::capabilities(None).map_err(|e| cannot("see its capabilities", e))?;
+    if is_back || !left.effective.is_empty() || !left.permitted.is_empty() {
+        return Err("holdup cannot give up root".to_owned());
+    }
+    // After the credentials: the kernel takes both back when they change (kernel/cred.c:commit_creds, v6.18).
+    let confine = || -> rustix::io::Result<()> {
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        rustix::thread::set_no_new_privs(true)?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
     };
-    let is_bounded = limit(libc::RLIMIT_DATA, MOST_MEMORY)
-        && limit(libc::RLIMIT_CPU, LONGEST.as_secs())
-        && limit(libc::RLIMIT_CORE, 0)
-        && limit(libc::RLIMIT_FSIZE, 0);
-    // SAFETY: as above; the attempt must fail.
-    let is_root_again = unsafe { libc::setresuid(0, 0, 0) == 0 };
-    changed && is_bounded && !is_root_again && rustix::process::geteuid().as_raw() == user.uid
+    confine().map_err(|e| cannot("confine a process", e))?;
+    if getppid() == Some(parent) { Ok(()) } else { Err("the parent has ended".to_owned()) }
+}
+
+/// Closes what root had open. The standard streams lead nowhere: what the standard library says of a failure is not for
+/// the terminal.
+fn close_all_but(kept: &OwnedFd) -> rustix::io::Result<()> {
+    let nowhere = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    for stream in 0..3 {
+        // SAFETY: it replaces a descriptor that no value owns.
+        unsafe { libc::dup2(nowhere.as_raw_fd(), stream) };
+    }
+    let kept = kept.as_fd().as_raw_fd().cast_unsigned();
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
+        if first <= last {
+            // SAFETY: nothing in this process uses a descriptor afterwards that is not opened afterwards. A kernel before
+            // 5.9 does not know the call; then they stay open, and nothing here uses them either.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
+    // It is closed by now.
+    std::mem::forget(nowhere);
+    Ok(())
+}
+
+fn limit() -> rustix::io::Result<()> {
+    let statm = Host::real().read_text("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    let memory = pages * rustix::param::page_size() as u64 + MOST_MEMORY;
+    for (resource, most) in
+        [(Resource::Core, 0), (Resource::Fsize, 0), (Resource::Cpu, MOST_CPU_S), (Resource::As, memory)]
+    {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn stranger() -> User {
-        User { uid: 54_321, gid: 54_321, groups: vec![54_322] }
-    }
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     fn is_root() -> bool {
         let is_root = rustix::process::geteuid().is_root();
@@ -183,55 +251,122 @@ mod tests {
         is_root
     }
 
-    #[test]
-    fn root_is_given_up_for_good() {
-        if !is_root() {
-            return;
-        }
-        let secret = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(secret.path(), "secret").unwrap();
-        let found: (bool, Vec<u32>, u32) = in_child(&stranger(), LONGEST, || {
-            let groups = rustix::process::getgroups().unwrap_or_default();
-            let groups = groups.iter().map(|group| group.as_raw()).collect();
-            (std::fs::read(secret.path()).is_ok(), groups, rustix::process::getuid().as_raw())
-        })
-        .unwrap();
-        assert_eq!(found, (false, vec![54_322], 54_321));
-        // SAFETY: a plain system call, in the child.
-        let again: i32 = in_child(&stranger(), LONGEST, || unsafe { libc::setuid(0) }).unwrap();
-        assert_eq!(again, -1);
-        let open = tempfile::NamedTempFile::new().unwrap();
-        let mut file = open.reopen().unwrap();
-        let wrote: io::Result<bool> = in_child(&stranger(), LONGEST, move || file.write_all(b"x").is_ok());
-        assert!(wrote.is_err(), "it writes no files, and is ended where it tries");
-        assert_eq!(std::fs::read(open.path()).unwrap(), b"");
+    fn stranger() -> User {
+        User { uid: 54_321, gid: 54_322, groups: vec![54_323, 54_324] }
     }
 
     #[test]
-    fn work_that_hangs_or_ends_early_is_an_error() {
+    fn the_child_is_the_user_and_cannot_become_root_again() {
         if !is_root() {
             return;
         }
-        let hangs = in_child(&stranger(), Duration::from_millis(50), || {
+        let status = run(&stranger(), || {
+            // SAFETY: plain calls, which are to fail.
+            let regained = unsafe {
+                let hard = libc::rlimit { rlim_cur: 1, rlim_max: libc::RLIM_INFINITY };
+                [
+                    libc::setuid(0),
+                    libc::seteuid(0),
+                    libc::setgid(0),
+                    libc::setgroups(0, std::ptr::null()),
+                    libc::setrlimit(libc::RLIMIT_CORE, &raw const hard),
+                ]
+            };
+            (regained, fs::read_to_string("/proc/self/status").unwrap_or_default())
+        });
+        let (regained, status) = status.expect("it becomes the user");
+        assert_eq!(regained, [-1; 5]);
+        for line in [
+            "Uid:\t54321\t54321\t54321\t54321",
+            "Gid:\t54322\t54322\t54322\t54322",
+            "Groups:\t54323 54324 ",
+            "CapPrm:\t0000000000000000",
+            "CapEff:\t0000000000000000",
+            "NoNewPrivs:\t1",
+            "Threads:\t1",
+        ] {
+            assert!(status.lines().any(|found| found == line), "{line}: {status}");
+        }
+    }
+
+    #[test]
+    fn what_only_root_can_read_is_not_read_nor_written() {
+        if !is_root() {
+            return;
+        }
+        let top = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+        let (secret, open) = (top.path().join("secret"), top.path().join("open"));
+        for (path, mode) in [(&secret, 0o600), (&open, 0o666)] {
+            fs::write(path, "text").expect("writable");
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+        }
+        let held = fs::File::open(&secret).expect("root");
+        let number = held.as_raw_fd();
+        let found = run(&stranger(), || {
+            let words = |e: std::io::Error| e.kind().to_string();
+            (
+                fs::read_to_string(&secret).map_err(words),
+                fs::read_to_string(&open).map_err(words),
+                fs::OpenOptions::new().write(true).open(&secret).is_ok(),
+                fs::read_link(format!("/proc/self/fd/{number}")).is_ok(),
+            )
+        });
+        let denied = std::io::ErrorKind::PermissionDenied.to_string();
+        assert_eq!(found, Ok((Err(denied), Ok("text".to_owned()), false, false)));
+        let written = run(&stranger(), || fs::write(&open, "changed").is_ok());
+        assert_eq!(written, Err(format!("the process that does it was ended by signal {}", libc::SIGXFSZ)));
+    }
+
+    #[test]
+    fn a_child_that_is_late_or_too_large_is_ended_and_nothing_is_known() {
+        if !is_root() {
+            return;
+        }
+        let late = run_within(&stranger(), Duration::from_millis(50), || {
             loop {
                 std::thread::sleep(Duration::from_secs(1));
             }
         });
-        let hangs: io::Result<()> = hangs;
-        assert_eq!(hangs.unwrap_err().to_string(), "reading it took more than 0.05 s");
-        // SAFETY: ends the child.
-        let ends: io::Result<()> = in_child(&stranger(), LONGEST, || unsafe { libc::_exit(3) });
-        assert!(ends.unwrap_err().to_string().contains("ended early"));
-        let large: io::Result<String> = in_child(&stranger(), LONGEST, || "x".repeat(40 << 20));
-        assert_eq!(large.unwrap_err().to_string(), "it is too large");
+        assert_eq!(late, Err::<(), _>("it took more than 0.05 s".to_owned()));
+        let large = run::<u64>(&stranger(), || {
+            let pages: Vec<Vec<u8>> = (0..1024).map(|n| vec![n as u8; 1 << 20]).collect();
+            pages.iter().map(|page| u64::from(page[page.len() - 1])).sum::<u64>()
+        });
+        // Late where the standard library writes a backtrace of it (RUST_BACKTRACE).
+        let why = large.expect_err("four times of what it may have");
+        assert!(why == "it needs more than 256 MiB of memory" || why == "it took more than 2 s", "{why}");
+        let much = run(&stranger(), || "a".repeat(MOST_BYTES + 1));
+        assert_eq!(much, Err(format!("its result has more than {MOST_BYTES} bytes")));
+        let ended = run::<()>(&stranger(), || {
+            // SAFETY: it ends the child.
+            unsafe { libc::_exit(0) }
+        });
+        assert_eq!(ended, Err("the process that does it was ended".to_owned()));
+        assert_eq!(run(&User::alone(0), || 1), Err("root is no user to read as".to_owned()));
+        assert_eq!(run(&User::alone(54_321), || 1), Ok(1));
     }
 
     #[test]
-    fn the_user_of_a_process_is_known() {
-        let host = Host::real();
-        let own = User::of_process(&host, std::process::id()).unwrap();
-        assert_eq!(own.uid, rustix::process::getuid().as_raw());
-        assert_eq!(User::of_process(&host, 0), None);
-        assert_eq!(as_user(&Host::at("/nowhere"), None, || 5).unwrap(), 5, "a tree is nobody's");
+    fn without_root_no_other_user_can_be_become() {
+        if rustix::process::geteuid().is_root() {
+            return eprintln!("ignored, because root can become anyone");
+        }
+        let refused = run(&stranger(), || 1).expect_err("it may not");
+        assert_eq!(refused, "holdup cannot become the user with id 54321: operation not permitted");
+    }
+
+    #[test]
+    fn the_real_user_of_a_process_is_read_of_its_status() {
+        let me = std::process::id();
+        let user = User::of_process(&Host::real(), me).expect("it runs");
+        assert_eq!(user.uid, rustix::process::getuid().as_raw());
+        let fs = crate::fake::MemoryFs::of(&[
+            ("/proc/7/status", "Name:\tx\nUid:\t7\t0\t0\t0\nGid:\t8\t0\t0\t0\nGroups:\t \n"),
+            ("/proc/8/status", "Uid:\tx\n"),
+        ]);
+        let user = User::of_process(&fs.host(), 7).expect("a status");
+        assert_eq!(user, User { uid: 7, gid: 8, groups: Vec::new() });
+        User::of_process(&fs.host(), 8).expect_err("no status");
     }
 }

@@ -23,17 +23,17 @@ pub const XDG_STATE_HOME: Variable = Variable {
     summary: "for an ordinary user the state folder is `holdup` in here (an absolute path; default ~/.local/state)",
 };
 
-/// The home folder of the user.
-pub const HOME: Variable = Variable { name: "HOME", summary: "the home folder, for ~/.local/state/holdup" };
-
-/// The folder of the user's session.
+/// The runtime folder of an ordinary user.
 pub const XDG_RUNTIME_DIR: Variable = Variable {
     name: "XDG_RUNTIME_DIR",
     summary: "for an ordinary user the lock of the host is in `holdup` in here (default /run/user/UID)",
 };
 
+/// The home folder of the user.
+pub const HOME: Variable = Variable { name: "HOME", summary: "the home folder, for ~/.local/state/holdup" };
+
 /// Every variable.
-pub const ALL: &[Variable] = &[STATE_DIR, XDG_STATE_HOME, HOME, XDG_RUNTIME_DIR];
+pub const ALL: &[Variable] = &[STATE_DIR, XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME];
 
 impl Variable {
     /// Its value; `None` when it is not set, empty, or not UTF-8.

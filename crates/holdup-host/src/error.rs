@@ -15,12 +15,14 @@ pub struct HostError {
     pub kind: io::ErrorKind,
     /// The error in words, from the system.
     pub message: String,
+    /// What to do about it, where that is known.
+    pub hint: Option<&'static str>,
 }
 
 impl HostError {
     /// From an error of the system.
     pub fn new(operation: &'static str, path: &str, error: &io::Error) -> Self {
-        HostError { operation, path: path.to_owned(), kind: error.kind(), message: plain(error) }
+        HostError { operation, path: path.to_owned(), kind: error.kind(), message: plain(error), hint: None }
     }
 
     /// Whether what was asked for is not there (any more): ENOENT, and ESRCH for a process that has ended.
@@ -50,6 +52,10 @@ impl std::error::Error for HostError {}
 
 impl From<HostError> for Problem {
     fn from(e: HostError) -> Self {
-        Problem::host(format!("cannot {} {}", e.operation, e.path), e.message)
+        let problem = Problem::host(format!("cannot {} {}", e.operation, e.path), e.message);
+        match e.hint {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        }
     }
 }

@@ -1,12 +1,15 @@
 //! The file operations that a host is made of, and the real ones.
 
+use crate::own;
 use crate::system::{self, Scheduling};
-use holdup_files::{private_folder, read_bounded, reopen_regular};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use holdup_files::{open_input, reopen_regular};
+use rustix::fs::{Dir, Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -43,33 +46,43 @@ pub trait HostFs: Send + Sync {
     /// Removes a file, synced; a missing one is no error.
     fn remove_synced(&self, path: &Path) -> io::Result<()>;
 
+    /// The whole of a file of holdup's own, in a folder that only its user can change.
+    fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read(path)
+    }
+
+    /// The whole of a regular file, which must not have more than `most` bytes.
+    fn read_bounded(&self, path: &Path, most: usize) -> io::Result<Vec<u8>> {
+        let bytes = self.read_head(path, most.saturating_add(1))?;
+        if bytes.len() > most { Err(too_long(most)) } else { Ok(bytes) }
+    }
+
+    /// At most the first `longest` bytes of a file, and what file they are of where that is known.
+    fn read_identified(&self, path: &Path, longest: usize) -> io::Result<(Vec<u8>, Option<FileIdentity>)> {
+        Ok((self.read_head(path, longest)?, None))
+    }
+
+    /// The names in a folder, sorted, of which there must not be more than `most`.
+    fn list_bounded(&self, path: &Path, most: usize) -> io::Result<Vec<String>> {
+        let names = self.list(path)?;
+        if names.len() > most { Err(too_many(most)) } else { Ok(names) }
+    }
+
+    /// Whether what is read is also kept, as a tree for another look.
+    fn is_capturing(&self) -> bool {
+        false
+    }
+
+    /// Keeps what another process has read of this host.
+    fn keep(&self, _path: &Path, _read: &io::Result<Vec<u8>>) -> io::Result<()> {
+        Ok(())
+    }
+
     /// At most the first `longest` bytes of a file: some files of /proc grow with the number of CPUs.
     fn read_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
         let mut bytes = self.read(path)?;
         bytes.truncate(longest);
         Ok(bytes)
-    }
-    /// The whole of a regular file that is not the kernel's, of at most `most` bytes.
-    fn read_regular(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
-        let bytes = self.read(path)?;
-        if bytes.len() as u64 > most {
-            return Err(io::Error::other(format!("it has more than {most} bytes")));
-        }
-        Ok(bytes)
-    }
-    /// At most the first `longest` bytes of a regular file that is not the kernel's.
-    fn read_regular_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
-        self.read_head(path, longest)
-    }
-    /// These files without what keeps copies of them; `None` where nothing does.
-    fn without_capture(&self) -> Option<Arc<dyn HostFs>> {
-        None
-    }
-    /// Keeps a copy of what was read in another way, where copies are kept.
-    fn captured(&self, _path: &Path, _found: io::Result<Vec<u8>>) {}
-    /// The whole of a file that holdup keeps for itself: one that another user could have written is refused.
-    fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.read(path)
     }
     /// What a symbolic link points to, as it stands in the link.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
@@ -131,12 +144,28 @@ fn not_live() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "these files are not those of the running system")
 }
 
+fn too_long(most: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it has more than {most} bytes"))
+}
+
+fn too_many(most: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it has more than {most} entries"))
+}
+
 /// The real file system, below a root.
 #[derive(Debug, Clone)]
 pub struct RealFs {
     root: PathBuf,
-    /// Of a tree: what was there and could not be read, with the reason.
+    /// What a captured tree says of files that could not be read, once that was asked.
     unreadable: Arc<OnceLock<BTreeMap<PathBuf, String>>>,
+}
+
+/// Where a path is looked up.
+enum Beneath<'a> {
+    /// From the root of this process.
+    Here,
+    /// Beneath this folder, which links do not lead out of.
+    Folder(PathBuf, &'a Path),
 }
 
 impl RealFs {
@@ -151,7 +180,14 @@ impl RealFs {
         if error.kind() != io::ErrorKind::NotFound || self.is_live() {
             return error;
         }
-        match self.unreadable.get_or_init(|| self.listed_unreadable()).get(path).map(String::as_str) {
+        let listed = self.unreadable.get_or_init(|| {
+            let open = self.open_beneath(Path::new(CAPTURED_UNREADABLE), OFlags::PATH).and_then(reopen_regular);
+            let text = open.and_then(|file| read_most(file, LONGEST_IN_TREE)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let lines = text.lines().filter_map(|line| line.split_once('\t'));
+            lines.map(|(path, reason)| (PathBuf::from(path), reason.to_ascii_lowercase())).collect()
+        });
+        match listed.get(path).map(String::as_str) {
             None => error,
             Some("operation not permitted") => io::Error::from_raw_os_error(libc::EPERM),
             Some("permission denied") => io::Error::from_raw_os_error(libc::EACCES),
@@ -159,45 +195,82 @@ impl RealFs {
         }
     }
 
-    fn listed_unreadable(&self) -> BTreeMap<PathBuf, String> {
-        let listed = self.regular_in_tree(Path::new(CAPTURED_UNREADABLE));
-        let bytes = listed.and_then(|file| read_bounded(file, MOST_BYTES_OF_LIST)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let lines = text.lines().filter_map(|line| line.split_once('\t'));
-        lines.map(|(path, reason)| (PathBuf::from(path), reason.to_ascii_lowercase())).collect()
-    }
-
-    /// Opens for reading. A captured tree is foreign: its links are followed below its root only, absolute ones too,
-    /// and nothing but regular files is opened in it.
-    fn open(&self, path: &Path) -> io::Result<File> {
-        if self.is_live() {
-            return File::open(path);
+    /// A captured tree is foreign: its links are followed below its root only, absolute ones too. So is what a process
+    /// has for its root.
+    fn beneath<'a>(&self, path: &'a Path) -> Beneath<'a> {
+        if !self.is_live() {
+            return Beneath::Folder(self.root.clone(), path);
         }
-        self.regular_in_tree(path).map_err(|error| self.as_captured(path, error))
+        let mut parts = path.components();
+        parts.next();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(proc), Some(pid), Some(root)) if proc.as_os_str() == "proc" && root.as_os_str() == "root" => {
+                let rest = parts.as_path();
+                let rest = if rest == Path::new("") { Path::new(".") } else { rest };
+                Beneath::Folder(Path::new("/proc").join(pid).join("root"), rest)
+            }
+            _ => Beneath::Here,
+        }
     }
 
-    fn regular_in_tree(&self, path: &Path) -> io::Result<File> {
-        reopen_regular(self.open_in_tree(path, OFlags::PATH)?)
+    /// Opens for reading. Only regular files are opened: a pipe is not waited for, and opening a device may have effects.
+    fn open(&self, path: &Path) -> io::Result<File> {
+        match self.beneath(path) {
+            Beneath::Here if is_of_the_kernel(path) => File::open(path),
+            Beneath::Here => open_input(path),
+            Beneath::Folder(..) => self
+                .open_beneath(path, OFlags::PATH)
+                .and_then(reopen_regular)
+                .map_err(|error| self.as_captured(path, error)),
+        }
     }
 
-    /// How much is read of one file.
-    fn longest(&self) -> u64 {
-        if self.is_live() { LONGEST_FILE } else { LONGEST_FILE_OF_TREE }
+    fn open_beneath(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        match self.beneath(path) {
+            Beneath::Here => Ok(rustix::fs::open(path, flags, Mode::empty())?),
+            Beneath::Folder(root, rest) => {
+                let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let root = rustix::fs::open(&root, folder, Mode::empty())?;
+                Ok(rustix::fs::openat2(root, rest, flags, Mode::empty(), ResolveFlags::IN_ROOT)?)
+            }
+        }
     }
 
-    fn open_in_tree(&self, path: &Path, flags: OFlags) -> io::Result<File> {
-        // The user named it.
-        let root = File::open(&self.root)?;
-        let file = rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)?;
-        Ok(File::from(file))
+    /// Opens for writing what exists: files of the kernel, or files of a test's tree.
+    fn open_to_write(&self, path: &Path) -> io::Result<File> {
+        if self.is_live() {
+            return OpenOptions::new().write(true).open(path);
+        }
+        Ok(File::from(self.open_beneath(path, OFlags::WRONLY | OFlags::NONBLOCK)?))
     }
 
-    /// The folder of a file that holdup keeps for itself, and the file's name.
-    fn own(&self, path: &Path) -> io::Result<(PathBuf, String)> {
-        let whole = self.below(path);
-        let folder = whole.parent().ok_or_else(|| io::Error::other("the path has no folder"))?.to_owned();
-        let name = whole.file_name().and_then(|name| name.to_str());
-        Ok((folder, name.ok_or_else(|| io::Error::other("the path has no file name"))?.to_owned()))
+    /// Whether a path leads to a folder.
+    pub(crate) fn is_folder(&self, path: &Path) -> bool {
+        self.open_beneath(path, OFlags::PATH | OFlags::DIRECTORY).is_ok()
+    }
+
+    fn names(&self, path: &Path, most: usize) -> io::Result<Vec<String>> {
+        let folder = self.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            if names.len() == most {
+                return Err(too_many(most));
+            }
+            names.push(String::from_utf8_lossy(name).into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The bound of a file whose length is not known before.
+    fn longest(&self) -> usize {
+        if self.is_live() { LONGEST_FILE } else { LONGEST_IN_TREE }
     }
 
     fn below(&self, path: &Path) -> PathBuf {
@@ -209,6 +282,37 @@ impl RealFs {
         }
         whole
     }
+}
+
+/// Whether a path of the running system is one of the kernel's own files, and none that a link of /proc leads to. One of
+/// them is a device, which holds the latency that is asked for.
+fn is_of_the_kernel(path: &Path) -> bool {
+    if path == Path::new("/dev/cpu_dma_latency") {
+        return true;
+    }
+    let names = ["root", "cwd", "exe", "fd", "map_files"];
+    (path.starts_with("/proc") || path.starts_with("/sys"))
+        && !path.components().any(|part| part == Component::ParentDir || names.iter().any(|n| part.as_os_str() == *n))
+}
+
+/// The whole of a file, which must not have more than `most` bytes.
+fn read_most(file: File, most: usize) -> io::Result<Vec<u8>> {
+    // Nearly all files of /proc and /sys are shorter: without room they are read in many small pieces.
+    let mut bytes = Vec::with_capacity(4096);
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most { Err(too_long(most)) } else { Ok(bytes) }
+}
+
+fn identity_of(file: &File) -> io::Result<FileIdentity> {
+    let found = file.metadata()?;
+    let changed_ns = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
+    Ok(FileIdentity {
+        device: found.dev(),
+        inode: found.ino(),
+        bytes: found.size(),
+        modified_ns: changed_ns(found.mtime(), found.mtime_nsec()),
+        changed_ns: changed_ns(found.ctime(), found.ctime_nsec()),
+    })
 }
 
 /// Where a captured tree keeps the kernel's log.
@@ -224,29 +328,27 @@ fn held() -> MutexGuard<'static, BTreeMap<PathBuf, File>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a captured tree has of such files is shorter.
-const LONGEST_FILE_OF_TREE: u64 = 16 * 1024 * 1024;
-
-/// The list of what could not be read.
-const MOST_BYTES_OF_LIST: u64 = 1 << 20;
-
-/// What holdup keeps for itself is far shorter.
-const MOST_BYTES_OF_OWN: u64 = 64 << 20;
-
 /// Files under /proc can be endless; nothing that holdup reads is longer.
-const LONGEST_FILE: u64 = 64 * 1024 * 1024;
+const LONGEST_FILE: usize = 64 << 20;
+
+/// In a captured tree any file may be as long as its maker wants; the longest that is read without another bound is the
+/// kernel's log.
+const LONGEST_IN_TREE: usize = 4 << 20;
+
+/// Entries of a folder of a captured tree: /proc of a host with many processes.
+const MOST_IN_TREE: usize = 100_000;
 
 impl HostFs for RealFs {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        // Nearly all files of /proc and /sys are shorter: without room they are read in many small pieces.
-        let mut bytes = Vec::with_capacity(4096);
-        self.open(path)?.take(self.longest()).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        read_most(self.open(path)?, self.longest())
+    }
+
+    fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {
+        own::read(&self.below(path))
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).open(self.below(path))?;
-        let written = file.write(bytes)?;
+        let written = self.open_to_write(path)?.write(bytes)?;
         if written == bytes.len() {
             Ok(())
         } else {
@@ -255,99 +357,68 @@ impl HostFs for RealFs {
     }
 
     fn read_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(longest.min(4096));
         self.open(path)?.take(longest as u64).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
+    fn read_identified(&self, path: &Path, longest: usize) -> io::Result<(Vec<u8>, Option<FileIdentity>)> {
+        let file = self.open(path)?;
+        let before = identity_of(&file)?;
+        let mut bytes = Vec::with_capacity(longest.min(4096));
+        (&file).take(longest as u64).read_to_end(&mut bytes)?;
+        if identity_of(&file)? != before {
+            return Err(io::Error::other("it changed while it was read"));
+        }
+        Ok((bytes, Some(before)))
+    }
+
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        fs::read_link(self.below(path))
+        if self.is_live() {
+            return fs::read_link(path);
+        }
+        let link = self.open_beneath(path, OFlags::PATH | OFlags::NOFOLLOW)?;
+        let target = rustix::fs::readlinkat(link, "", Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
     fn mode(&self, path: &Path) -> io::Result<u32> {
-        fs::metadata(self.below(path)).map(|metadata| metadata.mode() & 0o7777)
+        Ok(rustix::fs::fstat(self.open_beneath(path, OFlags::PATH)?)?.st_mode & 0o7777)
     }
 
     fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
         if !self.is_live() {
             return Err(not_live());
         }
-        let found = fs::metadata(path)?;
-        let changed_ns = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
-        Ok(FileIdentity {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.size(),
-            modified_ns: changed_ns(found.mtime(), found.mtime_nsec()),
-            changed_ns: changed_ns(found.ctime(), found.ctime_nsec()),
-        })
+        // A descriptor made with O_PATH opens nothing.
+        identity_of(&File::from(self.open_beneath(path, OFlags::PATH)?))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        let folder =
-            if self.is_live() { None } else { Some(self.open_in_tree(path, OFlags::RDONLY | OFlags::DIRECTORY)?) };
-        let place = match &folder {
-            None => path.to_owned(),
-            Some(open) => PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())),
-        };
-        for entry in fs::read_dir(place)? {
-            names.push(entry?.file_name().to_string_lossy().into_owned());
-        }
-        names.sort_unstable();
-        Ok(names)
+        self.names(path, if self.is_live() { usize::MAX } else { MOST_IN_TREE })
+    }
+
+    fn list_bounded(&self, path: &Path, most: usize) -> io::Result<Vec<String>> {
+        self.names(path, most)
     }
 
     fn exists(&self, path: &Path) -> bool {
-        if self.is_live() {
-            return path.exists();
-        }
-        match self.open_in_tree(path, OFlags::PATH) {
+        match self.open_beneath(path, OFlags::PATH) {
             Ok(_) => true,
-            Err(error) => self.as_captured(path, error).kind() != io::ErrorKind::NotFound,
+            Err(error) => !self.is_live() && self.as_captured(path, error).kind() != io::ErrorKind::NotFound,
         }
     }
 
     fn may_write(&self, path: &Path) -> io::Result<()> {
-        OpenOptions::new().write(true).open(self.below(path)).map(|_| ())
+        self.open_to_write(path).map(|_| ())
     }
 
     fn replace_synced(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let (folder, name) = self.own(path)?;
-        private_folder(&folder)?.replace_synced(&name, bytes, 0o600)
+        own::replace(&self.below(path), bytes)
     }
 
     fn remove_synced(&self, path: &Path) -> io::Result<()> {
-        let (folder, name) = self.own(path)?;
-        // Where nothing was ever kept, nothing is made.
-        if !folder.exists() {
-            return Ok(());
-        }
-        let folder = private_folder(&folder)?;
-        folder.remove(&name)?;
-        folder.sync()
-    }
-
-    fn read_regular(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
-        if self.is_live() {
-            return holdup_files::read_input(path, most);
-        }
-        read_bounded(self.open(path)?, most)
-    }
-
-    fn read_regular_head(&self, path: &Path, longest: usize) -> io::Result<Vec<u8>> {
-        let file = if self.is_live() { holdup_files::open_input(path)? } else { self.open(path)? };
-        let mut bytes = Vec::new();
-        file.take(longest as u64).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn read_own(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let (folder, name) = self.own(path)?;
-        if !folder.try_exists()? {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        private_folder(&folder)?.read_own(&name, MOST_BYTES_OF_OWN)
+        own::remove(&self.below(path))
     }
 
     fn is_live(&self) -> bool {
@@ -363,11 +434,10 @@ impl HostFs for RealFs {
     }
 
     fn hold(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let (path, mut held) = (self.below(path), held());
         // The new one is open before the old one is closed, so that there is no moment without.
-        let mut file = OpenOptions::new().write(true).open(&path)?;
+        let mut file = self.open_to_write(path)?;
         file.write_all(bytes)?;
-        held.insert(path, file);
+        held().insert(self.below(path), file);
         Ok(())
     }
 
@@ -398,45 +468,5 @@ impl HostFs for RealFs {
 
     fn kernel_log(&self) -> io::Result<Vec<u8>> {
         if self.is_live() { system::kernel_log() } else { self.read(Path::new(CAPTURED_LOG)) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    #[test]
-    fn what_holdup_keeps_is_its_users_alone() {
-        let top = tempfile::tempdir().unwrap();
-        let (fs, path) = (RealFs::new("/"), top.path().join("state/journal.json"));
-        assert_eq!(fs.read_own(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
-        fs.remove_synced(&path).unwrap();
-        assert!(!top.path().join("state").exists(), "nothing is made where nothing is kept");
-        fs.replace_synced(&path, b"1").unwrap();
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
-        assert_eq!((mode(&top.path().join("state")), mode(&path)), (0o700, 0o600), "whatever the umask is");
-        assert_eq!(fs.read_own(&path).unwrap(), b"1");
-        // One that another user could have written.
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
-        let refused = fs.read_own(&path).unwrap_err().to_string();
-        assert!(refused.contains("other users may write it (mode 0666)"), "{refused}");
-        // A link is neither read nor written through, but replaced.
-        let elsewhere = top.path().join("elsewhere");
-        fs::write(&elsewhere, "precious").unwrap();
-        fs::remove_file(&path).unwrap();
-        symlink(&elsewhere, &path).unwrap();
-        fs.read_own(&path).unwrap_err();
-        fs.replace_synced(&path, b"2").unwrap();
-        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "precious");
-        assert_eq!(fs.read_own(&path).unwrap(), b"2");
-        fs.remove_synced(&path).unwrap();
-        assert_eq!(fs::read_dir(top.path().join("state")).unwrap().count(), 0);
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
-        std::os::unix::fs::chown(top.path().join("state"), Some(54_321), None).unwrap();
-        let refused = fs.replace_synced(&path, b"3").unwrap_err().to_string();
-        assert!(refused.contains("belongs to the user with id 54321"), "{refused}");
     }
 }

@@ -17,6 +17,7 @@ pub mod lock;
 mod machine;
 mod memory;
 pub mod network;
+mod own;
 pub mod perf;
 pub mod perf_breakpoints;
 pub mod perf_samples;
@@ -93,41 +94,6 @@ impl Host {
         self.fs.read(Path::new(path)).map_err(|e| HostError::new("read", path, &e))
     }
 
-    /// The whole of a regular file that is not the kernel's: nothing else is opened, and no more than `most` bytes are
-    /// read.
-    ///
-    /// # Errors
-    /// When it cannot be read, is no regular file, or is larger.
-    pub fn read_regular(&self, path: &str, most: u64) -> Result<Vec<u8>, HostError> {
-        self.fs.read_regular(Path::new(path), most).map_err(|e| HostError::new("read", path, &e))
-    }
-
-    /// At most the first `longest` bytes of a regular file that is not the kernel's: nothing else is opened.
-    ///
-    /// # Errors
-    /// When it cannot be read or is no regular file.
-    pub fn read_regular_head(&self, path: &str, longest: usize) -> Result<Vec<u8>, HostError> {
-        self.fs.read_regular_head(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))
-    }
-
-    /// The same host, of which nothing is captured.
-    pub(crate) fn without_capture(&self) -> Host {
-        self.fs.without_capture().map_or_else(|| self.clone(), |fs| Host { fs })
-    }
-
-    /// Keeps in a capture what was read in another way.
-    pub(crate) fn captured(&self, path: &str, found: std::io::Result<Vec<u8>>) {
-        self.fs.captured(Path::new(path), found);
-    }
-
-    /// The whole of a file that holdup keeps for itself.
-    ///
-    /// # Errors
-    /// When it cannot be read, or another user could have written it or the folder that it is in.
-    pub fn read_own(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        self.fs.read_own(Path::new(path)).map_err(|e| HostError::new("read", path, &e))
-    }
-
     /// The whole of a file as text; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
@@ -196,7 +162,8 @@ impl Host {
     /// # Errors
     /// When any step fails.
     pub fn replace_synced(&self, path: &str, bytes: &[u8]) -> Result<(), HostError> {
-        self.fs.replace_synced(Path::new(path), bytes).map_err(|e| HostError::new("write", path, &e))
+        let written = self.fs.replace_synced(Path::new(path), bytes);
+        written.map_err(|e| own::hinted(&e, HostError::new("write", path, &e)))
     }
 
     /// Removes a file of holdup's own and syncs its folder. A missing file is no error.
@@ -204,7 +171,52 @@ impl Host {
     /// # Errors
     /// When it cannot be removed.
     pub fn remove_synced(&self, path: &str) -> Result<(), HostError> {
-        self.fs.remove_synced(Path::new(path)).map_err(|e| HostError::new("remove", path, &e))
+        let removed = self.fs.remove_synced(Path::new(path));
+        removed.map_err(|e| own::hinted(&e, HostError::new("remove", path, &e)))
+    }
+
+    /// The whole of a file of holdup's own, such as the undo journal, of at most 16 MiB.
+    ///
+    /// # Errors
+    /// When it cannot be read; when it or its folder belongs to another user or may be written by others, or it is no
+    /// regular file: then it is not read.
+    pub fn read_own(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        let read = self.fs.read_own(Path::new(path));
+        read.map_err(|e| own::hinted(&e, HostError::new("read", path, &e)))
+    }
+
+    /// The whole of a file that has at most `most` bytes.
+    ///
+    /// # Errors
+    /// When it is longer, or cannot be read.
+    pub fn read_bounded(&self, path: &str, most: usize) -> Result<Vec<u8>, HostError> {
+        self.fs.read_bounded(Path::new(path), most).map_err(|e| HostError::new("read", path, &e))
+    }
+
+    /// At most the first `longest` bytes of a file, and what file they are of, which is not known in a captured tree.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no regular file, or changed while it was read.
+    pub fn read_identified(&self, path: &str, longest: usize) -> Result<(Vec<u8>, Option<FileIdentity>), HostError> {
+        self.fs.read_identified(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))
+    }
+
+    /// The names in a folder of at most `most` entries, sorted.
+    ///
+    /// # Errors
+    /// When it has more, or cannot be listed.
+    pub fn list_bounded(&self, path: &str, most: usize) -> Result<Vec<String>, HostError> {
+        self.fs.list_bounded(Path::new(path), most).map_err(|e| HostError::new("list", path, &e))
+    }
+
+    /// Whether what is read is also kept, as by [`Host::capturing`].
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.fs.is_capturing()
+    }
+
+    /// Keeps what another process has read of this host.
+    pub(crate) fn keep(&self, path: &str, read: &std::io::Result<Vec<u8>>) -> Result<(), HostError> {
+        self.fs.keep(Path::new(path), read).map_err(|e| HostError::new("keep", path, &e))
     }
 
     /// At most the first `longest` bytes of a file, as text. For files of /proc that grow with the machine.

@@ -51,7 +51,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= MOST {
+        if first > last || last >= MOST || cpus.len() >= MOST as usize {
             return None;
         }
         cpus.extend(first..=last);
@@ -83,6 +83,7 @@ mod tests {
         check("0-1\n", Some(&[0, 1]));
         check("0,2-4,9", Some(&[0, 2, 3, 4, 9]));
         check("\n", Some(&[]));
+        check(&"0-65535,".repeat(3), None);
         for broken in ["3-1", "a", "0-", "-1", "0-4294967295", "1;2", "\u{fffd}"] {
             check(broken, None);
         }

@@ -95,7 +95,9 @@ pub fn task_stat(host: &Host, pid: u32, tid: u32) -> Result<Stat, HostError> {
 }
 
 fn stat_at(host: &Host, path: &str) -> Result<Stat, HostError> {
-    Stat::parse(&host.read_text(path)?).ok_or_else(|| {
+    // Some fifty numbers; a file of a captured tree may be of any length.
+    const LONGEST: usize = 4096;
+    Stat::parse(&host.read_head(path, LONGEST)?).ok_or_else(|| {
         let why = io::Error::new(io::ErrorKind::InvalidData, "the line is cut short or not one of proc_pid_stat(5)");
         HostError::new("read", path, &why)
     })

@@ -249,8 +249,8 @@ impl Subjects {
             let nice = i32::try_from(chance.below(25)).unwrap() - 5;
             let wanted = Scheduling { policy, ..Scheduling::other(nice) };
             host.set_scheduling(pid, wanted).unwrap();
-            let cpus: &[u32] = *chance.of(&[&[0][..], &[0, 1], &[1]]);
-            host.set_affinity(pid, cpus).unwrap();
+            let cpus = chance.of(&[vec![0], vec![0, 1], vec![1]]).clone();
+            host.set_affinity(pid, &cpus).unwrap();
             // A kernel before 6.12 has none.
             let _none = host.set_slice(pid, *chance.of(&[None, None, Some(2_000_000)]));
         }
@@ -338,9 +338,12 @@ impl Swarm {
                 println!("  the journal is left and nothing was reported");
             }
         }
+        for left in recovered.iter().flat_map(|restored| &restored.left) {
+            println!("seed {seed}: {left}");
+        }
         reported.dedup();
         for factor in reported {
-            println!("seed {seed}: {factor} was reported as not put back: {sequence:?}");
+            println!("seed {seed}: reported: {sequence:?}");
             *self.sums.reported.entry(factor).or_default() += 1;
         }
         // The next sequence begins on a clean page.

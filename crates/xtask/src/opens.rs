@@ -12,6 +12,18 @@ const LAYER: &str = "crates/holdup-files/";
 /// Sources that open files themselves, and why that is safe: a file, or a folder with a closing `/`.
 pub const DIRECT: &[(&str, &str)] = &[
     (
+        "crates/holdup-host/src/fs.rs",
+        "the kernel's own files under /proc and /sys, and /dev/cpu_dma_latency; all else goes through holdup-files or \
+         openat2 beneath a root",
+    ),
+    ("crates/holdup-host/src/lock.rs", "makes /run where it is missing; check_ancestors looks at it before it is used"),
+    ("crates/holdup-host/src/memory.rs", "the kernel's own file /proc/PID/mem"),
+    (
+        "crates/holdup-host/src/network/",
+        "the kernel's own files under /proc, and a tmpfs that is mounted over /tmp in a mount namespace of holdup's own",
+    ),
+    ("crates/holdup-host/src/perf_samples/mod.rs", "the kernel's own file /proc/self/mem"),
+    (
         "crates/holdup/src/commands/packets/input.rs",
         "only what a capture is and which names are in a folder of captures; they are opened by holdup-files",
     ),
@@ -55,14 +67,6 @@ pub const DIRECT: &[(&str, &str)] = &[
     ("crates/holdup-kernels/src/cache/", "beneath the cache, which private_folder opened"),
     ("crates/holdup-kernels/src/debian/", "apt's folder beneath the cache, which private_folder opened"),
     ("crates/holdup-kernels/src/files.rs", "manifests and sizes beneath the cache, which private_folder opened"),
-    ("crates/holdup-host/src/capture.rs", "beneath the folder of the capture, which is made new with mode 0700"),
-    ("crates/holdup-host/src/fs.rs", "the kernel's own files; all others go through `read_regular` and `read_own`"),
-    ("crates/holdup-host/src/memory.rs", "/proc/PID/mem"),
-    (
-        "crates/holdup-host/src/network/",
-        "/proc/PID/ns, and files on a file system that a namespace of ours has for itself",
-    ),
-    ("crates/holdup-host/src/perf_samples/", "/sys"),
     ("crates/holdup-workloads/src/costs/statements.rs", "/proc/PID"),
     ("crates/holdup-workloads/src/induce/group.rs", "/sys/fs/cgroup"),
     (

@@ -4,14 +4,12 @@
 //! where a lock is held. A file that cannot be used is removed and made anew. What cannot be written is not kept, which
 //! costs the analysis and nothing else.
 
-use holdup_files::{Folder, is_private, private_folder};
+use holdup_files::{Folder, Owner, private_folder};
 use holdup_sections::kept::{Kept, MOST_BYTES};
-use rustix::fs::FileType;
-use std::ffi::OsString;
+use rustix::fs::{FileType, fstat};
+use std::io::{self, Read};
 use std::path::Path;
 
-/// A folder with more entries is not tidied up.
-const MOST_ENTRIES: usize = 100_000;
 /// The oldest files are removed beyond so many.
 const MOST_FILES: usize = 64;
 /// And beyond so many bytes of all of them.
@@ -23,43 +21,31 @@ pub(crate) struct Maps<'a>(pub(crate) &'a Path);
 impl Maps<'_> {
     /// What is kept of a build for what is asked; `None` where that is nothing that can be used.
     pub(crate) fn get(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<Kept> {
-        let name = name(build_id, is_program, functions)?;
-        let folder = Folder::open(self.0).ok().filter(is_private)?;
-        match folder.read_own(&name, MOST_BYTES as u64) {
-            Ok(bytes) => match Kept::decode(&bytes) {
-                Ok(kept)
-                    if (&*kept.build_id, kept.is_program, &*kept.functions) == (build_id, is_program, functions) =>
-                {
-                    Some(kept)
-                }
-                // The sum of another question's names is the same, or the file is damaged or of another analyser.
-                _ => folder.remove(&name).ok().and(None),
-            },
-            Err(_) => None,
+        let name = file_name(build_id, is_program, functions)?;
+        let folder = Folder::open(self.0).ok()?;
+        folder.owner().and_then(|owner| owner.must_be_ours()).ok()?;
+        match Kept::decode(&read(&folder, &name).ok()?) {
+            Ok(kept) if (&*kept.build_id, kept.is_program, &*kept.functions) == (build_id, is_program, functions) => {
+                Some(kept)
+            }
+            // The sum of another question's names is the same, or the file is damaged or of another analyser.
+            _ => folder.remove(&name).ok().and(None),
         }
     }
 
     /// Keeps what was found, all or nothing.
     pub(crate) fn put(&self, kept: &Kept) {
-        let Some(name) = name(&kept.build_id, kept.is_program, &kept.functions) else { return };
+        let Some(name) = file_name(&kept.build_id, kept.is_program, &kept.functions) else { return };
         let Some(bytes) = kept.encode() else { return };
-        // One that others could write before may hold what they wrote.
-        let folder = match Folder::open(self.0) {
-            Ok(folder) if !is_private(&folder) => return,
-            Ok(folder) => folder,
-            Err(_) => match private_folder(self.0) {
-                Ok(made) => made,
-                Err(_) => return,
-            },
-        };
+        let Ok(folder) = private_folder(self.0) else { return };
         if folder.replace_synced(&name, &bytes, 0o600).is_ok() {
             tidy(&folder);
         }
     }
 }
 
-/// The name of a file; `None` for a build id that is none.
-fn name(build_id: &str, is_program: bool, functions: &[String]) -> Option<String> {
+/// `None` for a build id that is none: it becomes a part of the name.
+fn file_name(build_id: &str, is_program: bool, functions: &[String]) -> Option<String> {
     let is_id = (8..=128).contains(&build_id.len()) && build_id.bytes().all(|b| b.is_ascii_hexdigit());
     // FNV-1a of 64 bits; what was asked stands in the file too.
     let bytes = functions.iter().flat_map(|name| name.bytes().chain([0]));
@@ -70,14 +56,13 @@ fn name(build_id: &str, is_program: bool, functions: &[String]) -> Option<String
 
 /// Removes what is beyond the bounds, the oldest first.
 fn tidy(folder: &Folder) {
-    let mut files: Vec<(i64, u64, OsString)> = folder
-        .list(MOST_ENTRIES)
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|entry| entry.kind == FileType::RegularFile)
+    const MOST_ENTRIES: usize = 100_000;
+    let files =
+        folder.list(MOST_ENTRIES).unwrap_or_default().into_iter().filter(|entry| entry.kind == FileType::RegularFile);
+    let mut files: Vec<_> = files
         .filter_map(|entry| {
             let found = folder.stat(&entry.name).ok()?;
-            Some((found.st_mtime, u64::try_from(found.st_size).unwrap_or(0), entry.name))
+            Some(((found.st_mtime, found.st_mtime_nsec), found.st_size.cast_unsigned(), entry.name))
         })
         .collect();
     files.sort();
@@ -87,9 +72,17 @@ fn tidy(folder: &Folder) {
             return;
         }
         // Another run may have removed it since.
-        let _gone = folder.remove(&name);
+        let _ = folder.remove(name);
         (count, bytes) = (count - 1, bytes - size);
     }
+}
+
+fn read(folder: &Folder, name: &str) -> io::Result<Vec<u8>> {
+    let file = folder.open_file(name)?;
+    Owner::of(&fstat(&file)?).must_be_ours()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -161,9 +154,8 @@ mod tests {
         mode(&file, 0o600);
         mode(&path, 0o777);
         assert_eq!(maps.get(ID, true, &[]), None);
-        maps.put(&kept("00000000ffffffff"));
-        only_file(&path);
-        mode(&path, 0o700);
+        maps.put(&kept(ID));
+        assert_eq!(fs::metadata(&path).expect("ours").permissions().mode() & 0o7777, 0o700, "the mode is put right");
         assert_eq!(maps.get(ID, true, &[]), Some(kept(ID)));
         let elsewhere = folder.path().join("elsewhere");
         fs::rename(&file, &elsewhere).expect("ours");
@@ -185,7 +177,7 @@ mod tests {
         for n in 0..MOST_FILES + 5 {
             let build_id = format!("{n:016x}");
             maps.put(&kept(&build_id));
-            let file = folder.path().join(name(&build_id, true, &[]).expect("an id"));
+            let file = folder.path().join(file_name(&build_id, true, &[]).expect("an id"));
             let age = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64 + 1);
             if let Ok(file) = File::options().write(true).open(file) {
                 file.set_modified(age).expect("ours");

@@ -4,7 +4,7 @@ use crate::CollectContext;
 use crate::kernel::kept::Maps;
 use crate::kernel::layout::ROLES;
 use crate::kernel::table::Images;
-use crate::processes::{Area, areas};
+use crate::processes::{Area, FileKey, areas, mapped};
 use crate::reading::{Meter, Reader};
 use crate::tasks;
 use holdup_host::process::Stat;
@@ -30,6 +30,7 @@ struct Mapped {
     start: u64,
     end: u64,
     offset: u64,
+    file: FileKey,
 }
 
 /// What is known of a file, kept for the next window of the same process of holdup.
@@ -95,10 +96,10 @@ fn in_order_of_birth(mut found: Vec<Stat>) -> Vec<Stat> {
 fn files(reader: &mut Reader<'_>, pid: u32) -> Result<Vec<Mapped>, String> {
     let text = reader.text(&format!("/proc/{pid}/maps"))?;
     let mut files: Vec<Mapped> = Vec::new();
-    for Area { start, end, offset, path, .. } in areas(&text) {
+    for Area { start, end, offset, path, file } in areas(&text) {
         let Some(path) = path.filter(|p| p.starts_with('/') && !p.starts_with("//")) else { continue };
         if !files.iter().any(|f| f.path == path) {
-            files.push(Mapped { path, start, end, offset });
+            files.push(Mapped { path, start, end, offset, file });
         }
     }
     Ok(files)
@@ -216,17 +217,11 @@ fn whole(host: &Host, pid: u32, file: &Mapped) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The first bytes of a mapped file: of the file itself, also when another one has its path by now.
+/// The first bytes of a mapped file.
 fn bytes(host: &Host, pid: u32, file: &Mapped, longest: usize) -> Result<Vec<u8>, String> {
-    let path = file.path.trim_end_matches(" (deleted)");
-    let itself = format!("/proc/{pid}/map_files/{:x}-{:x}", file.start, file.end);
-    let inside = format!("/proc/{pid}/root{path}");
-    let read = host.read_regular_head(&itself, longest);
-    let read = match read {
-        Err(_) if path == file.path => host.read_regular_head(&inside, longest),
-        read => read,
-    };
-    read.map_err(|e| format!("{path}: {e}"))
+    let Mapped { path, start, end, offset, file } = file.clone();
+    let area = Area { start, end, offset, file, path: Some(path.clone()) };
+    mapped(host, pid, &area, longest).map_err(|why| format!("{path}: {why}"))
 }
 
 /// What is asked of a file: whether it is the program, and the functions that are named.
@@ -327,7 +322,7 @@ mod tests {
             callees: Arc::default(),
             segments: Arc::new(vec![(0x2f_5c80, 0x2f_4c80, 0x10_0000)]),
         };
-        let file = Mapped { path: String::new(), start: 0x5555_0000_0000, end: 0, offset: 0x2f_4000 };
+        let file = Mapped { path: String::new(), start: 0x5555_0000_0000, end: 0, offset: 0x2f_4000, file: (0, 0, 0) };
         assert_eq!(known.bias(&file), Some(0x5555_0000_0000 - 0x2f_5000));
         assert_eq!(known.bias(&Mapped { offset: 0x1000, ..file }), None);
     }

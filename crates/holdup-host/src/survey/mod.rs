@@ -51,7 +51,7 @@ fn one_line(host: &Host, path: &str) -> Known<String> {
 }
 
 /// Foreign words as they may be printed: at most 120 characters, without control characters.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if clean.chars().count() <= 120 { clean } else { clean.chars().take(119).chain(['…']).collect() }
 }

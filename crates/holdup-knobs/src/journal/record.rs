@@ -160,7 +160,10 @@ pub(super) fn load(host: &Host, path: &str) -> Result<Book, Problem> {
 
 /// Puts this on disk in place of what is there; no file when there is nothing.
 pub(super) fn store(host: &Host, path: &str, book: Book) -> Result<(), Problem> {
-    let unwritable = |e: HostError| Problem::from(e).hint("free space on its disk, or make its folder writable");
+    let unwritable = |e: HostError| match e.hint {
+        Some(_) => Problem::from(e),
+        None => Problem::from(e).hint("free space on its disk, or make its folder writable"),
+    };
     if book == Book::default() {
         return host.remove_synced(path).map_err(unwritable);
     }

@@ -53,8 +53,10 @@ fn read(path: &Path) -> Result<Described, Problem> {
 /// This host as it was calibrated; else one with its number of CPUs whose costs are assumed.
 fn here(host: &Host) -> Result<Described, Problem> {
     let path = holdup_host::state::machine_path();
-    if Path::new(&path).exists() {
-        return read(Path::new(&path));
+    match host.read_own(&path) {
+        Ok(bytes) => return Described::parse(&path, &String::from_utf8_lossy(&bytes)),
+        Err(e) if e.is_gone() => {}
+        Err(e) => return Err(e.into()),
     }
     let machine = holdup_host::machine(host);
     let text = format!(

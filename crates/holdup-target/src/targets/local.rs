@@ -15,7 +15,7 @@ static META: Meta = Meta {
            everything away at its end. Knobs are set before each trial and put back at the end of the session; \
            the old values are on disk before the first write. One run at a time: a second one is refused with \
            the pid of the first.",
-    references: &["unix(7): abstract sockets and SO_PEERCRED, for the lock"],
+    references: &["flock(2), for the lock"],
 };
 
 impl Target for Local {

@@ -9,6 +9,11 @@ use holdup_model::survey::Known;
 /// Processes that are looked at; of more a sample is taken, so that the time does not grow with them.
 const MOST_READ: usize = 1000;
 
+/// The most bytes of /proc/PID/status that are read; what is looked for stands in its head.
+pub(super) const LONGEST_STATUS: usize = 32 << 10;
+/// The most bytes of a title.
+const LONGEST_TITLE: usize = 8 << 10;
+
 /// What the title of a process says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -118,7 +123,7 @@ fn clients(
 ) -> (Known<u32>, Known<u32>) {
     let source = format!("the titles of the server's processes (/proc/PID/cmdline){of}");
     let (mut clients, mut active, mut silent) = (0, 0, 0);
-    for title in in_parallel(sample, |pid| host.read(&format!("/proc/{pid}/cmdline"))) {
+    for title in in_parallel(sample, |pid| host.read_head_bytes(&format!("/proc/{pid}/cmdline"), LONGEST_TITLE)) {
         let title = match title {
             Ok(title) => title,
             Err(e) if e.is_gone() => continue,
@@ -173,7 +178,7 @@ fn in_parallel<T: Send>(pids: &[u32], read: impl Fn(u32) -> T + Sync) -> Vec<T> 
 
 /// The page tables of a process, in bytes; `None` when it has ended or is ending.
 fn page_tables(host: &Host, pid: u32) -> Result<Option<u64>, String> {
-    match host.read_text(&format!("/proc/{pid}/status")) {
+    match host.read_head(&format!("/proc/{pid}/status"), LONGEST_STATUS) {
         Ok(status) => Ok(meminfo(&status, "VmPTE")),
         Err(e) if e.is_gone() => Ok(None),
         Err(e) => Err(e.to_string()),

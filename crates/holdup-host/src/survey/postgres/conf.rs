@@ -8,10 +8,15 @@ use serde::{Deserialize, Serialize};
 const DEEPEST: usize = 10;
 /// Errors in one file after which the rest of it is not read (`ParseConfigFp`).
 const MOST_ERRORS: usize = 100;
-/// Files that are read at most; a loop over folders would make many more.
+/// Files and folders that are read at most; a loop over folders would make many more.
 const MOST_FILES: usize = 1000;
-/// Settings that are read at most, of all files together.
-const MOST_SETTINGS: usize = 50_000;
+/// Bytes that are kept of all entries and errors at most. Real configurations come to some ten thousand; what is kept of
+/// a line can be many times as long as the line.
+const MOST_KEPT: usize = 8 << 20;
+/// Bytes of a name or value, and of a sentence, that are kept.
+const LONGEST: usize = 1024;
+/// What an entry takes beside its words, bytes.
+const ENTRY: usize = 128;
 
 /// One line that says something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +71,7 @@ pub struct Configuration {
 }
 
 /// Why a file or folder could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
     /// Whether it is not there.
     pub is_gone: bool,
@@ -92,7 +97,7 @@ pub trait Files {
 impl Configuration {
     /// Reads a file, given by its absolute path, and all that it includes.
     pub fn read(files: &dyn Files, path: &str) -> Self {
-        let mut reading = Reading { files, found: Configuration::default(), count: 0 };
+        let mut reading = Reading { files, found: Configuration::default(), count: 0, kept: 0 };
         reading.file(path, true, None, 0);
         reading.found
     }
@@ -131,47 +136,67 @@ struct Reading<'a> {
     files: &'a dyn Files,
     found: Configuration,
     count: usize,
+    kept: usize,
 }
 
 impl Reading<'_> {
     fn file(&mut self, path: &str, must_exist: bool, caller: Option<(&str, u32)>, depth: usize) {
         let place = caller.map_or_else(String::new, |(file, line)| format!(" (from {file}:{line})"));
         if depth > DEEPEST {
-            self.found.errors.push(format!("{path} is included more than {DEEPEST} files deep{place}"));
+            self.error(format!("{path} is included more than {DEEPEST} files deep{place}"));
             return;
         }
         if caller.is_some_and(|(file, _)| file == path) {
-            self.found.errors.push(format!("{path} includes itself{place}"));
+            self.error(format!("{path} includes itself{place}"));
             return;
         }
-        self.count += 1;
-        if self.count > MOST_FILES {
-            if self.count == MOST_FILES + 1 {
-                self.found.entries.push(Entry::Gap(format!("more than {MOST_FILES} files include each other{place}")));
-            }
+        if !self.counts(&place) {
             return;
         }
         match self.files.read(path) {
             Ok(text) => self.lines(path, &text, depth),
             Err(unread) if unread.is_gone && !must_exist => {}
-            Err(unread) => self.gap(&format!("{}{place}", unread.why)),
+            Err(unread) => self.gap(format!("{}{place}", unread.why)),
         }
     }
 
-    fn gap(&mut self, why: &str) {
-        self.found.entries.push(Entry::Gap(why.to_owned()));
+    /// Whether one more file or folder may be read.
+    fn counts(&mut self, place: &str) -> bool {
+        self.count += 1;
+        if self.count == MOST_FILES + 1 {
+            self.gap(format!("more than {MOST_FILES} files include each other{place}"));
+        }
+        self.count <= MOST_FILES
+    }
+
+    /// Whether there is room for these bytes of words; when it is used up, that stands at the end.
+    fn has_room(&mut self, words: usize) -> bool {
+        let had = self.kept <= MOST_KEPT;
+        self.kept = self.kept.saturating_add(words + ENTRY);
+        let has = self.kept <= MOST_KEPT;
+        if had && !has {
+            self.found.entries.push(Entry::Gap("there are more settings than are read".to_owned()));
+        }
+        has
+    }
+
+    fn gap(&mut self, why: String) {
+        if self.has_room(LONGEST.min(why.len())) {
+            self.found.entries.push(Entry::Gap(cut(why)));
+        }
+    }
+
+    fn error(&mut self, error: String) {
+        if self.found.errors.len() < MOST_ERRORS && self.has_room(LONGEST.min(error.len())) {
+            self.found.errors.push(cut(error));
+        }
     }
 
     fn lines(&mut self, path: &str, text: &[u8], depth: usize) {
-        for line in lines(text) {
-            if self.found.entries.len() >= MOST_SETTINGS {
-                self.gap(&format!("the files have more than {MOST_SETTINGS} settings"));
-                return;
-            }
+        for line in each_line(text) {
             match line {
-                Line::Wrong { line, near } => {
-                    self.found.errors.push(format!("{path}:{line} has a syntax error near `{near}`"));
-                }
+                _ if self.kept > MOST_KEPT => return,
+                Line::Wrong { line, near } => self.error(format!("{path}:{line} has a syntax error near `{near}`")),
                 Line::Set { name, value, line } => {
                     self.line(path, Setting { name, value, file: path.to_owned(), line }, depth);
                 }
@@ -183,23 +208,35 @@ impl Reading<'_> {
         let caller = Some((path, setting.line));
         match setting.name.as_str() {
             "include" | "include_if_exists" | "include_dir" if setting.value.is_empty() => {
-                self.found.errors.push(format!("{path}:{} includes a file without a name", setting.line));
+                self.error(format!("{path}:{} includes a file without a name", setting.line));
             }
             "include" => self.file(&absolute(&setting.value, path), true, caller, depth + 1),
             "include_if_exists" => self.file(&absolute(&setting.value, path), false, caller, depth + 1),
             "include_dir" => self.folder(&absolute(&setting.value, path), path, setting.line, depth + 1),
-            _ => self.found.entries.push(Entry::Set(setting)),
+            _ => {
+                let setting = Setting { name: cut(setting.name), value: cut(setting.value), ..setting };
+                if self.has_room(setting.name.len() + setting.value.len() + setting.file.len()) {
+                    self.found.entries.push(Entry::Set(setting));
+                }
+            }
         }
     }
 
     fn folder(&mut self, folder: &str, file: &str, line: u32, depth: usize) {
         if depth > DEEPEST {
-            self.found.errors.push(format!("{folder} is included more than {DEEPEST} files deep (from {file}:{line})"));
+            self.error(format!("{folder} is included more than {DEEPEST} files deep (from {file}:{line})"));
+            return;
+        }
+        let place = format!(" (from {file}:{line})");
+        if !self.counts(&place) {
             return;
         }
         match self.files.list(folder) {
-            Err(unread) => self.gap(&format!("{} (from {file}:{line})", unread.why)),
+            Err(unread) => self.gap(format!("{}{place}", unread.why)),
             Ok(mut names) => {
+                if !self.has_room(names.iter().map(String::len).sum()) {
+                    return;
+                }
                 names.retain(|name| name.len() > ".conf".len() && !name.starts_with('.') && name.ends_with(".conf"));
                 names.sort_unstable();
                 for name in names {
@@ -208,6 +245,15 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// As many of the first bytes as are kept.
+fn cut(mut text: String) -> String {
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.push('…');
+    }
+    text
 }
 
 /// The path of an included file: relative to the file that includes it, without `.` and `..`.
@@ -229,23 +275,27 @@ pub(super) fn absolute(path: &str, caller: &str) -> String {
 
 /// The lines of a file that say something.
 pub fn lines(text: &[u8]) -> Vec<Line> {
-    let mut found = Vec::new();
+    each_line(text).collect()
+}
+
+fn each_line(text: &[u8]) -> impl Iterator<Item = Line> {
     let mut errors = 0;
-    for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        match one(line) {
-            Ok(None) => {}
-            Ok(Some((name, value))) => found.push(Line::Set { name, value, line: number }),
-            Err(near) => {
-                found.push(Line::Wrong { line: number, near });
-                errors += 1;
-                if errors == MOST_ERRORS {
-                    break;
-                }
+    text.split(|byte| *byte == b'\n')
+        .enumerate()
+        .map_while(move |(at, line)| {
+            let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
+            if errors == MOST_ERRORS {
+                return None;
             }
-        }
-    }
-    found
+            Some(match one(line) {
+                Ok(found) => found.map(|(name, value)| Line::Set { name, value, line: number }),
+                Err(near) => {
+                    errors += 1;
+                    Some(Line::Wrong { line: number, near })
+                }
+            })
+        })
+        .flatten()
 }
 
 /// The name and value of one line; `None` when it is empty or a comment, the word in the way when it is wrong.

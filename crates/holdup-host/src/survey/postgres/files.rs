@@ -1,204 +1,188 @@
-//! The files of a server, read and parsed as the user that they belong to.
+//! Files of servers, which are read as the user that they belong to.
+//!
+//! A server's configuration says which other files are read, and any user may start a program that looks like a server.
+//! So root reads and understands none of it: a child that is that user does ([`confined`]).
 
-use super::conf::{self, Configuration, Unread, absolute};
-use super::find::Place;
-use crate::confined::{User, as_user};
+use super::conf::{self, Configuration, Unread};
+use crate::confined::{self, User};
 use crate::{Host, HostError};
+use holdup_files::check_ancestors;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-/// The largest file of settings that is read, bytes; initdb makes one of 30 kB.
-const MOST_BYTES_OF_FILE: u64 = 1 << 20;
-/// And of all files of a server together.
-const MOST_BYTES: u64 = 4 << 20;
-/// The most names in a folder that is included.
-const MOST_NAMES: usize = 10_000;
+/// The most bytes of one file.
+const LONGEST_FILE: usize = 1 << 20;
+/// And of all files of a server.
+const MOST_BYTES: usize = 8 << 20;
+/// The most entries of a folder.
+const MOST_ENTRIES: usize = 4096;
 
-/// The files of a host, with what the server's paths begin with here.
-struct HostFiles<'a> {
+/// Reads files of one server, within bounds.
+pub(super) struct Reader<'a> {
     host: &'a Host,
-    prefix: &'a str,
-    /// Bytes that may still be read.
-    left: Cell<u64>,
-    /// What was read, for a capture.
-    read: RefCell<Vec<Read>>,
+    left: Cell<usize>,
+    /// What was read, where it is to be kept.
+    read: Option<RefCell<Vec<Read>>>,
 }
 
-impl<'a> HostFiles<'a> {
-    fn new(host: &'a Host, prefix: &'a str) -> Self {
-        HostFiles { host, prefix, left: Cell::new(MOST_BYTES), read: RefCell::new(Vec::new()) }
+/// A file as it was read, or why it was not.
+#[derive(Serialize, Deserialize)]
+struct Read {
+    path: String,
+    found: Result<ByteBuf, (Option<i32>, String)>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(host: &'a Host, is_kept: bool) -> Self {
+        Reader { host, left: Cell::new(MOST_BYTES), read: is_kept.then(RefCell::default) }
+    }
+
+    /// The whole of a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no regular file, or is longer than is read of a server.
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
+        let most = LONGEST_FILE.min(self.left.get());
+        let found = self.host.fs.read_bounded(Path::new(path), most);
+        if let Some(read) = &self.read {
+            let found = found.as_ref().map(|bytes| ByteBuf::from(bytes.as_slice()));
+            let found = found.map_err(|e| (e.raw_os_error(), e.to_string()));
+            read.borrow_mut().push(Read { path: path.to_owned(), found });
+        }
+        let bytes = found.map_err(|e| HostError::new("read", path, &e))?;
+        self.left.set(self.left.get() - bytes.len());
+        Ok(bytes)
+    }
+
+    /// The same as text; bytes that are not UTF-8 are replaced.
+    pub(super) fn text(&self, path: &str) -> Result<String, HostError> {
+        self.read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 
-impl conf::Files for HostFiles<'_> {
+/// The files of a server, with what its paths begin with on this host.
+pub(super) struct Prefixed<'a> {
+    pub(super) reader: &'a Reader<'a>,
+    pub(super) prefix: &'a str,
+}
+
+fn unread(e: &HostError) -> Unread {
+    Unread { is_gone: e.is_gone(), why: e.to_string() }
+}
+
+impl conf::Files for Prefixed<'_> {
     fn read(&self, path: &str) -> Result<Vec<u8>, Unread> {
-        let path = format!("{}{path}", self.prefix);
-        let found = self.host.read_regular(&path, MOST_BYTES_OF_FILE.min(self.left.get()));
-        if let Ok(bytes) = &found {
-            self.left.set(self.left.get().saturating_sub(bytes.len() as u64));
-        }
-        self.read.borrow_mut().push(Read::of(&path, &found));
-        found.map_err(|e| Unread { is_gone: e.is_gone(), why: e.to_string() })
+        self.reader.read(&format!("{}{path}", self.prefix)).map_err(|e| unread(&e))
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, Unread> {
         let path = format!("{}{path}", self.prefix);
-        let unread = |e: HostError| Unread { is_gone: e.is_gone(), why: e.to_string() };
-        let names = self.host.list(&path).map_err(unread)?;
-        if names.len() > MOST_NAMES {
-            return Err(Unread { is_gone: false, why: format!("{path} has more than {MOST_NAMES} names") });
-        }
-        Ok(names)
+        self.reader.host.list_bounded(&path, MOST_ENTRIES).map_err(|e| unread(&e))
     }
 }
 
 /// What the files of a server say.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Files {
-    pub(super) configuration: Configuration,
-    /// What is in PG_VERSION, or why it is not known; `None` where the data directory is not known.
+pub(super) struct Contents {
+    /// postgresql.conf and all that it includes, then postgresql.auto.conf.
+    pub(super) settings: Configuration,
+    /// PG_VERSION, or why it cannot be read; `None` where the data directory is not known.
     pub(super) version: Option<Result<String, String>>,
-    read: Vec<Read>,
 }
 
-impl Files {
-    /// Reads the configuration of a server with all that it includes, and its version.
-    pub(super) fn read(host: &Host, place: &Place) -> Self {
-        let user = match (place.pid.get(), place.data_directory.get()) {
-            (Some(pid), _) => User::of_process(host, *pid),
-            (None, Some(folder)) => User::of_folder(folder),
-            (None, None) => None,
-        };
-        let found = as_user_of(host, user.as_ref(), |host| {
-            let files = HostFiles::new(host, &place.prefix);
-            let (configuration, version) = Files::of(&files, place);
-            Files { configuration, version, read: files.read.into_inner() }
-        });
-        match found {
-            Ok(files) => files.kept(host),
-            Err(e) => {
-                let why = format!("the server's files were not read: {e}");
-                let entries = vec![conf::Entry::Gap(why.clone())];
-                let configuration = Configuration { entries, ..Configuration::default() };
-                Files { configuration, version: Some(Err(why)), read: Vec::new() }
-            }
-        }
-    }
-
-    fn of(files: &HostFiles<'_>, place: &Place) -> (Configuration, Option<Result<String, String>>) {
-        let mut found = Configuration::default();
-        match main_file(place) {
-            Ok(path) => found.extend(Configuration::read(files, &path)),
-            Err(why) => found.entries.push(conf::Entry::Gap(why)),
-        }
-        match place.data_directory.get() {
-            // A file that ALTER SYSTEM has never made is no gap; a folder that may not be entered is one.
-            Some(folder) => {
-                let path = format!("{folder}/postgresql.auto.conf");
-                match conf::Files::read(files, &path) {
-                    Err(unread) if unread.is_gone => {}
-                    _ => found.extend(Configuration::read(files, &path)),
-                }
-            }
-            None => {
-                let why = place.data_directory.why_unknown.clone().unwrap_or_default();
-                found.entries.push(conf::Entry::Gap(format!("where postgresql.auto.conf is, is not known: {why}")));
-            }
-        }
-        let version = place.data_directory.get().map(|folder| {
-            let bytes = conf::Files::read(files, &format!("{folder}/PG_VERSION")).map_err(|unread| unread.why)?;
-            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
-        });
-        (found, version)
-    }
-
-    fn kept(self, host: &Host) -> Self {
-        self.read.iter().for_each(|read| read.keep(host));
-        self
+impl Contents {
+    /// Nothing, for this reason.
+    pub(super) fn unread(why: &str, has_folder: bool) -> Self {
+        let settings = Configuration { entries: vec![conf::Entry::Gap(why.to_owned())], errors: Vec::new() };
+        Contents { settings, version: has_folder.then(|| Err(why.to_owned())) }
     }
 }
 
-/// Reads files of a data folder, which need not be that of a running server, as the user that the folder belongs to.
-pub(super) fn of_folder<const N: usize>(host: &Host, folder: &str, names: [&str; N]) -> [Result<String, Unread>; N] {
-    let user = User::of_folder(folder);
-    let found = as_user_of(host, user.as_ref(), |host| {
-        let files = HostFiles::new(host, "");
-        let texts = names.map(|name| {
-            let bytes = conf::Files::read(&files, &format!("{folder}/{name}"))?;
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        });
-        (Vec::from(texts), files.read.into_inner())
-    });
-    let unread = |why: String| Unread { is_gone: false, why };
-    match found {
-        Ok((texts, read)) => {
-            read.iter().for_each(|read: &Read| read.keep(host));
-            let texts: Result<[Result<String, Unread>; N], _> = texts.try_into();
-            texts.unwrap_or_else(|_| names.map(|_| Err(unread("the child gave another number of files".to_owned()))))
-        }
-        Err(e) => names.map(|name| Err(unread(format!("{folder}/{name} was not read: {e}")))),
-    }
-}
+/// Users whose files took too long: no others of theirs are read, so that one user does not hold up the survey of all.
+pub(super) type Late = RefCell<BTreeSet<u32>>;
 
-/// In a child, where there is one, a capture would be written by another user: `work` has a host that keeps nothing.
-fn as_user_of<T: Serialize + serde::de::DeserializeOwned>(
+/// Reads files as the user of a process.
+///
+/// # Errors
+/// Why nothing can be read as that user.
+pub(super) fn as_user_of<T: Serialize + DeserializeOwned>(
     host: &Host,
-    user: Option<&User>,
-    work: impl FnOnce(&Host) -> T,
-) -> io::Result<T> {
-    let reading = host.without_capture();
-    as_user(host, user, || work(&reading))
+    late: &Late,
+    pid: u32,
+    work: impl FnOnce(&Reader<'_>) -> T,
+) -> Result<T, String> {
+    if !is_needed(host) {
+        return Ok(work(&Reader::new(host, false)));
+    }
+    let user = User::of_process(host, pid).map_err(|e| e.to_string())?;
+    if user.uid == 0 {
+        // Another user may have begun it, under this name and with these arguments: sudo(8), which waits for a password.
+        return Err("it runs as root, as which no PostgreSQL runs".to_owned());
+    }
+    as_user(host, late, &user, work)
 }
 
-/// A file that was read, for a capture.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Read {
-    path: String,
-    bytes: Option<Vec<u8>>,
-    /// The reason where there are no bytes, and whether that is that there is no file.
-    why: String,
-    is_gone: bool,
-}
-
-impl Read {
-    fn of(path: &str, found: &Result<Vec<u8>, HostError>) -> Self {
-        let path = path.to_owned();
-        match found {
-            Ok(bytes) => Read { path, bytes: Some(bytes.clone()), why: String::new(), is_gone: false },
-            Err(e) => Read { path, bytes: None, why: e.message.clone(), is_gone: e.is_gone() },
+/// Reads files as the owner of a folder that the user of holdup has named.
+///
+/// # Errors
+/// Why nothing can be read as that user.
+pub(super) fn as_owner_of<T: Serialize + DeserializeOwned>(
+    host: &Host,
+    late: &Late,
+    folder: &str,
+    work: impl FnOnce(&Reader<'_>) -> T,
+) -> Result<T, String> {
+    if !is_needed(host) {
+        return Ok(work(&Reader::new(host, false)));
+    }
+    let look = || {
+        let uid = std::fs::metadata(folder)?.uid();
+        if uid == 0 {
+            // Root's own, such as a copy that was restored, where no other user can put another one in its place.
+            check_ancestors(&Path::new(folder).canonicalize()?)?;
         }
-    }
-
-    fn keep(&self, host: &Host) {
-        host.captured(
-            &self.path,
-            match &self.bytes {
-                Some(bytes) => Ok(bytes.clone()),
-                None if self.is_gone => Err(io::ErrorKind::NotFound.into()),
-                None => Err(io::Error::other(self.why.clone())),
-            },
-        );
-    }
+        Ok(uid)
+    };
+    let uid = look().map_err(|e| HostError::new("look at", folder, &e).to_string())?;
+    if uid == 0 { Ok(work(&Reader::new(host, false))) } else { as_user(host, late, &User::alone(uid), work) }
 }
 
-/// The path of postgresql.conf: `config_file`, or in the folder that -D names, or in the data directory.
-fn main_file(place: &Place) -> Result<String, String> {
-    let line = place.command_line.get();
-    let folder = line.and_then(|line| line.data_directory.as_deref());
-    match line.and_then(|line| line.last("config_file")) {
-        Some(path) if path.starts_with('/') => return Ok(absolute(path, "/")),
-        Some(path) => {
-            return Err(format!("config_file = `{path}` begins where the server was started, which is not known"));
-        }
-        None => {}
+/// An ordinary user reads as that user anyway, and a captured tree belongs to no one here.
+fn is_needed(host: &Host) -> bool {
+    host.is_live() && rustix::process::geteuid().is_root()
+}
+
+fn as_user<T: Serialize + DeserializeOwned>(
+    host: &Host,
+    late: &Late,
+    user: &User,
+    work: impl FnOnce(&Reader<'_>) -> T,
+) -> Result<T, String> {
+    if late.borrow().contains(&user.uid) {
+        return Err(format!("other files of the user with id {} took too long to read", user.uid));
     }
-    let data_directory = place.data_directory.get().map(String::as_str);
-    match folder.filter(|folder| folder.starts_with('/')).or(data_directory) {
-        Some(folder) => Ok(absolute("postgresql.conf", &format!("{}/-", folder.trim_end_matches('/')))),
-        None => Err(format!(
-            "the data directory is not known: {}",
-            place.data_directory.why_unknown.as_deref().unwrap_or_default()
-        )),
+    let is_capturing = host.is_capturing();
+    let done = confined::run(user, || {
+        let host = Host::real();
+        let reader = Reader::new(&host, is_capturing);
+        let done = work(&reader);
+        (done, reader.read.map(RefCell::into_inner).unwrap_or_default())
+    });
+    let (done, read) = done.map_err(|why| {
+        late.borrow_mut().insert(user.uid);
+        format!("the files cannot be read as the user with id {}: {why}", user.uid)
+    })?;
+    for Read { path, found } in read {
+        let found = found
+            .map(ByteBuf::into_vec)
+            .map_err(|(errno, words)| errno.map_or_else(|| io::Error::other(words), io::Error::from_raw_os_error));
+        host.keep(&path, &found).map_err(|e| e.to_string())?;
     }
+    Ok(done)
 }

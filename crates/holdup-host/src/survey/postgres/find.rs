@@ -2,10 +2,12 @@
 
 use super::command_line::CommandLine;
 use super::conf::absolute;
-use super::{AS_OWNER, Asked, files};
+use super::files::{self, Late};
+use super::{AS_OWNER, Asked};
 use crate::process::{self, Stat};
 use crate::{Host, HostError};
 use holdup_model::survey::Known;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 
@@ -16,12 +18,14 @@ const PROGRAMS: [&str; 3] = ["postgres", "postmaster", "edb-postgres"];
 /// (`src/backend/utils/misc/ps_status.c:init_ps_display`).
 pub(super) const TITLE: &str = "postgres: ";
 
-/// Processes that are looked at: a hostile tree may have any number (the kernel's default of pid_max is 4194304).
-const MOST_PROCESSES: usize = 131_072;
-/// Servers that are looked at.
-const MOST_SERVERS: usize = 64;
-/// What is read of a command line, bytes.
-const MOST_OF_COMMAND_LINE: usize = 64 << 10;
+/// Servers that are looked at; the rest is counted.
+pub(super) const MOST_SERVERS: usize = 64;
+/// Processes of a captured tree that are looked at one by one.
+const MOST_IN_TREE: usize = 20_000;
+/// Bytes of all lists of children.
+const MOST_OF_LISTS: usize = 4 << 20;
+/// Bytes of a command line: no server has a longer one.
+const LONGEST_COMMAND_LINE: usize = 64 << 10;
 
 /// The processes that can be seen.
 pub(super) struct Seen {
@@ -31,6 +35,10 @@ pub(super) struct Seen {
     listed: BTreeMap<u32, BTreeSet<u32>>,
     /// Why there may be others.
     pub(super) hidden: Option<String>,
+    /// Users whose files took too long.
+    pub(super) late: Late,
+    /// Servers that are too many to be looked at.
+    pub(super) passed_by: Cell<usize>,
 }
 
 /// A place of a server: its postmaster, or at least its files.
@@ -54,16 +62,21 @@ pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
     let (mut all, mut denied) = (Vec::new(), 0);
     let mut listed: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     let mut known: BTreeSet<u32> = BTreeSet::new();
-    let left_out = pids.len().saturating_sub(MOST_PROCESSES);
-    pids.truncate(MOST_PROCESSES);
+    let (mut room, mut unseen) = (MOST_OF_LISTS, 0);
     for pid in pids {
         if known.contains(&pid) {
             continue;
         }
+        if !host.is_live() && all.len() == MOST_IN_TREE {
+            unseen += 1;
+            continue;
+        }
         match process::stat(host, pid) {
             Ok(stat) => {
-                if PROGRAMS.contains(&stat.comm.as_str()) {
-                    let list = host.read_text(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+                if PROGRAMS.contains(&stat.comm.as_str()) && room > 0 {
+                    let path = format!("/proc/{pid}/task/{pid}/children");
+                    let list = host.read_head(&path, room).unwrap_or_default();
+                    room -= list.len().min(room);
                     let children: BTreeSet<u32> =
                         list.split_ascii_whitespace().filter_map(|c| c.parse().ok()).collect();
                     known.extend(&children);
@@ -77,14 +90,14 @@ pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
         }
     }
     all.sort_unstable_by_key(|stat| stat.pid);
-    let hidden = if left_out > 0 {
-        Some(format!("{left_out} processes beyond the first {MOST_PROCESSES} were not looked at"))
+    let hidden = if unseen > 0 {
+        Some(format!("{unseen} processes are not looked at: {MOST_IN_TREE} of a captured tree are at most"))
     } else if denied > 0 {
         Some(format!("{denied} processes of other users may not be looked at (/proc is mounted with hidepid)"))
     } else {
         hides_others(host, &all).then(|| "/proc is mounted with hidepid and hides processes of other users".to_owned())
     };
-    Ok(Seen { all, listed, hidden })
+    Ok(Seen { all, listed, hidden, late: Late::default(), passed_by: Cell::new(0) })
 }
 
 fn hides_others(host: &Host, all: &[Stat]) -> bool {
@@ -116,7 +129,7 @@ impl Seen {
         let candidates = self.all.iter().filter(|stat| is_server(stat) && !has_server_above(stat));
         candidates
             .map(|stat| stat.pid)
-            .filter(|pid| match host.read_head_bytes(&format!("/proc/{pid}/cmdline"), MOST_OF_COMMAND_LINE) {
+            .filter(|pid| match command_line(host, *pid) {
                 Ok(bytes) => !bytes.starts_with(TITLE.as_bytes()) && !CommandLine::of_cmdline(&bytes).is_no_server,
                 Err(e) => !e.is_gone() || !host.is_live(),
             })
@@ -144,16 +157,12 @@ pub(super) fn places(host: &Host, seen: &Seen, asked: Option<&Asked>, also: Opti
                 pids.retain(|pid| *pid != first);
                 pids.insert(0, first);
             }
-            let count = pids.len();
+            seen.passed_by.set(pids.len().saturating_sub(MOST_SERVERS));
             pids.truncate(MOST_SERVERS);
-            let source = match count.saturating_sub(MOST_SERVERS) {
-                0 => SOURCE.to_owned(),
-                more => format!("{SOURCE}; {more} more servers were not looked at"),
-            };
             match &seen.hidden {
                 Some(why) if pids.is_empty() => hidden(Known::unknown(SOURCE, why)),
-                Some(why) => Known::found(all(host, &pids), format!("{source}; {why}")),
-                None => Known::found(all(host, &pids), source),
+                Some(why) => Known::found(all(host, &pids), format!("{SOURCE}; {why}")),
+                None => Known::found(all(host, &pids), SOURCE),
             }
         }
     }
@@ -182,25 +191,34 @@ fn by_pid(host: &Host, seen: &Seen, pid: u32) -> Known<Vec<Place>> {
 fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Known<Vec<Place>> {
     let folder = absolute(folder, "/");
     let pids = seen.postmasters(host);
-    let places = all(host, &pids);
+    let places = pids.iter().map(|pid| place(host, *pid));
     if let Some(place) = places.into_iter().find(|place| place.data_directory.get() == Some(&folder)) {
         return Known::found(vec![place], format!("{folder} as the working directory of a postmaster"));
     }
-    // The folder may be named by another path; the server writes its pid into the first line of this file.
-    let [lock, version, opts] = ["postmaster.pid", "PG_VERSION", "postmaster.opts"];
-    let [written, read_version, read_opts] = files::of_folder(host, &folder, [lock, version, opts]);
-    let [lock, version, opts] = [lock, version, opts].map(|name| format!("{folder}/{name}"));
-    let written = written.ok().and_then(|text| text.lines().next()?.trim().parse::<u32>().ok());
+    let lock = format!("{folder}/postmaster.pid");
+    let version = format!("{folder}/PG_VERSION");
+    let read = files::as_owner_of(host, &seen.late, &folder, |reader| {
+        // The folder may be named by another path; the server writes its pid into the first line of this file.
+        let pid = reader.text(&lock).ok().and_then(|text| text.lines().next()?.trim().parse::<u32>().ok());
+        let version = reader.read(&version).map(|_| ()).map_err(|e| (e.is_gone(), e.to_string()));
+        let options = reader.text(&format!("{folder}/postmaster.opts")).map_err(|e| e.to_string());
+        (pid, version, options)
+    });
+    let (written, is_there, options) = match read {
+        Ok(read) => read,
+        Err(why) => return Known::unknown(folder, why),
+    };
     if let Some(pid) = written.filter(|pid| pids.contains(pid)) {
         return Known::found(vec![place(host, pid)], lock);
     }
-    match read_version {
-        Err(e) if e.is_gone => Known::unknown(version, format!("{folder} is no data directory: it has no PG_VERSION")),
-        Err(e) => Known::unknown(version, e.why),
-        Ok(_) => {
-            let command_line = match read_opts {
+    match is_there {
+        Err((true, _)) => Known::unknown(version, format!("{folder} is no data directory: it has no PG_VERSION")),
+        Err((false, why)) => Known::unknown(version, why),
+        Ok(()) => {
+            let opts = format!("{folder}/postmaster.opts");
+            let command_line = match options {
                 Ok(text) => Known::found(CommandLine::of_opts_file(&text), opts),
-                Err(e) => Known::unknown(opts, e.why),
+                Err(why) => Known::unknown(opts, why),
             };
             let pid = Known::unknown(lock, format!("no server runs in {folder}")).but("start the server");
             let data_directory = Known::found(folder, "as asked for");
@@ -209,10 +227,21 @@ fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Known<Vec<Place>> {
     }
 }
 
+fn command_line(host: &Host, pid: u32) -> Result<Vec<u8>, HostError> {
+    host.read_head_bytes(&format!("/proc/{pid}/cmdline"), LONGEST_COMMAND_LINE)
+}
+
+impl Place {
+    /// The file with the major version.
+    pub(super) fn version_file(&self) -> Option<String> {
+        self.data_directory.get().map(|folder| format!("{}{folder}/PG_VERSION", self.prefix))
+    }
+}
+
 /// Where the files of a postmaster are.
 fn place(host: &Host, pid: u32) -> Place {
     let cmdline = format!("/proc/{pid}/cmdline");
-    let command_line = match host.read_head_bytes(&cmdline, MOST_OF_COMMAND_LINE) {
+    let command_line = match command_line(host, pid) {
         Ok(bytes) => Known::found(CommandLine::of_cmdline(&bytes), cmdline.as_str()),
         Err(e) => Known::unknown(cmdline.as_str(), e.to_string()),
     };

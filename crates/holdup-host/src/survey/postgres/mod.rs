@@ -14,11 +14,12 @@ mod sql;
 use crate::postgres::PostgresControl;
 use crate::{Host, cgroup};
 use backends::Backends;
-use files::Files;
+use files::Contents;
 use find::{Place, Seen};
 use holdup_model::survey::{Known, Server};
 use settings::Settings;
 use sql::Session;
+use std::time::{Duration, Instant};
 
 /// What makes known what only the server's user may read.
 const AS_OWNER: &str = "run holdup as the server's user or as root, or give --pg URL";
@@ -39,6 +40,8 @@ pub enum Asked {
 /// `control` is a connection to one of them, which then comes first, if none is asked for. When its server is no process
 /// of this host it is a server by itself, of which only what SQL tells is known.
 ///
+/// As root it reads what a server's files say in a child that is the server's user. At most 64 servers are looked at.
+///
 /// Reads /proc/PID/stat of all processes, /proc/PID/smaps of postmasters only, and title and page tables of at most 1000
 /// processes of each server. Over `control` it makes at most three connections, and looks at wait events for 40 ms.
 ///
@@ -50,17 +53,37 @@ pub fn servers(host: &Host, asked: Option<&Asked>, control: Option<&dyn Postgres
         Err(e) => return Known::unknown("/proc", e.to_string()),
     };
     let connected = control.and_then(PostgresControl::postmaster_pid);
+    let begun = Instant::now();
     let places = find::places(host, &seen, asked, connected);
     let alone = control.filter(|_| asked.is_none() && connected.is_none());
     let Some(found) = places.value else {
         return Known { value: alone.map(|control| vec![by_sql(control)]), ..without_value(places) };
     };
     let mut servers: Vec<Server> = alone.map(by_sql).into_iter().collect();
-    servers.extend(found.iter().map(|place| {
+    for (at, place) in found.iter().enumerate() {
+        if at > 0 && begun.elapsed() > LONGEST_LOOK {
+            let rest = found.len() - at;
+            say_of_last(&mut servers, format!("{rest} more servers are not looked at: the others took too long."));
+            break;
+        }
         let is_connected = place.pid.value().is_some() && place.pid.value() == connected;
-        server(host, &seen, place, control.filter(|_| is_connected))
-    }));
+        servers.push(server(host, &seen, place, control.filter(|_| is_connected)));
+    }
+    if seen.passed_by.get() > 0 {
+        let note =
+            format!("{} more servers are not looked at: {} are at most.", seen.passed_by.get(), find::MOST_SERVERS);
+        say_of_last(&mut servers, note);
+    }
     Known::found(servers, places.source)
+}
+
+/// After so long no further server is looked at.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
+
+fn say_of_last(servers: &mut [Server], note: String) {
+    if let Some(last) = servers.last_mut() {
+        last.notes.push(note);
+    }
 }
 
 /// The same without its value, for one of another type.
@@ -75,8 +98,8 @@ fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn Postgres
     let pid = place.pid.value();
     let smaps = shared_memory(host, place);
     let shared_bytes = smaps.get().map(|shared| shared.mapping.size_bytes);
-    let Files { configuration, version, .. } = Files::read(host, place);
-    let settings = Settings::of(configuration, place, session);
+    let Contents { settings, version } = contents(host, seen, place);
+    let settings = Settings::of(settings, place, session);
     let mut notes = settings.notes(shared_bytes);
     if let Some((_, Err(problem))) = &asked {
         notes.push(format!("The connection of --pg does not answer: {}.", problem.why));
@@ -180,27 +203,36 @@ fn by_sql(control: &dyn PostgresControl) -> Server {
     }
 }
 
+/// What the files of a server say, as its user may read them.
+fn contents(host: &Host, seen: &Seen, place: &Place) -> Contents {
+    let work = |reader: &files::Reader<'_>| settings::contents(reader, place);
+    let folder = place.data_directory.get().map(String::as_str);
+    let read = match (place.pid.get(), folder) {
+        (Some(pid), _) => files::as_user_of(host, &seen.late, *pid, work),
+        (None, Some(folder)) => files::as_owner_of(host, &seen.late, folder, work),
+        (None, None) => Err("neither a process nor a data directory of the server is known".to_owned()),
+    };
+    read.unwrap_or_else(|why| Contents::unread(&why, folder.is_some()))
+}
+
 /// The major version: of the connection, of the data directory, or in the path of the program.
-fn major_version(written: Option<Result<String, String>>, place: &Place, session: Option<&Session>) -> Known<u32> {
+fn major_version(version: Option<Result<String, String>>, place: &Place, session: Option<&Session>) -> Known<u32> {
     if let Some(session) = session {
         return Known::found(session.major_version(), "server_version_num");
     }
-    let path = place.data_directory.get().map(|folder| format!("{}{folder}/PG_VERSION", place.prefix));
-    if let (Some(path), Some(Ok(text))) = (&path, &written) {
-        return match text.parse::<u32>() {
+    let path = place.version_file();
+    if let (Some(path), Some(Ok(text))) = (&path, &version) {
+        return match text.trim().parse::<u32>() {
             Ok(major) => Known::found(major, path.as_str()),
             // Before 10 two numbers made a major version; none of those is known here.
-            Err(_) => Known::unknown(
-                path.as_str(),
-                format!("`{}` is no major version", text.chars().take(20).collect::<String>()),
-            ),
+            Err(_) => Known::unknown(path.as_str(), format!("`{}` is no major version", super::shown(text.trim()))),
         };
     }
     let program = place.command_line.get().map(|line| line.program.as_str()).unwrap_or_default();
     if let Some(major) = version_in(program) {
         return Known::found(major, format!("the path {program} of the program"));
     }
-    match (path, written) {
+    match (path, version) {
         (Some(path), Some(Err(why))) => Known::unknown(path, why).but(AS_OWNER),
         _ => without_value(place.data_directory.clone()),
     }
@@ -217,9 +249,11 @@ fn version_in(program: &str) -> Option<u32> {
 fn shared_memory(host: &Host, place: &Place) -> Known<memory::Shared> {
     let Some(pid) = place.pid.get() else { return without_value(place.pid.clone()) };
     let source = format!("/proc/{pid}/smaps");
-    match host.read_text(&source) {
+    // A process can have many thousand mappings; a postmaster has some hundred.
+    const LONGEST: usize = 16 << 20;
+    match host.read_bounded(&source, LONGEST) {
         Err(e) => Known::unknown(source, e.to_string()).but(AS_OWNER),
-        Ok(text) => match memory::shared(&text) {
+        Ok(text) => match memory::shared(&String::from_utf8_lossy(&text)) {
             Some(shared) => Known::found(shared, source),
             None => Known::unknown(source, "there is no shared mapping in it that can hold the buffer pool"),
         },
@@ -287,7 +321,7 @@ fn cpu_limit(host: &Host, pid: &Known<u32>) -> Known<Option<f64>> {
     };
     // A server that is bound to some CPUs may use no more than those, whatever the quota of its group.
     let status = format!("/proc/{pid}/status");
-    let bound = host.read_text(&status).ok().and_then(|text| {
+    let bound = host.read_head(&status, backends::LONGEST_STATUS).ok().and_then(|text| {
         let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
         crate::cpu_list(list).map(|cpus| cpus.len() as f64).filter(|cpus| *cpus > 0.0)
     });

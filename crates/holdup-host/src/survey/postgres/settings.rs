@@ -1,6 +1,7 @@
 //! The settings of a server: from SQL, or from its command line and files.
 
-use super::conf::{Configuration, Setting};
+use super::conf::{self, Configuration, Setting, absolute};
+use super::files::{Contents, Prefixed, Reader};
 use super::find::Place;
 use super::sql::Session;
 use super::{AS_OWNER, BY_SQL};
@@ -16,6 +17,32 @@ const LEAST_BUFFERS: i32 = 16;
 /// The most connections (`MAX_BACKENDS` of `src/include/postmaster/postmaster.h`).
 const MOST_CONNECTIONS: i32 = 0x3_FFFF;
 
+/// Reads the files of a server.
+pub(super) fn contents(reader: &Reader<'_>, place: &Place) -> Contents {
+    let files = Prefixed { reader, prefix: &place.prefix };
+    let mut settings = Configuration::default();
+    match main_file(place) {
+        Ok(path) => settings.extend(Configuration::read(&files, &path)),
+        Err(why) => settings.entries.push(conf::Entry::Gap(why)),
+    }
+    match place.data_directory.get() {
+        // A file that ALTER SYSTEM has never made is no gap; a folder that may not be entered is one.
+        Some(folder) => {
+            let path = format!("{folder}/postgresql.auto.conf");
+            match conf::Files::read(&files, &path) {
+                Err(unread) if unread.is_gone => {}
+                _ => settings.extend(Configuration::read(&files, &path)),
+            }
+        }
+        None => {
+            let why = place.data_directory.why_unknown.clone().unwrap_or_default();
+            settings.entries.push(conf::Entry::Gap(format!("where postgresql.auto.conf is, is not known: {why}")));
+        }
+    }
+    let read = place.version_file().map(|path| reader.text(&path));
+    Contents { settings, version: read.map(|read| read.map_err(|e| e.to_string())) }
+}
+
 /// A value in words, with its source.
 type Text = Known<Option<String>>;
 
@@ -27,7 +54,7 @@ pub(super) struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// The settings that the files of a server hold.
+    /// Of the files of a server.
     pub(super) fn of(files: Configuration, place: &'a Place, session: Option<&'a Session>) -> Self {
         Settings { session, place, files }
     }
@@ -142,8 +169,13 @@ impl<'a> Settings<'a> {
         if losers.is_empty() {
             return None;
         }
-        let losers: Vec<String> = losers.iter().map(|(place, value)| format!("`{value}` in {place}")).collect();
-        Some(format!("{name} = `{}` in {} counts and hides {}.", winner.1, winner.0, losers.join(", ")))
+        // A file may say it thousands of times.
+        const MOST: usize = 8;
+        let more = losers.len().saturating_sub(MOST);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let losers: Vec<String> =
+            losers.iter().take(MOST).map(|(place, value)| format!("`{value}` in {place}")).collect();
+        Some(format!("{name} = `{}` in {} counts and hides {}{more}.", winner.1, winner.0, losers.join(", ")))
     }
 
     /// A value in the files that is not the one in force.
@@ -212,5 +244,26 @@ fn huge_pages(text: &str) -> Result<HugePagesAsked, String> {
         "off" | "false" | "no" | "0" => Ok(HugePagesAsked::Off),
         "try" => Ok(HugePagesAsked::Try),
         _ => Err(format!("huge_pages = `{text}` is none of on, off, try")),
+    }
+}
+
+/// The path of postgresql.conf: `config_file`, or in the folder that -D names, or in the data directory.
+fn main_file(place: &Place) -> Result<String, String> {
+    let line = place.command_line.get();
+    let folder = line.and_then(|line| line.data_directory.as_deref());
+    match line.and_then(|line| line.last("config_file")) {
+        Some(path) if path.starts_with('/') => return Ok(absolute(path, "/")),
+        Some(path) => {
+            return Err(format!("config_file = `{path}` begins where the server was started, which is not known"));
+        }
+        None => {}
+    }
+    let data_directory = place.data_directory.get().map(String::as_str);
+    match folder.filter(|folder| folder.starts_with('/')).or(data_directory) {
+        Some(folder) => Ok(absolute("postgresql.conf", &format!("{}/-", folder.trim_end_matches('/')))),
+        None => Err(format!(
+            "the data directory is not known: {}",
+            place.data_directory.why_unknown.as_deref().unwrap_or_default()
+        )),
     }
 }
