@@ -317,10 +317,16 @@ fn put(host: &Host, tid: u32, now: &State, wanted: Scheduling, slice: Slice) -> 
     };
     let set_slice = |own| tasks::unless_ended(host.set_slice(tid, own)).map(|_| ());
     let is_first = is_fair(now.scheduling());
-    if let (Some(own), true) = (own, is_first) {
+    let mut is = now.scheduling();
+    // Under idle a slice is kept and cannot be set: what goes from idle to idle takes the way over batch.
+    if own.is_some() && !is_first && !is_fair(wanted) && !is_hidden {
+        is = Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(is.nice) };
+        tasks::unless_ended(host.set_scheduling(tid, is))?;
+    }
+    if let (Some(own), true) = (own, is_fair(is)) {
         set_slice(own)?;
     }
-    if now.scheduling() != wanted {
+    if is != wanted {
         tasks::unless_ended(host.set_scheduling(tid, wanted))?;
     }
     match own {
@@ -377,7 +383,10 @@ fn compare(host: &Host, past: &Past<'_>) -> Result<Vec<Compared>, Problem> {
         let (is, was) = (now.scheduling(), before.scheduling());
         // Policy and nice value are set one after the other, and levels without a nice value keep the one that an earlier
         // level set: a task has a policy and a nice value that holdup wrote, or its own, but not always of one level.
-        let wrote = || levels.iter().map(|level| level.scheduling(was)).chain([was]);
+        // One that goes back to idle may be on its way over batch.
+        let passing = (was.policy == Scheduling::IDLE)
+            .then_some(Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(was.nice) });
+        let wrote = || levels.iter().map(|level| level.scheduling(was)).chain([was]).chain(passing);
         let is_written =
             wrote().any(|s| (s.policy, s.priority) == (is.policy, is.priority)) && wrote().any(|s| s.nice == is.nice);
         let slice = SliceNow::of(&now, &before, &slices);
@@ -483,6 +492,23 @@ mod tests {
             assert!(matches!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Foreign(_))), "{levels:?}");
             fs.end_process(10);
         }
+    }
+
+    #[test]
+    fn a_slice_under_idle_comes_back() {
+        let fs = MemoryFs::of(&[("/sys/devices/system/cpu/online", "0-1\n")]);
+        fs.put_process(10, 1, 100, Scheduling { policy: Scheduling::IDLE, ..Scheduling::other(3) });
+        fs.put_default_slice(1_400_000);
+        fs.put_own_slice(10, 2_000_000);
+        let host = fs.host();
+        let context = KnobContext { host: &host, postgres: None, pids: vec![10] };
+        let saved = SchedPolicy.save(&context, "", &[]).expect("it runs").expect("fresh");
+        let ever = [text("batch nice:7"), text("idle")];
+        ever.iter().for_each(|level| SchedPolicy.write(&context, "", level).expect("it takes"));
+        let past = Past { saved: &saved, written: &ever[1..], ever: &ever };
+        SchedPolicy.restore(&context, "", &past).expect("it takes");
+        assert_eq!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Restored));
+        assert_eq!(fs.task_slice(10), Some((2_000_000, true)));
     }
 
     #[test]
