@@ -238,7 +238,7 @@ impl Processes {
         if let Some(known) = self.modules.get(&area.file) {
             return *known;
         }
-        let read = mapped(&self.host, pid, area, LARGEST_FILE + 1);
+        let read = mapped(&self.host, pid, area, LARGEST_FILE + 1).map(|(bytes, _)| bytes);
         let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path);
         let module = match read {
             Err(why) => Err(format!("{path}: {why}")),
@@ -301,17 +301,22 @@ impl Processes {
     }
 }
 
-/// The first bytes of the file that a process has mapped there. A process chooses what has its paths: what is
-/// opened is a regular file that is the mapped one, and did not change while it was read.
+/// The first bytes of the file that a process has mapped there, and which file that is. A process chooses what has its
+/// paths: what is opened is a regular file that is the mapped one, and did not change while it was read.
 ///
 /// # Errors
 /// Why there are none.
-pub(crate) fn mapped(host: &Host, pid: u32, area: &Area, longest: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn mapped(
+    host: &Host,
+    pid: u32,
+    area: &Area,
+    longest: usize,
+) -> Result<(Vec<u8>, Option<FileIdentity>), String> {
     let path = area.path.as_deref().unwrap_or_default();
     // The mapped file itself, also when another one has its path by now, or in another mount namespace.
     let itself = format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end);
     let first = match host.read_identified(&itself, longest) {
-        Ok((bytes, _)) => return Ok(bytes),
+        Ok(read) => return Ok(read),
         Err(e) => e,
     };
     if path.ends_with(" (deleted)") {
@@ -326,7 +331,7 @@ pub(crate) fn mapped(host: &Host, pid: u32, area: &Area, longest: usize) -> Resu
         // Files of overlayfs and btrfs have other devices in maps than in stat(2), of which one has no major number.
         found.inode == inode && (device == (major, minor) || major == 0 || device.0 == 0)
     };
-    if found.is_none_or(is_it) { Ok(bytes) } else { Err("another file has its path by now".to_owned()) }
+    if found.is_none_or(is_it) { Ok((bytes, found)) } else { Err("another file has its path by now".to_owned()) }
 }
 
 /// The functions of the kernel; with none of them, a sentence that says why.
@@ -394,7 +399,7 @@ mod tests {
         let (host, me) = (Host::real(), std::process::id());
         let maps = std::fs::read_to_string("/proc/self/maps").expect("it runs");
         let program = areas(&maps).into_iter().find(|area| area.path.is_some()).expect("a program");
-        let head = mapped(&host, me, &program, 4).expect("it is mapped");
+        let (head, _) = mapped(&host, me, &program, 4).expect("it is mapped");
         assert_eq!(head, b"\x7fELF");
         // What a hostile process puts in the place of a file that it has mapped; nothing is mapped at 0.
         let top = tempfile::tempdir().expect("a folder");
@@ -409,7 +414,7 @@ mod tests {
         std::fs::write(path("other"), "secret").expect("writable");
         mknodat(CWD, path("fifo"), FileType::Fifo, 0o600.into(), 0).expect("writable");
         let area = at("mapped");
-        assert_eq!(mapped(&host, me, &area, 3).as_deref(), Ok(&b"123"[..]));
+        assert_eq!(mapped(&host, me, &area, 3).map(|(bytes, _)| bytes).as_deref(), Ok(&b"123"[..]));
         let why = |area: &Area| mapped(&host, me, area, 100).expect_err("it is not the mapped one");
         assert!(why(&at("fifo")).ends_with("it is a FIFO, not a regular file"), "{}", why(&at("fifo")));
         std::fs::rename(path("other"), path("mapped")).expect("ours");

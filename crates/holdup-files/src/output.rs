@@ -23,7 +23,10 @@ impl Output {
     /// # Errors
     /// When its folder cannot be opened, something that is no regular file has its name, or no file can be made.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let name = path.file_name().ok_or_else(|| refused("the path names no file"))?;
+        // What has no last name but is not empty is `.`, `/` or ends in `..`.
+        let is_empty = path == Path::new("");
+        let name =
+            path.file_name().ok_or_else(|| refused(if is_empty { "it has no name" } else { "it is a folder" }))?;
         let name = name.to_str().ok_or_else(|| refused("its name is not UTF-8"))?.to_owned();
         let folder = match path.parent() {
             Some(above) if above != Path::new("") => Folder::open(above)?,

@@ -27,6 +27,18 @@ pub struct FileIdentity {
     pub modified_ns: i64,
     /// When it or what is known about it last changed, ns since 1970; nobody can set it back.
     pub changed_ns: i64,
+    /// The user whose file it is.
+    pub uid: u32,
+    /// Its type and permissions (inode(7), `st_mode`).
+    pub mode: u32,
+}
+
+impl FileIdentity {
+    /// Whether a user other than root and this one can write it.
+    pub fn is_foreign(&self) -> bool {
+        let is_trusted = self.uid == 0 || self.uid == rustix::process::geteuid().as_raw();
+        !is_trusted || self.mode & 0o022 != 0
+    }
 }
 
 /// What a [`crate::Host`] needs of a file system. Paths are absolute, as the host sees them.
@@ -312,6 +324,8 @@ fn identity_of(file: &File) -> io::Result<FileIdentity> {
         bytes: found.size(),
         modified_ns: changed_ns(found.mtime(), found.mtime_nsec()),
         changed_ns: changed_ns(found.ctime(), found.ctime_nsec()),
+        uid: found.uid(),
+        mode: found.mode(),
     })
 }
 

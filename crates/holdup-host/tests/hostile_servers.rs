@@ -187,7 +187,7 @@ fn nothing_but_regular_files_of_bounded_size_is_read() {
         ("include 'fifo.conf'", "it is a FIFO, not a regular file"),
         ("include '/dev/zero'", "it is a character device, not a regular file"),
         ("include 'large.conf'", "it has more than 1048576 bytes"),
-        ("include '.'", "is a directory"),
+        ("include '.'", "it is a folder, not a regular file"),
         (include_full.as_str(), "it has more than 4096 entries"),
     ] {
         fake.configure(&format!("max_connections = 77\n{text}\n"));

@@ -223,7 +223,7 @@ fn trust(path: &Path, meta: &Metadata) -> Result<Trust, Problem> {
     })
 }
 
-/// That a journal names no super-journal: SQLite would remove the file of that name, wherever it is, after the journal
+/// That a journal names no super-journal: SQLite may remove the file of that name, wherever it is, after the journal
 /// was rolled back (pager.c, `pager_delsuper`). The journals of bundles have none.
 fn names_no_other(path: &Path, journal: &Path) -> Result<(), Problem> {
     let mut end = [0; 8];

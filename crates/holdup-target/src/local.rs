@@ -324,9 +324,9 @@ impl<'a> LocalSession<'a> {
         let observed = arm.replica != Some(Replica::Unobserved);
         let collectors: &[String] = if observed { &self.collectors } else { &[] };
         let options = self.request.plan.collect.clone();
-        let maps = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root).join("maps");
-        let mut hooks =
-            CollectorHooks::new(self.request.host, collectors, connection).with_options(options, Some(maps));
+        let cache = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root);
+        let maps = Cache::open(&cache).ok().map(|cache| cache.root().join("maps"));
+        let mut hooks = CollectorHooks::new(self.request.host, collectors, connection).with_options(options, maps);
         let parameters = parameters_of(used, arm);
         let result = self.groups[group].prepared.run(TrialContext {
             parameters: &parameters,

@@ -153,6 +153,6 @@ fn a_tree_is_never_more_than_files() {
     let output = place.output(&["check", "--root", "tree", "--json"]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     let servers = &document["survey"]["servers"];
-    assert_eq!(servers["value"].as_array().map(Vec::len), Some(64), "{servers}");
-    assert!(servers["source"].as_str().is_some_and(|source| source.contains("2926 more servers")), "{servers}");
+    assert_eq!(servers["value"].as_array().map(Vec::len), Some(64));
+    assert!(servers.to_string().contains("2926 more servers"), "the last one says it");
 }

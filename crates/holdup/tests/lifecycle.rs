@@ -280,7 +280,7 @@ fn a_killed_run_takes_its_server_along_and_the_next_run_removes_the_cluster() {
 fn make_reachable(folder: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     for path in [folder.to_path_buf(), folder.join("work")] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("own folder");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("own folder");
     }
 }
 

@@ -192,7 +192,7 @@ fn variable_of(host: &Host, pid: u32, name: &str) -> Option<u64> {
     let exe = host.read_link(&format!("/proc/{pid}/exe")).ok()?;
     let mut meter = Meter::default();
     let file = meter.spend(host, |reader| files(reader, pid)).ok()?.into_iter().find(|file| file.path == exe)?;
-    let bytes = whole(host, pid, &file).ok()?;
+    let (bytes, _) = whole(host, pid, &file).ok()?;
     let elf = object::File::parse(bytes.as_slice()).ok()?;
     let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
     let bias =
@@ -208,17 +208,20 @@ fn segments(elf: &object::File<'_>) -> Vec<(u64, u64, u64)> {
     code.map(|s| (s.address(), s.file_range().0, s.file_range().1)).collect()
 }
 
+/// Bytes of a mapped file, and which file that is.
+type Read = (Vec<u8>, Option<FileIdentity>);
+
 /// The whole of a mapped file.
-fn whole(host: &Host, pid: u32, file: &Mapped) -> Result<Vec<u8>, String> {
-    let bytes = bytes(host, pid, file, LARGEST_FILE + 1)?;
-    if bytes.len() > LARGEST_FILE {
+fn whole(host: &Host, pid: u32, file: &Mapped) -> Result<Read, String> {
+    let read = bytes(host, pid, file, LARGEST_FILE + 1)?;
+    if read.0.len() > LARGEST_FILE {
         return Err(format!("{}: it has more than {LARGEST_FILE} bytes", file.path));
     }
-    Ok(bytes)
+    Ok(read)
 }
 
 /// The first bytes of a mapped file.
-fn bytes(host: &Host, pid: u32, file: &Mapped, longest: usize) -> Result<Vec<u8>, String> {
+fn bytes(host: &Host, pid: u32, file: &Mapped, longest: usize) -> Result<Read, String> {
     let Mapped { path, start, end, offset, file } = file.clone();
     let area = Area { start, end, offset, file, path: Some(path.clone()) };
     mapped(host, pid, &area, longest).map_err(|why| format!("{path}: {why}"))
@@ -231,39 +234,53 @@ type Question = (bool, Vec<String>);
 fn analysed(context: &CollectContext, pid: u32, file: &Mapped, question: Question) -> Result<Known, String> {
     let host = &context.host;
     let place = format!("/proc/{pid}/map_files/{:x}-{:x}", file.start, file.end);
-    let identity = host.identity(&place).ok().map(|identity| (identity, question.clone()));
-    let known = identity.as_ref().and_then(|key| lock(&SEEN).get(key).cloned());
+    let identity = host.identity(&place).ok();
+    let known = identity.and_then(|identity| lock(&SEEN).get(&(identity, question.clone())).cloned());
     if let Some(known) = known {
         return known;
     }
-    let result = by_build_id(context, pid, file, question);
-    if let Some(key) = identity {
-        lock(&SEEN).insert(key, result.clone());
+    let (read, result) = match bytes(host, pid, file, HEAD) {
+        Ok(head) => (head.1, by_build_id(context, pid, file, &head, &question)),
+        Err(why) => (None, Err(why)),
+    };
+    // Of what was read: the process may have mapped another file there since.
+    if let Some(read) = read {
+        lock(&SEEN).insert((read, question), result.clone());
     }
     result
 }
 
-fn by_build_id(context: &CollectContext, pid: u32, file: &Mapped, question: Question) -> Result<Known, String> {
+fn by_build_id(
+    context: &CollectContext,
+    pid: u32,
+    file: &Mapped,
+    (head, found): &Read,
+    question: &Question,
+) -> Result<Known, String> {
     let told = |why: String| format!("{}: {why}", file.path);
     let id = |bytes: &[u8]| build_id(bytes).map(|id| id.iter().map(|b| format!("{b:02x}")).collect::<String>());
-    let head = bytes(&context.host, pid, file, HEAD)?;
-    let Some(build_id) = id(&head) else {
-        let whole = whole(&context.host, pid, file)?;
-        return analyse(&whole, &question).map_err(told);
+    let whole = || match whole(&context.host, pid, file)? {
+        // Another file may have its place by now.
+        (_, now) if now != *found => Err(told("it changed while it was read".to_owned())),
+        (whole, _) => Ok(whole),
     };
-    let key = (build_id, question);
+    // Who writes a program also writes its build id, and could take that of another user's program.
+    let is_foreign = found.is_some_and(|found| found.is_foreign());
+    let Some(build_id) = id(head).filter(|_| !is_foreign) else {
+        return analyse(&whole()?, question).map_err(told);
+    };
+    let key = (build_id, question.clone());
     let known = lock(&ANALYSED).get(&key).cloned();
     if let Some(known) = known {
         return known;
     }
-    let (build_id, question) = &key;
+    let build_id = &key.0;
     let maps = context.maps.as_deref().map(Maps);
     let kept = maps.as_ref().and_then(|maps| maps.get(build_id, question.0, &question.1));
     let result = match kept {
         Some(kept) => Ok(Known::of(kept)),
         None => {
-            let whole = whole(&context.host, pid, file)?;
-            // Another file may have its place by now.
+            let whole = whole()?;
             if id(&whole).as_ref() != Some(build_id) {
                 return Err(told("it changed while it was read".to_owned()));
             }
@@ -325,5 +342,38 @@ mod tests {
         let file = Mapped { path: String::new(), start: 0x5555_0000_0000, end: 0, offset: 0x2f_4000, file: (0, 0, 0) };
         assert_eq!(known.bias(&file), Some(0x5555_0000_0000 - 0x2f_5000));
         assert_eq!(known.bias(&Mapped { offset: 0x1000, ..file }), None);
+    }
+
+    /// A program of a watched user may have the build id of a server: what is found in it is not found in the server.
+    #[test]
+    fn of_a_program_that_another_user_can_write_nothing_is_kept() {
+        use std::fs::{Permissions, set_permissions};
+        use std::io::{Read as _, Write as _};
+        use std::os::unix::fs::PermissionsExt as _;
+        use std::process::{Command, Stdio};
+        let top = tempfile::tempdir().expect("a folder");
+        let (program, maps) = (top.path().join("program"), top.path().join("maps"));
+        std::fs::copy("/bin/cat", &program).expect("cat is there");
+        let mut command = Command::new(&program);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a program");
+        // What answers is mapped; execve(2) lets the parent go on before.
+        process.stdin.as_mut().expect("a pipe").write_all(b".").expect("it reads");
+        process.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it writes");
+        let pid = process.id();
+        let context = CollectContext { host: Host::real(), maps: Some(maps.clone()), ..CollectContext::default() };
+        let look = |mode: u32| {
+            set_permissions(&program, Permissions::from_mode(mode)).expect("ours");
+            let all = Meter::default().spend(&context.host, |reader| files(reader, pid)).expect("it runs");
+            let file = all.iter().find(|file| Some(&*file.path) == program.to_str()).expect("it is mapped").clone();
+            // A question that no other test asks.
+            let question = (false, vec!["no_such_function".to_owned()]);
+            analysed(&context, pid, &file, question.clone()).expect("it is an ELF file");
+            let is_known = lock(&ANALYSED).keys().any(|(_, asked)| *asked == question);
+            (is_known, std::fs::read_dir(&maps).map_or(0, Iterator::count))
+        };
+        let found = [0o757, 0o775, 0o755].map(look);
+        process.kill().expect("it is ours");
+        process.wait().expect("it is ours");
+        assert_eq!(found, [(false, 0), (false, 0), (true, 1)]);
     }
 }

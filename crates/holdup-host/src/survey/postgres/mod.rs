@@ -71,7 +71,7 @@ pub fn servers(host: &Host, asked: Option<&Asked>, control: Option<&dyn Postgres
     }
     if seen.passed_by.get() > 0 {
         let note =
-            format!("{} more servers are not looked at: {} are at most.", seen.passed_by.get(), find::MOST_SERVERS);
+            format!("{} more servers are not looked at: the limit is {}.", seen.passed_by.get(), find::MOST_SERVERS);
         say_of_last(&mut servers, note);
     }
     Known::found(servers, places.source)

@@ -7,10 +7,14 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers, which reports on a terminal")]
 
 use holdup_files::{Folder, private_folder};
+use holdup_host::postgres::PostgresControl;
 use holdup_host::{FileIdentity, Host, HostFs, RealFs, Scheduling};
 use holdup_knobs::journal::{self, Journal};
 use holdup_knobs::{KnobContext, find};
-use holdup_model::{Availability, Value};
+use holdup_model::{Availability, Problem, Value};
+use holdup_workloads::Cancel;
+use holdup_workloads::postgres::find::{Need, Places};
+use holdup_workloads::postgres::{Binaries, Cluster, ClusterOptions, External};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,7 +41,22 @@ const LEVELS: &[(&str, &[&str])] = &[
     ("cpu-dma-latency", &["10us", "100us"]),
     ("irq-affinity", &["0", "1"]),
     ("rseq-slice-length", &["10us"]),
+    ("hrtick", &["on", "off"]),
+    ("sched-feature.NEXT_BUDDY", &["on", "off"]),
+    ("postgres.work_mem", &["4MB", "64MB"]),
+    ("postgres.commit_delay", &["0", "100"]),
+    ("postgres.wal_compression", &["on", "off"]),
+    ("postgres.search_path", &["public", "\"$user\", public"]),
+    ("postgres.log_line_prefix", &["%m it's ", ""]),
 ];
+
+/// The settings of the server that may be altered before a sequence, and what to.
+const ALTERED: &[(&str, &str)] = &[("work_mem", "7MB"), ("search_path", "\"a b\", public"), ("wal_compression", "on")];
+
+/// All settings, with what stands in postgresql.auto.conf.
+const SETTINGS: &str = "SELECT s.name, s.setting, s.source, s.pending_restart, f.setting, f.error FROM pg_settings s \
+    LEFT JOIN pg_file_settings f ON f.name = s.name AND f.sourcefile LIKE '%auto.conf' \
+    WHERE s.source NOT IN ('client', 'session') ORDER BY 1";
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 struct Chance(u64);
@@ -164,7 +183,7 @@ impl Sequence {
                 Mishap::Fault(first, first + 1 + chance.next() % 20)
             }
             4..=7 => Mishap::Kill(operation(chance)),
-            _ => Mishap::KillAfter(chance.next() % 20_000),
+            _ => Mishap::KillAfter(chance.next() % 40_000),
         };
         Sequence { steps, restores: chance.below(2) == 0, mishap }
     }
@@ -182,31 +201,41 @@ fn value(text: &str) -> Value {
     }
 }
 
-fn context<'a>(host: &'a Host, pids: &[u32]) -> KnobContext<'a> {
-    KnobContext { host, postgres: None, pids: pids.to_vec() }
+type Postgres<'a> = Option<&'a dyn PostgresControl>;
+
+fn context<'a>(host: &'a Host, postgres: Postgres<'a>, pids: &[u32]) -> KnobContext<'a> {
+    KnobContext { host, postgres, pids: pids.to_vec() }
 }
 
 /// The process that applies.
-fn apply(journal: &str, pids: &[u32], sequence: &Sequence) {
+fn apply(journal: &str, postgres: Postgres<'_>, pids: &[u32], sequence: &Sequence) {
     let fs = Counted { inner: RealFs::new("/"), count: AtomicU64::new(0), mishap: sequence.mishap };
     let host = Host::over(Arc::new(fs));
     let Ok(mut journal) = Journal::open(host.clone(), journal, 0) else { return };
     for (factor, level) in &sequence.steps {
         // A level that this host refuses leaves everything as it is.
-        let _refused_or_not = journal.apply(&context(&host, pids), factor, &value(level));
+        let _refused_or_not = journal.apply(&context(&host, postgres, pids), factor, &value(level));
     }
     if sequence.restores {
-        journal.restore_all(&context(&host, pids));
+        journal.restore_all(&context(&host, postgres, pids));
     }
 }
 
 /// What can be read of every knob and of every task, in words.
-fn snapshot(host: &Host, pids: &[u32], knobs: &[(&str, &[&str])]) -> BTreeMap<String, String> {
+fn snapshot(host: &Host, postgres: Postgres<'_>, pids: &[u32], knobs: &[(&str, &[&str])]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
+    let (settings, knobs): (Vec<_>, Vec<_>) = knobs.iter().partition(|(factor, _)| factor.starts_with("postgres."));
+    if let (Some(server), false) = (postgres, settings.is_empty()) {
+        for row in server.query(SETTINGS).unwrap() {
+            let row: Vec<String> = row.into_iter().map(|field| field.unwrap_or_else(|| "none".to_owned())).collect();
+            found.insert(format!("postgres.{}", row[0]), row[1..].join(" / "));
+        }
+    }
     for (factor, _) in knobs {
         let (knob, instance) = find(factor).unwrap();
-        let now = knob.read(&context(host, pids), instance);
-        found.insert((*factor).to_owned(), now.map_or_else(|p| p.to_string(), |value| value.to_string()));
+        let now = knob.read(&context(host, postgres, pids), instance);
+        let now = now.map_or_else(|p| p.to_string(), |value| value.to_string());
+        found.insert((*factor).to_owned(), now);
     }
     for pid in pids {
         let state = format!("{:?} {:?} {:?}", host.scheduling(*pid), host.affinity(*pid), host.slice(*pid));
@@ -280,6 +309,7 @@ struct Sums {
 
 struct Swarm {
     host: Host,
+    server: Option<External>,
     subjects: Subjects,
     knobs: Vec<(&'static str, &'static [&'static str])>,
     journal: String,
@@ -291,9 +321,19 @@ impl Swarm {
     fn one(&mut self, seed: u64) {
         let mut chance = Chance(seed);
         self.subjects.make_odd(&self.host, &mut chance);
+        // A server takes a hundred times as long as the kernel does.
+        let mut knobs = self.knobs.clone();
+        if chance.below(8) != 0 {
+            knobs.retain(|(factor, _)| !factor.starts_with("postgres."));
+        } else if let Some(server) = &self.server {
+            for (name, odd) in ALTERED {
+                let wanted = (chance.below(3) == 0).then_some(*odd);
+                server.alter(name, wanted).unwrap();
+            }
+        }
         let pids = self.subjects.pids();
-        let before = snapshot(&self.host, &pids, &self.knobs);
-        let sequence = Sequence::random(&mut chance, &self.knobs);
+        let before = snapshot(&self.host, postgres(&self.server), &pids, &knobs);
+        let sequence = Sequence::random(&mut chance, &knobs);
         self.sums.sequences += 1;
         let in_child = |work: &dyn Fn()| {
             // SAFETY: this process has one thread; the child runs `work` and ends.
@@ -305,7 +345,7 @@ impl Swarm {
             }
             rustix::process::Pid::from_raw(pid).unwrap()
         };
-        let child = in_child(&|| apply(&self.journal, &pids, &sequence));
+        let child = in_child(&|| apply(&self.journal, postgres(&self.server), &pids, &sequence));
         if let Mishap::KillAfter(us) = sequence.mishap {
             std::thread::sleep(Duration::from_micros(us));
             let _ended_already = rustix::process::kill_process(child, rustix::process::Signal::KILL);
@@ -313,12 +353,12 @@ impl Swarm {
         let status = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap();
         self.sums.kills += u64::from(status.is_some_and(|(_, status)| status.terminating_signal().is_some()));
         self.sums.faults += u64::from(matches!(sequence.mishap, Mishap::Fault(..)));
-        let recovered = journal::recover(&self.host, &self.journal, &|_| None);
+        let recovered = journal::recover(&self.host, &self.journal, &|server| holdup_target::reach(&self.host, server));
         let mut reported: Vec<String> = match &recovered {
             Ok(restored) => restored.left.iter().map(|left| left.factor.clone()).collect(),
             Err(problem) => vec![problem.to_string()],
         };
-        let after = snapshot(&self.host, &pids, &self.knobs);
+        let after = snapshot(&self.host, postgres(&self.server), &pids, &knobs);
         let of_tasks = ["sched-policy", "affinity"];
         let different: Vec<&String> =
             before.iter().filter(|(key, was)| after.get(*key) != Some(*was)).map(|(k, _)| k).collect();
@@ -351,6 +391,21 @@ impl Swarm {
     }
 }
 
+fn postgres(server: &Option<External>) -> Postgres<'_> {
+    server.as_ref().map(|server| server as &dyn PostgresControl)
+}
+
+/// A server whose settings can be changed, where PostgreSQL is installed.
+fn cluster(host: &Host) -> Result<Cluster, Problem> {
+    let options = ClusterOptions {
+        bin: Binaries::find(&Places::of_this_host(None), Need::Server)?,
+        workdir: std::env::temp_dir(),
+        max_clients: 20,
+        cancel: Cancel::default(),
+    };
+    Cluster::create(host, &options)
+}
+
 fn main() -> ExitCode {
     let number = |name: &str| {
         let mut words = std::env::args().skip_while(|word| word != name).skip(1);
@@ -368,9 +423,15 @@ fn main() -> ExitCode {
     let subjects = Subjects::start();
     let host = Host::real();
     let pids = subjects.pids();
+    let cluster = cluster(&host).inspect_err(|why| println!("left out: settings of PostgreSQL: {why}")).ok();
+    // As one that holdup did not make: of its own it puts nothing back.
+    let server =
+        cluster.as_ref().map(|made| External::connect(&host, &made.connection_string_for("postgres")).unwrap());
     let usable = |(factor, levels): &(&'static str, &'static [&'static str])| {
         let (knob, instance) = find(factor).unwrap();
-        if let Availability::Unavailable { reason, .. } = knob.probe(&context(&host, &pids), instance) {
+        if let Availability::Unavailable { reason, .. } =
+            knob.probe(&context(&host, postgres(&server), &pids), instance)
+        {
             println!("left out: {factor}: {reason}");
             return false;
         }
@@ -380,16 +441,19 @@ fn main() -> ExitCode {
     println!("knobs: {}", knobs.iter().map(|(factor, _)| *factor).collect::<Vec<_>>().join(", "));
     let at_first = snapshot(
         &host,
+        postgres(&server),
         &[],
         &knobs
             .iter()
             .copied()
-            .filter(|(f, _)| !find(f).unwrap().0.is_of_processes() && !f.starts_with("cgroup"))
+            .filter(|(f, _)| {
+                !find(f).unwrap().0.is_of_processes() && !f.starts_with("cgroup") && !f.starts_with("postgres.")
+            })
             .collect::<Vec<_>>(),
     );
     let journal = state.join("journal.json").display().to_string();
     let mut swarm =
-        Swarm { host: host.clone(), subjects, knobs: knobs.clone(), journal, folder, sums: Sums::default() };
+        Swarm { host: host.clone(), server, subjects, knobs: knobs.clone(), journal, folder, sums: Sums::default() };
     let begun = Instant::now();
     let mut seed = first;
     while swarm.sums.sequences < count && begun.elapsed().as_secs() < seconds {
@@ -402,8 +466,12 @@ fn main() -> ExitCode {
         "{sequences} sequences in {:.0} s, {kills} kills, {faults} with faults: {silent} silently not restored, {reported} reported",
         begun.elapsed().as_secs_f64()
     );
-    let now =
-        snapshot(&host, &[], &knobs.iter().copied().filter(|(f, _)| at_first.contains_key(*f)).collect::<Vec<_>>());
+    let now = snapshot(
+        &host,
+        postgres(&swarm.server),
+        &[],
+        &knobs.iter().copied().filter(|(f, _)| at_first.contains_key(*f)).collect::<Vec<_>>(),
+    );
     if now != at_first {
         println!("the host is not as it was: {at_first:?} became {now:?}");
         return ExitCode::FAILURE;
