@@ -252,7 +252,7 @@ struct Subjects {
 
 impl Subjects {
     fn start() -> Self {
-        let children: Vec<Child> = (0..3).map(|_| Command::new("sleep").arg("86400").spawn().unwrap()).collect();
+        let children: Vec<Child> = (0..3).map(|_| Command::new("/proc/self/exe").arg("--sleep").spawn().unwrap()).collect();
         let parents = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
         let group = parents.iter().find_map(|parent| {
             let group = Path::new(parent).join(format!("holdup-swarm-{}", std::process::id()));
@@ -411,6 +411,9 @@ fn main() -> ExitCode {
         let mut words = std::env::args().skip_while(|word| word != name).skip(1);
         words.next().and_then(|word| word.parse::<u64>().ok())
     };
+    if std::env::args().any(|word| word == "--sleep") {
+        std::thread::sleep(Duration::from_secs(86_400));
+    }
     if !rustix::process::geteuid().is_root() {
         println!("ignored, because only root can set most knobs");
         return ExitCode::SUCCESS;

@@ -91,7 +91,7 @@ pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
     }
     all.sort_unstable_by_key(|stat| stat.pid);
     let hidden = if unseen > 0 {
-        Some(format!("{unseen} processes are not looked at: {MOST_IN_TREE} of a captured tree are at most"))
+        Some(format!("{unseen} processes are not looked at: the limit of a captured tree is {MOST_IN_TREE}"))
     } else if denied > 0 {
         Some(format!("{denied} processes of other users may not be looked at (/proc is mounted with hidepid)"))
     } else {
