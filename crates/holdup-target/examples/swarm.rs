@@ -252,7 +252,8 @@ struct Subjects {
 
 impl Subjects {
     fn start() -> Self {
-        let children: Vec<Child> = (0..3).map(|_| Command::new("/proc/self/exe").arg("--sleep").spawn().unwrap()).collect();
+        let children: Vec<Child> =
+            (0..3).map(|_| Command::new("/proc/self/exe").arg("--sleep").spawn().unwrap()).collect();
         let parents = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
         let group = parents.iter().find_map(|parent| {
             let group = Path::new(parent).join(format!("holdup-swarm-{}", std::process::id()));
