@@ -1,26 +1,27 @@
 //! What the collector `capture` sees of connections of this process.
-#![expect(clippy::print_stderr, reason = "a test that cannot run here says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_evidence::{CollectContext, Subject, find};
 use holdup_host::Host;
 use holdup_model::metric::Measured;
 use holdup_model::{Availability, Collected};
+use holdup_testkit::ignore;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Watches this process while something is done; `None` where nothing can be captured here.
-fn watched(load: impl FnOnce()) -> Option<Collected> {
+fn watched(load: impl FnOnce()) -> Collected {
     let subjects = vec![Subject { role: "command".to_owned(), pid: std::process::id() }];
     let context = CollectContext { host: Host::real(), subjects, ..CollectContext::default() };
     let capture = find("capture").expect("it is in the catalogue");
     if let Availability::Unavailable { reason, .. } = capture.probe(&context) {
-        eprintln!("ignored: {reason}");
-        return None;
+        ignore(reason);
     }
     let collecting = capture.start(&context).expect("it starts");
     load();
-    Some(collecting.stop())
+    collecting.stop()
 }
 
 fn value(collected: &Collected, name: &str, label: Option<&str>) -> f64 {
@@ -32,17 +33,14 @@ fn value(collected: &Collected, name: &str, label: Option<&str>) -> f64 {
 }
 
 /// The sockets live until the collector has ended, so that the kernel tells of them.
-#[test]
 fn what_the_kernel_tells_of_a_socket_is_told() {
     let mut open = None;
-    let Some(collected) = watched(|| {
+    let collected = watched(|| {
         let (mut near, mut far) = pair();
         near.write_all(&[1; 100_000]).expect("sent");
         far.read_exact(&mut [0; 100_000]).expect("received");
         open = Some((near, far));
-    }) else {
-        return;
-    };
+    });
     let sent = value(&collected, "tcp_info_bytes", Some("bytes_sent"));
     assert!(sent >= 100_000.0, "{:?}", collected.items);
     assert!(value(&collected, "tcp_sockets", None) >= 2.0);
@@ -56,7 +54,6 @@ fn pair() -> (TcpStream, TcpStream) {
     (near, listener.accept().expect("its other end").0)
 }
 
-#[test]
 fn a_transfer_is_counted_once_and_without_trouble() {
     let bytes = 3_000_000;
     let transfer = || {
@@ -65,7 +62,7 @@ fn a_transfer_is_counted_once_and_without_trouble() {
         assert_eq!(far.read_to_end(&mut Vec::new()).expect("received"), bytes);
         sender.join().expect("it sends");
     };
-    let Some(collected) = watched(transfer) else { return };
+    let collected = watched(transfer);
     let payload_bytes = value(&collected, "tcp_payload_bytes", None);
     // Others use this link as well, but nobody else sends so much.
     assert!((bytes as f64..bytes as f64 * 1.5).contains(&payload_bytes), "{payload_bytes}");
@@ -80,7 +77,6 @@ fn a_transfer_is_counted_once_and_without_trouble() {
     assert!(kept.flows.iter().any(|f| sent(f) >= bytes as u64), "{kept:?}");
 }
 
-#[test]
 fn a_receiver_that_does_not_read_is_named_and_its_kernel_tells_the_same() {
     let stall = || {
         let (mut near, mut far) = pair();
@@ -95,7 +91,7 @@ fn a_receiver_that_does_not_read_is_named_and_its_kernel_tells_the_same() {
         drop(near);
         assert!(far.read_to_end(&mut Vec::new()).expect("received") >= sent);
     };
-    let Some(collected) = watched(stall) else { return };
+    let collected = watched(stall);
     assert!(value(&collected, "tcp_marks", Some("tcp.analysis.zero_window")) >= 1.0, "{:?}", collected.items);
     assert!(value(&collected, "tcp_marks", Some("tcp.analysis.window_full")) >= 1.0, "{:?}", collected.items);
     assert!(value(&collected, "tcp_kernel", Some("TcpExt TCPToZeroWindowAdv")) >= 1.0, "{:?}", collected.items);
@@ -105,3 +101,9 @@ fn a_receiver_that_does_not_read_is_named_and_its_kernel_tells_the_same() {
     assert!(worst.trouble >= 2 && worst.points.len() > 10 && worst.points[0].at_ns < 100_000_000, "{worst:?}");
     assert!(kept.flows.iter().any(|f| (f.stream, &f.from) == (worst.stream, &worst.from)), "one has its numbers");
 }
+
+holdup_testkit::tests!(
+    what_the_kernel_tells_of_a_socket_is_told,
+    a_transfer_is_counted_once_and_without_trouble,
+    a_receiver_that_does_not_read_is_named_and_its_kernel_tells_the_same
+);

@@ -1,9 +1,11 @@
 //! Every collector over captured trees and real processes.
-#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_evidence::{CollectContext, Collector, Subject, collectors};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected, Measured};
+use holdup_testkit::ignore;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -59,15 +61,11 @@ fn watch(id: &str, work: &str) -> Collected {
 fn works(id: &str) -> bool {
     let context = CollectContext { host: Host::real(), ..CollectContext::default() };
     match collector(id).probe(&context) {
-        Availability::Unavailable { reason, .. } => {
-            eprintln!("ignored, because {id} is unavailable here: {reason}");
-            false
-        }
+        Availability::Unavailable { reason, .. } => ignore(format!("{id} is unavailable here: {reason}")),
         _ => true,
     }
 }
 
-#[test]
 fn cpu_time_of_a_busy_process_is_seen() {
     let collected = watch("cpu", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done");
     let used = labelled(&collected, "cpu_used", "shell user").expect("measured");
@@ -81,7 +79,6 @@ fn cpu_time_of_a_busy_process_is_seen() {
     );
 }
 
-#[test]
 fn each_sleep_is_a_voluntary_switch() {
     if works("switch-counters") {
         let collected = watch("switch-counters", "for i in 1 2 3 4 5 6 7 8; do sleep 0.01; done");
@@ -90,7 +87,6 @@ fn each_sleep_is_a_voluntary_switch() {
     }
 }
 
-#[test]
 fn waiting_for_a_cpu_and_times_on_it_are_seen() {
     if works("run-queue") {
         let collected = watch("run-queue", "for i in 1 2 3 4; do sleep 0.01; done");
@@ -99,7 +95,6 @@ fn waiting_for_a_cpu_and_times_on_it_are_seen() {
     }
 }
 
-#[test]
 fn first_touch_of_memory_is_seen_as_minor_faults() {
     if works("fault-counters") {
         // A string of 8 MB takes about 2,000 new pages.
@@ -109,12 +104,11 @@ fn first_touch_of_memory_is_seen_as_minor_faults() {
     }
 }
 
-#[test]
 fn migrations_of_a_process_that_is_moved_are_seen() {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let moved = Command::new("taskset").arg("--version").output().is_ok();
     if cpus < 2 || !moved {
-        eprintln!("ignored, because moving a process needs two CPUs and taskset");
+        ignore("moving a process needs two CPUs and taskset");
     } else if works("migrations") {
         let hop = "for i in 1 2 3; do taskset -p -c 0 $$ >/dev/null; taskset -p -c 1 $$ >/dev/null; done";
         let collected = watch("migrations", hop);
@@ -123,7 +117,6 @@ fn migrations_of_a_process_that_is_moved_are_seen() {
     }
 }
 
-#[test]
 fn a_subject_that_ends_inside_the_window_is_said() {
     let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
     let subjects = vec![Subject { role: "load".to_owned(), pid: child.id() }];
@@ -158,7 +151,6 @@ fn at(root: &Path) -> CollectContext {
     }
 }
 
-#[test]
 fn without_their_sources_collectors_are_unavailable_with_a_reason() {
     let root = tree(&[]);
     for collector in collectors::ALL {
@@ -171,7 +163,6 @@ fn without_their_sources_collectors_are_unavailable_with_a_reason() {
     }
 }
 
-#[test]
 fn garbage_gives_reasons_and_no_panic() {
     let garbage: &[&[u8]] =
         &[b"", b"\n\n\n", b"\xff\xfe\x00\x01", b"cpu", b"cpu  -1 2 3 4 5", b"a: b\nc: d\n", &[b'9'; 70_000]];
@@ -211,7 +202,6 @@ fn garbage_gives_reasons_and_no_panic() {
 
 const STAT: &str = "7 (post gres) w) S 1 7 7 0 -1 0 100 0 5 0 30 20 0 0 20 0 1 0 12345 0 0";
 
-#[test]
 fn a_captured_tree_gives_the_differences_of_its_counters() {
     let root = tree(&[
         ("proc/stat", b"cpu  100 0 50 800 0 10 20 20 0 0\nctxt 1000\n"),
@@ -253,7 +243,6 @@ fn a_captured_tree_gives_the_differences_of_its_counters() {
     assert_eq!(labelled(of("network"), "network", "Tcp OutSegs"), Some(60.0));
 }
 
-#[test]
 fn every_collector_describes_itself() {
     for collector in collectors::ALL {
         let meta = collector.meta();
@@ -263,7 +252,6 @@ fn every_collector_describes_itself() {
     }
 }
 
-#[test]
 fn a_busy_process_is_profiled_from_its_first_function_on_and_a_captured_tree_is_not() {
     let root = tree(&[("sys/devices/system/cpu/online", b"0-1\n")]);
     let Availability::Unavailable { reason, .. } = collector("cpu-profile").probe(&at(root.path())) else {
@@ -285,3 +273,17 @@ fn a_busy_process_is_profiled_from_its_first_function_on_and_a_captured_tree_is_
     assert!(profile.stacks.iter().all(|stack| stack.role.as_deref() == Some("shell")), "{:?}", profile.stacks);
     assert!(collected.cost.cpu_ns > 0 && collected.cost.bytes > 0 && collected.cost.memory_bytes > 1 << 20);
 }
+
+holdup_testkit::tests!(
+    cpu_time_of_a_busy_process_is_seen,
+    each_sleep_is_a_voluntary_switch,
+    waiting_for_a_cpu_and_times_on_it_are_seen,
+    first_touch_of_memory_is_seen_as_minor_faults,
+    migrations_of_a_process_that_is_moved_are_seen,
+    a_subject_that_ends_inside_the_window_is_said,
+    without_their_sources_collectors_are_unavailable_with_a_reason,
+    garbage_gives_reasons_and_no_panic,
+    a_captured_tree_gives_the_differences_of_its_counters,
+    every_collector_describes_itself,
+    a_busy_process_is_profiled_from_its_first_function_on_and_a_captured_tree_is_not
+);

@@ -1,11 +1,13 @@
 //! No switch is lost at the highest rate that a machine can do: the count is the kernel's own, to the last one.
-#![allow(clippy::print_stdout, reason = "what a test shows when it fails, or is ignored")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 #[path = "support/switching.rs"]
 mod switching;
 
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::{Availability, Collected};
+use holdup_testkit::ignore;
 use std::sync::Mutex;
 use std::time::Duration;
 use switching::{Account, Handing, Switching};
@@ -25,12 +27,11 @@ fn left(seen: &Collected, places: &[&str]) -> u64 {
 }
 
 /// What the collectors saw of a run, the first of them `switches`, and what the kernel counted.
-fn watched(handing: Handing, ids: &[&str]) -> Option<(Collected, Account)> {
+fn watched(handing: Handing, ids: &[&str]) -> (Collected, Account) {
     let all: Vec<&dyn Collector> = ids.iter().map(|id| collector(id)).collect();
     for one in &all {
         if let Availability::Unavailable { reason, .. } = one.probe(&CollectContext::default()) {
-            println!("ignored, because {} cannot work here: {reason}", one.meta().id);
-            return None;
+            ignore(format!("{} cannot work here: {reason}", one.meta().id));
         }
     }
     let load = Switching::new(handing, &switching::cpus());
@@ -46,7 +47,7 @@ fn watched(handing: Handing, ids: &[&str]) -> Option<(Collected, Account)> {
     println!("{rounds} rounds, {:.0} switches/s, {counted:?}", counted.switches() as f64 / length.as_secs_f64());
     println!("{:?} {:?}", seen.coverage, seen.cost);
     assert!(counted.switches() > 1000, "the load did not switch: {counted:?}");
-    Some((seen, counted))
+    (seen, counted)
 }
 
 /// All are asleep when watching begins and when it ends, so nothing is left to chance.
@@ -70,22 +71,24 @@ fn assert_all_seen(seen: &Collected, counted: Account) {
 
 fn check(handing: Handing, ids: &[&str]) {
     let _alone = ALONE.lock();
-    if let Some((seen, counted)) = watched(handing, ids) {
-        assert_all_seen(&seen, counted);
-    }
+    let (seen, counted) = watched(handing, ids);
+    assert_all_seen(&seen, counted);
 }
 
-#[test]
 fn voluntary_switches_are_all_seen() {
     check(Handing::Pipe, &["switches"]);
 }
 
-#[test]
 fn switches_of_tasks_that_could_go_on_are_all_seen() {
     check(Handing::Yield, &["switches"]);
 }
 
-#[test]
 fn they_are_all_seen_with_the_other_parts_switched_on() {
     check(Handing::Pipe, &["switches", "critical-sections", "faults", "kworkers"]);
 }
+
+holdup_testkit::tests!(
+    voluntary_switches_are_all_seen,
+    switches_of_tasks_that_could_go_on_are_all_seen,
+    they_are_all_seen_with_the_other_parts_switched_on
+);

@@ -1,9 +1,12 @@
 //! Collectors that watch inside the kernel, on real tasks.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::timeline::TimelineKind;
 use holdup_model::{Availability, Collected};
+use holdup_testkit::ignore;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -15,10 +18,7 @@ fn collector(id: &str) -> &'static dyn Collector {
 fn works(id: &str) -> bool {
     match collector(id).probe(&CollectContext::default()) {
         Availability::Ready | Availability::Degraded { .. } => true,
-        Availability::Unavailable { reason, .. } => {
-            println!("ignored, because {id} cannot work here: {reason}");
-            false
-        }
+        Availability::Unavailable { reason, .. } => ignore(format!("{id} cannot work here: {reason}")),
     }
 }
 
@@ -65,7 +65,6 @@ fn value(c: &Collected, name: &str, label: &str) -> f64 {
     item.and_then(|i| i.value.value()).unwrap_or_else(|| panic!("no {name} {label} in {:#?}", c.items))
 }
 
-#[test]
 fn two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices() {
     if !works("switches") {
         return;
@@ -83,7 +82,6 @@ fn two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices() {
     assert!(on_cpu > 0.1 && on_cpu < 1.2, "{on_cpu}");
 }
 
-#[test]
 fn faults_are_counted_and_timed() {
     if !works("faults") {
         return;
@@ -97,7 +95,6 @@ fn faults_are_counted_and_timed() {
     assert!(value(&seen[0], "fault_s", "command") > 0.0);
 }
 
-#[test]
 fn a_timeline_holds_each_switch_once() {
     if !works("timeline") {
         return;
@@ -192,7 +189,6 @@ fn alone(test: &str) -> bool {
     false
 }
 
-#[test]
 fn faults_of_small_pages_are_not_huge() {
     if works("faults") && alone("faults_of_small_pages_are_not_huge") {
         let (huge, all) = faults_of(|| touch(0, Some(libc::MADV_NOHUGEPAGE)));
@@ -200,12 +196,10 @@ fn faults_of_small_pages_are_not_huge() {
     }
 }
 
-#[test]
 fn faults_of_transparent_huge_pages_are_huge() {
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     if enabled.is_empty() || enabled.contains("[never]") {
-        println!("ignored, because this host has no transparent huge pages: {enabled}");
-        return;
+        ignore(format!("this host has no transparent huge pages: {enabled}"));
     }
     if works("faults") && alone("faults_of_transparent_huge_pages_are_huge") {
         let (huge, all) = faults_of(|| touch(0, Some(libc::MADV_HUGEPAGE)));
@@ -216,20 +210,17 @@ fn faults_of_transparent_huge_pages_are_huge() {
     }
 }
 
-#[test]
 fn faults_of_hugetlbfs_are_huge() {
     if !works("faults") || !alone("faults_of_hugetlbfs_are_huge") {
         return;
     }
     let Some(_reserved) = Reserved::at_least(HUGE_PAGES as u64 + 1) else {
-        println!("ignored, because this host gives no huge pages");
-        return;
+        ignore("this host gives no huge pages");
     };
     let (huge, all) = faults_of(|| touch(libc::MAP_HUGETLB, None));
     assert!(huge == HUGE_PAGES as f64, "{huge} of {all}");
 }
 
-#[test]
 fn programs_that_begin_inside_the_window_are_told() {
     if !works("critical-sections") {
         return;
@@ -240,3 +231,13 @@ fn programs_that_begin_inside_the_window_are_told() {
     let told = format!("{seen:?}");
     assert!(told.contains("programs were started inside the window: no sections known for them"), "{told}");
 }
+
+holdup_testkit::tests!(
+    two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices,
+    faults_are_counted_and_timed,
+    a_timeline_holds_each_switch_once,
+    faults_of_small_pages_are_not_huge,
+    faults_of_transparent_huge_pages_are_huge,
+    faults_of_hugetlbfs_are_huge,
+    programs_that_begin_inside_the_window_are_told
+);

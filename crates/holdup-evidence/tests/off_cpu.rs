@@ -1,22 +1,22 @@
 //! Where tasks are while they are off the CPU, and who wakes them, on real threads.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 use holdup_evidence::{CollectContext, Collector, Subject};
 use holdup_model::{Availability, Collected, StackProfile};
+use holdup_testkit::ignore;
 use std::hint::black_box;
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-fn collector() -> Option<&'static dyn Collector> {
+fn collector() -> &'static dyn Collector {
     let collector = holdup_evidence::find("off-cpu").expect("listed");
     match collector.probe(&CollectContext::default()) {
-        Availability::Unavailable { reason, .. } => {
-            println!("ignored, because {reason}");
-            None
-        }
-        _ => Some(collector),
+        Availability::Unavailable { reason, .. } => ignore(reason),
+        _ => collector,
     }
 }
 
@@ -86,9 +86,8 @@ fn wakes_by_the_pipe(mut pipe: PipeWriter, end: &AtomicBool) {
     }
 }
 
-#[test]
 fn a_sleeping_thread_is_found_where_it_sleeps_and_with_who_wakes_it() {
-    let Some(collector) = collector() else { return };
+    let collector = collector();
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let end = AtomicBool::new(false);
     let (collected, sleeps, moments) = std::thread::scope(|scope| {
@@ -137,9 +136,8 @@ impl Drop for Shell {
     }
 }
 
-#[test]
 fn of_others_nothing_is_told() {
-    let Some(collector) = collector() else { return };
+    let collector = collector();
     let idle = Shell(Command::new("sh").args(["-c", "read nothing"]).stdin(Stdio::piped()).spawn().expect("a shell"));
     let busy = Shell(Command::new("sh").args(["-c", "while :; do sleep 0.01; done"]).spawn().expect("a shell"));
     std::thread::sleep(Duration::from_millis(100));
@@ -152,3 +150,5 @@ fn of_others_nothing_is_told() {
     assert_eq!((collected.coverage.seen, collected.coverage.lost), (0, 0));
     assert!(!collected.items.iter().any(|i| i.name == "off_cpu_s"));
 }
+
+holdup_testkit::tests!(a_sleeping_thread_is_found_where_it_sleeps_and_with_who_wakes_it, of_others_nothing_is_told);

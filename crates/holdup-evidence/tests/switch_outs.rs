@@ -1,10 +1,12 @@
 //! Where real tasks are switched out, with the kernel's own tracepoint. Needs root; tracefs is mounted for the test's
 //! thread alone where it is not mounted.
-#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_evidence::{CollectContext, Collector, Subject};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected};
+use holdup_testkit::ignore;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -30,8 +32,7 @@ fn where_tracefs_is(test: fn()) {
             };
             let second = collector().probe(&context(Vec::new()));
             if let (false, _) | (_, Availability::Unavailable { .. }) = (mounted, second) {
-                eprintln!("ignored, because switch-outs cannot work here: {first:?}");
-                return;
+                ignore(format!("switch-outs cannot work here: {first:?}"));
             }
         }
         test();
@@ -93,7 +94,6 @@ fn counts(collected: &Collected, role: &str) -> [f64; 3] {
 
 const LOOP: &str = "while :; do :; done";
 
-#[test]
 fn two_loops_on_one_cpu_are_switched_out_at_the_user_boundary() {
     where_tracefs_is(|| {
         let (one, two) = (Running::on_one_cpu(LOOP), Running::on_one_cpu(LOOP));
@@ -113,7 +113,6 @@ fn two_loops_on_one_cpu_are_switched_out_at_the_user_boundary() {
 
 /// A reader of a pipe into which a line is written every 10 ms. (A shell that starts a `sleep` each time is preempted
 /// in the kernel where it makes the child, under full and lazy.)
-#[test]
 fn who_waits_for_lines_is_blocked() {
     where_tracefs_is(|| {
         let mut reader = Running::on_one_cpu("while read -r line; do :; done");
@@ -134,7 +133,6 @@ fn who_waits_for_lines_is_blocked() {
 
 /// Reading /dev/zero in pieces of 64 MB is all time in one system call, which looks for others after each page under
 /// every model: with `cond_resched` under none and voluntary, by preemption under full and lazy.
-#[test]
 fn a_long_system_call_beside_a_loop_is_switched_out_in_the_kernel() {
     where_tracefs_is(|| {
         let reader = Running::on_one_cpu("exec dd if=/dev/zero of=/dev/null bs=64M");
@@ -151,14 +149,12 @@ fn a_long_system_call_beside_a_loop_is_switched_out_in_the_kernel() {
 }
 
 /// Yields are not preemptions, and the tracepoint does not tell the two apart: this holds on to what the docs say.
-#[test]
 fn a_task_that_yields_is_runnable_at_the_boundary() {
     where_tracefs_is(|| {
         let yielding = "exec python3 -c 'import os\nwhile True: os.sched_yield()'";
         let both = [Running::on_one_cpu(yielding), Running::on_one_cpu(yielding)];
         if Command::new("python3").arg("--version").output().is_err() {
-            eprintln!("ignored, because python3 is not here");
-            return;
+            ignore("python3 is not here");
         }
         std::thread::sleep(Duration::from_millis(500));
         let collected = watch(&[("a", &both[0])]);
@@ -167,3 +163,10 @@ fn a_task_that_yields_is_runnable_at_the_boundary() {
         assert!(boundary >= 50.0 && kernel <= boundary / 10.0, "{boundary} R, {kernel} R+");
     });
 }
+
+holdup_testkit::tests!(
+    two_loops_on_one_cpu_are_switched_out_at_the_user_boundary,
+    who_waits_for_lines_is_blocked,
+    a_long_system_call_beside_a_loop_is_switched_out_in_the_kernel,
+    a_task_that_yields_is_runnable_at_the_boundary
+);

@@ -1,17 +1,13 @@
 //! Real guests under emulation: one that works, and the ways in which one is lost.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a test may fail, and says what it skips"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod support;
 
 use holdup_guest::machine::{Cause, Lost, Machine};
 use holdup_model::frame::encode;
 use holdup_model::guest::Guest;
+use holdup_testkit::ignore;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -20,12 +16,8 @@ use support::{Bench, Boot, bench};
 /// Longer than anything takes; nothing waits so long for success.
 const LONG: Duration = Duration::from_secs(400);
 
-fn bench_or_reason() -> Option<Bench> {
-    let bench = bench();
-    if let Err(why) = &bench {
-        eprintln!("ignored, because {why}");
-    }
-    bench.ok()
+fn bench_or_ignore() -> Bench {
+    bench().unwrap_or_else(|why| ignore(why))
 }
 
 fn hello() -> Vec<u8> {
@@ -44,7 +36,7 @@ fn lost_of(machine: &mut Machine) -> Lost {
 
 /// Boots, takes the hello, and gives what happened then, twice the same.
 fn loss(boot: &Boot<'_>) -> Option<Lost> {
-    let bench = bench_or_reason()?;
+    let bench = bench_or_ignore();
     let mut machine = bench.start(boot);
     assert_eq!(machine.receive(LONG), Ok(Some(b"hello".to_vec())), "{:?}", machine.console_tail(20));
     let lost = lost_of(&mut machine);
@@ -53,9 +45,8 @@ fn loss(boot: &Boot<'_>) -> Option<Lost> {
     Some(lost)
 }
 
-#[test]
 fn a_guest_boots_and_speaks_and_ends() {
-    let Some(bench) = bench_or_reason() else { return };
+    let bench = bench_or_ignore();
     let boot = Boot::of("echo", b"ready\n");
     let guest = Guest { numa_nodes: 2, pin: vec![0], ..boot.guest.clone() };
     let mut machine = bench.start(&Boot { guest, ..boot });
@@ -79,7 +70,6 @@ fn a_guest_boots_and_speaks_and_ends() {
     assert_eq!(ended.console_bytes, ended.console.len() as u64);
 }
 
-#[test]
 fn an_init_that_ends_is_told_as_such() {
     let Some(lost) = loss(&Boot::of("exit", &hello())) else { return };
     assert!(matches!(&lost.cause, Cause::InitDied { line } if line.contains("exitcode=0x00000100")), "{lost}");
@@ -88,42 +78,36 @@ fn an_init_that_ends_is_told_as_such() {
     assert!(lost.problem("7.2").why.starts_with("its first process died: "));
 }
 
-#[test]
 fn a_panic_is_told_by_its_first_line() {
     let Some(lost) = loss(&Boot::of("panic", &hello())) else { return };
     assert!(matches!(&lost.cause, Cause::Panic { line } if line.contains("sysrq triggered crash")), "{lost}");
 }
 
-#[test]
 fn a_guest_without_memory_is_told_as_such() {
     let Some(lost) = loss(&Boot::of("memory", &hello())) else { return };
     assert!(matches!(&lost.cause, Cause::OutOfMemory { .. }), "{lost}");
 }
 
-#[test]
 fn a_guest_that_switches_itself_off_did_not_panic() {
     let Some(lost) = loss(&Boot::of("off", &hello())) else { return };
     assert_eq!(lost.cause, Cause::GuestOff { reason: "guest-shutdown".to_owned() }, "{lost}");
 }
 
-#[test]
 fn silence_is_a_hang_and_qemu_still_runs() {
     let silence = Duration::from_secs(3);
     let Some(lost) = loss(&Boot { silence, ..Boot::of("silence", &hello()) }) else { return };
     assert!(matches!(&lost.cause, Cause::Hang { seconds, status } if *seconds >= 3 && status == "running"), "{lost}");
 }
 
-#[test]
 fn a_boot_that_takes_too_long_is_ended() {
-    let Some(bench) = bench_or_reason() else { return };
+    let bench = bench_or_ignore();
     let mut machine = bench.start(&Boot { boot: Duration::from_secs(1), ..Boot::of("late", b"") });
     let lost = lost_of(&mut machine);
     assert_eq!(lost.cause, Cause::Timeout { seconds: 1, status: "running".to_owned() });
 }
 
-#[test]
 fn a_killed_qemu_is_told_by_its_signal() {
-    let Some(bench) = bench_or_reason() else { return };
+    let bench = bench_or_ignore();
     let mut machine = bench.start(&Boot::of("killed", &hello()));
     let pid = rustix::process::Pid::from_raw(machine.pid().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -133,9 +117,8 @@ fn a_killed_qemu_is_told_by_its_signal() {
     assert!(matches!(&lost.cause, Cause::QemuDied { signal: Some(9), .. }), "{lost}");
 }
 
-#[test]
 fn what_qemu_says_about_a_file_that_is_no_kernel_is_the_error() {
-    let Some(bench) = bench_or_reason() else { return };
+    let bench = bench_or_ignore();
     let error = bench.try_start("/dev/null").unwrap_err();
     assert!(error.why.contains("not a regular file"), "{error}");
     let error = bench.try_start(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap_err();
@@ -144,20 +127,15 @@ fn what_qemu_says_about_a_file_that_is_no_kernel_is_the_error() {
 }
 
 /// The process that is killed by the test below: it starts a guest, says QEMU's pid and waits.
-#[test]
-#[ignore = "a part of a_killed_holdup_leaves_no_qemu, which runs it"]
 fn parent_of_a_guest() {
-    let Some(bench) = bench_or_reason() else { return };
+    let bench = bench_or_ignore();
     let machine = bench.start(&Boot::of("orphan", b""));
     println!("\nqemu {}", machine.pid());
     std::thread::sleep(LONG);
 }
 
-#[test]
 fn a_killed_holdup_leaves_no_qemu() {
-    if bench_or_reason().is_none() {
-        return;
-    }
+    bench_or_ignore();
     let mut parent = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "parent_of_a_guest", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
@@ -178,3 +156,17 @@ fn a_killed_holdup_leaves_no_qemu() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+holdup_testkit::tests!(
+    a_guest_boots_and_speaks_and_ends,
+    an_init_that_ends_is_told_as_such,
+    a_panic_is_told_by_its_first_line,
+    a_guest_without_memory_is_told_as_such,
+    a_guest_that_switches_itself_off_did_not_panic,
+    silence_is_a_hang_and_qemu_still_runs,
+    a_boot_that_takes_too_long_is_ended,
+    a_killed_qemu_is_told_by_its_signal,
+    what_qemu_says_about_a_file_that_is_no_kernel_is_the_error,
+    a_killed_holdup_leaves_no_qemu;
+    by_hand: parent_of_a_guest
+);

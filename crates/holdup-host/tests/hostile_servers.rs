@@ -1,9 +1,11 @@
 //! Programs that look like servers, of a user who wants root to read for them.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_host::Host;
 use holdup_host::survey::postgres::{Asked, servers};
 use holdup_model::survey::{Known, Server};
+use holdup_testkit::ignore;
 use rustix::fs::{CWD, FileType, mknodat};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -30,10 +32,9 @@ impl Drop for Fake {
 
 impl Fake {
     /// `None` for an ordinary user.
-    fn begin() -> Option<Self> {
+    fn begin() -> Self {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("ignored, because only root can begin a program of another user");
-            return None;
+            ignore("only root can begin a program of another user");
         }
         let top = tempfile::tempdir().unwrap();
         fs::set_permissions(top.path(), Permissions::from_mode(0o755)).unwrap();
@@ -45,7 +46,7 @@ impl Fake {
         fs::write(data.join("PG_VERSION"), "17\n").unwrap();
         let mut command = Command::new(program);
         let process = command.arg("600").current_dir(&data).uid(STRANGER).gid(STRANGER).spawn().unwrap();
-        Some(Fake { top, data, process })
+        Fake { top, data, process }
     }
 
     fn configure(&self, text: &str) {
@@ -83,9 +84,8 @@ fn beneath(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
     }
 }
 
-#[test]
 fn a_server_of_another_user_is_understood() {
-    let Some(fake) = Fake::begin() else { return };
+    let fake = Fake::begin();
     fake.configure("max_connections = 77\ninclude 'more.conf'\n");
     fs::write(fake.data.join("more.conf"), "shared_buffers = 1GB\n").unwrap();
     let server = fake.look(&Host::real());
@@ -96,9 +96,8 @@ fn a_server_of_another_user_is_understood() {
     assert_eq!(found[0].pid.value(), Some(fake.process.id()));
 }
 
-#[test]
 fn what_its_user_may_not_read_is_not_read_nor_captured() {
-    let Some(fake) = Fake::begin() else { return };
+    let fake = Fake::begin();
     let secret = fake.secret();
     fs::write(fake.data.join("mine.conf"), "max_connections = 77\n").unwrap();
     fs::set_permissions(fake.data.join("mine.conf"), Permissions::from_mode(0o600)).unwrap();
@@ -137,9 +136,8 @@ fn what_its_user_may_not_read_is_not_read_nor_captured() {
     }
 }
 
-#[test]
 fn a_capture_writes_in_its_own_folder_alone() {
-    let Some(fake) = Fake::begin() else { return };
+    let fake = Fake::begin();
     // Captured as a link before: a copy below it would lie in the user's folder, or where links in that lead.
     let pid = fake.process.id();
     fake.configure(&format!("max_connections = 77\ninclude '/proc/{pid}/cwd/mine.conf'\n"));
@@ -156,9 +154,8 @@ fn a_capture_writes_in_its_own_folder_alone() {
     );
 }
 
-#[test]
 fn a_program_of_root_is_no_server() {
-    let Some(mut fake) = Fake::begin() else { return };
+    let mut fake = Fake::begin();
     fake.configure("max_connections = 77\n");
     // As sudo(8) is where a user begins it by a link of this name: root's process, in a folder and with arguments of
     // that user.
@@ -170,9 +167,8 @@ fn a_program_of_root_is_no_server() {
     assert!(why(&server.major_version).contains("it runs as root"), "{server:#?}");
 }
 
-#[test]
 fn nothing_but_regular_files_of_bounded_size_is_read() {
-    let Some(fake) = Fake::begin() else { return };
+    let fake = Fake::begin();
     mknodat(CWD, fake.data.join("fifo.conf"), FileType::Fifo, 0o666.into(), 0).unwrap();
     let large = fs::File::create(fake.data.join("large.conf")).unwrap();
     large.set_len(60 << 20).unwrap();
@@ -200,9 +196,8 @@ fn nothing_but_regular_files_of_bounded_size_is_read() {
     assert!(why(&fake.look(&Host::real()).max_connections).contains("it is a FIFO"));
 }
 
-#[test]
 fn more_than_is_read_of_a_server_is_not_known() {
-    let Some(fake) = Fake::begin() else { return };
+    let fake = Fake::begin();
     // Each includes the next twice, so that without a bound 32 files of 1 MiB are read.
     for n in 0..5 {
         let next = format!("include '{}.conf'\n", n + 1);
@@ -222,9 +217,8 @@ fn more_than_is_read_of_a_server_is_not_known() {
     assert!(server.notes[0].ends_with(" and 991 more."), "{server:#?}");
 }
 
-#[test]
 fn the_folder_of_a_server_that_does_not_run_is_read_as_its_owner() {
-    let Some(fake) = Fake::begin() else { return };
+    let fake = Fake::begin();
     let folder = fake.top.path().join("stopped");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("PG_VERSION"), "17\n").unwrap();
@@ -247,3 +241,13 @@ fn the_folder_of_a_server_that_does_not_run_is_read_as_its_owner() {
     let refused = servers(&Host::real(), Some(&asked), None);
     assert!(why(&refused).contains("belongs to the user with id 54321"), "{refused:?}");
 }
+
+holdup_testkit::tests!(
+    a_server_of_another_user_is_understood,
+    what_its_user_may_not_read_is_not_read_nor_captured,
+    a_capture_writes_in_its_own_folder_alone,
+    a_program_of_root_is_no_server,
+    nothing_but_regular_files_of_bounded_size_is_read,
+    more_than_is_read_of_a_server_is_not_known,
+    the_folder_of_a_server_that_does_not_run_is_read_as_its_owner
+);

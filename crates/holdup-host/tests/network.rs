@@ -1,9 +1,11 @@
 //! Networks of holdup's own on this kernel: packets go through and are counted, and nothing stays behind.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the helpers of tests fail and speak as tests do")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_host::network::{Counters, End, Network, Options, Place, Topology, probe};
 use holdup_host::{Host, process};
 use holdup_model::catalogue::Availability;
+use holdup_testkit::{ignore, ignore_part};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -11,17 +13,21 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The topologies that can be made here; the others are told.
+/// The topologies that can be made here; where there is none, the test is ignored.
 fn possible(wanted: &[Topology]) -> Vec<Topology> {
     let host = Host::real();
     let ready = |topology: &Topology| match probe(*topology, &host) {
         Availability::Unavailable { reason, .. } => {
-            println!("ignored, because network {} cannot be made here: {reason}", topology.word());
+            ignore_part(format!("network {} cannot be made here: {reason}", topology.word()));
             false
         }
         _ => true,
     };
-    wanted.iter().copied().filter(ready).collect()
+    let found: Vec<Topology> = wanted.iter().copied().filter(ready).collect();
+    if found.is_empty() {
+        ignore("none of the networks can be made here");
+    }
+    found
 }
 
 fn make(topology: Topology) -> Network {
@@ -61,7 +67,6 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-#[test]
 fn every_datagram_that_is_sent_arrives_and_is_counted_once() {
     for topology in possible(&Topology::ALL) {
         let network = make(topology);
@@ -97,7 +102,6 @@ fn every_datagram_that_is_sent_arrives_and_is_counted_once() {
     }
 }
 
-#[test]
 fn what_a_small_buffer_drops_is_counted_by_the_kernel() {
     for topology in possible(&[Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         let network = make(topology);
@@ -140,7 +144,6 @@ fn what_a_small_buffer_drops_is_counted_by_the_kernel() {
     }
 }
 
-#[test]
 fn a_stream_goes_through_whole_in_both_directions() {
     for topology in possible(&[Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         let network = make(topology);
@@ -171,7 +174,6 @@ fn a_stream_goes_through_whole_in_both_directions() {
     }
 }
 
-#[test]
 fn the_mtu_is_that_of_the_links() {
     let host = Host::real();
     for topology in possible(&[Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
@@ -205,7 +207,6 @@ fn the_mtu_is_that_of_the_links() {
     assert!(refused.what.contains("network host"), "{refused}");
 }
 
-#[test]
 fn a_forked_child_enters_and_the_host_sees_nothing_of_it() {
     let [topology] = possible(&[Topology::Veth])[..] else { return };
     let host_links = || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap().lines().count();
@@ -229,7 +230,6 @@ fn a_forked_child_enters_and_the_host_sees_nothing_of_it() {
 
 /// A veth link goes with its peer's namespace: the end that is kept loses its link when the kernel has removed the
 /// namespace of the other end.
-#[test]
 fn a_network_that_is_dropped_is_removed_by_the_kernel() {
     for topology in possible(&[Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         let network = make(topology);
@@ -250,7 +250,6 @@ fn a_network_that_is_dropped_is_removed_by_the_kernel() {
 const CHILD: &str = "HOLDUP_TEST_NETWORK_CHILD";
 
 /// The process of the next tests, which does what it is told line by line; alone it does nothing.
-#[test]
 fn child_that_makes_a_network_and_waits() {
     let Ok(word) = std::env::var(CHILD) else { return };
     let mut network = Some(make(Topology::parse(&word).unwrap()));
@@ -322,7 +321,6 @@ fn namespaces_of_tasks() -> BTreeSet<String> {
     found
 }
 
-#[test]
 fn a_network_goes_with_a_process_that_is_killed() {
     for topology in possible(&[Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         let maker = Maker::start(topology);
@@ -349,7 +347,6 @@ fn a_network_goes_with_a_process_that_is_killed() {
     }
 }
 
-#[test]
 fn a_switch_ends_with_its_network_and_its_death_is_told() {
     let [topology] = possible(&[Topology::OpenVSwitch])[..] else { return };
     let mounts = || std::fs::read_to_string("/proc/self/mounts").unwrap();
@@ -377,7 +374,6 @@ fn a_switch_ends_with_its_network_and_its_death_is_told() {
     assert!(held_namespaces(maker.0.id()).is_empty());
 }
 
-#[test]
 fn without_the_right_the_error_says_what_it_takes() {
     // Capabilities belong to a thread: the one that gives them up makes the network.
     let refused = std::thread::spawn(|| {
@@ -395,7 +391,6 @@ fn without_the_right_the_error_says_what_it_takes() {
     assert_eq!(host, Availability::Ready);
 }
 
-#[test]
 fn a_captured_tree_has_no_network() {
     let host = Host::at("tests/trees/debian-7.0-amd64-preempt-none");
     for topology in Topology::ALL {
@@ -406,3 +401,17 @@ fn a_captured_tree_has_no_network() {
     let unknown = Topology::parse("token-ring").unwrap_err();
     assert!(unknown.hint.is_some_and(|hint| hint.contains("host, loopback, veth, bridge")));
 }
+
+holdup_testkit::tests!(
+    every_datagram_that_is_sent_arrives_and_is_counted_once,
+    what_a_small_buffer_drops_is_counted_by_the_kernel,
+    a_stream_goes_through_whole_in_both_directions,
+    the_mtu_is_that_of_the_links,
+    a_forked_child_enters_and_the_host_sees_nothing_of_it,
+    a_network_that_is_dropped_is_removed_by_the_kernel,
+    child_that_makes_a_network_and_waits,
+    a_network_goes_with_a_process_that_is_killed,
+    a_switch_ends_with_its_network_and_its_death_is_told,
+    without_the_right_the_error_says_what_it_takes,
+    a_captured_tree_has_no_network
+);

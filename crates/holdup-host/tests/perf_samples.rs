@@ -1,20 +1,19 @@
 //! Samples of this process by the running kernel.
-#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_host::perf_samples::{Record, Sampler, Sampling, UserSide};
 use holdup_host::{Host, online_cpus};
+use holdup_testkit::ignore;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-fn sampler(ring_bytes: usize) -> Option<Sampler> {
+fn sampler(ring_bytes: usize) -> Sampler {
     let host = Host::real();
     let cpus = online_cpus(&host).expect("this machine has CPUs");
     match host.sampler(&cpus, Sampling { frequency_hz: 997, stack_bytes: 16 << 10, ring_bytes }) {
-        Ok(sampler) => Some(sampler),
-        Err(e) => {
-            eprintln!("ignored, because {e}");
-            None
-        }
+        Ok(sampler) => sampler,
+        Err(e) => ignore(e),
     }
 }
 
@@ -27,9 +26,8 @@ fn work(how_long: Duration) {
     }
 }
 
-#[test]
 fn a_busy_task_is_seen_with_registers_stack_and_name() {
-    let Some(mut sampler) = sampler(4 << 20) else { return };
+    let mut sampler = sampler(4 << 20);
     sampler.enable().expect("it is ours");
     let program = std::process::Command::new("true").status();
     work(Duration::from_millis(200));
@@ -57,10 +55,9 @@ fn a_busy_task_is_seen_with_registers_stack_and_name() {
     assert_eq!(sampler.drain(|_, _| {}).broken, 0, "what comes after is whole as well");
 }
 
-#[test]
 fn what_finds_no_room_is_counted() {
     // Three samples with their stacks fit.
-    let Some(mut sampler) = sampler(64 << 10) else { return };
+    let mut sampler = sampler(64 << 10);
     sampler.enable().expect("it is ours");
     let (mut told, mut seen) = (0, 0);
     let begun = Instant::now();
@@ -77,3 +74,5 @@ fn what_finds_no_room_is_counted() {
     // The kernel's own count has those of the end, too, and may be of a kernel that has none.
     assert!(sampler.lost().is_none_or(|lost| lost >= told), "{told} {:?}", sampler.lost());
 }
+
+holdup_testkit::tests!(a_busy_task_is_seen_with_registers_stack_and_name, what_finds_no_room_is_counted);

@@ -1,11 +1,12 @@
 //! The knobs on the host that the tests run on, where it permits; everything is put back.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "test code, which says what it leaves out")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_host::{Host, Scheduling};
 use holdup_knobs::journal::{self, Applied, Journal};
 use holdup_knobs::{KnobContext, find};
 use holdup_model::{Availability, Value};
+use holdup_testkit::{ignore, ignore_part};
 use std::collections::BTreeMap;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
@@ -24,14 +25,11 @@ impl Drop for Sleeper {
     }
 }
 
-fn unavailable(context: &KnobContext<'_>, factor: &str) -> bool {
+/// Ends the test where the factor cannot be set here.
+fn need(context: &KnobContext<'_>, factor: &str) {
     let (knob, instance) = find(factor).unwrap();
-    match knob.probe(context, instance) {
-        Availability::Unavailable { reason, .. } => {
-            println!("ignored, because {factor} cannot be set here: {reason}");
-            true
-        }
-        _ => false,
+    if let Availability::Unavailable { reason, .. } = knob.probe(context, instance) {
+        ignore(format!("{factor} cannot be set here: {reason}"));
     }
 }
 
@@ -55,25 +53,19 @@ fn there_and_back(context: &KnobContext<'_>, factor: &str, value: &Value) {
     assert!(!std::path::Path::new(&path).exists());
 }
 
-#[test]
 fn autogroup_is_switched_and_put_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: vec![std::process::id()] };
-    if unavailable(&context, "autogroup") {
-        return;
-    }
+    need(&context, "autogroup");
     let (knob, _) = find("autogroup").unwrap();
     let other = knob.read(&context, "").unwrap() == Value::Bool(false);
     there_and_back(&context, "autogroup", &Value::Bool(other));
 }
 
-#[test]
 fn huge_pages_are_reserved_and_given_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    if unavailable(&context, "huge-pages-reserved") {
-        return;
-    }
+    need(&context, "huge-pages-reserved");
     let (knob, _) = find("huge-pages-reserved").unwrap();
     let Value::Integer(now) = knob.read(&context, "").unwrap() else { panic!("pages are counted") };
     there_and_back(&context, "huge-pages-reserved", &Value::Integer(now + 2));
@@ -85,7 +77,6 @@ fn huge_pages_are_reserved_and_given_back() {
     assert_eq!(knob.read(&context, "").unwrap(), Value::Integer(now));
 }
 
-#[test]
 fn what_is_one_file_is_set_and_put_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
@@ -99,28 +90,26 @@ fn what_is_one_file_is_set_and_put_back() {
         ("hrtick", [Value::Bool(true), Value::Bool(false)]),
         ("sched-feature.NEXT_BUDDY", [Value::Bool(true), Value::Bool(false)]),
     ] {
-        if unavailable(&context, factor) {
+        let (knob, instance) = find(factor).unwrap();
+        if let Availability::Unavailable { reason, .. } = knob.probe(&context, instance) {
+            ignore_part(format!("{factor} cannot be set here: {reason}"));
             continue;
         }
-        let (knob, instance) = find(factor).unwrap();
         let now = knob.read(&context, instance).unwrap();
         for level in levels.iter().filter(|level| **level != now) {
             match knob.check_here(&context, instance, level) {
                 Ok(()) => there_and_back(&context, factor, level),
-                Err(refused) => println!("ignored, because {factor} = {level} is refused here: {}", refused.why),
+                Err(refused) => ignore_part(format!("{factor} = {level} is refused here: {}", refused.why)),
             }
         }
     }
 }
 
-#[test]
 fn the_policy_of_a_child_is_set_and_put_back() {
     let host = Host::real();
     let sleeper = Sleeper::start();
     let context = KnobContext { host: &host, postgres: None, pids: vec![sleeper.0.id()] };
-    if unavailable(&context, "sched-policy") {
-        return;
-    }
+    need(&context, "sched-policy");
     there_and_back(&context, "sched-policy", &Value::Text("batch".to_owned()));
     let (knob, _) = find("sched-policy").unwrap();
     let is_privileged = knob.probe(&context, "") == Availability::Ready;
@@ -131,7 +120,7 @@ fn the_policy_of_a_child_is_set_and_put_back() {
         there_and_back(&context, "sched-policy", &Value::Text("fifo:1".to_owned()));
         return;
     }
-    println!("ignored, because idle and nice cannot be undone without CAP_SYS_NICE: what is tested is the refusal");
+    ignore_part("idle and nice cannot be undone without CAP_SYS_NICE: what is tested is the refusal");
     let before = host.scheduling(sleeper.0.id()).unwrap();
     for level in ["idle", "nice:5", "nice:-5"] {
         let refused = knob.write(&context, "", &Value::Text(level.to_owned())).unwrap_err();
@@ -140,17 +129,14 @@ fn the_policy_of_a_child_is_set_and_put_back() {
     assert_eq!(host.scheduling(sleeper.0.id()).unwrap(), before);
 }
 
-#[test]
 fn the_slice_of_a_child_is_set_and_the_default_one_put_back() {
     let host = Host::real();
     let sleeper = Sleeper::start();
     let pid = sleeper.0.id();
     let context = KnobContext { host: &host, postgres: None, pids: vec![pid] };
-    if unavailable(&context, "sched-policy") {
-        return;
-    }
+    need(&context, "sched-policy");
     let Some(default) = host.slice(pid).unwrap() else {
-        println!("ignored, because this kernel has no slices of single tasks: what is tested is the refusal");
+        ignore_part("this kernel has no slices of single tasks: what is tested is the refusal");
         let (knob, _) = find("sched-policy").unwrap();
         let refused = knob.write(&context, "", &Value::Text("other slice:7ms".to_owned())).unwrap_err();
         assert!(refused.hint.is_some_and(|hint| hint.contains("6.12")));
@@ -162,7 +148,6 @@ fn the_slice_of_a_child_is_set_and_the_default_one_put_back() {
     }
 }
 
-#[test]
 fn a_child_that_is_born_under_a_level_gets_its_parents_own_back() {
     let host = Host::real();
     // A shell that waits for a line before it starts its child.
@@ -190,8 +175,6 @@ fn a_child_that_is_born_under_a_level_gets_its_parents_own_back() {
 }
 
 /// Not a test of its own: the process that `killed_after` kills.
-#[test]
-#[ignore = "started and killed by other tests of this file"]
 fn sets_a_factor_and_waits_to_be_killed() {
     let variable = |name: &str| std::env::var(format!("HOLDUP_TEST_{name}"));
     let (Ok(path), Ok(pid), Ok(factor), Ok(value)) =
@@ -237,7 +220,6 @@ fn killed_after(pid: u32, factor: &str, value: &str, look: &dyn Fn() -> String) 
     [under, look()]
 }
 
-#[test]
 fn what_a_killed_process_left_is_put_back() {
     let host = Host::real();
     let sleeper = Sleeper::start();
@@ -247,37 +229,29 @@ fn what_a_killed_process_left_is_put_back() {
     assert_eq!(killed_after(pid, "sched-policy", "batch", &policy), both);
 }
 
-#[test]
 fn what_a_killed_process_left_in_a_control_group_is_put_back() {
     let host = Host::real();
     let Some(group) = Group::make(&host, "killed") else {
-        println!("ignored, because no control group can be made here");
-        return;
+        ignore("no control group can be made here");
     };
     let pid = group.sleeper.0.id();
     let context = KnobContext { host: &host, postgres: None, pids: vec![pid] };
-    if unavailable(&context, "cgroup-cpu-max") {
-        return;
-    }
+    need(&context, "cgroup-cpu-max");
     let (knob, _) = find("cgroup-cpu-max").unwrap();
     let limit = || knob.read(&context, "").unwrap().to_string();
     assert_eq!(killed_after(pid, "cgroup-cpu-max", "0.75", &limit), ["0.75", "max"]);
 }
 
-#[test]
 fn what_a_killed_process_held_is_gone_with_it() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    if unavailable(&context, "cpu-dma-latency") {
-        return;
-    }
+    need(&context, "cpu-dma-latency");
     let _alone = LATENCY.lock().unwrap_or_else(PoisonError::into_inner);
     let (knob, _) = find("cpu-dma-latency").unwrap();
     let latency = || knob.read(&context, "").unwrap().to_string();
     let before = latency();
     if before.parse::<i64>().unwrap() < 77_000 {
-        println!("ignored, because another process holds {before} ns: nothing longer can be held");
-        return;
+        ignore(format!("another process holds {before} ns: nothing longer can be held"));
     }
     assert_eq!(killed_after(std::process::id(), "cpu-dma-latency", "77000", &latency), ["77000".to_owned(), before]);
 }
@@ -285,13 +259,10 @@ fn what_a_killed_process_held_is_gone_with_it() {
 /// The shortest of all requests is in force, so tests of it take turns.
 static LATENCY: Mutex<()> = Mutex::new(());
 
-#[test]
 fn transparent_huge_pages_are_switched_and_put_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    if unavailable(&context, "transparent-huge-pages") {
-        return;
-    }
+    need(&context, "transparent-huge-pages");
     let (knob, _) = find("transparent-huge-pages").unwrap();
     let now = knob.read(&context, "").unwrap();
     for mode in ["always", "madvise", "never"].map(|mode| Value::Text(mode.to_owned())) {
@@ -301,31 +272,24 @@ fn transparent_huge_pages_are_switched_and_put_back() {
     }
 }
 
-#[test]
 fn numa_balancing_is_switched_and_put_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    if unavailable(&context, "numa-balancing") {
-        return;
-    }
+    need(&context, "numa-balancing");
     let (knob, _) = find("numa-balancing").unwrap();
     let other = i64::from(knob.read(&context, "").unwrap() == Value::Integer(0));
     there_and_back(&context, "numa-balancing", &Value::Integer(other));
 }
 
-#[test]
 fn the_cpus_of_a_child_are_set_and_put_back() {
     let host = Host::real();
     let sleeper = Sleeper::start();
     let context = KnobContext { host: &host, postgres: None, pids: vec![sleeper.0.id()] };
-    if unavailable(&context, "affinity") {
-        return;
-    }
+    need(&context, "affinity");
     let cpus = host.affinity(sleeper.0.id()).unwrap();
     let [.., last] = cpus[..] else { panic!("it may run somewhere") };
     if cpus.len() == 1 {
-        println!("ignored, because there is one CPU and nothing to choose");
-        return;
+        ignore("there is one CPU and nothing to choose");
     }
     there_and_back(&context, "affinity", &Value::Text(last.to_string()));
     let (knob, _) = find("affinity").unwrap();
@@ -334,35 +298,28 @@ fn the_cpus_of_a_child_are_set_and_put_back() {
     assert_eq!(host.affinity(sleeper.0.id()).unwrap(), cpus);
 }
 
-#[test]
 fn a_wakeup_latency_is_held_and_let_go() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    if unavailable(&context, "cpu-dma-latency") {
-        return;
-    }
+    need(&context, "cpu-dma-latency");
     let _alone = LATENCY.lock().unwrap_or_else(PoisonError::into_inner);
     let (knob, _) = find("cpu-dma-latency").unwrap();
     let Value::Integer(now) = knob.read(&context, "").unwrap() else { panic!("it is a time") };
     if now == 0 {
-        println!("ignored, because another process holds 0 already: nothing shorter can be held");
-        return;
+        ignore("another process holds 0 already: nothing shorter can be held");
     }
     there_and_back(&context, "cpu-dma-latency", &Value::Integer((now / 2).min(40_000) / 1000 * 1000));
 }
 
-#[test]
 fn interrupts_are_moved_and_put_back() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
-    if unavailable(&context, "irq-affinity") {
-        return;
-    }
+    need(&context, "irq-affinity");
     let online = holdup_host::cpu_list(&host.read_value("/sys/devices/system/cpu/online").unwrap()).unwrap();
     let lists: BTreeMap<String, String> = interrupts(&host);
     match online[..] {
         [.., last] if online.len() > 1 => there_and_back(&context, "irq-affinity", &Value::Text(last.to_string())),
-        _ => println!("ignored, because there is one CPU and nothing to choose"),
+        _ => ignore("there is one CPU and nothing to choose"),
     }
     assert_eq!(interrupts(&host), lists);
 }
@@ -404,12 +361,10 @@ impl Drop for Group {
     }
 }
 
-#[test]
 fn weight_and_limit_of_a_control_group_are_set_and_put_back() {
     let host = Host::real();
     let Some(group) = Group::make(&host, "share") else {
-        println!("ignored, because no control group can be made here");
-        return;
+        ignore("no control group can be made here");
     };
     let context = KnobContext { host: &host, postgres: None, pids: vec![group.sleeper.0.id()] };
     let levels = [
@@ -418,23 +373,18 @@ fn weight_and_limit_of_a_control_group_are_set_and_put_back() {
         ("cgroup-cpu-max", Value::Text("0.5".to_owned())),
     ];
     for (factor, level) in levels {
-        if !unavailable(&context, factor) {
-            there_and_back(&context, factor, &level);
-        }
+        need(&context, factor);
+        there_and_back(&context, factor, &level);
     }
 }
 
-#[test]
 fn a_control_group_that_was_removed_needs_nothing_put_back() {
     let host = Host::real();
     let Some(group) = Group::make(&host, "gone") else {
-        println!("ignored, because no control group can be made here");
-        return;
+        ignore("no control group can be made here");
     };
     let context = KnobContext { host: &host, postgres: None, pids: vec![group.sleeper.0.id()] };
-    if unavailable(&context, "cgroup-cpu-weight") {
-        return;
-    }
+    need(&context, "cgroup-cpu-weight");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.json").to_string_lossy().into_owned();
     let mut journal = Journal::open(host.clone(), &path, 0).unwrap();
@@ -449,3 +399,23 @@ fn a_control_group_that_was_removed_needs_nothing_put_back() {
     let restored = journal.restore_all(&context);
     assert_eq!((restored.left.len(), restored.restored.len(), restored.dropped.len()), (0, 0, 1));
 }
+
+holdup_testkit::tests!(
+    autogroup_is_switched_and_put_back,
+    huge_pages_are_reserved_and_given_back,
+    what_is_one_file_is_set_and_put_back,
+    the_policy_of_a_child_is_set_and_put_back,
+    the_slice_of_a_child_is_set_and_the_default_one_put_back,
+    a_child_that_is_born_under_a_level_gets_its_parents_own_back,
+    what_a_killed_process_left_is_put_back,
+    what_a_killed_process_left_in_a_control_group_is_put_back,
+    what_a_killed_process_held_is_gone_with_it,
+    transparent_huge_pages_are_switched_and_put_back,
+    numa_balancing_is_switched_and_put_back,
+    the_cpus_of_a_child_are_set_and_put_back,
+    a_wakeup_latency_is_held_and_let_go,
+    interrupts_are_moved_and_put_back,
+    weight_and_limit_of_a_control_group_are_set_and_put_back,
+    a_control_group_that_was_removed_needs_nothing_put_back;
+    by_hand: sets_a_factor_and_waits_to_be_killed
+);

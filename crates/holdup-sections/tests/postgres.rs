@@ -1,11 +1,13 @@
 //! The map of an installed PostgreSQL 15 server, as its package ships it: without symbols of static functions.
-#![allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod tracer;
 
 use holdup_model::sections::{SectionMap, SectionRole};
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
 use holdup_sections::{Wanted, callees, map};
+use holdup_testkit::ignore;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use object::{Object, ObjectSection};
 use std::collections::BTreeMap;
@@ -20,20 +22,18 @@ fn bin() -> PathBuf {
     PathBuf::from(std::env::var_os("HOLDUP_POSTGRES_BIN").unwrap_or_else(|| "/usr/lib/postgresql/15/bin".into()))
 }
 
-/// The server's bytes and map; `None` where none is installed.
-fn server() -> Option<(Vec<u8>, SectionMap)> {
+/// The server's bytes and map.
+fn server() -> (Vec<u8>, SectionMap) {
     let program = bin().join("postgres");
     let Ok(elf) = std::fs::read(&program) else {
-        eprintln!("ignored because there is no {}", program.display());
-        return None;
+        ignore(format!("there is no {}", program.display()));
     };
     let map = map(&elf, &Wanted { shipped: true, functions: Vec::new() }).expect("an ELF file");
-    Some((elf, map))
+    (elf, map)
 }
 
-#[test]
 fn finds_the_locks_that_matter() {
-    let Some((_, map)) = server() else { return };
+    let (_, map) = server();
     for name in [
         "StrategyGetBuffer",
         "StrategyGetBuffer: buffer header",
@@ -70,9 +70,8 @@ fn finds_the_locks_that_matter() {
     assert!(waits.map(|r| r.end - r.begin).sum::<u64>() > 60);
 }
 
-#[test]
 fn unlocked_code_is_in_no_section() {
-    let Some((elf, map)) = server() else { return };
+    let (elf, map) = server();
     let text: u64 = object::File::parse(&*elf).expect("ELF").section_by_name(".text").expect("code").size();
     let covered: u64 = map.ranges.iter().map(|range| range.end - range.begin).sum();
     assert!(covered * 100 < text, "{covered} of {text} bytes of code are in sections");
@@ -263,7 +262,7 @@ fn atomics(elf: &[u8]) -> Vec<u64> {
 }
 
 /// A new database, and the command of a server that is its only user. The server refuses to run as root.
-fn single(folder: &Path) -> Option<Command> {
+fn single(folder: &Path) -> Command {
     let script = folder.join("commands");
     let commands = "create table t as select i, repeat('x', 400) as x from generate_series(1, 3000) i\n\
                     create index on t (i)\nselect count(*) from t\ncheckpoint\nupdate t set i = i + 1 where i % 50 = 0\n\
@@ -274,28 +273,30 @@ fn single(folder: &Path) -> Option<Command> {
         command.uid(65534).gid(65534).current_dir(folder).env("LC_ALL", "C");
         command
     };
-    std::os::unix::fs::chown(folder, Some(65534), Some(65534)).ok()?;
-    let made = nobody("initdb").args(["-D", "data", "-A", "trust", "--no-sync"]).output().ok()?;
+    if let Err(why) = std::os::unix::fs::chown(folder, Some(65534), Some(65534)) {
+        ignore(format!("only root can start a server as another user: {why}"));
+    }
+    let made = nobody("initdb")
+        .args(["-D", "data", "-A", "trust", "--no-sync"])
+        .output()
+        .unwrap_or_else(|why| ignore(format!("there is no initdb: {why}")));
     if !made.status.success() {
-        eprintln!("ignored because initdb failed: {}", String::from_utf8_lossy(&made.stderr));
-        return None;
+        ignore(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr)));
     }
     let mut server = nobody("postgres");
     server.args(["--single", "-D", "data", "-c", "shared_buffers=1MB", "template1"]);
     server.stdin(std::fs::File::open(script).expect("readable")).stdout(Stdio::null()).stderr(Stdio::null());
-    Some(server)
+    server
 }
 
 /// Runs the server as a single user, and from every atomic operation on by single steps: what the map tells must be what
 /// the lock words in memory tell.
-#[test]
-#[ignore = "needs root, and some minutes: run with --ignored"]
 fn a_running_server_holds_what_the_map_tells() {
-    let Some((elf, map)) = server() else { return };
+    let (elf, map) = server();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("single-user");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("writable");
-    let Some(command) = single(&folder) else { return };
+    let command = single(&folder);
     let traced = Traced::start(command).expect("it can be traced");
     let program = bin().join("postgres").display().to_string();
     let bias = traced.base(&program).expect("mapped");
@@ -349,3 +350,9 @@ fn a_running_server_holds_what_the_map_tells() {
     assert!(waited > 5000 && waiting_told * 100 >= waited * 95, "{waiting_told} of {waited}");
     assert!(stepped.sections.len() > 20, "{:?}", stepped.sections);
 }
+
+holdup_testkit::tests!(
+    finds_the_locks_that_matter,
+    unlocked_code_is_in_no_section,
+    a_running_server_holds_what_the_map_tells
+);

@@ -1,12 +1,14 @@
 //! The strongest test: a compiled program is run one instruction at a time, and at each the answer of the map is compared
 //! with the lock words in its memory.
-#![allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod tracer;
 
 use holdup_model::sections::{SectionMap, SectionRole};
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
 use holdup_sections::{NamedFunction, Wanted, callees, map};
+use holdup_testkit::ignore;
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeMap;
@@ -16,19 +18,16 @@ use std::process::Command;
 use tracer::Traced;
 
 /// Compiles the program; `None` where there is no compiler.
-fn compiled(compiler: &str, flags: &[&str], name: &str) -> Option<PathBuf> {
+fn compiled(compiler: &str, flags: &[&str], name: &str) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/locks.c");
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new(compiler);
     command.args(flags).args(["-o".as_ref(), out.as_os_str(), source.as_ref()]);
     match command.output() {
-        Err(why) => {
-            eprintln!("ignored because {compiler} cannot be run: {why}");
-            None
-        }
+        Err(why) => ignore(format!("{compiler} cannot be run: {why}")),
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            Some(out)
+            out
         }
     }
 }
@@ -184,7 +183,7 @@ impl Tally {
 }
 
 fn follows(compiler: &str, flags: &[&str], name: &str) {
-    let Some(program) = compiled(compiler, flags, name) else { return };
+    let program = compiled(compiler, flags, name);
     let elf = std::fs::read(&program).expect("readable");
     let names =
         ["pop", "push", "try_count", "lock_page", "use_page", "lock_list", "use_list", "swap_lock", "slow_lock"];
@@ -198,27 +197,24 @@ fn follows(compiler: &str, flags: &[&str], name: &str) {
     assert!(tally.waiting_and_told * 100 >= tally.waiting * 95, "waiting and not told: {tally:x?} {:?}", map.notes);
 }
 
-#[test]
 fn gcc_optimised() {
     follows("gcc", &["-O2"], "locks-gcc-o2");
 }
 
-#[test]
 fn gcc_with_frame_pointer() {
     follows("gcc", &["-O2", "-fno-omit-frame-pointer", "-fstack-protector-strong"], "locks-gcc-frame");
 }
 
-#[test]
 fn gcc_small() {
     follows("gcc", &["-Os"], "locks-gcc-os");
 }
 
-#[test]
 fn gcc_much() {
     follows("gcc", &["-O3"], "locks-gcc-o3");
 }
 
-#[test]
 fn clang_optimised() {
     follows("clang", &["-O2"], "locks-clang-o2");
 }
+
+holdup_testkit::tests!(gcc_optimised, gcc_with_frame_pointer, gcc_small, gcc_much, clang_optimised);

@@ -1,10 +1,12 @@
 //! The maps of PostgreSQL servers of all versions that holdup knows: those that are installed, and those that
 //! `HOLDUP_POSTGRES_SERVERS` names (paths with colons between them; unpacked packages will do, nothing is run).
-#![allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_model::sections::{SectionMap, SectionRole};
 use holdup_sections::kept::Kept;
 use holdup_sections::{Wanted, map};
+use holdup_testkit::ignore;
 use std::path::PathBuf;
 
 /// The sections that explanations name, in every version from 15 to 18; names that stand for each other with a bar
@@ -59,11 +61,10 @@ fn held(map: &SectionMap, name: &str) -> u64 {
     map.ranges.iter().filter(of).map(|r| r.end - r.begin).sum()
 }
 
-#[test]
 fn every_version_has_the_locks_that_matter() {
     let servers = servers();
     if servers.is_empty() {
-        eprintln!("ignored because no server is installed and HOLDUP_POSTGRES_SERVERS names none");
+        ignore("no server is installed and HOLDUP_POSTGRES_SERVERS names none");
     }
     let mut missing = Vec::new();
     for path in servers {
@@ -102,3 +103,5 @@ fn cpu_s() -> f64 {
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
+
+holdup_testkit::tests!(every_version_has_the_locks_that_matter);

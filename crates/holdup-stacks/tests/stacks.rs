@@ -1,11 +1,13 @@
 //! Programs whose stacks are known, whole, stripped and damaged.
-#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod recording;
 
 use holdup_model::StackProfile;
 use holdup_model::stacks::FrameKind;
 use holdup_stacks::{KernelSymbols, Mapping, Module, Registers, Sample, Symbolizer};
+use holdup_testkit::ignore;
 use proptest::prelude::*;
 use recording::{Recording, compile, record, sources, space};
 use std::path::Path;
@@ -74,17 +76,13 @@ fn on_disk(path: &str) -> Option<Vec<u8>> {
     std::fs::read(path).ok()
 }
 
-fn without_compiler<T>(known: Option<T>) -> Option<T> {
-    if known.is_none() {
-        eprintln!("ignored, because there is no C compiler");
-    }
-    known
+fn compiled<T>(known: Option<T>) -> T {
+    known.unwrap_or_else(|| ignore("there is no C compiler"))
 }
 
-#[test]
 fn a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_followed_exactly() {
     for options in [&["-g"][..], &["-g", "-fomit-frame-pointer"], &["-g", "-gz=zlib"], &["-g", "-no-pie"]] {
-        let Some(known) = without_compiler(Known::new(options)) else { return };
+        let known = compiled(Known::new(options));
         let told = told(&known, on_disk);
         assert!(told.iter().all(|(_, is_complete)| *is_complete), "{options:?} {told:?}");
         let recursion = ["main", "recurse", "recurse", "recurse", "recurse", "put_inline", "innermost"];
@@ -98,23 +96,20 @@ fn a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_follow
     }
 }
 
-#[test]
 fn a_segment_of_code_that_begins_inside_a_page_is_unwound_from_where_it_is_mapped() {
     // This linker puts the end of one segment and the begin of the next into one page of the file.
     if Command::new("ld.lld").arg("--version").output().is_err() {
-        eprintln!("ignored, because there is no ld.lld");
-        return;
+        ignore("there is no ld.lld");
     }
-    let Some(known) = without_compiler(Known::new(&["-g", "-fomit-frame-pointer", "-fuse-ld=lld"])) else { return };
+    let known = compiled(Known::new(&["-g", "-fomit-frame-pointer", "-fuse-ld=lld"]));
     let told = told(&known, on_disk);
     assert!(told.iter().all(|(_, is_complete)| *is_complete), "{told:?}");
     let recursion = ["main", "recurse", "recurse", "recurse", "recurse", "put_inline", "innermost"];
     assert_eq!(from_main(&told[0].0), recursion);
 }
 
-#[test]
 fn a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_its_neighbour() {
-    let Some(known) = without_compiler(Known::new(&["-rdynamic"])) else { return };
+    let known = compiled(Known::new(&["-rdynamic"]));
     let program = known.program();
     let whole = Module::parse("known", &std::fs::read(&program).expect("it is there")).expect("an ELF file");
     let (stripped, debug) = (known.folder.path().join("stripped"), known.folder.path().join("debug"));
@@ -134,14 +129,13 @@ fn a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_i
     let mut module = Module::parse("known", &std::fs::read(&stripped).expect("made")).expect("an ELF file");
     assert_eq!(module.build_id(), whole.build_id());
     module.add_debug_file(&std::fs::read(&debug).expect("made")).expect("the same build");
-    let Some(other) = Known::new(&["-DOTHER=1", "-O2"]) else { return };
+    let other = compiled(Known::new(&["-DOTHER=1", "-O2"]));
     let why = module.add_debug_file(&std::fs::read(other.program()).expect("made")).expect_err("another build");
     assert!(why.starts_with("debug information of known: it belongs to build "), "{why}");
 }
 
-#[test]
 fn a_stack_that_is_cut_is_told_as_far_as_it_goes_and_counts_as_truncated() {
-    let Some(known) = without_compiler(Known::new(&["-g"])) else { return };
+    let known = compiled(Known::new(&["-g"]));
     let mut symbolizer = Symbolizer::new();
     let space = space(&known.recording.maps, &mut symbolizer, on_disk);
     let task = symbolizer.task("known", Some("command"));
@@ -172,7 +166,6 @@ fn a_stack_that_is_cut_is_told_as_far_as_it_goes_and_counts_as_truncated() {
     assert!(lengths.len() > 4 && profile.truncated > 0, "{lengths:?}");
 }
 
-#[test]
 fn kernel_and_user_parts_stand_in_one_stack_and_address_lists_give_the_same() {
     let kernel = KernelSymbols::parse("ffffffff81000000 T entry\nffffffff81001000 T fault\nffffffff81002000 T end\n");
     let mut symbolizer = Symbolizer::new();
@@ -219,7 +212,6 @@ fn exercise(file: &[u8], registers: Registers, stack: &[u8], offset: u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    #[test]
     fn a_damaged_file_gives_a_reason_or_other_stacks_but_no_panic(
         cut in 0.0..1.0_f64,
         flips in prop::collection::vec((0.0..1.0_f64, any::<u8>()), 0..40),
@@ -238,7 +230,6 @@ proptest! {
         exercise(&file, Registers { ip, sp, bp }, &stack, 0);
     }
 
-    #[test]
     fn garbage_on_the_stack_never_leads_out_of_known_code(
         words in prop::collection::vec((any::<bool>(), any::<u64>()), 0..128),
         at in 0.0..1.0_f64,
@@ -251,7 +242,6 @@ proptest! {
         exercise(&FILE, Registers { ip, sp, bp: sp + 16 }, &stack, 0);
     }
 
-    #[test]
     fn of_mappings_that_overlap_the_later_one_counts(
         ranges in prop::collection::vec((0_u64..64, 1_u64..16, any::<bool>()), 0..12),
     ) {
@@ -272,3 +262,14 @@ proptest! {
         prop_assert!(kept.windows(2).all(|pair| pair[0].end <= pair[1].start));
     }
 }
+
+holdup_testkit::tests!(
+    a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_followed_exactly,
+    a_segment_of_code_that_begins_inside_a_page_is_unwound_from_where_it_is_mapped,
+    a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_its_neighbour,
+    a_stack_that_is_cut_is_told_as_far_as_it_goes_and_counts_as_truncated,
+    kernel_and_user_parts_stand_in_one_stack_and_address_lists_give_the_same,
+    a_damaged_file_gives_a_reason_or_other_stacks_but_no_panic,
+    garbage_on_the_stack_never_leads_out_of_known_code,
+    of_mappings_that_overlap_the_later_one_counts
+);

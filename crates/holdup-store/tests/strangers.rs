@@ -1,10 +1,11 @@
 //! Bundles of other users: nothing beside them is written, opened without need or believed.
 
-#![allow(clippy::print_stdout, reason = "a test that cannot run here says why")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod common;
 
 use common::{names, sample, write};
+use holdup_testkit::ignore;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -22,12 +23,11 @@ fn give_away(folder: &Path, path: &Path) -> bool {
     if is_root {
         chown(folder, Some(54_321), None).and_then(|()| chown(path, Some(54_321), None)).expect("is given");
     } else {
-        println!("ignored, because only root can give files away");
+        ignore("only root can give files away");
     }
     is_root
 }
 
-#[test]
 fn what_is_no_file_beside_a_bundle_is_refused_and_not_waited_for() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     for suffix in ["-journal", "-wal", "-shm"] {
@@ -43,7 +43,6 @@ fn what_is_no_file_beside_a_bundle_is_refused_and_not_waited_for() {
 }
 
 /// SQLite removes the file that a journal names as its super-journal, wherever it is.
-#[test]
 fn a_journal_that_names_another_file_is_refused() {
     let (folder, path) = bundle();
     let victim = folder.path().join("victim");
@@ -75,7 +74,6 @@ fn a_journal_that_names_another_file_is_refused() {
     }
 }
 
-#[test]
 fn a_bundle_of_another_user_is_read_as_it_lies_there() {
     let (folder, path) = bundle();
     let own = holdup_store::read(&path).expect("is read");
@@ -96,7 +94,6 @@ fn a_bundle_of_another_user_is_read_as_it_lies_there() {
     assert_eq!(std::fs::read(&odd).expect("is there"), bytes);
 }
 
-#[test]
 fn a_bundle_that_others_may_write_is_read_as_one_of_theirs() {
     let (folder, path) = bundle();
     let own = holdup_store::read(&path).expect("is read");
@@ -107,3 +104,10 @@ fn a_bundle_that_others_may_write_is_read_as_one_of_theirs() {
     assert_eq!(holdup_store::read(&path).as_ref(), Ok(&own));
     assert_eq!(names(folder.path()), ["a.holdup"]);
 }
+
+holdup_testkit::tests!(
+    what_is_no_file_beside_a_bundle_is_refused_and_not_waited_for,
+    a_journal_that_names_another_file_is_refused,
+    a_bundle_of_another_user_is_read_as_it_lies_there,
+    a_bundle_that_others_may_write_is_read_as_one_of_theirs
+);

@@ -1,8 +1,11 @@
 //! What the two collectors that need a server see of a real pgbench.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 use holdup_evidence::CollectContext;
 use holdup_host::Host;
 use holdup_model::{Collected, Parameters, Problem, Window};
+use holdup_testkit::ignore;
 use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
 
 /// Starts two collectors when the window opens and stops them when it closes.
@@ -34,13 +37,11 @@ impl WindowHooks for Hooks {
     }
 }
 
-#[test]
 fn pgbench_is_seen_in_the_counters_and_in_the_wait_events() {
     let host = Host::real();
     let workload = holdup_workloads::find("pgbench").expect("listed");
     if let holdup_model::Availability::Unavailable { reason, .. } = workload.probe(&host, &PostgresOptions::default()) {
-        eprintln!("ignored, because {reason}");
-        return;
+        ignore(reason);
     }
     let mut parameters = Parameters::default();
     parameters.set("script", "simple-update");
@@ -86,3 +87,5 @@ fn pgbench_is_seen_in_the_counters_and_in_the_wait_events() {
     assert!(waits.cost.cpu_ns > 0 && waits.cost.wakeups >= 10);
     prepared.close().expect("nothing is left");
 }
+
+holdup_testkit::tests!(pgbench_is_seen_in_the_counters_and_in_the_wait_events);

@@ -1,5 +1,6 @@
 //! Causes made on purpose, watched by the real collectors: the analysis names each of them, and none else.
-#![allow(clippy::print_stdout, reason = "a test tells what it cannot do here, and what it saw")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_analysis::explain;
 use holdup_evidence::{CollectContext, CollectOptions};
@@ -9,6 +10,7 @@ use holdup_model::outcome::FindingVerdict;
 use holdup_model::progress::Silent;
 use holdup_model::{Availability, BundleData, Parameters, Value};
 use holdup_target::{RecordRequest, Watching, record};
+use holdup_testkit::ignore;
 use holdup_workloads::Cancel;
 use holdup_workloads::alone::{Trial, prepare};
 use holdup_workloads::contention::setup::defaults;
@@ -35,18 +37,17 @@ const BUSY: i32 = -5;
 const PAIR: i32 = -20;
 
 /// The turn of a test, with the thread before other work of the machine, and what it starts from now on as well:
-/// others' load is a cause too. `None` where the collectors cannot work.
-fn turn(nice: i32) -> Option<MutexGuard<'static, ()>> {
+/// others' load is a cause too. Where the collectors cannot work, the test is ignored.
+fn turn(nice: i32) -> MutexGuard<'static, ()> {
     match holdup_evidence::find("critical-sections").expect("it exists").probe(&CollectContext::default()) {
         Availability::Ready | Availability::Degraded { .. } => {}
         Availability::Unavailable { reason, .. } => {
-            println!("ignored, because critical-sections cannot work here: {reason}");
-            return None;
+            ignore(format!("critical-sections cannot work here: {reason}"));
         }
     }
     let turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     be(nice);
-    Some(turn)
+    turn
 }
 
 /// Gives this thread a nice value.
@@ -58,9 +59,9 @@ fn be(nice: i32) {
     }
 }
 
-/// What was induced; `None`, told, where that is not possible here.
-fn here<T>(induced: Result<T, holdup_model::Problem>) -> Option<T> {
-    induced.map_err(|problem| println!("ignored, because {problem}")).ok()
+/// What was induced; where that is not possible here, the test is ignored.
+fn here<T>(induced: Result<T, holdup_model::Problem>) -> T {
+    induced.unwrap_or_else(|problem| ignore(problem))
 }
 
 fn cpus() -> u32 {
@@ -178,9 +179,8 @@ fn asks_for(arm: &ArmExplanation, collectors: &[&str], id: &str) {
     assert!(is_asked, "{cause:#?}");
 }
 
-#[test]
 fn a_preempted_holder() {
-    let Some(_turn) = turn(BUSY) else { return };
+    let _turn = turn(BUSY);
     let changes = [("section", 5_000.into()), ("think", 45_000.into())];
     let workers = i64::from(4 * cpus());
     let bundle = watch_contention(workers, &changes, &COLLECTORS);
@@ -189,11 +189,10 @@ fn a_preempted_holder() {
     undecided_without(&bundle, &["critical-sections"], "oversubscription");
 }
 
-#[test]
 fn a_fault_under_the_lock() {
-    let Some(_turn) = turn(PAIR) else { return };
+    let _turn = turn(PAIR);
     if cpus() < 2 {
-        return println!("ignored, because with one CPU nobody waits for a holder that runs");
+        ignore("with one CPU nobody waits for a holder that runs");
     }
     let changes = [("faults", 16.into()), ("section", 100.into()), ("think", 100_000.into())];
     let bundle = watch_contention(2, &changes, &COLLECTORS);
@@ -205,73 +204,77 @@ fn a_fault_under_the_lock() {
     asks_for(&arm, &["faults", "critical-sections"], "fault-under-lock");
 }
 
-#[test]
 fn more_tasks_than_cpus() {
-    let Some(_turn) = turn(BUSY) else { return };
-    let Some(busy) = here(induce::oversubscription(4 * cpus() as usize)) else { return };
+    let _turn = turn(BUSY);
+    let busy = here(induce::oversubscription(4 * cpus() as usize));
     let bundle = watch(busy.pids(), &COLLECTORS);
     named(&bundle, "oversubscription");
     undecided_without(&bundle, &["switches", "run-queue"], "oversubscription");
 }
 
-#[test]
 fn a_cpu_limit() {
-    let Some(_turn) = turn(BUSY) else { return };
+    let _turn = turn(BUSY);
     let limit = induce::throttling(Duration::from_millis(5), Duration::from_millis(25));
-    let Some(throttled) = here(limit) else { return };
+    let throttled = here(limit);
     let bundle = watch(throttled.pids(), &COLLECTORS);
     named(&bundle, "throttling");
     undecided_without(&bundle, &["cgroup-throttling", "switches"], "throttling");
 }
 
-#[test]
 fn a_task_of_a_higher_class() {
-    let Some(_turn) = turn(BUSY) else { return };
-    let Some(busy) = here(induce::oversubscription(1)) else { return };
+    let _turn = turn(BUSY);
+    let busy = here(induce::oversubscription(1));
     Host::real().set_affinity(busy.pids()[0], &[0]).expect("CPU 0");
     let thief = induce::cpu_thief(0, Duration::from_millis(5), Duration::from_millis(10));
-    let Some(_thief) = here(thief) else { return };
+    let _thief = here(thief);
     let bundle = watch(busy.pids(), &COLLECTORS);
     named(&bundle, "stolen-by-higher-class");
     undecided_without(&bundle, &["switches"], "stolen-by-higher-class");
 }
 
-#[test]
 fn a_slow_disk() {
-    let Some(_turn) = turn(IDLE) else { return };
+    let _turn = turn(IDLE);
     // Where the tests are built there is a disk; a temporary folder may be in memory.
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let Some(reader) = here(induce::slow_disk(folder, 2 << 20)) else { return };
+    let reader = here(induce::slow_disk(folder, 2 << 20));
     let bundle = watch(reader.pids(), &COLLECTORS);
     named(&bundle, "slow-disk");
     undecided_without(&bundle, &["switches"], "slow-disk");
 }
 
-#[test]
 fn a_kernel_worker_behind_a_kernel_thread() {
-    let Some(_turn) = turn(IDLE) else { return };
+    let _turn = turn(IDLE);
     if cpus() < 2 {
-        return println!("ignored, because with one CPU the watched process would be behind it, too");
+        ignore("with one CPU the watched process would be behind it, too");
     }
-    let Some(idle) = here(induce::nothing()) else { return };
+    let idle = here(induce::nothing());
     Host::real().set_affinity(idle.pids()[0], &[1]).expect("CPU 1");
     let hog = induce::kernel_hog(0, Duration::from_millis(5), Duration::from_millis(10), true);
-    let Some(_hog) = here(hog) else { return };
-    let Some(_work) = here(PerCpuWork::every(Duration::from_millis(2))) else { return };
+    let _hog = here(hog);
+    let _work = here(PerCpuWork::every(Duration::from_millis(2)));
     let bundle = watch(idle.pids(), &COLLECTORS);
     named(&bundle, "kworker-behind-hog");
     undecided_without(&bundle, &["kworkers"], "kworker-behind-hog");
 }
 
-#[test]
 fn nothing_at_all() {
-    let Some(_turn) = turn(IDLE) else { return };
-    let Some(idle) = here(induce::nothing()) else { return };
+    let _turn = turn(IDLE);
+    let idle = here(induce::nothing());
     let bundle = watch(idle.pids(), &COLLECTORS);
     if cause(&only_arm(&bundle), "steal").verdict == FindingVerdict::Supported {
-        println!("ignored, because the hypervisor took CPUs meanwhile, which is not nothing");
-        return;
+        ignore("the hypervisor took CPUs meanwhile, which is not nothing");
     }
     named(&bundle, "nothing");
     undecided_without(&bundle, &["switches"], "nothing");
 }
+
+holdup_testkit::tests!(
+    a_preempted_holder,
+    a_fault_under_the_lock,
+    more_tasks_than_cpus,
+    a_cpu_limit,
+    a_task_of_a_higher_class,
+    a_slow_disk,
+    a_kernel_worker_behind_a_kernel_thread,
+    nothing_at_all
+);

@@ -1,9 +1,12 @@
 //! Who takes the CPU from holders of a lock: what the counts of `critical-sections` say against the single events of
 //! `timeline`, with a task that does so on purpose.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::timeline::TimelineKind;
 use holdup_model::{Availability, Collected, Parameters};
+use holdup_testkit::ignore;
 use holdup_workloads::alone::{Trial, prepare};
 use holdup_workloads::contention::setup::defaults;
 use holdup_workloads::induce;
@@ -65,18 +68,17 @@ fn are_near(one: f64, other: f64) -> bool {
     (one - other).abs() <= 3.0 + 0.02 * one.max(other)
 }
 
-#[test]
 fn who_took_the_cpu_from_holders_is_named() {
     let collector = holdup_evidence::find("critical-sections").expect("it exists");
     if let Availability::Unavailable { reason, .. } = collector.probe(&CollectContext::default()) {
-        return println!("ignored, because critical-sections cannot work here: {reason}");
+        ignore(format!("critical-sections cannot work here: {reason}"));
     }
     let cpus = u32::try_from(std::thread::available_parallelism().expect("a number").get()).expect("not so many");
     let (busy, period) = (Duration::from_millis(1), Duration::from_millis(8));
     let thieves: Result<Vec<_>, _> = (0..cpus).map(|cpu| induce::cpu_thief(cpu, busy, period)).collect();
     let _thieves = match thieves {
         Ok(thieves) => thieves,
-        Err(problem) => return println!("ignored, because {problem}"),
+        Err(problem) => ignore(problem),
     };
     let seen = watched(i64::from(cpus));
     let (told, single) = (by_label(&seen[0], "holder_preempted_by"), of_the_timeline(&seen[1]));
@@ -104,3 +106,5 @@ fn who_took_the_cpu_from_holders_is_named() {
     let by_thief = sum(&mut of_all.iter().map(|(label, value)| (*label, *value)), &format!(" < {THIEF}"));
     assert!(by_thief + 3.0 >= stolen, "{by_thief} {stolen}");
 }
+
+holdup_testkit::tests!(who_took_the_cpu_from_holders_is_named);

@@ -1,11 +1,12 @@
 //! How long the critical sections of preempted holders are, from what was left of them, against what is known of
 //! `lock-contention`.
 
-#![allow(clippy::print_stdout, reason = "a test that cannot run here says why, and what was found")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_evidence::{CollectContext, Collecting, Subject};
 use holdup_model::{Availability, Collected, Parameters, SparseHistogram};
 use holdup_stats::residual::{MIN_RESIDUALS, mean_length};
+use holdup_testkit::{ignore, ignore_part};
 use holdup_workloads::alone::{Trial, prepare};
 use holdup_workloads::contention::setup::defaults;
 use std::sync::mpsc;
@@ -41,12 +42,10 @@ fn says(seen: &Collected, what: &str) -> bool {
     seen.coverage.notes.iter().any(|note| note.contains(what))
 }
 
-#[test]
 fn sections_are_as_long_as_they_are() {
     let collector = holdup_evidence::find("critical-sections").expect("it exists");
     if let Availability::Unavailable { reason, .. } = collector.probe(&CollectContext::default()) {
-        println!("ignored, because critical-sections cannot work here: {reason}");
-        return;
+        ignore(format!("critical-sections cannot work here: {reason}"));
     }
     for section_ns in [20_000, 200_000] {
         let mut residuals = SparseHistogram::new();
@@ -71,7 +70,7 @@ fn fits(section_ns: i64, residuals: &mut SparseHistogram) -> bool {
     println!("{} residuals: {:?}", residuals.count(), [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(quantile));
     if residuals.count() < MIN_RESIDUALS {
         // Whether holders lose the CPU at all is the host's affair, and so is what a breakpoint takes.
-        println!("ignored, because too few holders were preempted here, or breakpoints take longer");
+        ignore_part("too few holders were preempted here, or breakpoints take longer");
         assert!(
             residuals.count() > 0 || says(&seen, "too short for") || !says(&seen, "residuals, without"),
             "{seen:?}"
@@ -84,3 +83,5 @@ fn fits(section_ns: i64, residuals: &mut SparseHistogram) -> bool {
     let known = section_ns as f64;
     e.is_ok_and(|e| e.low <= 1.6 * known && e.high >= 0.6 * known)
 }
+
+holdup_testkit::tests!(sections_are_as_long_as_they_are);

@@ -1,5 +1,7 @@
 //! The run loop over real programs: order, repeats, budget, cancelling, what is kept.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 use holdup_host::Host;
 use holdup_host::fake::MemoryFs;
 use holdup_knobs::KnobContext;
@@ -10,6 +12,7 @@ use holdup_model::{
     TrialStatus, WorkloadUse,
 };
 use holdup_target::{RunOutcome, RunRequest, SessionRequest};
+use holdup_testkit::{ignore, ignore_part};
 use holdup_workloads::{Cancel, PostgresOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -138,7 +141,6 @@ fn trials(out: &Path) -> Vec<Trial> {
     holdup_store::read(out).expect("a whole bundle").trials
 }
 
-#[test]
 fn trials_run_in_the_planned_order_and_are_kept_with_their_metrics() {
     let (plan, schedule) = plan(&["echo x=1", "echo x=2"]);
     let place = Place::new();
@@ -153,7 +155,6 @@ fn trials_run_in_the_planned_order_and_are_kept_with_their_metrics() {
     assert_eq!(bundle.ending, Some(Ending::Complete));
 }
 
-#[test]
 fn a_run_that_is_decided_ends_at_the_end_of_a_block() {
     let mut place = Place::new();
     let (mut long, schedule) = plan(&["echo x=1", "echo x=2"]);
@@ -178,7 +179,6 @@ fn a_run_that_is_decided_ends_at_the_end_of_a_block() {
     assert_eq!((outcome.ending, outcome.trials_done), (Ending::Complete, 4));
 }
 
-#[test]
 fn a_void_trial_is_kept_with_its_reason_and_repeated_as_often_as_planned() {
     let place = Place::new();
     let flag = place.folder.path().join("second-time");
@@ -200,7 +200,6 @@ fn a_void_trial_is_kept_with_its_reason_and_repeated_as_often_as_planned() {
     assert_eq!(trials.iter().map(|t| t.attempt).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
 }
 
-#[test]
 fn the_budget_ends_a_run_at_a_blocks_end() {
     let (mut plan, mut schedule) = plan(&["sleep 0.2; echo x=1"]);
     plan.design.budget_ns = Some(1);
@@ -224,7 +223,6 @@ impl Observer for CancelAtSecond {
     }
 }
 
-#[test]
 fn a_cancelled_run_keeps_what_was_measured() {
     let (plan, schedule) = plan(&["echo x=1; sleep 0.3", "sleep 60"]);
     let place = Place::new();
@@ -234,13 +232,11 @@ fn a_cancelled_run_keeps_what_was_measured() {
     assert!(trials.len() <= 2 && trials.iter().skip(1).all(|t| !t.is_done()), "{trials:?}");
 }
 
-#[test]
 fn a_trial_whose_environment_moved_is_void() {
     let autogroup = "/proc/sys/kernel/sched_autogroup_enabled";
     let host = Host::real();
     let (Ok(before), Ok(())) = (host.read_value(autogroup), host.may_write(autogroup)) else {
-        eprintln!("ignored, because moving the environment needs root and autogroup");
-        return;
+        ignore("moving the environment needs root and autogroup");
     };
     let other = if before == "1" { "0" } else { "1" };
     let (mut plan, schedule) = plan(&[&format!("echo {other} > {autogroup}; echo x=1")]);
@@ -254,7 +250,6 @@ fn a_trial_whose_environment_moved_is_void() {
     assert_eq!(trials[0].metric("x"), Some(1.0), "what was measured is kept");
 }
 
-#[test]
 fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
     // The second is a family, and one of the host and not of a server.
     for (factor, level) in
@@ -265,7 +260,7 @@ fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
         let host = Host::real();
         let (knob, instance) = holdup_knobs::find(factor).expect("a knob");
         if knob.probe(&KnobContext { host: &host, postgres: None, pids: Vec::new() }, instance).is_usable() {
-            eprintln!("ignored, because {factor} can be set here");
+            ignore_part(format!("{factor} can be set here"));
             continue;
         }
         let place = Place::new();
@@ -296,7 +291,6 @@ fn a_plan_that_needs_what_this_host_lacks_touches_nothing() {
     }
 }
 
-#[test]
 fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_out() {
     let host = MemoryFs::of(&[("/sys/kernel/debug/sched/preempt", "full (lazy) \n")]).host();
     let target = &holdup_target::targets::ALL[0];
@@ -331,3 +325,14 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
     };
     assert_eq!((refused.kind.exit_code(), refused.what.as_str()), (3, "factor preempt = none"));
 }
+
+holdup_testkit::tests!(
+    trials_run_in_the_planned_order_and_are_kept_with_their_metrics,
+    a_run_that_is_decided_ends_at_the_end_of_a_block,
+    a_void_trial_is_kept_with_its_reason_and_repeated_as_often_as_planned,
+    the_budget_ends_a_run_at_a_blocks_end,
+    a_cancelled_run_keeps_what_was_measured,
+    a_trial_whose_environment_moved_is_void,
+    a_plan_that_needs_what_this_host_lacks_touches_nothing,
+    a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_out
+);

@@ -1,10 +1,12 @@
 //! What cpu-profile and off-cpu see of a real pgbench.
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a test that cannot run here or fails says why")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::Host;
 use holdup_model::stacks::FrameKind;
 use holdup_model::{Availability, Collected, Parameters, Problem, StackProfile, Window};
+use holdup_testkit::ignore;
 use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
 
 /// Starts the collector when the window opens and stops it when it closes.
@@ -46,17 +48,15 @@ fn functions<'a>(profile: &'a StackProfile, frames: &[u32]) -> Vec<&'a str> {
 }
 
 /// What a collector sees of two seconds of pgbench; `None` where that cannot be had here.
-fn of_pgbench(collector: &'static str, script: &str) -> Option<Collected> {
+fn of_pgbench(collector: &'static str, script: &str) -> Collected {
     let host = Host::real();
     let workload = holdup_workloads::find("pgbench").expect("listed");
     if let Availability::Unavailable { reason, .. } = workload.probe(&host, &PostgresOptions::default()) {
-        eprintln!("ignored, because {reason}");
-        return None;
+        ignore(reason);
     }
     let found = holdup_evidence::find(collector).expect("listed");
     if let Availability::Unavailable { reason, .. } = found.probe(&CollectContext::default()) {
-        eprintln!("ignored, because {reason}");
-        return None;
+        ignore(reason);
     }
     let mut parameters = Parameters::default();
     parameters.set("script", script);
@@ -88,7 +88,7 @@ fn of_pgbench(collector: &'static str, script: &str) -> Option<Collected> {
         })
         .expect("a trial");
     prepared.close().expect("nothing is left");
-    hooks.collected
+    hooks.collected.expect("it was collected")
 }
 
 /// Whether a stack begins where the server does.
@@ -110,9 +110,8 @@ fn has(profile: &StackProfile, function: &str) -> bool {
     server.any(|stack| functions(profile, &stack.frames).contains(&function))
 }
 
-#[test]
 fn stacks_of_a_stripped_server_reach_from_main_to_the_executor() {
-    let Some(collected) = of_pgbench("cpu-profile", "select-only") else { return };
+    let collected = of_pgbench("cpu-profile", "select-only");
     let profile = collected.stacks.first().expect("a profile");
     let (total, whole) = rooted(profile);
     assert!(total > 100, "{:?}", collected.coverage);
@@ -124,9 +123,8 @@ fn stacks_of_a_stripped_server_reach_from_main_to_the_executor() {
     assert!(collected.cost.cpu_ns > 0 && collected.cost.memory_bytes > 0);
 }
 
-#[test]
 fn backends_are_off_the_cpu_where_they_say_what_they_wait_for() {
-    let Some(collected) = of_pgbench("off-cpu", "tpcb-like") else { return };
+    let collected = of_pgbench("off-cpu", "tpcb-like");
     let profile = |name: &str| collected.stacks.iter().find(|profile| profile.name == name).expect("a profile");
     let off_cpu = profile("off_cpu");
     let (total, whole) = rooted(off_cpu);
@@ -155,3 +153,8 @@ fn backends_are_off_the_cpu_where_they_say_what_they_wait_for() {
     assert!(has_room, "{:?}", collected.coverage);
     println!("{:?} {:?} {:?}", collected.items, collected.coverage, collected.cost);
 }
+
+holdup_testkit::tests!(
+    stacks_of_a_stripped_server_reach_from_main_to_the_executor,
+    backends_are_off_the_cpu_where_they_say_what_they_wait_for
+);

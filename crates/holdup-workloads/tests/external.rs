@@ -1,10 +1,6 @@
 //! `external`: what original tools print is read right, and real ones run where they are installed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "test code, which says what it leaves out"
-)]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod common;
 
@@ -12,6 +8,7 @@ use common::{Ran, is_alive, parameters, trial};
 use holdup_host::Host;
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Measured, Parameters, Problem, ProblemKind};
+use holdup_testkit::{ignore, ignore_part};
 use holdup_workloads::external::snmp::Udp;
 use holdup_workloads::external::{Reading, Said, metrics, read, tools};
 use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, Prepared, Workload, find};
@@ -33,7 +30,6 @@ fn close_to(reading: &Reading, expect: &[(&str, f64)]) {
     }
 }
 
-#[test]
 fn cyclictest_is_read_from_its_json() {
     let json = sample("cyclictest.json");
     let said = Said { stderr: &json, ..Said::default() };
@@ -55,7 +51,6 @@ fn cyclictest_is_read_from_its_json() {
     assert!(reading.notes.iter().any(|n| n.contains("fewer than 10")), "{:?}", reading.notes);
 }
 
-#[test]
 fn cyclictest_quantiles_beyond_its_histogram_are_absent() {
     let json =
         r#"WARN: x {"resolution_in_ns": 0, "thread": {"0": {"histogram": {"3": 98}, "cycles": 100, "max": 700}}} rest"#;
@@ -71,7 +66,6 @@ fn cyclictest_quantiles_beyond_its_histogram_are_absent() {
     close_to(&reading, &[("latency_p50_us", 0.003), ("latency_max_us", 0.7)]);
 }
 
-#[test]
 fn cyclictest_threads_from_ten_on_are_not_lost() {
     let text = sample("cyclictest-summary.txt");
     assert!(text.contains("T:10 ("));
@@ -89,7 +83,6 @@ fn cyclictest_threads_from_ten_on_are_not_lost() {
     assert_eq!(reading.absent.len(), 3);
 }
 
-#[test]
 fn hackbench_and_perf_bench_count_messages() {
     let text = "Running in process mode with 2 groups using 10 file descriptors each (== 20 tasks)\n\
                 Each sender will pass 200 messages of 100 bytes\nTime: 0.050\n";
@@ -135,7 +128,6 @@ fn line<'a>(text: &'a str, with: &str) -> &'a str {
     text.lines().find(|l| l.contains(with)).unwrap_or_else(|| panic!("{with} in {text}"))
 }
 
-#[test]
 fn sockperf_round_trips_are_those_of_its_log() {
     for (mode, protocol) in [("ping-pong", "tcp"), ("under-load", "udp")] {
         let (stdout, log) = (sample(&format!("sockperf-{mode}.txt")), sample(&format!("sockperf-{mode}.log")));
@@ -157,7 +149,6 @@ fn sockperf_round_trips_are_those_of_its_log() {
     }
 }
 
-#[test]
 fn sockperf_throughput_sets_delivered_beside_sent() {
     let (stdout, server) = (sample("sockperf-throughput.txt"), sample("sockperf-server-throughput.txt"));
     let (sent, received) = (after(&stdout, "Total of "), after(&server, "Total "));
@@ -185,7 +176,6 @@ fn sockperf_throughput_sets_delivered_beside_sent() {
     assert_eq!(ids, ["messages_received", "delivered_per_s", "messages_dropped"]);
 }
 
-#[test]
 fn iperf3_counts_what_arrived() {
     let text = sample("iperf3-tcp.json");
     let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -213,7 +203,6 @@ fn iperf3_counts_what_arrived() {
     assert!(problem.why.starts_with("iperf3 says: unable to connect to server"), "{problem}");
 }
 
-#[test]
 fn uperf_is_read_from_its_data_transaction_and_not_from_total() {
     let text = sample("uperf-tcp.txt");
     let reading = read(&parameters(&[("tool", "uperf")]), &Said { stdout: &text, ..Said::default() }).expect("good");
@@ -238,7 +227,6 @@ fn uperf_is_read_from_its_data_transaction_and_not_from_total() {
     assert_eq!(problem.why, "uperf counted errors: ** Error for flowop write  Message too long");
 }
 
-#[test]
 fn schbench_and_sysbench_are_read_from_their_text() {
     let text = sample("schbench.txt");
     let reading = read(&parameters(&[("tool", "schbench")]), &Said { stderr: &text, ..Said::default() }).expect("good");
@@ -299,7 +287,6 @@ fn read_anywhere(parameters: &Parameters, text: &str) -> Result<Reading, Problem
     Ok(reading)
 }
 
-#[test]
 fn an_output_that_is_cut_or_empty_is_a_reason_or_a_part() {
     for (parameters, name) in all_modes() {
         let text = sample(name);
@@ -314,7 +301,6 @@ fn an_output_that_is_cut_or_empty_is_a_reason_or_a_part() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-    #[test]
     fn no_output_makes_a_reader_panic(
         which in 0usize..15, cuts in prop::collection::vec((any::<prop::sample::Index>(), "[ -~\\n]{0,6}|[0-9]{15,25}|\\PC{0,3}"), 0..8)
     ) {
@@ -329,7 +315,6 @@ proptest! {
         let _reason_or_numbers = read_anywhere(&parameters, &text);
     }
 
-    #[test]
     fn nor_does_noise(which in 0usize..15, text in "\\PC{0,200}|[ -~\\n\\x1b]{0,300}") {
         let (parameters, _) = all_modes().swap_remove(which);
         let _reason_or_numbers = read_anywhere(&parameters, &text);
@@ -363,7 +348,7 @@ fn run(given: &[(&str, &str)], primary: &str) -> Option<Ran> {
     let mut prepared = match session(&parameters, primary) {
         Ok(prepared) => prepared,
         Err(problem) if problem.kind == ProblemKind::Host => {
-            println!("ignored, because {problem}");
+            ignore_part(problem);
             return None;
         }
         Err(problem) => panic!("{given:?}: {problem}"),
@@ -386,20 +371,18 @@ fn run(given: &[(&str, &str)], primary: &str) -> Option<Ran> {
     Some(ran)
 }
 
-#[test]
 fn real_cyclictest() {
     for (given, primary) in [
         (&[("tool", "cyclictest"), ("threads", "2"), ("interval", "1000000")][..], "latency_p99_us"),
         (&[("tool", "cyclictest"), ("loops", "200"), ("placement", "same-cpu")], "cycles"),
     ] {
-        let Some(ran) = run(given, primary) else { return };
+        let Some(ran) = run(given, primary) else { continue };
         assert!(ran.metric("cycles") >= 100.0);
         assert!(ran.metric("latency_p50_us") <= ran.metric("latency_max_us"));
         assert!(ran.count("latency") as f64 <= ran.metric("cycles"));
     }
 }
 
-#[test]
 fn real_hackbench_and_perf_bench() {
     for given in [
         &[("tool", "hackbench"), ("groups", "1"), ("senders", "3"), ("loops", "50"), ("sharing", "threads")][..],
@@ -412,7 +395,6 @@ fn real_hackbench_and_perf_bench() {
     }
 }
 
-#[test]
 fn real_sockperf() {
     for mode in ["ping-pong", "under-load", "throughput"] {
         for protocol in ["udp", "tcp"] {
@@ -428,7 +410,6 @@ fn real_sockperf() {
     }
 }
 
-#[test]
 fn real_streams() {
     for tool in ["iperf3", "uperf"] {
         for (mode, protocol) in [("read", "tcp"), ("write", "tcp"), ("write", "udp")] {
@@ -440,7 +421,6 @@ fn real_streams() {
     }
 }
 
-#[test]
 fn real_schbench_and_sysbench() {
     if let Some(ran) = run(&[("tool", "schbench"), ("threads", "2")], "wakeup_p99_us") {
         assert!(ran.metric("requests_per_s") > 0.0);
@@ -452,7 +432,6 @@ fn real_schbench_and_sysbench() {
     }
 }
 
-#[test]
 fn what_cannot_be_is_said_before_any_trial() {
     let check = |given: &[(&str, &str)], primary: &str, expect: &str| {
         let problem = session(&parameters(given), primary).err().expect("wrong");
@@ -483,18 +462,15 @@ fn what_cannot_be_is_said_before_any_trial() {
     );
 }
 
-#[test]
 fn a_tool_that_ends_badly_voids_the_trial() {
     let parameters = parameters(&[("tool", "hackbench"), ("arguments", "[\"--no-such-option\"]")]);
     let Ok(mut prepared) = session(&parameters, "total_time_s") else {
-        println!("ignored, because hackbench is not installed");
-        return;
+        ignore("hackbench is not installed");
     };
     let problem = trial(prepared.as_mut(), &parameters, (0, 1000), &mut |_| {}).result.expect_err("it knows none");
     assert_eq!(problem.kind, ProblemKind::Trial);
 }
 
-#[test]
 fn the_probe_names_what_is_there() {
     match external().probe(&Host::real(), &PostgresOptions::default()) {
         Availability::Ready => {}
@@ -510,7 +486,6 @@ fn the_probe_names_what_is_there() {
 const INNER: &str = "HOLDUP_TEST_OF_EXTERNAL_DEATH";
 
 /// Only for the test below, which runs this test alone in a process of its own and kills that.
-#[test]
 fn inner_process_that_is_killed() {
     let Ok(what) = std::env::var(INNER) else { return };
     let (given, primary): (&[(&str, &str)], &str) = match what.as_str() {
@@ -545,12 +520,11 @@ fn runs(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-#[test]
 fn nothing_outlives_a_holdup_that_is_killed() {
     // hackbench makes 40 tasks of its own; iperf3 is a client and a server. Each group has a guard.
     for (tool, processes) in [("hackbench", 42), ("iperf3", 4)] {
         if let Err(problem) = session(&parameters(&[("tool", tool)]), "cpu_s") {
-            println!("ignored, because {problem}");
+            ignore_part(problem);
             continue;
         }
         let mut inner = std::process::Command::new(std::env::current_exe().expect("this test"))
@@ -579,3 +553,28 @@ fn nothing_outlives_a_holdup_that_is_killed() {
         assert!(orphans.iter().all(gone), "{tool}: {orphans:?}");
     }
 }
+
+holdup_testkit::tests!(
+    cyclictest_is_read_from_its_json,
+    cyclictest_quantiles_beyond_its_histogram_are_absent,
+    cyclictest_threads_from_ten_on_are_not_lost,
+    hackbench_and_perf_bench_count_messages,
+    sockperf_round_trips_are_those_of_its_log,
+    sockperf_throughput_sets_delivered_beside_sent,
+    iperf3_counts_what_arrived,
+    uperf_is_read_from_its_data_transaction_and_not_from_total,
+    schbench_and_sysbench_are_read_from_their_text,
+    an_output_that_is_cut_or_empty_is_a_reason_or_a_part,
+    no_output_makes_a_reader_panic,
+    nor_does_noise,
+    real_cyclictest,
+    real_hackbench_and_perf_bench,
+    real_sockperf,
+    real_streams,
+    real_schbench_and_sysbench,
+    what_cannot_be_is_said_before_any_trial,
+    a_tool_that_ends_badly_voids_the_trial,
+    the_probe_names_what_is_there,
+    inner_process_that_is_killed,
+    nothing_outlives_a_holdup_that_is_killed
+);

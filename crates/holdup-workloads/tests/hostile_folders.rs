@@ -1,17 +1,14 @@
 //! Folders and links that another user has put where clusters are made: nothing outside holdup's own is ended, read or
 //! written.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "test code, which says what it leaves out"
-)]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod common;
 
 use common::{binaries, cluster, is_alive, names, workdir};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
+use holdup_testkit::ignore;
 use holdup_workloads::Cancel;
 use holdup_workloads::postgres::{Cluster, ClusterOptions, sweep_stale};
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,12 +18,10 @@ use std::path::Path;
 /// The user who plants things.
 const STRANGER: u32 = 54_321;
 
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        println!("ignored, because only root can make what another user would");
+fn need_root() {
+    if !rustix::process::geteuid().is_root() {
+        ignore("only root can make what another user would");
     }
-    is_root
 }
 
 /// What a folder of a killed run looks like, made by another user.
@@ -37,12 +32,9 @@ fn plant(parent: &Path, data: &Path) {
     chown(&planted, Some(STRANGER), Some(STRANGER)).unwrap();
 }
 
-#[test]
 fn a_planted_folder_ends_no_server() {
-    let Some(bin) = binaries() else { return };
-    if !is_root() {
-        return;
-    }
+    let bin = binaries();
+    need_root();
     let (elsewhere, folder) = (workdir(), workdir());
     let production = cluster(bin, &elsewhere);
     plant(folder.path(), &production.data());
@@ -56,11 +48,9 @@ fn a_planted_folder_ends_no_server() {
     production.discard().unwrap();
 }
 
-#[test]
 fn only_a_server_of_the_user_that_owns_the_folder_is_ended() {
-    if binaries().is_none() || !is_root() {
-        return;
-    }
+    binaries();
+    need_root();
     let folder = workdir();
     let left = folder.path().join("holdup-pg-999999-1-abcdefghabcdefgh");
     let data = left.join("data");
@@ -92,12 +82,9 @@ fn only_a_server_of_the_user_that_owns_the_folder_is_ended() {
     }
 }
 
-#[test]
 fn what_the_servers_user_plants_is_not_followed() {
-    let Some(bin) = binaries() else { return };
-    if !is_root() {
-        return;
-    }
+    let bin = binaries();
+    need_root();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     let precious = folder.path().join("precious");
@@ -124,9 +111,8 @@ fn what_the_servers_user_plants_is_not_followed() {
     assert_eq!(names(folder.path()), ["precious"]);
 }
 
-#[test]
 fn a_stopped_server_is_ended_with_all_its_processes() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     let postmaster = cluster.pid().unwrap();
@@ -141,12 +127,9 @@ fn a_stopped_server_is_ended_with_all_its_processes() {
     assert_eq!(names(folder.path()), [""; 0]);
 }
 
-#[test]
 fn a_folder_that_others_can_change_is_refused_for_root() {
-    let Some(bin) = binaries() else { return };
-    if !is_root() {
-        return;
-    }
+    let bin = binaries();
+    need_root();
     let folder = workdir();
     let open = folder.path().join("open");
     std::fs::create_dir(&open).unwrap();
@@ -157,3 +140,11 @@ fn a_folder_that_others_can_change_is_refused_for_root() {
     assert!(refused.hint.as_ref().is_some_and(|hint| hint.contains("TMPDIR")), "{refused}");
     assert_eq!(names(&open), [""; 0]);
 }
+
+holdup_testkit::tests!(
+    a_planted_folder_ends_no_server,
+    only_a_server_of_the_user_that_owns_the_folder_is_ended,
+    what_the_servers_user_plants_is_not_followed,
+    a_stopped_server_is_ended_with_all_its_processes,
+    a_folder_that_others_can_change_is_refused_for_root
+);

@@ -1,7 +1,9 @@
 //! Causes made on purpose: each does what it says, as the kernel tells it, and leaves nothing behind.
-#![allow(clippy::print_stdout, reason = "a test tells what it cannot do here")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_model::Problem;
+use holdup_testkit::ignore;
 use holdup_workloads::induce::{self, PerCpuWork, Processes};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -53,13 +55,12 @@ fn groups_of(pid: u32) -> Vec<String> {
 }
 
 /// What was induced, or why it cannot be here.
-fn here<T>(induced: Result<T, Problem>) -> Option<T> {
+fn here<T>(induced: Result<T, Problem>) -> T {
     match induced {
-        Ok(induced) => Some(induced),
+        Ok(induced) => induced,
         Err(problem) => {
             assert!(!rustix::process::geteuid().is_root(), "root may do all of this: {problem}");
-            println!("ignored, because this needs root: {problem}");
-            None
+            ignore(format!("this needs root: {problem}"))
         }
     }
 }
@@ -70,7 +71,6 @@ fn ends(processes: Processes) {
     assert!(pids.iter().all(|pid| !is_there(*pid)), "{pids:?}");
 }
 
-#[test]
 fn busy_processes_use_the_cpu_and_end() {
     let busy = induce::oversubscription(3).expect("anyone may");
     assert_eq!(busy.pids().len(), 3);
@@ -84,9 +84,8 @@ fn busy_processes_use_the_cpu_and_end() {
     ends(idle);
 }
 
-#[test]
 fn a_throttled_process_is_throttled_and_its_group_is_removed() {
-    let Some(throttled) = here(induce::throttling(Duration::from_millis(5), Duration::from_millis(50))) else { return };
+    let throttled = here(induce::throttling(Duration::from_millis(5), Duration::from_millis(50)));
     let group = groups_of(std::process::id()).into_iter().find(|g| {
         let pids = std::fs::read_to_string(format!("{g}/cgroup.procs")).unwrap_or_default();
         pids.trim() == throttled.pids()[0].to_string()
@@ -100,9 +99,8 @@ fn a_throttled_process_is_throttled_and_its_group_is_removed() {
     assert!(!Path::new(&group).exists(), "{group}");
 }
 
-#[test]
 fn a_thief_runs_before_all_others_on_its_cpu() {
-    let Some(thief) = here(induce::cpu_thief(0, Duration::from_millis(2), Duration::from_millis(20))) else { return };
+    let thief = here(induce::cpu_thief(0, Duration::from_millis(2), Duration::from_millis(20)));
     let pid = thief.pids()[0].to_string();
     assert_eq!(stat(&pid, POLICY), "1", "SCHED_FIFO");
     let allowed = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
@@ -112,17 +110,12 @@ fn a_thief_runs_before_all_others_on_its_cpu() {
     ends(thief);
 }
 
-#[test]
 fn a_slow_disk_lets_its_reader_wait_uninterruptibly() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let reader = match induce::slow_disk(folder, 1 << 20) {
-        Err(problem) if problem.why.contains("not on one disk") => {
-            println!("ignored: {problem}");
-            return;
-        }
+    let mut reader = match induce::slow_disk(folder, 1 << 20) {
+        Err(problem) if problem.why.contains("not on one disk") => ignore(problem),
         other => here(other),
     };
-    let Some(mut reader) = reader else { return };
     let pid = reader.pids()[0].to_string();
     let mut waits = 0;
     until("waiting for the disk", || {
@@ -133,15 +126,11 @@ fn a_slow_disk_lets_its_reader_wait_uninterruptibly() {
     ends(reader);
 }
 
-#[test]
 fn the_kernel_s_workers_wait_behind_a_busy_thread_of_the_kernel() {
-    let Some(without) = here(induce::per_cpu_work()) else { return };
+    let without = here(induce::per_cpu_work());
     let (busy, period) = (Duration::from_millis(40), Duration::from_millis(60));
     let hog = match induce::kernel_hog(0, busy, period, true) {
-        Err(problem) if problem.what.contains("io_uring") => {
-            println!("ignored: {problem}");
-            return;
-        }
+        Err(problem) if problem.what.contains("io_uring") => ignore(problem),
         other => other.expect("there is an io_uring"),
     };
     let task = format!("{}/task/{}", hog.process.pids()[0], hog.tid);
@@ -160,7 +149,6 @@ fn the_kernel_s_workers_wait_behind_a_busy_thread_of_the_kernel() {
 }
 
 /// In a process of its own, which is killed: see below.
-#[test]
 fn victim() {
     if std::env::var_os("HOLDUP_INDUCE_VICTIM").is_none() {
         return;
@@ -170,11 +158,8 @@ fn victim() {
     std::thread::sleep(PATIENCE);
 }
 
-#[test]
 fn nothing_is_left_when_the_test_is_killed() {
-    if here(induce::Group::new("cpu", "cpu")).is_none() {
-        return;
-    }
+    drop(here(induce::Group::new("cpu", "cpu")));
     let mut child = Command::new(std::env::current_exe().expect("this test's"))
         .args(["--exact", "victim", "--nocapture"])
         .env("HOLDUP_INDUCE_VICTIM", "1")
@@ -190,3 +175,13 @@ fn nothing_is_left_when_the_test_is_killed() {
     until("the end of its process", || !is_there(pids[1]));
     until("the end of its group", || groups_of(pids[0]).is_empty());
 }
+
+holdup_testkit::tests!(
+    busy_processes_use_the_cpu_and_end,
+    a_throttled_process_is_throttled_and_its_group_is_removed,
+    a_thief_runs_before_all_others_on_its_cpu,
+    a_slow_disk_lets_its_reader_wait_uninterruptibly,
+    the_kernel_s_workers_wait_behind_a_busy_thread_of_the_kernel,
+    victim,
+    nothing_is_left_when_the_test_is_killed
+);

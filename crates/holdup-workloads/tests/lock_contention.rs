@@ -1,7 +1,10 @@
 //! `lock-contention` with real threads and real processes on this machine.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 use holdup_host::Host;
 use holdup_model::{Availability, Parameters, Problem, ProblemKind, Value, Window};
+use holdup_testkit::ignore;
 use holdup_workloads::contention::setup::defaults;
 use holdup_workloads::{
     Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, algorithms, find,
@@ -93,7 +96,6 @@ fn children() -> Vec<Pid> {
     text.split_whitespace().map(|pid| Pid::from_raw(pid.parse().expect("a pid")).expect("not 0")).collect()
 }
 
-#[test]
 fn one_is_inside_at_a_time_with_more_workers_than_cpus() {
     let workers = std::thread::available_parallelism().expect("known").get() as i64 * 3;
     for algorithm in algorithms::usable().map(|a| a.meta.id) {
@@ -118,7 +120,6 @@ fn one_is_inside_at_a_time_with_more_workers_than_cpus() {
 
 /// Ground truth from below: everything that disturbs makes work longer. In a release build a CPU that executes
 /// out of order would begin the next work while the one before still goes on if they did not depend on each other.
-#[test]
 fn work_of_two_operations_is_never_done_side_by_side() {
     for (section, think) in [(50, 0), (0, 50)] {
         let changes: [(&str, Value); 2] = [("section", section.into()), ("think", think.into())];
@@ -129,7 +130,6 @@ fn work_of_two_operations_is_never_done_side_by_side() {
     }
 }
 
-#[test]
 fn what_was_not_sampled_is_absent() {
     // Long enough for ten samples beyond the last percentile on a machine that does much else meanwhile.
     let long = Times { duration_ms: 1_000, ..SHORT };
@@ -143,7 +143,6 @@ fn what_was_not_sampled_is_absent() {
     assert_eq!(longest.value.value(), None, "nothing was sampled, so nothing is known");
 }
 
-#[test]
 fn each_section_faults_as_often_as_asked() {
     for sharing in ["threads", "processes"] {
         for faults in [1, 7] {
@@ -158,7 +157,6 @@ fn each_section_faults_as_often_as_asked() {
     assert!(metric(&without, "minor_faults_per_operation") < 0.01);
 }
 
-#[test]
 fn huge_pages_fault_512_times_less_or_say_what_is_missing() {
     for sharing in ["threads", "processes"] {
         let changes: [(&str, Value); 3] = [("faults", 8.into()), ("pages", "huge".into()), ("sharing", sharing.into())];
@@ -171,20 +169,18 @@ fn huge_pages_fault_512_times_less_or_say_what_is_missing() {
             Err(problem) => {
                 assert_eq!((problem.kind, problem.what.as_str()), (ProblemKind::Trial, "pages = huge"));
                 assert!(problem.hint.as_deref().is_some_and(|h| h.contains("vm.nr_hugepages")), "{problem}");
-                println!("ignored, because no huge pages are reserved here: {problem}");
+                ignore(format!("no huge pages are reserved here: {problem}"));
             }
         }
     }
 }
 
-#[test]
 fn too_many_faults_are_refused_before_memory_is_taken() {
     let problem = run(&parameters(4096, &[("faults", 4096.into())]), &SHORT).map(|_| ()).expect_err("64 GiB");
     assert_eq!(problem.kind, ProblemKind::Usage);
     assert!(problem.to_string().contains("4096 workers"), "{problem}");
 }
 
-#[test]
 fn a_killed_worker_voids_the_trial_and_leaves_no_process() {
     let endless = Times { warmup_ms: 10, duration_ms: 30_000 };
     for algorithm in ["futex-mutex", "ticket"] {
@@ -199,7 +195,6 @@ fn a_killed_worker_voids_the_trial_and_leaves_no_process() {
     }
 }
 
-#[test]
 fn a_cancelled_trial_ends_at_once_and_leaves_nothing() {
     let hour = Value::Integer(3_600_000_000_000);
     let endless = Times { warmup_ms: 0, duration_ms: 3_600_000 };
@@ -222,7 +217,6 @@ fn a_cancelled_trial_ends_at_once_and_leaves_nothing() {
     }
 }
 
-#[test]
 fn a_window_without_an_operation_is_void() {
     let endless = parameters(2, &[("section", i64::MAX.into())]);
     let problem = run(&endless, &SHORT).map(|_| ()).expect_err("nothing can be done in time");
@@ -230,7 +224,6 @@ fn a_window_without_an_operation_is_void() {
     assert_eq!(problem.kind, ProblemKind::Trial);
 }
 
-#[test]
 fn endless_think_time_ends_with_the_trial() {
     // A worker that starts late may do its one operation inside the window, so both ends are right.
     match run(&parameters(2, &[("think", i64::MAX.into())]), &SHORT) {
@@ -241,7 +234,6 @@ fn endless_think_time_ends_with_the_trial() {
 
 /// Ground truth: with no think time a worker is either inside, and then the other one waits for as long as it is
 /// stopped, or waits itself for as long.
-#[test]
 fn a_worker_that_is_stopped_on_purpose_shows_in_the_longest_acquisition() {
     let stopped_ms = 50;
     let changes: [(&str, Value); 4] = [
@@ -270,7 +262,6 @@ fn a_worker_that_is_stopped_on_purpose_shows_in_the_longest_acquisition() {
 
 /// The holder thinks after it has given the lock back, so that the one that it woke gets it. Without that it could
 /// take the lock again each time, and those that slept before the window would sleep through it.
-#[test]
 fn waiting_in_the_kernel_shows_as_sleeps() {
     let changes: [(&str, Value); 3] =
         [("algorithm", "futex-mutex".into()), ("section", 200_000.into()), ("think", 200_000.into())];
@@ -279,13 +270,11 @@ fn waiting_in_the_kernel_shows_as_sleeps() {
     assert!(metric(&result, "sleeps_per_operation") > 0.0);
 }
 
-#[test]
 fn workers_can_be_pinned() {
     let result = run(&parameters(4, &[("pin", true.into())]), &SHORT).expect("runs");
     assert!(metric(&result, "operations_per_s") > 0.0);
 }
 
-#[test]
 fn the_calibration_is_among_the_facts() {
     let facts = session(&defaults(1)).facts();
     let keys: Vec<_> = facts.iter().map(|f| f.key.as_str()).collect();
@@ -305,7 +294,6 @@ fn the_calibration_is_among_the_facts() {
 }
 
 /// On a kernel without the extension a session with it does not begin; on one with it, slices are granted.
-#[test]
 fn slice_extension_counts_its_grants_or_says_why_it_cannot_work() {
     let algorithm = algorithms::find("slice-extension").expect("it is in the catalogue");
     let workers = std::thread::available_parallelism().expect("known").get() as i64 * 3;
@@ -327,7 +315,6 @@ fn slice_extension_counts_its_grants_or_says_why_it_cannot_work() {
     }
 }
 
-#[test]
 fn the_catalogue_of_algorithms_is_whole() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/algorithms");
     let mut files: Vec<_> = std::fs::read_dir(folder)
@@ -346,3 +333,22 @@ fn the_catalogue_of_algorithms_is_whole() {
         assert!(meta.docs.len() > 100 && !meta.references.is_empty(), "{}", meta.id);
     }
 }
+
+holdup_testkit::tests!(
+    one_is_inside_at_a_time_with_more_workers_than_cpus,
+    work_of_two_operations_is_never_done_side_by_side,
+    what_was_not_sampled_is_absent,
+    each_section_faults_as_often_as_asked,
+    huge_pages_fault_512_times_less_or_say_what_is_missing,
+    too_many_faults_are_refused_before_memory_is_taken,
+    a_killed_worker_voids_the_trial_and_leaves_no_process,
+    a_cancelled_trial_ends_at_once_and_leaves_nothing,
+    a_window_without_an_operation_is_void,
+    endless_think_time_ends_with_the_trial,
+    a_worker_that_is_stopped_on_purpose_shows_in_the_longest_acquisition,
+    waiting_in_the_kernel_shows_as_sleeps,
+    workers_can_be_pinned,
+    the_calibration_is_among_the_facts,
+    slice_extension_counts_its_grants_or_says_why_it_cannot_work,
+    the_catalogue_of_algorithms_is_whole
+);

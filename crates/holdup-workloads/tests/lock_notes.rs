@@ -1,7 +1,10 @@
 //! The critical sections that the binary declares in its ELF note: the points lie where the atomic operations are, in the
 //! very code of this test's executable, and linkers leave them right.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![cfg(target_arch = "x86_64")]
 
+use holdup_testkit::ignore;
 use holdup_workloads::algorithms;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, MemorySize, Mnemonic, OpKind, Register};
 use object::{Object, ObjectSection, SectionFlags, SectionKind};
@@ -164,15 +167,13 @@ fn is_call(instruction: &Instruction) -> bool {
 /// How many instructions may lie between an operation and its point: tests, branches and moves of registers.
 const ACQUIRED_WITHIN: u32 = 12;
 
-#[test]
 fn every_point_of_the_measured_loop_lies_at_its_operation() {
     // The code is only here when someone could run it.
     assert!(algorithms::find(std::hint::black_box("tas")).is_some());
     let bytes = own_executable();
     let file = object::File::parse(&*bytes).expect("an ELF file");
     if functions(&bytes).is_empty() {
-        println!("ignored, because this executable is stripped and its functions have no ends");
-        return;
+        ignore("this executable is stripped and its functions have no ends");
     }
     // Copies that the linker has dropped have no place in the code.
     let (points, dropped): (Vec<_>, Vec<_>) = points(&bytes).into_iter().partition(|p| is_code(&file, p.address));
@@ -278,7 +279,6 @@ fn built(folder: &Path, options: &str) -> Option<Vec<(u32, u16, u32, String)>> {
     Some(alive)
 }
 
-#[test]
 fn linkers_keep_the_points_and_their_addresses() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut linked = 0;
@@ -312,3 +312,8 @@ fn linkers_keep_the_points_and_their_addresses() {
     }
     assert!(linked >= 2, "the compiler's own linker is there");
 }
+
+holdup_testkit::tests!(
+    every_point_of_the_measured_loop_lies_at_its_operation,
+    linkers_keep_the_points_and_their_addresses
+);

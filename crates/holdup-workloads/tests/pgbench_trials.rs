@@ -1,10 +1,6 @@
 //! Real trials of pgbench on a real PostgreSQL.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "test code, which says what it leaves out"
-)]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod common;
 
@@ -37,11 +33,8 @@ const OPEN_LOOP: [(&str, &str); 6] = [
 ];
 
 /// All on one cluster, as a session has it.
-#[test]
 fn trials_measure_what_they_should() {
-    if binaries().is_none() {
-        return;
-    }
+    binaries();
     let folder = workdir();
     let script = folder.path().join("wrong.sql");
     std::fs::write(&script, "SELECT no_such_column;\n").unwrap();
@@ -132,11 +125,8 @@ fn cancelling_ends_it_at_once(prepared: &mut dyn Prepared) {
     assert_eq!(refused.kind, ProblemKind::Interrupted);
 }
 
-#[test]
 fn the_window_is_exact_and_the_warm_up_is_excluded() {
-    if binaries().is_none() {
-        return;
-    }
+    binaries();
     let folder = workdir();
     let script = folder.path().join("stamp.sql");
     std::fs::write(&script, "INSERT INTO stamps VALUES (clock_timestamp());\n").unwrap();
@@ -166,11 +156,8 @@ fn the_window_is_exact_and_the_warm_up_is_excluded() {
     prepared.close().unwrap();
 }
 
-#[test]
 fn a_killed_pgbench_and_a_killed_server_void_the_trial_and_leave_nothing() {
-    if binaries().is_none() {
-        return;
-    }
+    binaries();
     let folder = workdir();
     let given = [("script", "simple-update"), ("scale", "1"), ("clients", "2")];
     let mut prepared = prepare(&folder, &[parameters(&given)], None).unwrap();
@@ -210,11 +197,8 @@ fn hit_and_read(prepared: &dyn Prepared) -> (u64, u64) {
     (number("Shared Hit Blocks"), number("Shared Read Blocks"))
 }
 
-#[test]
 fn the_pool_is_warm_or_cold_as_asked() {
-    if binaries().is_none() {
-        return;
-    }
+    binaries();
     let folder = workdir();
     let given = [("script", "select-only"), ("scale", "1"), ("clients", "2")];
     let mut prepared = prepare(&folder, &[parameters(&given)], None).unwrap();
@@ -237,3 +221,10 @@ fn the_pool_is_warm_or_cold_as_asked() {
     assert_ne!(postmaster(prepared.as_ref()), second, "a trial warmed it");
     prepared.close().unwrap();
 }
+
+holdup_testkit::tests!(
+    trials_measure_what_they_should,
+    the_window_is_exact_and_the_warm_up_is_excluded,
+    a_killed_pgbench_and_a_killed_server_void_the_trial_and_leave_nothing,
+    the_pool_is_warm_or_cold_as_asked
+);

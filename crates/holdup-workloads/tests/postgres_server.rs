@@ -1,10 +1,6 @@
 //! The server under test: settings, existing servers, crashes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "test code, which says what it leaves out"
-)]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod common;
 
@@ -12,15 +8,15 @@ use common::{binaries, cluster, is_alive, names, parameters, pool, prepare, tria
 use holdup_host::Host;
 use holdup_host::postgres::{PostgresControl, SettingContext};
 use holdup_model::ProblemKind;
+use holdup_testkit::ignore;
 use holdup_workloads::postgres::{Cluster, ClusterOptions, External, RunAs, sweep_stale};
 use holdup_workloads::{Cancel, Prepared};
 use std::io::BufRead;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-#[test]
 fn settings_are_put_in_force_and_put_back() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     let shown = |name: &str| cluster.setting(name).unwrap().shown;
@@ -57,13 +53,11 @@ fn settings_are_put_in_force_and_put_back() {
     assert_eq!(names(folder.path()), [""; 0]);
 }
 
-#[test]
 fn huge_pages_that_are_not_there_are_refused_and_the_server_works_on() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let free = Host::real().read_text("/proc/meminfo").unwrap();
     if !free.lines().any(|l| l.starts_with("HugePages_Free:") && l.ends_with(" 0")) {
-        eprintln!("ignored, because this host has free huge pages");
-        return;
+        ignore("this host has free huge pages");
     }
     let folder = workdir();
     let cluster = cluster(bin, &folder);
@@ -76,9 +70,8 @@ fn huge_pages_that_are_not_there_are_refused_and_the_server_works_on() {
     cluster.discard().unwrap();
 }
 
-#[test]
 fn a_cancelled_cluster_leaves_nothing() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cancel = Cancel::default();
     cancel.cancel();
@@ -87,9 +80,8 @@ fn a_cancelled_cluster_leaves_nothing() {
     assert_eq!(names(folder.path()), [""; 0]);
 }
 
-#[test]
 fn folders_that_cannot_be_used_are_refused() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let host = Host::real();
     let folder = workdir();
     let create = |workdir: std::path::PathBuf| {
@@ -108,7 +100,7 @@ fn folders_that_cannot_be_used_are_refused() {
             let refused = create(folder.path().to_owned());
             assert!(refused.contains("may not enter") && refused.contains("(mode 0700)"), "{refused}");
         }
-        None => eprintln!("ignored, because only root gives the server another user"),
+        None => ignore("only root gives the server another user"),
     }
 }
 
@@ -120,9 +112,8 @@ fn existing_parameters(scale: &str) -> holdup_model::Parameters {
     parameters(&[("script", "simple-update"), ("scale", scale), ("clients", "2")])
 }
 
-#[test]
 fn an_existing_server_is_used_and_left_as_it_was() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     let url = cluster.connection_string();
@@ -177,11 +168,8 @@ fn an_existing_server_is_used_and_left_as_it_was() {
     }
 }
 
-#[test]
 fn a_server_that_is_not_there_is_a_clear_error() {
-    if binaries().is_none() {
-        return;
-    }
+    binaries();
     let folder = workdir();
     for url in [
         format!("host={} user=u password=geheim dbname=d", folder.path().display()),
@@ -195,10 +183,9 @@ fn a_server_that_is_not_there_is_a_clear_error() {
 }
 
 /// Not a test by itself: the process that the next one kills.
-#[test]
 fn holds_a_cluster_until_it_is_killed() {
     let Some(folder) = std::env::var_os("HOLDUP_TEST_HOLD") else { return };
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let options = ClusterOptions { bin, workdir: folder.into(), max_clients: 8, cancel: Cancel::default() };
     // Made by a thread that ends: the server must not end with it.
     let cluster = std::thread::spawn(move || Cluster::create(&Host::real(), &options).unwrap()).join().unwrap();
@@ -210,11 +197,8 @@ fn holds_a_cluster_until_it_is_killed() {
     }
 }
 
-#[test]
 fn a_server_ends_with_holdup_and_the_next_start_removes_its_folder() {
-    if binaries().is_none() {
-        return;
-    }
+    binaries();
     let folder = workdir();
     let mut holder = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "holds_a_cluster_until_it_is_killed", "--nocapture", "--test-threads=1"])
@@ -240,3 +224,14 @@ fn a_server_ends_with_holdup_and_the_next_start_removes_its_folder() {
     assert_eq!(sweep_stale(&host, folder.path()), [left]);
     assert_eq!(names(folder.path()), [""; 0]);
 }
+
+holdup_testkit::tests!(
+    settings_are_put_in_force_and_put_back,
+    huge_pages_that_are_not_there_are_refused_and_the_server_works_on,
+    a_cancelled_cluster_leaves_nothing,
+    folders_that_cannot_be_used_are_refused,
+    an_existing_server_is_used_and_left_as_it_was,
+    a_server_that_is_not_there_is_a_clear_error,
+    holds_a_cluster_until_it_is_killed,
+    a_server_ends_with_holdup_and_the_next_start_removes_its_folder
+);

@@ -1,5 +1,6 @@
 //! What is found of a server without asking it, against what it says itself.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code, which says what it leaves out")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod common;
 
@@ -9,6 +10,7 @@ use holdup_host::survey::postgres::conf::{Configuration, Entry, Files, Line, Unr
 use holdup_host::survey::postgres::{Asked, servers};
 use holdup_host::{Host, guc};
 use holdup_model::survey::{HugePagesAsked, Server};
+use holdup_testkit::ignore;
 use holdup_workloads::postgres::Cluster;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::BTreeMap;
@@ -45,9 +47,8 @@ fn has_huge_pages() -> bool {
     !meminfo.lines().any(|l| l.starts_with("HugePages_Total:") && l.ends_with(" 0"))
 }
 
-#[test]
 fn a_server_is_known_without_asking_it() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     cluster.alter("shared_buffers", Some("48MB")).unwrap();
@@ -102,9 +103,8 @@ fn a_server_is_known_without_asking_it() {
     cluster.discard().unwrap();
 }
 
-#[test]
 fn a_server_that_is_asked_tells_more_and_agrees() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     cluster.alter("shared_buffers", Some("48MB")).unwrap();
@@ -123,7 +123,7 @@ fn a_server_that_is_asked_tells_more_and_agrees() {
     assert_eq!(asked.spin_waits.value.is_some(), cluster.version_num() >= 160_000, "{:?}", asked.spin_waits);
     assert!(asked.pool.remedy.as_deref().is_some_and(|remedy| remedy.contains("CREATE EXTENSION")), "{:?}", asked.pool);
     match cluster.query("CREATE SCHEMA \"Odd one\"; CREATE EXTENSION pg_buffercache SCHEMA \"Odd one\"") {
-        Err(problem) => eprintln!("ignored, because {problem}"),
+        Err(problem) => ignore(problem),
         Ok(_) => {
             let pool = found(&cluster, Some(&cluster)).pool.value.unwrap();
             assert!(pool.is_cold() && pool.buffers == 48 * MB / 8192 && pool.unused_buffers < pool.buffers, "{pool:?}");
@@ -132,9 +132,8 @@ fn a_server_that_is_asked_tells_more_and_agrees() {
     cluster.discard().unwrap();
 }
 
-#[test]
 fn a_restart_that_is_pending_is_told() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     cluster.query("ALTER SYSTEM SET shared_buffers = '1GB'").unwrap();
@@ -295,9 +294,8 @@ fn as_we_read(text: &str) -> Option<Set> {
     })
 }
 
-#[test]
 fn lines_mean_what_the_server_makes_of_them() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     let main = cluster.data().join("postgresql.conf");
@@ -330,9 +328,8 @@ impl Files for RealFiles {
     }
 }
 
-#[test]
 fn includes_are_followed_as_the_server_follows_them() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     let data = cluster.data();
@@ -428,9 +425,8 @@ const SIZES: &[&str] = &[
     "\\5",
 ];
 
-#[test]
 fn values_are_taken_as_the_server_takes_them() {
-    let Some(bin) = binaries() else { return };
+    let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
     let mut client = postgres::Config::from(cluster.config("postgres")).connect(NoTls).unwrap();
@@ -461,3 +457,12 @@ fn values_are_taken_as_the_server_takes_them() {
     }
     cluster.discard().unwrap();
 }
+
+holdup_testkit::tests!(
+    a_server_is_known_without_asking_it,
+    a_server_that_is_asked_tells_more_and_agrees,
+    a_restart_that_is_pending_is_told,
+    lines_mean_what_the_server_makes_of_them,
+    includes_are_followed_as_the_server_follows_them,
+    values_are_taken_as_the_server_takes_them
+);

@@ -1,6 +1,9 @@
 //! `wakeup` on this machine: timers that are counted, and delays that are made on purpose.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 use holdup_model::{Measured, Parameters, Problem, Value};
+use holdup_testkit::ignore;
 use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::{Cancel, TrialResult};
 use std::sync::Arc;
@@ -32,7 +35,6 @@ fn metric(result: &TrialResult, id: &str) -> f64 {
     }
 }
 
-#[test]
 fn every_moment_of_the_window_is_a_wake_up_or_a_missed_one() {
     for (threads, interval_ns) in [(1i64, 1_000_000i64), (3, 2_000_000)] {
         let changes: [(&str, Value); 2] = [("threads", threads.into()), ("interval", interval_ns.into())];
@@ -69,7 +71,6 @@ fn hog(end: &AtomicBool) -> u32 {
     hogged
 }
 
-#[test]
 fn a_delay_that_is_made_on_purpose_appears_with_its_size_and_share() {
     let may_be_fifo = std::thread::spawn(|| {
         let param = libc::sched_param { sched_priority: 1 };
@@ -77,8 +78,7 @@ fn a_delay_that_is_made_on_purpose_appears_with_its_size_and_share() {
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0 }
     });
     if !may_be_fifo.join().expect("ends well") {
-        eprintln!("ignored, because SCHED_FIFO is refused here");
-        return;
+        ignore("SCHED_FIFO is refused here");
     }
     let late_between = |result: &TrialResult, from_us: u64, to_us: u64| -> u64 {
         let buckets = result.histograms[0].histogram.buckets();
@@ -101,7 +101,6 @@ fn a_delay_that_is_made_on_purpose_appears_with_its_size_and_share() {
     assert!(missed > hogged * 0.7, "{missed} moments were missed for {hogged} times of 2 ms");
 }
 
-#[test]
 fn a_window_ends_early_when_there_is_enough() {
     let enough = Cancel::default();
     enough.cancel();
@@ -114,7 +113,6 @@ fn a_window_ends_early_when_there_is_enough() {
     }
 }
 
-#[test]
 fn bad_parameters_are_told_before_anything_runs() {
     let check = |changes: &[(&str, Value)], expect: &str| {
         let problem = run(changes, 10, &Cancel::default()).expect_err("it is refused");
@@ -125,3 +123,10 @@ fn bad_parameters_are_told_before_anything_runs() {
     check(&[("cpus", "4095".into())], "cpus 4095: CPU 4095 is not among those that holdup may use");
     check(&[("priority", 100.into())], "priority 100: it is not between 0 and 99");
 }
+
+holdup_testkit::tests!(
+    every_moment_of_the_window_is_a_wake_up_or_a_missed_one,
+    a_delay_that_is_made_on_purpose_appears_with_its_size_and_share,
+    a_window_ends_early_when_there_is_enough,
+    bad_parameters_are_told_before_anything_runs
+);

@@ -1,8 +1,11 @@
 //! Servers and trees that another user has made to lead root's `check` astray.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 mod common;
 
 use common::{Place, is_root, texts};
+use holdup_testkit::ignore;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
@@ -65,11 +68,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-#[test]
 fn root_reads_for_nobody_what_that_user_could_not_read() {
     if !is_root() {
-        eprintln!("ignored, because only root can be led astray so");
-        return;
+        ignore("only root can be led astray so");
     }
     let place = Place::new();
     let secret = place.write("secret.conf", "shared_buffers = '77MB'  # hunter2\n");
@@ -91,11 +92,9 @@ fn root_reads_for_nobody_what_that_user_could_not_read() {
     assert_eq!(std::fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o700);
 }
 
-#[test]
 fn what_is_no_file_of_settings_is_not_waited_for() {
     if !is_root() {
-        eprintln!("ignored, because only root can be led astray so");
-        return;
+        ignore("only root can be led astray so");
     }
     let place = Place::new();
     let fifo = place.path("fifo");
@@ -125,7 +124,6 @@ fn what_is_no_file_of_settings_is_not_waited_for() {
     assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{:?}", texts(&output));
 }
 
-#[test]
 fn a_tree_is_never_more_than_files() {
     let place = Place::new();
     let tree = place.path("tree");
@@ -156,3 +154,9 @@ fn a_tree_is_never_more_than_files() {
     assert_eq!(servers["value"].as_array().map(Vec::len), Some(64));
     assert!(servers.to_string().contains("2926 more servers"), "the last one says it");
 }
+
+holdup_testkit::tests!(
+    root_reads_for_nobody_what_that_user_could_not_read,
+    what_is_no_file_of_settings_is_not_waited_for,
+    a_tree_is_never_more_than_files
+);

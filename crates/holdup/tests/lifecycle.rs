@@ -1,8 +1,11 @@
 //! Runs as a user meets them: to the end, interrupted, killed, refused, on a full disk.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 mod common;
 
 use common::{Place, is_root, processes_with, signal, texts, trials_in, wait_for};
+use holdup_testkit::{ignore, ignore_part};
 use rustix::process::Signal;
 
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
@@ -27,7 +30,6 @@ fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     base.iter().chain(more).copied().collect()
 }
 
-#[test]
 fn a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering() {
     let place = Place::new();
     let (out, err) = place.expect(0, &with(LOCKS, &["--blocks", "4", "--out", "l.holdup"]));
@@ -68,7 +70,6 @@ fn a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering() {
     assert!(dry.contains("ticket"), "{dry}");
 }
 
-#[test]
 fn an_existing_bundle_is_never_overwritten() {
     let place = Place::new();
     place.write("l.holdup", "precious");
@@ -77,7 +78,6 @@ fn an_existing_bundle_is_never_overwritten() {
     assert_eq!(std::fs::read_to_string(place.path("l.holdup")).expect("still there"), "precious");
 }
 
-#[test]
 fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
     for asked in [Signal::INT, Signal::TERM] {
         let place = Place::new();
@@ -85,7 +85,7 @@ fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
         let vary: &[&str] = if is_root() && before.is_some() {
             &["--vary", "autogroup=on,off"]
         } else {
-            eprintln!("ignored in part, because setting autogroup needs root and CONFIG_SCHED_AUTOGROUP");
+            ignore_part("setting autogroup needs root and CONFIG_SCHED_AUTOGROUP");
             &[]
         };
         let args = with(&with(LOCKS, vary), &["--blocks", "500", "--out", "l.holdup"]);
@@ -102,16 +102,13 @@ fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
     }
 }
 
-#[test]
 fn after_kill_9_the_bundle_is_readable_and_restore_puts_the_knob_back() {
     let place = Place::new();
     let Ok(before) = std::fs::read_to_string(AUTOGROUP) else {
-        eprintln!("ignored, because this kernel has no autogroup");
-        return;
+        ignore("this kernel has no autogroup");
     };
     if !is_root() {
-        eprintln!("ignored, because setting autogroup needs root");
-        return;
+        ignore("setting autogroup needs root");
     }
     let (on, off) = if before.trim() == "1" { ("on", "off") } else { ("off", "on") };
     // Only the changed level, so that the knob is changed for as long as the run lives.
@@ -130,7 +127,6 @@ fn after_kill_9_the_bundle_is_readable_and_restore_puts_the_knob_back() {
     assert!(verified.contains("not whole"), "{verified}");
 }
 
-#[test]
 fn a_second_run_is_refused_with_the_pid_of_the_first() {
     let place = Place::new();
     let child = place.start(&with(LOCKS, &["--blocks", "500", "--out", "first.holdup"]));
@@ -145,12 +141,10 @@ fn a_second_run_is_refused_with_the_pid_of_the_first() {
     child.wait_with_output().expect("it ends");
 }
 
-#[test]
 fn a_full_disk_ends_in_a_clear_error_and_loses_nothing() {
     if !is_root() || std::process::Command::new("unshare").args(["-m", "true"]).status().map_or(true, |s| !s.success())
     {
-        eprintln!("ignored, because a small file system needs root and mount namespaces");
-        return;
+        ignore("a small file system needs root and mount namespaces");
     }
     let place = Place::new();
     std::fs::create_dir(place.path("small")).expect("a folder");
@@ -175,12 +169,10 @@ fn a_full_disk_ends_in_a_clear_error_and_loses_nothing() {
     assert!(trials > 0, "what was measured is readable: {out}\n{err}");
 }
 
-#[test]
 fn a_missing_sys_is_said_and_does_not_stop_a_run() {
     if !is_root() || std::process::Command::new("unshare").args(["-m", "true"]).status().map_or(true, |s| !s.success())
     {
-        eprintln!("ignored, because hiding /sys needs root and mount namespaces");
-        return;
+        ignore("hiding /sys needs root and mount namespaces");
     }
     for hide in ["mount -t tmpfs tmpfs /sys", "mount -o bind,ro /sys /sys"] {
         let place = Place::new();
@@ -196,12 +188,10 @@ fn a_missing_sys_is_said_and_does_not_stop_a_run() {
     }
 }
 
-#[test]
 fn pgbench_runs_from_one_line_and_leaves_nothing_behind() {
     let place = Place::new();
     if !has_postgres(&place) {
-        eprintln!("ignored, because PostgreSQL is not installed");
-        return;
+        ignore("PostgreSQL is not installed");
     }
     std::fs::create_dir(place.path("work")).expect("a folder");
     make_reachable(&place.path("."));
@@ -241,12 +231,10 @@ fn pgbench_runs_from_one_line_and_leaves_nothing_behind() {
     assert_eq!(processes_with(&place.path("work")), Vec::<String>::new());
 }
 
-#[test]
 fn a_killed_run_takes_its_server_along_and_the_next_run_removes_the_cluster() {
     let place = Place::new();
     if !has_postgres(&place) {
-        eprintln!("ignored, because PostgreSQL is not installed");
-        return;
+        ignore("PostgreSQL is not installed");
     }
     std::fs::create_dir(place.path("work")).expect("a folder");
     make_reachable(&place.path("."));
@@ -288,3 +276,15 @@ fn has_postgres(place: &Place) -> bool {
     let (out, _) = place.expect(0, &["list", "workloads"]);
     !out.lines().any(|l| l.starts_with("pgbench") && l.contains("[not here"))
 }
+
+holdup_testkit::tests!(
+    a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering,
+    an_existing_bundle_is_never_overwritten,
+    an_interrupted_run_keeps_what_was_measured_and_restores_the_host,
+    after_kill_9_the_bundle_is_readable_and_restore_puts_the_knob_back,
+    a_second_run_is_refused_with_the_pid_of_the_first,
+    a_full_disk_ends_in_a_clear_error_and_loses_nothing,
+    a_missing_sys_is_said_and_does_not_stop_a_run,
+    pgbench_runs_from_one_line_and_leaves_nothing_behind,
+    a_killed_run_takes_its_server_along_and_the_next_run_removes_the_cluster
+);

@@ -1,12 +1,13 @@
 //! `holdup check` and a profile on a real PostgreSQL, through the command line.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code, which says what it cannot test here")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod common;
 
 use common::{Place, texts, wait_for};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
+use holdup_testkit::ignore;
 use holdup_workloads::Cancel;
 use holdup_workloads::postgres::find::{Need, Places};
 use holdup_workloads::postgres::{Binaries, Cluster, ClusterOptions};
@@ -14,16 +15,11 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 
 /// A private cluster on a Unix socket; says at run time where there are no programs for one.
-fn cluster(workdir: &tempfile::TempDir) -> Option<Cluster> {
-    let bin = match Binaries::find(&Places::of_this_host(None), Need::Server) {
-        Ok(bin) => bin,
-        Err(problem) => {
-            eprintln!("ignored, because {problem}");
-            return None;
-        }
-    };
+fn cluster(workdir: &tempfile::TempDir) -> Cluster {
+    let found = Binaries::find(&Places::of_this_host(None), Need::Server);
+    let bin = found.unwrap_or_else(|problem| ignore(problem));
     let options = ClusterOptions { bin, workdir: workdir.path().to_owned(), max_clients: 8, cancel: Cancel::default() };
-    Some(Cluster::create(&Host::real(), &options).unwrap())
+    Cluster::create(&Host::real(), &options).unwrap()
 }
 
 fn workdir() -> tempfile::TempDir {
@@ -38,10 +34,9 @@ fn server(document: &Value, pid: u32) -> Value {
     all.iter().find(|s| s["pid"]["value"] == pid).unwrap_or_else(|| panic!("no server {pid}: {document:#}")).clone()
 }
 
-#[test]
 fn a_running_server_is_found_and_judged_by_its_process_its_folder_and_a_connection() {
     let workdir = workdir();
-    let Some(cluster) = cluster(&workdir) else { return };
+    let cluster = cluster(&workdir);
     let place = Place::new();
     let pid = cluster.pid().unwrap();
     let data = cluster.data().display().to_string();
@@ -67,10 +62,9 @@ fn a_running_server_is_found_and_judged_by_its_process_its_folder_and_a_connecti
     cluster.discard().unwrap();
 }
 
-#[test]
 fn a_running_server_is_watched_by_its_process_and_by_a_connection() {
     let workdir = workdir();
-    let Some(cluster) = cluster(&workdir) else { return };
+    let cluster = cluster(&workdir);
     let place = Place::new();
     let pid = cluster.pid().unwrap().to_string();
     let url = cluster.connection_string();
@@ -93,10 +87,9 @@ fn a_running_server_is_watched_by_its_process_and_by_a_connection() {
     cluster.discard().unwrap();
 }
 
-#[test]
 fn a_profile_sets_a_setting_of_a_server_and_restore_takes_it_back() {
     let workdir = workdir();
-    let Some(cluster) = cluster(&workdir) else { return };
+    let cluster = cluster(&workdir);
     let place = Place::new();
     let url = cluster.connection_string();
     place.write("p.toml", "[knobs.postgres]\nwork_mem = \"64MB\"\n");
@@ -122,3 +115,9 @@ fn a_profile_sets_a_setting_of_a_server_and_restore_takes_it_back() {
     assert_eq!(shown(), before);
     cluster.discard().unwrap();
 }
+
+holdup_testkit::tests!(
+    a_running_server_is_found_and_judged_by_its_process_its_folder_and_a_connection,
+    a_running_server_is_watched_by_its_process_and_by_a_connection,
+    a_profile_sets_a_setting_of_a_server_and_restore_takes_it_back
+);

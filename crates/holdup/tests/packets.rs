@@ -1,10 +1,13 @@
 //! `holdup packets` on captures made from numbers.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 mod common;
 
 use common::{Place, is_root, refused, texts};
 use holdup_packets::made::{Pcap, PcapNg, Tcp, layers, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Options, PSH, SYN};
+use holdup_testkit::ignore;
 use serde_json::Value;
 use std::io::Write;
 use std::process::Stdio;
@@ -70,7 +73,6 @@ fn place() -> Place {
     place
 }
 
-#[test]
 fn what_got_worse_is_said_and_is_the_exit_code() {
     let place = place();
     let (out, _) = place.expect(1, &["packets", "good.pcap", "bad.pcap"]);
@@ -90,7 +92,6 @@ fn what_got_worse_is_said_and_is_the_exit_code() {
     assert_eq!(document["captures"][1]["name"], "bad.pcap");
 }
 
-#[test]
 fn one_capture_is_told_from_a_file_and_from_standard_input() {
     let place = place();
     let (out, _) = place.expect(0, &["packets", "bad.pcap"]);
@@ -116,7 +117,6 @@ fn one_capture_is_told_from_a_file_and_from_standard_input() {
     assert_eq!(document["captures"][0]["traffic"]["data_segments"], data);
 }
 
-#[test]
 fn our_own_judgement_stands_beside_the_marks_when_asked_for() {
     let place = place();
     let (out, _) = place.expect(0, &["packets", "bad.pcap", "--engine", "rfc"]);
@@ -130,7 +130,6 @@ fn our_own_judgement_stands_beside_the_marks_when_asked_for() {
     assert!(document["captures"][0]["judgement"].is_null());
 }
 
-#[test]
 fn a_page_shows_the_worst_connections_over_time() {
     let place = place();
     place.expect(1, &["packets", "good.pcap", "bad.pcap", "--html", "page.html"]);
@@ -141,7 +140,6 @@ fn a_page_shows_the_worst_connections_over_time() {
     refused(&place, 2, &["packets", "-", "--html", "page.html"], &["standard input can be read once"]);
 }
 
-#[test]
 fn a_folder_of_rotated_files_is_one_capture_in_the_order_of_time() {
     let place = place();
     let all = frames(12, 200, 8);
@@ -159,7 +157,6 @@ fn a_folder_of_rotated_files_is_one_capture_in_the_order_of_time() {
     refused(&place, 2, &["packets", "ring"], &["it is a folder", "with -r"]);
 }
 
-#[test]
 fn a_capture_that_is_cut_is_read_as_far_as_it_goes() {
     let place = place();
     let mut capture = PcapNg::new();
@@ -172,7 +169,6 @@ fn a_capture_that_is_cut_is_read_as_far_as_it_goes() {
     assert!(err.contains("warning: cut.pcapng: the capture is cut"), "{err}");
 }
 
-#[test]
 fn what_is_no_capture_is_refused_with_what_it_is() {
     let place = place();
     for (args, code, says) in [
@@ -197,7 +193,6 @@ fn what_is_no_capture_is_refused_with_what_it_is() {
     }
 }
 
-#[test]
 fn counts_of_tshark_are_compared_as_far_as_they_go() {
     let place = Place::new();
     place.write("full.txt", include_str!("../../holdup-packets/tests/fixtures/uperf-lazy-2026/full.txt"));
@@ -223,7 +218,6 @@ fn tables(text: &str) -> String {
     text[from..to].trim_end().to_owned()
 }
 
-#[test]
 fn an_imported_bundle_says_what_the_captures_said() {
     let place = place();
     let (_, told) = place.expect(0, &["import", "pcap", "good.pcap", "bad.pcap", "--out", "x.holdup"]);
@@ -261,7 +255,6 @@ fn an_imported_bundle_says_what_the_captures_said() {
     assert!(x == y, "{} and {} bytes", x.len(), y.len());
 }
 
-#[test]
 fn one_capture_rotated_captures_and_standard_input_are_imported() {
     let place = place();
     place.expect(0, &["import", "pcap", "bad.pcap", "-o", "one.holdup"]);
@@ -289,7 +282,6 @@ fn one_capture_rotated_captures_and_standard_input_are_imported() {
     assert!(told.contains("bundle: import-1.holdup (1 capture)"), "{told}");
 }
 
-#[test]
 fn what_cannot_be_imported_is_refused_before_anything_is_written() {
     let place = place();
     let refuse = |args: &[&str], what: &str| {
@@ -310,11 +302,9 @@ fn what_cannot_be_imported_is_refused_before_anything_is_written() {
 
 /// Both ends are in namespaces of their own, and both are captured: each connection is counted on one side. They are open
 /// before the window begins.
-#[test]
 fn a_run_with_the_collector_keeps_each_connection_once_and_draws_the_worst() {
     if !is_root() {
-        eprintln!("ignored, because making network namespaces takes root");
-        return;
+        ignore("making network namespaces takes root");
     }
     let place = Place::new();
     let run = "run stream --connections 3 --network veth --receive-buffer 4KB --blocks 1 --warmup 100ms --duration 400ms \
@@ -348,3 +338,18 @@ fn a_run_with_the_collector_keeps_each_connection_once_and_draws_the_worst() {
         "at most three of each arm, each of which has one trial"
     );
 }
+
+holdup_testkit::tests!(
+    what_got_worse_is_said_and_is_the_exit_code,
+    one_capture_is_told_from_a_file_and_from_standard_input,
+    our_own_judgement_stands_beside_the_marks_when_asked_for,
+    a_page_shows_the_worst_connections_over_time,
+    a_folder_of_rotated_files_is_one_capture_in_the_order_of_time,
+    a_capture_that_is_cut_is_read_as_far_as_it_goes,
+    what_is_no_capture_is_refused_with_what_it_is,
+    counts_of_tshark_are_compared_as_far_as_they_go,
+    an_imported_bundle_says_what_the_captures_said,
+    one_capture_rotated_captures_and_standard_input_are_imported,
+    what_cannot_be_imported_is_refused_before_anything_is_written,
+    a_run_with_the_collector_keeps_each_connection_once_and_draws_the_worst
+);

@@ -1,11 +1,14 @@
 //! Profiles through the command line: applied on this host and put back, refused, verified, exported.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 mod common;
 
 use common::{Place, is_root};
 use holdup_model::Profile;
 use holdup_model::plan::Level;
 use holdup_model::profile::Setting;
+use holdup_testkit::{ignore, ignore_part};
 
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
@@ -51,11 +54,9 @@ fn expect(place: &Place, code: i32, args: &[&str]) -> (String, String) {
     texts
 }
 
-#[test]
 fn a_profile_is_applied_stays_and_is_put_back() {
     let Some((value, raw)) = other() else {
-        eprintln!("ignored, because setting autogroup needs root and CONFIG_SCHED_AUTOGROUP");
-        return;
+        ignore("setting autogroup needs root and CONFIG_SCHED_AUTOGROUP");
     };
     let place = Place::new();
     let guard = Guard::new();
@@ -99,7 +100,6 @@ fn a_profile_is_applied_stays_and_is_put_back() {
     expect(&place, 0, &["restore", "--forget"]);
 }
 
-#[test]
 fn what_cannot_be_applied_touches_nothing() {
     let place = Place::new();
     place.write("server.toml", "[knobs]\nautogroup = true\npostgres.work_mem = \"64MB\"\nsched-policy = \"batch\"\n");
@@ -130,7 +130,6 @@ fn what_cannot_be_applied_touches_nothing() {
     assert!(expect(&place, 2, &["apply", "server.toml", "--pid", "4000000000"]).1.contains("4000000000"));
 }
 
-#[test]
 fn a_profile_is_exported_for_other_tools() {
     let place = Place::new();
     place.write("p.toml", "name = \"tested\"\n[knobs]\nautogroup = false\nmigration-cost = \"5ms\"\n");
@@ -155,7 +154,7 @@ fn a_profile_is_exported_for_other_tools() {
             let about_ours: Vec<&str> = err.lines().filter(|l| l.contains("holdup-tested")).collect();
             assert_eq!(about_ours, Vec::<&str>::new(), "{out}{err}");
         }
-        Err(e) => eprintln!("ignored in part, because systemd-analyze does not run here: {e}"),
+        Err(e) => ignore_part(format!("systemd-analyze does not run here: {e}")),
     }
 }
 
@@ -165,7 +164,6 @@ fn command(line: &str) -> String {
     quoted.replace("$$", "$").replace("%%", "%").replace("\\\\", "\\")
 }
 
-#[test]
 fn the_commands_of_the_unit_set_and_put_back() {
     let place = Place::new();
     let files = [
@@ -214,3 +212,10 @@ fn the_commands_of_the_unit_set_and_put_back() {
         assert_eq!(read(name).trim(), old, "{name}");
     }
 }
+
+holdup_testkit::tests!(
+    a_profile_is_applied_stays_and_is_put_back,
+    what_cannot_be_applied_touches_nothing,
+    a_profile_is_exported_for_other_tools,
+    the_commands_of_the_unit_set_and_put_back
+);

@@ -1,8 +1,11 @@
 //! A live system that is watched and explained, as a user meets it.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 mod common;
 
 use common::{Place, refused, signal, texts, trials_in, wait_for};
+use holdup_testkit::ignore_part;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
@@ -45,7 +48,6 @@ fn document(text: &str) -> Value {
     serde_json::from_str(text).expect("one JSON document")
 }
 
-#[test]
 fn a_process_is_watched_and_explained() {
     let (place, busy) = (Place::new(), Running::busy());
     let (out, err) = place.expect(0, &watch(&["--pid", &busy.pid()], "3s", "r.holdup"));
@@ -77,7 +79,6 @@ fn a_process_is_watched_and_explained() {
     assert!(page.contains("What held it up"));
 }
 
-#[test]
 fn processes_of_a_name_and_of_a_group_are_watched() {
     let (place, busy) = (Place::new(), Running::busy());
     let own = place.path("held-up-by-me");
@@ -88,13 +89,12 @@ fn processes_of_a_name_and_of_a_group_are_watched() {
     let group = std::fs::read_to_string(format!("/proc/{}/cgroup", busy.pid())).expect("control groups");
     let path = group.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("none").to_owned();
     if !std::path::Path::new(&format!("/sys/fs/cgroup{path}/cgroup.procs")).exists() {
-        eprintln!("ignored in part, because the control group of this test cannot be seen");
+        ignore_part("the control group of this test cannot be seen");
         return;
     }
     place.expect(0, &watch(&["--cgroup", &path], "1s", "g.holdup"));
 }
 
-#[test]
 fn a_process_that_ends_leaves_a_bundle_that_says_so() {
     let place = Place::new();
     let short = Running::busy();
@@ -112,7 +112,6 @@ fn a_process_that_ends_leaves_a_bundle_that_says_so() {
     assert!(texts(&told).0.contains("the process has ended"), "{:?}", texts(&told));
 }
 
-#[test]
 fn an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then() {
     let (place, busy) = (Place::new(), Running::busy());
     let pid = busy.pid();
@@ -129,7 +128,6 @@ fn an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then() {
     assert!(!place.path("i.holdup-journal").exists(), "one file only");
 }
 
-#[test]
 fn what_cannot_be_watched_is_refused() {
     let (place, busy) = (Place::new(), Running::busy());
     let pid = busy.pid();
@@ -157,7 +155,6 @@ fn what_cannot_be_watched_is_refused() {
     assert_eq!(std::fs::read_to_string(place.path("old.holdup")).expect("still there"), "precious");
 }
 
-#[test]
 fn arms_of_a_run_are_explained_and_chosen() {
     let place = Place::new();
     let run = [
@@ -193,3 +190,12 @@ fn arms_of_a_run_are_explained_and_chosen() {
     refused(&place, 2, &["explain", "l.holdup", "--arm", "t"], &["arms are called so"]);
     refused(&place, 2, &["explain", "none.holdup"], &["none.holdup"]);
 }
+
+holdup_testkit::tests!(
+    a_process_is_watched_and_explained,
+    processes_of_a_name_and_of_a_group_are_watched,
+    a_process_that_ends_leaves_a_bundle_that_says_so,
+    an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then,
+    what_cannot_be_watched_is_refused,
+    arms_of_a_run_are_explained_and_chosen
+);

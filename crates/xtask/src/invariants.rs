@@ -30,11 +30,18 @@ pub fn check(repo: &Repo) -> Vec<String> {
     wrong
 }
 
-/// Whether a test of this name is in the sources: a function below `#[test]`, or inside `proptest!`.
+/// Whether a test of this name is in the sources and runs with the others: a function below `#[test]` without
+/// `#[ignore]`, or one of the names in `holdup_testkit::tests!` before those that run by hand. What takes root is run with
+/// those that are ignored (script/test).
 fn exists(repo: &Repo, name: &str) -> bool {
-    let attributed = format!(r"#\[test\]\s*(?:#\[[^\n]*\]\s*|//[^\n]*\n\s*)*fn {name}\(");
-    let pattern = Regex::new(&attributed).expect("names are words");
-    repo.texts().any(|(path, text)| path.ends_with(".rs") && pattern.is_match(text))
+    let attributed = format!(r"#\[test\]\s*((?:#\[[^\n]*\]\s*|//[^\n]*\n\s*)*)fn {name}\(");
+    let attributed = Regex::new(&attributed).expect("names are words");
+    let listed = Regex::new(r"(?s)holdup_testkit::tests!\(([^;)]*)[;)]").expect("the pattern is valid");
+    let is_name = |word: &str| word.trim().rsplit("::").next() == Some(name);
+    repo.texts().filter(|(path, _)| path.ends_with(".rs")).any(|(_, text)| {
+        attributed.captures_iter(text).any(|found| !found[1].contains("#[ignore") || found[1].contains("takes root"))
+            || listed.captures_iter(text).any(|found| found[1].split(',').any(is_name))
+    })
 }
 
 #[cfg(test)]
@@ -49,7 +56,10 @@ mod tests {
     fn invariants_without_their_test_are_found() {
         let good = "# A\n\n**Invariant:** Down is\ndown. Test: `it_is`.\n";
         assert_eq!(wrong(good, "#[test]\nfn it_is() {}"), 0);
-        assert_eq!(wrong(good, "    #[test]\n    #[ignore = \"slow\"]\n    fn it_is() {}"), 0);
+        assert_eq!(wrong(good, "#[test]\n#[ignore = \"takes root\"]\nfn it_is() {}"), 0, "script/test runs it");
+        assert_eq!(wrong(good, "fn it_is() {}\nholdup_testkit::tests!(a, it_is; by_hand: b);"), 0);
+        assert_eq!(wrong(good, "    #[test]\n    #[ignore = \"slow\"]\n    fn it_is() {}"), 1, "run by nobody");
+        assert_eq!(wrong(good, "fn it_is() {}\nholdup_testkit::tests!(a; by_hand: it_is);"), 1, "run by hand");
         assert_eq!(wrong(good, "fn it_is() {}"), 1, "not a test");
         assert_eq!(wrong(good, "#[test]\nfn it_is_not() {}"), 1, "another test");
         assert_eq!(wrong("**Invariant:** Down.\n", ""), 1, "no test named");

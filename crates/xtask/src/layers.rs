@@ -10,6 +10,9 @@ use std::process::Command;
 const HOST_LIBRARIES: [&str; 10] =
     ["libc", "rustix", "nix", "rusqlite", "postgres", "signal-hook", "tempfile", "indicatif", "tracing", "clap"];
 
+/// The crate that tests of all layers may use, and nothing else.
+const FOR_TESTS: &str = "holdup-testkit";
+
 /// A row of the code map in ARCHITECTURE.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -81,6 +84,12 @@ pub fn check(repo: &Repo, crates: &[String], edges: &[Edge]) -> Vec<String> {
     }
     for (from, on, kind) in edges {
         let Some(here) = map.get(from) else { continue };
+        if on == FOR_TESTS {
+            if kind != "dev" {
+                wrong.push(format!("{from} depends on {on}, which is for tests only: name it in [dev-dependencies]"));
+            }
+            continue;
+        }
         if let Some(there) = map.get(on) {
             if there.layer >= here.layer && !here.beside.contains(on) {
                 wrong.push(format!(
@@ -131,6 +140,8 @@ mod tests {
             assert_eq!(with(edge).len(), 1, "{edge:?}");
         }
         assert_eq!(with(("s", "tempfile", "dev")), Vec::<String>::new());
+        assert_eq!(with(("m", FOR_TESTS, "dev")), Vec::<String>::new());
+        assert_eq!(with(("m", FOR_TESTS, "normal")).len(), 1);
     }
 
     #[test]

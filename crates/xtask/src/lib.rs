@@ -9,6 +9,7 @@ pub mod against_guests;
 pub mod calibrate;
 pub mod catalogues;
 pub mod curve;
+pub mod ignored;
 pub mod invariants;
 pub mod layers;
 pub mod opens;

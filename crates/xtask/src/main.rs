@@ -3,7 +3,8 @@
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 use xtask::{
-    Repo, against_guests, calibrate, catalogues, curve, invariants, layers, opens, purity, texts, validation, web,
+    Repo, against_guests, calibrate, catalogues, curve, ignored, invariants, layers, opens, purity, texts, validation,
+    web,
 };
 
 const USAGE: &str = "\
@@ -12,6 +13,8 @@ usage: cargo xtask NAME
                the tables of one plan simulated and run in guests, as Markdown for docs/simulator.md
   calibrate [TABLE…]  simulates what the statistics promise and writes docs/calibration.md (minutes; use --release)
   curve FILE   draws the CSV on standard input that `cargo bench -p holdup-sim --bench machine -- --curve` wrote as SVG
+  ignored FILE [ALLOWED]
+               which tests could not run, as HOLDUP_IGNORED=FILE noted them, and whether ALLOWED lists them all
   tidy         the checks of the repository that no compiler makes (also in cargo test)
   validation PART
                puts what it reads into a part of docs/simulator.md (script/validate-simulator)
@@ -51,6 +54,12 @@ fn main() -> Result<ExitCode> {
             std::fs::write(&file, curve::draw(&series)).with_context(|| file.clone())?;
             series.iter().for_each(|series| say(&series.says()));
             Vec::new()
+        }
+        "ignored" => {
+            let read = |n: usize| std::env::args().nth(n).map(|file| std::fs::read_to_string(&file).context(file));
+            let noted = read(2).context("ignored: the name of a file is missing")?.unwrap_or_default();
+            say(ignored::summary(&noted).trim_end());
+            read(3).transpose()?.map_or_else(Vec::new, |allowed| ignored::check(&allowed, &noted))
         }
         "web-stale" => web::check(&Repo::here()?),
         "web-hash" => {

@@ -1,5 +1,8 @@
 //! The release binary is one static file: no interpreter, no shared library, small.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
+use holdup_testkit::ignore;
 use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
@@ -26,18 +29,15 @@ fn needs(bytes: &[u8]) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-#[test]
 fn release_binary_is_static() {
     let Some(path) = std::env::var_os("HOLDUP_RELEASE_BINARY") else {
-        println!("ignored, because HOLDUP_RELEASE_BINARY does not name the release binary (script/test sets it)");
-        return;
+        ignore("HOLDUP_RELEASE_BINARY does not name the release binary (script/test sets it)");
     };
     let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     assert_eq!(needs(&bytes), Ok(Vec::new()), "{}", path.display());
     assert!(bytes.len() < MOST_BYTES, "{}: {} bytes, the limit is {MOST_BYTES}", path.display(), bytes.len());
 }
 
-#[test]
 fn a_program_that_needs_libraries_is_told_from_one_that_does_not() {
     // This test itself is linked to the C library of the host.
     let me = std::env::current_exe().expect("this program has a path");
@@ -45,3 +45,5 @@ fn a_program_that_needs_libraries_is_told_from_one_that_does_not() {
     assert!(found.iter().any(|f| f.starts_with("PT_INTERP")) && found.iter().any(|f| f.starts_with("DT_NEEDED")));
     assert!(needs(b"#!/bin/sh\n").is_err());
 }
+
+holdup_testkit::tests!(release_binary_is_static, a_program_that_needs_libraries_is_told_from_one_that_does_not);

@@ -405,6 +405,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the sources of a kernel in the cache: holdup kernels build"]
     fn carried_patches_apply_to_the_sources_that_are_here() {
         let cache = Cache::default_root().join("build");
         let trees = std::fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -426,8 +427,6 @@ mod tests {
                 tried += 1;
             }
         }
-        if tried == 0 {
-            eprintln!("ignored, because no source that a carried patch is for lies below {}", cache.display());
-        }
+        assert!(tried > 0, "no source that a carried patch is for lies below {}", cache.display());
     }
 }

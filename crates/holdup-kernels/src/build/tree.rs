@@ -235,14 +235,6 @@ mod tests {
     const CHANGE: &str = "--- a/kernel/a.c\n+++ b/kernel/a.c\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n";
     const ADD: &str = "--- /dev/null\n+++ b/kernel/new.c\n@@ -0,0 +1 @@\n+new\n";
 
-    fn has_patch() -> bool {
-        let there = Command::new("patch").arg("--version").stdout(Stdio::null()).status().is_ok();
-        if !there {
-            eprintln!("ignored, because patch is not there");
-        }
-        there
-    }
-
     fn read(tree: &Tree, file: &str) -> Option<String> {
         std::fs::read_to_string(tree.path.join(file)).ok()
     }
@@ -253,9 +245,6 @@ mod tests {
 
     #[test]
     fn a_patched_copy_leaves_the_original_alone_and_goes_back() {
-        if !has_patch() {
-            return;
-        }
         let (original, folder) = (small_tree(), tempfile::tempdir().unwrap());
         let before = super::super::source::state(original.path()).unwrap();
         let tree = Tree::copy_of(original.path(), folder.path());
@@ -275,9 +264,6 @@ mod tests {
 
     #[test]
     fn a_copy_follows_its_original() {
-        if !has_patch() {
-            return;
-        }
         let (original, folder) = (small_tree(), tempfile::tempdir().unwrap());
         let tree = Tree::copy_of(original.path(), folder.path());
         tree.bring_to("1", &[patch(CHANGE)]).unwrap();
@@ -294,9 +280,6 @@ mod tests {
 
     #[test]
     fn a_tree_of_our_own_is_patched_and_put_back() {
-        if !has_patch() {
-            return;
-        }
         let folder = tempfile::tempdir().unwrap();
         let tree = Tree::of_our_own(folder.path());
         std::fs::create_dir_all(tree.path.join("kernel")).unwrap();
@@ -313,9 +296,6 @@ mod tests {
 
     #[test]
     fn a_patch_that_does_not_apply_is_refused_and_leaves_nothing_behind() {
-        if !has_patch() {
-            return;
-        }
         let (original, folder) = (small_tree(), tempfile::tempdir().unwrap());
         let tree = Tree::copy_of(original.path(), folder.path());
         let wrong = patch(&CHANGE.replace("-two", "-zwei"));

@@ -60,8 +60,7 @@ fn parsed(text: &str, number: u16) -> (i64, Tcp) {
     (BEGIN_NS + (words[0].parse::<f64>().expect("ms") * 1e6) as i64, tcp)
 }
 
-#[test]
-fn small_sessions_have_the_marks_that_tshark_gave() {
+pub(crate) fn small_sessions_have_the_marks_that_tshark_gave() {
     let mut told = String::new();
     for case in cases() {
         let mut table = Table::new(Limits::default());
@@ -81,9 +80,8 @@ fn small_sessions_have_the_marks_that_tshark_gave() {
     assert!(told.is_empty(), "\n{told}");
 }
 
-#[test]
-fn tshark_gives_small_sessions_these_marks() {
-    let Some(tshark) = judge::tshark() else { return };
+pub(crate) fn tshark_gives_small_sessions_these_marks() {
+    let tshark = judge::tshark();
     for case in cases() {
         compare(&tshark, &capture(&case.frames), &[], case.name);
     }

@@ -4,6 +4,8 @@
 //! `HOLDUP_SEED=N` begins with another seed, `HOLDUP_ROUNDS=N` makes more captures, `HOLDUP_KEEP=FILE` keeps the last one.
 //! `HOLDUP_CAPTURES=FOLDER` compares captures of others.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 mod cases;
 mod dice;
 #[path = "../judge/mod.rs"]
@@ -19,6 +21,7 @@ use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::kinds::Kind;
 use holdup_packets::made::{Pcap, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint, Segment};
+use holdup_testkit::ignore;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -84,14 +87,13 @@ fn together(mut frames: Vec<(i64, Tcp)>) -> Vec<(i64, Tcp)> {
 
 /// Captures made by dice, as many as are wanted, each compared.
 fn rounds(uncounted: &[Kind], make: impl Fn(&mut Dice) -> Vec<u8>) {
-    let Some(tshark) = judge::tshark() else { return };
+    let tshark = judge::tshark();
     let first = number_of("HOLDUP_SEED", 1);
     for seed in first..first + number_of("HOLDUP_ROUNDS", 5) {
         tshark::compare(&tshark, &make(&mut Dice::new(seed)), uncounted, &format!("seed {seed}"));
     }
 }
 
-#[test]
 fn noise_is_judged_as_tshark_does() {
     rounds(&[], |dice| {
         let mut frames = Vec::new();
@@ -105,7 +107,6 @@ fn noise_is_judged_as_tshark_does() {
     });
 }
 
-#[test]
 fn sessions_with_faults_are_judged_as_tshark_does() {
     rounds(&[], |dice| {
         let mut frames = Vec::new();
@@ -133,12 +134,11 @@ fn sessions_with_faults_are_judged_as_tshark_does() {
 
 /// Captures of others have all kinds of frames: what tshark tells of them with all of its protocols is compared, frames that
 /// only one of the two takes for segments are left out and told. A damaged file is compared up to the damage.
-#[test]
 fn captures_of_others_are_judged_as_tshark_does() {
     let Some(folder) = std::env::var_os("HOLDUP_CAPTURES") else {
-        return println!("ignored, because HOLDUP_CAPTURES names no folder of captures");
+        ignore("HOLDUP_CAPTURES names no folder of captures");
     };
-    let Some(tshark) = judge::tshark() else { return };
+    let tshark = judge::tshark();
     let mut files: Vec<_> =
         std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file").path()).collect();
     files.sort();
@@ -175,7 +175,6 @@ fn captures_of_others_are_judged_as_tshark_does() {
 /// Kinds that tshark counts for each of several options of one header.
 const TWICE: [Kind; 3] = [Kind::MssPresent, Kind::SackPermittedPresent, Kind::FastOpenSyn];
 
-#[test]
 fn odd_headers_are_judged_as_tshark_does() {
     rounds(&TWICE, |dice| {
         let mut frames = Vec::new();
@@ -226,7 +225,6 @@ fn long_list(dice: &mut Dice, ends: [Endpoint; 2], segments: usize, acks_percent
     frames
 }
 
-#[test]
 fn long_lists_are_judged_as_tshark_does() {
     rounds(&[], |dice| {
         // More than the 10,000 segments that are kept, and lists that shrink and grow.
@@ -239,3 +237,13 @@ fn long_lists_are_judged_as_tshark_does() {
         capture(&together(frames))
     });
 }
+
+holdup_testkit::tests!(
+    noise_is_judged_as_tshark_does,
+    sessions_with_faults_are_judged_as_tshark_does,
+    captures_of_others_are_judged_as_tshark_does,
+    odd_headers_are_judged_as_tshark_does,
+    long_lists_are_judged_as_tshark_does,
+    cases::small_sessions_have_the_marks_that_tshark_gave,
+    cases::tshark_gives_small_sessions_these_marks
+);

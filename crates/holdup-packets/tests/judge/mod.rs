@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a test that cannot run here says why")]
 #![allow(dead_code, reason = "each test that takes this in uses a part of it")]
 
+use holdup_testkit::ignore;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -17,11 +18,11 @@ pub(crate) struct Tshark {
     folder: tempfile::TempDir,
 }
 
-/// tshark 4.6; without it says why the test is ignored.
+/// tshark 4.6; without it the test is ignored.
 ///
 /// # Panics
 /// When `HOLDUP_TSHARK` names something else.
-pub(crate) fn tshark() -> Option<Tshark> {
+pub(crate) fn tshark() -> Tshark {
     let named = std::env::var_os("HOLDUP_TSHARK");
     let program = PathBuf::from(named.clone().unwrap_or_else(|| "tshark".into()));
     let said = Command::new(&program).arg("--version").output();
@@ -29,14 +30,13 @@ pub(crate) fn tshark() -> Option<Tshark> {
     let is_right = version.as_ref().is_some_and(|version| version.contains(&format!(") {VERSION}")));
     if is_right {
         let folder = tempfile::tempdir().expect("a folder can be made");
-        return Some(Tshark { program, version: version.unwrap_or_default(), folder });
+        return Tshark { program, version: version.unwrap_or_default(), folder };
     }
     assert!(named.is_none(), "HOLDUP_TSHARK is no tshark {VERSION}x: {version:?}");
     match version {
-        Some(version) => println!("ignored, because tshark is {version:?} and not {VERSION}x: script/get-tshark"),
-        None => println!("ignored, because there is no tshark: script/get-tshark"),
+        Some(version) => ignore(format!("tshark is {version:?} and not {VERSION}x: script/get-tshark")),
+        None => ignore("there is no tshark: script/get-tshark"),
     }
-    None
 }
 
 impl Tshark {

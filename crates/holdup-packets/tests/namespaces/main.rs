@@ -5,7 +5,8 @@
 //! seeded dice, and knows what it did. What it passed is captured on both sides, in full and badly. Needs root; without it the
 //! tests say so. `HOLDUP_SEED=N` throws the dice otherwise, `HOLDUP_CASE=NAME` runs one case, `HOLDUP_KEEP=FILE` keeps the
 //! capture.
-#![allow(clippy::print_stdout, reason = "a test that cannot run here says why, and what was found")]
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 mod captures;
 mod cases;
@@ -28,6 +29,7 @@ use holdup_packets::made::{Pcap, link};
 use holdup_packets::rfc::{Finding, Findings, Judge};
 use holdup_packets::segment::Segment;
 use holdup_packets::wireshark::{Kinds, Limits, Table};
+use holdup_testkit::ignore;
 use relay::Passed;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -41,13 +43,12 @@ const LANES: usize = 4;
 /// Runs, with what passed in each.
 type Runs = Vec<(&'static Case, Vec<Passed>)>;
 
-/// All runs; without the right to make them says why.
-fn runs() -> Option<&'static Runs> {
-    static RUNS: OnceLock<Option<Runs>> = OnceLock::new();
+/// All runs; without the right to make them the test is ignored.
+fn runs() -> &'static Runs {
+    static RUNS: OnceLock<Runs> = OnceLock::new();
     RUNS.get_or_init(|| {
         if let Err(e) = net::sides(&CASES[0].wiring) {
-            println!("ignored, because no namespaces with links can be made here: {e}");
-            return None;
+            ignore(format!("no namespaces with links can be made here: {e}"));
         }
         let only = std::env::var("HOLDUP_CASE").ok();
         let cases: Vec<&Case> =
@@ -64,9 +65,8 @@ fn runs() -> Option<&'static Runs> {
             }
         });
         let mut done = done.into_inner().expect("no lane panics");
-        Some(cases.iter().map(|case| (*case, done.remove(case.name).expect("each case ran"))).collect())
+        cases.iter().map(|case| (*case, done.remove(case.name).expect("each case ran"))).collect()
     })
-    .as_ref()
 }
 
 /// Runs a case: what passed.
@@ -101,10 +101,9 @@ fn segments_of(captured: &[Captured<'_>]) -> Vec<Segment> {
     segments
 }
 
-#[test]
 fn kernels_under_faults_are_judged_as_tshark_does() {
-    let Some(tshark) = judge::tshark() else { return };
-    let Some(runs) = runs() else { return };
+    let tshark = judge::tshark();
+    let runs = runs();
     let mut pcap = Pcap::new(link::ETHERNET).with_nanoseconds();
     for (i, (case, passed)) in runs.iter().enumerate() {
         let mut has = Kinds::default();
@@ -156,9 +155,8 @@ fn told(truth: &BTreeMap<Finding, u64>, found: &Findings, known: Known) -> (Stri
     (text, agrees)
 }
 
-#[test]
 fn our_own_judgement_tells_what_was_done() {
-    let Some(runs) = runs() else { return };
+    let runs = runs();
     let mut wrong = String::new();
     for (case, passed) in runs {
         let all = passed.iter().enumerate();
@@ -188,3 +186,5 @@ fn our_own_judgement_tells_what_was_done() {
     }
     assert!(wrong.is_empty(), "what was done, and what was found of it:\n{wrong}");
 }
+
+holdup_testkit::tests!(kernels_under_faults_are_judged_as_tshark_does, our_own_judgement_tells_what_was_done);

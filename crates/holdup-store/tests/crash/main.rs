@@ -1,5 +1,7 @@
 //! A crash at any write leaves a readable bundle: proved by failing at operation 1, 2, 3 and so on.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 #[path = "../common/mod.rs"]
 mod common;
 mod faulty_vfs;
@@ -7,6 +9,7 @@ mod faulty_vfs;
 use common::{create, names, sample};
 use faulty_vfs::{Fault, arm, disarm, install};
 use holdup_model::{BundleData, Problem, ProblemKind};
+use holdup_testkit::ignore;
 use std::path::Path;
 
 /// A folder in memory where there is one: thousands of files are made and removed here.
@@ -141,22 +144,18 @@ fn sweep(fault: Fault) {
     }
 }
 
-#[test]
 fn a_crash_with_an_input_or_output_error_at_any_operation_loses_no_trial() {
     sweep(Fault::Io);
 }
 
-#[test]
 fn a_crash_on_a_full_disk_at_any_operation_loses_no_trial() {
     sweep(Fault::Full);
 }
 
-#[test]
 fn a_crash_in_the_middle_of_any_write_loses_no_trial() {
     sweep(Fault::Torn);
 }
 
-#[test]
 fn a_full_disk_is_said_and_writing_goes_on_when_there_is_space_again() {
     install();
     let whole = sample(3);
@@ -220,7 +219,6 @@ fn holds_pages_of_an_open_transaction(site: &Path) -> bool {
     holdup_store::read(&alone).is_err()
 }
 
-#[test]
 fn a_crashed_bundle_in_a_read_only_place_is_recovered_on_a_copy() {
     let folder = folder();
     let whole = sample(2);
@@ -238,12 +236,10 @@ fn a_crashed_bundle_in_a_read_only_place_is_recovered_on_a_copy() {
     assert_eq!(names(folder.path()), ["a.holdup"]);
 }
 
-#[test]
 fn a_crashed_bundle_of_another_user_is_recovered_on_a_copy() {
     use std::os::unix::fs::{MetadataExt, chown};
     if std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() != 0) {
-        println!("ignored, because only root can give files away");
-        return;
+        ignore("only root can give files away");
     }
     let folder = folder();
     let whole = sample(2);
@@ -256,12 +252,10 @@ fn a_crashed_bundle_of_another_user_is_recovered_on_a_copy() {
     assert!(before == bytes(), "a file of another user was written to");
 }
 
-#[test]
 fn a_crashed_bundle_in_a_folder_without_write_permission_is_recovered_on_a_copy() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     if std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0) {
-        println!("ignored, because root may write everywhere; the test with the faulty VFS covers root");
-        return;
+        ignore("root may write everywhere; the test with the faulty VFS covers root");
     }
     let folder = folder();
     let whole = sample(2);
@@ -279,3 +273,13 @@ fn a_crashed_bundle_in_a_folder_without_write_permission_is_recovered_on_a_copy(
     allow(0o755);
     assert_eq!(names(folder.path()), ["a.holdup", "a.holdup-journal"]);
 }
+
+holdup_testkit::tests!(
+    a_crash_with_an_input_or_output_error_at_any_operation_loses_no_trial,
+    a_crash_on_a_full_disk_at_any_operation_loses_no_trial,
+    a_crash_in_the_middle_of_any_write_loses_no_trial,
+    a_full_disk_is_said_and_writing_goes_on_when_there_is_space_again,
+    a_crashed_bundle_in_a_read_only_place_is_recovered_on_a_copy,
+    a_crashed_bundle_of_another_user_is_recovered_on_a_copy,
+    a_crashed_bundle_in_a_folder_without_write_permission_is_recovered_on_a_copy
+);

@@ -1,5 +1,7 @@
 //! Who held a lock when it lost the CPU, and why: what the collectors say against what `lock-contention` itself and a
 //! program of the test's own know.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 #![expect(clippy::print_stdout, reason = "it is shown where a test fails or cannot run")]
 
 mod witness;
@@ -7,6 +9,7 @@ mod witness;
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_model::timeline::{Timeline, TimelineKind};
 use holdup_model::{Availability, Collected, Parameters, Value};
+use holdup_testkit::ignore;
 use holdup_workloads::alone::{Trial, prepare};
 use holdup_workloads::contention::setup::defaults;
 use holdup_workloads::contention::truth::{Published, Truth, role};
@@ -27,10 +30,7 @@ const COLLECTORS: [&str; 3] = ["switches", "critical-sections", "timeline"];
 fn works() -> bool {
     match holdup_evidence::find("critical-sections").expect("it exists").probe(&CollectContext::default()) {
         Availability::Ready | Availability::Degraded { .. } => true,
-        Availability::Unavailable { reason, .. } => {
-            println!("ignored, because critical-sections cannot work here: {reason}");
-            false
-        }
+        Availability::Unavailable { reason, .. } => ignore(format!("critical-sections cannot work here: {reason}")),
     }
 }
 
@@ -203,7 +203,6 @@ fn causes(seen: &Seen, symbols: &Symbols) -> (u64, u64) {
     (right, all)
 }
 
-#[test]
 fn holders_and_waiters_are_told_from_the_rest() {
     if !works() {
         return;
@@ -250,3 +249,5 @@ fn holders_and_waiters_are_told_from_the_rest() {
     println!("causes: {} of {} as the stack has them", caused.0, caused.1);
     assert!(caused.1 < 100 || caused.0 as f64 >= 0.98 * caused.1 as f64, "{caused:?}");
 }
+
+holdup_testkit::tests!(holders_and_waiters_are_told_from_the_rest);

@@ -63,10 +63,6 @@ mod tests {
     fn the_soft_limit_is_raised_while_files_are_opened() {
         let before = getrlimit(Resource::Nofile);
         let low = Rlimit { current: Some(200), maximum: before.maximum };
-        if before.maximum.is_some_and(|hard| hard < 1_000) {
-            println!("ignored, because the hard limit is below 1000 here");
-            return;
-        }
         setrlimit(Resource::Nofile, low).expect("may be lowered");
         let files = with_room(600, || Ok((0..600).map(|_| File::open("/dev/null")).collect::<Result<Vec<_>, _>>()));
         let after = getrlimit(Resource::Nofile);

@@ -167,17 +167,15 @@ mod tests {
         std::fs::create_dir(&locked).unwrap();
         let held = std::fs::File::open(&locked).unwrap();
         flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
-        // One that leads to another user's, and one that another user made.
+        // One that leads to another user's, and one that another user made or can change.
         let precious = top.path().join("precious");
         std::fs::create_dir(&precious).unwrap();
         std::os::unix::fs::symlink(&precious, top.path().join("holdup-pg-1-3-abcdefghabcdefgh")).unwrap();
         let planted = top.path().join("holdup-pg-1-4-abcdefghabcdefgh");
         std::fs::create_dir(&planted).unwrap();
-        let is_root = rustix::process::geteuid().is_root();
-        if is_root {
+        if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&planted, Some(54_321), None).unwrap();
         } else {
-            println!("ignored in part, because only root can give a folder to another user");
             std::fs::set_permissions(&planted, PermissionsExt::from_mode(0o777)).unwrap();
         }
         assert!(sweep(&host, top.path(), "holdup-pg", &|_| false).is_empty());

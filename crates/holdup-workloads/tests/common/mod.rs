@@ -4,6 +4,7 @@
 use holdup_host::Host;
 use holdup_model::plan::Level;
 use holdup_model::{Parameters, Problem, Window};
+use holdup_testkit::ignore;
 use holdup_workloads::postgres::find::{Need, Places};
 use holdup_workloads::postgres::{Binaries, Cluster, ClusterOptions};
 use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks};
@@ -12,14 +13,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The programs of this machine; says at run time when there are none.
-pub(crate) fn binaries() -> Option<Binaries> {
-    match Binaries::find(&Places::of_this_host(None), Need::Server) {
-        Ok(bin) => Some(bin),
-        Err(problem) => {
-            eprintln!("ignored, because {problem}");
-            None
-        }
-    }
+pub(crate) fn binaries() -> Binaries {
+    Binaries::find(&Places::of_this_host(None), Need::Server).unwrap_or_else(|problem| ignore(problem))
 }
 
 /// A folder that the server's user may enter.

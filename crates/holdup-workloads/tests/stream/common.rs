@@ -2,6 +2,7 @@
 
 use holdup_host::Host;
 use holdup_model::{Measured, Parameters, Problem, Value, Window};
+use holdup_testkit::ignore;
 use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, TrialResult, WindowHooks, find};
 use std::time::Instant;
 
@@ -91,11 +92,8 @@ pub(crate) fn holds(result: &TrialResult, what: &str) {
     assert_eq!(sent, received + metric(result, "bytes_dropped"), "{what}: {:?}", result.notes);
 }
 
-#[allow(clippy::print_stderr, reason = "a test that could not run says so")]
-pub(crate) fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("ignored, because making network namespaces takes root");
+pub(crate) fn need_root() {
+    if !rustix::process::geteuid().is_root() {
+        ignore("making network namespaces takes root");
     }
-    root
 }

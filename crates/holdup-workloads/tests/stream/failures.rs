@@ -1,6 +1,6 @@
 //! What goes wrong is said, and nothing is left of it.
 
-use crate::common::{holds, is_root, metric, run, run_and};
+use crate::common::{holds, metric, run, run_and};
 use holdup_model::{Problem, Value};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use std::os::unix::process::CommandExt as _;
@@ -24,14 +24,11 @@ fn alone(name: &str, prepare: impl FnMut() -> std::io::Result<()> + Send + Sync 
     text
 }
 
-#[test]
-fn a_peer_that_dies_makes_the_trial_void() {
+pub(crate) fn a_peer_that_dies_makes_the_trial_void() {
     alone("failures::kills_a_far_worker", || Ok(()));
 }
 
-#[test]
-#[ignore = "run by a_peer_that_dies_makes_the_trial_void in a process of its own"]
-fn kills_a_far_worker() {
+pub(crate) fn kills_a_far_worker() {
     for (connections, workers) in [(2i64, 2i64), (4, 1)] {
         let changes: [(&str, Value); 3] =
             [("connections", connections.into()), ("workers", workers.into()), ("sharing", "processes".into())];
@@ -54,8 +51,7 @@ fn refusal(result: Result<holdup_workloads::TrialResult, Problem>) -> String {
     format!("{}: {}", problem.what, problem.why)
 }
 
-#[test]
-fn too_low_a_limit_on_files_is_named() {
+pub(crate) fn too_low_a_limit_on_files_is_named() {
     alone("failures::takes_more_files_than_allowed", || {
         let low = Rlimit { current: Some(64), maximum: Some(64) };
         setrlimit(Resource::Nofile, low)?;
@@ -71,9 +67,7 @@ fn too_low_a_limit_on_files_is_named() {
     });
 }
 
-#[test]
-#[ignore = "run by too_low_a_limit_on_files_is_named in a process of its own"]
-fn takes_more_files_than_allowed() {
+pub(crate) fn takes_more_files_than_allowed() {
     let got = refusal(run(&[("connections", 10_000.into())], 50));
     assert_eq!(
         got,
@@ -81,9 +75,8 @@ fn takes_more_files_than_allowed() {
     );
 }
 
-#[test]
-fn without_root_a_network_is_refused() {
-    if !is_root() {
+pub(crate) fn without_root_a_network_is_refused() {
+    if !rustix::process::geteuid().is_root() {
         return without_root();
     }
     alone("failures::without_root", || {
@@ -95,9 +88,7 @@ fn without_root_a_network_is_refused() {
     });
 }
 
-#[test]
-#[ignore = "run by without_root_a_network_is_refused as another user"]
-fn without_root() {
+pub(crate) fn without_root() {
     let got = refusal(run(&[("network", "veth".into())], 50));
     assert_eq!(
         got,
@@ -106,8 +97,7 @@ fn without_root() {
     holds(&run(&[], 50).expect("the host's own network is for everybody"), "without root");
 }
 
-#[test]
-fn ten_thousand_connections_are_held_by_one_process_in_200_mb() {
+pub(crate) fn ten_thousand_connections_are_held_by_one_process_in_200_mb() {
     let text = alone("failures::holds_ten_thousand", || Ok(()));
     eprintln!("{}", text.lines().find(|line| line.contains("resident")).unwrap_or_default());
 }
@@ -118,9 +108,7 @@ fn peak_resident_kb() -> u64 {
     line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
 }
 
-#[test]
-#[ignore = "run by ten_thousand_connections_are_held_by_one_process_in_200_mb in a process of its own"]
-fn holds_ten_thousand() {
+pub(crate) fn holds_ten_thousand() {
     let limit = getrlimit(Resource::Nofile);
     // Where fewer files are allowed, so many as they are enough for.
     let connections = limit.maximum.map_or(10_000, |limit| (limit.saturating_sub(256) / 2).min(10_000));
@@ -141,8 +129,7 @@ fn lives(pid: i32) -> bool {
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
 }
 
-#[test]
-fn nothing_outlives_a_process_that_is_killed() {
+pub(crate) fn nothing_outlives_a_process_that_is_killed() {
     let mut command = Command::new(std::env::current_exe().expect("is known"));
     command.args(["--exact", "failures::runs_until_it_is_killed", "--include-ignored", "--test-threads=1"]);
     let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("starts");
@@ -167,9 +154,7 @@ fn nothing_outlives_a_process_that_is_killed() {
     }
 }
 
-#[test]
-#[ignore = "run by nothing_outlives_a_process_that_is_killed in a process of its own"]
-fn runs_until_it_is_killed() {
+pub(crate) fn runs_until_it_is_killed() {
     let network = if rustix::process::geteuid().is_root() { "veth" } else { "host" };
     let changes: [(&str, Value); 3] =
         [("connections", 2.into()), ("sharing", "processes".into()), ("network", network.into())];

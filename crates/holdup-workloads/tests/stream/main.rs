@@ -1,13 +1,14 @@
 //! `stream` on this machine: what is sent is what is received and dropped, whatever it goes through.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
+
 mod common;
 mod failures;
 mod profiles;
 
-use common::{absent, holds, is_root, metric, run};
+use common::{absent, holds, metric, need_root, run};
 use holdup_model::Value;
 
-#[test]
 fn every_byte_is_accounted_for_in_every_mode() {
     for protocol in ["tcp", "udp", "unix"] {
         for mode in ["write", "read", "both"] {
@@ -31,7 +32,6 @@ fn every_byte_is_accounted_for_in_every_mode() {
     }
 }
 
-#[test]
 fn the_window_has_rates_times_and_costs_of_what_was_delivered() {
     let changes: [(&str, Value); 2] = [("connections", 2.into()), ("size", 65_536.into())];
     let result = run(&changes, 300).expect("runs");
@@ -53,7 +53,6 @@ fn the_window_has_rates_times_and_costs_of_what_was_delivered() {
     assert!(latency.histogram.count() > 0);
 }
 
-#[test]
 fn a_rate_is_kept_by_workers_with_one_connection_and_with_several() {
     for workers in [4i64, 1] {
         for protocol in ["tcp", "udp"] {
@@ -73,7 +72,6 @@ fn a_rate_is_kept_by_workers_with_one_connection_and_with_several() {
     }
 }
 
-#[test]
 fn the_smallest_and_the_largest_sizes_work() {
     let small = run(&[("size", 1.into())], 50).expect("runs");
     holds(&small, "1 byte");
@@ -88,11 +86,8 @@ fn the_smallest_and_the_largest_sizes_work() {
     holds(&run(&datagram, 50).expect("runs"), "the largest datagram");
 }
 
-#[test]
 fn data_goes_through_networks_of_its_own() {
-    if !is_root() {
-        return;
-    }
+    need_root();
     for network in ["loopback", "veth", "bridge"] {
         for (protocol, sharing) in [("tcp", "threads"), ("udp", "processes")] {
             let what = format!("{protocol} through {network}");
@@ -114,7 +109,6 @@ fn data_goes_through_networks_of_its_own() {
     }
 }
 
-#[test]
 fn sockets_have_the_options_that_were_asked_for() {
     let changes: [(&str, Value); 5] = [
         ("no_delay", true.into()),
@@ -127,3 +121,31 @@ fn sockets_have_the_options_that_were_asked_for() {
     holds(&result, "small buffers");
     assert!(result.notes.iter().any(|note| note.contains("both sides ran on CPU")), "{:?}", result.notes);
 }
+
+holdup_testkit::tests!(
+    every_byte_is_accounted_for_in_every_mode,
+    the_window_has_rates_times_and_costs_of_what_was_delivered,
+    a_rate_is_kept_by_workers_with_one_connection_and_with_several,
+    the_smallest_and_the_largest_sizes_work,
+    data_goes_through_networks_of_its_own,
+    sockets_have_the_options_that_were_asked_for,
+    failures::a_peer_that_dies_makes_the_trial_void,
+    failures::too_low_a_limit_on_files_is_named,
+    failures::without_root_a_network_is_refused,
+    failures::ten_thousand_connections_are_held_by_one_process_in_200_mb,
+    failures::nothing_outlives_a_process_that_is_killed,
+    profiles::all_shipped_profiles_run,
+    profiles::shipped_profiles_run_through_a_network,
+    profiles::every_flowop_moves_what_it_says,
+    profiles::files_are_sent_whole_and_in_pieces,
+    profiles::either_end_calls_and_every_protocol_speaks,
+    profiles::connections_that_are_opened_over_and_over_lose_nothing,
+    profiles::a_rate_is_a_rate_of_turns,
+    profiles::what_may_fail_is_counted_and_what_may_not_makes_the_pass_void,
+    profiles::what_cannot_be_read_is_said_before_anything_runs;
+    by_hand: failures::kills_a_far_worker,
+    failures::takes_more_files_than_allowed,
+    failures::without_root,
+    failures::holds_ten_thousand,
+    failures::runs_until_it_is_killed
+);

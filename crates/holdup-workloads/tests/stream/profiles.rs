@@ -1,6 +1,6 @@
 //! Profiles of uperf, run by holdup.
 
-use crate::common::{absent, holds, is_root, metric, run};
+use crate::common::{absent, holds, metric, need_root, run};
 use holdup_model::{Problem, Value};
 use holdup_workloads::TrialResult;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,7 @@ fn with_iterations() {
     unsafe { std::env::set_var("iterations", "200") };
 }
 
-#[test]
-fn all_shipped_profiles_run() {
+pub(crate) fn all_shipped_profiles_run() {
     with_iterations();
     let profiles = shipped();
     assert!(profiles.len() >= 4);
@@ -69,12 +68,9 @@ fn all_shipped_profiles_run() {
     }
 }
 
-#[test]
-fn shipped_profiles_run_through_a_network() {
+pub(crate) fn shipped_profiles_run_through_a_network() {
     with_iterations();
-    if !is_root() {
-        return;
-    }
+    need_root();
     for path in shipped() {
         let changes: [(&str, Value); 2] = [("connections", 2.into()), ("network", "veth".into())];
         run_file(&path, &changes).unwrap_or_else(|e| panic!("{}: {}: {}", path.display(), e.what, e.why));
@@ -93,8 +89,7 @@ fn group(head: &str, connect: &str, data: &str) -> String {
 
 const CONNECT: &str = r#"<flowop type="connect" options="remotehost=$h protocol=tcp wndsz=50k tcp_nodelay"/>"#;
 
-#[test]
-fn every_flowop_moves_what_it_says() {
+pub(crate) fn every_flowop_moves_what_it_says() {
     let bytes = |result: &TrialResult| metric(result, "bytes_received");
     let tcp = |data: &str| good(&group(r#"nthreads="2""#, CONNECT, data), &[]);
     assert_eq!(bytes(&tcp(r#"iterations="10"><flowop type="write" options="size=1000 count=3"/>"#)), 60_000.0);
@@ -122,8 +117,7 @@ fn every_flowop_moves_what_it_says() {
     assert_eq!(bytes(&processes), 20_000.0);
 }
 
-#[test]
-fn files_are_sent_whole_and_in_pieces() {
+pub(crate) fn files_are_sent_whole_and_in_pieces() {
     for flowop in [r#"type="sendfile" options="dir=DIR""#, r#"type="sendfilev" options="dir=DIR nfiles=3 size=1k""#] {
         // The far end asks for more than comes, until the time is over.
         let text = group(r#"nthreads="1""#, CONNECT, &format!(r#"duration="200ms"><flowop {flowop}/>"#));
@@ -131,8 +125,7 @@ fn files_are_sent_whole_and_in_pieces() {
     }
 }
 
-#[test]
-fn either_end_calls_and_every_protocol_speaks() {
+pub(crate) fn either_end_calls_and_every_protocol_speaks() {
     let accept = r#"<flowop type="accept" options="remotehost=$h protocol=tcp"/>"#;
     let data = r#"duration="100ms"><flowop type="write" options="size=8k"/><flowop type="read" options="size=8k"/>"#;
     good(&group(r#"nthreads="2""#, accept, data), &[]);
@@ -147,8 +140,7 @@ fn either_end_calls_and_every_protocol_speaks() {
     }
 }
 
-#[test]
-fn connections_that_are_opened_over_and_over_lose_nothing() {
+pub(crate) fn connections_that_are_opened_over_and_over_lose_nothing() {
     let text = r#"<profile name="p"><group nthreads="2"><transaction duration="300ms">
         <flowop type="connect" options="remotehost=$h protocol=tcp"/>
         <flowop type="write" options="size=5k"/><flowop type="read" options="size=3k"/>
@@ -157,16 +149,14 @@ fn connections_that_are_opened_over_and_over_lose_nothing() {
     assert!(metric(&result, "throughput_gbit_per_s") > 0.0);
 }
 
-#[test]
-fn a_rate_is_a_rate_of_turns() {
+pub(crate) fn a_rate_is_a_rate_of_turns() {
     let data = r#"duration="1s" rate="100"><flowop type="write" options="size=100"/>"#;
     let result = good(&group(r#"nthreads="2""#, CONNECT, data), &[]);
     // Half of the turns in one go each half second: two goes begin in one second.
     assert_eq!(metric(&result, "bytes_received"), 2.0 * 100.0 * 100.0);
 }
 
-#[test]
-fn what_may_fail_is_counted_and_what_may_not_makes_the_pass_void() {
+pub(crate) fn what_may_fail_is_counted_and_what_may_not_makes_the_pass_void() {
     let refused = |flags: &str| {
         format!(
             r#"<profile name="p"><group nthreads="1"><transaction iterations="3">
@@ -189,8 +179,7 @@ fn what_may_fail_is_counted_and_what_may_not_makes_the_pass_void() {
     assert!(problem.why.contains("in use"), "{}", problem.why);
 }
 
-#[test]
-fn what_cannot_be_read_is_said_before_anything_runs() {
+pub(crate) fn what_cannot_be_read_is_said_before_anything_runs() {
     let problem = run_file(Path::new("/nowhere/at/all.xml"), &[]).expect_err("there is none");
     assert_eq!(problem.what, "profile /nowhere/at/all.xml");
     let text = group(r#"nthreads="$nobody_sets_this""#, CONNECT, r#"iterations="1"><flowop type="nop"/>"#);

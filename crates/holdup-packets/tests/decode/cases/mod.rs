@@ -74,8 +74,7 @@ fn expecting(case: Case, expect: &[(u32, Option<u32>, u8)]) -> Case {
     Case { expect: expect.to_vec(), ..case }
 }
 
-#[test]
-fn a_connection_is_with_the_end_of_a_route() {
+pub(crate) fn a_connection_is_with_the_end_of_a_route() {
     let (frames, expect) = packets::routed();
     let mut capture = PcapNg::new();
     capture.interface(link::ETHERNET);
@@ -94,11 +93,9 @@ fn a_connection_is_with_the_end_of_a_route() {
         })
         .collect();
     assert_eq!(ours, expect.iter().map(|stream| *stream as usize).collect::<Vec<_>>());
-    if let Some(tshark) = tshark() {
-        let rows = tshark.fields(&capture, &["tcp.stream"], &[]);
-        let theirs: Vec<String> = rows.into_iter().flatten().collect();
-        assert_eq!(theirs, expect.iter().map(ToString::to_string).collect::<Vec<_>>());
-    }
+    let rows = tshark().fields(&capture, &["tcp.stream"], &[]);
+    let theirs: Vec<String> = rows.into_iter().flatten().collect();
+    assert_eq!(theirs, expect.iter().map(ToString::to_string).collect::<Vec<_>>());
 }
 
 /// Cases as one capture. Their fragments would meet, so each that has some is a capture of its own.
@@ -129,8 +126,7 @@ fn all() -> Vec<Case> {
     .collect()
 }
 
-#[test]
-fn each_is_read_as_expected() {
+pub(crate) fn each_is_read_as_expected() {
     let mut wrong = String::new();
     for case in all() {
         let found: Vec<(u32, Option<u32>, u8)> = segments(&capture(&[&case]))
@@ -144,9 +140,8 @@ fn each_is_read_as_expected() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-#[test]
-fn tshark_reads_each_the_same() {
-    let Some(tshark) = tshark() else { return };
+pub(crate) fn tshark_reads_each_the_same() {
+    let tshark = tshark();
     let all = all();
     let (alone, together): (Vec<&Case>, Vec<&Case>) = all.iter().partition(|case| case.frames.len() > 1);
     let mut wrong = String::new();
