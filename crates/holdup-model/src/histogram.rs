@@ -49,7 +49,7 @@ impl Histogram {
     #[inline]
     pub fn record_n_ns(&mut self, value_ns: u64, count: u64) {
         if value_ns > LARGEST_NS {
-            self.clipped += count;
+            self.clipped = self.clipped.saturating_add(count);
         }
         self.inner.saturating_record_n(value_ns.max(1), count);
     }
@@ -57,7 +57,7 @@ impl Histogram {
     /// Adds all of another histogram.
     pub fn add(&mut self, other: &Histogram) {
         self.inner.add(&other.inner).expect("all holdup histograms have the same bounds");
-        self.clipped += other.clipped;
+        self.clipped = self.clipped.saturating_add(other.clipped);
     }
 
     /// How many durations were counted.
@@ -146,6 +146,17 @@ impl<'de> Deserialize<'de> for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_stop_at_their_greatest_value() {
+        let mut h = Histogram::new();
+        for _ in 0..2 {
+            h.record_n_ns(LARGEST_NS + 1, u64::MAX - 1);
+        }
+        let other = h.clone();
+        h.add(&other);
+        assert_eq!((h.count(), h.clipped()), (u64::MAX, u64::MAX));
+    }
 
     #[test]
     fn the_stored_form_keeps_every_count() {

@@ -278,3 +278,17 @@ fn standing_still_has_its_cause() {
         soon.stands_still(&[]);
     });
 }
+
+/// Timestamps of a capture can be anything: a round trip may take 200 years.
+#[test]
+fn a_round_trip_of_centuries_is_no_overflow() {
+    both(|base| {
+        let mut old = Session { segments: Vec::new(), at_ns: -(i64::MAX / 2), base, has_clock: true, has_ids: true };
+        old.add(0, Segment { seq: base.wrapping_sub(1), flags: SYN, ..old.from(CLIENT) });
+        old.at_ns = i64::MAX / 2 - 1_000 * MS;
+        old.add(0, Segment { seq: 999, ack: base, flags: SYN | ACK, ..old.from(SERVER) });
+        old.add(0, Segment { seq: base, ack: 1000, flags: ACK, ..old.from(CLIENT) });
+        old.data(300, 0, 1000, 1).ack(1, 1000, &[]);
+        old.stands_still(&[(Stall::Idle, (i64::MAX / MS) as u64 - 1_000)]);
+    });
+}

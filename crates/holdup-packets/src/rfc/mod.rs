@@ -44,7 +44,7 @@ impl Findings {
             *mine += theirs;
         }
         for ((count, sum_ns), (more, more_ns)) in self.stalls.iter_mut().zip(&others.stalls) {
-            (*count, *sum_ns) = (*count + more, *sum_ns + more_ns);
+            (*count, *sum_ns) = (*count + more, sum_ns.saturating_add(*more_ns));
         }
         self.gaps_given_up += others.gaps_given_up;
         self
@@ -121,7 +121,7 @@ impl Connection {
             && let Some((stall, ns)) = self.stall(segment, length, from, rtt_ns, is_new)
         {
             let (count, sum_ns) = &mut findings.stalls[stall as usize];
-            (*count, *sum_ns) = (*count + 1, *sum_ns + ns);
+            (*count, *sum_ns) = (*count + 1, sum_ns.saturating_add(ns));
         }
         if segment.has(ACK) && !segment.has(RST) {
             self.directions[to].acknowledgement(segment, &mut |finding, n| findings.add(finding, n));
@@ -135,7 +135,7 @@ impl Connection {
     /// not sent before and follows what was.
     fn stall(&self, segment: &Segment, length: u32, from: usize, rtt_ns: i64, is_new: bool) -> Option<(Stall, u64)> {
         let gap_ns = segment.at_ns - self.last_ns?;
-        if gap_ns < STALL_NS.max(4 * rtt_ns) {
+        if gap_ns < STALL_NS.max(rtt_ns.saturating_mul(4)) {
             return None;
         }
         // Whose data was waited for: the sender's, or for an acknowledgement alone the other end's.
