@@ -2,7 +2,7 @@
 
 use crate::cases::{self, About, Case};
 use crate::words::number;
-use holdup_model::survey::{Advice, CaseFinding, Exposure, Known, Model, Server, Survey};
+use holdup_model::survey::{Advice, CaseFinding, Exposure, Known, Model, Server, Survey, Weight};
 
 /// One thing that must hold for a case to hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ fn weigh(conditions: &[Condition]) -> (Exposure, Vec<String>, Vec<String>) {
 /// Every case on this host: those that hit first, then those that are open.
 pub fn check(survey: &Survey) -> Vec<CaseFinding> {
     let mut findings: Vec<CaseFinding> = cases::ALL.iter().flat_map(|case| judge(case, survey)).collect();
-    findings.sort_by_key(|f| (rank(f.exposure), !f.harms));
+    findings.sort_by_key(|f| (rank(f.exposure), f.weight as u8));
     findings
 }
 
@@ -97,7 +97,7 @@ fn finding(
         case: case.meta.id.to_owned(),
         summary: case.meta.summary.to_owned(),
         exposure,
-        harms: case.harms,
+        weight: case.weight,
         server: server.map(|s| s.name.clone()),
         reasons,
         would_change,
@@ -105,12 +105,14 @@ fn finding(
     }
 }
 
-/// What all findings that harm come to.
+/// The verdict of all findings, by their weights.
 pub fn overall(findings: &[CaseFinding]) -> Exposure {
-    let has = |exposure: Exposure| findings.iter().any(|f| f.harms && f.exposure == exposure);
-    if has(Exposure::Exposed) {
+    let any = |exposure: Exposure, weights: &[Weight]| {
+        findings.iter().any(|f| f.exposure == exposure && weights.contains(&f.weight))
+    };
+    if any(Exposure::Exposed, &[Weight::High, Weight::Low]) {
         Exposure::Exposed
-    } else if has(Exposure::Undecided) {
+    } else if any(Exposure::Undecided, &[Weight::High]) {
         Exposure::Undecided
     } else {
         Exposure::NotExposed

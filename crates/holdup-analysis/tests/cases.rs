@@ -76,7 +76,7 @@ fn host() -> Survey {
         ],
         slice_extension: SliceExtension {
             usable: known(false),
-            reasons: vec!["open: a".to_owned(), "shut: b".to_owned()],
+            reasons: vec!["available: a".to_owned(), "not available: b".to_owned()],
             length_ns: unknown(),
             feature_size_bytes: known(33),
             libc: known("glibc 2.36".to_owned()),
@@ -349,7 +349,7 @@ fn what_is_no_harm_by_itself_does_not_count() {
     host.settings[1].value = known("500000".to_owned());
     host.preempt.model = known(Model::Full);
     let findings = check(&host);
-    assert!(findings.iter().any(|f| f.exposure == Exposure::Exposed && !f.harms));
+    assert!(findings.iter().any(|f| f.exposure == Exposure::Exposed && f.weight == Weight::None));
     assert_eq!(overall(&findings), Exposure::NotExposed);
 }
 

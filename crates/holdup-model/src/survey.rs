@@ -412,6 +412,18 @@ pub struct Advice {
     pub undo: String,
 }
 
+/// How much a case counts for the verdict on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// It costs throughput without anyone's doing: where it cannot be excluded, the host is undecided.
+    High,
+    /// It takes a setting that somebody has changed on purpose: it counts where it is found.
+    Low,
+    /// It costs nothing by itself, and matters to those who compare kernels or follow advice.
+    None,
+}
+
 /// What a case came to on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CaseFinding {
@@ -421,9 +433,8 @@ pub struct CaseFinding {
     pub summary: String,
     /// Whether it hits.
     pub exposure: Exposure,
-    /// Whether it harms by itself; if not it only matters to whoever compares kernels or follows advice, and does not
-    /// count for the exit code.
-    pub harms: bool,
+    /// How much it counts for the verdict.
+    pub weight: Weight,
     /// The server that it is about.
     pub server: Option<String>,
     /// Why, one sentence each, the deciding one first.

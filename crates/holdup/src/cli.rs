@@ -60,7 +60,7 @@ fn check() -> Command {
     Command::new("check")
         .about("Say which preemption model is in force, and whether known regressions hit this host")
         .after_help(
-            "Reads only, needs no root, and says what it could not read.\n\
+            "Reads only, needs no root, and says what it could not check.\n\
              Exit code 0: not exposed, 1: exposed, 3: undecided.",
         )
         .arg(Arg::new("pg").long("pg").value_name("URL|PGDATA|PID").help(
@@ -87,6 +87,12 @@ fn check() -> Command {
                 .action(ArgAction::SetTrue)
                 .conflicts_with("root")
                 .help("Also measure how the kernel preempts, which takes 2 s of two CPUs"),
+        )
+        .arg(
+            Arg::new("details")
+                .long("details")
+                .action(ArgAction::SetTrue)
+                .help("Everything that was looked at, with its source, and what is not known"),
         )
         .arg(json())
 }

@@ -74,6 +74,21 @@ fn verdicts_of_captured_systems() {
     insta::assert_snapshot!(table);
 }
 
+#[test]
+fn the_answer_fits_one_screen() {
+    for tree in trees() {
+        let out = Command::new(env!("CARGO_BIN_EXE_holdup"))
+            .args(["check", "--root"])
+            .arg(&tree)
+            .env("COLUMNS", "80")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(text.lines().count() <= 24 && widest <= 80, "{}:\n{text}", name(&tree));
+    }
+}
+
 /// Every setting that could be read of a booted system is at the default that holdup knows for it, or the start of
 /// that system changed it.
 #[test]

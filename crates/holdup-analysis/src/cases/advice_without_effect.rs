@@ -3,7 +3,7 @@
 use super::{About, Case};
 use crate::weigh::Condition;
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, KernelVersion, Model, Survey};
+use holdup_model::survey::{Advice, KernelVersion, Model, Survey, Weight};
 
 static META: Meta = Meta {
     id: "advice-without-effect",
@@ -21,7 +21,7 @@ static META: Meta = Meta {
 };
 
 /// The case.
-pub static CASE: Case = Case { meta: &META, harms: false, about: About::Host { conditions, advice } };
+pub static CASE: Case = Case { meta: &META, weight: Weight::None, about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {
     let preempt = &survey.preempt;
@@ -84,7 +84,7 @@ pub fn impossible(survey: &Survey) -> Vec<String> {
     }
     let extension = &survey.slice_extension;
     if extension.usable.get() == Some(&false) {
-        let why = extension.reasons.iter().find_map(|r| r.strip_prefix("shut: ")).unwrap_or_default();
+        let why = extension.reasons.iter().find_map(|r| r.strip_prefix("not available: ")).unwrap_or_default();
         all.push(format!("The time slice extension of rseq: {why}."));
     }
     let version = survey.kernel.version.value();

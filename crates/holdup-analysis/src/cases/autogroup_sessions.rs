@@ -3,7 +3,7 @@
 use super::{About, Case};
 use crate::weigh::Condition;
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, Server, Survey};
+use holdup_model::survey::{Advice, Server, Survey, Weight};
 
 static META: Meta = Meta {
     id: "autogroup-sessions",
@@ -20,7 +20,7 @@ static META: Meta = Meta {
 };
 
 /// The case.
-pub static CASE: Case = Case { meta: &META, harms: true, about: About::Server { conditions, advice } };
+pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Server { conditions, advice } };
 
 fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {
     let setting = survey.settings.iter().find(|s| s.name == "autogroup");

@@ -3,7 +3,7 @@
 use super::{About, Case};
 use crate::weigh::Condition;
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, KernelVersion, Survey};
+use holdup_model::survey::{Advice, KernelVersion, Survey, Weight};
 
 static META: Meta = Meta {
     id: "hrtick-confounder",
@@ -15,7 +15,7 @@ static META: Meta = Meta {
 };
 
 /// The case.
-pub static CASE: Case = Case { meta: &META, harms: false, about: About::Host { conditions, advice } };
+pub static CASE: Case = Case { meta: &META, weight: Weight::None, about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {
     let Some(setting) = survey.settings.iter().find(|s| s.name == "hrtick") else {

@@ -3,7 +3,7 @@
 use super::{About, Case};
 use crate::weigh::{self, Condition};
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, KernelVersion, Model, Survey};
+use holdup_model::survey::{Advice, KernelVersion, Model, Survey, Weight};
 
 static META: Meta = Meta {
     id: "kworker-hog",
@@ -21,7 +21,7 @@ static META: Meta = Meta {
 };
 
 /// The case.
-pub static CASE: Case = Case { meta: &META, harms: true, about: About::Host { conditions, advice } };
+pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {
     vec![model(survey), switch(survey), way_through_workers(survey)]

@@ -4,7 +4,7 @@ use super::{About, Case};
 use crate::weigh::{self, Condition};
 use crate::words::number;
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, HugePagesAsked, Model, Server, Survey};
+use holdup_model::survey::{Advice, HugePagesAsked, Model, Server, Survey, Weight};
 use holdup_model::text::size;
 
 static META: Meta = Meta {
@@ -31,7 +31,7 @@ static META: Meta = Meta {
 const LAST_WITH_FREELIST: u32 = 18;
 
 /// The case.
-pub static CASE: Case = Case { meta: &META, harms: true, about: About::Server { conditions, advice } };
+pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Server { conditions, advice } };
 
 fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {
     vec![model(survey), freelist(server), small_pages(survey, server), cold(server), clients(survey, server)]

@@ -3,7 +3,7 @@
 use super::{About, Case};
 use crate::weigh::Condition;
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, Survey};
+use holdup_model::survey::{Advice, Survey, Weight};
 
 static META: Meta = Meta {
     id: "migration-cost-folklore",
@@ -20,7 +20,7 @@ static META: Meta = Meta {
 };
 
 /// The case.
-pub static CASE: Case = Case { meta: &META, harms: true, about: About::Host { conditions, advice } };
+pub static CASE: Case = Case { meta: &META, weight: Weight::Low, about: About::Host { conditions, advice } };
 
 fn conditions(survey: &Survey) -> Vec<Condition> {
     let Some(setting) = survey.settings.iter().find(|s| s.name == "migration-cost") else {

@@ -5,7 +5,7 @@
 
 use crate::weigh::Condition;
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, Server, Survey};
+use holdup_model::survey::{Advice, Server, Survey, Weight};
 
 pub mod advice_without_effect;
 pub mod autogroup_sessions;
@@ -30,8 +30,8 @@ pub static ALL: &[&Case] = &[
 pub struct Case {
     /// What it says about itself.
     pub meta: &'static Meta,
-    /// Whether it harms by itself. One that does not only matters to whoever compares kernels or follows advice.
-    pub harms: bool,
+    /// How much it counts for the verdict.
+    pub weight: Weight,
     /// What it looks at.
     pub about: About,
 }

@@ -4,7 +4,7 @@ use super::{About, Case};
 use crate::weigh::{self, Condition};
 use crate::words::percent;
 use holdup_model::Meta;
-use holdup_model::survey::{Advice, Server, Survey};
+use holdup_model::survey::{Advice, Server, Survey, Weight};
 
 static META: Meta = Meta {
     id: "spin-oversubscription",
@@ -25,7 +25,7 @@ static META: Meta = Meta {
 const ENOUGH_LOOKS: u64 = 50;
 
 /// The case.
-pub static CASE: Case = Case { meta: &META, harms: true, about: About::Server { conditions, advice } };
+pub static CASE: Case = Case { meta: &META, weight: Weight::High, about: About::Server { conditions, advice } };
 
 fn conditions(survey: &Survey, server: &Server) -> Vec<Condition> {
     vec![oversubscribed(survey, server), waits(server)]

@@ -16,8 +16,8 @@ const NEEDED_BYTES: u64 = 33;
 
 /// Whether a step on the way is open, and in words.
 enum Step {
-    Open(String),
-    Shut(String),
+    Available(String),
+    Unavailable(String),
     Unknown(String),
 }
 
@@ -33,16 +33,16 @@ pub(crate) fn slice_extension(host: &Host, ground: &Ground) -> SliceExtension {
         registered(&libc, ground),
     ];
     let source = "the steps below";
-    let shut = steps.iter().find_map(|s| if let Step::Shut(why) = s { Some(why) } else { None });
+    let unavailable = steps.iter().find_map(|s| if let Step::Unavailable(why) = s { Some(why) } else { None });
     let unknown = steps.iter().find_map(|s| if let Step::Unknown(why) = s { Some(why) } else { None });
-    let usable = match (shut, unknown) {
+    let usable = match (unavailable, unknown) {
         (Some(_), _) => Known::found(false, source),
         (None, Some(why)) => Known::unknown(source, why.clone()),
         (None, None) => Known::found(true, source),
     };
     let reasons = steps.into_iter().map(|step| match step {
-        Step::Open(words) => format!("open: {words}"),
-        Step::Shut(words) => format!("shut: {words}"),
+        Step::Available(words) => format!("available: {words}"),
+        Step::Unavailable(words) => format!("not available: {words}"),
         Step::Unknown(words) => format!("not known: {words}"),
     });
     SliceExtension { usable, reasons: reasons.collect(), length_ns: length(host, ground), feature_size_bytes, libc }
@@ -54,9 +54,11 @@ fn version(ground: &Ground) -> Step {
         Some(v) if v < KernelVersion::new(7, 0) && ground.has_backports => {
             Step::Unknown(format!("it came with 7.0, and whether its vendor put it into this {v} is not known"))
         }
-        Some(v) if v < KernelVersion::new(7, 0) => Step::Shut(format!("kernel {v} does not have it; it came with 7.0")),
+        Some(v) if v < KernelVersion::new(7, 0) => {
+            Step::Unavailable(format!("kernel {v} does not have it; it came with 7.0"))
+        }
         Some(v) if !v.is_read() => Step::Unknown(format!("kernel {v} is newer than this holdup knows")),
-        Some(v) => Step::Open(format!("kernel {v} has it (7.0 and later)")),
+        Some(v) => Step::Available(format!("kernel {v} has it (7.0 and later)")),
     }
 }
 
@@ -66,9 +68,9 @@ fn architecture(ground: &Ground) -> Step {
     match ground.architecture.get().map(String::as_str) {
         None => Step::Unknown("the architecture is not known".to_owned()),
         Some(a @ ("x86_64" | "i686" | "s390x" | "riscv64" | "riscv32" | "loongarch64")) => {
-            Step::Open(format!("{a} has the generic entry code that it needs"))
+            Step::Available(format!("{a} has the generic entry code that it needs"))
         }
-        Some(a @ ("aarch64" | "ppc64le" | "ppc64" | "armv7l")) if is_read => Step::Shut(format!(
+        Some(a @ ("aarch64" | "ppc64le" | "ppc64" | "armv7l")) if is_read => Step::Unavailable(format!(
             "on {a} it is not offered (7.0 to 7.3: GENERIC_ENTRY or HAVE_GENERIC_TIF_BITS is missing)"
         )),
         Some(a) => Step::Unknown(format!("whether {a} has it is not known")),
@@ -78,8 +80,8 @@ fn architecture(ground: &Ground) -> Step {
 fn option(ground: &Ground) -> Step {
     let known = ground.option("CONFIG_RSEQ_SLICE_EXTENSION");
     match known.get() {
-        Some(true) => Step::Open(format!("CONFIG_RSEQ_SLICE_EXTENSION=y ({})", known.source)),
-        Some(false) => Step::Shut(format!(
+        Some(true) => Step::Available(format!("CONFIG_RSEQ_SLICE_EXTENSION=y ({})", known.source)),
+        Some(false) => Step::Unavailable(format!(
             "CONFIG_RSEQ_SLICE_EXTENSION is off ({}), as in the kernels of all distributions that were looked at",
             known.source
         )),
@@ -92,8 +94,10 @@ fn boot_option(ground: &Ground) -> Step {
         return Step::Unknown("the command line cannot be read".to_owned());
     };
     match asked_for(line, "rseq_slice_ext") {
-        Some(word) if is_no(word) => Step::Shut(format!("rseq_slice_ext={word} on the command line switches it off")),
-        _ => Step::Open("no rseq_slice_ext=0 on the command line".to_owned()),
+        Some(word) if is_no(word) => {
+            Step::Unavailable(format!("rseq_slice_ext={word} on the command line switches it off"))
+        }
+        _ => Step::Available("no rseq_slice_ext=0 on the command line".to_owned()),
     }
 }
 
@@ -105,8 +109,8 @@ fn is_no(word: &str) -> bool {
 
 fn offered(size: &Known<u64>) -> Step {
     match size.get() {
-        Some(bytes) if *bytes >= NEEDED_BYTES => Step::Open(format!("the kernel offers {bytes} bytes of rseq")),
-        Some(bytes) => Step::Shut(format!("the kernel offers {bytes} bytes of rseq, {NEEDED_BYTES} are needed")),
+        Some(bytes) if *bytes >= NEEDED_BYTES => Step::Available(format!("the kernel offers {bytes} bytes of rseq")),
+        Some(bytes) => Step::Unavailable(format!("the kernel offers {bytes} bytes of rseq, {NEEDED_BYTES} are needed")),
         None => Step::Unknown(format!("the length of rseq: {}", size.why_unknown.clone().unwrap_or_default())),
     }
 }
@@ -127,16 +131,16 @@ fn registered(libc: &Known<String>, ground: &Ground) -> Step {
     let version = text.strip_prefix("glibc ").and_then(KernelVersion::of_release);
     match version {
         Some(v) if v >= KernelVersion::new(2, 41) => {
-            Step::Open(format!("{text} registers all that the kernel offers (2.41 and later)"))
+            Step::Available(format!("{text} registers all that the kernel offers (2.41 and later)"))
         }
         Some(_) if may_take_32_bytes(ground) => Step::Unknown(format!(
             "{text} registers 32 bytes only, which kernels from 7.0.10 on refuse for it; whether this one does is not told"
         )),
-        Some(_) => Step::Shut(format!(
+        Some(_) => Step::Unavailable(format!(
             "{text} registers 32 bytes only (up to 2.40), so a program must run with \
              GLIBC_TUNABLES=glibc.pthread.rseq=0 and register its own"
         )),
-        None => Step::Shut(format!("{text} does not register rseq, so a program must register its own")),
+        None => Step::Unavailable(format!("{text} does not register rseq, so a program must register its own")),
     }
 }
 
@@ -202,7 +206,7 @@ mod tests {
     use crate::fake::MemoryFs;
 
     #[test]
-    fn a_step_is_shut_only_where_that_is_known() {
+    fn a_step_is_not_available_only_where_that_is_known() {
         let check = |release: &str, architecture: &str, expect: &str| {
             let fs = MemoryFs::of(&[
                 ("/proc/sys/kernel/osrelease", release),
@@ -212,13 +216,13 @@ mod tests {
             let reasons = slice_extension(&fs.host(), &Ground::of(&fs.host())).reasons;
             assert!(reasons.iter().any(|reason| reason.contains(expect)), "{release} {architecture}: {reasons:#?}");
         };
-        check("6.1.0", "x86_64", "shut: kernel 6.1 does not have it");
+        check("6.1.0", "x86_64", "not available: kernel 6.1 does not have it");
         check("6.12.0-55.el10.x86_64", "x86_64", "not known: it came with 7.0");
-        check("7.2.12", "aarch64", "shut: on aarch64");
+        check("7.2.12", "aarch64", "not available: on aarch64");
         check("7.2.12", "ppc64le", "HAVE_GENERIC_TIF_BITS");
         check("7.4.1", "aarch64", "not known: whether aarch64 has it");
         check("7.0.4", "x86_64", "not known: glibc 2.36 registers 32 bytes only");
-        check("7.0.13+deb13-amd64", "x86_64", "shut: glibc 2.36 registers 32 bytes only");
-        check("7.1.2", "x86_64", "shut: glibc 2.36 registers 32 bytes only");
+        check("7.0.13+deb13-amd64", "x86_64", "not available: glibc 2.36 registers 32 bytes only");
+        check("7.1.2", "x86_64", "not available: glibc 2.36 registers 32 bytes only");
     }
 }

@@ -4,18 +4,19 @@ mod lines;
 
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{capital, clean, count, wrap};
-use holdup_model::survey::{CaseFinding, Exposure, Survey};
+use holdup_model::survey::{CaseFinding, Exposure, Survey, Weight};
 use lines::Group;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// What is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Checked<'a> {
     /// What was found.
     pub survey: &'a Survey,
-    /// What the cases came to, those that hit first.
+    /// What was found of each case, those that hit first.
     pub findings: &'a [CaseFinding],
-    /// What all that harm come to.
+    /// The verdict of all.
     pub overall: Exposure,
     /// Advice that cannot work here.
     pub impossible: &'a [String],
@@ -32,25 +33,81 @@ pub fn check_json(checked: &Checked<'_>) -> String {
     }))
 }
 
-/// For a terminal: the verdict in the first line, then cases, then everything that was looked at.
+/// The lines of a screen.
+const SCREEN: usize = 24;
+
+/// For a terminal: the answer, on one screen of 24 lines of 80 columns.
 pub fn check_terminal(checked: &Checked<'_>, options: &TerminalOptions) -> String {
-    let width = options.columns();
-    let mut out = wrap(&headline(checked), width, "", "");
-    if options.color {
-        let color = match checked.overall {
-            Exposure::Exposed => 31,
-            Exposure::Undecided => 33,
-            Exposure::NotExposed => 32,
-        };
-        out = out.lines().map(|line| format!("\u{1b}[1;{color}m{line}\u{1b}[0m\n")).collect();
+    let mut out = head(checked, options);
+    let (shown, rest): (Vec<_>, Vec<_>) = checked.findings.iter().partition(|f| {
+        f.exposure == Exposure::Exposed || f.exposure == Exposure::Undecided && f.weight == Weight::High
+    });
+    let end = in_short(&rest, options);
+    // What is left out is said on two lines.
+    let most = SCREEN.saturating_sub(end.lines().count() + 2);
+    let mut left = 0;
+    for finding in shown {
+        let block = brief(finding, options);
+        if left > 0 || out.lines().count() + block.lines().count() > most {
+            left += 1;
+        } else {
+            out.push_str(&block);
+        }
     }
-    out.push_str(&wrap(&preemption(checked.survey), width, "", ""));
+    if left > 0 {
+        out.push_str(&format!("\n{} with --details.\n", count(left, "more finding")));
+    }
+    out + &end
+}
+
+/// What passed, what was not checked, and where the rest is.
+fn in_short(findings: &[&CaseFinding], options: &TerminalOptions) -> String {
+    let width = options.columns();
+    let mut out = "\n".to_owned();
+    let passed = findings.iter().filter(|f| f.exposure == Exposure::NotExposed).count();
+    if passed > 0 {
+        out.push_str(&wrap(&format!("{} passed.", count(passed, "check")), width, "", "  "));
+    }
+    let mut by_change: BTreeMap<Option<&String>, Vec<&str>> = BTreeMap::new();
+    for finding in findings.iter().filter(|f| f.exposure == Exposure::Undecided) {
+        by_change.entry(finding.would_change.first()).or_default().push(&finding.case);
+    }
+    for (change, cases) in by_change {
+        let how = change.map_or_else(String::new, |change| format!(": {change}"));
+        out.push_str(&wrap(&format!("Not checked: {}{how}", cases.join(", ")), width, "", "  "));
+    }
+    out.push_str(&wrap("Everything that was looked at, with sources: holdup check --details", width, "", "  "));
+    out
+}
+
+/// A finding with its first reason and its first advice.
+fn brief(finding: &CaseFinding, options: &TerminalOptions) -> String {
+    let width = options.columns();
+    let about = finding.server.as_deref().map_or_else(String::new, |s| format!(" ({})", clean(s)));
+    let head = match finding.exposure {
+        Exposure::Undecided => format!("Not known: {}{about} [{}]", finding.summary, finding.case),
+        _ => format!("{}{about} [{}]", capital(&finding.summary), finding.case),
+    };
+    let mut out = format!("\n{}", options.bold_lines(&wrap(&head, width, "", "  ")));
+    if let Some(reason) = finding.reasons.first() {
+        out.push_str(&wrap(reason, width, "  ", "  "));
+    }
+    let action = finding.advice.first().map(|advice| &advice.action);
+    if let Some(action) = action.or(finding.would_change.first().filter(|_| finding.exposure == Exposure::Undecided)) {
+        out.push_str(&wrap(action, width, "  → ", "    "));
+    }
+    out
+}
+
+/// For a terminal: the verdict in the first line, then cases, then everything that was looked at.
+pub fn check_details(checked: &Checked<'_>, options: &TerminalOptions) -> String {
+    let mut out = head(checked, options);
     for finding in checked.findings.iter().filter(|f| f.exposure != Exposure::NotExposed) {
-        out.push_str(&told(finding, options));
+        out.push_str(&in_full(finding, options));
     }
     out.push_str(&cleared(checked.findings, options));
     out.push_str(&impossible(checked.impossible, options));
-    out.push_str(&witnesses(checked.survey, options));
+    out.push_str(&sources(checked.survey, options));
     let groups = lines::groups(checked.survey);
     for group in &groups {
         out.push_str(&table(group, options));
@@ -60,20 +117,39 @@ pub fn check_terminal(checked: &Checked<'_>, options: &TerminalOptions) -> Strin
     out
 }
 
+/// The verdict, and the preemption model.
+fn head(checked: &Checked<'_>, options: &TerminalOptions) -> String {
+    let mut out = wrap(&headline(checked), options.columns(), "", "");
+    if options.color {
+        let color = match checked.overall {
+            Exposure::Exposed => 31,
+            Exposure::Undecided => 33,
+            Exposure::NotExposed => 32,
+        };
+        out = out.lines().map(|line| format!("\u{1b}[1;{color}m{line}\u{1b}[0m\n")).collect();
+    }
+    out.push_str(&wrap(&preemption(checked.survey), options.columns(), "", ""));
+    out
+}
+
 fn headline(checked: &Checked<'_>) -> String {
-    let of = |exposure: Exposure| checked.findings.iter().filter(|f| f.harms && f.exposure == exposure).count();
-    let all = checked.findings.iter().filter(|f| f.harms).count();
-    let (exposed, open) = (of(Exposure::Exposed), of(Exposure::Undecided));
-    let rest = if open > 0 { format!("; {open} undecided") } else { String::new() };
-    let looked = count(all, "known case");
+    let counted = || checked.findings.iter().filter(|f| f.weight != Weight::None);
+    let of = |exposure: Exposure| counted().filter(move |f| f.exposure == exposure);
+    let (all, exposed, open) = (counted().count(), of(Exposure::Exposed).count(), of(Exposure::Undecided).count());
+    let all_need =
+        |what: &str| of(Exposure::Undecided).all(|f| f.would_change.iter().any(|change| change.contains(what)));
+    let needs = if open == 1 { "needs" } else { "need" };
+    let rest = match (all_need("as root"), all_need("debugfs")) {
+        _ if open == 0 => String::new(),
+        (true, true) => format!(" {open} of {all} checks {needs} root and debugfs."),
+        (true, false) => format!(" {open} of {all} checks {needs} root."),
+        _ => format!(" {open} of {all} checks could not be decided."),
+    };
     match checked.overall {
-        Exposure::Exposed => {
-            format!("Exposed: {exposed} of {looked} {} this host{rest}.", if exposed == 1 { "hits" } else { "hit" })
-        }
-        Exposure::Undecided => {
-            format!("Undecided: none of {looked} is known to hit this host, {open} could not be decided.")
-        }
-        Exposure::NotExposed => format!("Not exposed: none of {looked} hits this host."),
+        Exposure::Exposed if exposed == 1 => format!("1 known regression affects this host.{rest}"),
+        Exposure::Exposed => format!("{exposed} known regressions affect this host.{rest}"),
+        Exposure::Undecided => format!("Undecided whether a known regression affects this host.{rest}"),
+        Exposure::NotExposed => format!("No known regression affects this host.{rest}"),
     }
 }
 
@@ -101,10 +177,10 @@ fn word(exposure: Exposure) -> &'static str {
 }
 
 /// A case that hits or is open, in full.
-fn told(finding: &CaseFinding, options: &TerminalOptions) -> String {
+fn in_full(finding: &CaseFinding, options: &TerminalOptions) -> String {
     let width = options.columns();
     let about = finding.server.as_deref().map_or_else(String::new, |s| format!(" ({})", clean(s)));
-    let aside = if finding.harms { "" } else { ", no harm by itself" };
+    let aside = if finding.weight == Weight::None { ", no harm by itself" } else { "" };
     let head = format!("{}{aside}: {}{about} [{}]", capital(word(finding.exposure)), finding.summary, finding.case);
     let mut out = format!("\n{}", options.bold_lines(&wrap(&head, width, "", "  ")));
     for reason in &finding.reasons {
@@ -147,19 +223,19 @@ fn impossible(all: &[String], options: &TerminalOptions) -> String {
     out
 }
 
-/// Who was asked for the model, and what each said.
-fn witnesses(survey: &Survey, options: &TerminalOptions) -> String {
+/// What each source says of the preemption model.
+fn sources(survey: &Survey, options: &TerminalOptions) -> String {
     let width = options.columns();
-    let mut out = format!("\n{}", options.bold_lines("Who was asked for the preemption model\n"));
+    let mut out = format!("\n{}", options.bold_lines("Sources for the preemption model\n"));
     for witness in &survey.preempt.witnesses {
         let says: Vec<&str> = witness.says.iter().map(|m| m.word()).collect();
-        let says = if says.is_empty() { "does not tell".to_owned() } else { says.join(" or ") };
+        let says = if says.is_empty() { "not known".to_owned() } else { says.join(" or ") };
         out.push_str(&wrap(&format!("{}: {says} ({})", witness.source, witness.note), width, "  · ", "    "));
     }
     if let Some(probe) = &survey.probe {
         let says = match (probe.models.get(), &probe.models.why_unknown) {
             (Some(models), _) => models.iter().map(|m| m.word()).collect::<Vec<_>>().join(" or "),
-            (None, why) => format!("does not tell ({})", why.as_deref().unwrap_or_default()),
+            (None, why) => format!("not known ({})", why.as_deref().unwrap_or_default()),
         };
         out.push_str(&wrap(&format!("the probe: {says}. {}", probe.measured.join(" ")), width, "  · ", "    "));
     }

@@ -43,7 +43,10 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         holdup_report::check_json(&checked)
     } else {
         let options = TerminalOptions { width: output::width(), color: output::wants_color() };
-        holdup_report::check_terminal(&checked, &options)
+        match matches.get_flag("details") {
+            true => holdup_report::check_details(&checked, &options),
+            false => holdup_report::check_terminal(&checked, &options),
+        }
     };
     output::data(&text)?;
     if let Some(folder) = matches.get_one::<PathBuf>("capture") {
