@@ -10,6 +10,7 @@ use crate::values::{Against, TextIs, Typed, check_name, unexpected};
 use crate::words::{Words, did_you_mean, nearest, shown};
 use holdup_model::catalogue::WorkloadWords;
 use holdup_model::plan::{Factor, Level};
+use holdup_model::text::shell_quoted;
 use holdup_model::{Machine, ParameterKind, Plan, Problem, Value, WorkloadUse, guest};
 use std::borrow::Cow;
 
@@ -303,22 +304,39 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The question of a plan that states none.
+/// The question of a plan that states none: `pgbench: preempt full against lazy, over clients`.
 fn generated_question(plan: &Plan) -> String {
-    let names = |factors: &[Factor]| factors.iter().map(|f| f.name.clone()).collect::<Vec<_>>().join(", ");
-    let mut workloads: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
+    let mut workloads: Vec<String> = plan.workloads.iter().map(title).collect();
     workloads.dedup();
-    let workloads = workloads.join(", ");
-    let mut axes: Vec<Factor> = Vec::new();
+    let mut axes: Vec<&str> = Vec::new();
     for axis in plan.workloads.iter().flat_map(|w| &w.axes) {
-        if !axes.iter().any(|a| a.name == axis.name) {
-            axes.push(axis.clone());
+        if !axes.contains(&axis.name.as_str()) {
+            axes.push(&axis.name);
         }
     }
-    match (plan.factors.is_empty(), axes.is_empty()) {
-        (false, true) => format!("What does {} change for {workloads}?", names(&plan.factors)),
-        (false, false) => format!("What does {} change for {workloads} over {}?", names(&plan.factors), names(&axes)),
-        (true, false) => format!("How does {workloads} go over {}?", names(&axes)),
-        (true, true) => format!("How does {workloads} go here?"),
-    }
+    let compared: Vec<String> = plan.factors.iter().map(compared).collect();
+    let of = match (compared.is_empty(), axes.is_empty()) {
+        (false, true) => format!(": {}", compared.join("; ")),
+        (false, false) => format!(": {}, over {}", compared.join("; "), axes.join(", ")),
+        (true, false) => format!(" over {}", axes.join(", ")),
+        (true, true) => ": how fast, how stable?".to_owned(),
+    };
+    workloads.join(", ") + &of
+}
+
+/// A workload's name; of a program that has none, its command line.
+fn title(used: &WorkloadUse) -> String {
+    let command = used.parameters.text("command").ok().flatten().filter(|_| used.name == "command");
+    let words: Option<Vec<String>> = command.and_then(|text| serde_json::from_str(text).ok());
+    words.map_or_else(
+        || used.name.clone(),
+        |words| format!("`{}`", words.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")),
+    )
+}
+
+/// The other levels of a factor against its baseline.
+fn compared(factor: &Factor) -> String {
+    let mut labels = factor.levels.iter().map(|level| level.label.as_str());
+    let baseline = labels.next().unwrap_or_default();
+    format!("{} {} against {baseline}", factor.name, labels.collect::<Vec<_>>().join(", "))
 }
