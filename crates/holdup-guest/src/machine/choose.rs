@@ -1,5 +1,6 @@
 //! Which QEMU, and whether its CPUs are the host's (KVM) or emulated (TCG).
 
+use super::arguments::{cpu_model, machine_type};
 use super::qmp::Qmp;
 use super::spawn;
 use holdup_host::Host;
@@ -66,7 +67,7 @@ pub fn probe(arch: &str, wanted: Accelerator) -> Result<Availability, Problem> {
     let qemu_version = version_of(&program)?;
     let kvm = match wanted {
         Accelerator::Tcg => Kvm::NotTried,
-        _ => try_kvm(arch, std::env::consts::ARCH, Path::new("/dev/kvm"), |_| starts_with(&program, "kvm")),
+        _ => try_kvm(arch, std::env::consts::ARCH, Path::new("/dev/kvm"), |_| starts_with(&program, arch, "kvm")),
     };
     let host_cpus = holdup_host::machine(&Host::real()).cpus;
     Ok(Availability { program, qemu_version, kvm, host_cpus })
@@ -184,13 +185,15 @@ fn reason(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// Whether QEMU starts with an accelerator: a machine without CPUs and memory, that is told to quit.
-fn starts_with(program: &Path, accel: &str) -> Result<(), String> {
+/// Whether QEMU starts with an accelerator: a small machine whose CPU is never let run, that is told to quit. One without a
+/// CPU would start as well where KVM takes no state of the CPU (a nested host that refuses a register).
+fn starts_with(program: &Path, arch: &str, accel: &'static str) -> Result<(), String> {
     const LIMIT: Duration = Duration::from_secs(20);
     let (ours, theirs) = UnixStream::pair().map_err(|e| reason(&e))?;
     let monitor = format!("socket,id=monitor,fd={}", theirs.as_raw_fd());
-    let words = ["-nodefaults", "-no-user-config", "-display", "none", "-M", "none", "-accel", accel, "-chardev"];
-    let words = words.into_iter().chain([monitor.as_str(), "-mon", "chardev=monitor,mode=control"]);
+    let words = ["-nodefaults", "-no-user-config", "-display", "none", "-accel", accel, "-M", machine_type(arch)];
+    let small = ["-cpu", cpu_model(arch, accel), "-smp", "1", "-m", "64", "-S", "-chardev", monitor.as_str()];
+    let words = words.into_iter().chain(small).chain(["-mon", "chardev=monitor,mode=control"]);
     let program = spawn::Program {
         file: program.to_owned(),
         arguments: words.map(Into::into).collect(),
@@ -315,15 +318,15 @@ mod tests {
         let error = version_of(Path::new("/bin/true")).unwrap_err();
         assert_eq!(error.what, "/bin/true");
         assert!(error.why.starts_with("--version gives no version"), "{error}");
-        assert!(starts_with(Path::new("/bin/false"), "tcg").is_err());
+        assert!(starts_with(Path::new("/bin/false"), "x86_64", "tcg").is_err());
     }
 
     #[test]
     #[ignore = "needs QEMU"]
     fn qemu_says_whether_it_starts_with_an_accelerator() {
         let program = probe("x86_64", Accelerator::Tcg).unwrap().program;
-        assert_eq!(starts_with(&program, "tcg"), Ok(()));
-        let why = starts_with(&program, "nothing").unwrap_err();
+        assert_eq!(starts_with(&program, "x86_64", "tcg"), Ok(()));
+        let why = starts_with(&program, "x86_64", "nothing").unwrap_err();
         assert!(why.contains("nothing"), "{why}");
     }
 
