@@ -58,11 +58,10 @@ fn watch(id: &str, work: &str) -> Collected {
 }
 
 /// Whether a collector works on this machine; when not, the test says so.
-fn works(id: &str) -> bool {
+fn need(id: &str) {
     let context = CollectContext { host: Host::real(), ..CollectContext::default() };
-    match collector(id).probe(&context) {
-        Availability::Unavailable { reason, .. } => ignore(format!("{id} is unavailable here: {reason}")),
-        _ => true,
+    if let Availability::Unavailable { reason, .. } = collector(id).probe(&context) {
+        ignore(format!("{id} is unavailable here: {reason}"));
     }
 }
 
@@ -80,28 +79,25 @@ fn cpu_time_of_a_busy_process_is_seen() {
 }
 
 fn each_sleep_is_a_voluntary_switch() {
-    if works("switch-counters") {
-        let collected = watch("switch-counters", "for i in 1 2 3 4 5 6 7 8; do sleep 0.01; done");
-        let seen = labelled(&collected, "voluntary_switches", "shell").expect("measured");
-        assert!(seen >= 8.0, "the shell waited for eight children: {seen}");
-    }
+    need("switch-counters");
+    let collected = watch("switch-counters", "for i in 1 2 3 4 5 6 7 8; do sleep 0.01; done");
+    let seen = labelled(&collected, "voluntary_switches", "shell").expect("measured");
+    assert!(seen >= 8.0, "the shell waited for eight children: {seen}");
 }
 
 fn waiting_for_a_cpu_and_times_on_it_are_seen() {
-    if works("run-queue") {
-        let collected = watch("run-queue", "for i in 1 2 3 4; do sleep 0.01; done");
-        assert!(labelled(&collected, "times_on_cpu", "shell").is_some_and(|n| n >= 4.0), "{collected:?}");
-        assert!(labelled(&collected, "run_queue_waiting", "shell").is_some_and(|w| (0.0..10.0).contains(&w)));
-    }
+    need("run-queue");
+    let collected = watch("run-queue", "for i in 1 2 3 4; do sleep 0.01; done");
+    assert!(labelled(&collected, "times_on_cpu", "shell").is_some_and(|n| n >= 4.0), "{collected:?}");
+    assert!(labelled(&collected, "run_queue_waiting", "shell").is_some_and(|w| (0.0..10.0).contains(&w)));
 }
 
 fn first_touch_of_memory_is_seen_as_minor_faults() {
-    if works("fault-counters") {
-        // A string of 8 MB takes about 2,000 new pages.
-        let collected = watch("fault-counters", "x=$(head -c 8388608 /dev/zero | tr '\\0' a)");
-        let seen = labelled(&collected, "minor_faults", "shell").expect("measured");
-        assert!(seen >= 2000.0, "8 MB in pages of 4 KB: {seen}");
-    }
+    need("fault-counters");
+    // A string of 8 MB takes about 2,000 new pages.
+    let collected = watch("fault-counters", "x=$(head -c 8388608 /dev/zero | tr '\\0' a)");
+    let seen = labelled(&collected, "minor_faults", "shell").expect("measured");
+    assert!(seen >= 2000.0, "8 MB in pages of 4 KB: {seen}");
 }
 
 fn migrations_of_a_process_that_is_moved_are_seen() {
@@ -109,7 +105,8 @@ fn migrations_of_a_process_that_is_moved_are_seen() {
     let moved = Command::new("taskset").arg("--version").output().is_ok();
     if cpus < 2 || !moved {
         ignore("moving a process needs two CPUs and taskset");
-    } else if works("migrations") {
+    } else {
+        need("migrations");
         let hop = "for i in 1 2 3; do taskset -p -c 0 $$ >/dev/null; taskset -p -c 1 $$ >/dev/null; done";
         let collected = watch("migrations", hop);
         let seen = labelled(&collected, "migrations", "shell").expect("measured");
@@ -258,9 +255,7 @@ fn a_busy_process_is_profiled_from_its_first_function_on_and_a_captured_tree_is_
         panic!("a captured tree has no CPUs that run")
     };
     assert!(reason.ends_with("only the running system can be sampled"), "{reason}");
-    if !works("cpu-profile") {
-        return;
-    }
+    need("cpu-profile");
     let collected = watch("cpu-profile", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done");
     let samples = labelled(&collected, "samples", "shell").expect("measured");
     let parts = ["samples_user", "samples_kernel"].map(|name| labelled(&collected, name, "shell").expect("measured"));

@@ -15,10 +15,9 @@ fn collector(id: &str) -> &'static dyn Collector {
 }
 
 /// Whether it can work here; says why when not.
-fn works(id: &str) -> bool {
-    match collector(id).probe(&CollectContext::default()) {
-        Availability::Ready | Availability::Degraded { .. } => true,
-        Availability::Unavailable { reason, .. } => ignore(format!("{id} cannot work here: {reason}")),
+fn need(id: &str) {
+    if let Availability::Unavailable { reason, .. } = collector(id).probe(&CollectContext::default()) {
+        ignore(format!("{id} cannot work here: {reason}"));
     }
 }
 
@@ -66,9 +65,7 @@ fn value(c: &Collected, name: &str, label: &str) -> f64 {
 }
 
 fn two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices() {
-    if !works("switches") {
-        return;
-    }
+    need("switches");
     let one = Shell::run("exec taskset -c 1 sh -c 'while :; do :; done'");
     let two = Shell::run("exec taskset -c 1 sh -c 'while :; do :; done'");
     std::thread::sleep(Duration::from_millis(200));
@@ -83,9 +80,7 @@ fn two_that_compute_on_one_cpu_leave_it_at_the_end_of_their_slices() {
 }
 
 fn faults_are_counted_and_timed() {
-    if !works("faults") {
-        return;
-    }
+    need("faults");
     let shell = Shell::run("while :; do head -c 8388608 /dev/zero | tail -c 1 > /dev/null; done");
     let seen = watch(&["faults", "switches"], &[("command", &shell)], Duration::from_millis(500));
     for seen in &seen {
@@ -96,9 +91,7 @@ fn faults_are_counted_and_timed() {
 }
 
 fn a_timeline_holds_each_switch_once() {
-    if !works("timeline") {
-        return;
-    }
+    need("timeline");
     let shell = Shell::run("while :; do sleep 0.01; done");
     let mut seen = watch(&["timeline", "switches"], &[("command", &shell)], Duration::from_millis(500));
     let timeline = seen[0].timeline.take().expect("a timeline");
@@ -190,7 +183,8 @@ fn alone(test: &str) -> bool {
 }
 
 fn faults_of_small_pages_are_not_huge() {
-    if works("faults") && alone("faults_of_small_pages_are_not_huge") {
+    need("faults");
+    if alone("faults_of_small_pages_are_not_huge") {
         let (huge, all) = faults_of(|| touch(0, Some(libc::MADV_NOHUGEPAGE)));
         assert!(huge == 0.0 && all >= (HUGE_PAGES * 512) as f64, "{huge} of {all}");
     }
@@ -201,7 +195,8 @@ fn faults_of_transparent_huge_pages_are_huge() {
     if enabled.is_empty() || enabled.contains("[never]") {
         ignore(format!("this host has no transparent huge pages: {enabled}"));
     }
-    if works("faults") && alone("faults_of_transparent_huge_pages_are_huge") {
+    need("faults");
+    if alone("faults_of_transparent_huge_pages_are_huge") {
         let (huge, all) = faults_of(|| touch(0, Some(libc::MADV_HUGEPAGE)));
         // Where memory is short the kernel gives small pages instead.
         let small = all - huge;
@@ -211,7 +206,8 @@ fn faults_of_transparent_huge_pages_are_huge() {
 }
 
 fn faults_of_hugetlbfs_are_huge() {
-    if !works("faults") || !alone("faults_of_hugetlbfs_are_huge") {
+    need("faults");
+    if !alone("faults_of_hugetlbfs_are_huge") {
         return;
     }
     let Some(_reserved) = Reserved::at_least(HUGE_PAGES as u64 + 1) else {
@@ -222,9 +218,7 @@ fn faults_of_hugetlbfs_are_huge() {
 }
 
 fn programs_that_begin_inside_the_window_are_told() {
-    if !works("critical-sections") {
-        return;
-    }
+    need("critical-sections");
     let shell = Shell::run("while :; do /bin/true; sleep 0.05; done");
     let seen = watch(&["critical-sections"], &[("command", &shell)], Duration::from_millis(1500)).remove(0);
     show(&seen);

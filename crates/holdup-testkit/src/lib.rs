@@ -6,9 +6,9 @@
 //!
 //! A test file of this harness has `harness = false` in its Cargo.toml, no `#[test]`, and names its tests at its end:
 //! `holdup_testkit::tests!(one, two; by_hand: three);`. One that is forgotten there is dead code, which is an error.
-//! A test that takes longer than 10 minutes ends its process, with its name.
-//!
 //! Those after `by_hand` run with `--ignored` only: other tests start them in a process of their own.
+//!
+//! A test that takes longer than 10 minutes ends its process, with its name.
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::any::Any;

@@ -27,10 +27,11 @@ const ALGORITHMS: [&str; 7] =
 
 const COLLECTORS: [&str; 3] = ["switches", "critical-sections", "timeline"];
 
-fn works() -> bool {
-    match holdup_evidence::find("critical-sections").expect("it exists").probe(&CollectContext::default()) {
-        Availability::Ready | Availability::Degraded { .. } => true,
-        Availability::Unavailable { reason, .. } => ignore(format!("critical-sections cannot work here: {reason}")),
+fn need_collector() {
+    if let Availability::Unavailable { reason, .. } =
+        holdup_evidence::find("critical-sections").expect("it exists").probe(&CollectContext::default())
+    {
+        ignore(format!("critical-sections cannot work here: {reason}"));
     }
 }
 
@@ -204,9 +205,7 @@ fn causes(seen: &Seen, symbols: &Symbols) -> (u64, u64) {
 }
 
 fn holders_and_waiters_are_told_from_the_rest() {
-    if !works() {
-        return;
-    }
+    need_collector();
     let _alone = ONE_AT_A_TIME.lock();
     if std::env::var_os("SHOW").is_some() {
         println!("{}", std::fs::read_to_string("/proc/self/maps").expect("maps").lines().next().expect("a line"));
