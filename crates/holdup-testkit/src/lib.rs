@@ -2,13 +2,12 @@
 //!
 //! Such a test calls [`ignore`] with the reason. It is then reported as ignored, not as passed, and its reason is printed.
 //! Where the environment names a file (`HOLDUP_IGNORED`), a line is added to it for each: `BINARY::TEST`, a tab, the
-//! reason. `cargo xtask ignored` compares that file with what may be ignored.
+//! reason. `cargo xtask ignored` compares that file with the list of tests that may be ignored.
 //!
 //! A test file of this harness has `harness = false` in its Cargo.toml, no `#[test]`, and names its tests at its end:
-//! `holdup_testkit::tests!(one, two; by_hand: three);`. One that is forgotten there is dead code, which is an error.
-//! Those after `by_hand` run with `--ignored` only: other tests start them in a process of their own.
-//!
-//! A test that takes longer than 10 minutes ends its process, with its name.
+//! `holdup_testkit::tests!(one, two; by_hand: three);`. A test that is missing there is dead code, which is an error.
+//! Those after `by_hand` run with `--ignored` only: other tests start them in a process of their own. The tests of a
+//! file run one after another, because they share the host.
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::any::Any;
@@ -18,13 +17,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook, take_hook};
 use std::path::Path;
-use std::process::{ExitCode, exit};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread;
-use std::time::Duration;
-
-/// The longest that a test may take.
-const LONGEST: Duration = Duration::from_secs(600);
+use std::process::ExitCode;
 
 /// The panic by which a test ends that cannot run here.
 struct Ignored(String);
@@ -37,7 +30,7 @@ pub fn ignore(reason: impl Display) -> ! {
     panic_any(Ignored(reason.to_string()))
 }
 
-/// Says that a part of this test cannot run here; the rest goes on.
+/// Reports that a part of this test cannot run here; the rest continues.
 ///
 /// # Panics
 /// When the file of `HOLDUP_IGNORED` cannot be written.
@@ -69,7 +62,7 @@ impl<E: std::fmt::Debug> Returned for Result<(), E> {
     }
 }
 
-/// One test; `by_hand`: it is left out unless it is asked for.
+/// One test; one that is `by_hand` runs only with `--ignored`.
 pub fn trial<R: Returned + 'static>(name: &str, test: fn() -> R, by_hand: bool) -> Trial {
     let name = name.replace(' ', "");
     let trial = Trial::ignorable_test(name.clone(), move || outcome(&name, test));
@@ -78,8 +71,6 @@ pub fn trial<R: Returned + 'static>(name: &str, test: fn() -> R, by_hand: bool) 
 
 fn outcome<R: Returned>(name: &str, test: fn() -> R) -> Result<Completion, Failed> {
     RUNNING.set(name.to_owned());
-    // Dropped when the test has ended.
-    let _running = limit(name);
     match catch_unwind(AssertUnwindSafe(|| test().failure())) {
         Ok(None) => Ok(Completion::Completed),
         Ok(Some(why)) => Err(why.into()),
@@ -88,32 +79,18 @@ fn outcome<R: Returned>(name: &str, test: fn() -> R) -> Result<Completion, Faile
                 note(name, &ignored.0)?;
                 Ok(Completion::ignored_with(ignored.0))
             }
-            Err(panic) => Err(in_words(&*panic).into()),
+            Err(panic) => Err(panic_message(&*panic).into()),
         },
     }
 }
 
-/// A test that hangs would keep its process from ending.
-#[allow(clippy::print_stderr, clippy::exit, reason = "the test hangs: nobody else can say why, nor end its process")]
-fn limit(name: &str) -> Sender<()> {
-    let (running, ended) = channel();
-    let name = name.to_owned();
-    thread::spawn(move || {
-        if ended.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("{name}: it took longer than {} s", LONGEST.as_secs());
-            exit(124);
-        }
-    });
-    running
-}
-
-fn in_words(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-        .unwrap_or_else(|| "it panicked".to_owned())
+        .unwrap_or_else(|| "panicked".to_owned())
 }
 
-#[allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
+#[allow(clippy::print_stderr, reason = "a test that cannot run here gives its reason")]
 fn note(name: &str, reason: &str) -> io::Result<()> {
     let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     eprintln!("ignored: {name}: {reason}");
@@ -135,7 +112,9 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
             hook(panic);
         }
     }));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(1);
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// The `main` of a test file, with the names of its tests.

@@ -7,16 +7,8 @@ mod common;
 use common::{Place, is_root, processes_with, signal, texts, trials_in, wait_for};
 use holdup_testkit::{ignore, ignore_part};
 use rustix::process::Signal;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
-
-/// Tests that change it take turns: each compares with what it read before.
-static AUTOGROUP_TURN: Mutex<()> = Mutex::new(());
-
-fn autogroup_turn() -> MutexGuard<'static, ()> {
-    AUTOGROUP_TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A run of many short trials; every test that runs waits for its turn on the host.
 const LOCKS: &[&str] = &[
@@ -87,7 +79,6 @@ fn an_existing_bundle_is_never_overwritten() {
 }
 
 fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
-    let _turn = autogroup_turn();
     for asked in [Signal::INT, Signal::TERM] {
         let place = Place::new();
         let before = std::fs::read_to_string(AUTOGROUP).ok();
@@ -112,7 +103,6 @@ fn an_interrupted_run_keeps_what_was_measured_and_restores_the_host() {
 }
 
 fn after_kill_9_the_bundle_is_readable_and_restore_puts_the_knob_back() {
-    let _turn = autogroup_turn();
     let place = Place::new();
     let Ok(before) = std::fs::read_to_string(AUTOGROUP) else {
         ignore("this kernel has no autogroup");

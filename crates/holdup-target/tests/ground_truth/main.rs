@@ -14,12 +14,9 @@ use holdup_workloads::alone::{Trial, prepare};
 use holdup_workloads::contention::setup::defaults;
 use holdup_workloads::contention::truth::{Published, Truth, role};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use witness::{Left, Witness};
-
-/// Trials one after another: two would take the CPUs from each other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// By name, and not through their list, whose generic code would be compiled once more for this test.
 const ALGORITHMS: [&str; 7] =
@@ -206,7 +203,6 @@ fn causes(seen: &Seen, symbols: &Symbols) -> (u64, u64) {
 
 fn holders_and_waiters_are_told_from_the_rest() {
     need_collector();
-    let _alone = ONE_AT_A_TIME.lock();
     if std::env::var_os("SHOW").is_some() {
         println!("{}", std::fs::read_to_string("/proc/self/maps").expect("maps").lines().next().expect("a line"));
     }
