@@ -5,16 +5,18 @@ use serde::{Deserialize, Serialize};
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// What more of a mark tells.
+/// What kind of event a mark is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tells {
-    /// Something went wrong on the way or at an end: more of it is worse.
+pub enum MarkClass {
+    /// Something went wrong on the path or at an endpoint: more of it is worse.
     Trouble,
-    /// What the capture missed, or in which order it was written: it says little of the network.
-    Capture,
-    /// What the two ends did, which is neither good nor bad.
-    Course,
+    /// Caused by how the capture was made (missed, merged or reordered packets), not by the network.
+    #[serde(alias = "capture")]
+    CaptureArtefact,
+    /// Part of the usual life of a connection (Wireshark's severity "Chat").
+    #[serde(alias = "course")]
+    Normal,
 }
 
 /// A mark, as reports name it.
@@ -24,8 +26,9 @@ pub struct Mark {
     pub field: String,
     /// Its title.
     pub title: String,
-    /// What more of it tells.
-    pub tells: Tells,
+    /// Its class.
+    #[serde(alias = "tells")]
+    pub class: MarkClass,
 }
 
 impl Mark {

@@ -1,12 +1,8 @@
-//! What was counted of the connections of a capture.
+//! What is counted of one connection.
 
-use crate::kinds::{Kind, Tells};
+use crate::kinds::{Kind, MarkClass};
 use crate::segment::Endpoint;
-use crate::spans::Spans;
-use crate::wireshark::Judged;
-use core::cmp::Reverse;
 use holdup_model::captures::Traffic;
-use holdup_model::histogram::Histogram;
 
 /// How often each kind was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -92,80 +88,7 @@ impl Flow {
     /// Segments with a mark of trouble; one with several counts for each.
     pub fn trouble(&self) -> u64 {
         let marks = self.directions.iter().flat_map(|direction| direction.counts.in_any_order());
-        marks.filter(|(kind, _)| kind.tells() == Tells::Trouble).map(|(_, n)| n).sum()
-    }
-}
-
-/// The connections of a capture, in the order of their numbers. They are made when they are asked for: of a million of them most
-/// are only counted.
-#[derive(Debug, Clone)]
-pub struct Flows(Kept);
-
-#[derive(Debug, Clone)]
-enum Kept {
-    Listed(Vec<Flow>),
-    Judged(Judged),
-}
-
-impl Flows {
-    pub(crate) fn judged(judged: Judged) -> Self {
-        Flows(Kept::Judged(judged))
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        match &self.0 {
-            Kept::Listed(flows) => flows.len(),
-            Kept::Judged(judged) => judged.len(),
-        }
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// One by its number, which must be one of them.
-    pub fn get(&self, stream: u32) -> Flow {
-        match &self.0 {
-            Kept::Listed(flows) => flows[stream as usize].clone(),
-            Kept::Judged(judged) => judged.flow(stream),
-        }
-    }
-
-    /// All, one after the other.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Flow> + '_ {
-        (0..self.len() as u32).map(|stream| self.get(stream))
-    }
-
-    /// Those with the most of something, at most so many, the most first; of those with the same, the earlier first.
-    pub(crate) fn most<T: Ord + Copy>(&self, most: usize, of: impl Fn(&Flow) -> T) -> Vec<Flow> {
-        let mut all: Vec<(Reverse<T>, u32)> = self.iter().map(|flow| (Reverse(of(&flow)), flow.stream)).collect();
-        if most < all.len() {
-            all.select_nth_unstable(most);
-            all.truncate(most);
-        }
-        all.sort_unstable();
-        all.into_iter().map(|(_, stream)| self.get(stream)).collect()
-    }
-}
-
-impl FromIterator<Flow> for Flows {
-    /// They must come in the order of their numbers, from 0.
-    fn from_iter<I: IntoIterator<Item = Flow>>(flows: I) -> Self {
-        Flows(Kept::Listed(flows.into_iter().collect()))
-    }
-}
-
-impl Default for Flows {
-    fn default() -> Self {
-        Flows(Kept::Listed(Vec::new()))
-    }
-}
-
-impl PartialEq for Flows {
-    fn eq(&self, other: &Flows) -> bool {
-        self.iter().eq(other.iter())
+        marks.filter(|(kind, _)| kind.class() == MarkClass::Trouble).map(|(_, n)| n).sum()
     }
 }
 
@@ -178,35 +101,4 @@ pub struct GivenUp {
     pub unacknowledged: u64,
     /// Fragments of IP that were dropped before their datagram was whole.
     pub fragments: u64,
-}
-
-/// What a capture held.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Analysis {
-    /// Frames read.
-    pub frames: u64,
-    /// Segments of TCP among them.
-    pub segments: u64,
-    /// Frames that are something else, or of which too little was captured to tell.
-    pub other_frames: u64,
-    /// When the first and the last frame were captured, ns since the epoch.
-    pub first_ns: i64,
-    /// The last.
-    pub last_ns: i64,
-    /// All connections, in the order of their numbers.
-    pub flows: Flows,
-    /// Initial round trips, ns.
-    pub initial_rtt_ns: Histogram,
-    /// From a segment to its acknowledgement (`tcp.analysis.ack_rtt`), ns.
-    pub ack_rtt_ns: Histogram,
-    /// From a segment to its retransmission (`tcp.analysis.rto`), ns.
-    pub rto_ns: Histogram,
-    /// Payload of the segments that have some, bytes.
-    pub payload_bytes: Histogram,
-    /// Between two data segments of one direction, between which that direction sent nothing else, ns.
-    pub inter_arrival_ns: Histogram,
-    /// The segments of the connections above, by spans of time.
-    pub spans: Spans,
-    /// What was given up.
-    pub given_up: GivenUp,
 }

@@ -10,8 +10,9 @@
 //! What that gives up: with more connections at once than places, the beginning of a trace, and where trouble moves on, the whole
 //! trace of one that had little. A connection that is not traced costs 8 bytes.
 
-use crate::flows::{Flow, Flows};
-use crate::kinds::{Kind, Tells};
+use crate::analyse::Flows;
+use crate::flows::Flow;
+use crate::kinds::{Kind, MarkClass};
 use crate::segment::Segment;
 use crate::trace::{Tracer, shown, worst_of};
 use crate::wireshark::{Kinds, Marks};
@@ -31,7 +32,7 @@ const NONE: u16 = u16::MAX;
 
 /// What is known of a connection beside its trace.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct Tracked {
     /// Marks of trouble so far.
     trouble: u32,
     place: u16,
@@ -47,7 +48,7 @@ struct Traced {
 pub struct Live {
     /// The kinds that are trouble.
     troubling: Kinds,
-    known: Vec<Known>,
+    tracked: Vec<Tracked>,
     places: Vec<Traced>,
     /// Where the next new connection looks for a place.
     hand: usize,
@@ -56,8 +57,8 @@ pub struct Live {
 impl Default for Live {
     fn default() -> Self {
         let mut troubling = Kinds::NONE;
-        Kind::ALL.iter().filter(|kind| kind.tells() == Tells::Trouble).for_each(|kind| troubling.add(*kind));
-        Live { troubling, known: Vec::new(), places: Vec::new(), hand: 0 }
+        Kind::ALL.iter().filter(|kind| kind.class() == MarkClass::Trouble).for_each(|kind| troubling.add(*kind));
+        Live { troubling, tracked: Vec::new(), places: Vec::new(), hand: 0 }
     }
 }
 
@@ -65,32 +66,32 @@ impl Live {
     /// Sees a segment that was judged. The numbers of connections ascend from 0 as they begin.
     pub fn see(&mut self, segment: &Segment, marks: &Marks) {
         let stream = marks.stream as usize;
-        if stream >= self.known.len() {
-            self.known.resize(stream, Known { trouble: 0, place: NONE });
+        if stream >= self.tracked.len() {
+            self.tracked.resize(stream, Tracked { trouble: 0, place: NONE });
             let place = self.place_for_new();
-            self.known.push(Known { trouble: 0, place: NONE });
+            self.tracked.push(Tracked { trouble: 0, place: NONE });
             if let Some(place) = place {
                 self.begin(place, marks.stream, segment.at_ns);
             }
         }
         if marks.kinds.has_any(self.troubling) {
             let count = marks.kinds.iter().filter(|kind| self.troubling.has(*kind)).count() as u32;
-            let known = &mut self.known[stream];
-            known.trouble = known.trouble.saturating_add(count);
-            if known.place == NONE
-                && let Some(place) = self.place_for(self.known[stream].trouble)
+            let tracked = &mut self.tracked[stream];
+            tracked.trouble = tracked.trouble.saturating_add(count);
+            if tracked.place == NONE
+                && let Some(place) = self.place_for(self.tracked[stream].trouble)
             {
                 self.begin(place, marks.stream, segment.at_ns);
             }
         }
-        if let Some(traced) = self.places.get_mut(usize::from(self.known[stream].place)) {
+        if let Some(traced) = self.places.get_mut(usize::from(self.tracked[stream].place)) {
             let is_again = marks.kinds.has(Kind::Retransmission);
             traced.ways.iter_mut().for_each(|way| way.see(segment, marks.direction, is_again));
         }
     }
 
     fn trouble_at(&self, place: usize) -> u32 {
-        self.known[self.places[place].stream as usize].trouble
+        self.tracked[self.places[place].stream as usize].trouble
     }
 
     fn place_for_new(&mut self) -> Option<usize> {
@@ -116,18 +117,18 @@ impl Live {
         let traced = Traced { stream, ways: [0, 1].map(|way| Tracer::new(way, at_ns, MOST_POINTS)) };
         match self.places.get_mut(place) {
             Some(before) => {
-                self.known[before.stream as usize].place = NONE;
+                self.tracked[before.stream as usize].place = NONE;
                 *before = traced;
             }
             None => self.places.push(traced),
         }
-        self.known[stream as usize].place = place as u16;
+        self.tracked[stream as usize].place = place as u16;
     }
 
     /// The memory that traces take, bytes, at the most.
     pub fn memory_bytes(&self) -> u64 {
         let points: usize = self.places.iter().flat_map(|p| &p.ways).map(Tracer::memory_bytes).sum();
-        (points + self.known.capacity() * size_of::<Known>()) as u64
+        (points + self.tracked.capacity() * size_of::<Tracked>()) as u64
     }
 
     /// The traces of the worst of those connections that are asked for, the worst first, and how many of the worst have none.
@@ -139,7 +140,7 @@ impl Live {
     }
 
     fn take(&mut self, flow: &Flow) -> Option<CaptureTrace> {
-        let place = usize::from(self.known.get(flow.stream as usize)?.place);
+        let place = usize::from(self.tracked.get(flow.stream as usize)?.place);
         let traced = self.places.get_mut(place)?;
         Some(traced.ways[usize::from(shown(flow))].finish("", flow))
     }

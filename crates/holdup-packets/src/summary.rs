@@ -1,9 +1,10 @@
 //! What one capture holds: the rates of its marks, where the trouble is, how long things took.
 
+use crate::analyse::Analysis;
 use crate::compare::{Pieces, rate};
 use crate::compare::{mark, quantiles, sorts};
-use crate::flows::{Analysis, Counts, Flow};
-use crate::kinds::{Kind, Tells};
+use crate::flows::{Counts, Flow};
+use crate::kinds::{Kind, MarkClass};
 use crate::rfc;
 use crate::segment::Endpoint;
 use crate::words::{number, percent};
@@ -112,8 +113,8 @@ pub(crate) fn end(endpoint: &Endpoint) -> String {
 /// A part with its marks in the order in which they are read.
 fn part(name: String, traffic: Traffic, counts: impl Iterator<Item = (Kind, u64)>) -> CapturePart {
     let mut marks: Vec<(Mark, u64)> = counts.filter(|(_, n)| *n > 0).map(|(kind, n)| (mark(kind), n)).collect();
-    marks.sort_by_key(|(mark, n)| (mark.tells, std::cmp::Reverse(*n)));
-    let trouble = marks.iter().filter(|(mark, _)| mark.tells == Tells::Trouble).map(|(_, n)| n).sum();
+    marks.sort_by_key(|(mark, n)| (mark.class, std::cmp::Reverse(*n)));
+    let trouble = marks.iter().filter(|(mark, _)| mark.class == MarkClass::Trouble).map(|(_, n)| n).sum();
     CapturePart { name, traffic, trouble, marks }
 }
 
@@ -129,7 +130,7 @@ fn flows(analysis: &Analysis, most: usize) -> Vec<CapturePart> {
         let name = format!("#{} {} → {}", flow.stream, end(&flow.ends[0]), end(&flow.ends[1]));
         part(name, flow.traffic(), both(flow).iter())
     };
-    let worst = analysis.flows.most(most, |flow| (flow.trouble(), flow.traffic().segments));
+    let worst = analysis.flows.top(most, |flow| (flow.trouble(), flow.traffic().segments));
     worst.iter().map(part_of).collect()
 }
 
@@ -161,7 +162,7 @@ fn answer(pieces: &Pieces<'_>, marks: &[MarkCount], by: Parts, parts: &[CaptureP
         number(pieces.traffic.segments as f64),
         count(pieces.analysis.flows.len(), "connection")
     );
-    let mut trouble: Vec<&MarkCount> = marks.iter().filter(|m| m.mark.tells == Tells::Trouble).collect();
+    let mut trouble: Vec<&MarkCount> = marks.iter().filter(|m| m.mark.class == MarkClass::Trouble).collect();
     trouble.sort_by_key(|m| std::cmp::Reverse(m.rate.count));
     if trouble.is_empty() {
         return format!("{what}: none has a mark of trouble.");

@@ -2,9 +2,10 @@
 //!
 //! This is a second way through a capture, for connections that the first one chose.
 
+use crate::analyse::{Analysis, Flows};
 use crate::capture::{Chain, Frames as _};
 use crate::decode::{self, Decoded, Decoder};
-use crate::flows::{Analysis, Flow, Flows};
+use crate::flows::Flow;
 use crate::kinds::Kind;
 use crate::segment::{ACK, Segment};
 use crate::summary::end;
@@ -23,7 +24,7 @@ pub fn worst(analysis: &Analysis, most: usize) -> Vec<Flow> {
 /// The same of some connections.
 pub(crate) fn worst_of(flows: &Flows, most: usize, is_asked: impl Fn(&Flow) -> bool) -> Vec<Flow> {
     let trouble = |flow: &Flow| if is_asked(flow) { flow.trouble() } else { 0 };
-    let mut worst = flows.most(most, trouble);
+    let mut worst = flows.top(most, trouble);
     worst.retain(|flow| trouble(flow) > 0);
     worst
 }

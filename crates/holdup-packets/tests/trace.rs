@@ -1,10 +1,10 @@
 //! A connection over time.
 
 use holdup_model::captures::PointKind;
+use holdup_packets::analyse::Analysis;
 use holdup_packets::analyse::{Options, analyse};
 use holdup_packets::capture::{Chain, Frames as _, Reader};
 use holdup_packets::decode::{self, Decoded, Decoder};
-use holdup_packets::flows::Analysis;
 use holdup_packets::live::{self, Live, PLACES};
 use holdup_packets::made::{Pcap, Tcp, link};
 use holdup_packets::segment::{ACK, Address, Endpoint};

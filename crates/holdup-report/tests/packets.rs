@@ -8,10 +8,10 @@ mod world;
 use holdup_model::captures::CaptureKept;
 use holdup_model::captures::{CaptureTrace, Parts, PointKind, TracePoint};
 use holdup_model::{BundleData, Collected};
+use holdup_packets::analyse::Analysis;
 use holdup_packets::compare::{Options, compare, compare_counts};
+use holdup_packets::evidence::worst_flows;
 use holdup_packets::expert;
-use holdup_packets::flows::Analysis;
-use holdup_packets::kept::most_telling;
 use holdup_packets::kinds::Kind;
 use holdup_packets::summary::summarise;
 use holdup_report::{TerminalOptions, counts_terminal, html, json, markdown, packets_html, packets_terminal, terminal};
@@ -131,7 +131,7 @@ fn imported(captures: &[(&str, &Analysis)]) -> BundleData {
     bundle.schedule.trials.truncate(captures.len());
     bundle.trials.truncate(captures.len());
     for (i, (name, analysis)) in captures.iter().enumerate() {
-        let (flows, flows_beyond) = most_telling(&analysis.flows, 5);
+        let (flows, flows_beyond) = worst_flows(&analysis.flows, 5);
         bundle.schedule.arms[i].label = (*name).to_owned();
         let trial = &mut bundle.trials[i];
         (trial.arm, trial.measurements, trial.histograms) = (i as u32, Vec::new(), Vec::new());

@@ -1,11 +1,13 @@
 //! From the frames of a capture to what was counted of it.
 
 mod parts;
+mod result;
 mod threads;
+
+pub use result::{Analysis, Flows};
 
 use crate::capture::{Chain, Frame, Frames};
 use crate::decode::{self, Decoded, Decoder, Why};
-use crate::flows::Analysis;
 use crate::rfc;
 use crate::segment::Segment;
 use crate::wireshark;

@@ -1,10 +1,10 @@
 //! The connections of a capture in parts, each with a table of its own.
 
 use super::Options;
-use crate::flows::Analysis;
+use super::result::{Analysis, finish};
 use crate::rfc;
 use crate::segment::Segment;
-use crate::wireshark::{self, Limits, Table, part};
+use crate::wireshark::{Limits, Table, part};
 
 /// What is judged of some connections: by whom all their segments go.
 pub(super) struct Part {
@@ -96,7 +96,7 @@ impl Parts {
                 findings = Some(findings.unwrap_or_default().with(&own.finish()));
             }
         }
-        (wireshark::finish(tables), findings)
+        (finish(tables), findings)
     }
 }
 

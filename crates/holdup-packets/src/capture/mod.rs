@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Found>, Problem> {
         loop {
-            if let Some((found, bytes)) = self.usual() {
+            if let Some((found, bytes)) = self.buffered() {
                 self.stream.take(bytes);
                 self.frames += 1;
                 return Ok(Some(found));
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
         self.stream.change_buffer(&mut block.bytes, BLOCK_BYTES);
         let is_there = self.ready();
         block.frames_before = self.frames;
-        while let Some((found, bytes)) = self.usual()
+        while let Some((found, bytes)) = self.buffered()
             && block.found.len() < MOST_FRAMES
         {
             self.stream.take(bytes);
@@ -231,12 +231,12 @@ impl<'a> Reader<'a> {
 
     /// The next frame where it is whole in the buffer, and how long it is with what is around it.
     #[inline(always)]
-    fn usual(&self) -> Option<(Found, usize)> {
-        let usual = match &self.format {
+    fn buffered(&self) -> Option<(Found, usize)> {
+        let found = match &self.format {
             Format::Pcap(header) => header.frame(&self.stream),
             Format::PcapNg(sections) => sections.frame(&self.stream),
         };
-        usual.filter(|_| self.frames < u32::MAX)
+        found.filter(|_| self.frames < u32::MAX)
     }
 
     /// How many interfaces there were in the captures before this one, and in it.

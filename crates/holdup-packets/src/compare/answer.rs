@@ -1,7 +1,7 @@
 //! What two captures say, in sentences.
 
 use super::pieces::Pieces;
-use crate::kinds::{Kind, Tells};
+use crate::kinds::{Kind, MarkClass};
 use crate::words::{number, percent, ratio};
 use holdup_model::captures::{CaptureComparison, Clusters, MarkComparison, Moved};
 use holdup_model::outcome::FindingVerdict;
@@ -20,8 +20,8 @@ const MERGED: f64 = 0.01;
 const SIZES_DIFFER: f64 = 1.2;
 
 /// Says what got worse first, and what to bear in mind.
-pub(super) fn tell(one: &mut CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) {
-    let trouble: Vec<&MarkComparison> = one.marks.iter().filter(|m| m.mark.tells == Tells::Trouble).collect();
+pub(super) fn write(one: &mut CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) {
+    let trouble: Vec<&MarkComparison> = one.marks.iter().filter(|m| m.mark.class == MarkClass::Trouble).collect();
     let mut worse: Vec<&MarkComparison> = trouble.iter().copied().filter(|m| m.moved == Moved::Worse).collect();
     worse.sort_by(|a, b| credible(b).total_cmp(&credible(a)));
     let open: Vec<&MarkComparison> =
@@ -34,7 +34,7 @@ pub(super) fn tell(one: &mut CaptureComparison, a: &Pieces<'_>, b: &Pieces<'_>) 
     let mut details = Vec::new();
     details.extend(still_open(&worse, &open));
     details.extend(moved(&trouble, Moved::Better).map(|rows| format!("Better: {rows}.")));
-    details.extend(of_the_capture(&one.marks));
+    details.extend(capture_artefacts(&one.marks));
     details.extend(by_bytes(&worse, a, b));
     (one.verdict, one.answer, one.details) = (verdict, answer, details);
     one.notes = notes(one, a, b);
@@ -140,8 +140,10 @@ fn moved(rows: &[&MarkComparison], how: Moved) -> Option<String> {
 }
 
 /// Rows that moved with the capture.
-fn of_the_capture(rows: &[MarkComparison]) -> Option<String> {
-    let moved = |m: &&MarkComparison| m.mark.tells == Tells::Capture && matches!(m.moved, Moved::More | Moved::Less);
+fn capture_artefacts(rows: &[MarkComparison]) -> Option<String> {
+    let moved = |m: &&MarkComparison| {
+        m.mark.class == MarkClass::CaptureArtefact && matches!(m.moved, Moved::More | Moved::Less)
+    };
     let found: Vec<&MarkComparison> = rows.iter().filter(moved).collect();
     (!found.is_empty()).then(|| {
         let verb = if found.len() == 1 { "tells" } else { "tell" };
@@ -157,23 +159,23 @@ fn by_bytes(worse: &[&MarkComparison], a: &Pieces<'_>, b: &Pieces<'_>) -> Option
     let size = |p: &Pieces<'_>| p.traffic.payload_bytes as f64 / p.traffic.data_segments.max(1) as f64;
     let (before, after) = (size(a), size(b));
     let differ = before > 0.0 && after > 0.0 && (after / before).max(before / after) > SIZES_DIFFER;
-    let told: Vec<String> = worse
+    let parts: Vec<String> = worse
         .iter()
         .filter_map(|row| {
             let e = row.per_byte.ratio.as_ref().filter(|e| e.low <= 1.0)?;
             Some(format!("{} {}", row.mark.plain_title(), ratio(e)))
         })
         .collect();
-    match (told.is_empty(), differ) {
+    match (parts.is_empty(), differ) {
         (true, _) => None,
         (false, true) => Some(format!(
             "By bytes of payload it is not worse for certain: {}. Segments with payload have {} bytes on average instead of \
              {}, so that the same bytes make another number of segments.",
-            list(&told),
+            list(&parts),
             number(after),
             number(before)
         )),
-        (false, false) => Some(format!("By bytes of payload it is not worse for certain: {}.", list(&told))),
+        (false, false) => Some(format!("By bytes of payload it is not worse for certain: {}.", list(&parts))),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::marks::mark;
 use crate::expert::Expert;
-use crate::kinds::{Kind, Tells};
+use crate::kinds::{Kind, MarkClass};
 use holdup_model::captures::{CountRow, CountsComparison, CountsSay, Mark};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::count;
@@ -31,8 +31,8 @@ pub fn compare_counts(
     let level = ALPHA / pairs.len().max(1) as f64;
     let rows: Vec<CountRow> =
         pairs.into_iter().map(|(mark, in_a, in_b)| row(mark, in_a, in_b, traffic, level)).collect();
-    let worse = rows.iter().any(|r| r.mark.tells == Tells::Trouble && r.says == CountsSay::Higher);
-    let open = rows.iter().any(|r| r.mark.tells == Tells::Trouble && r.says == CountsSay::Depends);
+    let worse = rows.iter().any(|r| r.mark.class == MarkClass::Trouble && r.says == CountsSay::Higher);
+    let open = rows.iter().any(|r| r.mark.class == MarkClass::Trouble && r.says == CountsSay::Depends);
     let verdict = match (worse, open) {
         (true, _) => FindingVerdict::Supported,
         (false, true) => FindingVerdict::Undecided,
@@ -54,7 +54,7 @@ fn others(a: &Expert, b: &Expert) -> Vec<(Mark, u64, u64)> {
     let find = |of: &Expert, words: &str| of.others.iter().find(|(w, _)| w == words).map_or(0, |(_, n)| *n);
     let mut words: Vec<&String> = a.others.iter().map(|(w, _)| w).collect();
     words.extend(b.others.iter().map(|(w, _)| w).filter(|w| find(a, w) == 0));
-    let mark = |words: &str| Mark { field: String::new(), title: words.to_owned(), tells: Tells::Course };
+    let mark = |words: &str| Mark { field: String::new(), title: words.to_owned(), class: MarkClass::Normal };
     words.into_iter().map(|w| (mark(w), find(a, w), find(b, w))).collect()
 }
 
@@ -104,11 +104,11 @@ fn bunches((few, many): (f64, f64), work: f64, level: f64) -> Option<f64> {
 
 fn answer(rows: &[CountRow], (a, b): (&str, &str), traffic: Option<(f64, f64)>) -> String {
     let of = |says: CountsSay| -> Vec<&CountRow> {
-        rows.iter().filter(|r| r.mark.tells == Tells::Trouble && r.says == says).collect()
+        rows.iter().filter(|r| r.mark.class == MarkClass::Trouble && r.says == says).collect()
     };
     let Some((least, most)) = traffic else {
         let mut turning: Vec<&CountRow> =
-            rows.iter().filter(|r| r.mark.tells == Tells::Trouble && r.ratio_of_counts.is_some()).collect();
+            rows.iter().filter(|r| r.mark.class == MarkClass::Trouble && r.ratio_of_counts.is_some()).collect();
         turning.sort_by(|x, y| y.ratio_of_counts.unwrap_or(0.0).total_cmp(&x.ratio_of_counts.unwrap_or(0.0)));
         return match turning.first() {
             Some(first) => format!(
@@ -153,8 +153,11 @@ fn least_rate(row: &CountRow) -> f64 {
 
 fn notes(rows: &[CountRow], traffic: Option<(f64, f64)>) -> Vec<String> {
     let mut notes = Vec::new();
-    let capture: Vec<String> =
-        rows.iter().filter(|r| r.mark.tells == Tells::Capture).map(|r| r.mark.plain_title().to_owned()).collect();
+    let capture: Vec<String> = rows
+        .iter()
+        .filter(|r| r.mark.class == MarkClass::CaptureArtefact)
+        .map(|r| r.mark.plain_title().to_owned())
+        .collect();
     if !capture.is_empty() {
         notes.push(format!(
             "These rows measure what the capture missed or how it merged segments, and move with it: {}.",

@@ -1,7 +1,7 @@
 //! Every mark of two captures: rates, ratio, verdict.
 
 use super::pieces::{Base, Pieces, sorts, why_none};
-use crate::kinds::{Kind, Tells};
+use crate::kinds::{Kind, MarkClass};
 use holdup_model::captures::{Clusters, Mark, MarkComparison, MarkRate, Moved, RateRatio};
 use holdup_model::{Estimate, Verdict};
 use holdup_stats::{
@@ -9,11 +9,11 @@ use holdup_stats::{
 };
 
 /// What is said of a row that measures the capture.
-const OF_THE_CAPTURE: &str =
+const CAPTURE_ARTEFACT: &str =
     "measures what the capture missed or how it merged segments, and says little of the network";
 
 /// What is known of the ratio of two rates.
-struct Known {
+struct Ratio {
     shown: RateRatio,
     effect: Option<Effect>,
     /// p of "no difference".
@@ -22,20 +22,20 @@ struct Known {
 
 /// A mark of two captures, before all of them are judged together.
 pub(super) struct Row {
-    told: MarkComparison,
+    comparison: MarkComparison,
     effect: Option<Effect>,
     p: Option<f64>,
 }
 
 impl Row {
-    pub(super) fn told(self) -> MarkComparison {
-        self.told
+    pub(super) fn into_comparison(self) -> MarkComparison {
+        self.comparison
     }
 }
 
 /// A kind as reports name it.
 pub(crate) fn mark(kind: Kind) -> Mark {
-    Mark { field: kind.field().to_owned(), title: kind.title().to_owned(), tells: kind.tells() }
+    Mark { field: kind.field().to_owned(), title: kind.title().to_owned(), class: kind.class() }
 }
 
 /// A kind's rates in one capture, with intervals from pieces of the sort that makes them the widest.
@@ -67,7 +67,7 @@ pub(crate) fn rate(side: &Pieces<'_>, kind: Kind) -> MarkRate {
 /// they begin, so that spans are for what happens while they go on.
 fn sorts_of(sides: &[&Pieces<'_>], kind: Kind, base: Base) -> Vec<Clusters> {
     let all = sorts(sides, base);
-    match kind.tells() == Tells::Course && all.contains(&Clusters::Connections) {
+    match kind.class() == MarkClass::Normal && all.contains(&Clusters::Connections) {
         true => vec![Clusters::Connections],
         false => all,
     }
@@ -80,23 +80,23 @@ pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<Row> {
 }
 
 fn row(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind) -> Row {
-    let per_segment = known(a, b, kind, Base::Segments);
-    let told = MarkComparison {
+    let per_segment = any_ratio(a, b, kind, Base::Segments);
+    let comparison = MarkComparison {
         mark: mark(kind),
         baseline: rate(a, kind),
         other: rate(b, kind),
         per_segment: per_segment.shown,
-        per_byte: known(a, b, kind, Base::Bytes).shown,
+        per_byte: any_ratio(a, b, kind, Base::Bytes).shown,
         p_adjusted: None,
         verdict: Verdict::Undecided { reason: String::new(), blocks_needed: None },
         moved: Moved::Undecided,
         traffic_needed: None,
-        caveat: (kind.tells() == Tells::Capture).then(|| OF_THE_CAPTURE.to_owned()),
+        caveat: (kind.class() == MarkClass::CaptureArtefact).then(|| CAPTURE_ARTEFACT.to_owned()),
     };
-    Row { told, effect: per_segment.effect, p: per_segment.p }
+    Row { comparison, effect: per_segment.effect, p: per_segment.p }
 }
 
-fn known(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Known {
+fn any_ratio(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Ratio {
     match (a.count(kind), b.count(kind)) {
         (0, _) => bound(b, a, kind, base, |at_least| (Some(at_least), None)),
         (_, 0) => bound(a, b, kind, base, |at_least| (None, Some(1.0 / at_least))),
@@ -105,7 +105,7 @@ fn known(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Known {
 }
 
 /// Both sides have it.
-fn ratio(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Known {
+fn ratio(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Ratio {
     let mut why = why_none(&[a, b]);
     let mut best: Option<(Estimate, Effect, Clusters)> = None;
     for by in sorts_of(&[a, b], kind, base) {
@@ -125,9 +125,9 @@ fn ratio(a: &Pieces<'_>, b: &Pieces<'_>, kind: Kind, base: Base) -> Known {
             let p = Some(effect.p_difference());
             let shown =
                 RateRatio { ratio: Some(estimate), at_least: None, at_most: None, clusters: Some(by), absent: None };
-            Known { shown, effect: Some(effect), p }
+            Ratio { shown, effect: Some(effect), p }
         }
-        None => Known { shown: nothing(why), effect: None, p: None },
+        None => Ratio { shown: nothing(why), effect: None, p: None },
     }
 }
 
@@ -138,7 +138,7 @@ fn bound(
     kind: Kind,
     base: Base,
     place: impl Fn(f64) -> (Option<f64>, Option<f64>),
-) -> Known {
+) -> Ratio {
     let work = base.of(&without.traffic) as f64;
     // Where pieces are few, all marks may be one bunch: a single piece says so.
     let whole = || vec![Cluster { events: with.count(kind) as f64, work: base.of(&with.traffic) as f64 }];
@@ -156,10 +156,10 @@ fn bound(
         Some(Ok((by, bound))) => {
             let (at_least, at_most) = place(bound.at_least);
             let shown = RateRatio { ratio: None, at_least, at_most, clusters: by, absent: None };
-            Known { shown, effect: None, p: Some(bound.p_difference) }
+            Ratio { shown, effect: None, p: Some(bound.p_difference) }
         }
-        Some(Err(no)) => Known { shown: nothing(no.reason), effect: None, p: None },
-        None => Known { shown: nothing(why_none(&[with])), effect: None, p: None },
+        Some(Err(no)) => Ratio { shown: nothing(no.reason), effect: None, p: None },
+        None => Ratio { shown: nothing(why_none(&[with])), effect: None, p: None },
     }
 }
 
@@ -187,19 +187,19 @@ pub(super) fn judge<'a>(rows: impl Iterator<Item = &'a mut Row>, margin: f64) {
     let p: Vec<f64> = rows.iter().map(|row| row.p.unwrap_or(f64::NAN)).collect();
     let family = u32::try_from(p.iter().filter(|p| !p.is_nan()).count()).unwrap_or(u32::MAX);
     for (row, (p, adjusted)) in rows.iter_mut().zip(p.iter().zip(holm(&p))) {
-        row.told.p_adjusted = (!p.is_nan()).then_some(adjusted);
-        row.told.verdict = match &row.effect {
+        row.comparison.p_adjusted = (!p.is_nan()).then_some(adjusted);
+        row.comparison.verdict = match &row.effect {
             Some(effect) => judge_corrected(effect, margin, adjusted, family),
             None if !p.is_nan() && adjusted <= ALPHA => Verdict::Different,
-            None => Verdict::Undecided { reason: why_open(&row.told), blocks_needed: None },
+            None => Verdict::Undecided { reason: why_open(&row.comparison), blocks_needed: None },
         };
-        row.told.traffic_needed = match (&row.told.verdict, &row.effect) {
+        row.comparison.traffic_needed = match (&row.comparison.verdict, &row.effect) {
             (Verdict::Undecided { blocks_needed: Some(more), .. }, Some(effect)) => {
                 Some(1.0 + f64::from(*more) / f64::from(effect.blocks().max(1)))
             }
             _ => None,
         };
-        row.told.moved = moved(&row.told);
+        row.comparison.moved = moved(&row.comparison);
     }
 }
 
@@ -217,11 +217,11 @@ fn moved(row: &MarkComparison) -> Moved {
         (Some(e), _) => e.value > 1.0,
         (None, bound) => bound.is_some(),
     };
-    match (&row.verdict, row.mark.tells, is_up) {
+    match (&row.verdict, row.mark.class, is_up) {
         (Verdict::Undecided { .. }, ..) => Moved::Undecided,
         (Verdict::Equivalent, ..) => Moved::Same,
-        (Verdict::Different, Tells::Trouble, true) => Moved::Worse,
-        (Verdict::Different, Tells::Trouble, false) => Moved::Better,
+        (Verdict::Different, MarkClass::Trouble, true) => Moved::Worse,
+        (Verdict::Different, MarkClass::Trouble, false) => Moved::Better,
         (Verdict::Different, _, true) => Moved::More,
         (Verdict::Different, _, false) => Moved::Less,
     }

@@ -12,7 +12,7 @@ mod pieces;
 pub(crate) mod quantiles;
 mod totals;
 
-use crate::flows::Analysis;
+use crate::analyse::Analysis;
 use holdup_model::captures::CaptureComparison;
 
 pub use counts::compare_counts;
@@ -42,7 +42,7 @@ pub fn compare(baseline: (&str, &Analysis), others: &[(&str, &Analysis)], option
     let judged = others.iter().zip(&b).zip(rows);
     judged
         .map(|(((name, _), b), rows)| {
-            let marks = rows.into_iter().map(marks::Row::told).collect();
+            let marks = rows.into_iter().map(marks::Row::into_comparison).collect();
             let mut one = CaptureComparison {
                 baseline: baseline.0.to_owned(),
                 other: (*name).to_owned(),
@@ -55,7 +55,7 @@ pub fn compare(baseline: (&str, &Analysis), others: &[(&str, &Analysis)], option
                 quantiles: quantiles::rows(&a, b),
                 notes: Vec::new(),
             };
-            answer::tell(&mut one, &a, b);
+            answer::write(&mut one, &a, b);
             one
         })
         .collect()

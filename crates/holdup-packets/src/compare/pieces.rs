@@ -1,6 +1,6 @@
 //! A capture cut into pieces that may be called independent.
 
-use crate::flows::Analysis;
+use crate::analyse::Analysis;
 use crate::kinds::Kind;
 use crate::spans::Span;
 use holdup_model::captures::{Clusters, Traffic};
@@ -138,9 +138,9 @@ pub(crate) fn sorts(sides: &[&Pieces<'_>], base: Base) -> Vec<Clusters> {
 /// Why there are none.
 pub(crate) fn why_none(sides: &[&Pieces<'_>]) -> String {
     let few = |p: &Pieces<'_>| holdup_model::text::count(p.analysis.flows.len(), "connection");
-    let told: Vec<String> = sides.iter().map(|p| few(p)).collect();
+    let parts: Vec<String> = sides.iter().map(|p| few(p)).collect();
     format!(
         "{} and fewer than {FEWEST} spans of time with traffic are too few pieces to see how rates scatter",
-        told.join(" against ")
+        parts.join(" against ")
     )
 }

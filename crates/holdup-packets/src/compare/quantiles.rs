@@ -5,7 +5,7 @@
 
 use super::marks::{nothing, over_spans};
 use super::pieces::{FEWEST, Pieces};
-use crate::flows::Analysis;
+use crate::analyse::Analysis;
 use crate::spans::Span;
 use crate::spread::Spread;
 use holdup_model::Histogram;

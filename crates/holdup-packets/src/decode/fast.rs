@@ -26,7 +26,7 @@ const NO_OPTIONS: Options = Options {
 };
 
 /// Where in such a frame what is.
-pub(super) struct Usual<'a> {
+pub(super) struct FastFrame<'a> {
     ip: Ip<'a>,
     /// What the packet holds by its header, bytes.
     length: u32,
@@ -60,11 +60,11 @@ pub(super) fn ends(frame: &Frame<'_>) -> Option<[Endpoint; 2]> {
     let ports = |at: usize| Some([short(packet, at)?, short(packet, at + 2)?]);
     let ((from, to, _), [from_port, to_port]) = match kind {
         IPV4 => {
-            let ip = packet.first_chunk::<20>().filter(|ip| is_usual_v4(ip))?;
+            let ip = packet.first_chunk::<20>().filter(|ip| is_plain_v4(ip))?;
             (ends_v4(ip), ports(20)?)
         }
         IPV6 => {
-            let ip = packet.first_chunk::<40>().filter(|ip| is_usual_v6(ip))?;
+            let ip = packet.first_chunk::<40>().filter(|ip| is_plain_v6(ip))?;
             (ends_v6(ip), ports(40)?)
         }
         _ => return None,
@@ -74,19 +74,19 @@ pub(super) fn ends(frame: &Frame<'_>) -> Option<[Endpoint; 2]> {
 
 /// A header of 20 bytes, no fragment, and TCP in it.
 #[inline(always)]
-fn is_usual_v4(ip: &[u8; 20]) -> bool {
+fn is_plain_v4(ip: &[u8; 20]) -> bool {
     ip[0] == 0x45 && ip[9] == PROTOCOL && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0
 }
 
 /// No extension, and TCP in it.
 #[inline(always)]
-fn is_usual_v6(ip: &[u8; 40]) -> bool {
+fn is_plain_v6(ip: &[u8; 40]) -> bool {
     ip[0] >> 4 == 6 && ip[6] == PROTOCOL
 }
 
 /// Finds a usual frame; `None` leaves any other one to the way through all layers, which comes to the same.
 #[inline(always)]
-pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
+pub(super) fn fast_frame<'a>(frame: &Frame<'a>) -> Option<FastFrame<'a>> {
     let captured = frame.captured;
     let (kind, header_bytes) = packet(frame.link, captured)?;
     let packet = captured.get(header_bytes..)?;
@@ -97,7 +97,7 @@ pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
             let (headers, rest) = packet.split_first_chunk::<40>()?;
             let (ip, header) = (headers.first_chunk::<20>()?, headers.last_chunk::<20>()?);
             let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-            if !is_usual_v4(ip) || total > wire_bytes {
+            if !is_plain_v4(ip) || total > wire_bytes {
                 return None;
             }
             (Ip::V4(ip), total.checked_sub(20)?, header, rest)
@@ -106,7 +106,7 @@ pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
             let (headers, rest) = packet.split_first_chunk::<60>()?;
             let (ip, header) = (headers.first_chunk::<40>()?, headers.last_chunk::<20>()?);
             let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
-            if !is_usual_v6(ip) || length == 0 || 40 + length > wire_bytes {
+            if !is_plain_v6(ip) || length == 0 || 40 + length > wire_bytes {
                 return None;
             }
             (Ip::V6(ip), length, header, rest)
@@ -118,7 +118,7 @@ pub(super) fn usual<'a>(frame: &Frame<'a>) -> Option<Usual<'a>> {
         return None;
     }
     let options = rest.get(..usize::from(header_bytes).checked_sub(20)?)?;
-    Some(Usual { ip, length, header, header_bytes, options })
+    Some(FastFrame { ip, length, header, header_bytes, options })
 }
 
 /// The protocol in a frame that is not Ethernet, and where it begins.
@@ -132,7 +132,7 @@ fn not_ethernet(link: Link, captured: &[u8]) -> Option<(u16, usize)> {
     }
 }
 
-impl Usual<'_> {
+impl FastFrame<'_> {
     /// The segment. Each kind of options makes one of its own, and it is made where it is wanted: what was written in parts
     /// and is copied as a whole at once is waited for.
     #[inline(always)]
@@ -155,7 +155,7 @@ impl Usual<'_> {
         (from, to, ip_id): (Address, Address, Option<u16>),
         options: Options,
     ) -> Segment {
-        let Usual { header, header_bytes, .. } = *self;
+        let FastFrame { header, header_bytes, .. } = *self;
         let short = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         Segment {

@@ -129,8 +129,8 @@ impl Decoder {
     /// The segment of a frame. One in fragments belongs to the frame that made its datagram whole.
     #[inline(always)]
     pub fn decode(&mut self, frame: &Frame<'_>) -> Decoded {
-        match fast::usual(frame) {
-            Some(usual) => usual.decoded(frame),
+        match fast::fast_frame(frame) {
+            Some(fast) => fast.decoded(frame),
             // A copy, so that a usual frame need not be written to memory.
             None => self.decode_any(&{ *frame }),
         }

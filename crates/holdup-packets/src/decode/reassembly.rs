@@ -46,7 +46,7 @@ impl Whole {
 
 /// Where a fragment belongs, and its bytes as far as they are kept.
 #[derive(Debug)]
-struct Piece {
+struct Part {
     offset: u32,
     length: u32,
     bytes: Box<[u8]>,
@@ -57,7 +57,7 @@ struct Datagram {
     /// The frame of the first one that came.
     began: u32,
     /// By their place, in the order in which they came where that is the same.
-    pieces: Vec<Piece>,
+    pieces: Vec<Part>,
     /// What the last fragment says of the length, the first one of these that came.
     length: Option<u32>,
 }
@@ -94,7 +94,7 @@ impl Fragments {
         }
         let kept = KEPT_BYTES.saturating_sub(offset).min(length) as usize;
         let bytes = fragment.inside.bytes();
-        let piece = Piece { offset, length, bytes: bytes[..kept.min(bytes.len())].into() };
+        let piece = Part { offset, length, bytes: bytes[..kept.min(bytes.len())].into() };
         let place = datagram.pieces.partition_point(|before| before.offset <= offset);
         datagram.pieces.insert(place, piece);
         if datagram.pieces.len() > self.limits.fragments {

@@ -78,7 +78,7 @@ struct Clock {
 
 /// A data segment that was seen.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Observed {
     seq: u32,
     end: u32,
     sent: Sent,
@@ -101,7 +101,7 @@ pub(super) struct Direction {
     /// The highest acknowledgement of the other end.
     pub(super) acknowledged: Option<u32>,
     clock: Option<Clock>,
-    seen: VecDeque<Seen>,
+    seen: VecDeque<Observed>,
     gaps: Vec<Gap>,
     /// Sent again, and nobody has said yet whether for nothing.
     again: VecDeque<(u32, u32)>,
@@ -137,7 +137,7 @@ impl Direction {
         if self.seen.len() == REMEMBERED {
             self.seen.pop_front();
         }
-        self.seen.push_back(Seen { seq, end, sent });
+        self.seen.push_back(Observed { seq, end, sent });
     }
 
     /// How long a tick of the sender's timestamps is, by the first and the newest of them. What is older than the newest came
@@ -205,7 +205,7 @@ impl Direction {
     /// What a segment is whose bytes were all seen before.
     fn again(&mut self, seq: u32, end: u32, sent: Sent, pace: Pace) -> Finding {
         let original = self.seen.iter().rev().find(|seen| is_up_to(seen.seq, seq) && is_from(seen.end, end));
-        let is_same = |seen: &Seen| {
+        let is_same = |seen: &Observed| {
             (seen.seq, seen.end) == (seq, end)
                 && match (seen.sent.ip_id.zip(sent.ip_id), seen.sent.clock.zip(sent.clock)) {
                     (Some((first, second)), Some(clocks)) => first == second && clocks.0 == clocks.1,

@@ -1,38 +1,23 @@
-//! What was counted of a capture when all was judged, in one table or in several that have a part of the connections each.
+//! The connections of one table, or of several that share them, as [`Flow`]s in the order in which they began.
 
 use super::state::{Connection, Side, connection, side};
 use super::table::Connections;
 use super::tallies::Tallies;
-use super::{Seen, Table};
-use crate::flows::{Analysis, Direction, Flow, Flows};
+use super::{Counters, Table};
+use crate::flows::{Direction, Flow};
 use holdup_model::histogram::Histogram;
 
-/// What was counted in tables of which each judged all segments of its connections. The same as if one had judged them all:
-/// a connection has the number that it would have there.
-pub(crate) fn finish(tables: Vec<Table>) -> Analysis {
-    let mut seen = Seen::default();
+/// The connections of all tables, what was counted of them together, and the round trips of their handshakes.
+pub(crate) fn finish(tables: Vec<Table>) -> (Judged, Counters, Histogram) {
+    let mut counters = Counters::default();
     let mut initial_rtt_ns = Histogram::new();
     let mut judged = Vec::with_capacity(tables.len());
-    for Table { connections, tallies, seen: more, .. } in tables {
+    for Table { connections, tallies, counters: more, .. } in tables {
         connections.iter().filter_map(initial_rtt).for_each(|rtt_ns| initial_rtt_ns.record_ns(rtt_ns));
-        seen.add(more);
+        counters.add(more);
         judged.push((connections, tallies));
     }
-    Analysis {
-        frames: seen.segments,
-        segments: seen.segments,
-        other_frames: 0,
-        first_ns: 0,
-        last_ns: 0,
-        flows: Flows::judged(Judged::new(judged)),
-        initial_rtt_ns,
-        ack_rtt_ns: seen.spans.sum(|span| &span.ack_rtt),
-        rto_ns: seen.rto_ns.histogram(),
-        payload_bytes: seen.spans.sum(|span| &span.payload),
-        inter_arrival_ns: seen.spans.sum(|span| &span.inter_arrival),
-        spans: seen.spans,
-        given_up: seen.given_up,
-    }
+    (Judged::new(judged), counters, initial_rtt_ns)
 }
 
 /// How long a connection's handshake took, ns.
@@ -40,8 +25,8 @@ fn initial_rtt(connection: &Connection) -> Option<u64> {
     u64::try_from(connection.rtt_ns()).ok().filter(|rtt_ns| *rtt_ns > 0)
 }
 
-impl Seen {
-    fn add(&mut self, other: Seen) {
+impl Counters {
+    fn add(&mut self, other: Counters) {
         self.segments += other.segments;
         self.rto_ns.add(&other.rto_ns);
         self.spans.add(other.spans);
@@ -56,23 +41,25 @@ impl Seen {
 pub(crate) struct Judged {
     tables: Vec<(Connections, Tallies)>,
     /// The table and the place in it of each connection, where there are several.
-    order: Vec<Place>,
+    order: Vec<Position>,
 }
 
 /// A table, and a place in it in 24 bits.
 #[derive(Debug, Clone, Copy)]
-struct Place(u32);
+struct Position(u32);
 
 impl Judged {
     fn new(tables: Vec<(Connections, Tallies)>) -> Self {
         if tables.len() == 1 {
             return Judged { tables, order: Vec::new() };
         }
-        let places = |table: usize, n: usize| (0..n as u32).map(move |place| Place((table as u32) << 24 | place));
-        let mut order: Vec<Place> =
+        let places = |table: usize, n: usize| (0..n as u32).map(move |place| Position((table as u32) << 24 | place));
+        let mut order: Vec<Position> =
             tables.iter().enumerate().flat_map(|(table, (connections, _))| places(table, connections.len())).collect();
         // No two connections begin in one frame.
-        order.sort_unstable_by_key(|Place(place)| tables[(place >> 24) as usize].0.get(place & 0xff_ffff).first_frame);
+        order.sort_unstable_by_key(|Position(place)| {
+            tables[(place >> 24) as usize].0.get(place & 0xff_ffff).first_frame
+        });
         Judged { tables, order }
     }
 
@@ -82,7 +69,7 @@ impl Judged {
 
     /// A connection as it is told.
     pub(crate) fn flow(&self, stream: u32) -> Flow {
-        let Place(place) = self.order.get(stream as usize).copied().unwrap_or(Place(stream));
+        let Position(place) = self.order.get(stream as usize).copied().unwrap_or(Position(stream));
         let (connections, tallies) = &self.tables[(place >> 24) as usize];
         let connection = connections.get(place & 0xff_ffff);
         let mut ends = connections.ends(connection);

@@ -3,11 +3,11 @@
 //! The rules are those of Wireshark 4.6 (`epan/dissectors/packet-tcp.c`) with its default preferences, found by comparing
 //! packet by packet; docs/packets.md tells each in words.
 
+use super::fast_path::fills_window;
 use super::marks::Kinds;
 use super::sacks::Blocks;
 use super::state::{Side, side};
 use super::unacked::{Acknowledged, Sent, Unacked};
-use super::usual::fills_window;
 use crate::kinds::Kind;
 use crate::segment::{ACK, FIN, PSH, RST, SYN, Segment};
 use crate::sequence::{is_after, is_before, is_from, is_up_to};

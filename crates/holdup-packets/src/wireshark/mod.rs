@@ -4,6 +4,8 @@
 //! was counted ([`Table::finish`]). It looks at no segment twice, as `tshark` without `-2`: where Wireshark shows other
 //! values when a packet is clicked on later, they are not told here. docs/packets.md has the rules in words.
 
+mod emit_marks;
+mod fast_path;
 mod finish;
 mod judge;
 mod marks;
@@ -11,14 +13,12 @@ mod sacks;
 mod state;
 mod table;
 mod tallies;
-mod told;
 mod unacked;
-mod usual;
 
 pub(crate) use finish::{Judged, finish};
 pub use marks::{DuplicateAck, Kinds, Marks};
 
-use crate::flows::{Analysis, GivenUp};
+use crate::flows::GivenUp;
 use crate::kinds::Kind;
 use crate::segment::{ACK, Address, Endpoint, FIN, RST, SYN, Segment};
 use crate::spans::Spans;
@@ -82,17 +82,16 @@ pub struct Table {
     unacked: Unacked,
     sacks: Sacks,
     tallies: Tallies,
-    seen: Seen,
+    counters: Counters,
 }
 
-/// What is counted of all connections together.
+/// Counters of all connections together. Sizes, gaps and round trips are in the spans.
 #[derive(Debug, Default)]
-struct Seen {
-    segments: u64,
-    rto_ns: Fine,
-    /// Sizes, gaps and round trips are those of the spans together.
-    spans: Spans,
-    given_up: GivenUp,
+pub(crate) struct Counters {
+    pub(crate) segments: u64,
+    pub(crate) rto_ns: Fine,
+    pub(crate) spans: Spans,
+    pub(crate) given_up: GivenUp,
 }
 
 impl Table {
@@ -104,7 +103,7 @@ impl Table {
             unacked: Unacked::default(),
             sacks: Sacks::default(),
             tallies: Tallies::default(),
-            seen: Seen::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -113,26 +112,26 @@ impl Table {
     /// What a router sends back of a segment ([`Segment::in_error`]) gets marks as in Wireshark, but is in no count, as in the sums
     /// of `tshark -z expert`: nobody sent it again.
     pub fn judge(&mut self, segment: &Segment) -> Option<Marks> {
-        self.seen.segments += 1;
-        self.judge_usual(segment).or_else(|| self.judge_any(segment))
+        self.counters.segments += 1;
+        self.judge_fast(segment).or_else(|| self.judge_any(segment))
     }
 
     /// [`Table::judge`] where nobody wants the marks: only what is counted is made.
     pub fn count(&mut self, segment: &Segment) {
-        self.seen.segments += 1;
-        if self.judge_usual(segment).is_none() {
+        self.counters.segments += 1;
+        if self.judge_fast(segment).is_none() {
             self.judge_any(segment);
         }
     }
 
     /// [`Table::judge`] the short way; `None` when the segment is none of those that can go it.
     #[inline(always)]
-    fn judge_usual(&mut self, segment: &Segment) -> Option<Marks> {
-        let length = usual::plain_payload(segment)?;
+    fn judge_fast(&mut self, segment: &Segment) -> Option<Marks> {
+        let length = fast_path::plain_payload(segment)?;
         let room = self.unacked.len() < self.limits.unacknowledged as usize;
-        let Table { connections, unacked, sacks, tallies, seen, .. } = self;
+        let Table { connections, unacked, sacks, tallies, counters, .. } = self;
         let (connection, stream, is_from_1) = connections.find_of(segment)?;
-        let rtt_ns = usual::rtt_ns(connection)?;
+        let rtt_ns = fast_path::rtt_ns(connection)?;
         let direction = u8::from(is_from_1) ^ u8::from(connection.has(connection::BEGAN_AT_1));
         let Connection { sides: [a, b], completeness, .. } = connection;
         let (sender, receiver) = if is_from_1 { (b, a) } else { (a, b) };
@@ -140,22 +139,22 @@ impl Table {
         sacks.forget(sender);
         // With payload and without are two ways, each without what only the other one needs.
         if length == 0 {
-            if !usual::goes_on::<false>(segment, 0, sender, receiver) {
+            if !fast_path::goes_on::<false>(segment, 0, sender, receiver) {
                 return None;
             }
-            let marks = usual::judge::<false>(segment, 0, rtt_ns, (sender, receiver), unacked, sacks, marks);
+            let marks = fast_path::judge::<false>(segment, 0, rtt_ns, (sender, receiver), unacked, sacks, marks);
             *completeness |= complete::ACK;
-            seen.count(segment, 0, sender, &marks, None);
+            counters.count(segment, 0, sender, &marks, None);
             tallies.count(&mut sender.tally, marks.kinds);
             Some(marks)
         } else {
-            if !room || !usual::goes_on::<true>(segment, length, sender, receiver) {
+            if !room || !fast_path::goes_on::<true>(segment, length, sender, receiver) {
                 return None;
             }
             let last_data_ns = sender.last_data_ns();
-            let marks = usual::judge::<true>(segment, length, rtt_ns, (sender, receiver), unacked, sacks, marks);
+            let marks = fast_path::judge::<true>(segment, length, rtt_ns, (sender, receiver), unacked, sacks, marks);
             *completeness |= complete::DATA;
-            seen.count(segment, length, sender, &marks, last_data_ns);
+            counters.count(segment, length, sender, &marks, last_data_ns);
             tallies.count(&mut sender.tally, marks.kinds);
             Some(marks)
         }
@@ -166,7 +165,7 @@ impl Table {
     fn judge_any(&mut self, segment: &Segment) -> Option<Marks> {
         let key = &Key::of(segment);
         let Some((number, is_new, is_reused)) = self.connection(key, segment) else {
-            self.seen.given_up.segments_beyond_flows += 1;
+            self.counters.given_up.segments_beyond_flows += 1;
             return None;
         };
         let connection = self.connections.get_mut(number);
@@ -194,11 +193,11 @@ impl Table {
             kinds: Kinds::NONE,
         };
         step.take(&mut marks);
-        self.seen.given_up.unacknowledged += u64::from(step.findings.is_given_up);
+        self.counters.given_up.unacknowledged += u64::from(step.findings.is_given_up);
         if !segment.in_error {
             let payload_bytes = segment.payload_bytes.unwrap_or(0);
             let sender = &mut connection.sides[key.from];
-            self.seen.count(segment, payload_bytes, sender, &marks, last_data_ns);
+            self.counters.count(segment, payload_bytes, sender, &marks, last_data_ns);
             sender.set(side::LAST_WAS_DATA, payload_bytes > 0);
             self.tallies.count(&mut sender.tally, marks.kinds);
         }
@@ -211,7 +210,7 @@ impl Table {
             return self.begin(key, segment).map(|number| (number, true, false));
         };
         let connection = self.connections.get_mut(number);
-        connection.sides.iter_mut().for_each(|side| self.unacked.settle(side));
+        connection.sides.iter_mut().for_each(|side| self.unacked.spill(side));
         if connection.has(connection::IS_OVER) {
             return None;
         }
@@ -250,12 +249,12 @@ impl Table {
     /// Counts spans of time from a moment on, unless they have begun: a table that has a part of a capture's connections begins where
     /// the capture does.
     pub(crate) fn begin_at(&mut self, at_ns: i64) {
-        self.seen.spans.begin_at(at_ns);
+        self.counters.spans.begin_at(at_ns);
     }
 
     /// When its first span begins, where that is known.
     pub(crate) fn first_ns(&self) -> Option<i64> {
-        self.seen.spans.first_ns()
+        self.counters.spans.first_ns()
     }
 
     /// How much of its limits is used.
@@ -267,14 +266,9 @@ impl Table {
     pub(crate) fn limit(&mut self, limits: Limits) {
         self.limits = limits;
     }
-
-    /// What was counted. `frames`, `other_frames` and the times of the first and the last are told by who reads the capture.
-    pub fn finish(self) -> Analysis {
-        finish::finish(vec![self])
-    }
 }
 
-impl Seen {
+impl Counters {
     /// Counts a segment that was judged. The time is that of the segment before it when that had payload.
     #[inline(always)]
     fn count(
@@ -359,7 +353,7 @@ impl Step<'_> {
             return;
         }
         self.largest_segment();
-        told::tell(&self.findings, self.connection.rtt_ns(), self.segment.at_ns, marks);
+        emit_marks::emit_marks(&self.findings, self.connection.rtt_ns(), self.segment.at_ns, marks);
         marks.kinds = marks.kinds.with(self.kinds);
         if self.segment.has(SYN) {
             self.agree_on_shifts();

@@ -12,7 +12,7 @@ const WIDTH: usize = 3;
 
 /// Some counters of one direction.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Block {
     counts: [u32; WIDTH],
     /// Which kinds they are of, by their place in the catalogue.
     kinds: [u8; WIDTH],
@@ -37,7 +37,7 @@ impl Tally {
 
 /// The counters of all directions.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tallies(Vec<Place>);
+pub(super) struct Tallies(Vec<Block>);
 
 impl Tallies {
     /// Counts one more of each of these kinds.
@@ -80,7 +80,7 @@ impl Tallies {
             }
             _ => {
                 let next = first.map_or(0, |i| i as u32 + 1);
-                self.0.push(Place { counts: [1, 0, 0], kinds: [kind as u8, 0, 0], used: 1, next });
+                self.0.push(Block { counts: [1, 0, 0], kinds: [kind as u8, 0, 0], used: 1, next });
                 tally.first = (self.0.len() as u32).to_ne_bytes();
             }
         }

@@ -31,7 +31,7 @@ pub(super) struct Sent {
 /// What stands at a place of the store. What is newer than the newest of a list is its oldest; what is older than the oldest is not
 /// kept.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Slot {
     sent: Sent,
     newer: u32,
     older: u32,
@@ -91,7 +91,7 @@ pub(super) struct Acknowledged {
 /// The store.
 #[derive(Debug)]
 pub(super) struct Unacked {
-    places: Vec<Place>,
+    places: Vec<Slot>,
     /// The first place that is free, or [`NOWHERE`]; each has the next in `newer`.
     free: u32,
     in_use: usize,
@@ -152,7 +152,7 @@ impl Unacked {
 
     /// Gives the segment of a side that is alone a place, so that its list is as any other.
     #[inline]
-    pub(super) fn settle(&mut self, side: &mut Side) {
+    pub(super) fn spill(&mut self, side: &mut Side) {
         if side.unacked.is_alone {
             let sent = side.alone();
             self.in_use -= 1;
@@ -220,7 +220,7 @@ impl Unacked {
         if seq.wrapping_sub(ack) < SPAN {
             return None;
         }
-        self.settle(side);
+        self.spill(side);
         self.acknowledge_part(&mut side.unacked, ack)
     }
 
@@ -369,7 +369,7 @@ impl Unacked {
     #[inline]
     fn place(&mut self, sent: Sent, newer: u32, older: u32) -> u32 {
         self.in_use += 1;
-        let place = Place { sent, newer, older };
+        let place = Slot { sent, newer, older };
         let at = self.free;
         match self.places.get_mut(at as usize) {
             Some(free) => {
@@ -386,7 +386,7 @@ impl Unacked {
 
     fn remove(&mut self, list: &mut List, at: u32) {
         let oldest = self.places[list.newest as usize].newer;
-        let Place { newer, older, .. } = self.places[at as usize];
+        let Slot { newer, older, .. } = self.places[at as usize];
         let older = if at == oldest { list.newest } else { older };
         self.places[older as usize].newer = newer;
         self.places[newer as usize].older = older;

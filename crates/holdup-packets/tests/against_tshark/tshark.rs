@@ -3,10 +3,10 @@
 #![allow(dead_code, reason = "each test that takes this in uses a part of it")]
 
 use crate::judge::Tshark;
+use holdup_packets::analyse::Analysis;
 use holdup_packets::capture::{Frames as _, Reader};
 use holdup_packets::decode::{self, Decoded, Decoder};
 use holdup_packets::expert;
-use holdup_packets::flows::Analysis;
 use holdup_packets::kinds::Kind;
 use holdup_packets::segment::Segment;
 use holdup_packets::wireshark::{DuplicateAck, Kinds, Limits, Marks, Table};

@@ -1,6 +1,7 @@
 //! Captures whose truth is known.
 
-use holdup_packets::flows::{Analysis, Direction, Flow, Flows, GivenUp};
+use holdup_packets::analyse::{Analysis, Flows};
+use holdup_packets::flows::{Direction, Flow, GivenUp};
 use holdup_packets::kinds::Kind;
 use holdup_packets::segment::{Address, Endpoint};
 use holdup_packets::spans::Spans;

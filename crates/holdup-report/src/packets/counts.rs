@@ -3,7 +3,7 @@
 use super::{GROUPS, count, notes, title, verdict_sign};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, wrap};
-use holdup_model::captures::{CountRow, CountsComparison, CountsSay, Tells};
+use holdup_model::captures::{CountRow, CountsComparison, CountsSay, MarkClass};
 use holdup_model::text::factor;
 
 pub(super) fn comparison(c: &CountsComparison, options: &TerminalOptions) -> String {
@@ -25,8 +25,8 @@ fn rows(c: &CountsComparison) -> String {
         head.push("holds for bunches up to".to_owned());
     }
     let mut lines = vec![head];
-    for (tells, name) in GROUPS {
-        let of: Vec<&CountRow> = c.rows.iter().filter(|r| r.mark.tells == tells).collect();
+    for (class, name) in GROUPS {
+        let of: Vec<&CountRow> = c.rows.iter().filter(|r| r.mark.class == class).collect();
         if !of.is_empty() {
             lines.push(vec![name.to_owned()]);
         }
@@ -36,9 +36,9 @@ fn rows(c: &CountsComparison) -> String {
 }
 
 fn line(row: &CountRow, with_traffic: bool) -> Vec<String> {
-    let sign = match (row.says, row.mark.tells) {
-        (CountsSay::Higher, Tells::Trouble) => "▲",
-        (CountsSay::Lower, Tells::Trouble) => "▼",
+    let sign = match (row.says, row.mark.class) {
+        (CountsSay::Higher, MarkClass::Trouble) => "▲",
+        (CountsSay::Lower, MarkClass::Trouble) => "▼",
         (CountsSay::Higher, _) => "△",
         (CountsSay::Lower, _) => "▽",
         (CountsSay::Depends, _) => "~",

@@ -11,7 +11,7 @@ pub use page::packets_html;
 
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, wrap};
-use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Mark, Tells};
+use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Mark, MarkClass};
 use holdup_model::outcome::FindingVerdict;
 use serde_json::json;
 
@@ -65,10 +65,10 @@ pub fn packets_json(
 }
 
 /// The parts of a table of marks, in their order, with what stands above each.
-const GROUPS: [(Tells, &str); 3] = [
-    (Tells::Trouble, "trouble"),
-    (Tells::Course, "course of connections"),
-    (Tells::Capture, "of the capture, not of the network"),
+const GROUPS: [(MarkClass, &str); 3] = [
+    (MarkClass::Trouble, "trouble"),
+    (MarkClass::Normal, "course of connections"),
+    (MarkClass::CaptureArtefact, "of the capture, not of the network"),
 ];
 
 /// A mark's title in a table.

@@ -3,7 +3,7 @@
 use super::{GROUPS, count, notes, quantile, rate, speed, title, value};
 use crate::formats::terminal::TerminalOptions;
 use crate::text::{self, align, clean, wrap};
-use holdup_model::captures::{Capture, CapturePart, Judged, MarkCount, Parts, Tells};
+use holdup_model::captures::{Capture, CapturePart, Judged, MarkClass, MarkCount, Parts};
 use holdup_model::text::size;
 
 /// Marks that are named of a part.
@@ -65,15 +65,15 @@ fn marks(c: &Capture, options: &TerminalOptions) -> String {
         head.push("per GB of payload".to_owned());
     }
     let mut rows = vec![head];
-    for (tells, name) in GROUPS {
-        let of: Vec<&MarkCount> = c.marks.iter().filter(|m| m.mark.tells == tells).collect();
+    for (class, name) in GROUPS {
+        let of: Vec<&MarkCount> = c.marks.iter().filter(|m| m.mark.class == class).collect();
         if !of.is_empty() {
             rows.push(vec![name.to_owned()]);
         }
         for m in of {
             let with = |value: Option<f64>, interval: Option<(f64, f64)>| match interval {
                 // How often connections begin and end is no sample of anything.
-                Some((low, high)) if tells != Tells::Course => {
+                Some((low, high)) if class != MarkClass::Normal => {
                     format!("{} ({} to {})", rate(value), rate(Some(low)), rate(Some(high)))
                 }
                 _ => rate(value),
@@ -141,7 +141,7 @@ fn parts(c: &Capture, options: &TerminalOptions) -> String {
 
 /// `duplicate ACK 120, fast retransmission 8`.
 fn first_marks(part: &CapturePart) -> String {
-    let of = part.marks.iter().filter(|(mark, _)| mark.tells == Tells::Trouble);
+    let of = part.marks.iter().filter(|(mark, _)| mark.class == MarkClass::Trouble);
     let told: Vec<String> = of.take(NAMED).map(|(mark, n)| format!("{} {}", title(mark), count(*n))).collect();
     told.join(", ")
 }

@@ -90,7 +90,7 @@ pub(super) fn against(c: &CaptureComparison) -> String {
 
 /// A row for each mark: its title, counts of A and B, rates of A and B, ratios by segments and by payload.
 pub(super) fn mark_rows(c: &CaptureComparison) -> Vec<Vec<String>> {
-    let marks = GROUPS.iter().flat_map(|(tells, _)| c.marks.iter().filter(|m| m.mark.tells == *tells)).map(|m| {
+    let marks = GROUPS.iter().flat_map(|(class, _)| c.marks.iter().filter(|m| m.mark.class == *class)).map(|m| {
         vec![
             format!("{} {}", two::sign(m.moved), title(&m.mark)),
             count(m.baseline.count),
@@ -123,7 +123,7 @@ pub(super) fn compared(c: &CaptureComparison) -> Compared {
 pub(super) fn shown(c: &Capture, traces: &[CaptureTrace]) -> Shown {
     let marks = GROUPS
         .iter()
-        .flat_map(|(tells, _)| c.marks.iter().filter(|m| m.mark.tells == *tells))
+        .flat_map(|(class, _)| c.marks.iter().filter(|m| m.mark.class == *class))
         .map(|m| vec![title(&m.mark), count(m.rate.count), rate(m.rate.per_million_segments), rate(m.rate.per_gb)]);
     Shown {
         name: clean(&c.name),

@@ -108,7 +108,7 @@ fn marks(rows: &[MarkComparison], columns: usize) -> String {
     let left: Vec<usize> = if with_counts { vec![5, 6] } else { vec![3] };
     let mut lines = vec![head];
     for (tells, name) in GROUPS {
-        let of: Vec<&MarkComparison> = rows.iter().filter(|m| m.mark.tells == tells).collect();
+        let of: Vec<&MarkComparison> = rows.iter().filter(|m| m.mark.class == tells).collect();
         if !of.is_empty() {
             lines.push(vec![name.to_owned()]);
         }

@@ -6,8 +6,8 @@ use holdup_model::arm::{Arm, Replica, Schedule, TrialSpec};
 use holdup_model::bundle::{BootLog, BundleData, BundleHead, CollectorState, Ending};
 use holdup_model::captures::{
     Capture, CaptureComparison, CaptureDirection, CaptureFlow, CaptureKept, CapturePart, CaptureTrace, Clusters,
-    Distribution, Mark, MarkComparison, MarkCount, MarkRate, Moved, Parts, PointKind, QuantileComparison, RateRatio,
-    Tells, TotalComparison, TracePoint, Traffic,
+    Distribution, Mark, MarkClass, MarkComparison, MarkCount, MarkRate, Moved, Parts, PointKind, QuantileComparison,
+    RateRatio, TotalComparison, TracePoint, Traffic,
 };
 use holdup_model::catalogue::Availability;
 use holdup_model::evidence::{BpfCost, EvidenceHistogram};
@@ -338,7 +338,7 @@ fn timeline(seq: u32) -> Timeline {
 /// What an imported capture has; of a collector the last two are not there.
 fn kept(seq: u32) -> CaptureKept {
     let mark =
-        Mark { field: "tcp.analysis.retransmission".into(), title: "retransmission".into(), tells: Tells::Trouble };
+        Mark { field: "tcp.analysis.retransmission".into(), title: "retransmission".into(), class: MarkClass::Trouble };
     let traffic = Traffic { segments: 900, data_segments: 600, payload_bytes: 868_800 };
     let direction = |marks: &[(String, u64)]| CaptureDirection {
         traffic,

@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use holdup_model::captures::{CaptureComparison, CaptureKept, CaptureTrace, Parts};
 use holdup_model::text::count;
 use holdup_model::{Collected, Coverage, Problem};
-use holdup_packets::kept;
+use holdup_packets::evidence;
 use holdup_target::{Imported, import};
 use input::{Given, Read};
 use std::path::{Path, PathBuf};
@@ -66,15 +66,15 @@ fn imported(read: &Read, comparison: Option<CaptureComparison>, traces: Option<V
     if traces.is_none() {
         notes.push("standard input can be read once, so that no connection is kept over time".to_owned());
     }
-    let (flows, flows_beyond) = kept::most_telling(&analysis.flows, MOST_FLOWS);
+    let (flows, flows_beyond) = evidence::worst_flows(&analysis.flows, MOST_FLOWS);
     Imported {
         name: read.name.clone(),
         times_unix_ns: (analysis.first_ns, analysis.last_ns),
         evidence: Collected {
             collector: "capture".to_owned(),
-            items: kept::items(&analysis.flows),
+            items: evidence::items(&analysis.flows),
             coverage: Coverage { seen: analysis.frames, lost: 0, notes: notes.clone() },
-            histograms: kept::histograms(&analysis.ack_rtt_ns, &analysis.rto_ns),
+            histograms: evidence::histograms(&analysis.ack_rtt_ns, &analysis.rto_ns),
             capture: Some(CaptureKept {
                 capture: Some(capture),
                 comparison,

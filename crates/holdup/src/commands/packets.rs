@@ -10,9 +10,9 @@ use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Parts
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::count;
 use holdup_model::{Problem, ProblemKind};
+use holdup_packets::analyse::Analysis;
 use holdup_packets::compare::{Options, compare, compare_counts};
 use holdup_packets::expert::Expert;
-use holdup_packets::flows::Analysis;
 use holdup_packets::summary::{all_flows, judgement, summarise};
 use holdup_report::TerminalOptions;
 use input::{Given, Read};
@@ -70,7 +70,7 @@ fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::
     Ok(exit_code(&comparisons))
 }
 
-/// Tells what is wrong with captures that were read nevertheless.
+/// MarkClass what is wrong with captures that were read nevertheless.
 pub(super) fn warn(read: &[Read]) {
     for one in read {
         one.warnings.iter().for_each(|warning| output::say(&format!("warning: {}: {warning}", one.name)));

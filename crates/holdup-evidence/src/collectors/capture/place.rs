@@ -3,9 +3,10 @@
 use crate::reading::thread_cpu_ns;
 use holdup_host::network::{Capturing, Packet, PacketRing, RingCounts};
 use holdup_model::captures::CaptureTrace;
+use holdup_packets::analyse::Analysis;
 use holdup_packets::capture::{Frame, Link};
 use holdup_packets::decode::{self, Decoded, Decoder};
-use holdup_packets::flows::{Analysis, Flow};
+use holdup_packets::flows::Flow;
 use holdup_packets::live::Live;
 use holdup_packets::segment::{ACK, Endpoint, SYN, Segment};
 use holdup_packets::wireshark::{self, Table};

@@ -6,8 +6,9 @@ use super::{Counters, META};
 use holdup_model::captures::{CaptureKept, CaptureTrace};
 use holdup_model::histogram::Histogram;
 use holdup_model::{Collected, Coverage, EvidenceItem, SelfCost};
-use holdup_packets::flows::{Flow, Flows};
-use holdup_packets::kept;
+use holdup_packets::analyse::Flows;
+use holdup_packets::evidence;
+use holdup_packets::flows::Flow;
 
 /// The most connections that are kept of a trial.
 const MOST_FLOWS: usize = 1_000;
@@ -64,13 +65,13 @@ pub(super) fn told(
     }
     notes.extend(sockets.notes());
     let flows: Flows = flows.into_iter().collect();
-    let mut items = kept::items(&flows);
+    let mut items = evidence::items(&flows);
     let moved = moved.iter().filter(|(_, count)| **count > 0);
     items.extend(moved.map(|(name, count)| EvidenceItem::labelled("tcp_kernel", name, "1", *count as f64)));
     items.extend(sockets.items());
-    let (of_flows, flows_beyond) = kept::most_telling(&flows, MOST_FLOWS);
+    let (of_flows, flows_beyond) = evidence::worst_flows(&flows, MOST_FLOWS);
     let capture = CaptureKept { flows: of_flows, flows_beyond, traces, ..CaptureKept::default() };
-    let mut histograms = kept::histograms(&ack_rtt_ns, &rto_ns);
+    let mut histograms = evidence::histograms(&ack_rtt_ns, &rto_ns);
     histograms.extend(sockets.histograms());
     Collected {
         collector: META.id.to_owned(),

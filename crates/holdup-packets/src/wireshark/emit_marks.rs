@@ -10,7 +10,7 @@ const ALSO_RETRANSMISSION: Kinds = Kinds::of(Kind::FastRetransmission).with(Kind
 
 /// Tells what was found of a segment that came at a time, in a connection with an initial round trip (0: not known).
 #[inline]
-pub(super) fn tell(findings: &Findings, rtt_ns: i64, at_ns: i64, marks: &mut Marks) {
+pub(super) fn emit_marks(findings: &Findings, rtt_ns: i64, at_ns: i64, marks: &mut Marks) {
     if !findings.is_recorded {
         return;
     }

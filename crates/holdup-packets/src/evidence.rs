@@ -1,6 +1,7 @@
 //! What a bundle keeps of connections: numbers of all together, and those that were worst one by one.
 
-use crate::flows::{Counts, Flows};
+use crate::analyse::Flows;
+use crate::flows::Counts;
 use crate::summary::one_flow;
 use holdup_model::captures::{CaptureFlow, Traffic};
 use holdup_model::evidence::EvidenceHistogram;
@@ -39,8 +40,8 @@ pub fn histograms(ack_rtt_ns: &Histogram, rto_ns: &Histogram) -> Vec<EvidenceHis
 
 /// At most so many connections in their order, and how many others there are. When there are more, those with the most
 /// trouble are kept, then the largest.
-pub fn most_telling(flows: &Flows, most: usize) -> (Vec<CaptureFlow>, u64) {
-    let mut kept = flows.most(most, |flow| (flow.trouble(), flow.traffic().segments));
+pub fn worst_flows(flows: &Flows, most: usize) -> (Vec<CaptureFlow>, u64) {
+    let mut kept = flows.top(most, |flow| (flow.trouble(), flow.traffic().segments));
     kept.sort_unstable_by_key(|flow| flow.stream);
     (kept.iter().map(one_flow).collect(), (flows.len() - kept.len()) as u64)
 }
