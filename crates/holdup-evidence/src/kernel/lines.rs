@@ -1,9 +1,6 @@
 //! Which lines of code any section's entry touches: the programs ask it before they search.
 
-use crate::kernel::layout::{Entry, LINES, SectionLines};
-
-/// 64 bytes.
-const LINE_BITS: u32 = 6;
+use crate::kernel::layout::{Entry, LINE_BITS, LINES, SectionLines};
 
 /// The bit of an address (`sections.bpf.h:may_have_entry`): Fibonacci hashing, so that code that lies together, and code
 /// of libraries at other places, share few.
@@ -13,15 +10,15 @@ fn bit_of(line: u64) -> usize {
 
 /// The bits of all lines of these entries.
 pub(crate) fn of(entries: &[Entry]) -> SectionLines {
-    let mut lines = SectionLines([0; LINES / 64]);
+    let mut lines = SectionLines { bits: [0; LINES / 64] };
     for entry in entries.iter().filter(|entry| entry.begin < entry.end) {
         let (first, last) = (entry.begin >> LINE_BITS, (entry.end - 1) >> LINE_BITS);
         if last - first >= LINES as u64 {
-            return SectionLines([u64::MAX; LINES / 64]);
+            return SectionLines { bits: [u64::MAX; LINES / 64] };
         }
         for line in first..=last {
             let bit = bit_of(line);
-            lines.0[bit / 64] |= 1 << (bit % 64);
+            lines.bits[bit / 64] |= 1 << (bit % 64);
         }
     }
     lines
@@ -30,20 +27,19 @@ pub(crate) fn of(entries: &[Entry]) -> SectionLines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::layout::{ALWAYS, MEANINGS, Meaning};
+    use crate::kernel::layout::zeroed;
 
     fn entry(begin: u64, end: u64) -> Entry {
-        let meaning = Meaning { mask: 0, value: 0, section: 0, register: ALWAYS, held: 0, differs: 0, unused: [0; 2] };
-        Entry { begin, end, meaning: [meaning; MEANINGS] }
+        Entry { begin, end, ..zeroed() }
     }
 
     fn has(lines: &SectionLines, ip: u64) -> bool {
         let bit = bit_of(ip >> LINE_BITS);
-        lines.0[bit / 64] >> (bit % 64) & 1 == 1
+        lines.bits[bit / 64] >> (bit % 64) & 1 == 1
     }
 
     fn set(lines: &SectionLines) -> u32 {
-        lines.0.iter().map(|word| word.count_ones()).sum()
+        lines.bits.iter().map(|word| word.count_ones()).sum()
     }
 
     #[test]

@@ -19,7 +19,10 @@ mod watch;
 pub(crate) use collector::KernelCollector;
 pub(crate) use layout::name as comm_name;
 pub(crate) use layout::{
-    CONTEXTS, Event, FAULTS, HISTOGRAM_FAULT, HISTOGRAMS, PLACES, SECTION_FAULT, SECTION_OFF, StackSample,
+    CAUSES, CONTEXTS, EVENT_SWITCH, EVENT_WAKEUP, Event, FAULTS, HELD, HISTOGRAM_FAULT, HISTOGRAM_OFF, HISTOGRAM_ON,
+    HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, PLACE_KERNEL, PLACE_THROTTLED, PLACE_USER, PLACES, SECTION_FAULT,
+    SECTION_OFF, STACK_BACK, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_OFF, STACK_WAKER, StackSample, USER_BITS64,
+    USER_NONE, USER_OTHER, read,
 };
 pub(crate) use probe::probe;
 pub(crate) use seen::{Hog, RoleSeen, SectionSeen, Seen};

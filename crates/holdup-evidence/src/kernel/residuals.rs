@@ -3,7 +3,7 @@
 //! The program at the switch asks for a few holders each second; breakpoints at the instructions that give the lock back
 //! have to be set while the holder is off the CPU. What came too late is counted, and no residual.
 
-use crate::kernel::layout::ResidualEvent;
+use crate::kernel::layout::{RESIDUAL_ASKED, ResidualEvent, read};
 use crate::reading::thread_cpu_ns;
 use aya::Ebpf;
 use aya::maps::{MapData, RingBuf};
@@ -19,8 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{PipeReader, PipeWriter};
 use std::thread::JoinHandle;
 
-/// `RESIDUAL_ASKED` of residuals.bpf.h.
-const ASKED: u8 = 0;
 /// A holder that has not given its lock back after so long is left alone.
 const LONGEST_NS: u64 = 500_000_000;
 
@@ -189,15 +187,12 @@ impl Follower {
 
     fn drain(&mut self) {
         while let Some(event) = self.next() {
-            if event.kind == ASKED { self.follow(&event) } else { self.ended(&event) }
+            if usize::from(event.kind) == RESIDUAL_ASKED { self.follow(&event) } else { self.ended(&event) }
         }
     }
 
     fn next(&mut self) -> Option<ResidualEvent> {
-        let item = self.ring.next()?;
-        // SAFETY: the length is that of the structure, which consists of integers only.
-        (item.len() >= size_of::<ResidualEvent>())
-            .then(|| unsafe { item.as_ptr().cast::<ResidualEvent>().read_unaligned() })
+        self.ring.next().map(|record| read(&record))
     }
 
     fn follow(&mut self, event: &ResidualEvent) {

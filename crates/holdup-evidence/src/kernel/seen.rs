@@ -1,8 +1,8 @@
 //! What the programs counted, with the shards added up.
 
 use crate::kernel::layout::{
-    BUCKETS, Buckets, CAUSES, COMM, CONTEXTS, Counts, Event, FAULTS, HISTOGRAMS, HogCounts, PLACES, Pair, PairCounts,
-    SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, bounds_ns, name,
+    BUCKETS, CAUSES, COMM, CONTEXTS, Counts, Event, FAULTS, HISTOGRAMS, Histogram, Hog as HogKey, HogCounts, PLACES,
+    Pair, PairCounts, SECTION_HISTOGRAMS, SectionCounts, SectionPreempter, bounds_ns, name, read, zeroed,
 };
 use crate::kernel::residuals::Residuals;
 use crate::kernel::watch::array;
@@ -115,8 +115,8 @@ fn histogram(buckets: &[u64; BUCKETS]) -> SparseHistogram {
     histogram
 }
 
-fn plus(into: &mut [u64; BUCKETS], buckets: &Buckets) {
-    for (into, count) in into.iter_mut().zip(buckets.0) {
+fn plus(into: &mut [u64; BUCKETS], buckets: &Histogram) {
+    for (into, count) in into.iter_mut().zip(buckets.buckets) {
         *into += count;
     }
 }
@@ -124,7 +124,7 @@ fn plus(into: &mut [u64; BUCKETS], buckets: &Buckets) {
 /// Reads the counts of all shards.
 pub(crate) fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
     let counts = array::<Counts>(object, "counts")?;
-    let mut sum = Counts::zero();
+    let mut sum = zeroed::<Counts>();
     for shard in 0..shards {
         sum = sum.plus(counts.get(&shard, 0).map_err(|e| e.to_string())?);
     }
@@ -133,7 +133,7 @@ pub(crate) fn counts(object: &Ebpf, shards: u32) -> Result<Counts, String> {
 
 /// Reads what each role did.
 pub(crate) fn roles(object: &Ebpf, sum: &Counts, shards: u32, names: &[String]) -> Result<Vec<RoleSeen>, String> {
-    let all = array::<Buckets>(object, "histograms")?;
+    let all = array::<Histogram>(object, "histograms")?;
     let per_shard = names.len().max(1) * HISTOGRAMS;
     let mut seen = Vec::new();
     for (role, name) in names.iter().enumerate() {
@@ -168,7 +168,7 @@ pub(crate) fn roles(object: &Ebpf, sum: &Counts, shards: u32, names: &[String]) 
 /// Reads what was seen of each section.
 pub(crate) fn sections(object: &Ebpf, names: &[String], residuals: &Residuals) -> Result<Vec<SectionSeen>, String> {
     let counts = array::<SectionCounts>(object, "section_counts")?;
-    let all = array::<Buckets>(object, "section_histograms")?;
+    let all = array::<Histogram>(object, "section_histograms")?;
     let mut preempters = preempters(object)?;
     let mut seen = Vec::new();
     for (section, name) in names.iter().enumerate() {
@@ -176,7 +176,7 @@ pub(crate) fn sections(object: &Ebpf, names: &[String], residuals: &Residuals) -
         let mut histograms = Vec::new();
         for h in 0..SECTION_HISTOGRAMS {
             let index = (section * SECTION_HISTOGRAMS + h) as u32;
-            histograms.push(histogram(&all.get(&index, 0).map_err(|e| e.to_string())?.0));
+            histograms.push(histogram(&all.get(&index, 0).map_err(|e| e.to_string())?.buckets));
         }
         seen.push(SectionSeen {
             name: name.clone(),
@@ -223,7 +223,7 @@ pub(crate) fn pairs(object: &Ebpf, map: &str) -> Result<Pairs, String> {
     let mut pairs: Pairs = Vec::new();
     for row in &map {
         let (key, value) = row.map_err(|e| e.to_string())?;
-        pairs.push((told(&key.first), told(&key.second), value.times, value.ns));
+        pairs.push((told(&key.victim), told(&key.by), value.times, value.off_cpu_ns));
     }
     pairs.sort_by(|a, b| (b.3, &a.0, &a.1).cmp(&(a.3, &b.0, &b.1)));
     Ok(pairs)
@@ -232,12 +232,12 @@ pub(crate) fn pairs(object: &Ebpf, map: &str) -> Result<Pairs, String> {
 /// Reads who waited behind whom.
 pub(crate) fn hogs(object: &Ebpf) -> Result<Vec<Hog>, String> {
     let map = object.map("hogs").ok_or("the object has no map hogs")?;
-    let map: HashMap<_, Pair, HogCounts> = HashMap::try_from(map).map_err(|e| e.to_string())?;
+    let map: HashMap<_, HogKey, HogCounts> = HashMap::try_from(map).map_err(|e| e.to_string())?;
     let mut hogs: Vec<Hog> = Vec::new();
     for row in &map {
         let (key, value) = row.map_err(|e| e.to_string())?;
-        let (worker, hog) = (told(&key.first), told(&key.second));
-        hogs.push(Hog { worker, hog, times: value.times, wait_ns: value.ns, in_kernel_ns: value.in_kernel_ns });
+        let (worker, hog) = (told(&key.worker), told(&key.hog));
+        hogs.push(Hog { worker, hog, times: value.times, wait_ns: value.wait_ns, in_kernel_ns: value.in_kernel_ns });
     }
     hogs.sort_by(|a, b| (b.wait_ns, &a.worker, &a.hog).cmp(&(a.wait_ns, &b.worker, &b.hog)));
     Ok(hogs)
@@ -249,10 +249,7 @@ pub(crate) fn events(object: &mut Ebpf) -> Result<Vec<Event>, String> {
     let mut ring = RingBuf::try_from(map).map_err(|e| e.to_string())?;
     let mut events = Vec::new();
     while let Some(item) = ring.next() {
-        if item.len() >= size_of::<Event>() {
-            // SAFETY: the item has the size of an event, which consists of integers only.
-            events.push(unsafe { item.as_ptr().cast::<Event>().read_unaligned() });
-        }
+        events.push(read::<Event>(&item));
     }
     events.sort_by_key(|e| e.ns);
     Ok(events)

@@ -1,6 +1,7 @@
 //! What loaded programs cost, by the kernel's own account.
 
 use aya::Ebpf;
+use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_info};
 use holdup_model::evidence::BpfCost;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -81,35 +82,19 @@ fn slices(end: &(Mutex<bool>, Condvar)) -> Option<Duration> {
     Some(measured)
 }
 
-/// `struct bpf_prog_info` up to what is read (include/uapi/linux/bpf.h, v5.15).
-#[repr(C)]
-struct ProgramInfo {
-    skipped: [u64; 24],
-    run_time_ns: u64,
-    run_count: u64,
-    recursion_misses: u64,
-}
-
-/// `union bpf_attr` for BPF_OBJ_GET_INFO_BY_FD.
-#[repr(C)]
-struct InfoByFd {
-    fd: u32,
-    length: u32,
-    info: u64,
-}
-
-const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
-
 /// Run time, runs and runs that were left out of one program.
 fn of_program(fd: i32) -> Option<(u64, u64, u64)> {
-    let mut info = ProgramInfo { skipped: [0; 24], run_time_ns: 0, run_count: 0, recursion_misses: 0 };
-    let length = u32::try_from(size_of::<ProgramInfo>()).ok()?;
-    let mut attributes = InfoByFd { fd: u32::try_from(fd).ok()?, length, info: std::ptr::from_mut(&mut info) as u64 };
-    // SAFETY: the attributes have the shape that the command expects, and the buffer has the length that they tell.
-    let result = unsafe {
-        libc::syscall(libc::SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, std::ptr::from_mut(&mut attributes), size_of::<InfoByFd>())
-    };
-    (result == 0).then_some((info.run_time_ns, info.run_count, info.recursion_misses))
+    // SAFETY: integers and bit fields of them, which 0 is a value of; the attributes have the shape that the command
+    // expects, and the buffer has the length that they state.
+    unsafe {
+        let (mut info, mut attributes): (bpf_prog_info, bpf_attr) = (std::mem::zeroed(), std::mem::zeroed());
+        attributes.info.bpf_fd = u32::try_from(fd).ok()?;
+        attributes.info.info_len = size_of::<bpf_prog_info>() as u32;
+        attributes.info.info = &raw mut info as u64;
+        let command = bpf_cmd::BPF_OBJ_GET_INFO_BY_FD as libc::c_long;
+        let result = libc::syscall(libc::SYS_bpf, command, &raw mut attributes, size_of::<bpf_attr>());
+        (result == 0).then_some((info.run_time_ns, info.run_cnt, info.recursion_misses))
+    }
 }
 
 /// The sum over the object's loaded programs of what was measured so far, and the runs that the kernel left out because

@@ -1,14 +1,12 @@
 //! The section tables of the programs under test, as the BPF programs search them.
 
-use crate::kernel::layout::{ALWAYS, Entry, IMAGE_NONE, Image, MEANINGS, Meaning};
+use crate::kernel::layout::{ALWAYS, CALLEE, Entry, HOLDER, Image, MEANINGS, Meaning, NEITHER, WAITER, zeroed};
 use holdup_model::sections::{Condition, ReleasedAt, SectionRole};
 use holdup_sections::lookup::{Kind, Loaded, Table};
 use std::collections::BTreeMap;
 
-/// `NEITHER` of state.h: no meaning.
-const NEITHER: u8 = 2;
-/// `CALLEE` of sections.bpf.h, which takes the next number in a table.
-const CALLEE: u8 = 3;
+/// No sections are known for a process.
+const IMAGE_NONE: u32 = crate::kernel::layout::IMAGE_NONE as u32;
 /// Where registers lie in struct pt_regs on x86-64, by their number (arch/x86/include/uapi/asm/ptrace.h); 16 is rflags.
 const PT_REGS: [u16; 17] = [80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0, 144];
 const RSP: usize = 4;
@@ -31,7 +29,7 @@ impl Images {
     /// Adds the table of a program with these files and gives its number.
     pub(crate) fn add(&mut self, files: &[Loaded<'_>]) -> u32 {
         if self.images.is_empty() {
-            self.images.push(Image::default());
+            self.images.push(zeroed());
         }
         let sections = files.iter().filter_map(|f| f.map).flat_map(|map| &map.sections);
         let numbers: Vec<u16> = sections.map(|section| section.name.clone()).map(|name| self.number(name)).collect();
@@ -114,27 +112,27 @@ impl Images {
 }
 
 const NOTHING: Meaning =
-    Meaning { mask: 0, value: 0, section: 0, register: ALWAYS, held: NEITHER, differs: 0, unused: [0; 2] };
+    Meaning { mask: 0, value: 0, section: 0, reg: ALWAYS as u16, held: NEITHER as u8, differs: 0, unused: [0; 2] };
 
 fn meaning(kind: &Kind, numbers: &[u16]) -> Option<Meaning> {
     Some(match kind {
         Kind::Range { section, role, when } => {
             let section = *numbers.get(usize::from(*section))?;
             let held = match role {
-                SectionRole::Holder => 0,
-                SectionRole::Waiter => 1,
+                SectionRole::Holder => HOLDER as u8,
+                SectionRole::Waiter => WAITER as u8,
             };
             match *when {
                 None => Meaning { section, held, ..NOTHING },
                 Some(Condition { register, mask, value, differs }) => {
-                    let register = *PT_REGS.get(usize::from(register))?;
-                    Meaning { mask, value, section, register, held, differs: u8::from(differs), unused: [0; 2] }
+                    let reg = *PT_REGS.get(usize::from(register))?;
+                    Meaning { mask, value, section, reg, held, differs: u8::from(differs), unused: [0; 2] }
                 }
             }
         }
         Kind::Callee { return_address_bytes, by_frame_pointer } => {
-            let register = if *by_frame_pointer { PT_REGS[RBP] } else { PT_REGS[RSP] };
-            Meaning { value: i64::from(*return_address_bytes) as u64, held: CALLEE, register, ..NOTHING }
+            let reg = if *by_frame_pointer { PT_REGS[RBP] } else { PT_REGS[RSP] };
+            Meaning { value: i64::from(*return_address_bytes) as u64, held: CALLEE as u8, reg, ..NOTHING }
         }
     })
 }
@@ -208,7 +206,7 @@ mod tests {
         assert_eq!(spans, [(0x1010, 0x1020), (0x1020, 0x1024), (0x1040, 0x1050), (0x1060, 0x1068)]);
         let held: Vec<[u8; 2]> = images.entries().iter().map(|e| [e.meaning[0].held, e.meaning[1].held]).collect();
         assert_eq!(held, [[0, 2], [0, 1], [1, 2], [3, 2]]);
-        assert_eq!(images.entries()[1].meaning[0].register, 80);
+        assert_eq!(images.entries()[1].meaning[0].reg, 80);
         assert_eq!(images.images()[1], Image { begin: 0x1010, end: 0x1068, first: 0, count: 4 });
     }
 

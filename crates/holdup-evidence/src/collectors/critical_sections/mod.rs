@@ -2,7 +2,7 @@
 
 use crate::collectors::switches::CAUSE_NAMES;
 use crate::kernel;
-use crate::kernel::{CONTEXTS, KernelCollector, SECTION_OFF, SectionSeen, Seen, Wants};
+use crate::kernel::{CONTEXTS, HELD, KernelCollector, SECTION_OFF, SectionSeen, Seen, Wants};
 use crate::reading::{Produces, all_absent};
 use holdup_model::{Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta};
 
@@ -56,7 +56,7 @@ const MOST_PREEMPTERS: usize = 20;
 /// In the order of `enum context`.
 const CONTEXT_NAMES: [&str; CONTEXTS] = ["user boundary", "in a system call", "in a page fault", "sleeping"];
 /// In the order of `enum held`.
-const HELD_NAMES: [&str; 3] = ["holder", "waiter", "neither"];
+const HELD_NAMES: [&str; HELD] = ["holder", "waiter", "neither"];
 
 fn of_section(seen: &SectionSeen, period_s: f64, into: &mut Collected) {
     let mut pairs = Vec::new();

@@ -11,7 +11,8 @@
 /* What was not answered after so long is asked anew. */
 #define RESIDUAL_STALE_NS 1000000000ull
 
-enum { RESIDUAL_ASKED, RESIDUAL_ENDED };
+enum residual_kind { RESIDUAL_ASKED, RESIDUAL_ENDED };
+SHARED(enum, residual_kind);
 
 struct residual_event {
 	/* When it left the CPU; when it ended: since when it had been back. */
@@ -28,6 +29,7 @@ struct residual_event {
 	/* When it ended: whether it was seen to go on. */
 	u8 resumed;
 };
+SHARED(struct, residual_event);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

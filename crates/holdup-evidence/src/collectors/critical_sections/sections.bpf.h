@@ -3,10 +3,19 @@
 #pragma once
 #include "state.h"
 
-#define CALLEE 3
-#define ALWAYS 0xffff
 #define DEPTH 6
-#define MEANINGS 4
+
+enum section_table {
+	/* A meaning that holds whatever registers have; a place in struct pt_regs else. */
+	ALWAYS = 0xffff,
+	/* Besides enum held: a function that a section calls. */
+	CALLEE = HELD,
+	MEANINGS = 4,
+	LINE_BITS = 6,
+	LINES_BITS = 16,
+	LINES = 1 << LINES_BITS,
+};
+SHARED(enum, section_table);
 
 /* What one instruction range means, when `reg` (a place in struct pt_regs) says so. */
 struct meaning {
@@ -24,6 +33,7 @@ struct entry {
 	u64 end;
 	struct meaning meaning[MEANINGS];
 };
+SHARED(struct, entry);
 
 struct image {
 	u64 begin;
@@ -31,6 +41,7 @@ struct image {
 	u32 first;
 	u32 count;
 };
+SHARED(struct, image);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -46,15 +57,12 @@ struct {
 	__type(value, struct image);
 } images SEC(".maps");
 
-#define LINE_BITS 6
-#define LINES_BITS 16
-#define LINES (1 << LINES_BITS)
-
 /* The lines of 64 bytes of code that any entry of an image touches, by a hash: most code is in none, and to know that takes
  * one look instead of a search. Two lines may share a bit, so a bit that is set is no answer yet. */
 struct section_lines {
 	u64 bits[LINES / 64];
 };
+SHARED(struct, section_lines);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -82,6 +90,7 @@ struct section_preempter {
 	u32 section;
 	char by[COMM];
 };
+SHARED(struct, section_preempter);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -7,6 +7,7 @@ struct hog {
 	char worker[COMM];
 	char hog[COMM];
 };
+SHARED(struct, hog);
 
 struct hog_counts {
 	u64 times;
@@ -14,6 +15,7 @@ struct hog_counts {
 	/* Of it, behind a task that was in the kernel. */
 	u64 in_kernel_ns;
 };
+SHARED(struct, hog_counts);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -8,13 +8,17 @@
 #include "state.h"
 #include "../critical_sections/sections.bpf.h"
 
-#define STACK_FRAMES 64
+enum stack_sizes { STACK_FRAMES = 64 };
+SHARED(enum, stack_sizes);
 #define STACK_BYTES 16384
 #define STACK_CHUNK 512
 /* The selector of code of 64 bits (arch/x86/include/asm/segment.h:__USER_CS). */
 #define USER_CS 0x33
 
-enum { STACK_OFF, STACK_WAKER, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_BACK };
+enum stack_kind { STACK_OFF, STACK_WAKER, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_BACK };
+SHARED(enum, stack_kind);
+enum user_side { USER_NONE, USER_BITS64, USER_OTHER };
+SHARED(enum, user_side);
 
 struct stack_sample {
 	u64 length_ns;
@@ -39,10 +43,14 @@ struct stack_sample {
 	/* Of a waker: whom it woke up. */
 	char wakee[COMM];
 	u64 kernel[STACK_FRAMES];
+};
+SHARED(struct, stack_sample);
+
+/* A sample as it stands in the ring. */
+struct stack_record {
+	struct stack_sample sample;
 	u8 stack[STACK_BYTES];
 };
-
-enum { USER_NONE, USER_BITS64, USER_OTHER };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -132,6 +140,7 @@ INLINE void stack_arrives(struct task_struct *task, struct task_state *state, u3
 /* The user side of the current task: registers, and the stack from its pointer on as far as it is in memory. */
 INLINE void copy_user_side(struct stack_sample *s, struct task_struct *task)
 {
+	u8 *stack = ((struct stack_record *)s)->stack;
 	void *regs;
 	u32 copied = 0;
 
@@ -149,7 +158,7 @@ INLINE void copy_user_side(struct stack_sample *s, struct task_struct *task)
 	s->sp = register_of(regs, regs_sp);
 	s->bp = register_of(regs, regs_bp);
 	for (u32 i = 0; i < STACK_BYTES / STACK_CHUNK; i++) {
-		if (bpf_probe_read_user(&s->stack[i * STACK_CHUNK], STACK_CHUNK, (void *)(s->sp + i * STACK_CHUNK)))
+		if (bpf_probe_read_user(&stack[i * STACK_CHUNK], STACK_CHUNK, (void *)(s->sp + i * STACK_CHUNK)))
 			break;
 		copied = (i + 1) * STACK_CHUNK;
 	}
@@ -176,7 +185,7 @@ INLINE void copy_wait_event(struct stack_sample *s, struct task_state *state, u3
 INLINE struct stack_sample *new_stack_sample(u64 *ctx, u32 kind, struct task_struct *task, u64 weight_ns,
 					     struct counts *c)
 {
-	struct stack_sample *s = bpf_ringbuf_reserve(&stack_samples, sizeof(*s), 0);
+	struct stack_sample *s = bpf_ringbuf_reserve(&stack_samples, sizeof(struct stack_record), 0);
 	long bytes;
 
 	if (!s) {

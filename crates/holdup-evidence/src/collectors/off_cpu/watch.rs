@@ -3,7 +3,10 @@
 use super::names::Named;
 use super::{META, kernel_side};
 use crate::collectors::switches::PLACE_NAMES;
-use crate::kernel::{self, OffCpu, Seen, StackSample, comm_name, roles};
+use crate::kernel::{
+    self, OffCpu, STACK_BACK, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_OFF, STACK_WAKER, Seen, StackSample,
+    USER_BITS64, USER_NONE, USER_OTHER, comm_name, read, roles,
+};
 use crate::processes::{Processes, kernel_symbols};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
@@ -17,15 +20,6 @@ use std::time::Duration;
 
 /// The ring has room for some 480 samples.
 const PAUSE: Duration = Duration::from_millis(100);
-/// `enum` of off_cpu.bpf.h.
-const OFF: u8 = 0;
-const WAKER: u8 = 1;
-const EXEC: u8 = 2;
-const FORK: u8 = 3;
-const LEFT: u8 = 4;
-const BACK: u8 = 5;
-const USER_BITS64: u8 = 1;
-const USER_OTHER: u8 = 2;
 /// What stands for interrupts, which are no task.
 const INTERRUPT: &str = "[interrupt]";
 /// Pairs of names that are told, those with the most time.
@@ -78,7 +72,7 @@ struct Left {
 }
 
 /// Which profile a task's stacks are in, its name, and which of the roles it has.
-type TaskKey = (u8, String, Option<u32>);
+type TaskKey = (usize, String, Option<u32>);
 
 /// Reads samples.
 pub(super) struct Watcher {
@@ -153,14 +147,7 @@ fn parse(bytes: &[u8]) -> Option<(StackSample, &[u8])> {
     if bytes.len() < HEAD_BYTES {
         return None;
     }
-    let mut head = std::mem::MaybeUninit::<StackSample>::zeroed();
-    let length = bytes.len().min(size_of::<StackSample>());
-    // SAFETY: at most the size of the structure is copied from a slice of at least that length; the structure consists
-    // of integers, of which every pattern of bits is valid.
-    let head = unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), head.as_mut_ptr().cast::<u8>(), length);
-        head.assume_init()
-    };
+    let head: StackSample = read(bytes);
     let stack = bytes.get(size_of::<StackSample>()..).unwrap_or_default();
     Some((head, &stack[..stack.len().min(head.stack_bytes as usize)]))
 }
@@ -172,13 +159,13 @@ impl Watched {
             self.broken += 1;
             return;
         };
-        match sample.kind {
-            OFF => self.off(&sample, stack),
-            LEFT => self.left(&sample, stack),
-            BACK => self.back(&sample),
-            WAKER => self.waker(&sample, stack),
-            EXEC => self.programs.processes.forget_code(sample.pid),
-            FORK => self.programs.processes.note(&Record::Began {
+        match usize::from(sample.kind) {
+            STACK_OFF => self.off(&sample, stack),
+            STACK_LEFT => self.left(&sample, stack),
+            STACK_BACK => self.back(&sample),
+            STACK_WAKER => self.waker(&sample, stack),
+            STACK_EXEC => self.programs.processes.forget_code(sample.pid),
+            STACK_FORK => self.programs.processes.note(&Record::Began {
                 pid: sample.pid,
                 tid: sample.pid,
                 parent_pid: sample.tid,
@@ -207,7 +194,7 @@ impl Watched {
 
     fn follow_sleeper(&mut self, sample: &StackSample, stack: &[u8]) -> Followed {
         let kernel = kernel_side::of_sleeper(&self.programs.kernel, kernel_of(sample));
-        let task = self.task(OFF, &comm_name(&sample.comm), Some(sample.role));
+        let task = self.task(STACK_OFF, &comm_name(&sample.comm), Some(sample.role));
         self.follow(task, sample, stack, &kernel)
     }
 
@@ -225,10 +212,10 @@ impl Watched {
         let (kernel, is_interrupt) = kernel_side::of_waker(&self.programs.kernel, kernel_of(sample));
         let name = if is_interrupt { INTERRUPT.to_owned() } else { comm_name(&sample.comm) };
         let role = Some(sample.role).filter(|_| !is_interrupt);
-        let task = self.task(WAKER, &name, role);
+        let task = self.task(STACK_WAKER, &name, role);
         // Without kernel symbols an interrupt cannot be told from a call: then nobody's user stack is shown.
         let is_own = !is_interrupt && !self.programs.kernel.is_empty();
-        let user = if is_own { sample.user } else { 0 };
+        let user = if is_own { sample.user } else { USER_NONE as u8 };
         let followed = self.follow(task, &StackSample { user, ..*sample }, stack, &kernel);
         self.programs.symbolizer.add_followed(&followed, sample.weight_ns);
         *self.pairs.entry((comm_name(&sample.wakee), name)).or_default() += sample.weight_ns;
@@ -238,7 +225,7 @@ impl Watched {
     fn follow(&mut self, task: TaskId, sample: &StackSample, stack: &[u8], kernel: &[u64]) -> Followed {
         let Programs { processes, symbolizer, .. } = &mut self.programs;
         let StackSample { pid, ip, sp, bp, weight_ns: weight, .. } = *sample;
-        let (registers, space) = match sample.user {
+        let (registers, space) = match usize::from(sample.user) {
             USER_BITS64 => {
                 let _asked_so_that_it_is_known = processes.role(pid);
                 (Some(Registers { ip, sp, bp }), processes.space(pid, symbolizer))
@@ -251,7 +238,7 @@ impl Watched {
         };
         let followed = symbolizer.follow(&Sample { task, space, registers, stack, kernel, weight });
         // It may have mapped more code since; but no process is read again and again.
-        if !followed.is_complete && sample.user == USER_BITS64 {
+        if !followed.is_complete && usize::from(sample.user) == USER_BITS64 {
             let round = self.cost.wakeups;
             let last = self.read_again.entry(pid).or_insert(0);
             if round >= *last + 10 {
@@ -262,7 +249,7 @@ impl Watched {
         followed
     }
 
-    fn task(&mut self, profile: u8, name: &str, role: Option<u32>) -> TaskId {
+    fn task(&mut self, profile: usize, name: &str, role: Option<u32>) -> TaskId {
         let key = (profile, name.to_owned(), role);
         if let Some(known) = self.tasks.get(&key) {
             return *known;
@@ -305,8 +292,8 @@ impl Watched {
         coverage.notes.extend(files.iter().take(3).cloned());
         coverage.lost += lost + self.broken;
         let tasks = &self.tasks;
-        let of = |profile: u8| move |task| tasks.iter().any(|((p, ..), known)| *p == profile && *known == task);
-        for (profile, name) in [(OFF, "off_cpu"), (WAKER, "waker")] {
+        let of = |profile: usize| move |task| tasks.iter().any(|((p, ..), known)| *p == profile && *known == task);
+        for (profile, name) in [(STACK_OFF, "off_cpu"), (STACK_WAKER, "waker")] {
             collected.stacks.push(symbolizer.profile_of(of(profile), kernel, name, "ns", 0));
         }
         cost.cpu_ns += self.cost.cpu_ns;

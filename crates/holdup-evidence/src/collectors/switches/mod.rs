@@ -1,7 +1,10 @@
 //! Every switch of the tasks under test: where they were, why they left, who took the CPU, how long they waited.
 
 use crate::kernel;
-use crate::kernel::{HISTOGRAMS, KernelCollector, PLACES, RoleSeen, Seen, Wants};
+use crate::kernel::{
+    CAUSES, HISTOGRAM_OFF, HISTOGRAM_ON, HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, KernelCollector, PLACES,
+    RoleSeen, Seen, Wants,
+};
 use crate::reading::Produces;
 use holdup_model::{Collected, EvidenceHistogram, EvidenceItem, Meta};
 
@@ -49,7 +52,7 @@ const PRODUCES: Produces = &[
 pub(crate) const PLACE_NAMES: [&str; PLACES] =
     ["sleeping", "blocked", "user boundary (R)", "in the kernel (R+)", "throttled", "exited"];
 /// In the order of `enum cause`.
-pub(crate) const CAUSE_NAMES: [&str; 6] =
+pub(crate) const CAUSE_NAMES: [&str; CAUSES] =
     ["wake-up", "slice end", "promoted lazy request", "higher class", "throttled", "other"];
 
 fn of_role(seen: &RoleSeen, into: &mut Collected) {
@@ -68,14 +71,13 @@ fn of_role(seen: &RoleSeen, into: &mut Collected) {
         into.items.push(EvidenceItem::labelled(name, &seen.role, "s", ns as f64 / 1e9));
     }
     into.items.push(EvidenceItem::labelled("migrated", &seen.role, "1", seen.migrated as f64));
-    let names: [(usize, &str, String); 4 + PLACES - 1] = std::array::from_fn(|i| match i {
-        0 => (0, "run_queue_wait_ns", label("after wake-up")),
-        1 => (1, "run_queue_wait_ns", label("after preemption")),
-        2 => (2, "on_cpu_ns", seen.role.clone()),
-        i => (i + 1, "off_cpu_ns", label(PLACE_NAMES[i - 3])),
+    let names: [(usize, &str, String); 3 + PLACES] = std::array::from_fn(|i| match i {
+        0 => (HISTOGRAM_WAIT_WOKEN, "run_queue_wait_ns", label("after wake-up")),
+        1 => (HISTOGRAM_WAIT_PREEMPTED, "run_queue_wait_ns", label("after preemption")),
+        2 => (HISTOGRAM_ON, "on_cpu_ns", seen.role.clone()),
+        i => (HISTOGRAM_OFF + i - 3, "off_cpu_ns", label(PLACE_NAMES[i - 3])),
     });
     for (index, name, label) in names {
-        debug_assert!(index < HISTOGRAMS);
         if let Some(histogram) = seen.histograms.get(index).filter(|h| h.count() > 0) {
             let histogram = histogram.clone();
             into.histograms.push(EvidenceHistogram { name: name.to_owned(), label: Some(label), histogram });

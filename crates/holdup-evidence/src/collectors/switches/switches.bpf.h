@@ -7,11 +7,13 @@ struct pair {
 	char victim[COMM];
 	char by[COMM];
 };
+SHARED(struct, pair);
 
 struct pair_counts {
 	u64 times;
 	u64 off_cpu_ns;
 };
+SHARED(struct, pair_counts);
 
 /* Who preempted whom, by name. */
 struct {

@@ -2,7 +2,10 @@
 
 use crate::collectors::switches::{CAUSE_NAMES, PLACE_NAMES};
 use crate::kernel;
-use crate::kernel::{Event, KernelCollector, Seen, Wants, comm_name};
+use crate::kernel::{
+    EVENT_SWITCH, EVENT_WAKEUP, Event, KernelCollector, PLACE_KERNEL, PLACE_THROTTLED, PLACE_USER, Seen, Wants,
+    comm_name,
+};
 use crate::reading::Produces;
 use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::{Collected, EvidenceItem, Meta};
@@ -26,9 +29,6 @@ static META: Meta = Meta {
 
 const PRODUCES: Produces = &[("timeline_events", "1", "events that the timeline holds")];
 
-/// In the order of timeline.bpf.h.
-const SWITCH: u8 = 0;
-const WAKEUP: u8 = 1;
 /// `HOLDER` and `WAITER` of state.h.
 const HELD_NAMES: [&str; 2] = ["holder", "waiter"];
 
@@ -60,15 +60,17 @@ fn event(event: &Event, begin_ns: u64, tasks: &mut Tasks, sections: &[String]) -
         let name = sections.get(usize::from(event.section))?;
         Some(format!("{held} {name}"))
     });
-    let kind = match event.kind {
-        SWITCH => {
+    let kind = match usize::from(event.kind) {
+        EVENT_SWITCH => {
             let place = PLACE_NAMES.get(usize::from(event.place)).copied().unwrap_or("not watched");
             let (from, to) = (tasks.place(event, 0), tasks.place(event, 1));
-            let cause = CAUSE_NAMES.get(usize::from(event.cause)).filter(|_| matches!(event.place, 2..=4));
+            let cause = CAUSE_NAMES
+                .get(usize::from(event.cause))
+                .filter(|_| matches!(usize::from(event.place), PLACE_USER | PLACE_KERNEL | PLACE_THROTTLED));
             let left = cause.map_or_else(|| place.to_owned(), |cause| format!("{place}: {cause}"));
             TimelineKind::Switch { from, to, left, section }
         }
-        WAKEUP => {
+        EVENT_WAKEUP => {
             let (task, by) = (tasks.place(event, 0), tasks.place(event, 1));
             TimelineKind::Wakeup { task: task?, by }
         }

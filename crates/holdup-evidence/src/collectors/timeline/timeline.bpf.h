@@ -3,7 +3,8 @@
 #pragma once
 #include "state.h"
 
-enum { EVENT_SWITCH, EVENT_WAKEUP, EVENT_FAULT };
+enum event_kind { EVENT_SWITCH, EVENT_WAKEUP, EVENT_FAULT };
+SHARED(enum, event_kind);
 
 struct event {
 	u64 ns;
@@ -21,6 +22,7 @@ struct event {
 	u8 held;
 	u8 unused[6];
 };
+SHARED(struct, event);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -17,6 +17,13 @@ typedef long long s64;
 #define __uint(name, value) int(*name)[value]
 #define __type(name, value) typeof(value) *name
 #define NULL ((void *)0)
+/* A type that Rust code shares: build.rs compiles the programs a second time with SHARED_TYPES, reads the types behind these
+ * pointers from the BTF, and writes the Rust ones. */
+#ifdef SHARED_TYPES
+#define SHARED(kind, name) kind name *shared_##name
+#else
+#define SHARED(kind, name) kind name
+#endif
 /* The compiler forgets what it knows of a value. */
 #define barrier(value) __asm__ volatile("" : "+r"(value))
 #define likely(x) __builtin_expect(!!(x), 1)

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
-/* What is kept for each watched task, and the tables that programs count into. `crates/holdup-evidence/src/kernel/layout.rs`
- * has the same shapes; a test compares their sizes. */
+/* What is kept for each watched task, and the tables that programs count into. */
 #pragma once
 #include "base.h"
 
-#define ROLES 8
-/* Log-linear: 64 buckets for each power of two, so a bucket is at most 1/64 of its values wide and its middle at most
- * 0.8 % away from each of them. 128 single values, then 2^7 to 2^42 ns (73 minutes). */
-#define BUCKETS (128 + 35 * 64)
-#define COMM 16
+enum sizes {
+	/* A power of two: role_of. */
+	ROLES = 8,
+	/* Log-linear: 64 buckets for each power of two, so a bucket is at most 1/64 of its values wide and its middle at most
+	 * 0.8 % away from each of them. 128 single values, then 2^7 to 2^42 ns (73 minutes). */
+	BUCKETS = 128 + 35 * 64,
+	COMM = 16,
+};
+SHARED(enum, sizes);
 
 /* Where a task was when it left the CPU. */
 enum place { PLACE_SLEEPING, PLACE_BLOCKED, PLACE_USER, PLACE_KERNEL, PLACE_THROTTLED, PLACE_EXITED, PLACES };
+SHARED(enum, place);
 /* Why it left while it could run. */
 enum cause { CAUSE_WAKEUP, CAUSE_SLICE, CAUSE_PROMOTED, CAUSE_CLASS, CAUSE_THROTTLED, CAUSE_OTHER, CAUSES };
+SHARED(enum, cause);
 /* What it was doing in the kernel when it left, for a task in a section. */
 enum context { IN_USER, IN_SYSCALL, IN_FAULT, IN_SLEEP, CONTEXTS };
+SHARED(enum, context);
 /* Kinds of page faults: without and with waiting for a disk, of small pages; of huge ones. */
-enum { FAULT_MINOR, FAULT_MAJOR, FAULT_HUGE, FAULTS };
+enum fault_kind { FAULT_MINOR, FAULT_MAJOR, FAULT_HUGE, FAULTS };
+SHARED(enum, fault_kind);
 /* SectionRole, and the third answer. */
 enum held { HOLDER, WAITER, NEITHER, HELD };
+SHARED(enum, held);
 
 struct task_state {
 	u64 off_since_ns;
@@ -67,11 +75,12 @@ struct task_state {
 	u64 sample_gap_ns;
 };
 
-#define IMAGE_NONE 0
+enum image_number { IMAGE_NONE = 0 };
+SHARED(enum, image_number);
 #define IMAGE_UNKNOWN 0xffffffff
 #define NOT_ASKED 0xff
 
-/* Counts of one shard. */
+/* Counts of one shard, each a u64 (layout.rs adds them as such). */
 struct counts {
 	u64 switches;
 	u64 left[ROLES][PLACES];
@@ -101,6 +110,7 @@ struct counts {
 	u64 stacks_lost;
 	u64 stacks_lost_ns;
 };
+SHARED(struct, counts);
 
 /* Counts of one section. */
 struct section_counts {
@@ -114,16 +124,27 @@ struct section_counts {
 	/* Holders that are off the CPU now. */
 	s64 off_cpu;
 };
+SHARED(struct, section_counts);
 
 struct histogram {
 	u64 buckets[BUCKETS];
 };
+SHARED(struct, histogram);
 
 /* Histograms of each role: run-queue wait after a wake-up and after a preemption, time on the CPU, page faults, time off
  * the CPU by place. */
-enum { HISTOGRAM_WAIT_WOKEN, HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_ON, HISTOGRAM_FAULT, HISTOGRAM_OFF, HISTOGRAMS = HISTOGRAM_OFF + PLACES };
+enum role_histogram {
+	HISTOGRAM_WAIT_WOKEN,
+	HISTOGRAM_WAIT_PREEMPTED,
+	HISTOGRAM_ON,
+	HISTOGRAM_FAULT,
+	HISTOGRAM_OFF,
+	HISTOGRAMS = HISTOGRAM_OFF + PLACES,
+};
+SHARED(enum, role_histogram);
 /* Histograms of each section. */
-enum { SECTION_OFF, SECTION_FAULT, SECTION_HISTOGRAMS };
+enum section_histogram { SECTION_OFF, SECTION_FAULT, SECTION_HISTOGRAMS };
+SHARED(enum, section_histogram);
 
 /* Set by the loader before the programs are checked, so that what is not wanted is not even compiled. */
 const volatile u32 roles = 1;
@@ -169,6 +190,7 @@ struct watched {
 	u32 role;
 	u32 image;
 };
+SHARED(struct, watched);
 
 /* Processes to watch, by tgid, as the loader found them; and the images of those that called exec. */
 struct {
