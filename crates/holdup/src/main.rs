@@ -1,16 +1,19 @@
-//! What the scheduler is holding up, what it costs and what fixes it.
+//! The program `holdup`: arguments → command → exit code. The commands are thin: they read the host and files, call an
+//! engine and print; each stands in `commands` with its arguments. Only this crate prints (`output`, `progress`).
 //!
-//! `main` reads as the data flow: arguments → command → exit code. The
-//! commands are thin: they read the world, call an engine and print.
+//! Not here: what a plan means (`holdup-plan`), how trials run (`holdup-target`), what is found (`holdup-analysis`) and how
+//! it reads (`holdup-report`). Start with `commands/run.rs`; `design.rs` turns a command line into a plan.
 
 mod bundles;
 mod cli;
 mod commands;
+mod design;
 mod output;
 mod progress;
 mod signals;
 mod world;
 
+use clap::Parser;
 use holdup_model::Problem;
 use std::process::ExitCode;
 
@@ -18,15 +21,15 @@ fn main() -> ExitCode {
     if holdup_guest::init::is_first_process() {
         return commands::as_first_process();
     }
-    let matches = match cli::command().try_get_matches() {
-        Ok(matches) => matches,
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
         Err(e) => {
             output::command_line(&e);
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
-    start_log(matches.get_count("verbose"));
-    match commands::dispatch(&matches) {
+    start_log(cli.verbose);
+    match commands::run(&cli.command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let problem = error.downcast_ref::<Problem>();
@@ -39,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to stderr; silent unless asked for.
+/// Logs go to stderr, warnings only by default.
 fn start_log(verbosity: u8) {
     let level = match verbosity {
         0 => "warn",

@@ -1,11 +1,12 @@
-//! The one place where holdup writes to the terminal: data on stdout, the rest on stderr.
+//! All output to the terminal: data on stdout, the rest on stderr.
 
 use holdup_model::foreign::{line, lines, printed};
 use holdup_model::{Problem, ProblemKind};
+use holdup_report::TerminalOptions;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes what people read, or a JSON document, without what could command the terminal. Into a pipe too: what reads
-/// it (`less -R`, a log) hands it on. A reader that went away (`| head`) is no error.
+/// it (`less -R`, a log) passes it on. A reader that went away (`| head`) is no error.
 ///
 /// # Errors
 /// When stdout cannot be written for another reason.
@@ -33,7 +34,7 @@ fn write(text: &str) -> Result<(), Problem> {
 
 /// Writes one line for people, or several.
 pub(crate) fn say(text: &str) {
-    let _nobody_listens = writeln!(io::stderr().lock(), "{}", lines(text));
+    let _closed = writeln!(io::stderr().lock(), "{}", lines(text));
 }
 
 /// Writes an error: `error: what: why`, then its hint. Further lines are indented, so that no foreign text looks like a
@@ -50,16 +51,16 @@ pub(crate) fn problem(problem: &Problem) {
     }
 }
 
-/// Writes what is wrong with a command line, or the help that was asked for.
-pub(crate) fn command_line(told: &clap::Error) {
-    if !told.use_stderr() {
-        let _unwritable = told.print();
+/// Writes what is wrong with a command line, or the requested help.
+pub(crate) fn command_line(error: &clap::Error) {
+    if !error.use_stderr() {
+        let _unwritable = error.print();
         return;
     }
-    // The words may come from a folder of strangers (`holdup report *`).
-    let text = told.render();
+    // Names of files (`holdup report *`) may come from other users.
+    let text = error.render();
     let text = if is_colored(&io::stderr()) { printed(&text.ansi().to_string()) } else { lines(&text.to_string()) };
-    let _nobody_listens = write!(io::stderr().lock(), "{text}");
+    let _closed = write!(io::stderr().lock(), "{text}");
 }
 
 /// Where the log goes: stderr, without what could command the terminal.
@@ -76,9 +77,9 @@ impl Write for Log {
     }
 }
 
-/// Whether stdout wants colour: a terminal, and neither NO_COLOR nor a dumb terminal.
-pub(crate) fn wants_color() -> bool {
-    is_colored(&io::stdout())
+/// How stdout is rendered: with its width, in colour on a terminal that has colours, unless NO_COLOR is set.
+pub(crate) fn terminal() -> TerminalOptions {
+    TerminalOptions { width: width(), color: is_colored(&io::stdout()) }
 }
 
 fn is_colored(to: &impl IsTerminal) -> bool {
@@ -87,7 +88,7 @@ fn is_colored(to: &impl IsTerminal) -> bool {
 }
 
 /// The width of the terminal, or 100 columns into a pipe or a file.
-pub(crate) fn width() -> usize {
+fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     columns.or_else(terminal_width).unwrap_or(100).clamp(60, 200)
 }

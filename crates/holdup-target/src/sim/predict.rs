@@ -31,6 +31,7 @@ pub struct PredictRequest<'a> {
 }
 
 /// A ratio that somebody found.
+#[derive(Debug, Clone)]
 pub struct Wanted {
     /// The factor or axis.
     pub factor: String,

@@ -1,4 +1,4 @@
-//! `holdup agent`: the other end of a line.
+//! `holdup agent`: the server side of a connection to another holdup.
 
 use crate::output;
 use holdup_guest::init::{self, Role};
@@ -9,6 +9,14 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Serve another holdup on the standard streams
+///
+/// In a guest or on another host it takes orders in framed messages, answers them, and ends when its input does. Not for
+/// interactive use.
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct Args;
 
 /// Serves the standard streams until they end.
 pub(super) fn run() -> anyhow::Result<u8> {

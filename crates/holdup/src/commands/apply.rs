@@ -1,26 +1,51 @@
-//! `holdup apply`: a profile is put in force and stays.
+//! `holdup apply`: sets what a profile says.
 
+use crate::cli;
 use crate::output;
 use crate::world::{self, World};
-use clap::ArgMatches;
 use holdup_host::Host;
 use holdup_model::{Problem, Profile};
 use holdup_target::profiles::{self, Subjects};
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+/// Set what a profile says, until `holdup restore` or the next boot
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Checks all settings before it changes the first. Runs then treat them as the
+state of this host. `holdup verify PROFILE.toml` reports whether they are
+still set.
+
+Exit codes:
+  0  set
+  2  wrong command line or profile
+  3  this host cannot do it, nothing changed
+  5  failed in between and not fully restored")]
+pub(crate) struct Args {
+    /// The profile: name, summary and [knobs]
+    #[arg(value_name = "PROFILE.toml")]
+    profile: PathBuf,
+    #[command(flatten)]
+    subjects: cli::Subjects,
+    /// Show what would change; change nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
-    let path = matches.get_one::<PathBuf>("profile").ok_or_else(|| anyhow::anyhow!("clap let nothing through"))?;
-    let profile = read(&host, path)?;
-    let subjects = subjects(&host, matches)?;
-    let as_json = matches.get_flag("json");
-    if matches.get_flag("dry-run") {
+    let profile = read(&host, &args.profile)?;
+    let subjects = subjects(&host, &args.subjects)?;
+    let as_json = args.json;
+    if args.dry_run {
         let (lines, refusal) = profiles::dry_run(&host, &subjects, &profile)?;
         output::data(&if as_json {
             holdup_report::profile::json(&profile, &lines)
         } else {
-            let told = holdup_report::profile::terminal(&profile, &lines);
-            format!("{told}{}", holdup_report::profile::touches(&lines))
+            let text = holdup_report::profile::terminal(&profile, &lines);
+            format!("{text}{}", holdup_report::profile::touches(&lines))
         })?;
         return refusal.map_or(Ok(0), |problem| Err(problem.into()));
     }
@@ -43,11 +68,10 @@ pub(super) fn read(host: &Host, path: &Path) -> Result<Profile, Problem> {
     World::here(host).profile(&path.display().to_string(), &text)
 }
 
-/// What the options say that a profile acts on.
+/// The server and the processes that a profile applies to.
 ///
 /// # Errors
 /// When the server cannot be reached, or a process is not there.
-pub(super) fn subjects(host: &Host, matches: &ArgMatches) -> Result<Subjects, Problem> {
-    let pids: Vec<u32> = matches.get_many::<u32>("pid").map(|pids| pids.copied().collect()).unwrap_or_default();
-    Subjects::reach(host, matches.get_one::<String>("pg").map(String::as_str), &pids)
+pub(super) fn subjects(host: &Host, args: &cli::Subjects) -> Result<Subjects, Problem> {
+    Subjects::reach(host, args.pg.as_deref(), &args.pid)
 }

@@ -1,4 +1,4 @@
-//! The boots of a bundle and what guests wrote in them, for `holdup list`.
+//! The boots of a bundle and their logs, for `holdup list`.
 
 use holdup_model::bundle::BootLog;
 use holdup_model::foreign::{line, lines};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 struct Boot<'a> {
     session: u32,
     boot: u32,
-    /// How often it was opened: 0 when it never was.
+    /// How often it was opened; 0 for never.
     opened: usize,
     done: usize,
     void: usize,
@@ -58,7 +58,7 @@ pub(super) fn table(bundle: &BundleData) -> String {
 }
 
 /// The boots as JSON.
-pub(super) fn json(bundle: &BundleData) -> Value {
+pub(super) fn json(bundle: &BundleData) -> Vec<Value> {
     let member = |b: Boot<'_>| {
         json!({
             "session": b.session, "boot": b.boot, "opened": b.opened,
@@ -67,14 +67,13 @@ pub(super) fn json(bundle: &BundleData) -> Value {
             "trials_done": b.done, "trials_void": b.void,
         })
     };
-    let members: Vec<Value> = boots(bundle).into_iter().map(member).collect();
-    json!({"schema": "holdup.list/1", "kind": "boots", "members": members})
+    boots(bundle).into_iter().map(member).collect()
 }
 
-/// What guests wrote: a table of it, or with a boot the text.
+/// A table of the logs, or the text of those of one boot.
 ///
 /// # Errors
-/// When nothing was kept of that boot.
+/// When the bundle has no log of that boot.
 pub(super) fn logs(bundle: &BundleData, boot: Option<u32>) -> Result<String, Problem> {
     let chosen = chosen(bundle, boot)?;
     if boot.is_some() {
@@ -93,15 +92,11 @@ pub(super) fn logs(bundle: &BundleData, boot: Option<u32>) -> Result<String, Pro
     Ok(aligned(&rows))
 }
 
-/// What guests wrote, as JSON with the texts.
+/// The logs of all boots, or of one.
 ///
 /// # Errors
-/// As [`logs`].
-pub(super) fn logs_json(bundle: &BundleData, boot: Option<u32>) -> Result<Value, Problem> {
-    Ok(json!({"schema": "holdup.list/1", "kind": "logs", "members": chosen(bundle, boot)?}))
-}
-
-fn chosen(bundle: &BundleData, boot: Option<u32>) -> Result<Vec<&BootLog>, Problem> {
+/// When the bundle has no log of that boot.
+pub(super) fn chosen(bundle: &BundleData, boot: Option<u32>) -> Result<Vec<&BootLog>, Problem> {
     let chosen: Vec<&BootLog> = bundle.boot_logs.iter().filter(|l| boot.is_none_or(|boot| l.boot == boot)).collect();
     if let (Some(boot), true) = (boot, chosen.is_empty()) {
         let known: BTreeSet<u32> = bundle.boot_logs.iter().map(|l| l.boot).collect();

@@ -1,10 +1,10 @@
-//! `holdup calibrate`: what things cost on this host or in a guest, as a machine file for simulations of it.
+//! `holdup calibrate`: measures the costs of this host or of a guest into a machine file for the simulator.
 
-use super::run;
+use crate::cli::{GUESTS, GuestSource};
+use crate::design::key_value;
 use crate::progress::Progress;
 use crate::world::World;
 use crate::{output, signals};
-use clap::ArgMatches;
 use holdup_host::Host;
 use holdup_model::{Plan, Problem};
 use holdup_plan::Overrides;
@@ -13,20 +13,49 @@ use holdup_workloads::PostgresOptions;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let path = |name| matches.get_one::<PathBuf>(name).cloned();
-    let file = path("out").unwrap_or_else(|| holdup_host::state::machine_path().into());
-    let quiet = matches.get_flag("quiet");
+/// Measure the costs of this host, or of a guest, for simulations
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Takes up to 30 s of two CPUs and changes nothing. Run it on an idle host:
+other load widens the ranges. `--target sim` and `holdup predict` read the
+file. With --kernel it measures in a guest that boots this kernel; with an
+emulated CPU that takes some minutes.")]
+pub(crate) struct Args {
+    /// Write this machine file [default: this host's]
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Measure file I/O in this folder [default: $TMPDIR or /tmp]
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<PathBuf>,
+    /// Measure the PostgreSQL whose programs are in this folder
+    #[arg(long, value_name = "DIR")]
+    pg_bin: Option<PathBuf>,
+    /// Print no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Measure in a guest with this kernel: debian:6.19
+    #[arg(long, requires = "out", conflicts_with_all = ["pg_bin", "workdir"], help_heading = GUESTS)]
+    kernel: Option<String>,
+    /// Set a property of the guest, such as guest.cpus=2
+    #[arg(long, value_name = "KEY=V", value_parser = key_value, requires = "kernel", help_heading = GUESTS)]
+    set: Vec<(String, String)>,
+    #[command(flatten)]
+    source: GuestSource,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    let file = args.out.clone().unwrap_or_else(|| holdup_host::state::machine_path().into());
+    let quiet = args.quiet;
     let host = Host::real();
-    if let Some(kernel) = matches.get_one::<String>("kernel") {
-        let plan = guest_with(matches, &host, kernel)?;
+    if let Some(kernel) = &args.kernel {
+        let plan = guest_with(args, &host, kernel)?;
         let request = SessionRequest {
             host: &host,
             plan: &plan,
             schedule: &holdup_plan::schedule(&plan)?,
             postgres: &PostgresOptions::default(),
             workdir: std::env::temp_dir(),
-            guests: &run::guests(matches),
+            guests: &args.source.options(1),
             kept: Kept::default(),
             cancel: signals::cancel_on_signals()?,
         };
@@ -37,8 +66,8 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let request = CalibrateRequest {
         host: &host,
         file: &file,
-        workdir: path("workdir").unwrap_or_else(std::env::temp_dir),
-        pg_bin: path("pg-bin"),
+        workdir: args.workdir.clone().unwrap_or_else(std::env::temp_dir),
+        pg_bin: args.pg_bin.clone(),
         cancel: signals::cancel_on_signals()?,
         step: &mut |name| {
             if !quiet {
@@ -51,29 +80,22 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// A plan for a guest that boots this kernel. What it would run there is never run.
-fn guest_with(matches: &ArgMatches, host: &Host, kernel: &str) -> Result<Plan, Problem> {
+/// A plan for a guest that boots this kernel. Its workload never runs.
+fn guest_with(args: &Args, host: &Host, kernel: &str) -> Result<Plan, Problem> {
     let mut set = vec![("kernel".to_owned(), kernel.replace(',', "\\,"))];
-    for text in matches.get_many::<String>("set").into_iter().flatten() {
-        let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        if !key.starts_with("guest.") {
-            return Err(Problem::usage(format!("--set {text}"), "only the guest's own keys count here")
-                .hint("for example --set guest.cpus=2"));
-        }
-        set.push((key.to_owned(), value.to_owned()));
+    if let Some((key, value)) = args.set.iter().find(|(key, _)| !key.starts_with("guest.")) {
+        return Err(Problem::usage(format!("--set {key}={value}"), "only keys of the guest can be set here")
+            .hint("for example --set guest.cpus=2"));
     }
-    let overrides = Overrides {
-        set,
-        target: Some("qemu".to_owned()),
-        accel: matches.get_one::<String>("accel").cloned(),
-        ..Overrides::default()
-    };
+    set.extend(args.set.iter().cloned());
+    let overrides =
+        Overrides { set, target: Some("qemu".to_owned()), accel: args.source.accel.clone(), ..Overrides::default() };
     let (plan, _) = World::here(host)
         .with(&overrides, |inputs| holdup_plan::from_command_line("lock-contention", &[], None, &[], inputs))?;
     Ok(plan)
 }
 
-/// What was written, and a line for each cost.
+/// The name of the file and a line for each cost.
 fn table(file: &Path, described: &Described) -> String {
     let assumed = described.parameters.iter().filter(|p| p.known == Known::Assumed).count();
     let t = described.machine.topology;

@@ -1,52 +1,73 @@
-//! `holdup compare`: the arms of a bundle, two arms of it, two bundles, or the history of many.
+//! `holdup compare`: the arms of a bundle, two of its arms, two bundles, or the history of many.
 
-use crate::{bundles, output};
-use clap::ArgMatches;
+use crate::output;
 use holdup_analysis::analyses::captures;
 use holdup_model::outcome::{Contrast, FindingVerdict};
 use holdup_model::{Analysis, Problem, Verdict};
-use holdup_report::TerminalOptions;
 use std::path::PathBuf;
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let path = |name| matches.get_one::<PathBuf>(name);
-    let a_path = path("a").ok_or_else(|| anyhow::anyhow!("clap let a missing bundle through"))?;
-    let others: Vec<&PathBuf> = matches.get_many("others").map(Iterator::collect).unwrap_or_default();
-    if others.len() > 1 {
-        return history(matches, std::iter::once(a_path).chain(others));
+/// Compare the arms of a bundle, two bundles, or many over time
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  holdup compare a.holdup                        each arm with the baseline
+  holdup compare a.holdup --arms clients=8 64    two arms
+  holdup compare before.holdup after.holdup      two bundles
+  holdup compare mon.holdup tue.holdup wed.holdup   when results changed
+
+Exit codes:
+  0  equivalent
+  1  a primary metric differs or changed over time
+  2  wrong command line
+  3  undecided")]
+pub(crate) struct Args {
+    /// The bundle, or the baseline of several
+    #[arg(value_name = "FILE.holdup")]
+    a: PathBuf,
+    /// Bundles to compare with it; two or more are a history
+    #[arg(value_name = "FILE.holdup")]
+    others: Vec<PathBuf>,
+    /// Compare two arms, by number, label or part of it
+    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with = "others")]
+    arms: Vec<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    if args.others.len() > 1 {
+        return history(args);
     }
-    let a = bundles::read(a_path)?;
-    let arms: Vec<&String> = matches.get_many("arms").map(Iterator::collect).unwrap_or_default();
-    let (analysis, names) = match (others.first(), arms.as_slice()) {
-        (Some(b_path), _) => {
-            let b = bundles::read(b_path)?;
-            (holdup_analysis::compare_bundles(&a, &b)?, (a_path.display().to_string(), b_path.display().to_string()))
+    let a = holdup_store::read(&args.a)?;
+    let name = args.a.display().to_string();
+    let (analysis, names) = match (args.others.as_slice(), args.arms.as_slice()) {
+        ([other, ..], _) => {
+            let b = holdup_store::read(other)?;
+            (holdup_analysis::compare_bundles(&a, &b)?, (name, other.display().to_string()))
         }
-        (None, [first, second]) => {
-            (holdup_analysis::compare_arms(&a, first, second)?, ((*first).clone(), (*second).clone()))
-        }
-        _ => (holdup_analysis::analyse(&a), (a_path.display().to_string(), String::new())),
+        ([], [first, second]) => (holdup_analysis::compare_arms(&a, first, second)?, (first.clone(), second.clone())),
+        _ => (holdup_analysis::analyse(&a), (name, String::new())),
     };
-    let text = if matches.get_flag("json") {
+    let text = if args.json {
         holdup_report::compare_json(&analysis, (&names.0, &names.1))
     } else {
-        let options = TerminalOptions { width: output::width(), color: output::wants_color() };
-        holdup_report::compare_terminal(&analysis, (&names.0, &names.1), &options)
+        holdup_report::compare_terminal(&analysis, (&names.0, &names.1), &output::terminal())
     };
     output::data(&text)?;
     Ok(exit_code(&analysis))
 }
 
-/// Where results changed from one run to the next. 1 when something changed, 3 when nothing could be looked for.
-fn history<'a>(matches: &ArgMatches, paths: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<u8> {
-    let bundles: Vec<_> =
-        paths.map(|path| Ok((path.display().to_string(), bundles::read(path)?))).collect::<Result<_, Problem>>()?;
+/// Where results changed from one run to the next: 1 when something changed, 3 when no series could be tested.
+fn history(args: &Args) -> anyhow::Result<u8> {
+    let paths = std::iter::once(&args.a).chain(&args.others);
+    let bundles: Vec<_> = paths
+        .map(|path| Ok((path.display().to_string(), holdup_store::read(path)?)))
+        .collect::<Result<_, Problem>>()?;
     let history = holdup_analysis::history(&bundles)?;
-    let text = if matches.get_flag("json") {
-        holdup_report::history_json(&history)
-    } else {
-        let options = TerminalOptions { width: output::width(), color: output::wants_color() };
-        holdup_report::history_terminal(&history, &options)
+    let text = match args.json {
+        true => holdup_report::history_json(&history),
+        false => holdup_report::history_terminal(&history, &output::terminal()),
     };
     output::data(&text)?;
     Ok(if history.series.iter().any(|s| !s.changes.is_empty()) {
@@ -58,8 +79,8 @@ fn history<'a>(matches: &ArgMatches, paths: impl Iterator<Item = &'a PathBuf>) -
     })
 }
 
-/// 1 when a primary comparison is different or an imported capture got worse, 3 when that is undecided of one, else 0. A/A and axes are not
-/// asked: an axis is expected to differ, and an A/A that differs makes the others doubtful, which findings say.
+/// 1 when a primary comparison is different or an imported capture got worse, 3 when one is undecided, else 0. A/A and axes
+/// do not count: an axis is expected to differ, and findings report an A/A that differs.
 fn exit_code(analysis: &Analysis) -> u8 {
     let asked = analysis
         .comparisons

@@ -1,21 +1,37 @@
-//! `holdup explain`: what held a system up, in sentences.
+//! `holdup explain`: what delayed a system, in sentences.
 
-use crate::{bundles, output};
-use clap::ArgMatches;
+use crate::output;
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::{BundleData, Explanation, Problem};
-use holdup_report::TerminalOptions;
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let path =
-        matches.get_one::<PathBuf>("bundle").ok_or_else(|| anyhow::anyhow!("clap let a missing bundle through"))?;
-    let mut bundle = bundles::read(path)?;
-    if let Some(wanted) = matches.get_one::<String>("arm") {
+/// Explain what delayed a system, with the evidence and the remedy
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Exit codes:
+  0  no known cause
+  1  a cause was found
+  2  wrong command line
+  3  undecided")]
+pub(crate) struct Args {
+    /// A bundle of `record`, or of `run` with collectors
+    #[arg(value_name = "FILE.holdup")]
+    bundle: PathBuf,
+    /// Explain this arm only, by number, label or part of it
+    #[arg(long, value_name = "ARM")]
+    arm: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    let mut bundle = holdup_store::read(&args.bundle)?;
+    if let Some(wanted) = &args.arm {
         keep_arm(&mut bundle, wanted)?;
     }
     let explanation = holdup_analysis::explain(&bundle);
-    tell(&explanation, path, matches.get_flag("json"))?;
+    print(&explanation, &args.bundle, args.json)?;
     Ok(match explanation.verdict() {
         FindingVerdict::Supported => 1,
         FindingVerdict::Refuted => 0,
@@ -27,16 +43,15 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub(super) fn tell(explanation: &Explanation, path: &Path, as_json: bool) -> Result<(), Problem> {
+pub(super) fn print(explanation: &Explanation, path: &Path, as_json: bool) -> Result<(), Problem> {
     let name = path.display().to_string();
-    let options = TerminalOptions { width: output::width(), color: output::wants_color() };
     output::data(&match as_json {
         true => holdup_report::explain_json(explanation, &name),
-        false => holdup_report::explain_terminal(explanation, &name, &options),
+        false => holdup_report::explain_terminal(explanation, &name, &output::terminal()),
     })
 }
 
-/// Leaves only the arm that is named by its number, its label or a part of it.
+/// Drops all arms but the one with this number, label or part of a label.
 fn keep_arm(bundle: &mut BundleData, wanted: &str) -> Result<(), Problem> {
     let arms = &bundle.schedule.arms;
     let exact = arms.iter().filter(|a| a.label == wanted || a.id.to_string() == wanted).collect::<Vec<_>>();
@@ -44,8 +59,8 @@ fn keep_arm(bundle: &mut BundleData, wanted: &str) -> Result<(), Problem> {
     let found = if exact.is_empty() { part() } else { exact };
     let [one] = found.as_slice() else {
         let (why, listed) = match found.len() {
-            0 => ("no arm is called so".to_owned(), arms.iter().collect()),
-            n => (format!("{n} arms are called so"), found),
+            0 => ("no arm has this name".to_owned(), arms.iter().collect()),
+            n => (format!("{n} arms match"), found),
         };
         let labels: Vec<&str> = listed.iter().take(10).map(|a| a.label.as_str()).collect();
         return Err(Problem::usage(format!("--arm {wanted}"), why)

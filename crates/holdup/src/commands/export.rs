@@ -1,78 +1,129 @@
-//! `holdup export`: a bundle's numbers, or a profile, for other tools.
+//! `holdup export`: a bundle or a profile in the formats of other tools.
 
-use crate::{bundles, output};
-use clap::ArgMatches;
+use crate::output;
 use holdup_host::Host;
 use holdup_model::{BundleData, Problem};
 use holdup_report::Choice;
 use std::path::PathBuf;
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    if let Some(("profile", matches)) = matches.subcommand() {
-        return profile(matches);
+/// Convert a bundle, or a profile, for other tools
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_long_help = "\
+Examples:
+  holdup export a.holdup -f csv
+  holdup export held-up.holdup -f folded | inferno-flamegraph >stacks.svg
+  holdup export profile profiles/database.toml -f tuned -o tuned.conf"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    profile: Option<Sub>,
+    /// The bundle
+    #[arg(value_name = "FILE.holdup", required = true)]
+    bundle: Option<PathBuf>,
+    /// The format
+    #[arg(short, long, value_enum, default_value = "json")]
+    format: Format,
+    /// For stacks and timelines: only this arm
+    #[arg(long)]
+    arm: Option<String>,
+    /// For stacks and timelines: only this trial
+    #[arg(long, value_name = "N")]
+    trial: Option<u32>,
+    /// For stacks: on_cpu, off_cpu or waker
+    #[arg(long = "profile", value_name = "NAME")]
+    profile_name: Option<String>,
+    #[command(flatten)]
+    out: Out,
+}
+
+#[derive(Debug, clap::Args)]
+struct Out {
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Sub {
+    /// Convert a profile for tuned, sysctl.d or systemd
+    #[command(after_long_help = "\
+A comment in the file names each setting that the format cannot express.")]
+    Profile {
+        /// The profile: name, summary and [knobs]
+        #[arg(value_name = "PROFILE.toml")]
+        profile: PathBuf,
+        /// tuned.conf, a file for sysctl.d, or a oneshot unit of systemd
+        #[arg(short, long, value_parser = ["tuned", "sysctl.d", "systemd"])]
+        format: String,
+        #[command(flatten)]
+        out: Out,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Everything but the histograms
+    Json,
+    /// A row for each trial and metric
+    Csv,
+    /// Go's benchmark format
+    Benchstat,
+    /// The plan as it ran
+    Plan,
+    /// A JSON document on a line for each TCP connection
+    Flows,
+    /// A timeline for ui.perfetto.dev
+    Perfetto,
+    /// Call stacks, one on a line
+    Folded,
+    /// Call stacks for speedscope.app
+    Speedscope,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    let bundle = match (&args.profile, &args.bundle) {
+        (Some(Sub::Profile { profile, format, out }), _) => {
+            let profile = super::apply::read(&Host::real(), profile)?;
+            let places = holdup_target::profiles::places(&profile)?;
+            let text = holdup_report::profile::export(format, &profile, &places)
+                .ok_or_else(|| anyhow::anyhow!("clap let the format {format} through"))?;
+            return write(out, &text);
+        }
+        (None, Some(path)) => holdup_store::read(path)?,
+        (None, None) => anyhow::bail!("clap let a missing bundle through"),
+    };
+    let choice = Choice { arm: args.arm.clone(), trial: args.trial, profile: args.profile_name.clone() };
+    let text = match args.format {
+        Format::Perfetto => perfetto(&bundle, &choice)?,
+        Format::Folded => holdup_report::stacks::folded(&holdup_report::stack_profile(&bundle, &choice)?),
+        Format::Speedscope => holdup_report::stacks::speedscope(&holdup_report::stack_profile(&bundle, &choice)?),
+        _ if choice != Choice::default() => {
+            let problem = Problem::usage("--arm, --trial and --profile", "this format holds the whole bundle");
+            return Err(problem.hint("leave them out, or use perfetto, folded or speedscope").into());
+        }
+        Format::Csv => holdup_report::csv(&bundle, &holdup_analysis::analyse(&bundle)),
+        Format::Benchstat => holdup_report::benchstat(&bundle, &holdup_analysis::analyse(&bundle)),
+        Format::Plan => bundle.plan_source.clone(),
+        Format::Flows => holdup_report::flows(&bundle)?,
+        Format::Json => holdup_report::json(&bundle, &holdup_analysis::analyse(&bundle)),
+    };
+    write(&args.out, &text)
+}
+
+fn perfetto(bundle: &BundleData, choice: &Choice) -> Result<String, Problem> {
+    if choice.profile.is_some() {
+        return Err(Problem::usage("--profile", "it selects stacks, and perfetto shows a timeline"));
     }
-    let path =
-        matches.get_one::<PathBuf>("bundle").ok_or_else(|| anyhow::anyhow!("clap let a missing bundle through"))?;
-    let bundle = bundles::read(path)?;
-    let format = matches.get_one::<String>("format").map_or("json", String::as_str);
-    if let Some(text) = of_trials(format, &bundle, matches)? {
-        return write(matches, &text);
-    }
-    let analysis = holdup_analysis::analyse(&bundle);
-    let text = match format {
-        "csv" => holdup_report::csv(&bundle, &analysis),
-        "benchstat" => holdup_report::benchstat(&bundle, &analysis),
-        "plan" => bundle.plan_source.clone(),
-        "flows" => holdup_report::flows(&bundle)?,
-        _ => holdup_report::json(&bundle, &analysis),
-    };
-    write(matches, &text)
+    let (trial, timeline) = holdup_report::timeline(bundle, choice)?;
+    let arm = bundle.schedule.arms.iter().find(|a| a.id == trial.arm).map_or("", |a| a.label.as_str());
+    Ok(holdup_report::perfetto(timeline, &format!("trial {}, {arm}", trial.seq)))
 }
 
-/// The formats of some trials alone; `None` for those of the whole bundle.
-fn of_trials(format: &str, bundle: &BundleData, matches: &ArgMatches) -> Result<Option<String>, Problem> {
-    let choice = Choice {
-        arm: matches.get_one::<String>("arm").cloned(),
-        trial: matches.get_one::<u32>("trial").copied(),
-        profile: matches.get_one::<String>("profile-name").cloned(),
-    };
-    let text = match format {
-        "perfetto" if choice.profile.is_some() => {
-            return Err(Problem::usage("--profile", "it chooses stacks, and perfetto shows a timeline"));
-        }
-        "perfetto" => {
-            let (trial, timeline) = holdup_report::timeline(bundle, &choice)?;
-            let arm = bundle.schedule.arms.iter().find(|a| a.id == trial.arm).map_or("", |a| a.label.as_str());
-            holdup_report::perfetto(timeline, &format!("trial {}, {arm}", trial.seq))
-        }
-        other if let Some(format) = holdup_report::stacks::ALL.iter().find(|f| f.id == other) => {
-            (format.render)(&holdup_report::stack_profile(bundle, &choice)?)
-        }
-        other if choice != Choice::default() => {
-            return Err(Problem::usage(
-                "--arm, --trial and --profile",
-                format!("the format {other} is of the whole bundle"),
-            )
-            .hint("leave them out, or choose a format of stacks or timelines"));
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(text))
-}
-
-fn profile(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let path =
-        matches.get_one::<PathBuf>("profile").ok_or_else(|| anyhow::anyhow!("clap let a missing profile through"))?;
-    let profile = super::apply::read(&Host::real(), path)?;
-    let places = holdup_target::profiles::places(&profile)?;
-    let format = matches.get_one::<String>("profile-format").map_or("", String::as_str);
-    let text = holdup_report::profile::export(format, &profile, &places)
-        .ok_or_else(|| anyhow::anyhow!("clap let the format {format} through"))?;
-    write(matches, &text)
-}
-
-fn write(matches: &ArgMatches, text: &str) -> anyhow::Result<u8> {
-    match matches.get_one::<PathBuf>("out") {
+fn write(out: &Out, text: &str) -> anyhow::Result<u8> {
+    match &out.out {
         Some(out) => super::report::write_file(out, text)?,
         None => output::exact(text)?,
     }

@@ -1,8 +1,8 @@
-//! `holdup import`: what other programs captured, as a bundle.
+//! `holdup import`: captures of other programs, as a bundle.
 
+use super::packets::input::Captures;
 use super::packets::{PICTURES, TOP, comparisons, input, options, summary, warn};
 use crate::{bundles, output};
-use clap::ArgMatches;
 use holdup_model::captures::{CaptureComparison, CaptureKept, CaptureTrace, Parts};
 use holdup_model::text::count;
 use holdup_model::{Collected, Coverage, Problem};
@@ -14,44 +14,65 @@ use std::path::{Path, PathBuf};
 /// The most connections that a bundle keeps of a capture.
 const MOST_FLOWS: usize = 10_000;
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    match matches.subcommand() {
-        Some(("pcap", matches)) => pcap(matches),
-        _ => anyhow::bail!("clap let an import of nothing through"),
-    }
+/// Import packet captures into a bundle
+#[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
 }
 
-fn pcap(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let paths: Vec<&PathBuf> = matches.get_many("captures").map(Iterator::collect).unwrap_or_default();
-    let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_else(|| bundles::free_name_of("import"));
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Import packet captures: an arm for each, compared with the first
+    #[command(after_long_help = "\
+The bundle keeps the result of `holdup packets`: `holdup report` prints it
+again and draws the worst connections on its page without the capture; `holdup
+export --format flows` writes the connections. It keeps no packet. Captures
+are pcap or pcapng, plain, gzip or zstd; `-` is standard input, of which no
+connection can be drawn.")]
+    Pcap {
+        #[command(flatten)]
+        captures: Captures,
+        /// Write this bundle [default: import-N.holdup]
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    let What::Pcap { captures, out } = &args.what;
+    let out = out.clone().unwrap_or_else(|| bundles::free_name("import"));
     refuse(&out)?;
-    let options = options(matches)?;
-    let read = match input::read_all(&paths, matches)? {
+    let options = options(captures);
+    let read = match input::read_all(captures)? {
         Given::Captures(read) => read,
         Given::Counts(counts) => {
             let name = counts.first().map_or("counts", |(name, _)| name.as_str());
-            return Err(Problem::usage(name, "it is a list of counts, which has no connections")
-                .hint("import the captures that they are of; `holdup packets` compares counts")
+            return Err(Problem::usage(name, "a list of counts has no connections")
+                .hint("import the captures themselves; `holdup packets` compares counts")
                 .into());
         }
     };
     warn(&read);
     // The first is compared with nothing.
     let comparisons = std::iter::once(None).chain(comparisons(&read, &options).into_iter().map(Some));
-    let mut captures = Vec::with_capacity(read.len());
-    let traces = input::traces(&paths, &read, PICTURES, matches)?;
+    let mut imports = Vec::with_capacity(read.len());
+    let traces = input::traces(captures, &read, PICTURES)?;
     for ((one, traces), comparison) in read.iter().zip(traces).zip(comparisons) {
-        captures.push(imported(one, comparison, traces));
+        imports.push(imported(one, comparison, traces));
     }
-    import(captures, &std::env::args().collect::<Vec<_>>(), &out)?;
+    import(imports, &std::env::args().collect::<Vec<_>>(), &out)?;
     output::say(&format!("bundle: {} ({})", out.display(), count(read.len(), "capture")));
     Ok(0)
 }
 
-/// Before the captures are read, which may take long: a bundle is written in place, and never over a file.
+/// Checked before the captures are read, which may take long: a bundle is never written over a file.
 fn refuse(out: &Path) -> Result<(), Problem> {
     if input::is_stdin(out) {
-        return Err(Problem::usage("--out -", "a bundle is a file, and no stream").hint("name a file"));
+        return Err(
+            Problem::usage("--out -", "a bundle is a file and cannot be written to a stream").hint("name a file")
+        );
     }
     if out.exists() {
         return Err(holdup_store::taken(out));
@@ -64,7 +85,7 @@ fn imported(read: &Read, comparison: Option<CaptureComparison>, traces: Option<V
     let capture = summary(read, Parts::Flow, TOP);
     let mut notes: Vec<String> = read.warnings.iter().chain(&capture.notes).cloned().collect();
     if traces.is_none() {
-        notes.push("standard input can be read once, so that no connection is kept over time".to_owned());
+        notes.push("standard input can be read once, so no connection is kept over time".to_owned());
     }
     let (flows, flows_beyond) = evidence::worst_flows(&analysis.flows, MOST_FLOWS);
     Imported {

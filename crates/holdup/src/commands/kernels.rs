@@ -5,61 +5,142 @@ mod beside;
 use crate::progress::Progress;
 use crate::{output, signals};
 use beside::{Beside, Removal};
-use clap::ArgMatches;
 use holdup_kernels::{Available, Cache, Entry, Kernel, Options, Spec};
 use holdup_model::{Event, Observer, Problem};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let (name, matches) = matches.subcommand().ok_or_else(|| anyhow::anyhow!("clap let no subcommand through"))?;
-    let root = matches.get_one::<PathBuf>("cache").cloned().unwrap_or_else(Cache::default_root);
+/// Fetch, build, list and remove the kernels that guests boot
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_long_help = "\
+SPEC: debian:7.0 (the newest 7.0.x), debian:6.19.14/cloud (a flavour),
+debian:trixie (the newest of a suite), file:PATH, deb:PATH, rpm:PATH, host
+(the running kernel), build:SOURCE,OPTION=y,… apt fetches and verifies
+Debian's kernels from the archive that it is configured for; the system's apt
+is not changed."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// The cache folder [default: $HOLDUP_CACHE or ~/.cache/holdup]
+    #[arg(long, value_name = "DIR", global = true)]
+    cache: Option<PathBuf>,
+    /// Select kernels of this machine [default: this one's]
+    #[arg(long, value_name = "MACHINE", value_parser = ["x86_64", "aarch64"], global = true)]
+    arch: Option<String>,
+    /// Include modules (160 MB in the normal flavour)
+    #[arg(long, global = true)]
+    modules: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// List the cache, or the kernels that can be fetched
+    List {
+        /// List Debian's kernels that can be fetched, newest first
+        #[arg(long)]
+        available: bool,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Fetch kernels into the cache
+    Fetch {
+        /// The kernels
+        #[arg(value_name = "SPEC", required = true)]
+        specs: Vec<String>,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Build kernels into the cache
+    Build {
+        /// SOURCE[,OPTION=VALUE][,patch=NAME][,config=NAME]
+        #[arg(value_name = "SPEC", required = true)]
+        specs: Vec<String>,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Remove kernels and other parts of the cache
+    Rm {
+        /// Kernels, postgres:MAJOR, or all of: build-folders, packages,
+        /// images, templates
+        #[arg(value_name = "SPEC", required = true)]
+        specs: Vec<String>,
+        /// Print no progress and no notes
+        #[arg(short, long)]
+        quiet: bool,
+    },
+    /// Print the path of a cached kernel's image
+    Which {
+        /// The kernels
+        #[arg(value_name = "SPEC", required = true)]
+        specs: Vec<String>,
+    },
+}
+
+#[derive(Debug, Default, clap::Args)]
+struct Source {
+    /// Fetch from this Debian archive
+    #[arg(long, value_name = "URL")]
+    mirror: Option<String>,
+    /// Use only the cache
+    #[arg(long)]
+    offline: bool,
+    /// Print no progress and no notes
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    let root = args.cache.clone().unwrap_or_else(Cache::default_root);
     let cache = Cache::open(&root)?;
-    let options = options(matches)?;
-    let mut progress = Progress::new(matches.try_get_one("quiet").ok().flatten().copied().unwrap_or(false));
-    match name {
-        "list" => list(matches, &cache, &options, &mut progress)?,
-        "fetch" | "build" => fetch(matches, name, &cache, &options, &mut progress)?,
-        "rm" => remove(matches, &cache, &options, &mut progress)?,
-        "which" => which(matches, &cache, &options)?,
-        other => anyhow::bail!("clap let an unknown command through: {other}"),
+    let none = Source::default();
+    let (source, quiet) = match &args.what {
+        What::List { source, .. } | What::Fetch { source, .. } | What::Build { source, .. } => (source, source.quiet),
+        What::Rm { quiet, .. } => (&none, *quiet),
+        What::Which { .. } => (&none, true),
+    };
+    let options = Options {
+        mirror: source.mirror.clone(),
+        offline: source.offline,
+        modules: args.modules,
+        arch: args.arch.clone().unwrap_or_else(|| Options::default().arch),
+        cancel: Some(signals::cancel_on_signals()?.flag()),
+    };
+    let mut progress = Progress::new(quiet);
+    let parse = |texts: &[String]| texts.iter().map(|text| Spec::parse(text)).collect::<Result<Vec<_>, Problem>>();
+    match &args.what {
+        What::List { available, .. } => list(*available, source.json, &cache, &options, &mut progress)?,
+        What::Fetch { specs, .. } => fetch(&parse(specs)?, source.json, &cache, &options, &mut progress)?,
+        What::Build { specs, .. } => {
+            // `build debian:7.2,RSEQ_SLICE_EXTENSION=y` means `build:debian:7.2,…`.
+            let build = |text: &String| format!("build:{}", text.strip_prefix("build:").unwrap_or(text));
+            fetch(&parse(&specs.iter().map(build).collect::<Vec<_>>())?, source.json, &cache, &options, &mut progress)?;
+        }
+        What::Rm { specs, .. } => remove(specs, &cache, &options, &mut progress)?,
+        What::Which { specs } => which(&parse(specs)?, &cache, &options)?,
     }
     Ok(0)
 }
 
-fn options(matches: &ArgMatches) -> Result<Options, Problem> {
-    let flag = |name| matches.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false);
-    let text = |name| matches.try_get_one::<String>(name).ok().flatten().cloned();
-    Ok(Options {
-        mirror: text("mirror"),
-        offline: flag("offline"),
-        modules: flag("modules"),
-        arch: text("arch").unwrap_or_else(|| Options::default().arch),
-        cancel: Some(signals::cancel_on_signals()?.flag()),
-    })
-}
-
-fn specs(matches: &ArgMatches) -> Result<Vec<Spec>, Problem> {
-    matches.get_many::<String>("spec").into_iter().flatten().map(|text| Spec::parse(text)).collect()
-}
-
-/// What is to be built: `build debian:7.2,RSEQ_SLICE_EXTENSION=y` need not say twice what it is.
-fn builds(matches: &ArgMatches) -> Result<Vec<Spec>, Problem> {
-    let texts = matches.get_many::<String>("spec").into_iter().flatten();
-    texts.map(|text| Spec::parse(&format!("build:{}", text.strip_prefix("build:").unwrap_or(text)))).collect()
-}
-
-fn list(matches: &ArgMatches, cache: &Cache, options: &Options, observer: &mut Progress) -> anyhow::Result<()> {
+fn list(
+    available: bool,
+    as_json: bool,
+    cache: &Cache,
+    options: &Options,
+    observer: &mut Progress,
+) -> anyhow::Result<()> {
     let entries = cache.list()?;
     let damaged = cache.damaged()?;
     let beside = Beside::of(cache)?;
-    let available = match matches.get_flag("available") {
-        true => Some(cache.available(options, observer)?),
-        false => None,
-    };
+    let available = available.then(|| cache.available(options, observer)).transpose()?;
     observer.event(Event::End);
-    if matches.get_flag("json") {
+    if as_json {
         let mut document = json!({
             "schema": "holdup.kernels/1",
             "cache": cache.root(),
@@ -131,15 +212,14 @@ fn available_json(kernel: &Available) -> Value {
 }
 
 fn fetch(
-    matches: &ArgMatches,
-    name: &str,
+    specs: &[Spec],
+    as_json: bool,
     cache: &Cache,
     options: &Options,
     observer: &mut Progress,
 ) -> anyhow::Result<()> {
-    let specs = if name == "build" { builds(matches)? } else { specs(matches)? };
     let (mut kernels, mut failed) = (Vec::new(), None);
-    for spec in &specs {
+    for spec in specs {
         match cache.get(spec, options, observer) {
             Ok(kernel) => kernels.push(kernel),
             Err(problem) => {
@@ -149,15 +229,15 @@ fn fetch(
         }
     }
     observer.event(Event::End);
-    // Those that were had are told, whatever became of the next.
+    // Those before a failure are printed.
     if failed.is_none() || !kernels.is_empty() {
-        tell(matches, cache, &kernels)?;
+        print(as_json, cache, &kernels)?;
     }
     failed.map_or(Ok(()), |problem| Err(problem.into()))
 }
 
-fn tell(matches: &ArgMatches, cache: &Cache, kernels: &[Kernel]) -> anyhow::Result<()> {
-    if matches.get_flag("json") {
+fn print(as_json: bool, cache: &Cache, kernels: &[Kernel]) -> anyhow::Result<()> {
+    if as_json {
         let kernels: Vec<Value> = kernels.iter().map(kernel_json).collect();
         let document = json!({"schema": "holdup.kernels/1", "cache": cache.root(), "kernels": kernels});
         output::data(&serde_json::to_string_pretty(&document)?)?;
@@ -173,10 +253,9 @@ fn tell(matches: &ArgMatches, cache: &Cache, kernels: &[Kernel]) -> anyhow::Resu
     Ok(())
 }
 
-fn remove(matches: &ArgMatches, cache: &Cache, options: &Options, observer: &mut Progress) -> anyhow::Result<()> {
-    let texts = matches.get_many::<String>("spec").into_iter().flatten();
-    // All are read before one is removed.
-    let removals: Vec<Removal> = texts.map(|text| Removal::parse(text)).collect::<Result<_, Problem>>()?;
+fn remove(specs: &[String], cache: &Cache, options: &Options, observer: &mut Progress) -> anyhow::Result<()> {
+    // All are read before the first is removed.
+    let removals: Vec<Removal> = specs.iter().map(|text| Removal::parse(text)).collect::<Result<_, Problem>>()?;
     for removal in removals {
         let removed = removal.run(cache, options, observer)?;
         observer.event(Event::End);
@@ -187,9 +266,9 @@ fn remove(matches: &ArgMatches, cache: &Cache, options: &Options, observer: &mut
     Ok(())
 }
 
-fn which(matches: &ArgMatches, cache: &Cache, options: &Options) -> anyhow::Result<()> {
-    for spec in specs(matches)? {
-        let kernel = cache.which_for(&spec, options)?.ok_or_else(|| {
+fn which(specs: &[Spec], cache: &Cache, options: &Options) -> anyhow::Result<()> {
+    for spec in specs {
+        let kernel = cache.which_for(spec, options)?.ok_or_else(|| {
             Problem::host(format!("kernel `{spec}`"), format!("the cache {} does not have it", cache.root().display()))
                 .hint(format!("holdup kernels fetch {spec}"))
         })?;

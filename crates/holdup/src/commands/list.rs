@@ -1,8 +1,7 @@
-//! `holdup list`: the catalogues, and what a bundle holds.
+//! `holdup list`: the catalogues, and the contents of a bundle.
 
 use super::boots;
-use crate::{bundles, output};
-use clap::ArgMatches;
+use crate::output;
 use holdup_evidence::CollectContext;
 use holdup_host::Host;
 use holdup_knobs::KnobContext;
@@ -13,85 +12,111 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    Workloads,
+    Algorithms,
+    Collectors,
+    Knobs,
+    Cases,
+    Analyses,
+    Explanations,
+    Targets,
+    Machines,
+    Formats,
+    Schemas,
+    /// The arms of a bundle
+    Arms,
+    /// The trials of a bundle
+    Trials,
+    /// The boots of a bundle's guests
+    Boots,
+    /// What a bundle's guests logged
+    Logs,
+}
+
+/// List workloads, collectors, knobs, …, or parts of a bundle
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  holdup list workloads            holdup list trials a.holdup
+  holdup list workloads pgbench    holdup list logs a.holdup --boot 2")]
+pub(crate) struct Args {
+    /// What to list
+    #[arg(value_enum)]
+    kind: Kind,
+    /// One member, in full; or the bundle
+    #[arg(value_name = "ID|FILE")]
+    what: Option<String>,
+    /// With `logs`: only those of this boot, in full
+    #[arg(long, value_name = "N")]
+    boot: Option<u32>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl Kind {
+    fn name(self) -> String {
+        format!("{self:?}").to_ascii_lowercase()
+    }
+}
+
 /// One member of a catalogue, as it is listed.
+#[derive(Default)]
 struct Row {
     id: &'static str,
     summary: &'static str,
     docs: &'static str,
     references: &'static [&'static str],
-    /// Whether it can be used here; `None` where that is no question.
+    /// Whether it can be used here; `None` where that does not apply.
     here: Option<Availability>,
     parameters: Vec<&'static Parameter>,
-    /// Names, units and meanings of what it brings, for collectors.
+    /// Names, units and meanings of the evidence of a collector.
     produces: Vec<(&'static str, &'static str, &'static str)>,
 }
 
 impl Row {
     fn of(meta: &'static Meta, here: Option<Availability>) -> Self {
-        Row {
-            id: meta.id,
-            summary: meta.summary,
-            docs: meta.docs,
-            references: meta.references,
-            here,
-            parameters: Vec::new(),
-            produces: Vec::new(),
-        }
+        let Meta { id, summary, docs, references } = *meta;
+        Row { id, summary, docs, references, here, ..Row::default() }
     }
 }
 
-const KINDS: &[&str] = &[
-    "workloads",
-    "algorithms",
-    "collectors",
-    "knobs",
-    "cases",
-    "analyses",
-    "explanations",
-    "targets",
-    "machines",
-    "formats",
-    "schemas",
-    "arms",
-    "trials",
-    "boots",
-    "logs",
-];
-
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let kind = matches.get_one::<String>("kind").map_or("", String::as_str);
-    let what = matches.get_one::<String>("what").map(String::as_str);
-    let as_json = matches.get_flag("json");
-    let boot = matches.get_one::<u32>("boot").copied();
-    if boot.is_some() && kind != "logs" {
-        return Err(Problem::usage("--boot", format!("holdup list {kind} has nothing of it"))
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    let Args { kind, boot, json, .. } = *args;
+    let what = args.what.as_deref();
+    if boot.is_some() && kind != Kind::Logs {
+        return Err(Problem::usage("--boot", "only `holdup list logs` has boots to choose from")
             .hint("holdup list logs FILE.holdup --boot N")
             .into());
     }
     let text = match kind {
-        "arms" | "trials" | "boots" | "logs" => of_bundle(kind, what, boot, as_json)?,
-        "schemas" => schemas(what, as_json)?,
-        "machines" => machines(what, as_json)?,
-        "formats" => formats(as_json),
-        _ => catalogue(kind, what, as_json)?,
+        Kind::Arms | Kind::Trials | Kind::Boots | Kind::Logs => of_bundle(kind, what, boot, json)?,
+        Kind::Schemas => schemas(what, json)?,
+        Kind::Machines => machines(what, json)?,
+        Kind::Formats => formats(json),
+        _ => catalogue(kind, what, json)?,
     };
     output::data(&text)?;
     Ok(0)
 }
 
-fn rows(kind: &str) -> Option<Vec<Row>> {
+fn rows(kind: Kind) -> Vec<Row> {
     let host = Host::real();
-    Some(match kind {
-        "workloads" => workloads(&host),
-        "algorithms" => holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect(),
-        "collectors" => collectors(&host),
-        "knobs" => knobs(&host),
-        "analyses" => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta(), None)).collect(),
-        "explanations" => holdup_analysis::explanations::ALL.iter().map(|e| Row::of(e.meta(), None)).collect(),
-        "cases" => holdup_analysis::cases::ALL.iter().map(|c| Row::of(c.meta, None)).collect(),
-        "targets" => holdup_target::targets::ALL.iter().map(|t| Row::of(t.meta(), Some(t.probe(&host)))).collect(),
-        _ => return None,
-    })
+    match kind {
+        Kind::Workloads => workloads(&host),
+        Kind::Algorithms => {
+            holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect()
+        }
+        Kind::Collectors => collectors(&host),
+        Kind::Knobs => knobs(&host),
+        Kind::Analyses => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta(), None)).collect(),
+        Kind::Explanations => holdup_analysis::explanations::ALL.iter().map(|e| Row::of(e.meta(), None)).collect(),
+        Kind::Cases => holdup_analysis::cases::ALL.iter().map(|c| Row::of(c.meta, None)).collect(),
+        Kind::Targets => holdup_target::targets::ALL.iter().map(|t| Row::of(t.meta(), Some(t.probe(&host)))).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn workloads(host: &Host) -> Vec<Row> {
@@ -99,7 +124,7 @@ fn workloads(host: &Host) -> Vec<Row> {
     holdup_workloads::workloads::ALL
         .iter()
         .map(|w| Row {
-            // Those with a dot are members' own, which stand in the members' rows.
+            // Parameters with a dot belong to members and are in their rows.
             parameters: w
                 .parameters()
                 .iter()
@@ -130,19 +155,14 @@ fn knobs(host: &Host) -> Vec<Row> {
         .collect()
 }
 
-fn catalogue(kind: &str, id: Option<&str>, as_json: bool) -> Result<String, Problem> {
-    let rows = rows(kind).ok_or_else(|| {
-        Problem::usage(format!("holdup list {kind}"), "there is no such kind")
-            .hint(format!("kinds: {}", KINDS.join(", ")))
-    })?;
+fn catalogue(kind: Kind, id: Option<&str>, as_json: bool) -> Result<String, Problem> {
+    let rows = rows(kind);
     let chosen: Vec<&Row> = rows.iter().filter(|r| id.is_none_or(|id| r.id == id)).collect();
     if let (Some(id), true) = (id, chosen.is_empty()) {
-        let known: Vec<&str> = rows.iter().map(|r| r.id).collect();
-        return Err(Problem::usage(format!("{kind} `{id}`"), "there is none of that name").hint(known.join(", ")));
+        return Err(unknown(kind, id, rows.iter().map(|r| r.id)));
     }
     if as_json {
-        let members: Vec<Value> = chosen.iter().map(|r| row_json(r)).collect();
-        return Ok(pretty(&json!({"schema": "holdup.list/1", "kind": kind, "members": members})));
+        return Ok(document(kind, chosen.iter().map(|r| row_json(r))));
     }
     let width = chosen.iter().map(|r| r.id.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -153,6 +173,17 @@ fn catalogue(kind: &str, id: Option<&str>, as_json: bool) -> Result<String, Prob
         }
     }
     Ok(text)
+}
+
+fn unknown<'a>(kind: Kind, id: &str, known: impl Iterator<Item = &'a str>) -> Problem {
+    let known: Vec<&str> = known.collect();
+    Problem::usage(format!("{} `{id}`", kind.name()), "there is none with this name").hint(known.join(", "))
+}
+
+/// The JSON document of a list.
+fn document(kind: Kind, members: impl Iterator<Item = Value>) -> String {
+    let members: Vec<Value> = members.collect();
+    pretty(&json!({"schema": "holdup.list/1", "kind": kind.name(), "members": members}))
 }
 
 fn here_in_words(here: Option<&Availability>) -> String {
@@ -206,8 +237,7 @@ fn row_json(row: &Row) -> Value {
 fn formats(as_json: bool) -> String {
     let all = holdup_report::formats::ALL;
     if as_json {
-        let members: Vec<Value> = all.iter().map(|f| json!({"id": f.id, "summary": f.summary})).collect();
-        return pretty(&json!({"schema": "holdup.list/1", "kind": "formats", "members": members}));
+        return document(Kind::Formats, all.iter().map(|f| json!({"id": f.id, "summary": f.summary})));
     }
     all.iter().map(|f| format!("{:10}  {}\n", f.id, f.summary)).collect()
 }
@@ -215,30 +245,25 @@ fn formats(as_json: bool) -> String {
 fn schemas(id: Option<&str>, as_json: bool) -> Result<String, Problem> {
     let all = holdup_report::schemas();
     if let Some(id) = id {
-        return all.iter().find(|(name, _)| *name == id).map(|(_, text)| (*text).to_owned()).ok_or_else(|| {
-            let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-            Problem::usage(format!("schema `{id}`"), "there is none of that name").hint(known.join(", "))
-        });
+        let found = all.iter().find(|(name, _)| *name == id).map(|(_, text)| (*text).to_owned());
+        return found.ok_or_else(|| unknown(Kind::Schemas, id, all.iter().map(|(name, _)| *name)));
     }
     if as_json {
-        let members: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        return Ok(pretty(&json!({"schema": "holdup.list/1", "kind": "schemas", "members": members})));
+        return Ok(document(Kind::Schemas, all.iter().map(|(name, _)| json!(name))));
     }
     Ok(all.iter().map(|(name, _)| format!("{name}\n")).collect())
 }
 
-/// The machines of the simulator; of one of them its file.
+/// The machines of the simulator; with a name, the file of that machine.
 fn machines(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
     if let Some(name) = name {
         return Ok(holdup_target::known_machine(name)?.to_toml());
     }
     let all = holdup_target::known_machines();
     if as_json {
-        let members: Vec<_> = all
-            .iter()
-            .map(|m| json!({"id": m.name, "summary": m.summary, "cpus": m.machine.topology.cpus(), "memory_bytes": m.memory_bytes}))
-            .collect();
-        return Ok(pretty(&json!({"schema": "holdup.list/1", "kind": "machines", "members": members})));
+        return Ok(document(Kind::Machines, all.iter().map(|m| {
+            json!({"id": m.name, "summary": m.summary, "cpus": m.machine.topology.cpus(), "memory_bytes": m.memory_bytes})
+        })));
     }
     let width = all.iter().map(|m| m.name.len()).max().unwrap_or(0);
     Ok(all
@@ -247,24 +272,23 @@ fn machines(name: Option<&str>, as_json: bool) -> Result<String, Problem> {
         .collect())
 }
 
-fn of_bundle(kind: &str, file: Option<&str>, boot: Option<u32>, as_json: bool) -> Result<String, Problem> {
+fn of_bundle(kind: Kind, file: Option<&str>, boot: Option<u32>, as_json: bool) -> Result<String, Problem> {
     let file = file.ok_or_else(|| {
-        Problem::usage(format!("holdup list {kind}"), "it needs a bundle")
-            .hint(format!("holdup list {kind} FILE.holdup"))
+        let command = format!("holdup list {}", kind.name());
+        Problem::usage(command.as_str(), "it needs a bundle").hint(format!("{command} FILE.holdup"))
     })?;
-    let bundle = bundles::read(Path::new(file))?;
+    let bundle = holdup_store::read(Path::new(file))?;
     Ok(match (kind, as_json) {
-        ("boots", false) => boots::table(&bundle),
-        ("boots", true) => pretty(&boots::json(&bundle)),
-        ("logs", false) => boots::logs(&bundle, boot)?,
-        ("logs", true) => pretty(&boots::logs_json(&bundle, boot)?),
-        ("arms", false) => bundle.schedule.arms.iter().map(|a| format!("{:4}  {}\n", a.id, line(&a.label))).collect(),
-        ("arms", true) => pretty(&json!({"schema": "holdup.list/1", "kind": "arms", "members": bundle.schedule.arms})),
-        (_, false) => bundle.trials.iter().map(|t| trial_line(&bundle, t)).collect(),
-        (_, true) => {
-            let members: Vec<Value> = bundle.trials.iter().map(trial_json).collect();
-            pretty(&json!({"schema": "holdup.list/1", "kind": "trials", "members": members}))
+        (Kind::Boots, false) => boots::table(&bundle),
+        (Kind::Boots, true) => document(kind, boots::json(&bundle).into_iter()),
+        (Kind::Logs, false) => boots::logs(&bundle, boot)?,
+        (Kind::Logs, true) => document(kind, boots::chosen(&bundle, boot)?.into_iter().map(|log| json!(log))),
+        (Kind::Arms, false) => {
+            bundle.schedule.arms.iter().map(|a| format!("{:4}  {}\n", a.id, line(&a.label))).collect()
         }
+        (Kind::Arms, true) => document(kind, bundle.schedule.arms.iter().map(|arm| json!(arm))),
+        (_, false) => bundle.trials.iter().map(|t| trial_line(&bundle, t)).collect(),
+        (_, true) => document(kind, bundle.trials.iter().map(trial_json)),
     })
 }
 
@@ -276,7 +300,7 @@ fn trial_line(bundle: &BundleData, trial: &holdup_model::Trial) -> String {
             .first()
             .and_then(|m| m.value.value().map(|v| format!("{} {v:.6}", line(&m.metric))))
             .unwrap_or_else(|| "done".to_owned()),
-        // The first line: what follows it, the last words of a console, stands in the notes.
+        // The notes have the rest: the last lines of a console.
         TrialStatus::Void { reason } => format!("void: {}", line(reason.lines().next().unwrap_or(""))),
     };
     format!("{:5}  block {:3}  {label}  {state}\n", trial.seq, trial.block)

@@ -1,50 +1,49 @@
-//! One file per command.
+//! One file per command: its arguments and what it does.
 
-mod agent;
-mod apply;
+pub(crate) mod agent;
+pub(crate) mod apply;
 mod boots;
-mod calibrate;
-mod check;
-mod compare;
-mod explain;
-mod export;
-mod import;
-mod kernels;
-mod list;
-mod packets;
-mod predict;
-mod record;
-mod report;
-mod restore;
-mod run;
-mod verify;
+pub(crate) mod calibrate;
+pub(crate) mod check;
+pub(crate) mod compare;
+pub(crate) mod explain;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod kernels;
+pub(crate) mod list;
+pub(crate) mod packets;
+pub(crate) mod predict;
+pub(crate) mod record;
+pub(crate) mod report;
+pub(crate) mod restore;
+pub(crate) mod run;
+pub(crate) mod verify;
 
+use crate::cli::Command;
 pub(crate) use agent::as_first_process;
-use clap::ArgMatches;
 
-/// Runs the command that was typed; gives its exit code.
+/// Runs a command and returns its exit code.
 ///
 /// # Errors
 /// A [`holdup_model::Problem`], whose kind decides the exit code, or a fault of holdup.
-pub(crate) fn dispatch(matches: &ArgMatches) -> anyhow::Result<u8> {
-    match matches.subcommand() {
-        Some(("agent", _)) => agent::run(),
-        Some(("check", m)) => check::run(m),
-        Some(("run", m)) => run::run(m),
-        Some(("record", m)) => record::run(m),
-        Some(("explain", m)) => explain::run(m),
-        Some(("compare", m)) => compare::run(m),
-        Some(("report", m)) => report::run(m),
-        Some(("packets", m)) => packets::run(m),
-        Some(("kernels", m)) => kernels::run(m),
-        Some(("calibrate", m)) => calibrate::run(m),
-        Some(("predict", m)) => predict::run(m),
-        Some(("list", m)) => list::run(m),
-        Some(("export", m)) => export::run(m),
-        Some(("import", m)) => import::run(m),
-        Some(("apply", m)) => apply::run(m),
-        Some(("verify", m)) => verify::run(m),
-        Some(("restore", m)) => restore::run(m),
-        _ => anyhow::bail!("clap let an unknown command through"),
+pub(crate) fn run(command: &Command) -> anyhow::Result<u8> {
+    match command {
+        Command::Agent(_) => agent::run(),
+        Command::Apply(args) => apply::run(args),
+        Command::Calibrate(args) => calibrate::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Kernels(args) => kernels::run(args),
+        Command::List(args) => list::run(args),
+        Command::Packets(args) => packets::run(args),
+        Command::Predict(args) => predict::run(args),
+        Command::Record(args) => record::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Restore(args) => restore::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Verify(args) => verify::run(args),
     }
 }

@@ -1,76 +1,112 @@
-//! `holdup packets`: what is in captures, and what got worse from the first to the others.
+//! `holdup packets`: the contents of captures, and what got worse from the first to the others.
 
 pub(super) mod input;
 mod together;
 
 use super::report::write_file;
 use crate::output;
-use clap::ArgMatches;
+use holdup_model::Problem;
 use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Parts};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::text::count;
-use holdup_model::{Problem, ProblemKind};
 use holdup_packets::analyse::Analysis;
 use holdup_packets::compare::{Options, compare, compare_counts};
 use holdup_packets::expert::Expert;
 use holdup_packets::summary::{all_flows, judgement, summarise};
-use holdup_report::TerminalOptions;
-use input::{Given, Read};
+use input::{Captures, Given, Read};
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let paths: Vec<&PathBuf> = matches.get_many("captures").map(Iterator::collect).unwrap_or_default();
-    if matches.contains_id("html") && paths.iter().any(|path| input::is_stdin(path)) {
-        return Err(Problem::usage(
-            "--html",
-            "its pictures are from a second way through the captures, and standard input can be read once",
-        )
-        .hint("write the capture into a file first")
-        .into());
+/// Analyse packet captures, or compare two
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Captures are pcap or pcapng, plain, gzip or zstd; `-` is standard input.
+Instead of two captures, two outputs of `tshark -q -z expert` can be compared,
+as far as counts without totals allow. docs/packets.md
+
+Exit codes:
+  0  nothing got worse
+  1  a mark of trouble got more frequent
+  2  wrong command line
+  3  undecided")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    captures: Captures,
+    /// Show the worst flows, hosts or all spans of time
+    /// [default: flow]
+    #[arg(long, value_enum, value_name = "PART")]
+    by: Option<By>,
+    /// Show the N worst [default: 5]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Write each connection as a line of JSON (- for stdout)
+    #[arg(long, value_name = "OUT")]
+    flows: Option<PathBuf>,
+    /// Write a page with the worst connections (- for stdout)
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// For counts: segments of the second by those of the first
+    #[arg(long, value_name = "FROM..TO", value_parser = traffic, hide_short_help = true)]
+    traffic: Option<(f64, f64)>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum By {
+    Flow,
+    Host,
+    Time,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    if args.html.is_some() && args.captures.paths.iter().any(|path| input::is_stdin(path)) {
+        return Err(Problem::usage("--html", "it reads captures twice, and standard input can be read once")
+            .hint("write the capture to a file first")
+            .into());
     }
-    let given = input::read_all(&paths, matches)?;
-    match given {
-        Given::Captures(read) => captures(&paths, &read, matches),
-        Given::Counts(counts) => counted(&counts, matches),
+    match input::read_all(&args.captures)? {
+        Given::Captures(read) => captures(&read, args),
+        Given::Counts(counts) => counted(&counts, args),
     }
 }
 
 /// The captures alone, or each against the first.
-fn captures(paths: &[&PathBuf], read: &[Read], matches: &ArgMatches) -> anyhow::Result<u8> {
+fn captures(read: &[Read], args: &Args) -> anyhow::Result<u8> {
     warn(read);
-    if matches.contains_id("traffic") {
-        return Err(Problem::usage("--traffic", "captures say themselves how much traffic they have")
-            .hint("leave it out; it is for counts without totals")
+    if args.traffic.is_some() {
+        return Err(Problem::usage("--traffic", "captures have totals themselves")
+            .hint("leave it out; it is for counts of tshark")
             .into());
     }
-    if let Some(out) = matches.get_one::<PathBuf>("flows") {
+    if let Some(out) = &args.flows {
         write_flows(out, read)?;
     }
-    let comparisons = comparisons(read, &options(matches)?);
-    let by = match matches.get_one::<String>("by").map(String::as_str) {
-        Some("host") => Parts::Host,
-        Some("time") => Parts::Time,
-        _ => Parts::Flow,
+    let comparisons = comparisons(read, &options(&args.captures));
+    let by = match args.by {
+        Some(By::Host) => Parts::Host,
+        Some(By::Time) => Parts::Time,
+        Some(By::Flow) | None => Parts::Flow,
     };
-    let most = matches.get_one::<usize>("top").copied().unwrap_or(TOP);
+    let most = args.top.unwrap_or(TOP);
     let summaries: Vec<_> = read.iter().map(|one| summary(one, by, most)).collect();
-    if let Some(out) = matches.get_one::<PathBuf>("html") {
-        let traces: Vec<_> = input::traces(paths, read, PICTURES, matches)?.into_iter().flatten().flatten().collect();
+    if let Some(out) = &args.html {
+        let traces: Vec<_> = input::traces(&args.captures, read, PICTURES)?.into_iter().flatten().flatten().collect();
         write_file(out, &holdup_report::packets_html(&summaries, &comparisons, &traces))?;
     }
-    // Beside a comparison the parts are shown when they were asked for.
-    let is_asked = comparisons.is_empty() || matches.contains_id("by") || input::with_own(matches);
-    output::data(&match matches.get_flag("json") {
+    // A comparison comes without the parts unless an option asks for them.
+    let is_asked = comparisons.is_empty() || args.by.is_some() || args.captures.with_own();
+    output::data(&match args.json {
         true => holdup_report::packets_json(&summaries, &comparisons, None),
         false => {
             let shown = if is_asked { summaries.as_slice() } else { &[] };
-            holdup_report::packets_terminal(shown, &comparisons, &terminal())
+            holdup_report::packets_terminal(shown, &comparisons, &output::terminal())
         }
     })?;
     Ok(exit_code(&comparisons))
 }
 
-/// MarkClass what is wrong with captures that were read nevertheless.
+/// Prints what is wrong with captures that were read nevertheless.
 pub(super) fn warn(read: &[Read]) {
     for one in read {
         one.warnings.iter().for_each(|warning| output::say(&format!("warning: {}: {warning}", one.name)));
@@ -86,7 +122,7 @@ pub(super) fn comparisons(read: &[Read], options: &Options) -> Vec<CaptureCompar
     }
 }
 
-/// What a capture holds, with its own judgement where that was asked for.
+/// The contents of a capture, with our judgement if requested.
 pub(super) fn summary(read: &Read, by: Parts, most: usize) -> Capture {
     Capture { judgement: read.own.as_ref().map(judgement), ..summarise(&read.name, &read.analysis, by, most) }
 }
@@ -98,27 +134,28 @@ pub(super) const PICTURES: usize = 3;
 pub(super) const TOP: usize = 5;
 
 /// Counts of tshark, the others each against the first.
-fn counted(counts: &[(String, Expert)], matches: &ArgMatches) -> anyhow::Result<u8> {
-    for option in ["by", "flows", "html", "max-flows", "top"] {
-        if matches.contains_id(option) {
-            return Err(Problem::usage(format!("--{option}"), "counts of tshark have no connections").into());
-        }
+fn counted(counts: &[(String, Expert)], args: &Args) -> anyhow::Result<u8> {
+    let of_connections = [
+        ("--by", args.by.is_some()),
+        ("--flows", args.flows.is_some()),
+        ("--html", args.html.is_some()),
+        ("--max-flows", args.captures.max_flows.is_some()),
+        ("--top", args.top.is_some()),
+    ];
+    if let Some((option, _)) = of_connections.iter().find(|(_, given)| *given) {
+        return Err(Problem::usage(*option, "counts of tshark have no connections").into());
     }
     let [(a_name, a), (b_name, b)] = counts else {
         return Err(Problem::usage("holdup packets", format!("{} of counts", count(counts.len(), "list")))
-            .hint("give two, or the captures that they are of: rates need totals")
+            .hint("give two, or the captures themselves: rates need totals")
             .into());
     };
-    let comparison = compare_counts((a_name, a), (b_name, b), traffic(matches)?);
-    output::data(&match matches.get_flag("json") {
+    let comparison = compare_counts((a_name, a), (b_name, b), args.traffic);
+    output::data(&match args.json {
         true => holdup_report::packets_json(&[], &[], Some(&comparison)),
-        false => holdup_report::counts_terminal(&comparison, &terminal()),
+        false => holdup_report::counts_terminal(&comparison, &output::terminal()),
     })?;
     Ok(code_of(&comparison))
-}
-
-fn terminal() -> TerminalOptions {
-    TerminalOptions { width: output::width(), color: output::wants_color() }
 }
 
 /// 1 when something got worse in one of them, 3 when that is undecided, else 0.
@@ -148,25 +185,16 @@ fn write_flows(out: &Path, read: &[Read]) -> Result<(), Problem> {
     write_file(out, &lines)
 }
 
-/// How captures are compared. The margin is `2%` or `0.02`.
-pub(super) fn options(matches: &ArgMatches) -> Result<Options, Problem> {
-    let Some(text) = matches.get_one::<String>("margin") else { return Ok(Options::default()) };
-    let (number, by) = text.strip_suffix('%').map_or((text.as_str(), 1.0), |percent| (percent, 100.0));
-    match number.trim().parse::<f64>().map(|x| x / by) {
-        Ok(margin) if margin > 0.0 && margin < 10.0 => Ok(Options { margin }),
-        _ => {
-            Err(Problem::usage(format!("--margin {text}"), "it is no share above 0").hint("write it as in --margin 5%"))
-        }
-    }
+/// How captures are compared.
+pub(super) fn options(captures: &Captures) -> Options {
+    captures.margin.map_or_else(Options::default, |margin| Options { margin })
 }
 
 /// `0.25..1`, or one number.
-fn traffic(matches: &ArgMatches) -> Result<Option<(f64, f64)>, Problem> {
-    let Some(text) = matches.get_one::<String>("traffic") else { return Ok(None) };
+fn traffic(text: &str) -> Result<(f64, f64), String> {
     let (least, most) = text.split_once("..").unwrap_or((text, text));
     match (least.trim().parse::<f64>(), most.trim().parse::<f64>()) {
-        (Ok(least), Ok(most)) if least > 0.0 && least <= most && most.is_finite() => Ok(Some((least, most))),
-        _ => Err(Problem::new(ProblemKind::Usage, format!("--traffic {text}"), "it is no range of numbers above 0")
-            .hint("write it as in --traffic 0.25..1: the second capture's segments by the first's")),
+        (Ok(least), Ok(most)) if least > 0.0 && least <= most && most.is_finite() => Ok((least, most)),
+        _ => Err("no range of numbers above 0, such as 0.25..1".to_owned()),
     }
 }

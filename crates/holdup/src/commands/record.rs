@@ -1,40 +1,96 @@
-//! `holdup record`: watch a live system, write a bundle, say what held it up.
+//! `holdup record`: watches a live system, writes a bundle and explains what delayed the system.
 
 use super::explain;
+use crate::cli::{Wait, duration};
+use crate::design::{Sampling, collectors};
 use crate::progress::Progress;
 use crate::{bundles, output, signals};
-use clap::ArgMatches;
-use holdup_evidence::CollectOptions;
 use holdup_host::Host;
 use holdup_model::Problem;
 use holdup_model::bundle::Ending;
 use holdup_target::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, Watching, default_collectors, record};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// The shortest window: shorter ones hold too little to be told apart.
+/// The shortest window: shorter ones hold too few events.
 const SHORTEST_NS: u64 = 1_000_000_000;
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+/// Watch a live system and explain what delays it
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "holdup record [OPTIONS] <--pid <PID,…> | --comm <NAME> | --cgroup <PATH> | --pg <SERVER>>",
+    group = clap::ArgGroup::new("watched").required(true),
+    after_long_help = "\
+Starts nothing and changes nothing. The time is divided into windows, from
+which the intervals come. Without root some collectors are missing; each is
+named with its reason.
+
+Examples:
+  holdup record --pg auto
+  holdup record --comm nginx -d 1m
+
+Exit codes:
+  0  watched to the end
+  2  wrong command line
+  3  the watched processes ended
+  4  interrupted, bundle complete until then"
+)]
+pub(crate) struct Args {
+    /// Watch these processes and their descendants
+    #[arg(long, value_name = "PID,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), group = "watched")]
+    pid: Vec<u32>,
+    /// Watch the processes of this name and their descendants
+    #[arg(long, value_name = "NAME", group = "watched")]
+    comm: Option<String>,
+    /// Watch all processes of this control group
+    #[arg(long, value_name = "PATH", group = "watched")]
+    cgroup: Option<String>,
+    /// Watch this PostgreSQL server: auto, its PID or a URL
+    ///
+    /// A URL adds wait events and statistics. `auto` finds the only server of this host.
+    #[arg(long, value_name = "SERVER", group = "watched")]
+    pg: Option<String>,
+    /// Watch for this long
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    duration: Duration,
+    /// Divide it into N windows of 1 s or more [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    windows: Option<u32>,
+    /// Run these collectors [default: those that explain]
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    collect: Option<Vec<String>>,
+    /// Write this bundle [default: record-N.holdup]
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write the bundle; print nothing
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
+    sampling: Sampling,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
-    let duration_ns = duration(matches)?;
-    let windows = windows(matches, duration_ns)?;
-    let (watching, postgres) = watching(matches, &host)?;
-    let collectors = match matches.get_one::<String>("collect") {
-        Some(list) => list.split(',').map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect(),
-        None => default_collectors(postgres.is_some()),
-    };
+    let duration_ns = duration_ns(args)?;
+    let windows = windows(args, duration_ns)?;
+    let (watching, postgres) = watching(args, &host)?;
+    let collectors = args.collect.as_deref().map_or_else(|| default_collectors(postgres.is_some()), collectors);
     if collectors.is_empty() {
-        return Err(Problem::usage("--collect", "without collectors nothing would be seen").into());
+        return Err(Problem::usage("--collect", "without collectors there is nothing to record").into());
     }
-    let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_else(|| bundles::free_name_of("record"));
-    let quiet = matches.get_flag("quiet");
-    if !quiet {
+    let out = args.out.clone().unwrap_or_else(|| bundles::free_name("record"));
+    if !args.quiet {
         let each_s = duration_ns as f64 / f64::from(windows) / 1e9;
         output::say(&format!(
             "watching {} in {windows} windows of {each_s:.1} s; nothing is changed",
             watching.in_words()
         ));
-        output::say(&format!("collectors: {}; what they cost is told with the answer", collectors.join(", ")));
+        output::say(&format!("collectors: {}; the result includes their overhead", collectors.join(", ")));
     }
     let request = RecordRequest {
         host: &host,
@@ -43,30 +99,27 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         duration_ns,
         windows,
         collectors: &collectors,
-        options: CollectOptions {
-            sections: matches.get_many::<String>("section").map(|s| s.cloned().collect()).unwrap_or_default(),
-            frequency_hz: matches.get_one("frequency").copied(),
-        },
+        options: args.sampling.options(),
         maps: holdup_kernels::Cache::open(&holdup_kernels::Cache::default_root()).ok().map(|c| c.root().join("maps")),
         machine: holdup_host::machine(&host),
         out: &out,
         command: std::env::args().collect(),
-        wait: super::run::wait(matches)?,
+        wait: args.wait.longest(),
         cancel: signals::cancel_on_signals()?,
     };
-    let outcome = record(&request, &mut Progress::new(quiet))?;
-    if !quiet && outcome.windows_done > 0 {
-        explain::tell(&holdup_analysis::explain(&bundles::read(&out)?), &out, matches.get_flag("json"))?;
+    let outcome = record(&request, &mut Progress::new(args.quiet))?;
+    if !args.quiet && outcome.windows_done > 0 {
+        explain::print(&holdup_analysis::explain(&holdup_store::read(&out)?), &out, args.json)?;
     }
-    Ok(tell(&out, &outcome))
+    Ok(end(&out, &outcome))
 }
 
-/// Says where the bundle is and how it ended; gives the exit code.
-fn tell(out: &Path, outcome: &RecordOutcome) -> u8 {
+/// Prints where the bundle is and how the record ended; returns the exit code.
+fn end(out: &Path, outcome: &RecordOutcome) -> u8 {
     output::say(&format!("bundle: {} ({} windows)", out.display(), outcome.windows_done));
     match &outcome.ending {
         Ending::Interrupted => {
-            output::say("interrupted; the bundle holds what was seen");
+            output::say("interrupted; the bundle holds what was recorded");
             4
         }
         Ending::Failed { reason } => {
@@ -77,41 +130,27 @@ fn tell(out: &Path, outcome: &RecordOutcome) -> u8 {
     }
 }
 
-fn watching(matches: &ArgMatches, host: &Host) -> Result<(Watching, Option<String>), Problem> {
-    let one = |name: &str| matches.get_one::<String>(name);
-    if let Some(pids) = matches.get_many::<u32>("pid") {
-        return Ok((Watching::pids(host, &pids.copied().collect::<Vec<_>>())?, None));
-    }
-    if let Some(name) = one("comm") {
-        return Ok((Watching::comm(host, name)?, None));
-    }
-    if let Some(path) = one("cgroup") {
-        return Ok((Watching::cgroup(host, path)?, None));
-    }
-    match one("pg") {
-        Some(named) => Watching::postgres(host, named),
-        None => Err(Problem::usage("holdup record", "it needs to know what to watch")
-            .hint("--pid PID, --comm NAME, --cgroup PATH or --pg auto")),
+fn watching(args: &Args, host: &Host) -> Result<(Watching, Option<String>), Problem> {
+    match args {
+        Args { comm: Some(name), .. } => Ok((Watching::comm(host, name)?, None)),
+        Args { cgroup: Some(path), .. } => Ok((Watching::cgroup(host, path)?, None)),
+        Args { pg: Some(server), .. } => Watching::postgres(host, server),
+        Args { pid, .. } => Ok((Watching::pids(host, pid)?, None)),
     }
 }
 
-fn duration(matches: &ArgMatches) -> Result<u64, Problem> {
-    let Some(text) = matches.get_one::<String>("duration") else {
-        return Ok(u64::from(DEFAULT_WINDOWS) * 3 * SHORTEST_NS);
-    };
-    let ns = holdup_plan::parse_duration_ns(text).ok_or_else(|| {
-        Problem::usage(format!("--duration {text}"), "not a duration").hint("for example --duration 30s")
-    })?;
+fn duration_ns(args: &Args) -> Result<u64, Problem> {
+    let ns = u64::try_from(args.duration.as_nanos()).unwrap_or(u64::MAX);
     if ns < SHORTEST_NS {
-        return Err(Problem::usage(format!("--duration {text}"), "a window takes a second at least")
+        return Err(Problem::usage(format!("--duration {:?}", args.duration), "a window takes a second at least")
             .hint("--duration 2s has two windows, the least that give an interval"));
     }
     Ok(ns)
 }
 
-fn windows(matches: &ArgMatches, duration_ns: u64) -> Result<u32, Problem> {
+fn windows(args: &Args, duration_ns: u64) -> Result<u32, Problem> {
     let most = u32::try_from(duration_ns / SHORTEST_NS).unwrap_or(u32::MAX);
-    match matches.get_one::<u32>("windows").copied() {
+    match args.windows {
         None => Ok(most.min(DEFAULT_WINDOWS)),
         Some(asked) if asked <= most => Ok(asked),
         Some(asked) => Err(Problem::usage(format!("--windows {asked}"), "a window takes a second at least")

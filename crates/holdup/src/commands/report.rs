@@ -1,30 +1,39 @@
 //! `holdup report`: the terminal's table, a page, Markdown, JSON.
 
-use crate::{bundles, output};
-use clap::ArgMatches;
+use crate::output;
 use holdup_model::Problem;
-use holdup_report::TerminalOptions;
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let path =
-        matches.get_one::<PathBuf>("bundle").ok_or_else(|| anyhow::anyhow!("clap let a missing bundle through"))?;
-    let bundle = bundles::read(path)?;
+/// Print the report of a bundle, or write it as HTML or Markdown
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The bundle
+    #[arg(value_name = "FILE.holdup")]
+    bundle: PathBuf,
+    /// Write one page that works offline (- for stdout)
+    #[arg(long, value_name = "OUT.html")]
+    html: Option<PathBuf>,
+    /// Write Markdown (- for stdout)
+    #[arg(long, value_name = "OUT.md")]
+    markdown: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    let bundle = holdup_store::read(&args.bundle)?;
     let analysis = holdup_analysis::analyse(&bundle);
-    let mut written = false;
-    if let Some(out) = matches.get_one::<PathBuf>("html") {
+    if let Some(out) = &args.html {
         write_file(out, &holdup_report::html(&bundle, &analysis))?;
-        written = true;
     }
-    if let Some(out) = matches.get_one::<PathBuf>("markdown") {
+    if let Some(out) = &args.markdown {
         write_file(out, &holdup_report::markdown(&bundle, &analysis))?;
-        written = true;
     }
-    if matches.get_flag("json") {
+    if args.json {
         output::data(&holdup_report::json(&bundle, &analysis))?;
-    } else if !written {
-        let options = TerminalOptions { width: output::width(), color: output::wants_color() };
-        output::data(&holdup_report::terminal(&bundle, &analysis, &options))?;
+    } else if args.html.is_none() && args.markdown.is_none() {
+        output::data(&holdup_report::terminal(&bundle, &analysis, &output::terminal()))?;
     }
     Ok(0)
 }

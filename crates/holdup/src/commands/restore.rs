@@ -1,19 +1,36 @@
-//! `holdup restore`: what a run that was killed left changed, and what a profile has set.
+//! `holdup restore`: resets what a killed run left changed and what profiles set.
 
 use crate::output;
-use clap::ArgMatches;
 use holdup_host::Host;
 use holdup_target::profiles;
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+/// Undo what a killed run left changed and what `apply` set
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Resets the values from before the first profile. Each run starts by undoing
+what another run left; profiles stay.
+
+Exit codes:
+  0  restored, or nothing to do
+  5  something could not be restored")]
+pub(crate) struct Args {
+    /// A server whose settings were changed, with its password
+    #[arg(long, value_name = "URL")]
+    pg: Option<String>,
+    /// Drop the remaining journal entries without restoring them
+    #[arg(long)]
+    forget: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let host = Host::real();
-    if matches.get_flag("forget") {
+    if args.forget {
         for line in profiles::forget(&host)? {
             output::say(&format!("forgotten: {line}"));
         }
         return Ok(0);
     }
-    let (restored, broken) = profiles::restore(&host, matches.get_one::<String>("pg").map(String::as_str))?;
+    let (restored, broken) = profiles::restore(&host, args.pg.as_deref())?;
     for note in &restored.notes {
         output::say(note);
     }
@@ -21,9 +38,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         output::error(&left.to_string());
     }
     if !restored.left.is_empty() {
-        output::say(
-            "hint: put back by hand what you want back, then `holdup restore` again; --forget lets go of the rest",
-        );
+        output::say("hint: restore by hand what you need, then run `holdup restore` again; --forget drops the rest");
     }
     let mut broken = broken.into_iter();
     match (broken.next(), broken.next()) {

@@ -1,7 +1,7 @@
-//! `holdup verify`: whether a bundle is whole, or a profile in force.
+//! `holdup verify`: whether a bundle is intact, or the values of a profile are set.
 
+use crate::cli::Subjects;
 use crate::output;
-use clap::ArgMatches;
 use holdup_host::Host;
 use holdup_model::profile::ProfileState;
 use holdup_model::{Problem, Profile};
@@ -10,14 +10,35 @@ use holdup_target::profiles;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    match matches.get_one::<PathBuf>("file") {
+/// Verify that a bundle is intact, or that a profile is in force
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Without a file it verifies the profiles that were applied on this host.
+
+Exit codes:
+  0  yes
+  1  no
+  2  wrong command line
+  3  undecided")]
+pub(crate) struct Args {
+    /// The bundle or the profile
+    #[arg(value_name = "FILE.holdup|PROFILE.toml")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    subjects: Subjects,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
+    match &args.file {
         Some(path) if is_profile(path) => {
             let host = Host::real();
             let profile = super::apply::read(&host, path)?;
-            in_force(&host, matches, &profile)
+            in_force(&host, args, &profile)
         }
-        Some(path) => whole(path, matches.get_flag("json")),
+        Some(path) => whole(path, args.json),
         None => {
             let host = Host::real();
             let applied = profiles::applied(&host)?;
@@ -25,22 +46,21 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
                 Problem::usage("holdup verify", "no profile is applied on this host")
                     .hint("name a profile (PROFILE.toml) or a bundle (FILE.holdup)")
             })?;
-            in_force(&host, matches, &profile)
+            in_force(&host, args, &profile)
         }
     }
 }
 
-/// A profile is text that is called `.toml`; whatever begins as a database does is a bundle under any name.
+/// A profile ends in `.toml`; a file that begins as a database does is a bundle under any name.
 fn is_profile(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = holdup_files::open_input(path).and_then(|file| file.take(16).read_to_end(&mut begin));
     path.extension().is_some_and(|ending| ending == "toml") && (read.is_err() || begin != b"SQLite format 3\0")
 }
 
-fn in_force(host: &Host, matches: &ArgMatches, profile: &Profile) -> anyhow::Result<u8> {
-    let lines = profiles::verify(host, &super::apply::subjects(host, matches)?, &profile.settings)?;
-    let as_json = matches.get_flag("json");
-    output::data(&if as_json { profile::json(profile, &lines) } else { profile::terminal(profile, &lines) })?;
+fn in_force(host: &Host, args: &Args, profile: &Profile) -> anyhow::Result<u8> {
+    let lines = profiles::verify(host, &super::apply::subjects(host, &args.subjects)?, &profile.settings)?;
+    output::data(&if args.json { profile::json(profile, &lines) } else { profile::terminal(profile, &lines) })?;
     let has = |state| lines.iter().any(|line| line.state == state);
     Ok(if has(ProfileState::Differs) {
         1

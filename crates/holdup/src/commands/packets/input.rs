@@ -2,7 +2,6 @@
 
 use super::together;
 use crate::progress::reading;
-use clap::ArgMatches;
 use holdup_files::open_input;
 use holdup_model::Problem;
 use holdup_model::captures::CaptureTrace;
@@ -16,6 +15,53 @@ use holdup_packets::wireshark::Limits;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// The captures that are read, and how: of `packets` and `import pcap`.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands) struct Captures {
+    /// The capture; each further one is compared with the first
+    #[arg(value_name = "CAPTURE", required = true)]
+    pub(super) paths: Vec<PathBuf>,
+    /// Read a folder as one capture in many files
+    #[arg(short, long)]
+    rotated: bool,
+    /// Ignore differences of rates up to M [default: 2%]
+    #[arg(long, value_name = "M", value_parser = margin)]
+    pub(super) margin: Option<f64>,
+    /// Judge as Wireshark, or add our judgement (rfc)
+    #[arg(long, default_value = "wireshark", value_parser = ["wireshark", "rfc"])]
+    engine: String,
+    /// Keep N connections; count the others' segments [default: 1000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
+    pub(super) max_flows: Option<u32>,
+    /// Use N threads, at most 16 per capture [default: CPUs, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
+    threads: Option<u32>,
+    /// Print no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Captures {
+    /// Whether our own judgement is requested.
+    pub(super) fn with_own(&self) -> bool {
+        self.engine == "rfc"
+    }
+
+    /// The most connections that are kept.
+    fn most_flows(&self) -> u32 {
+        self.max_flows.unwrap_or(Options::default().flows)
+    }
+}
+
+/// `2%` or `0.02`.
+fn margin(text: &str) -> Result<f64, String> {
+    let (number, by) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
+    match number.trim().parse::<f64>().map(|x| x / by) {
+        Ok(margin) if margin > 0.0 && margin < 10.0 => Ok(margin),
+        _ => Err("no share above 0, such as 5%".to_owned()),
+    }
+}
 
 /// What is read of a file to see whether it is text.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -39,7 +85,8 @@ pub(in crate::commands) enum Given {
 }
 
 /// Reads all that was named.
-pub(in crate::commands) fn read_all(paths: &[&PathBuf], matches: &ArgMatches) -> Result<Given, Problem> {
+pub(in crate::commands) fn read_all(captures: &Captures) -> Result<Given, Problem> {
+    let paths = &captures.paths;
     refuse_the_same(paths)?;
     let texts = paths.iter().map(|path| counts(path)).collect::<Result<Vec<_>, Problem>>()?;
     if texts.iter().any(Option::is_some) {
@@ -53,7 +100,7 @@ pub(in crate::commands) fn read_all(paths: &[&PathBuf], matches: &ArgMatches) ->
         }
         return Ok(Given::Counts(all));
     }
-    let mut read = each(paths, paths, matches, |path, _, way| capture(path, way))?;
+    let mut read = each(captures, paths, |path, _, way| capture(path, way))?;
     // Files of one name in two folders are told by their paths.
     let is_unique = |name: &str| paths.iter().filter(|path| short(path) == name).count() < 2;
     for (one, path) in read.iter_mut().zip(paths).filter(|(one, _)| !is_unique(&one.name)) {
@@ -63,7 +110,7 @@ pub(in crate::commands) fn read_all(paths: &[&PathBuf], matches: &ArgMatches) ->
 }
 
 /// A file compared with itself says nothing, and standard input can be read once.
-fn refuse_the_same(paths: &[&PathBuf]) -> Result<(), Problem> {
+fn refuse_the_same(paths: &[PathBuf]) -> Result<(), Problem> {
     let identity = |path: &Path| match is_stdin(path) {
         true => Some((0, 0)),
         false => std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino())),
@@ -131,16 +178,6 @@ fn open(path: &Path, quiet: bool) -> Result<Reader<'static>, Problem> {
     reader.map_err(|problem| of(path, problem))
 }
 
-/// The most connections that are kept.
-fn most_flows(matches: &ArgMatches) -> u32 {
-    matches.get_one("max-flows").copied().unwrap_or(Options::default().flows)
-}
-
-/// Whether our own judgement is asked for.
-pub(in crate::commands) fn with_own(matches: &ArgMatches) -> bool {
-    matches.get_one::<String>("engine").is_some_and(|engine| engine == "rfc")
-}
-
 /// A problem of a file.
 fn of(path: &Path, mut problem: Problem) -> Problem {
     problem.what = match is_stdin(path) {
@@ -152,7 +189,7 @@ fn of(path: &Path, mut problem: Problem) -> Problem {
 
 /// How one capture is gone through.
 struct Way<'a> {
-    matches: &'a ArgMatches,
+    captures: &'a Captures,
     threads: usize,
     /// Whether no bar shows what was read.
     quiet: bool,
@@ -160,24 +197,24 @@ struct Way<'a> {
 
 /// What becomes of each capture, with what belongs to it; several at once where that is faster.
 fn each<I: Sync, T: Send>(
-    paths: &[&PathBuf],
+    captures: &Captures,
     things: &[I],
-    matches: &ArgMatches,
     of: impl Fn(&Path, &I, &Way<'_>) -> Result<T, Problem> + Sync,
 ) -> Result<Vec<T>, Problem> {
-    let asked = matches.get_one::<u32>("threads").map(|threads| *threads as usize);
+    let paths = &captures.paths;
+    let asked = captures.threads.map(|threads| threads as usize);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let shares = together::shares(paths, asked, cpus);
-    let all: Vec<(usize, (&PathBuf, &I))> = paths.iter().copied().zip(things).enumerate().collect();
+    let all: Vec<(usize, (&PathBuf, &I))> = paths.iter().zip(things).enumerate().collect();
     together::together(&all, shares.at_once, |(place, (path, thing))| {
-        let quiet = matches.get_flag("quiet") || (shares.at_once > 1 && *place != shares.largest);
-        of(path, thing, &Way { matches, threads: shares.threads, quiet })
+        let quiet = captures.quiet || (shares.at_once > 1 && *place != shares.largest);
+        of(path, thing, &Way { captures, threads: shares.threads, quiet })
     })
 }
 
 /// Reads one capture, or a folder of rotated ones.
 fn capture(path: &Path, way: &Way<'_>) -> Result<Read, Problem> {
-    let options = Options { flows: most_flows(way.matches), threads: way.threads, with_own: with_own(way.matches) };
+    let options = Options { flows: way.captures.most_flows(), threads: way.threads, with_own: way.captures.with_own() };
     let mut warnings = Vec::new();
     let (mut frames, files) = open_all(path, way, &mut warnings)?;
     let analysed = analyse::analyse(&mut frames, &options).map_err(|problem| of(path, problem))?;
@@ -194,13 +231,12 @@ fn capture(path: &Path, way: &Way<'_>) -> Result<Read, Problem> {
 
 /// Goes through captures again for the connections of each with the most trouble; `None` of standard input, which can be read once.
 pub(in crate::commands) fn traces(
-    paths: &[&PathBuf],
+    captures: &Captures,
     read: &[Read],
     most: usize,
-    matches: &ArgMatches,
 ) -> Result<Vec<Option<Vec<CaptureTrace>>>, Problem> {
-    let limits = Limits { flows: most_flows(matches), ..Limits::default() };
-    each(paths, read, matches, |path, read, way| {
+    let limits = Limits { flows: captures.most_flows(), ..Limits::default() };
+    each(captures, read, |path, read, way| {
         if is_stdin(path) {
             return Ok(None);
         }
@@ -216,7 +252,7 @@ fn open_all(path: &Path, way: &Way<'_>, warnings: &mut Vec<String>) -> Result<(C
     if is_stdin(path) || !path.is_dir() {
         return Ok((Chain::one(open(path, quiet)?), Vec::new()));
     }
-    if !way.matches.get_flag("rotated") {
+    if !way.captures.rotated {
         return Err(Problem::usage(path.display().to_string(), "it is a folder")
             .hint("with -r a folder is read as one capture that was written into many files"));
     }

@@ -26,7 +26,7 @@ pub(super) struct Shares {
 /// Shares as many threads as are asked for, else one for each CPU up to a few.
 ///
 /// Captures side by side share nothing, so this is the faster way, unless most of the bytes are in one of them.
-pub(super) fn shares(paths: &[&PathBuf], asked: Option<usize>, cpus: usize) -> Shares {
+pub(super) fn shares(paths: &[PathBuf], asked: Option<usize>, cpus: usize) -> Shares {
     let threads = asked.unwrap_or(cpus.min(USUAL_THREADS));
     let bytes: Vec<u64> = paths.iter().map(|path| bytes(path)).collect();
     let (most, largest) = bytes.iter().copied().zip(0..).max().unwrap_or((0, 0));
@@ -110,7 +110,7 @@ mod tests {
         };
         let (large, half, small) = (made("large", 1_000), made("half", 500), made("small", 10));
         let of = |paths: &[&PathBuf], asked, cpus| {
-            let shares = shares(paths, asked, cpus);
+            let shares = shares(&paths.iter().map(|path| (*path).clone()).collect::<Vec<_>>(), asked, cpus);
             (shares.at_once, shares.threads)
         };
         assert_eq!(of(&[&large], Some(4), 2), (1, 4));
@@ -124,6 +124,6 @@ mod tests {
         // How much comes is not known.
         assert_eq!(of(&[&PathBuf::from("-")], None, 96), (1, USUAL_THREADS));
         assert_eq!(of(&[&PathBuf::from("-"), &large], Some(2), 2), (1, 2));
-        assert_eq!(shares(&[&small, &large, &half], None, 2).largest, 1);
+        assert_eq!(shares(&[small, large, half], None, 2).largest, 1);
     }
 }
