@@ -66,14 +66,14 @@ impl<const SIMULATED: bool> FromArgMatches for Chosen<SIMULATED> {
         let unknown = || clap::Error::raw(ErrorKind::InvalidSubcommand, "there is no such workload\n");
         let (id, given) = matches.subcommand().ok_or_else(unknown)?;
         let workload = holdup_workloads::find(id).ok_or_else(unknown)?;
-        let (mut options, mut command) = (Vec::new(), Vec::new());
-        for parameter in workload.parameters() {
-            if parameter.kind == ParameterKind::CommandLine {
-                command.extend(given.get_many::<String>(COMMAND_LINE).into_iter().flatten().cloned());
-            } else if let Some(value) = given.get_one::<String>(parameter.name) {
-                options.push((parameter.name.to_owned(), value.clone()));
-            }
-        }
+        let parameters = workload.parameters().iter();
+        let (programs, options): (Vec<_>, Vec<_>) = parameters.partition(|p| p.kind == ParameterKind::CommandLine);
+        let given_value = |p: &Parameter| given.get_one::<String>(p.name).map(|v| (p.name.to_owned(), v.clone()));
+        let options = options.into_iter().filter_map(given_value).collect();
+        let command = match programs.is_empty() {
+            true => Vec::new(),
+            false => given.get_many::<String>(COMMAND_LINE).into_iter().flatten().cloned().collect(),
+        };
         Ok(Chosen { id: id.to_owned(), options, command })
     }
 
@@ -89,14 +89,16 @@ impl<const SIMULATED: bool> Subcommand for Chosen<SIMULATED> {
         let all = holdup_workloads::workloads::ALL.iter().filter(|w| Self::has_subcommand(w.meta().id));
         all.fold(command, |command, workload| {
             let meta = workload.meta();
-            let arguments = workload.parameters().iter().map(|parameter| match parameter.kind {
-                ParameterKind::CommandLine => Arg::new(COMMAND_LINE)
+            let parameters = workload.parameters().iter();
+            let (programs, options): (Vec<_>, Vec<_>) = parameters.partition(|p| p.kind == ParameterKind::CommandLine);
+            let program = programs.first().map(|_| {
+                Arg::new(COMMAND_LINE)
                     .value_name("PROGRAM")
                     .num_args(1..)
                     .last(true)
-                    .help("The program and its arguments"),
-                _ => parameter_option(parameter),
+                    .help("The program and its arguments")
             });
+            let arguments = options.into_iter().map(parameter_option).chain(program);
             let summary = meta.summary.split([',', ';', ':', '(']).next().unwrap_or_default().trim_end();
             let command_of = Command::new(meta.id).about(summary).long_about(meta.summary);
             command.subcommand(command_of.after_long_help(meta.docs).args(arguments))

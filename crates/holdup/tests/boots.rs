@@ -44,7 +44,7 @@ fn the_console_of_a_boot_can_be_read() {
 fn a_boot_without_a_log_and_a_kind_without_boots_are_refused_with_what_to_do() {
     for (words, why) in [
         (["logs", "FILE", "--boot", "7"], "boot 7: the bundle holds no log of it\nhint: logs are there of boot 0"),
-        (["trials", "FILE", "--boot", "0"], "--boot: holdup list trials has nothing of it"),
+        (["trials", "FILE", "--boot", "0"], "--boot: only `holdup list logs` has boots to choose from"),
     ] {
         let output = list(&words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -180,8 +180,8 @@ fn what_is_no_capture_is_refused_with_what_it_is() {
         (&["good.pcap", "./good.pcap"], 2, &["good.pcap", "it was named twice"]),
         (&["-", "-"], 2, &["it was named twice"]),
         (&["good.pcap", "--by", "port"], 2, &["flow", "host", "time"]),
-        (&["good.pcap", "bad.pcap", "--margin", "much"], 2, &["--margin much"]),
-        (&["good.pcap", "bad.pcap", "--traffic", "1"], 2, &["--traffic", "captures say themselves"]),
+        (&["good.pcap", "bad.pcap", "--margin", "much"], 2, &["--margin", "much"]),
+        (&["good.pcap", "bad.pcap", "--traffic", "1"], 2, &["--traffic", "captures have totals"]),
         (&["-r", "."], 0, &[]),
     ] {
         let all: Vec<&str> = ["packets"].iter().chain(args).copied().collect();
@@ -205,7 +205,7 @@ fn counts_of_tshark_are_compared_as_far_as_they_go() {
     let document: Value = serde_json::from_str(&out).expect("is JSON");
     assert_eq!(document["counts"]["rows"].as_array().map(Vec::len), Some(10));
     refused(&place, 2, &["packets", "full.txt"], &["1 list of counts", "hint: give two"]);
-    refused(&place, 2, &["packets", "full.txt", "lazy.txt", "--traffic", "lots"], &["--traffic lots", "0.25..1"]);
+    refused(&place, 2, &["packets", "full.txt", "lazy.txt", "--traffic", "lots"], &["--traffic", "lots", "0.25..1"]);
     refused(&place, 2, &["packets", "full.txt", "lazy.txt", "--by", "host"], &["--by", "no connections"]);
     std::fs::write(place.path("a.pcap"), pcap(&frames(1, 10, 0))).expect("a file");
     refused(&place, 2, &["packets", "full.txt", "a.pcap"], &["a.pcap", "it is no list of counts"]);
