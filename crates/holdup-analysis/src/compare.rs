@@ -2,7 +2,7 @@
 
 use crate::index::{Index, labels};
 use holdup_model::outcome::{Contrast, NoiseSplit, Side};
-use holdup_model::{Arm, BundleData, Comparison, Estimate, Replica, Verdict};
+use holdup_model::{Arm, BundleData, Comparison, Estimate, Factor, Replica, Verdict};
 use holdup_stats::{
     ALPHA, BlockPair, BlockValue, CONFIDENCE, Effect, NoEstimate, Question, decide, geometric_mean, holm,
     judge_question, noise, spread, unsteady,
@@ -27,6 +27,24 @@ pub(crate) struct Family<'a> {
     pub(crate) cells: Vec<Cell<'a>>,
 }
 
+impl Family<'_> {
+    /// Whether the plan asks what it shows. An axis of numbers beside a factor, or beside an axis of words, is a curve.
+    fn is_asked(&self, index: &Index<'_>) -> bool {
+        let plan = &index.bundle.plan;
+        let Some(workload) = plan.workload(self.workload) else { return false };
+        let is_varied = |f: &&Factor| f.levels.len() > 1;
+        let is_curve = |f: &Factor| f.is_numeric();
+        match &self.contrast {
+            Contrast::Same | Contrast::Unobserved => false,
+            Contrast::Axis { axis, .. } if workload.axes.iter().any(|a| a.name == *axis && is_curve(a)) => {
+                let words = workload.axes.iter().filter(|a| !is_curve(a));
+                plan.factors.iter().chain(words).filter(is_varied).count() == 0
+            }
+            _ => true,
+        }
+    }
+}
+
 /// A comparison in the making.
 pub(crate) struct Draft {
     pub(crate) comparison: Comparison,
@@ -42,7 +60,7 @@ pub(crate) fn all(index: &Index<'_>) -> Vec<Comparison> {
     let mut drafts = Vec::new();
     for family in families(index) {
         let mut of_family = drafts_of(index, &family);
-        settle(&mut of_family, index.level());
+        judge_family(&mut of_family, index.level());
         drafts.extend(of_family);
     }
     noise_floors(&mut drafts, index.level());
@@ -61,7 +79,7 @@ pub fn is_decided(so_far: &BundleData) -> bool {
         return false;
     }
     let mut headlines = 0;
-    for family in families(&index).iter().filter(|f| !matches!(f.contrast, Contrast::Same | Contrast::Unobserved)) {
+    for family in families(&index).iter().filter(|f| f.is_asked(&index)) {
         let Some((metric, _)) = index.metrics(family.workload).into_iter().find(|(_, primary)| *primary) else {
             continue;
         };
@@ -269,7 +287,8 @@ pub(crate) fn side(index: &Index<'_>, arm: u32, metric: &str) -> Option<Side> {
 /// The comparisons of one family: every metric pooled, and every cell where there are several.
 fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    for (metric, primary) in index.metrics(family.workload) {
+    let is_asked = family.is_asked(index);
+    for (metric, primary) in index.compared(family.workload) {
         let margin = margin(index, family.workload, &metric.id);
         let cells: Vec<(&Cell<'_>, _)> =
             family.cells.iter().map(|cell| (cell, block_ratios(index, cell, &metric.id))).collect();
@@ -281,6 +300,7 @@ fn drafts_of(index: &Index<'_>, family: &Family<'_>) -> Vec<Draft> {
                 pooled,
                 metric: metric.clone(),
                 primary,
+                headline: is_asked && primary && pooled,
                 baseline: cell.and_then(|c| side(index, c.a.id, &metric.id)),
                 level: cell.and_then(|c| side(index, c.b.id, &metric.id)),
                 ratio: None,
@@ -343,7 +363,7 @@ impl Draft {
 /// corrected. All others of the family are looked at together, so they are (Holm). `level` is that of each test:
 /// less than 5 % when the run could have stopped at other blocks as well. Intervals are as much wider, and cover
 /// 95 % whenever the run stops; p values are put on the scale on which 5 % is the limit.
-pub(crate) fn settle(family: &mut [Draft], level: f64) {
+pub(crate) fn judge_family(family: &mut [Draft], level: f64) {
     let is_headline = |c: &Comparison| c.pooled && c.primary;
     let others: Vec<usize> = family
         .iter()

@@ -64,6 +64,13 @@ impl<'a> Index<'a> {
         sorted
     }
 
+    /// The metrics of a workload that are compared: all but the diagnostics.
+    pub(crate) fn compared(&self, workload: &str) -> Vec<(Metric, bool)> {
+        let used = self.bundle.plan.workload(workload);
+        let is_diagnostic = |id: &String| used.is_some_and(|w| w.semantics.diagnostics.contains(id));
+        self.metrics(workload).into_iter().filter(|(m, primary)| *primary || !is_diagnostic(&m.id)).collect()
+    }
+
     /// The measured values of an arm with their blocks and trials.
     pub(crate) fn values(&self, arm: u32, metric: &str) -> Vec<(BlockValue, u32)> {
         let value = |t: &&Trial| {

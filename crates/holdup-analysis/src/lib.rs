@@ -10,7 +10,9 @@
 pub mod analyses;
 mod arms;
 pub mod cases;
+mod check;
 mod compare;
+mod condition;
 mod explain;
 pub mod explanations;
 mod history;
@@ -19,16 +21,16 @@ mod named;
 mod shifts;
 mod sweeps;
 mod watched;
-mod weigh;
 mod words;
 
 pub use arms::arm_summaries;
 pub use cases::advice_without_effect::impossible;
+pub use check::{check, overall};
 pub use compare::{DEFAULT_MARGIN, is_decided};
+pub use condition::Condition;
 pub use explain::explain;
 pub use history::history;
 pub use named::{compare_arms, compare_bundles};
-pub use weigh::{Condition, check, overall};
 
 use holdup_model::outcome::LatencyShift;
 use holdup_model::{Analysis, BundleData, Comparison, Finding};

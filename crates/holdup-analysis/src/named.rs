@@ -2,7 +2,7 @@
 
 use crate::analyses::{effect, note};
 use crate::arms;
-use crate::compare::{Draft, margin, settle, side, undecided};
+use crate::compare::{Draft, judge_family, margin, side, undecided};
 use crate::index::{Index, labels};
 use crate::{shifts, words};
 use holdup_model::outcome::{Contrast, FindingVerdict};
@@ -28,11 +28,12 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
     }
     let contrast = Contrast::Named { baseline: a.label.clone(), level: b.label.clone() };
     let mut drafts: Vec<Draft> = index
-        .metrics(&a.workload)
+        .compared(&a.workload)
         .into_iter()
         .map(|(metric, primary)| {
             let pairs = pairs(&index, a, b, &metric.id);
             let comparison = Comparison {
+                headline: primary,
                 baseline: side(&index, a.id, &metric.id),
                 level: side(&index, b.id, &metric.id),
                 ..blank(&contrast, &a.workload, metric, primary, &index)
@@ -40,9 +41,9 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
             Draft::paired(comparison, pairs)
         })
         .collect();
-    settle(&mut drafts, index.level());
+    judge_family(&mut drafts, index.level());
     let comparisons: Vec<Comparison> = drafts.into_iter().map(|d| d.comparison).collect();
-    let asked = comparisons.iter().filter(|c| c.primary && c.pooled);
+    let asked = comparisons.iter().filter(|c| c.headline);
     let findings: Vec<Finding> = asked.map(|c| effect::finding(c, &comparisons, Some(index.blocks_run()))).collect();
     let arms = arms::summaries(&index).into_iter().filter(|s| s.arm == a.id || s.arm == b.id).collect();
     let shifts = shifts::between(&index, a, b).into_iter().collect();
@@ -81,15 +82,15 @@ pub fn compare_bundles(a: &BundleData, b: &BundleData) -> Result<Analysis, Probl
     for workload in &b.plan.workloads {
         let arms: Vec<(&Arm, &Arm)> = matched.iter().copied().filter(|(_, b)| b.workload == workload.name).collect();
         let mut drafts = Vec::new();
-        for (metric, primary) in ib.metrics(&workload.name) {
+        for (metric, primary) in ib.compared(&workload.name) {
             let blank = || blank(&contrast, &workload.name, metric.clone(), primary, &ib);
             drafts.extend(unpaired(&ia, &ib, &arms, &metric, &blank));
         }
-        settle(&mut drafts, ALPHA);
+        judge_family(&mut drafts, ALPHA);
         comparisons.extend(drafts.into_iter().map(|d| d.comparison));
     }
     comparisons.sort_by_key(|c| (!c.primary, !c.pooled));
-    let asked = comparisons.iter().filter(|c| c.primary && c.pooled);
+    let asked = comparisons.iter().filter(|c| c.headline);
     let mut findings: Vec<Finding> = asked
         .map(|c| {
             let mut finding = effect::finding(c, &comparisons, None);
@@ -116,6 +117,7 @@ fn blank(contrast: &Contrast, workload: &str, metric: Metric, primary: bool, ind
         margin: margin(index, workload, &metric.id),
         metric,
         primary,
+        headline: primary,
         baseline: None,
         level: None,
         ratio: None,
@@ -219,6 +221,7 @@ fn unpaired(
         }
         let comparison = Comparison {
             cell: if single { BTreeMap::new() } else { cell },
+            headline: single && blank().primary,
             pooled: single,
             baseline: side(ia, a.id, &metric.id),
             level: side(ib, b.id, &metric.id),

@@ -1,6 +1,7 @@
 //! What a member of a catalogue (workload, collector, knob, lock algorithm,
 //! analysis, target) says about itself.
 
+use crate::semantics::Semantics;
 use serde::{Deserialize, Serialize};
 
 /// What every catalogue member states. `holdup list KIND` and the reference
@@ -142,6 +143,8 @@ pub struct WorkloadWords {
     pub metrics: Vec<String>,
     /// The metric that is primary when the plan names none.
     pub primary_metric: Option<&'static str>,
+    /// What its metrics mean.
+    pub semantics: Semantics,
     /// Whether `postgres.SETTING` factors make sense with it.
     pub has_postgres: bool,
     /// Whether a plan may define metrics for it: it runs a program that holdup knows nothing about.

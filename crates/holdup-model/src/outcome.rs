@@ -114,6 +114,10 @@ pub struct Comparison {
     pub metric: Metric,
     /// Whether the metric is the plan's primary one.
     pub primary: bool,
+    /// Whether it answers the question of the plan: the pooled primary one of each thing that the plan varies. The
+    /// numbers of an axis beside a factor are a curve and no headline.
+    #[serde(default)]
+    pub headline: bool,
     /// A; `None` when pooled or nothing was measured.
     pub baseline: Option<Side>,
     /// B; `None` when pooled or nothing was measured.

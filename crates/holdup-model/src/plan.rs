@@ -3,6 +3,7 @@
 use crate::arm::Arm;
 use crate::guest::{Guest, is_chosen_at_boot};
 use crate::metric::Direction;
+use crate::semantics::Semantics;
 use crate::value::{Parameters, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,6 +78,9 @@ pub struct WorkloadUse {
     pub axes: Vec<Factor>,
     /// A negative control must not move; when it does, the findings say so.
     pub negative_control: bool,
+    /// What its metrics mean.
+    #[serde(default)]
+    pub semantics: Semantics,
 }
 
 impl WorkloadUse {
@@ -97,11 +101,7 @@ impl Factor {
 impl Level {
     /// The level as a number; `None` for words.
     pub fn number(&self) -> Option<f64> {
-        match self.value {
-            Value::Integer(i) => Some(i as f64),
-            Value::Float(x) => Some(x),
-            _ => None,
-        }
+        self.value.number()
     }
 }
 
@@ -243,6 +243,7 @@ impl Plan {
                 parameters: Parameters::default(),
                 axes: Vec::new(),
                 negative_control: false,
+                semantics: Semantics::default(),
             }],
             factors: Vec::new(),
             settings: Vec::new(),

@@ -20,6 +20,17 @@ pub enum Value {
     Text(String),
 }
 
+impl Value {
+    /// The value as a number; `None` for words and truth.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Integer(i) => Some(*i as f64),
+            Value::Float(x) => Some(*x),
+            Value::Bool(_) | Value::Text(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -120,6 +120,12 @@ fn together(words: &WorkloadWords, members: &[&WorkloadWords]) -> WorkloadWords 
     all.factors = members.iter().map(|m| m.factors).find(|factors| !factors.is_empty()).unwrap_or_default();
     all.takes_metrics = members.first().is_some_and(|m| m.takes_metrics);
     all.primary_metric = members.first().and_then(|m| m.primary_metric);
+    all.semantics = holdup_model::Semantics::default();
+    for (place, member) in members.iter().enumerate() {
+        let of_member = member.semantics.of_member(member.id, place == 0);
+        all.semantics.closed_loops.extend(of_member.closed_loops);
+        all.semantics.diagnostics.extend(of_member.diagnostics);
+    }
     all.metrics = members.first().map(|m| m.metrics.clone()).unwrap_or_default();
     let behind = members.iter().skip(1).flat_map(|m| m.metrics.iter().map(|id| format!("{}.{id}", m.id)));
     all.metrics.extend(behind);

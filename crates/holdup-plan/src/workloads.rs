@@ -70,6 +70,7 @@ impl<'a> Checker<'a> {
             parameters: Parameters::default(),
             axes: Vec::new(),
             negative_control: false,
+            semantics: words.semantics.clone(),
         };
         if let Some(entry) = find(entries, "negative_control").filter(|e| !e.node.is_bad()) {
             match truth(&entry.node) {
@@ -89,6 +90,7 @@ impl<'a> Checker<'a> {
         let mut words = Cow::Borrowed(words);
         if words.combines {
             words = Cow::Owned(self.combined(node, entries, &words, &mut used)?);
+            used.semantics.clone_from(&words.semantics);
         }
         Some(Used { used, words, place: node.place.clone() })
     }

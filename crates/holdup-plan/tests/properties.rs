@@ -44,6 +44,7 @@ prop_compose! {
             parameters: Parameters::default(),
             axes: axes.iter().enumerate().map(|(a, n)| factor(format!("axis{a}"), *n, Vec::new())).collect(),
             negative_control: false,
+            semantics: holdup_model::Semantics::default(),
         }).collect();
         let factors = factors.iter().enumerate().map(|(f, (n, some))| {
             let name = names.map_or_else(|| format!("factor{f}"), |names| names[f].to_owned());

@@ -22,7 +22,7 @@ mod tables;
 mod text;
 mod trace;
 
-pub use check::{Checked, check_details, check_json, check_terminal};
+pub use check::{Checked, check_json, check_terminal};
 pub use compare::{compare_json, compare_terminal};
 pub use dry_run::dry_run;
 pub use explain::{explain_json, explain_markdown, explain_terminal};

@@ -9,7 +9,7 @@ use holdup_model::BundleData;
 use holdup_report::{TerminalOptions, explain_markdown, explain_terminal, html, markdown};
 use story::{Story, bundle};
 
-const PLAIN: TerminalOptions = TerminalOptions { width: 100, color: false };
+const PLAIN: TerminalOptions = TerminalOptions { width: 100, color: false, details: true };
 
 fn terminal(bundle: &BundleData) -> String {
     explain_terminal(&explain(bundle), "observed.holdup", &PLAIN)

@@ -11,7 +11,7 @@ use holdup_report::formats::ALL;
 use holdup_report::*;
 use std::collections::BTreeMap;
 
-const PLAIN: TerminalOptions = TerminalOptions { width: 80, color: false };
+const PLAIN: TerminalOptions = TerminalOptions { width: 80, color: false, details: true };
 
 /// Each format by its id, and the comparisons.
 fn every_format(bundle: &BundleData) -> BTreeMap<&'static str, String> {
@@ -25,7 +25,7 @@ fn every_format(bundle: &BundleData) -> BTreeMap<&'static str, String> {
 
 fn terminal_at(width: usize) -> String {
     let bundle = demo();
-    let text = terminal(&bundle, &analyse(&bundle), &TerminalOptions { width, color: false });
+    let text = terminal(&bundle, &analyse(&bundle), &TerminalOptions { width, color: false, details: true });
     let long: Vec<&str> = text.lines().filter(|l| l.chars().count() > width).collect();
     assert!(long.is_empty(), "{long:#?}");
     assert!(!text.contains('\u{1b}'));
@@ -46,7 +46,7 @@ fn terminal_at_120_columns() {
 fn colour_says_nothing_by_itself() {
     let bundle = demo();
     let a = analyse(&bundle);
-    let colored = terminal(&bundle, &a, &TerminalOptions { width: 80, color: true });
+    let colored = terminal(&bundle, &a, &TerminalOptions { width: 80, color: true, details: true });
     assert!(colored.contains('\u{1b}'));
     let mut plain = String::new();
     let mut rest = colored.as_str();

@@ -38,7 +38,7 @@ fn sides() -> [Analysis; 2] {
 }
 
 fn options(width: usize) -> TerminalOptions {
-    TerminalOptions { width, color: false }
+    TerminalOptions { width, color: false, details: true }
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn past() -> History {
 fn a_history_reads_well() {
     let history = past();
     assert!(history.series[0].changes.iter().any(|c| c.run == 7), "{:#?}", history.series[0]);
-    insta::assert_snapshot!(history_terminal(&history, &TerminalOptions { width: 100, color: false }));
+    insta::assert_snapshot!(history_terminal(&history, &TerminalOptions { width: 100, color: false, details: true }));
 }
 
 /// Whether a value is of a type, as JSON Schema calls it.

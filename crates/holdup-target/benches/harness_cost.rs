@@ -103,6 +103,7 @@ fn plan() -> Plan {
             parameters,
             axes: Vec::new(),
             negative_control: false,
+            semantics: holdup_model::Semantics::default(),
         }],
         factors: Vec::new(),
         settings: Vec::new(),

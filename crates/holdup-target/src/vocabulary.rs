@@ -15,6 +15,7 @@ pub fn vocabulary() -> Vocabulary {
                 factors: w.factors(),
                 metrics: w.metrics(&[]).into_iter().map(|m| m.id).collect(),
                 primary_metric: w.primary_metric(),
+                semantics: w.semantics(),
                 has_postgres: w.has_postgres(),
                 takes_metrics: w.takes_metrics(),
                 combines: w.combines(),

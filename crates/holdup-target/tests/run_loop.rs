@@ -49,6 +49,7 @@ fn plan(scripts: &[&str]) -> (Plan, Schedule) {
             parameters: Parameters::default(),
             axes: vec![axis.clone()],
             negative_control: false,
+            semantics: holdup_model::Semantics::default(),
         }],
         factors: Vec::new(),
         settings: Vec::new(),

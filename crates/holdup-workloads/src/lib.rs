@@ -31,7 +31,7 @@ use holdup_host::postgres::PostgresControl;
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{
-    Availability, Fact, Measurement, Meta, Metric, Parameter, Parameters, Problem, Window, WorkloadUse,
+    Availability, Fact, Measurement, Meta, Metric, Parameter, Parameters, Problem, Semantics, Window, WorkloadUse,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -147,6 +147,10 @@ pub trait Workload: Sync {
     fn metrics(&self, chosen: &[MetricChoice]) -> Vec<Metric>;
     /// The id of the metric of the headline, when the plan names none.
     fn primary_metric(&self) -> Option<&'static str>;
+    /// What its metrics mean beside their direction.
+    fn semantics(&self) -> Semantics {
+        Semantics::default()
+    }
     /// Whether it can run behind another one: it goes on until there is enough ([`TrialContext::enough`]).
     fn may_be_background(&self) -> bool {
         false

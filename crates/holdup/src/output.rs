@@ -78,8 +78,8 @@ impl Write for Log {
 }
 
 /// How stdout is rendered: with its width, in colour on a terminal that has colours, unless NO_COLOR is set.
-pub(crate) fn terminal() -> TerminalOptions {
-    TerminalOptions { width: width(), color: is_colored(&io::stdout()) }
+pub(crate) fn terminal(details: bool) -> TerminalOptions {
+    TerminalOptions { width: width(), color: is_colored(&io::stdout()), details }
 }
 
 fn is_colored(to: &impl IsTerminal) -> bool {
@@ -87,10 +87,10 @@ fn is_colored(to: &impl IsTerminal) -> bool {
     unset("NO_COLOR") && std::env::var("TERM").map_or(true, |t| t != "dumb") && to.is_terminal()
 }
 
-/// The width of the terminal, or 100 columns into a pipe or a file.
+/// The width of the terminal, or 80 columns into a pipe or a file.
 fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    columns.or_else(terminal_width).unwrap_or(100).clamp(60, 200)
+    columns.or_else(terminal_width).unwrap_or(80).clamp(60, 200)
 }
 
 fn terminal_width() -> Option<usize> {

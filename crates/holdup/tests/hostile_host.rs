@@ -6,7 +6,7 @@ use holdup_analysis::{check, impossible, overall};
 use holdup_host::fake::{Fault, MemoryFs};
 use holdup_host::survey::survey;
 use holdup_model::survey::{CaseFinding, Exposure, Survey};
-use holdup_report::{Checked, TerminalOptions, check_details, check_json};
+use holdup_report::{Checked, TerminalOptions, check_json, check_terminal};
 use proptest::prelude::*;
 
 /// A host on which every source answers.
@@ -55,7 +55,7 @@ fn everything(fs: &MemoryFs) -> (Survey, Vec<CaseFinding>, String) {
     let impossible = impossible(&survey);
     let checked =
         Checked { survey: &survey, findings: &findings, overall: overall(&findings), impossible: &impossible };
-    let text = check_details(&checked, &TerminalOptions { width: 80, color: false });
+    let text = check_terminal(&checked, &TerminalOptions { width: 80, color: false, details: true });
     let _document: serde_json::Value = serde_json::from_str(&check_json(&checked)).unwrap();
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text}");
     (survey, findings, text)

@@ -27,9 +27,7 @@ impl Analysis for Effect {
     }
 
     fn run(&self, context: &Context<'_>) -> Vec<Finding> {
-        let is_headline = |c: &&Comparison| c.primary && c.pooled;
-        let mut found: Vec<&Comparison> = context.comparisons.iter().filter(is_headline).collect();
-        found.retain(|c| !matches!(c.contrast, Contrast::Same | Contrast::Unobserved));
+        let mut found: Vec<&Comparison> = context.comparisons.iter().filter(|c| c.headline).collect();
         found.sort_by_key(|c| u8::from(matches!(c.contrast, Contrast::Axis { .. })));
         let blocks = context.index.blocks_run();
         found.into_iter().map(|c| finding(c, context.comparisons, Some(blocks))).collect()

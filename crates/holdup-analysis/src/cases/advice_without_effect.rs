@@ -1,7 +1,7 @@
 //! Advice that was followed and has no effect on this kernel.
 
 use super::{About, Case};
-use crate::weigh::Condition;
+use crate::condition::Condition;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, KernelVersion, Model, Survey, Weight};
 

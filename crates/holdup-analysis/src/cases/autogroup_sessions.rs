@@ -1,7 +1,7 @@
 //! Autogroup and a server outside of control groups.
 
 use super::{About, Case};
-use crate::weigh::Condition;
+use crate::condition::Condition;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, Server, Survey, Weight};
 

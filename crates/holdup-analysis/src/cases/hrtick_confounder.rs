@@ -1,7 +1,7 @@
 //! HRTICK when kernels are compared.
 
 use super::{About, Case};
-use crate::weigh::Condition;
+use crate::condition::Condition;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, KernelVersion, Survey, Weight};
 

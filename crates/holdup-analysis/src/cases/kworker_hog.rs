@@ -1,7 +1,7 @@
 //! Per-CPU kernel workers behind a task that stays in the kernel: the virtual switch.
 
 use super::{About, Case};
-use crate::weigh::{self, Condition};
+use crate::condition::{self, Condition};
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, KernelVersion, Model, Survey, Weight};
 
@@ -31,7 +31,7 @@ fn advice(survey: &Survey) -> Vec<Advice> {
     let mut all = Vec::new();
     if survey.preempt.choices.get().is_some_and(|c| c.contains(&Model::Full) && c.len() > 1) {
         all.push(Advice {
-            action: weigh::how_to_switch(survey, "full"),
+            action: condition::how_to_switch(survey, "full"),
             evidence: "50 Gb/s under full against 13 Gb/s under lazy (s390, two guests, 50 streams, June 2026)"
                 .to_owned(),
             undo: "write lazy, or take preempt= away".to_owned(),
@@ -48,7 +48,7 @@ fn advice(survey: &Survey) -> Vec<Advice> {
 }
 
 fn model(survey: &Survey) -> Condition {
-    match weigh::model(survey) {
+    match condition::model(survey) {
         Err(unknown) => unknown,
         Ok((Model::Lazy, told)) => Condition::new(
             Some(true),

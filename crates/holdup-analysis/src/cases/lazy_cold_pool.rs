@@ -1,7 +1,7 @@
 //! The report of 2026: page faults under a spinlock while the buffer pool fills.
 
 use super::{About, Case};
-use crate::weigh::{self, Condition};
+use crate::condition::{self, Condition};
 use crate::words::number;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, HugePagesAsked, Model, Server, Survey, Weight};
@@ -44,7 +44,7 @@ fn advice(survey: &Survey, server: &Server) -> Vec<Advice> {
 }
 
 fn model(survey: &Survey) -> Condition {
-    match weigh::model(survey) {
+    match condition::model(survey) {
         Err(unknown) => unknown,
         Ok((Model::Lazy, told)) => Condition::new(
             Some(true),
@@ -159,7 +159,7 @@ fn cold(server: &Server) -> Condition {
 fn clients(survey: &Survey, server: &Server) -> Condition {
     match server.clients.get() {
         None => Condition::unknown("The number of its clients", &server.clients),
-        Some(clients) => weigh::more_than_cpus(
+        Some(clients) => condition::more_than_cpus(
             survey,
             server,
             *clients,
@@ -217,7 +217,7 @@ fn other_word(survey: &Survey) -> Option<&'static str> {
 fn other_model(survey: &Survey) -> Option<Advice> {
     let word = other_word(survey)?;
     Some(Advice {
-        action: format!("{}; this kernel still offers it", weigh::how_to_switch(survey, word)),
+        action: format!("{}; this kernel still offers it", condition::how_to_switch(survey, word)),
         evidence: "98,565 tps with PREEMPT_NONE against 50,751 tps with lazy (96 CPUs of arm64, PostgreSQL 17, 1024 \
                    clients); kernels from 7.0 on do not offer it any more"
             .to_owned(),

@@ -1,7 +1,7 @@
 //! A migration cost that somebody set.
 
 use super::{About, Case};
-use crate::weigh::Condition;
+use crate::condition::Condition;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, Survey, Weight};
 

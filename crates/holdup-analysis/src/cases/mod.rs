@@ -3,7 +3,7 @@
 //! A case is a list of conditions that must all hold. One that does not hold clears the host, whatever else is not
 //! known; with none of those, one that is not known leaves the case undecided.
 
-use crate::weigh::Condition;
+use crate::condition::Condition;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, Server, Survey, Weight};
 

@@ -1,7 +1,7 @@
 //! Spinning for locks while more clients run than there are CPUs.
 
 use super::{About, Case};
-use crate::weigh::{self, Condition};
+use crate::condition::{self, Condition};
 use crate::words::percent;
 use holdup_model::Meta;
 use holdup_model::survey::{Advice, Server, Survey, Weight};
@@ -45,7 +45,7 @@ fn advice(_survey: &Survey, _server: &Server) -> Vec<Advice> {
 fn oversubscribed(survey: &Survey, server: &Server) -> Condition {
     match server.active_clients.get() {
         None => Condition::unknown("The number of its running clients", &server.active_clients),
-        Some(active) => weigh::more_than_cpus(
+        Some(active) => condition::more_than_cpus(
             survey,
             server,
             *active,

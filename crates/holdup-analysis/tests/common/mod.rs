@@ -108,6 +108,16 @@ impl Maker {
                 parameters,
                 axes: vec![Self::factor("clients", self.clients.iter().map(|c| Level::plain(*c)).collect())],
                 negative_control: self.negative_control,
+                semantics: holdup_model::Semantics {
+                    closed_loops: vec![holdup_model::ClosedLoop {
+                        in_flight: vec!["clients".into()],
+                        closed_when: vec![("rate".into(), 0.into())],
+                        throughput: "tps".into(),
+                        latency: "latency_mean_us".into(),
+                        think: holdup_model::Think::Measured("think_mean_us".into()),
+                    }],
+                    diagnostics: vec!["think_mean_us".into(), "connect_ms".into(), "pgbench_tps".into()],
+                },
             }],
             factors: vec![Self::factor("autogroup", vec![Level::plain(true), Level::plain(false)])],
             settings: Vec::new(),

@@ -84,6 +84,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
         factors,
         metrics: ids(metrics),
         primary_metric,
+        semantics: holdup_model::Semantics::default(),
         has_postgres,
         takes_metrics: id == "command",
         combines: id == "mixed",

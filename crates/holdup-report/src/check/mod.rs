@@ -38,6 +38,9 @@ const SCREEN: usize = 24;
 
 /// For a terminal: the answer, on one screen of 24 lines of 80 columns.
 pub fn check_terminal(checked: &Checked<'_>, options: &TerminalOptions) -> String {
+    if options.details {
+        return details(checked, options);
+    }
     let mut out = head(checked, options);
     let (shown, rest): (Vec<_>, Vec<_>) = checked.findings.iter().partition(|f| {
         f.exposure == Exposure::Exposed || f.exposure == Exposure::Undecided && f.weight == Weight::High
@@ -100,7 +103,7 @@ fn brief(finding: &CaseFinding, options: &TerminalOptions) -> String {
 }
 
 /// For a terminal: the verdict in the first line, then cases, then everything that was looked at.
-pub fn check_details(checked: &Checked<'_>, options: &TerminalOptions) -> String {
+fn details(checked: &Checked<'_>, options: &TerminalOptions) -> String {
     let mut out = head(checked, options);
     for finding in checked.findings.iter().filter(|f| f.exposure != Exposure::NotExposed) {
         out.push_str(&in_full(finding, options));

@@ -15,6 +15,8 @@ pub struct TerminalOptions {
     pub width: usize,
     /// Whether ANSI colours may be used; nothing is said by colour alone.
     pub color: bool,
+    /// Everything, instead of the answer on one screen of 24 lines.
+    pub details: bool,
 }
 
 impl TerminalOptions {
@@ -69,7 +71,7 @@ fn page_command(command: &[String]) -> Vec<String> {
 
 /// The report at 80 columns without colour, as the registry of formats has it.
 pub(crate) fn plain(bundle: &BundleData, analysis: &Analysis) -> String {
-    terminal(bundle, analysis, &TerminalOptions { width: 80, color: false })
+    terminal(bundle, analysis, &TerminalOptions { width: 80, color: false, details: true })
 }
 
 /// What stands the same in a report and in a comparison: verdicts, tables, notes.

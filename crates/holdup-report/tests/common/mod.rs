@@ -100,7 +100,23 @@ fn workload(name: &str) -> WorkloadUse {
     parameters.set("protocol", "prepared");
     let mut clients = factor("clients", &[]);
     clients.levels = CLIENTS.iter().map(|c| Level::plain(*c)).collect();
-    WorkloadUse { name: name.into(), kind: "pgbench".into(), parameters, axes: vec![clients], negative_control: false }
+    WorkloadUse {
+        name: name.into(),
+        kind: "pgbench".into(),
+        parameters,
+        axes: vec![clients],
+        negative_control: false,
+        semantics: holdup_model::Semantics {
+            closed_loops: vec![holdup_model::ClosedLoop {
+                in_flight: vec!["clients".into()],
+                closed_when: vec![("rate".into(), 0.into())],
+                throughput: "tps".into(),
+                latency: "latency_mean_us".into(),
+                think: holdup_model::Think::Measured("think_mean_us".into()),
+            }],
+            diagnostics: vec!["think_mean_us".into(), "connect_ms".into(), "pgbench_tps".into()],
+        },
+    }
 }
 
 fn plan(seed: u64) -> Plan {

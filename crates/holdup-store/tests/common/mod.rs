@@ -122,6 +122,7 @@ fn plan(blocks: u32) -> Plan {
                 optional: false,
             }],
             negative_control: false,
+            semantics: holdup_model::Semantics::default(),
         }],
         factors: vec![Factor {
             name: "autogroup".into(),

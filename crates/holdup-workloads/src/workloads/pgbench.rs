@@ -6,7 +6,7 @@ use crate::postgres::RunAs;
 use crate::{PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_host::Host;
 use holdup_model::plan::MetricChoice;
-use holdup_model::{Availability, Meta, Metric, Parameter, Parameters, Problem};
+use holdup_model::{Availability, ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 
 /// The workload.
 pub struct Pgbench;
@@ -62,6 +62,19 @@ impl Workload for Pgbench {
 
     fn primary_metric(&self) -> Option<&'static str> {
         Some("tps")
+    }
+
+    fn semantics(&self) -> Semantics {
+        Semantics {
+            closed_loops: vec![ClosedLoop {
+                in_flight: vec!["clients".to_owned()],
+                closed_when: vec![("rate".to_owned(), 0.into())],
+                throughput: "tps".to_owned(),
+                latency: "latency_mean_us".to_owned(),
+                think: Think::Measured("think_mean_us".to_owned()),
+            }],
+            diagnostics: ["think_mean_us", "connect_ms", "pgbench_tps"].map(str::to_owned).into(),
+        }
     }
 
     fn may_be_background(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult
 use holdup_host::Host;
 use holdup_host::network::Topology;
 use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
+use holdup_model::{Availability, ClosedLoop, Fact, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 use std::collections::BTreeMap;
 
 /// The workload.
@@ -62,6 +62,19 @@ impl Workload for Ping {
 
     fn primary_metric(&self) -> Option<&'static str> {
         Some("delivered_per_s")
+    }
+
+    fn semantics(&self) -> Semantics {
+        Semantics {
+            closed_loops: vec![ClosedLoop {
+                in_flight: vec!["burst".to_owned()],
+                closed_when: vec![("mode".to_owned(), "ping-pong".into())],
+                throughput: "messages_per_s".to_owned(),
+                latency: "latency".to_owned(),
+                think: Think::Unmeasured,
+            }],
+            diagnostics: Vec::new(),
+        }
     }
 
     fn may_be_background(&self) -> bool {

@@ -5,7 +5,7 @@ use crate::request::setup::{PARAMETERS, Setup};
 use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload, request};
 use holdup_host::Host;
 use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
+use holdup_model::{Availability, ClosedLoop, Fact, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 use std::collections::BTreeMap;
 
 /// The workload.
@@ -52,6 +52,19 @@ impl Workload for Request {
 
     fn primary_metric(&self) -> Option<&'static str> {
         Some("requests_per_s")
+    }
+
+    fn semantics(&self) -> Semantics {
+        Semantics {
+            closed_loops: vec![ClosedLoop {
+                in_flight: vec!["messengers".to_owned(), "workers".to_owned()],
+                closed_when: vec![("rate".to_owned(), 0.into())],
+                throughput: "requests_per_s".to_owned(),
+                latency: "latency".to_owned(),
+                think: Think::Unmeasured,
+            }],
+            diagnostics: Vec::new(),
+        }
     }
 
     fn may_be_background(&self) -> bool {

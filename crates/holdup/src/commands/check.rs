@@ -75,11 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let text = if args.json {
         holdup_report::check_json(&checked)
     } else {
-        let options = output::terminal();
-        match args.details {
-            true => holdup_report::check_details(&checked, &options),
-            false => holdup_report::check_terminal(&checked, &options),
-        }
+        holdup_report::check_terminal(&checked, &output::terminal(args.details))
     };
     output::data(&text)?;
     if let Some(folder) = &args.capture {

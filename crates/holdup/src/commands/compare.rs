@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Compare two arms, by number, label or part of it
     #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with = "others")]
     arms: Vec<String>,
+    /// Print everything instead of one screen
+    #[arg(long)]
+    details: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -52,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let text = if args.json {
         holdup_report::compare_json(&analysis, (&names.0, &names.1))
     } else {
-        holdup_report::compare_terminal(&analysis, (&names.0, &names.1), &output::terminal())
+        holdup_report::compare_terminal(&analysis, (&names.0, &names.1), &output::terminal(args.details))
     };
     output::data(&text)?;
     Ok(exit_code(&analysis))
@@ -67,7 +70,7 @@ fn history(args: &Args) -> anyhow::Result<u8> {
     let history = holdup_analysis::history(&bundles)?;
     let text = match args.json {
         true => holdup_report::history_json(&history),
-        false => holdup_report::history_terminal(&history, &output::terminal()),
+        false => holdup_report::history_terminal(&history, &output::terminal(args.details)),
     };
     output::data(&text)?;
     Ok(if history.series.iter().any(|s| !s.changes.is_empty()) {

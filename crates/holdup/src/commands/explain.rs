@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// Explain this arm only, by number, label or part of it
     #[arg(long, value_name = "ARM")]
     arm: Option<String>,
+    /// Print everything instead of one screen
+    #[arg(long)]
+    details: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -31,7 +34,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         keep_arm(&mut bundle, wanted)?;
     }
     let explanation = holdup_analysis::explain(&bundle);
-    print(&explanation, &args.bundle, args.json)?;
+    print(&explanation, &args.bundle, args.json, args.details)?;
     Ok(match explanation.verdict() {
         FindingVerdict::Supported => 1,
         FindingVerdict::Refuted => 0,
@@ -43,11 +46,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub(super) fn print(explanation: &Explanation, path: &Path, as_json: bool) -> Result<(), Problem> {
+pub(super) fn print(explanation: &Explanation, path: &Path, as_json: bool, details: bool) -> Result<(), Problem> {
     let name = path.display().to_string();
     output::data(&match as_json {
         true => holdup_report::explain_json(explanation, &name),
-        false => holdup_report::explain_terminal(explanation, &name, &output::terminal()),
+        false => holdup_report::explain_terminal(explanation, &name, &output::terminal(details)),
     })
 }
 

@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Write a page with the worst connections (- for stdout)
     #[arg(long, value_name = "OUT")]
     html: Option<PathBuf>,
+    /// Print everything instead of one screen
+    #[arg(long)]
+    details: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -100,7 +103,7 @@ fn captures(read: &[Read], args: &Args) -> anyhow::Result<u8> {
         true => holdup_report::packets_json(&summaries, &comparisons, None),
         false => {
             let shown = if is_asked { summaries.as_slice() } else { &[] };
-            holdup_report::packets_terminal(shown, &comparisons, &output::terminal())
+            holdup_report::packets_terminal(shown, &comparisons, &output::terminal(args.details))
         }
     })?;
     Ok(exit_code(&comparisons))
@@ -153,7 +156,7 @@ fn counted(counts: &[(String, Expert)], args: &Args) -> anyhow::Result<u8> {
     let comparison = compare_counts((a_name, a), (b_name, b), args.traffic);
     output::data(&match args.json {
         true => holdup_report::packets_json(&[], &[], Some(&comparison)),
-        false => holdup_report::counts_terminal(&comparison, &output::terminal()),
+        false => holdup_report::counts_terminal(&comparison, &output::terminal(args.details)),
     })?;
     Ok(code_of(&comparison))
 }

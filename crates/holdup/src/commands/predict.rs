@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Print no progress and no notes
     #[arg(short, long, global = true, hide_short_help = true)]
     quiet: bool,
+    /// Print everything instead of one screen
+    #[arg(long, global = true)]
+    details: bool,
     /// Print one JSON document
     #[arg(long, global = true)]
     json: bool,
@@ -70,7 +73,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let prediction = holdup_target::predict(&request, &mut Progress::new(args.quiet))?;
     output::data(&match args.json {
         true => holdup_report::predict_json(&prediction),
-        false => holdup_report::predict_terminal(&prediction, &output::terminal()),
+        false => holdup_report::predict_terminal(&prediction, &output::terminal(args.details)),
     })?;
     Ok(0)
 }

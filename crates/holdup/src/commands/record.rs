@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// Write the bundle; print nothing
     #[arg(short, long)]
     quiet: bool,
+    /// Print everything instead of one screen
+    #[arg(long)]
+    details: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -109,7 +112,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     };
     let outcome = record(&request, &mut Progress::new(args.quiet))?;
     if !args.quiet && outcome.windows_done > 0 {
-        explain::print(&holdup_analysis::explain(&holdup_store::read(&out)?), &out, args.json)?;
+        explain::print(&holdup_analysis::explain(&holdup_store::read(&out)?), &out, args.json, args.details)?;
     }
     Ok(end(&out, &outcome))
 }

@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// Write Markdown (- for stdout)
     #[arg(long, value_name = "OUT.md")]
     markdown: Option<PathBuf>,
+    /// Print everything instead of one screen
+    #[arg(long)]
+    details: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -33,7 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if args.json {
         output::data(&holdup_report::json(&bundle, &analysis))?;
     } else if args.html.is_none() && args.markdown.is_none() {
-        output::data(&holdup_report::terminal(&bundle, &analysis, &output::terminal()))?;
+        output::data(&holdup_report::terminal(&bundle, &analysis, &output::terminal(args.details)))?;
     }
     Ok(0)
 }

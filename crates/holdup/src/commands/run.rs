@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Print the schedule and what it changes; run nothing
     #[arg(short = 'n', long, global = true)]
     dry_run: bool,
+    /// Print everything instead of one screen
+    #[arg(long, global = true)]
+    details: bool,
     /// Write the bundle; print no progress and no result
     #[arg(short, long, global = true, hide_short_help = true)]
     quiet: bool,
@@ -137,16 +140,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     };
     let outcome = holdup_target::run(&request, &mut Progress::new(args.quiet))?;
     if !args.quiet {
-        verdicts(&out)?;
+        verdicts(&out, args.details)?;
     }
     Ok(end(&out, &outcome))
 }
 
 /// Prints the result as `holdup report` does.
-fn verdicts(out: &Path) -> Result<(), Problem> {
+fn verdicts(out: &Path, details: bool) -> Result<(), Problem> {
     let bundle = holdup_store::read(out)?;
     let analysis = holdup_analysis::analyse(&bundle);
-    output::data(&holdup_report::terminal(&bundle, &analysis, &output::terminal()))
+    output::data(&holdup_report::terminal(&bundle, &analysis, &output::terminal(details)))
 }
 
 /// Prints where the bundle is and how the run ended; returns the exit code.

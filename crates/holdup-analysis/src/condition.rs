@@ -1,10 +1,9 @@
-//! From conditions to a verdict.
+//! What must hold for a case to apply, and what several conditions amount to.
 
-use crate::cases::{self, About, Case};
 use crate::words::number;
-use holdup_model::survey::{Advice, CaseFinding, Exposure, Known, Model, Server, Survey, Weight};
+use holdup_model::survey::{Exposure, Known, Model, Server, Survey};
 
-/// One thing that must hold for a case to hit.
+/// One thing that must hold for a case to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     /// Whether it holds; `None` when that is not known.
@@ -22,14 +21,14 @@ impl Condition {
 
     /// One that is not known: says what, why and what would make it known.
     pub(crate) fn unknown<T>(what: &str, known: &Known<T>) -> Self {
-        let why = known.why_unknown.as_deref().unwrap_or("nothing tells");
+        let why = known.why_unknown.as_deref().unwrap_or("no source names it");
         let found = format!("{what} is not known: {}: {why}.", known.source);
         Condition::new(None, found, known.remedy.clone().unwrap_or_default())
     }
 }
 
-/// What the conditions come to, with the reasons in the order of their weight.
-fn weigh(conditions: &[Condition]) -> (Exposure, Vec<String>, Vec<String>) {
+/// The exposure that the conditions amount to, the reasons, and what would change it; what decides comes first.
+pub(crate) fn weigh(conditions: &[Condition]) -> (Exposure, Vec<String>, Vec<String>) {
     let exposure = if conditions.iter().any(|c| c.holds == Some(false)) {
         Exposure::NotExposed
     } else if conditions.iter().any(|c| c.holds.is_none()) {
@@ -48,81 +47,10 @@ fn weigh(conditions: &[Condition]) -> (Exposure, Vec<String>, Vec<String>) {
     (exposure, reasons, would_change)
 }
 
-/// Every case on this host: those that hit first, then those that are open.
-pub fn check(survey: &Survey) -> Vec<CaseFinding> {
-    let mut findings: Vec<CaseFinding> = cases::ALL.iter().flat_map(|case| judge(case, survey)).collect();
-    findings.sort_by_key(|f| (rank(f.exposure), f.weight as u8));
-    findings
-}
-
-fn rank(exposure: Exposure) -> u8 {
-    match exposure {
-        Exposure::Exposed => 0,
-        Exposure::Undecided => 1,
-        Exposure::NotExposed => 2,
-    }
-}
-
-/// What a case comes to: one finding for the host, or one for each server.
-fn judge(case: &Case, survey: &Survey) -> Vec<CaseFinding> {
-    let (conditions, advice) = match &case.about {
-        About::Host { conditions, advice } => {
-            return vec![finding(case, None, &conditions(survey), || advice(survey))];
-        }
-        About::Server { conditions, advice } => (conditions, advice),
-    };
-    let without = |condition: Condition| vec![finding(case, None, &[condition], Vec::new)];
-    match survey.servers.get().map(Vec::as_slice) {
-        None => without(Condition::unknown("Whether a PostgreSQL server runs here", &survey.servers)),
-        Some([]) => without(Condition::new(
-            Some(false),
-            "No PostgreSQL server was found on this host.",
-            "a server that runs here; `--pg` names one that was not found",
-        )),
-        Some(servers) => servers
-            .iter()
-            .map(|server| finding(case, Some(server), &conditions(survey, server), || advice(survey, server)))
-            .collect(),
-    }
-}
-
-fn finding(
-    case: &Case,
-    server: Option<&Server>,
-    conditions: &[Condition],
-    advice: impl FnOnce() -> Vec<Advice>,
-) -> CaseFinding {
-    let (exposure, reasons, would_change) = weigh(conditions);
-    CaseFinding {
-        case: case.meta.id.to_owned(),
-        summary: case.meta.summary.to_owned(),
-        exposure,
-        weight: case.weight,
-        server: server.map(|s| s.name.clone()),
-        reasons,
-        would_change,
-        advice: if exposure == Exposure::Exposed { advice() } else { Vec::new() },
-    }
-}
-
-/// The verdict of all findings, by their weights.
-pub fn overall(findings: &[CaseFinding]) -> Exposure {
-    let any = |exposure: Exposure, weights: &[Weight]| {
-        findings.iter().any(|f| f.exposure == exposure && weights.contains(&f.weight))
-    };
-    if any(Exposure::Exposed, &[Weight::High, Weight::Low]) {
-        Exposure::Exposed
-    } else if any(Exposure::Undecided, &[Weight::High]) {
-        Exposure::Undecided
-    } else {
-        Exposure::NotExposed
-    }
-}
-
 /// The model in words with its source, or the condition that it is not known.
 ///
 /// # Errors
-/// When no source names one; what the probe leaves over is told.
+/// When no source names one, and the probe leaves several.
 pub(crate) fn model(survey: &Survey) -> Result<(Model, String), Condition> {
     let known = &survey.preempt.model;
     let probed = survey.probe.as_ref().and_then(|p| p.models.get());
@@ -165,7 +93,7 @@ pub(crate) fn how_to_switch(survey: &Survey, word: &str) -> String {
     }
 }
 
-/// Whether so many clients are more than the CPUs that the server may use: those online, or fewer by the limit of its
+/// Whether `clients` are more than the CPUs that the server may use: those online, or fewer by the limit of its
 /// group. `who` begins the sentence (`It has 12 clients`); the two changes are those of more and of no more.
 pub(crate) fn more_than_cpus(
     survey: &Survey,
@@ -181,7 +109,7 @@ pub(crate) fn more_than_cpus(
         return Condition::unknown("The number of CPUs", online);
     };
     if f64::from(clients) > least {
-        // The smaller of the two counts, so one of them is enough to settle this.
+        // The smaller of the two counts, so one of them is enough.
         let found = format!("{who}, more than the {} CPUs that it may use.", number(least));
         return Condition::new(Some(true), found, changes.0);
     }
