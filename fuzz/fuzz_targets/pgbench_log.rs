@@ -1,7 +1,7 @@
 //! No byte of a pgbench log makes the reader panic, and how it is cut into pieces changes nothing.
 #![no_main]
 
-use holdup_workloads::pgbench_log::{LogFormat, LogReader};
+use holdup_postgres::pgbench_log::{LogFormat, LogReader};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (bool, bool, u8, Vec<u8>)| {

@@ -5,8 +5,8 @@
 //! at both ends with a step for each flowop.
 #![no_main]
 
-use holdup_workloads::stream::profile::program::{Action, Program};
-use holdup_workloads::stream::profile::{self, Profile, Repeat, Size};
+use holdup_stream::profile::program::{Action, Program};
+use holdup_stream::profile::{self, Profile, Repeat, Size};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,6 +1,6 @@
 //! The hold that knobs and collectors have on a PostgreSQL server.
 //!
-//! The server itself is found, started and stopped by `holdup-workloads`; this
+//! The server itself is found, started and stopped by `holdup-postgres`; this
 //! trait stands below both so that neither needs the other.
 
 use holdup_model::Problem;

@@ -1,4 +1,4 @@
-//! The language of postgresql.conf. What is expected here was held against a server in `holdup-workloads`.
+//! The language of postgresql.conf. What is expected here was held against a server in `holdup-postgres`.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use holdup_host::guc;

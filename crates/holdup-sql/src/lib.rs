@@ -5,7 +5,7 @@
 //! `statement_timeout` is the server's own. So the whole of connecting and each statement have a deadline here; after one
 //! has passed, the connection is of no more use.
 //!
-//! Not here: what is asked (`holdup-workloads`, `holdup-evidence`), and TLS.
+//! Not here: what is asked (`holdup-postgres`, `holdup-evidence`), and TLS.
 
 use std::fmt::{self, Write as _};
 use std::future::Future;

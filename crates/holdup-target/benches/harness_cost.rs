@@ -12,14 +12,14 @@
 )]
 
 use holdup_host::Host;
+use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::plan::{Layout, StopRule};
 use holdup_model::progress::Silent;
 use holdup_model::{Arm, Design, Parameters, Plan, Replica, Schedule, TrialSpec, WorkloadUse};
+use holdup_postgres::find::{Need, Places};
+use holdup_postgres::{Binaries, Cluster, ClusterOptions};
 use holdup_stats::{BlockPair, ratio_paired};
 use holdup_target::{Session, SessionRequest};
-use holdup_workloads::postgres::find::{Need, Places};
-use holdup_workloads::postgres::{Binaries, Cluster, ClusterOptions};
-use holdup_workloads::{Cancel, PostgresOptions};
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;

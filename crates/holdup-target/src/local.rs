@@ -8,14 +8,14 @@ use holdup_host::{Host, facts, state};
 use holdup_kernels::Cache;
 use holdup_knobs::KnobContext;
 use holdup_knobs::journal::{self, Journal};
+use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::bundle::CollectorState;
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{
     Arm, Availability, Event, Fact, Observer, Parameters, Plan, Problem, ProblemKind, Replica, Trial, TrialSpec,
     TrialStatus, WorkloadUse,
 };
-use holdup_workloads::postgres::External;
-use holdup_workloads::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_postgres::External;
 use std::collections::BTreeMap;
 
 /// Puts back what a run that was killed has left changed. Called with the lock held.
@@ -334,7 +334,7 @@ impl<'a> LocalSession<'a> {
             duration_ns: design.duration_ns,
             seed,
             cancel,
-            enough: holdup_workloads::Cancel::default(),
+            enough: holdup_load::Cancel::default(),
             window: &mut hooks,
         });
         let watched = hooks.finish();

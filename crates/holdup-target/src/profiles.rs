@@ -10,7 +10,7 @@ use holdup_knobs::journal::{self, AppliedProfile, ProfileJournal, Restored};
 use holdup_knobs::{KnobContext, find};
 use holdup_model::profile::{Place, ProfileLine, Setting};
 use holdup_model::{Problem, Profile};
-use holdup_workloads::postgres::External;
+use holdup_postgres::External;
 use std::time::Duration;
 
 /// What the knobs of a profile act on beside the host.

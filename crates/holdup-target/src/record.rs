@@ -6,6 +6,7 @@ use crate::window::{self, CollectorHooks, unix_ns};
 use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::lock::HostLock;
 use holdup_host::{Host, facts, process};
+use holdup_load::{Cancel, WindowHooks};
 use holdup_model::bundle::{BundleHead, CollectorState, Ending};
 use holdup_model::metric::{Measured, Measurement};
 use holdup_model::{
@@ -13,7 +14,6 @@ use holdup_model::{
     TrialSpec, TrialStatus, text,
 };
 use holdup_store::Writer;
-use holdup_workloads::{Cancel, WindowHooks};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

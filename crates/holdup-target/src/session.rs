@@ -2,11 +2,11 @@
 
 use crate::qemu::Kept;
 use holdup_host::Host;
+use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::CollectorState;
 use holdup_model::{
     Arm, Availability, Fact, Machine, Meta, Metric, Observer, Plan, Problem, Schedule, Trial, TrialSpec,
 };
-use holdup_workloads::{Cancel, PostgresOptions};
 use std::path::PathBuf;
 
 /// What a session needs to know.

@@ -5,7 +5,7 @@ use holdup_host::postgres::PostgresControl;
 use holdup_host::process::{self, Stat};
 use holdup_host::{Host, HostError};
 use holdup_model::Problem;
-use holdup_workloads::postgres::External;
+use holdup_postgres::External;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The length of a task's name in the kernel without the NUL (TASK_COMM_LEN, include/linux/sched.h v6.18).

@@ -3,8 +3,8 @@
 use holdup_evidence::{CollectContext, CollectOptions, Collecting, Subject};
 use holdup_host::Host;
 use holdup_host::stalls::{StallWatch, Stalls};
+use holdup_load::WindowHooks;
 use holdup_model::{Collected, Coverage, EvidenceItem, Problem, SelfCost, Window};
-use holdup_workloads::WindowHooks;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -4,9 +4,9 @@
 
 use holdup_evidence::CollectContext;
 use holdup_host::Host;
+use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
 use holdup_model::{Collected, Parameters, Problem, Window};
 use holdup_testkit::ignore;
-use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
 
 /// Starts two collectors when the window opens and stops them when it closes.
 struct Hooks {
@@ -68,7 +68,7 @@ fn pgbench_is_seen_in_the_counters_and_in_the_wait_events() {
             duration_ns: 2_500_000_000,
             seed: 1,
             cancel: Cancel::default(),
-            enough: holdup_workloads::Cancel::default(),
+            enough: holdup_load::Cancel::default(),
             window: &mut hooks,
         })
         .expect("a trial");

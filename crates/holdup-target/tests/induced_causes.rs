@@ -11,11 +11,11 @@ use holdup_model::progress::Silent;
 use holdup_model::{Availability, BundleData, Parameters, Value};
 use holdup_target::{RecordRequest, Watching, record};
 use holdup_testkit::ignore;
-use holdup_workloads::Cancel;
-use holdup_workloads::alone::{Trial, prepare};
-use holdup_workloads::contention::setup::defaults;
-use holdup_workloads::contention::truth::Published;
-use holdup_workloads::induce::{self, PerCpuWork};
+use holdup_load::Cancel;
+use holdup_induce::alone::{Trial, prepare};
+use holdup_locks::setup::defaults;
+use holdup_locks::truth::Published;
+use holdup_induce::PerCpuWork;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -201,7 +201,7 @@ fn a_fault_under_the_lock() {
 
 fn more_tasks_than_cpus() {
     start(BUSY);
-    let busy = here(induce::oversubscription(4 * cpus() as usize));
+    let busy = here(holdup_induce::oversubscription(4 * cpus() as usize));
     let bundle = watch(busy.pids(), &COLLECTORS);
     named(&bundle, "oversubscription");
     undecided_without(&bundle, &["switches", "run-queue"], "oversubscription");
@@ -209,7 +209,7 @@ fn more_tasks_than_cpus() {
 
 fn a_cpu_limit() {
     start(BUSY);
-    let limit = induce::throttling(Duration::from_millis(5), Duration::from_millis(25));
+    let limit = holdup_induce::throttling(Duration::from_millis(5), Duration::from_millis(25));
     let throttled = here(limit);
     let bundle = watch(throttled.pids(), &COLLECTORS);
     named(&bundle, "throttling");
@@ -218,9 +218,9 @@ fn a_cpu_limit() {
 
 fn a_task_of_a_higher_class() {
     start(BUSY);
-    let busy = here(induce::oversubscription(1));
+    let busy = here(holdup_induce::oversubscription(1));
     Host::real().set_affinity(busy.pids()[0], &[0]).expect("CPU 0");
-    let thief = induce::cpu_thief(0, Duration::from_millis(5), Duration::from_millis(10));
+    let thief = holdup_induce::cpu_thief(0, Duration::from_millis(5), Duration::from_millis(10));
     let _thief = here(thief);
     let bundle = watch(busy.pids(), &COLLECTORS);
     named(&bundle, "stolen-by-higher-class");
@@ -231,7 +231,7 @@ fn a_slow_disk() {
     start(IDLE);
     // Where the tests are built there is a disk; a temporary folder may be in memory.
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let reader = here(induce::slow_disk(folder, 2 << 20));
+    let reader = here(holdup_induce::slow_disk(folder, 2 << 20));
     let bundle = watch(reader.pids(), &COLLECTORS);
     named(&bundle, "slow-disk");
     undecided_without(&bundle, &["switches"], "slow-disk");
@@ -242,9 +242,9 @@ fn a_kernel_worker_behind_a_kernel_thread() {
     if cpus() < 2 {
         ignore("with one CPU the watched process would be behind it, too");
     }
-    let idle = here(induce::nothing());
+    let idle = here(holdup_induce::nothing());
     Host::real().set_affinity(idle.pids()[0], &[1]).expect("CPU 1");
-    let hog = induce::kernel_hog(0, Duration::from_millis(5), Duration::from_millis(10), true);
+    let hog = holdup_induce::kernel_hog(0, Duration::from_millis(5), Duration::from_millis(10), true);
     let _hog = here(hog);
     let _work = here(PerCpuWork::every(Duration::from_millis(2)));
     let bundle = watch(idle.pids(), &COLLECTORS);
@@ -254,7 +254,7 @@ fn a_kernel_worker_behind_a_kernel_thread() {
 
 fn nothing_at_all() {
     start(IDLE);
-    let idle = here(induce::nothing());
+    let idle = here(holdup_induce::nothing());
     let bundle = watch(idle.pids(), &COLLECTORS);
     if cause(&only_arm(&bundle), "steal").verdict == FindingVerdict::Supported {
         ignore("the hypervisor took CPUs meanwhile, which is not nothing");

@@ -4,19 +4,18 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
+use holdup_induce::alone::{Trial, prepare};
+use holdup_locks::setup::defaults;
 use holdup_model::timeline::TimelineKind;
 use holdup_model::{Availability, Collected, Parameters};
 use holdup_testkit::ignore;
-use holdup_workloads::alone::{Trial, prepare};
-use holdup_workloads::contention::setup::defaults;
-use holdup_workloads::induce;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
 const COLLECTORS: [&str; 3] = ["critical-sections", "timeline", "switches"];
 const WINDOW_MS: u64 = 1_500;
-/// The name of `induce::cpu_thief`.
+/// The name of `holdup_induce::cpu_thief`.
 const THIEF: &str = "hu-thief";
 
 /// What the collectors say of holders that are inside for four fifths of their time.
@@ -75,7 +74,7 @@ fn who_took_the_cpu_from_holders_is_named() {
     }
     let cpus = u32::try_from(std::thread::available_parallelism().expect("a number").get()).expect("not so many");
     let (busy, period) = (Duration::from_millis(1), Duration::from_millis(8));
-    let thieves: Result<Vec<_>, _> = (0..cpus).map(|cpu| induce::cpu_thief(cpu, busy, period)).collect();
+    let thieves: Result<Vec<_>, _> = (0..cpus).map(|cpu| holdup_induce::cpu_thief(cpu, busy, period)).collect();
     let _thieves = match thieves {
         Ok(thieves) => thieves,
         Err(problem) => ignore(problem),

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_evidence::{CollectContext, Collecting, Subject};
+use holdup_induce::alone::{Trial, prepare};
+use holdup_locks::setup::defaults;
 use holdup_model::{Availability, Collected, Parameters, SparseHistogram};
 use holdup_stats::residual::{MIN_RESIDUALS, mean_length};
 use holdup_testkit::{ignore, ignore_part};
-use holdup_workloads::alone::{Trial, prepare};
-use holdup_workloads::contention::setup::defaults;
 use std::sync::mpsc;
 use std::time::Duration;
 

@@ -5,6 +5,7 @@
 use holdup_host::Host;
 use holdup_host::fake::MemoryFs;
 use holdup_knobs::KnobContext;
+use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::Ending;
 use holdup_model::plan::{Extract, Layout, MetricChoice, StopRule};
 use holdup_model::{
@@ -13,7 +14,6 @@ use holdup_model::{
 };
 use holdup_target::{RunOutcome, RunRequest, SessionRequest};
 use holdup_testkit::{ignore, ignore_part};
-use holdup_workloads::{Cancel, PostgresOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -4,10 +4,10 @@
 
 use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::Host;
+use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
 use holdup_model::stacks::FrameKind;
 use holdup_model::{Availability, Collected, Parameters, Problem, StackProfile, Window};
 use holdup_testkit::ignore;
-use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
 
 /// Starts the collector when the window opens and stops it when it closes.
 struct Hooks {

@@ -6,11 +6,11 @@
 //! with more messages the difference vanishes. The last rows are ours against ours, without and with timing.
 #![allow(clippy::print_stdout, reason = "a bench tells its numbers on stdout")]
 
-#[path = "by_hand/pairs.rs"]
+#[path = "../../holdup-locks/benches/by_hand/pairs.rs"]
 mod pairs;
 
+use holdup_induce::alone::{self, Trial};
 use holdup_model::Parameters;
-use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::messenger::setup::defaults;
 use std::process::Command;
 

@@ -6,13 +6,13 @@
 //! keeps every lateness in memory that is there already.
 #![allow(clippy::print_stdout, reason = "a bench tells its numbers on stdout")]
 
-#[path = "by_hand/pairs.rs"]
+#[path = "../../holdup-locks/benches/by_hand/pairs.rs"]
 mod pairs;
 
+use holdup_induce::alone::{self, Trial};
+use holdup_load::clock::now_ns;
+use holdup_load::placement::stay_on;
 use holdup_model::{Parameters, Value};
-use holdup_workloads::alone::{self, Trial};
-use holdup_workloads::load::clock::now_ns;
-use holdup_workloads::load::placement::stay_on;
 
 const INTERVAL_NS: u64 = 1_000_000;
 

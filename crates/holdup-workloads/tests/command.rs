@@ -1,11 +1,12 @@
 //! `command` with real programs.
 
 use holdup_host::Host;
+use holdup_load::{
+    Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, Workload,
+};
 use holdup_model::plan::{Extract, MetricChoice};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value, Window};
-use holdup_workloads::{
-    Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks, Workload, find,
-};
+use holdup_workloads::find;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -88,7 +89,7 @@ fn run_with(parameters: &Parameters, metrics: &[MetricChoice], hooks: &mut Hooks
         duration_ns: 2_000_000_000,
         seed: 42,
         cancel,
-        enough: holdup_workloads::Cancel::default(),
+        enough: holdup_load::Cancel::default(),
         window: hooks,
     });
     assert_eq!(hooks.closed, hooks.begin.is_some() && hooks.closed, "a window is closed only after it was opened");
@@ -243,7 +244,7 @@ fn a_program_that_vanishes_or_cannot_be_executed_voids_the_trial() {
         duration_ns: 1,
         seed: 1,
         cancel: Cancel::default(),
-        enough: holdup_workloads::Cancel::default(),
+        enough: holdup_load::Cancel::default(),
         window: &mut Hooks::default(),
     };
     let problem = session.run(trial).expect_err("it is gone");
@@ -345,7 +346,7 @@ fn inner_process_that_is_killed() {
     let (workload, parameters) = match what.as_str() {
         "command" => (command(), parameters(&["sh", "-c", "sleep 1000 & sleep 1000 & wait"], &[])),
         _ => {
-            let mut parameters = holdup_workloads::contention::setup::defaults(3);
+            let mut parameters = holdup_locks::setup::defaults(3);
             parameters.set("sharing", "processes");
             (find("lock-contention").expect("it is in the catalogue"), parameters)
         }
@@ -366,7 +367,7 @@ fn inner_process_that_is_killed() {
         duration_ns: 1_000_000_000_000,
         seed: 1,
         cancel: Cancel::default(),
-        enough: holdup_workloads::Cancel::default(),
+        enough: holdup_load::Cancel::default(),
         window: &mut Hooks::default(),
     };
     let result = workload.prepare(context).expect("prepares").run(trial);

@@ -2,16 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
+#[path = "../../holdup-postgres/tests/common/mod.rs"]
 mod common;
 
 use common::{Ran, is_alive, parameters, trial};
 use holdup_host::Host;
+use holdup_load::{Cancel, PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Measured, Parameters, Problem, ProblemKind};
 use holdup_testkit::{ignore, ignore_part};
 use holdup_workloads::external::snmp::Udp;
 use holdup_workloads::external::{Reading, Said, metrics, read, tools};
-use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, Prepared, Workload, find};
+use holdup_workloads::find;
 use proptest::prelude::*;
 use std::path::Path;
 

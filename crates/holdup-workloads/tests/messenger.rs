@@ -1,9 +1,9 @@
 //! `messenger` with real threads and real processes on this machine.
 
+use holdup_induce::alone::{self, Trial};
+use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
-use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::messenger::setup::defaults;
-use holdup_workloads::{Cancel, Prepared, TrialResult};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn parameters(changes: &[(&str, Value)]) -> Parameters {

@@ -1,8 +1,9 @@
 //! `mixed` on this machine: a foreground with others behind it.
 
 use holdup_host::Host;
+use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, TrialResult, WindowHooks};
 use holdup_model::{Measured, Parameters, Problem, Value, Window};
-use holdup_workloads::{Cancel, PostgresOptions, PrepareContext, TrialContext, TrialResult, WindowHooks, find};
+use holdup_workloads::find;
 use std::time::{Duration, Instant};
 
 #[derive(Default)]

@@ -1,9 +1,9 @@
 //! `ping` with real sockets on the loopback interface of this machine.
 
+use holdup_induce::alone::{self, Trial};
+use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
-use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::ping::setup::defaults;
-use holdup_workloads::{Cancel, Prepared, TrialResult};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! `request` with real threads on this machine.
 
+use holdup_induce::alone::{self, Trial};
+use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
-use holdup_workloads::alone::{self, Trial};
 use holdup_workloads::request::setup::defaults;
-use holdup_workloads::{Cancel, Prepared, TrialResult};
 
 fn parameters(changes: &[(&str, Value)]) -> Parameters {
     let mut parameters = defaults(4);

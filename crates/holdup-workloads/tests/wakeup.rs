@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
+use holdup_induce::alone::{self, Trial};
+use holdup_load::{Cancel, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, Value};
 use holdup_testkit::ignore;
-use holdup_workloads::alone::{self, Trial};
-use holdup_workloads::{Cancel, TrialResult};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

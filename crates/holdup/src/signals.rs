@@ -1,7 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP ask a run to end; it restores the host and keeps what was measured.
 
+use holdup_load::Cancel;
 use holdup_model::Problem;
-use holdup_workloads::Cancel;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// A cancel that signals set.

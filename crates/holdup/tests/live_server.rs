@@ -7,10 +7,10 @@ mod common;
 use common::{Place, texts, wait_for};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
+use holdup_load::Cancel;
+use holdup_postgres::find::{Need, Places};
+use holdup_postgres::{Binaries, Cluster, ClusterOptions};
 use holdup_testkit::ignore;
-use holdup_workloads::Cancel;
-use holdup_workloads::postgres::find::{Need, Places};
-use holdup_workloads::postgres::{Binaries, Cluster, ClusterOptions};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 

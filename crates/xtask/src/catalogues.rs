@@ -6,7 +6,7 @@ use regex::Regex;
 /// The catalogue folders, with the least number of members that each must have.
 pub const CATALOGUES: [(&str, usize); 8] = [
     ("crates/holdup-workloads/src/workloads", 3),
-    ("crates/holdup-workloads/src/algorithms", 6),
+    ("crates/holdup-locks/src/algorithms", 6),
     ("crates/holdup-evidence/src/collectors", 8),
     ("crates/holdup-knobs/src/knobs", 4),
     ("crates/holdup-analysis/src/analyses", 3),

@@ -67,12 +67,8 @@ pub const DIRECT: &[(&str, &str)] = &[
     ("crates/holdup-kernels/src/cache/", "beneath the cache, which private_folder opened"),
     ("crates/holdup-kernels/src/debian/", "apt's folder beneath the cache, which private_folder opened"),
     ("crates/holdup-kernels/src/files.rs", "manifests and sizes beneath the cache, which private_folder opened"),
-    ("crates/holdup-workloads/src/costs/statements.rs", "/proc/PID"),
-    ("crates/holdup-workloads/src/induce/group.rs", "/sys/fs/cgroup"),
-    (
-        "crates/holdup-workloads/src/postgres/find.rs",
-        "the folders in which distributions put PostgreSQL's programs are listed",
-    ),
+    ("crates/holdup-calibration/src/statements.rs", "/proc/PID"),
+    ("crates/holdup-postgres/src/find.rs", "the folders in which distributions put PostgreSQL's programs are listed"),
 ];
 
 /// What is wrong with the sources of the crates that are released, and with [`DIRECT`] itself.
@@ -88,8 +84,9 @@ fn check_with(repo: &Repo, direct: &[(&str, &str)]) -> Vec<String> {
     let (mut wrong, mut used) = (Vec::new(), vec![false; direct.len()]);
     for (path, text) in repo.under("crates") {
         let path = format!("crates/{path}");
-        let is_of_developers =
-            ["crates/xtask/", "crates/holdup-testkit/"].iter().any(|crate_| path.starts_with(crate_));
+        let is_of_developers = ["crates/xtask/", "crates/holdup-testkit/", "crates/holdup-induce/"]
+            .iter()
+            .any(|crate_| path.starts_with(crate_));
         let is_released = path.ends_with(".rs") && path.contains("/src/") && !is_of_developers;
         let is_test = path.contains("/tests/") || path.ends_with("_tests.rs") || path.ends_with("/tests.rs");
         if !is_released || is_test || path.starts_with(LAYER) {

@@ -67,7 +67,7 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
     }
 }
 
-/// The parts that threads walk through in turn, and the fewest touches of each (`holdup_workloads::contention`).
+/// The parts that threads walk through in turn, and the fewest touches of each (`holdup_locks`).
 const SEGMENTS: u32 = 4;
 const SMALLEST_SEGMENT: u32 = 1024;
 

@@ -3,11 +3,11 @@
 use super::line::{self, Line};
 use super::{AgentRequest, hello};
 use holdup_host::Host;
+use holdup_load::Cancel;
 use holdup_model::guest::FAR_PORT;
 use holdup_model::wire::{Answer, Order};
 use holdup_model::{Fact, Guest, Plan, Problem};
-use holdup_workloads::Cancel;
-use holdup_workloads::far::{self, Far};
+use holdup_stream::far::{self, Far};
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::sync::mpsc::channel;

@@ -1,9 +1,9 @@
 //! The agent's end of the line: frames out under one lock, frames in by one thread.
 
+use holdup_load::Cancel;
 use holdup_model::Problem;
 use holdup_model::frame::{Decoder, Received, encode};
 use holdup_model::wire::{self, Answer, Order};
-use holdup_workloads::Cancel;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -7,10 +7,11 @@ use crate::session::{Closed, Session, SessionRequest, TrialDraft};
 use crate::window::unix_ns;
 use holdup_guest::machine::{self, Chosen, Link, Lost, Machine, MachineRequest};
 use holdup_host::network::LinkEnd;
+use holdup_load::Cancel;
 use holdup_model::progress::Silent;
 use holdup_model::wire::{self, Answer, Hello, Order, Work};
 use holdup_model::{Arm, Event, Fact, Guest, Observer, Problem, ProblemKind, TrialSpec, TrialStatus};
-use holdup_workloads::{Cancel, far};
+use holdup_stream::far;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 

@@ -6,11 +6,11 @@ use crate::session::SessionRequest;
 use holdup_guest::image::{self, Image, ImageRequest, Modules, PostgresFiles};
 use holdup_guest::machine::Nic;
 use holdup_kernels::{Cache, Kernel, Options, Spec};
+use holdup_load::Workload;
 use holdup_model::guest::{Devices, PACKAGED};
 use holdup_model::{Event, Observer, Plan, Problem};
-use holdup_workloads::Workload;
-use holdup_workloads::postgres::Binaries;
-use holdup_workloads::postgres::find::{Need, Places};
+use holdup_postgres::Binaries;
+use holdup_postgres::find::{Need, Places};
 use std::path::{Path, PathBuf};
 
 /// The module of the virtio console, and what it sits on.

@@ -2,14 +2,14 @@
 
 use crate::qemu;
 use crate::session::SessionRequest;
+use holdup_calibration::{Context, Outcome, measure};
 use holdup_files::Output;
 use holdup_host::{CpuPlace, Host};
+use holdup_load::Cancel;
 use holdup_model::survey::Survey;
 use holdup_model::{Observer, Problem};
 use holdup_sim::machine::{Costs, Described, Kernel, Known, Machine, Parameter, Topology};
 use holdup_sim::preempt;
-use holdup_workloads::Cancel;
-use holdup_workloads::costs::{Context, Outcome, measure};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -263,7 +263,7 @@ mod tests {
         let all = parameters(&[]);
         assert_eq!(all.len(), Costs::NAMES.len());
         assert!(all.iter().all(|p| p.known == Known::Assumed && p.source.ends_with("no measurement of it")));
-        let cost = holdup_workloads::costs::ALL[0];
+        let cost = holdup_calibration::ALL[0];
         let reason = Problem::host("a CPU", "none\nis allowed");
         let all = parameters(&[Outcome { cost, result: Err(reason) }]);
         let p = all.iter().find(|p| p.name == cost.name).expect("every cost is there");
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn every_measured_cost_is_one_of_a_machine() {
-        for cost in holdup_workloads::costs::ALL {
+        for cost in holdup_calibration::ALL {
             assert!(Costs::NAMES.contains(&cost.name), "{}", cost.name);
         }
     }

@@ -122,7 +122,7 @@ fn simulated(described: &Described, plan: &Plan, arm: &Arm) -> Result<Simulated,
     factors::set_all(&mut machine, of_machine.map(|(name, value)| (name.as_str(), value)))?;
     // The simulator reads no files.
     let parameters = match workload.id() {
-        "stream" => holdup_workloads::stream::without_profile(&parameters, &Host::real())?,
+        "stream" => holdup_stream::without_profile(&parameters, &Host::real())?,
         _ => parameters,
     };
     let load = workload.load(&parameters, &levels, &machine)?;

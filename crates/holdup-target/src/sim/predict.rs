@@ -6,12 +6,12 @@ use super::{described, parameters_of, reach, simulated};
 use crate::local;
 use crate::run::trial_seed;
 use holdup_host::Host;
+use holdup_load::Cancel;
 use holdup_model::prediction::{HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, ScalingBeside};
 use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus, Value};
 use holdup_sim::machine::{Described, Known, draws};
 use holdup_stats::geometric_mean;
 use holdup_stats::scaling::{LoadPoint, Model, fit_model};
-use holdup_workloads::Cancel;
 use std::sync::Arc;
 
 /// All that a prediction needs.

@@ -7,12 +7,12 @@
 mod witness;
 
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
+use holdup_induce::alone::{Trial, prepare};
+use holdup_locks::setup::defaults;
+use holdup_locks::truth::{Published, Truth, role};
 use holdup_model::timeline::{Timeline, TimelineKind};
 use holdup_model::{Availability, Collected, Parameters, Value};
 use holdup_testkit::ignore;
-use holdup_workloads::alone::{Trial, prepare};
-use holdup_workloads::contention::setup::defaults;
-use holdup_workloads::contention::truth::{Published, Truth, role};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -210,7 +210,7 @@ fn holders_and_waiters_are_told_from_the_rest() {
     let symbols = Symbols::read();
     let mut caused = (0, 0);
     for id in ALGORITHMS {
-        let algorithm = holdup_workloads::algorithms::find(id).expect("it exists");
+        let algorithm = holdup_locks::algorithms::find(id).expect("it exists");
         if algorithm.probe().is_usable() && only.as_deref().is_none_or(|o| o == id) {
             let mut sum = [Score::default(); 2];
             for (sharing, workers) in [("threads", 2), ("processes", 16), ("threads", 64)] {

@@ -3,7 +3,7 @@
 use aya::maps::{HashMap, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
-use holdup_workloads::contention::truth::Published;
+use holdup_locks::truth::Published;
 use std::path::Path;
 use std::process::Command;
 

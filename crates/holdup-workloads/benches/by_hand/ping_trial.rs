@@ -1,8 +1,9 @@
 //! A trial of `ping` as a plan would run it.
 
+use holdup_induce::alone;
+use holdup_load::TrialResult;
 use holdup_model::Parameters;
 use holdup_workloads::ping::setup::defaults;
-use holdup_workloads::{TrialResult, alone};
 use std::time::Duration;
 
 pub(crate) struct Trial(Parameters);

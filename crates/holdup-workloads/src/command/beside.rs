@@ -1,10 +1,10 @@
 //! A program that runs beside the one that is measured: the server of a client.
 
-use crate::Cancel;
 use crate::command::spawn::Program;
 use crate::command::supervise::{Group, Streams, Usage};
 use crate::command::tail::Tail;
 use holdup_host::Host;
+use holdup_load::Cancel;
 use holdup_model::Problem;
 use rustix::process::Signal;
 use std::sync::Arc;

@@ -29,7 +29,7 @@ impl Guard {
             libc::sigfillset(all.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         }
-        // SAFETY: the child makes system calls only, see the head of `contention/workers.rs`.
+        // SAFETY: the child makes system calls only, see the head of `holdup_load::crew`.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             child(number, parent);

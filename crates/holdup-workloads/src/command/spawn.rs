@@ -3,7 +3,7 @@
 //!
 //! The standard library starts programs in one step, which would put the collectors' own start
 //! into the measured time. Between `fork` and `execve` the child makes system calls only; the
-//! rules are those of `contention/workers.rs`.
+//! rules are those of `holdup_load::crew`.
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::Pid;

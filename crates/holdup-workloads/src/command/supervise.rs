@@ -3,8 +3,8 @@
 use crate::command::guard::Guard;
 use crate::command::spawn::{self, AtGate, Program};
 use crate::command::tail::Tail;
-use crate::{Cancel, WindowHooks};
 use holdup_host::Host;
+use holdup_load::{Cancel, WindowHooks};
 use holdup_model::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;

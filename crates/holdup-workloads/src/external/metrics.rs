@@ -1,6 +1,6 @@
 //! The metrics of `external`: those of holdup's own workloads, with the same ids and units.
 
-use crate::load::metrics::{self, Row};
+use holdup_load::metrics::{self, Row};
 use holdup_model::{Direction, Metric};
 
 use Direction::{Higher, Lower};

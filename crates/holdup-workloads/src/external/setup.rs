@@ -2,9 +2,9 @@
 
 use crate::external::tools;
 use crate::external::{About, Tool};
-use crate::load::crew::Sharing;
-use crate::load::placement::{PLACEMENT, Placement};
 use holdup_host::Host;
+use holdup_load::crew::Sharing;
+use holdup_load::placement::{PLACEMENT, Placement};
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 
 const fn optional(name: &'static str, kind: ParameterKind, summary: &'static str) -> Parameter {

@@ -3,29 +3,14 @@
 //! Comparisons are made within one workload, between levels. So "theirs against ours" is an axis of the workload that
 //! both measure: the same parameters, the same metrics, interleaved in the same blocks.
 
-use crate::load::metrics::Row;
 use crate::workloads::external::External;
-use crate::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
+use holdup_load::by::{BY, OWN};
+use holdup_load::metrics::Row;
+use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::Level;
-use holdup_model::{Fact, Measured, Measurement, Parameter, ParameterKind, Parameters, Problem};
+use holdup_model::{Fact, Measured, Measurement, Parameters, Problem};
 use std::collections::BTreeMap;
-
-/// The parameter.
-pub(crate) const BY: &str = "by";
-/// The level that means holdup's own engine.
-pub(crate) const OWN: &str = "holdup";
-
-/// The parameter `by` of a workload that these tools can stand in for; the first word is [`OWN`].
-pub(crate) const fn parameter(words: &'static [&'static str]) -> Parameter {
-    Parameter {
-        name: BY,
-        kind: ParameterKind::Choice(words),
-        default: Some(OWN),
-        required: false,
-        summary: "who measures: holdup, or an original tool that is installed",
-    }
-}
 
 /// What a workload says about those who stand in for it.
 #[derive(Clone, Copy)]

@@ -1,10 +1,10 @@
 //! Which tools are there, and of which version.
 
-use crate::Cancel;
 use crate::command::arguments;
 use crate::command::beside::Beside;
 use crate::external::{About, tools, trial};
 use holdup_host::Host;
+use holdup_load::Cancel;
 use holdup_model::{Availability, Fact, Problem};
 use rustix::process::Signal;
 use std::os::unix::fs::MetadataExt;

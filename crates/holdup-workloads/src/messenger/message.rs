@@ -4,7 +4,7 @@
 //! write to one TCP connection the kernel may cut a message in two and put another one between, so the time stands
 //! there twice, once inverted, and one that does not fit is counted and not measured.
 
-use crate::load::clock::now_ns;
+use holdup_load::clock::now_ns;
 
 /// What the time of sending takes.
 pub(crate) const STAMP_BYTES: usize = 16;

@@ -1,11 +1,11 @@
 //! The parameters of `messenger`, read and checked.
 
-use crate::external::stand_in;
-use crate::load::crew::Sharing;
-use crate::load::placement::{self, Placement};
-use crate::load::{files, parameters};
 use crate::messenger::message::STAMP_BYTES;
 use holdup_host::Host;
+use holdup_load::by;
+use holdup_load::crew::Sharing;
+use holdup_load::placement::{self, Placement};
+use holdup_load::{files, parameters};
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 
 /// The most senders and receivers of all groups together.
@@ -68,7 +68,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "one of so many messages is timed, at random distances",
     ),
     placement::PLACEMENT,
-    stand_in::parameter(&[stand_in::OWN, "hackbench", "perf-bench"]),
+    by::parameter(&[by::OWN, "hackbench", "perf-bench"]),
 ];
 
 /// One arm's parameters.

@@ -1,16 +1,16 @@
 //! One trial of `messenger`: the coordinator's side.
 
-use crate::load::board::phase;
-use crate::load::clock::now_ns;
-use crate::load::crew::{self, Crew};
-use crate::load::drive::{self, Team};
-use crate::load::files;
 use crate::messenger::message::Message;
 use crate::messenger::results::{self, Edge};
 use crate::messenger::setup::Setup;
 use crate::messenger::wires::{self, Wires};
 use crate::messenger::worker::{self, Region, Task};
-use crate::{TrialContext, TrialResult};
+use holdup_load::board::phase;
+use holdup_load::clock::now_ns;
+use holdup_load::crew::{self, Crew};
+use holdup_load::drive::{self, Team};
+use holdup_load::files;
+use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::io;
 use std::os::fd::AsRawFd;

@@ -1,11 +1,11 @@
 //! The two measured loops: one system call for each message on each side, as hackbench has it.
 
-use crate::load::account::Marks;
-use crate::load::board::{Board, Line, Shareable, Stage, phase};
-use crate::load::clock::now_ns;
-use crate::load::placement;
-use crate::load::record::Record;
 use crate::messenger::message::{Message, Stamp};
+use holdup_load::account::Marks;
+use holdup_load::board::{Board, Line, Shareable, Stage, phase};
+use holdup_load::clock::now_ns;
+use holdup_load::placement;
+use holdup_load::record::Record;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Opens the windows of all members at once.
 
-use crate::{Cancel, WindowHooks};
+use holdup_load::{Cancel, WindowHooks};
 use holdup_model::{Problem, Window};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,6 +1,7 @@
 //! Who takes part, and what is whose.
 
-use crate::{Workload, find, workloads};
+use crate::{find, workloads};
+use holdup_load::Workload;
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Metric, Parameter, Parameters, Problem, Value, WorkloadUse};
 

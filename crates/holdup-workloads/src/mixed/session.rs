@@ -1,9 +1,10 @@
 //! Prepares and runs the members.
 
+use crate::find;
 use crate::mixed::gate::{Background, Foreground, Gate};
 use crate::mixed::members::{self, Members};
-use crate::{Cancel, PrepareContext, Prepared, TrialContext, TrialResult, find};
 use holdup_host::postgres::PostgresControl;
+use holdup_load::{Cancel, PrepareContext, Prepared, TrialContext, TrialResult};
 use holdup_model::plan::Level;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Measurement, Parameters, Problem};

@@ -1,7 +1,5 @@
 //! The end that receives and answers.
 
-use crate::load::board::phase;
-use crate::load::clock::now_ns;
 use crate::ping::inbox::{Inbox, Look};
 use crate::ping::message::Message;
 use crate::ping::order::{Came, Order};
@@ -9,6 +7,8 @@ use crate::ping::outbox::{Outbox, Sent};
 use crate::ping::playback::Recorded;
 use crate::ping::region::{FAR, NEAR, Region, Slot, ending};
 use crate::ping::sockets::{self, Ends};
+use holdup_load::board::phase;
+use holdup_load::clock::now_ns;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -214,7 +214,7 @@ impl Idle {
 pub(crate) fn settle(cpus: Option<&[u32]>) {
     if let Some(cpus) = cpus {
         // The CPUs were allowed a moment ago; when they went offline since, the environment's facts show it.
-        let _pinned = crate::load::placement::stay_on(cpus);
+        let _pinned = holdup_load::placement::stay_on(cpus);
     }
     // SAFETY: a plain system call: prctl(2) PR_SET_TIMERSLACK, of this thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };

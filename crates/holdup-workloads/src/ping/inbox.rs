@@ -1,6 +1,6 @@
 //! Where messages come in, from datagrams or from a stream of bytes.
 
-use crate::load::clock::now_ns;
+use holdup_load::clock::now_ns;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::os::fd::{BorrowedFd, RawFd};

@@ -2,8 +2,6 @@
 //!
 //! One thread does both, sending and reading the answers: two clocks less to agree, and no lock between them.
 
-use crate::load::board::{Stage, phase};
-use crate::load::clock::now_ns;
 use crate::ping::far::{Broken, Idle, settle};
 use crate::ping::inbox::{Inbox, Look};
 use crate::ping::message::{COMPACT, Message};
@@ -12,6 +10,8 @@ use crate::ping::outbox::{Outbox, Sent};
 use crate::ping::region::{FAR, NEAR, Region, Slot, ending};
 use crate::ping::schedule::{Schedule, Turn};
 use crate::ping::sockets::{self, Ends, PATIENCE};
+use holdup_load::board::{Stage, phase};
+use holdup_load::clock::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

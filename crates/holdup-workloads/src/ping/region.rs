@@ -1,8 +1,8 @@
 //! The memory in which the two ends of one trial count.
 
-use crate::load::board::{Board, Line, Shareable, phase};
-use crate::load::clock::now_ns;
-use crate::load::record::Record;
+use holdup_load::board::{Board, Line, Shareable, phase};
+use holdup_load::clock::now_ns;
+use holdup_load::record::Record;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The slot of the end that sends.

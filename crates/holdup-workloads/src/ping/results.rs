@@ -1,13 +1,13 @@
 //! From counts to metrics.
 
-use crate::TrialResult;
-use crate::load::metrics::{self, Row};
-use crate::load::record;
 use crate::ping::message::COMPACT;
 use crate::ping::order;
 use crate::ping::region::{FAR, NEAR, Region, Slot};
 use crate::ping::setup::{Mode, Setup};
 use crate::ping::sockets::{self, Ends};
+use holdup_load::TrialResult;
+use holdup_load::metrics::{self, Row};
+use holdup_load::record;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Direction, Histogram, Measured, Measurement, Metric, Problem};
 use std::sync::atomic::{AtomicU64, Ordering};

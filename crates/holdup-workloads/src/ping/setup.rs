@@ -1,14 +1,14 @@
 //! The parameters of `ping`, read and checked.
 
-use crate::external::stand_in;
-use crate::load::crew::Sharing;
-use crate::load::network::{MTU, NETWORK, Wanted};
-use crate::load::parameters::{meant, whole, whole_or_none, word};
-use crate::load::placement::{PLACEMENT, Placement};
 use crate::ping::message::COMPACT;
 use crate::ping::playback::Recorded;
 use holdup_host::Host;
 use holdup_host::network::Topology;
+use holdup_load::by;
+use holdup_load::crew::Sharing;
+use holdup_load::network::{MTU, NETWORK, Wanted};
+use holdup_load::parameters::{meant, whole, whole_or_none, word};
+use holdup_load::placement::{PLACEMENT, Placement};
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 use std::path::Path;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
     NETWORK,
     MTU,
-    stand_in::parameter(&[stand_in::OWN, "sockperf"]),
+    by::parameter(&[by::OWN, "sockperf"]),
 ];
 
 /// One arm's parameters.

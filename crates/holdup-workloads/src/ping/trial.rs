@@ -5,10 +5,6 @@
 //! window was open: those count for latency, whenever they or their answers come. After the window the near end sends
 //! no more, the far end reads until all that was sent has come or was dropped, and the near end until all answers have.
 
-use crate::load::board::phase;
-use crate::load::clock::now_ns;
-use crate::load::crew::{Crew, Job};
-use crate::load::drive::{self, Team};
 use crate::ping::far::Far;
 use crate::ping::inbox::Inbox;
 use crate::ping::near::{Near, State};
@@ -19,7 +15,11 @@ use crate::ping::results::{self, Edge};
 use crate::ping::schedule::Schedule;
 use crate::ping::setup::{Mode, Setup};
 use crate::ping::sockets::{self, Ends};
-use crate::{TrialContext, TrialResult};
+use holdup_load::board::phase;
+use holdup_load::clock::now_ns;
+use holdup_load::crew::{Crew, Job};
+use holdup_load::drive::{self, Team};
+use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
     use crate::ping::setup::defaults;
     use crate::ping::sockets::{Loopback, endpoints};
-    use crate::{Cancel, WindowHooks};
     use holdup_host::Host;
+    use holdup_load::{Cancel, WindowHooks};
     use holdup_model::{Measurement, Value, Window};
     use rustix::net::{SendFlags, Shutdown};
     use std::net::{SocketAddrV4, UdpSocket};

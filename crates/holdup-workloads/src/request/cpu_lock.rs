@@ -3,8 +3,8 @@
 //! Nobody else runs on a CPU while its lock is taken there, unless the holder was preempted or migrated: then the next
 //! one that wants it spins until the holder has run again. How often that happens is what the lock is for.
 
-use crate::load::board::{Line, Stage};
-use crate::load::clock::now_ns;
+use holdup_load::board::{Line, Stage};
+use holdup_load::clock::now_ns;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The locks of all CPUs.
@@ -69,8 +69,8 @@ impl CpuLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::board::{Board, phase};
-    use crate::load::placement::stay_on;
+    use holdup_load::board::{Board, phase};
+    use holdup_load::placement::stay_on;
     use std::sync::Arc;
 
     #[test]

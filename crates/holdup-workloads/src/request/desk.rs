@@ -1,6 +1,6 @@
 //! Where workers ask a messenger for a request, and are called.
 
-use crate::load::board::Line;
+use holdup_load::board::Line;
 use rustix::thread::futex::{self, Flags};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

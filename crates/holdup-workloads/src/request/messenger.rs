@@ -1,10 +1,10 @@
 //! Who posts requests.
 
-use crate::load::board::{Shareable, phase};
-use crate::load::clock::now_ns;
-use crate::load::placement;
 use crate::request::desk::Call;
 use crate::request::worker::{Shared, sleep_until};
+use holdup_load::board::{Shareable, phase};
+use holdup_load::clock::now_ns;
+use holdup_load::placement;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,11 +1,11 @@
 //! From counts to metrics.
 
-use crate::TrialResult;
-use crate::load::account::{self, Account};
-use crate::load::metrics::{self, Row};
-use crate::load::record;
 use crate::request::setup::Setup;
 use crate::request::worker::{Shared, Slot};
+use holdup_load::TrialResult;
+use holdup_load::account::{self, Account};
+use holdup_load::metrics::{self, Row};
+use holdup_load::record;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
 use std::sync::atomic::Ordering;

@@ -1,9 +1,9 @@
 //! The parameters of `request`, read and checked.
 
-use crate::external::stand_in;
-use crate::load::parameters;
-use crate::load::placement::{self, Placement};
 use holdup_host::Host;
+use holdup_load::by;
+use holdup_load::parameters;
+use holdup_load::placement::{self, Placement};
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 
 /// The most messengers and workers together: each worker has 140 KB for its latencies.
@@ -37,7 +37,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "requests per second that arrive at fixed distances; 0: when a worker asks",
     ),
     placement::PLACEMENT,
-    stand_in::parameter(&[stand_in::OWN, "schbench"]),
+    by::parameter(&[by::OWN, "schbench"]),
 ];
 
 /// One arm's parameters.

@@ -1,17 +1,17 @@
 //! One trial of `request`: the coordinator's side.
 
-use crate::contention::calibrate::Calibration;
-use crate::load::clock::now_ns;
-use crate::load::crew::{self, Crew, Sharing};
-use crate::load::drive;
 use crate::request::cpu_lock::CpuLocks;
 use crate::request::desk::{Chair, Desk};
 use crate::request::results::{self, Edge};
 use crate::request::setup::Setup;
 use crate::request::worker::{Region, Shared};
 use crate::request::{messenger, worker};
-use crate::{TrialContext, TrialResult};
 use holdup_host::Host;
+use holdup_load::clock::now_ns;
+use holdup_load::crew::{self, Crew, Sharing};
+use holdup_load::drive;
+use holdup_load::{TrialContext, TrialResult};
+use holdup_locks::calibrate::Calibration;
 use holdup_model::Problem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,7 +85,7 @@ fn edge(shared: &Shared) -> Edge {
 mod tests {
     use super::*;
     use crate::request::setup::defaults;
-    use crate::{Cancel, WindowHooks};
+    use holdup_load::{Cancel, WindowHooks};
     use holdup_model::{Histogram, Parameters, Value, Window};
 
     /// Calls back when the window opens.

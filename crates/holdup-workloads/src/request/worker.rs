@@ -1,14 +1,14 @@
 //! Who is woken and works.
 
-use crate::contention::calibrate::Work;
-use crate::load::account::Marks;
-use crate::load::board::{Board, Line, Shareable, Stage, phase};
-use crate::load::clock::now_ns;
-use crate::load::placement;
-use crate::load::record::Record;
 use crate::request::cpu_lock::CpuLocks;
 use crate::request::desk::{Chair, Desk};
 use crate::request::messenger::Arrivals;
+use holdup_load::account::Marks;
+use holdup_load::board::{Board, Line, Shareable, Stage, phase};
+use holdup_load::clock::now_ns;
+use holdup_load::placement;
+use holdup_load::record::Record;
+use holdup_locks::calibrate::Work;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use std::hint::black_box;
 use std::sync::Arc;

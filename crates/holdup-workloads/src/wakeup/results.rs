@@ -1,10 +1,10 @@
 //! From counts to metrics.
 
-use crate::TrialResult;
-use crate::load::metrics::{self, Row};
-use crate::load::record;
 use crate::wakeup::setup::Setup;
 use crate::wakeup::worker::{Slot, Slots};
+use holdup_load::TrialResult;
+use holdup_load::metrics::{self, Row};
+use holdup_load::record;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Direction, Histogram, Measurement, Metric, Problem};
 use holdup_stats::tail::Tail;

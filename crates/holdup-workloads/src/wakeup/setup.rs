@@ -1,10 +1,10 @@
 //! The parameters of `wakeup`, read and checked.
 
-use crate::external::stand_in;
-use crate::load::parameters::whole;
-use crate::load::placement::{PLACEMENT, Placement};
 use crate::wakeup::trial::may_be_fifo;
 use holdup_host::Host;
+use holdup_load::by;
+use holdup_load::parameters::whole;
+use holdup_load::placement::{PLACEMENT, Placement};
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem};
 
 /// The most threads.
@@ -59,7 +59,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         summary: "the CPUs that the threads run on, such as 0-3,8",
     },
     PLACEMENT,
-    stand_in::parameter(&[stand_in::OWN, "cyclictest"]),
+    by::parameter(&[by::OWN, "cyclictest"]),
 ];
 
 /// One arm's parameters.

@@ -1,13 +1,13 @@
 //! One trial of `wakeup`: the coordinator's side.
 
-use crate::load::board::phase;
-use crate::load::clock::now_ns;
-use crate::load::crew::{self, Crew, Sharing};
-use crate::load::drive::{self, Team};
 use crate::wakeup::results;
 use crate::wakeup::setup::Setup;
 use crate::wakeup::worker::{Job, Slots, become_fifo};
-use crate::{TrialContext, TrialResult};
+use holdup_load::board::phase;
+use holdup_load::clock::now_ns;
+use holdup_load::crew::{self, Crew, Sharing};
+use holdup_load::drive::{self, Team};
+use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::io;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The measured loop.
 
-use crate::load::board::{Board, Shareable, phase};
-use crate::load::clock::now_ns;
-use crate::load::placement::stay_on;
-use crate::load::record::Record;
+use holdup_load::board::{Board, Shareable, phase};
+use holdup_load::clock::now_ns;
+use holdup_load::placement::stay_on;
+use holdup_load::record::Record;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};

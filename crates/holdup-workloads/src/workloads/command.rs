@@ -4,8 +4,8 @@ use crate::command::extract::{self, Definition, Said};
 use crate::command::spawn::Program;
 use crate::command::supervise::{self, Ended, How, Usage, Watch};
 use crate::command::{arguments, arguments::Fillings};
-use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{
     Availability, Direction, Fact, Measured, Measurement, Meta, Metric, Parameter, ParameterKind, Parameters, Problem,

@@ -2,8 +2,8 @@
 
 use crate::external::setup::{PARAMETERS, Setup};
 use crate::external::{Run, metrics, tools, trial, version};
-use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{Availability, Fact, Measured, Meta, Metric, Parameter, Parameters, Problem};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! Workers that want one lock, over and over.
 
-use crate::contention::calibrate::Calibration;
-use crate::contention::results;
-use crate::contention::setup::{PARAMETERS, Setup};
-use crate::contention::trial;
-use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_locks::calibrate::Calibration;
+use holdup_locks::results;
+use holdup_locks::setup::{PARAMETERS, Setup};
+use holdup_locks::trial;
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
 use std::collections::BTreeMap;

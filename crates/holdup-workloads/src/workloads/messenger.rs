@@ -1,8 +1,9 @@
 //! Groups of senders and receivers that exchange short messages.
 
+use crate::messenger;
 use crate::messenger::setup::{PARAMETERS, Setup};
-use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload, messenger};
 use holdup_host::Host;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
 use std::collections::BTreeMap;

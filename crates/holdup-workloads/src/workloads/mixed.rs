@@ -2,8 +2,8 @@
 
 use crate::mixed::members::{self, BACKGROUND, FOREGROUND, Members};
 use crate::mixed::session::Session;
-use crate::{PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_host::Host;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Meta, Metric, Parameter, ParameterKind, Parameters, Problem, WorkloadUse};
 use std::sync::LazyLock;

@@ -11,7 +11,7 @@ pub mod request;
 pub mod stream;
 pub mod wakeup;
 
-use crate::Workload;
+use holdup_load::Workload;
 
 /// Every workload, in the order shown to users.
 pub const ALL: &[&dyn Workload] = &[

@@ -1,9 +1,9 @@
 //! pgbench, the real program, on a PostgreSQL of holdup's own or on an existing one.
 
-use crate::pgbench::parameters::{FACTORS, PARAMETERS};
-use crate::pgbench::session::{PgbenchSession, binaries};
-use crate::postgres::RunAs;
-use crate::{PostgresOptions, PrepareContext, Prepared, Workload};
+use holdup_postgres::pgbench::parameters::{FACTORS, PARAMETERS};
+use holdup_postgres::pgbench::session::{PgbenchSession, binaries};
+use holdup_postgres::RunAs;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_host::Host;
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
@@ -57,7 +57,7 @@ impl Workload for Pgbench {
     }
 
     fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {
-        crate::pgbench::metrics()
+        holdup_postgres::pgbench::metrics()
     }
 
     fn primary_metric(&self) -> Option<&'static str> {

@@ -1,9 +1,10 @@
 //! Messengers that wake workers, who do a piece of work each time.
 
-use crate::contention::calibrate::Calibration;
+use crate::request;
 use crate::request::setup::{PARAMETERS, Setup};
-use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload, request};
 use holdup_host::Host;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_locks::calibrate::Calibration;
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{Availability, ClosedLoop, Fact, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 use std::collections::BTreeMap;

@@ -1,13 +1,14 @@
 //! N connections that carry data for a while, over a network that holdup makes.
 
-use crate::stream::setup::{PARAMETERS, Setup};
-use crate::stream::strand::pass;
-use crate::stream::{apart, results, trial};
-use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use crate::external::stand_in::{StandIns, carry};
 use holdup_host::Host;
 use holdup_host::network::Topology;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
+use holdup_stream::setup::{PARAMETERS, Setup};
+use holdup_stream::strand::pass;
+use holdup_stream::{apart, results, trial};
 use std::collections::BTreeMap;
 
 /// The workload.
@@ -85,11 +86,11 @@ impl Workload for Stream {
             let setup = Setup::read(parameters, host)?;
             setup.profile.as_ref().map_or(Ok(()), |path| pass::read(path, &setup, ANY_DURATION_NS).map(drop))
         };
-        crate::stream::STAND_INS.check(host, parameters, own)
+        STAND_INS.check(host, parameters, own)
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        crate::stream::STAND_INS.prepare(context, |context| {
+        STAND_INS.prepare(context, |context| {
             let mut seen = Vec::new();
             for parameters in context.combinations {
                 let setup = Setup::read(parameters, context.host)?;
@@ -136,4 +137,41 @@ impl Prepared for Session {
     fn close(self: Box<Self>) -> Result<(), Problem> {
         Ok(())
     }
+}
+
+/// iperf3 and uperf: both carry data over connections for a while.
+const STAND_INS: StandIns = StandIns { metrics: results::METRICS, translate, derive: |_| Vec::new() };
+
+fn translate(tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
+    let refuse = |why: &str, hint: &str| Err(Problem::usage(format!("by {tool}"), why).hint(hint));
+    if own.text("network")? != Some("host") {
+        return refuse("it runs in the namespace of the host", "network = host");
+    }
+    if own.text("profile")?.is_some() {
+        return refuse("a profile is not handed on to it", "leave profile out, or run it with `external`");
+    }
+    match (own.text("protocol")?, own.text("mode")?) {
+        (Some("tcp" | "udp"), Some("write" | "read")) => {}
+        (Some("tcp" | "udp"), _) => return refuse("it is run in one direction", "mode = write or read"),
+        _ => return refuse("it is run over TCP and UDP only", "protocol = tcp or udp"),
+    }
+    let mut names = vec![
+        ("connections", "connections"),
+        ("protocol", "protocol"),
+        ("mode", "mode"),
+        ("size", "size"),
+        ("placement", "placement"),
+    ];
+    match tool {
+        "uperf" => names.push(("sharing", "sharing")),
+        // One process; before 3.16 one thread.
+        _ if own.text("sharing")? == Some("processes") => return refuse("it is one process", "sharing = threads"),
+        _ => {}
+    }
+    let mut theirs = carry(own, &names);
+    if own.get("size").is_none() {
+        // What holdup takes when it is not told.
+        theirs.set("size", if own.text("protocol")? == Some("udp") { 1472 } else { 131_072 });
+    }
+    Ok(theirs)
 }

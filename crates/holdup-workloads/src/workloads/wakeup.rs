@@ -2,8 +2,8 @@
 
 use crate::wakeup::setup::{PARAMETERS, Setup};
 use crate::wakeup::{results, trial};
-use crate::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_host::Host;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::{Level, MetricChoice};
 use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
 use std::collections::BTreeMap;

@@ -6,10 +6,10 @@ use crate::progress::Progress;
 use crate::world::World;
 use crate::{output, signals};
 use holdup_host::Host;
+use holdup_load::PostgresOptions;
 use holdup_model::{Plan, Problem};
 use holdup_plan::Overrides;
 use holdup_target::{CalibrateRequest, Described, Kept, Known, SessionRequest};
-use holdup_workloads::PostgresOptions;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

@@ -104,6 +104,6 @@ fn server(named: Option<&String>, host: &Host, is_captured: bool) -> Result<Name
         return Err(Problem::usage("--pg with a connection", "a captured tree cannot be connected to")
             .hint("give the data directory as it stands in the tree, or leave --root out"));
     }
-    let server = holdup_workloads::postgres::External::connect(host, named)?;
+    let server = holdup_postgres::External::connect(host, named)?;
     Ok((None, Some(Box::new(server))))
 }

@@ -7,7 +7,7 @@ use holdup_host::Host;
 use holdup_knobs::KnobContext;
 use holdup_model::foreign::line;
 use holdup_model::{Availability, BundleData, Meta, Parameter, ParameterKind, Problem, TrialStatus};
-use holdup_workloads::PostgresOptions;
+use holdup_load::PostgresOptions;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -107,7 +107,7 @@ fn rows(kind: Kind) -> Vec<Row> {
     match kind {
         Kind::Workloads => workloads(&host),
         Kind::Algorithms => {
-            holdup_workloads::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect()
+            holdup_locks::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect()
         }
         Kind::Collectors => collectors(&host),
         Kind::Knobs => knobs(&host),

@@ -10,7 +10,7 @@ use holdup_model::bundle::Ending;
 use holdup_model::{Plan, Problem, Schedule};
 use holdup_plan::Overrides;
 use holdup_target::{RunOutcome, RunRequest, SessionRequest, Target};
-use holdup_workloads::PostgresOptions;
+use holdup_load::PostgresOptions;
 use std::path::{Path, PathBuf};
 
 /// Run a plan, or a workload, and compare its arms

@@ -1,0 +1,154 @@
+//! Causes that processes make.
+
+use crate::group::Group;
+use crate::processes::{Job, Processes, Told};
+use holdup_host::{Host, Scheduling};
+use holdup_load::clock::now_ns;
+use holdup_locks::syscall;
+use holdup_model::Problem;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// How much a slow reader reads at once, and of how much in all.
+const BLOCK_BYTES: usize = 64 << 10;
+const BLOCKS: usize = 16;
+/// What direct reads must be aligned to on every disk.
+const ALIGNMENT: usize = 4096;
+
+fn spin_until(told: &Told, end_ns: u64) {
+    while now_ns() < end_ns && !told.to_stop() {
+        std::hint::spin_loop();
+    }
+}
+
+fn sleep_until(end_ns: u64) {
+    syscall::sleep(Duration::from_nanos(end_ns.saturating_sub(now_ns())));
+}
+
+fn spinner() -> (Job, Vec<i32>) {
+    (Box::new(|told| spin_until(&told, u64::MAX)), Vec::new())
+}
+
+/// Busy processes that want no lock (`hu-busy`).
+///
+/// # Errors
+/// When they cannot be started.
+pub fn oversubscription(count: usize) -> Result<Processes, Problem> {
+    Processes::start(c"hu-busy", (0..count).map(|_| spinner()).collect(), |_, _| Ok(None))
+}
+
+/// A process that sleeps, 1 ms at a time (`hu-idle`): nothing is wrong.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn nothing() -> Result<Processes, Problem> {
+    let job: Job = Box::new(|told| {
+        while !told.to_stop() {
+            syscall::sleep(Duration::from_millis(1));
+        }
+    });
+    Processes::start(c"hu-idle", vec![(job, Vec::new())], |_, _| Ok(None))
+}
+
+/// A busy process in a control group that may use the CPU for `quota` of each `period` (`hu-throttled`).
+///
+/// # Errors
+/// When no such group can be made.
+pub fn throttling(quota: Duration, period: Duration) -> Result<Processes, Problem> {
+    Processes::start(c"hu-throttled", vec![spinner()], |_, pids| {
+        let group = Group::new("cpu", "cpu")?;
+        if group.is_v2 {
+            group.set("cpu.max", &format!("{} {}", quota.as_micros(), period.as_micros()))?;
+        } else {
+            group.set("cpu.cfs_period_us", &period.as_micros().to_string())?;
+            group.set("cpu.cfs_quota_us", &quota.as_micros().to_string())?;
+        }
+        pids.iter().try_for_each(|pid| group.take(*pid))?;
+        Ok(Some(group))
+    })
+}
+
+/// A process under SCHED_FIFO that takes a CPU for `busy` of each `period` (`hu-thief`).
+///
+/// # Errors
+/// When it may not be under SCHED_FIFO or not on this CPU.
+pub fn cpu_thief(cpu: u32, busy: Duration, period: Duration) -> Result<Processes, Problem> {
+    let nanoseconds = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    let (busy_ns, period_ns) = (nanoseconds(busy), nanoseconds(period));
+    let job: Job = Box::new(move |told| {
+        let mut begin_ns = now_ns();
+        while !told.to_stop() {
+            spin_until(&told, begin_ns.saturating_add(busy_ns));
+            begin_ns = begin_ns.saturating_add(period_ns).max(now_ns());
+            sleep_until(begin_ns);
+        }
+    });
+    Processes::start(c"hu-thief", vec![(job, Vec::new())], |host, pids| {
+        for pid in pids {
+            host.set_affinity(*pid, &[cpu])?;
+            let fifo = Scheduling { policy: Scheduling::FIFO, reset_on_fork: false, nice: 0, priority: 10 };
+            host.set_scheduling(*pid, fifo)?;
+        }
+        Ok(None)
+    })
+}
+
+/// A process that reads a file past the page cache (`hu-reader`) from the disk of a folder, which gives its control group
+/// so many bytes a second: it waits in the block layer, uninterruptibly, nearly all the time.
+///
+/// # Errors
+/// When the folder is on no disk, no file can be made there, or the disk cannot be limited.
+pub fn slow_disk(folder: &Path, bytes_per_s: u64) -> Result<Processes, Problem> {
+    let problem = |e: std::io::Error| Problem::host(format!("a file in {}", folder.display()), e.to_string());
+    let file = direct_file(folder).map_err(problem)?;
+    let device = disk_of(&Host::real(), file.metadata().map_err(problem)?.dev())?;
+    let mut buffer = vec![0u8; BLOCK_BYTES + ALIGNMENT];
+    let keeps = vec![file.as_raw_fd()];
+    let job: Job = Box::new(move |told| {
+        let begin = buffer.as_ptr().align_offset(ALIGNMENT);
+        let block = &mut buffer[begin..][..BLOCK_BYTES];
+        for i in (0..BLOCKS).cycle() {
+            if told.to_stop() {
+                return;
+            }
+            let _read = rustix::io::pread(&file, &mut *block, (i * BLOCK_BYTES) as u64);
+        }
+    });
+    Processes::start(c"hu-reader", vec![(job, keeps)], |_, pids| {
+        let group = Group::new("blkio", "io")?;
+        match group.is_v2 {
+            true => group.set("io.max", &format!("{device} rbps={bytes_per_s}"))?,
+            false => group.set("blkio.throttle.read_bps_device", &format!("{device} {bytes_per_s}"))?,
+        }
+        pids.iter().try_for_each(|pid| group.take(*pid))?;
+        Ok(Some(group))
+    })
+}
+
+/// A file without a name whose blocks are on the disk, read directly from there.
+fn direct_file(folder: &Path) -> std::io::Result<File> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(&vec![0x5a; BLOCK_BYTES * BLOCKS])?;
+    file.sync_all()?;
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags | rustix::fs::OFlags::DIRECT)?;
+    Ok(file)
+}
+
+/// The whole disk that a device is on, as control groups name it.
+fn disk_of(host: &Host, device: u64) -> Result<String, Problem> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let name = format!("{major}:{minor}");
+    if major == 0 {
+        return Err(Problem::host(format!("device {name}"), "the folder's file system is not on one disk"));
+    }
+    let folder = format!("/sys/dev/block/{name}");
+    if host.exists(&format!("{folder}/partition")) {
+        return Ok(host.read_value(&format!("{folder}/../dev"))?);
+    }
+    Ok(name)
+}

@@ -1,0 +1,204 @@
+//! What a workload is: the traits and what is handed to them.
+
+use holdup_host::Host;
+use holdup_host::postgres::PostgresControl;
+use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::trial::NamedHistogram;
+use holdup_model::{
+    Availability, Fact, Measurement, Meta, Metric, Parameter, Parameters, Problem, Semantics, Window, WorkloadUse,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set by a signal; every wait in a workload looks at it at least every 20 ms.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks everything to end.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether everything is asked to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// The flag itself, for a signal handler.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
+    }
+}
+
+/// How to find or reach PostgreSQL: `--pg-bin`, `--pg`.
+#[derive(Debug, Clone, Default)]
+pub struct PostgresOptions {
+    /// The folder with `postgres`, `initdb`, `pgbench`.
+    pub bin: Option<PathBuf>,
+    /// An existing server; nothing is started or stopped then.
+    pub url: Option<String>,
+}
+
+/// What a session gives a workload.
+pub struct PrepareContext<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The parameters that are the same in all arms.
+    pub parameters: &'a Parameters,
+    /// Every combination of axis values that this session will run, so that what is needed
+    /// for any of them can be made ready now.
+    pub combinations: &'a [Parameters],
+    /// The metrics that the plan names (`command` reads its definitions from here).
+    pub metrics: &'a [MetricChoice],
+    /// How to find or reach PostgreSQL.
+    pub postgres: &'a PostgresOptions,
+    /// Where large temporary files go.
+    pub workdir: PathBuf,
+    /// Asks to end.
+    pub cancel: Cancel,
+    /// Hears what takes long ("making a cluster with pgbench scale 50").
+    pub step: &'a mut dyn FnMut(&str),
+}
+
+/// The two moments between which a trial is measured.
+pub trait WindowHooks {
+    /// The warm-up is over: collectors start. Returns when they run.
+    ///
+    /// # Errors
+    /// When the trial cannot go on.
+    fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem>;
+    /// The window ends now: its time is taken first, then the collectors stop.
+    ///
+    /// # Errors
+    /// When the window was never opened.
+    fn close(&mut self) -> Result<Window, Problem>;
+}
+
+/// One trial as a workload sees it.
+pub struct TrialContext<'a> {
+    /// All parameters of the arm.
+    pub parameters: &'a Parameters,
+    /// Load before the window, ns.
+    pub warmup_ns: u64,
+    /// Length of the window, ns. A workload of fixed work may take its own time.
+    pub duration_ns: u64,
+    /// Differs in every trial, for programs that want a seed.
+    pub seed: u64,
+    /// Asks to end.
+    pub cancel: Cancel,
+    /// Asks to end the window before its length is over: a background has enough when its foreground has. What was
+    /// measured until then counts.
+    pub enough: Cancel,
+    /// To be called when the window opens and closes.
+    pub window: &'a mut dyn WindowHooks,
+}
+
+/// What a trial brought.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TrialResult {
+    /// Its metrics; every one that `Workload::metrics` names, measured or absent with a reason.
+    pub measurements: Vec<Measurement>,
+    /// Its full histograms, warm-up excluded.
+    pub histograms: Vec<NamedHistogram>,
+    /// What else is worth keeping.
+    pub notes: Vec<String>,
+}
+
+/// One workload.
+pub trait Workload: Sync {
+    /// What it says about itself.
+    fn meta(&self) -> &'static Meta;
+    /// Its parameters; each may be an axis.
+    fn parameters(&self) -> &'static [Parameter];
+    /// Factors that it offers beside the knobs, such as `postgres.pool`.
+    fn factors(&self) -> &'static [Parameter] {
+        &[]
+    }
+    /// Its metrics; for `command` those that the plan defines.
+    fn metrics(&self, chosen: &[MetricChoice]) -> Vec<Metric>;
+    /// The id of the metric of the headline, when the plan names none.
+    fn primary_metric(&self) -> Option<&'static str>;
+    /// What its metrics mean beside their direction.
+    fn semantics(&self) -> Semantics {
+        Semantics::default()
+    }
+    /// Whether it can run behind another one: it goes on until there is enough ([`TrialContext::enough`]).
+    fn may_be_background(&self) -> bool {
+        false
+    }
+    /// Whether a plan may define metrics for it: it runs a program that holdup knows nothing about.
+    fn takes_metrics(&self) -> bool {
+        false
+    }
+    /// Whether it is made of other workloads, whose parameters it has as `KIND.parameter`.
+    fn combines(&self) -> bool {
+        false
+    }
+    /// The metrics of one use in a plan; those of [`Workload::metrics`] where they do not depend on the parameters.
+    fn metrics_of(&self, _used: &WorkloadUse, chosen: &[MetricChoice]) -> Vec<Metric> {
+        self.metrics(chosen)
+    }
+    /// Whether it drives a PostgreSQL server.
+    fn has_postgres(&self) -> bool {
+        false
+    }
+    /// Whether one use in a plan does.
+    fn has_postgres_in(&self, _used: &WorkloadUse) -> bool {
+        self.has_postgres()
+    }
+    /// Uses of this workload whose keys are equal share one prepared session (one cluster for
+    /// two pgbench scripts); each trial gets its own parameters in any case.
+    fn session_key(&self, parameters: &Parameters) -> String {
+        format!("{parameters:?}")
+    }
+    /// Whether it can work here. Never writes.
+    fn probe(&self, host: &Host, postgres: &PostgresOptions) -> Availability;
+    /// Whether the parameters of an arm go together, and whether this host has what they ask for, as far as that can be
+    /// told without making anything. Asked for every arm before the first trial.
+    ///
+    /// # Errors
+    /// When they do not.
+    fn check(&self, _host: &Host, _parameters: &Parameters) -> Result<(), Problem> {
+        Ok(())
+    }
+    /// Makes a session ready. Dropping what it returns puts everything away.
+    ///
+    /// # Errors
+    /// When the session cannot be made ready; nothing is left behind.
+    fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem>;
+}
+
+/// A workload that is ready to run trials. Dropping it ends and removes all that it started.
+pub trait Prepared: Send {
+    /// The server under test, for knobs and collectors.
+    fn postgres(&self) -> Option<&dyn PostgresControl> {
+        None
+    }
+    /// The processes whose scheduling `sched-policy` sets; empty for "holdup's own children".
+    fn scheduled_pids(&self) -> Vec<u32> {
+        Vec::new()
+    }
+    /// Facts of the session: versions, calibration, sizes. Asked before and after each trial as
+    /// well, so it must be quick; those marked steady must not move.
+    fn facts(&mut self) -> Vec<Fact>;
+    /// Puts the workload's own factors (`postgres.pool`) into the state of an arm. Called
+    /// after the knobs were set, before every trial.
+    ///
+    /// # Errors
+    /// When it cannot be done; the trial is void then.
+    fn set(&mut self, factors: &BTreeMap<String, Level>) -> Result<(), Problem>;
+    /// Runs one trial.
+    ///
+    /// # Errors
+    /// Of kind `Trial` when the trial is void and another may be tried, of kind `Interrupted`
+    /// when asked to end, of any other kind when the session cannot go on.
+    fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem>;
+    /// Ends and removes all that it started, and says when that failed.
+    ///
+    /// # Errors
+    /// When something is left behind.
+    fn close(self: Box<Self>) -> Result<(), Problem>;
+}

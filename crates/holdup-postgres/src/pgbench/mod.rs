@@ -1,0 +1,13 @@
+//! What the workload `pgbench` is made of: its parameters, tables, load, clock, summary, metrics.
+
+mod clock;
+mod load;
+mod metrics;
+pub mod parameters;
+mod pool;
+mod server;
+pub mod session;
+mod summary;
+mod tables;
+
+pub use metrics::metrics;

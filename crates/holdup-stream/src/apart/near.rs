@@ -1,0 +1,240 @@
+//! The near side, which leads.
+
+use super::half::HangUp;
+use super::{Answer, Begin, Counts, MOST_CONNECTIONS, Order};
+use crate::counts::{Flows, Workers};
+use crate::far::{self, Far, FarAnswer, FarOrder};
+use crate::limit::FileLimit;
+use crate::profile::{Mode, Protocol};
+use crate::setup::Setup;
+use crate::trial::{Done, Edge, Side, gave_up};
+use crate::{connect, results, sockets};
+use holdup_host::Host;
+use holdup_host::network::{Network, Options, Topology};
+use holdup_load::board::phase;
+use holdup_load::clock::now_ns;
+use holdup_load::crew::{Crew, Sharing};
+use holdup_load::drive::{self, Team};
+use holdup_load::{TrialContext, TrialResult};
+use holdup_model::Problem;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long the far side may take to answer; its workers end within this, too.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The peer of this host, connected to.
+///
+/// # Errors
+/// Of kind `Host` when there is none, of kind `Usage` when it cannot take part in what is asked for.
+pub fn reach(setup: &Setup, host: &Host, cancel: &holdup_load::Cancel) -> Result<Far, Problem> {
+    let refuse = |what: String, why: &str, hint: &str| Err(Problem::usage(what, why.to_owned()).hint(hint));
+    let with = |what: &str| format!("{what} with network peer");
+    if setup.protocol != Protocol::Tcp {
+        return refuse(
+            with(&format!("protocol {}", setup.protocol.name())),
+            "drops are not counted there",
+            "protocol = tcp",
+        );
+    }
+    if setup.profile.is_some() {
+        return refuse(with("a profile"), "profiles run on one host", "network = veth");
+    }
+    if setup.placement.near.is_some() {
+        return refuse(with("placement"), "each machine places its own end", "placement = none");
+    }
+    if setup.connections > MOST_CONNECTIONS {
+        return refuse(with(&format!("{} connections", setup.connections)), "a listener holds 1000", "take fewer");
+    }
+    let address = far::of_this_host(host).ok_or_else(|| {
+        Problem::host("network peer", "this host has no peer").hint("[guest] peer = true boots two guests with a link")
+    })?;
+    Far::connect(host, address, LIMIT, cancel)
+}
+
+fn ask(far: &Rc<RefCell<Far>>, order: Order) -> Result<Answer, Problem> {
+    match far.borrow_mut().ask(&FarOrder::Stream(order), LIMIT) {
+        Ok(FarAnswer::Stream(Answer::Failed(why))) => Err(Problem::trial("the far end", why)),
+        Ok(FarAnswer::Stream(answer)) => Ok(answer),
+        Ok(_) => Err(Problem::trial("the far end", "an answer came out of turn")),
+        // Another boot may do better.
+        Err(problem) => Err(problem.of_kind(holdup_model::ProblemKind::Trial)),
+    }
+}
+
+fn out_of_turn<T>(answer: &Answer) -> Result<T, Problem> {
+    Err(Problem::trial("the far end", format!("{answer:.40?} came out of turn")))
+}
+
+/// Whether the near side sends over a connection.
+fn near_sends(mode: Mode, index: usize) -> bool {
+    match mode {
+        Mode::Write => true,
+        Mode::Read => false,
+        Mode::Both => index.is_multiple_of(2),
+    }
+}
+
+/// Runs one trial.
+///
+/// # Errors
+/// Of kind `Trial` when it is void, of kind `Host` when there is no peer, of kind `Interrupted` when it was cancelled.
+pub fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    let far = reach(setup, host, &trial.cancel)?;
+    run_with(far, setup, host, trial)
+}
+
+/// The same with a far end that is connected to already.
+pub(super) fn run_with(far: Far, setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
+    let count = if setup.mode == Mode::Both { 2 * setup.connections } else { setup.connections };
+    let _limit = FileLimit::raise(count as u64)?;
+    let far = Rc::new(RefCell::new(far));
+    let sends: Vec<bool> = (0..count).map(|index| near_sends(setup.mode, index)).collect();
+    let (sockets, strangers) = connected(setup, &far, &sends)?;
+    let no_memory = |e: std::io::Error| Problem::trial(format!("{count} connections"), format!("no memory: {e}"));
+    let flows = Arc::new(Flows::new(count).map_err(no_memory)?);
+    let workers = Arc::new(Workers::new(setup.workers).map_err(no_memory)?);
+    let side = Side {
+        ends: sockets.iter().map(sockets::number).zip(sends.iter().copied()).collect(),
+        workers: setup.workers,
+        first: 0,
+        size: setup.size,
+        interval_ns: setup.interval_ns,
+        is_udp: false,
+        is_apart: true,
+        cpus: None,
+    };
+    let jobs = side.jobs(&flows, &workers)?;
+    let network = Network::make(Topology::Host, Options::default(), host)?;
+    let counters_before = network.counters()?;
+    let stop = workers.clone();
+    let crew = Crew::start(setup.sharing, "stream", jobs, move || stop.stage().enter(phase::STOP))?;
+    let theirs = Theirs { flows: flows.clone(), sends, retransmitted: Rc::default() };
+    let line = HangUp(sockets.iter().map(sockets::number).collect());
+    let team = Apart { line, crew, workers: workers.clone(), far: far.clone(), theirs: theirs.clone() };
+    let edge = || edge(setup, &far, &theirs, &workers);
+    let (begin, end) = drive::through(trial, workers.stage(), setup.workers, team, edge)?;
+    let (begin, end) = (begin?, end?);
+    let mut counters = network.counters()?.minus(&counters_before);
+    let done = Done {
+        setup,
+        held: count as u64,
+        strangers,
+        flows: &flows,
+        workers: &workers,
+        begin: &begin,
+        end: &end,
+        socket_drops: 0,
+        counters: &mut counters,
+        sent_again_elsewhere: theirs.sent_again(),
+        has_one_clock: false,
+    };
+    results::of(&done)
+}
+
+/// Connects all, and lets the far side work.
+fn connected(setup: &Setup, far: &Rc<RefCell<Far>>, sends: &[bool]) -> Result<(Vec<OwnedFd>, u64), Problem> {
+    let begin = Begin {
+        sends: sends.iter().map(|near| !near).collect(),
+        size: setup.size,
+        workers: setup.workers,
+        processes: setup.sharing == Sharing::Processes,
+        interval_ns: setup.interval_ns,
+        no_delay: setup.sockets.no_delay,
+        send_buffer: setup.sockets.send_buffer,
+        receive_buffer: setup.sockets.receive_buffer,
+    };
+    let port = match ask(far, Order::Begin(begin))? {
+        Answer::Listening(port) => port,
+        other => return out_of_turn(&other),
+    };
+    let target = SocketAddr::new(far.borrow().address().ip(), port);
+    let failed = |e: std::io::Error| Problem::trial("tcp connections", format!("{target} cannot be connected to: {e}"));
+    let mut sockets = Vec::with_capacity(sends.len());
+    let mut from = Vec::with_capacity(sends.len());
+    for _ in sends {
+        let socket = connect::call(target, &setup.sockets).map_err(failed)?;
+        from.push(sockets::local_address(socket.as_fd()).map_err(failed)?);
+        sockets.push(socket);
+    }
+    match ask(far, Order::Work(from))? {
+        Answer::Working(strangers) => Ok((sockets, strangers)),
+        other => out_of_turn(&other),
+    }
+}
+
+/// What the far side counted, put on the near board.
+#[derive(Clone)]
+struct Theirs {
+    flows: Arc<Flows>,
+    /// Whether the near side sends.
+    sends: Vec<bool>,
+    /// The far side's count of segments sent again, at its first reading and at its last.
+    retransmitted: Rc<RefCell<Option<(u64, u64)>>>,
+}
+
+impl Theirs {
+    fn take(&self, counts: &Counts) {
+        for ((flow, near_sends), (bytes, transfers)) in self.flows.slots().zip(&self.sends).zip(&counts.moved) {
+            let side = if *near_sends { &flow.received.0 } else { &flow.sent.0 };
+            side.bytes.store(*bytes, Ordering::Release);
+            side.transfers.store(*transfers, Ordering::Release);
+        }
+        if let Some(now) = counts.retransmitted {
+            let first = self.retransmitted.borrow().map_or(now, |(first, _)| first);
+            *self.retransmitted.borrow_mut() = Some((first, now));
+        }
+    }
+
+    fn sent_again(&self) -> Option<u64> {
+        self.retransmitted.borrow().map(|(first, last)| last.saturating_sub(first))
+    }
+}
+
+/// Both sides' counts. The far side's are of the moment in the middle of question and answer, as near as can be told.
+fn edge(setup: &Setup, far: &Rc<RefCell<Far>>, theirs: &Theirs, workers: &Workers) -> Result<Edge, Problem> {
+    let asked_ns = now_ns();
+    let counts = match ask(far, Order::Read)? {
+        Answer::Edge(counts) => counts,
+        other => return out_of_turn(&other),
+    };
+    let at_ns = asked_ns + (now_ns() - asked_ns) / 2;
+    theirs.take(&counts);
+    let near = Edge::near(setup, &theirs.flows, workers);
+    Ok(Edge { at_ns, cpu_ns: [near.cpu_ns[0], counts.cpu_ns], flows: near.flows })
+}
+
+/// The near workers, and the far end with its own.
+struct Apart {
+    // Dropped in this order.
+    line: HangUp,
+    crew: Crew,
+    workers: Arc<Workers>,
+    far: Rc<RefCell<Far>>,
+    theirs: Theirs,
+}
+
+impl Team for Apart {
+    fn failed(&mut self) -> Option<String> {
+        gave_up(&self.workers, usize::MAX).or_else(|| self.crew.failed())
+    }
+
+    fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
+        // Near senders stop first, so that far receivers come to an end while the answer is awaited.
+        self.workers.stage().enter(phase::STOP);
+        let Apart { mut line, crew, workers, far, theirs } = self;
+        match ask(&far, Order::End)? {
+            Answer::Ended(counts) => theirs.take(&counts),
+            other => return out_of_turn(&other),
+        }
+        // They end in order, each when the other end is done.
+        line.0.clear();
+        crew.finish(hurry)?;
+        gave_up(&workers, usize::MAX).map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
+    }
+}

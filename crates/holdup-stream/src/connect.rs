@@ -1,0 +1,290 @@
+//! Making all connections of a trial, before its workers start.
+//!
+//! A connection is known by the address of the end that made it: what somebody else connects is closed at once, and the
+//! listener is gone before the first transfer. Sockets of UDP are connected to each other at both ends, so that the
+//! kernel hands datagrams of others to nobody.
+
+use crate::profile::{Mode, Protocol};
+use crate::setup::{Setup, SocketOptions};
+use crate::sockets;
+use holdup_host::network::{End, Network, Place};
+use holdup_model::Problem;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// So many connections are asked for before they are accepted: far fewer than the queue of a listener holds.
+const BATCH: usize = 64;
+const BACKLOG: i32 = 1024;
+/// How long one batch may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One connection; data goes one way.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    near: OwnedFd,
+    far: OwnedFd,
+    /// Whether the near end sends.
+    pub(crate) near_sends: bool,
+}
+
+impl Ends {
+    pub(crate) fn of(&self, end: End) -> RawFd {
+        sockets::number(if end == End::Near { &self.near } else { &self.far })
+    }
+
+    pub(crate) fn sends(&self, end: End) -> bool {
+        self.near_sends == (end == End::Near)
+    }
+
+    /// The socket of the one that receives.
+    pub(crate) fn receiver(&self) -> RawFd {
+        self.of(if self.near_sends { End::Far } else { End::Near })
+    }
+}
+
+/// All connections, and how many that others made were turned away.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) ends: Vec<Ends>,
+    pub(crate) strangers: u64,
+}
+
+/// Makes all connections.
+///
+/// # Errors
+/// Of kind `Trial` when one cannot be made.
+pub(crate) fn all(setup: &Setup, network: &Network) -> Result<Connected, Problem> {
+    let flows = if setup.mode == Mode::Both { 2 * setup.connections } else { setup.connections };
+    let (near, far) = (network.end(End::Near), network.end(End::Far));
+    let made = match setup.protocol {
+        Protocol::Tcp => tcp(flows, near, far, &setup.sockets)?,
+        Protocol::Udp => (udp(flows, near, far, &setup.sockets)?, 0),
+        Protocol::Unix => (unix(flows, &setup.sockets).map_err(|e| failed("unix", &e))?, 0),
+    };
+    let near_sends = |index: usize| match setup.mode {
+        Mode::Write => true,
+        Mode::Read => false,
+        Mode::Both => index.is_multiple_of(2),
+    };
+    let with_direction = |(index, (near, far))| Ends { near, far, near_sends: near_sends(index) };
+    Ok(Connected { ends: made.0.into_iter().enumerate().map(with_direction).collect(), strangers: made.1 })
+}
+
+fn failed(protocol: &str, error: &io::Error) -> Problem {
+    let problem = Problem::trial(format!("{protocol} connections"), format!("they cannot be made: {error}"));
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => problem.hint("raise the limit on open files (ulimit -n, fs.file-max)"),
+        Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => problem
+            .hint("the ports are used up: widen net.ipv4.ip_local_port_range, or wait until old connections are gone"),
+        _ => problem,
+    }
+}
+
+type Pairs = Vec<(OwnedFd, OwnedFd)>;
+
+fn tcp(flows: usize, near: &Place, far: &Place, options: &SocketOptions) -> Result<(Pairs, u64), Problem> {
+    let failed = |e: io::Error| failed("tcp", &e);
+    let listener = far.within(|| listen(far.address(), options))?.map_err(failed)?;
+    let target = sockets::local_address(listener.as_fd()).map_err(failed)?;
+    let (mut pairs, mut strangers) = (Vec::with_capacity(flows), 0);
+    while pairs.len() < flows {
+        let batch = BATCH.min(flows - pairs.len());
+        let called = near
+            .within(|| (0..batch).map(|_| call(target, options)).collect::<io::Result<Vec<_>>>())?
+            .map_err(|e| refused(target, &e))?;
+        strangers += accept_batch(&listener, called, &mut pairs).map_err(failed)?;
+    }
+    Ok((pairs, strangers))
+}
+
+/// A listener on an address, on a port of the kernel's choice.
+pub(crate) fn listen(address: IpAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
+    let listener = sockets::open(SocketType::STREAM, options)?;
+    net::bind(&listener, &SocketAddr::new(address, 0))?;
+    net::listen(&listener, BACKLOG)?;
+    rustix::io::ioctl_fionbio(&listener, true)?;
+    Ok(listener)
+}
+
+/// Connects; the kernel completes it without anybody who accepts.
+pub(crate) fn call(target: SocketAddr, options: &SocketOptions) -> io::Result<OwnedFd> {
+    let socket = sockets::open(SocketType::STREAM, options)?;
+    sockets::wait_at_most(socket.as_fd(), None, Some(PATIENCE))?;
+    net::connect(&socket, &target)?;
+    sockets::wait_at_most(socket.as_fd(), None, None)?;
+    Ok(socket)
+}
+
+fn refused(target: SocketAddr, error: &io::Error) -> Problem {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => {
+            Problem::trial(format!("connection to {target}"), "it is refused: nobody listens there")
+        }
+        Some(libc::EINPROGRESS | libc::EAGAIN | libc::ETIMEDOUT) => Problem::trial(
+            format!("connection to {target}"),
+            format!("nobody answered within {} s", PATIENCE.as_secs()),
+        ),
+        _ => failed("tcp", error),
+    }
+}
+
+/// Accepts until all that were called are there. Returns how many others were turned away.
+fn accept_batch(listener: &OwnedFd, called: Vec<OwnedFd>, pairs: &mut Pairs) -> io::Result<u64> {
+    let mut waiting = HashMap::with_capacity(called.len());
+    for near in called {
+        waiting.insert(sockets::local_address(near.as_fd())?, near);
+    }
+    accept_all(listener, waiting, |near, far| pairs.push((near, far)))
+}
+
+/// Accepts the connections from these addresses, in their order. Returns how many others were turned away, too.
+pub(crate) fn accept_from(listener: &OwnedFd, from: &[SocketAddr]) -> io::Result<(Vec<OwnedFd>, u64)> {
+    let waiting: HashMap<SocketAddr, usize> = from.iter().enumerate().map(|(index, from)| (*from, index)).collect();
+    let mut accepted: Vec<(usize, OwnedFd)> = Vec::with_capacity(from.len());
+    let strangers = accept_all(listener, waiting, |index, socket| accepted.push((index, socket)))?;
+    accepted.sort_by_key(|(index, _)| *index);
+    Ok((accepted.into_iter().map(|(_, socket)| socket).collect(), strangers))
+}
+
+/// Accepts until nobody is waited for. Returns how many others were turned away.
+fn accept_all<W>(
+    listener: &OwnedFd,
+    mut waiting: HashMap<SocketAddr, W>,
+    mut take: impl FnMut(W, OwnedFd),
+) -> io::Result<u64> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut strangers = 0;
+    while !waiting.is_empty() {
+        match net::acceptfrom_with(listener, SocketFlags::CLOEXEC) {
+            Ok((far, from)) => {
+                let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+                match from.and_then(|from| waiting.remove(&from)) {
+                    Some(who) => take(who, far),
+                    None => strangers += 1,
+                }
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {
+                if Instant::now() > deadline {
+                    return Err(io::Error::other(format!("{} of a batch did not arrive", waiting.len())));
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(strangers)
+}
+
+fn udp(flows: usize, near: &Place, far: &Place, options: &SocketOptions) -> Result<Pairs, Problem> {
+    let failed = |e: io::Error| failed("udp", &e);
+    let bound = |place: &Place| {
+        let one = || {
+            let socket = sockets::open(SocketType::DGRAM, options)?;
+            net::bind(&socket, &SocketAddr::new(place.address(), 0))?;
+            Ok(socket)
+        };
+        place.within(|| (0..flows).map(|_| one()).collect::<io::Result<Vec<_>>>())
+    };
+    let (near, far) = (bound(near)?.map_err(failed)?, bound(far)?.map_err(failed)?);
+    for (near, far) in near.iter().zip(&far) {
+        pair(near, far).map_err(failed)?;
+    }
+    Ok(near.into_iter().zip(far).collect())
+}
+
+/// Connects two sockets of UDP to each other, and forgets what others have sent to them before that.
+fn pair(near: &OwnedFd, far: &OwnedFd) -> io::Result<()> {
+    net::connect(near, &sockets::local_address(far.as_fd())?)?;
+    net::connect(far, &sockets::local_address(near.as_fd())?)?;
+    for socket in [near, far] {
+        while sockets::receive(sockets::number(socket), &mut [0], libc::MSG_DONTWAIT).is_ok() {}
+    }
+    Ok(())
+}
+
+fn unix(flows: usize, options: &SocketOptions) -> io::Result<Pairs> {
+    let one = |_| {
+        let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        sockets::set(near.as_fd(), options)?;
+        sockets::set(far.as_fd(), options)?;
+        Ok((near, far))
+    };
+    (0..flows).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    #[test]
+    fn who_does_not_listen_is_named() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+        let target = listener.local_addr().expect("is bound");
+        drop(listener);
+        let error = call(target, &SocketOptions::default()).expect_err("nobody listens");
+        let problem = refused(target, &error);
+        assert_eq!(problem.what, format!("connection to {target}"));
+        assert_eq!(problem.why, "it is refused: nobody listens there");
+    }
+
+    #[test]
+    fn a_stranger_is_turned_away_however_much_it_sends() {
+        let network = Network::make(
+            holdup_host::network::Topology::Host,
+            holdup_host::network::Options::default(),
+            &holdup_host::Host::real(),
+        )
+        .expect("the host's own");
+        let far = network.end(End::Far);
+        let options = SocketOptions::default();
+        let listener = listen(far.address(), &options).expect("listens");
+        let target = sockets::local_address(listener.as_fd()).expect("is bound");
+        let mut stranger = TcpStream::connect(target).expect("the listener's queue has room");
+        stranger.write_all(&[b'x'; 100_000]).expect("the kernel takes it");
+        let called = vec![call(target, &options).expect("connects"), call(target, &options).expect("connects")];
+        let mut pairs = Vec::new();
+        assert_eq!(accept_batch(&listener, called, &mut pairs).expect("accepts"), 1);
+        assert_eq!(pairs.len(), 2);
+        for (near, far) in &pairs {
+            sockets::send(sockets::number(near), b"ours", 0).expect("sends");
+            let mut got = [0; 16];
+            assert_eq!(sockets::receive(sockets::number(far), &mut got, 0).expect("receives"), 4);
+            assert_eq!(&got[..4], b"ours");
+        }
+        // It was closed with what it had sent unread, which resets it.
+        let mut byte = [0];
+        let seen = std::io::Read::read(&mut stranger, &mut byte);
+        assert!(!matches!(seen, Ok(1..)), "{seen:?}");
+    }
+
+    #[test]
+    fn datagrams_of_strangers_reach_nobody() {
+        let network = Network::make(
+            holdup_host::network::Topology::Host,
+            holdup_host::network::Options::default(),
+            &holdup_host::Host::real(),
+        )
+        .expect("the host's own");
+        let place = network.end(End::Far);
+        let pairs = udp(2, place, place, &SocketOptions::default()).expect("makes them");
+        let (near, far) = &pairs[1];
+        let target = sockets::local_address(far.as_fd()).expect("is bound");
+        let stranger = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+        stranger.send_to(b"strange", target).expect("sends");
+        sockets::send(sockets::number(near), b"ours", 0).expect("sends");
+        let mut got = [0; 16];
+        assert_eq!(sockets::receive(sockets::number(far), &mut got, 0).expect("receives"), 4);
+        let nothing = sockets::receive(sockets::number(far), &mut got, libc::MSG_DONTWAIT);
+        assert!(nothing.is_err_and(|e| is_again(&e)));
+    }
+
+    fn is_again(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(libc::EAGAIN)
+    }
+}

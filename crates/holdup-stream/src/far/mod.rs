@@ -1,0 +1,100 @@
+//! The far end of a load between two machines: a service that carries out orders on the machine where it runs, and the
+//! near side of it.
+//!
+//! ```text
+//!   near                                         far
+//!   Hello { version, nonce, release, cpus }  →
+//!                                            ←   Hello { version, the same nonce, release, cpus }
+//!   an order                                 →
+//!                                            ←   its answer
+//!   Bye                                      →   (the connection ends)
+//! ```
+//!
+//! Over TCP, in [checksummed frames](holdup_model::frame) of CBOR (RFC 8949), not packed: the link is fast, and an
+//! emulated CPU is not. Each connection is served alone, one order at a time. A connection that brings anything
+//! else is ended with a reason; the service goes on. There is no password: the service is for a link that holdup made
+//! itself, and is bound to the address of that link.
+
+mod channel;
+mod client;
+mod service;
+
+pub use client::Far;
+pub use service::serve;
+
+use crate::apart;
+use holdup_host::Host;
+use holdup_model::Fact;
+use holdup_model::guest::{FAR_PORT, PEER_WORD};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+
+/// The longest message, bytes: results with the histograms of ten thousand connections are some megabytes.
+pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
+
+/// What a problem with the far end begins with: what it is a problem of.
+pub const WHAT: &str = "the far end";
+
+/// What each side says first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FarHello {
+    /// The version of holdup; both sides have the same.
+    pub version: String,
+    /// A number of the near side's choice, which the far side repeats: the answer is to this question.
+    pub nonce: u64,
+    /// The kernel's release.
+    pub release: String,
+    /// CPUs that it may use.
+    pub cpus: u32,
+}
+
+impl FarHello {
+    fn of(host: &Host, nonce: u64) -> Self {
+        FarHello {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            nonce,
+            release: rustix::system::uname().release().to_string_lossy().into_owned(),
+            cpus: holdup_host::machine(host).cpus,
+        }
+    }
+}
+
+/// From the near side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum FarOrder {
+    /// The first message. Answer: [`FarAnswer::Hello`].
+    Hello(FarHello),
+    /// Nothing but an answer. Answer: [`FarAnswer::Echo`].
+    Echo,
+    /// Tell what is known about the machine. Answer: [`FarAnswer::Facts`].
+    Facts,
+    /// One end of a trial of `stream`. Answer: [`FarAnswer::Stream`].
+    Stream(apart::Order),
+    /// End the connection. No answer.
+    Bye,
+}
+
+/// From the far side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum FarAnswer {
+    /// The first message.
+    Hello(FarHello),
+    /// To [`FarOrder::Echo`].
+    Echo,
+    /// To [`FarOrder::Facts`].
+    Facts(Vec<Fact>),
+    /// To [`FarOrder::Stream`].
+    Stream(apart::Answer),
+    /// The connection is ended, for this reason.
+    Refused(String),
+}
+
+/// Where this host's peer takes orders: what the kernel's command line says. `None` on a host without a peer.
+pub fn of_this_host(host: &Host) -> Option<SocketAddr> {
+    let line = host.read_text("/proc/cmdline").ok()?;
+    let word = line.split_whitespace().filter_map(|word| word.strip_prefix(PEER_WORD)).next_back()?;
+    Some(SocketAddr::new(word.parse::<IpAddr>().ok()?, FAR_PORT))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! The service at the far end.
+
+use super::channel::{Channel, End};
+use super::{FarAnswer, FarHello, FarOrder};
+use crate::apart::Half;
+use holdup_host::Host;
+use holdup_load::Cancel;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often the listener looks whether it is to end.
+const GLANCE: Duration = Duration::from_millis(20);
+/// How long a connection may be silent before its hello.
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
+/// Connections that are served at the same time; one is what a session needs.
+const MOST_CONNECTIONS: usize = 16;
+
+/// Serves a listener until it is asked to stop, each connection in a thread of its own. Returns when the last of them
+/// has ended, which they do within some milliseconds then.
+///
+/// `tell` gets a line for each connection that ended for another reason than that the near side wanted it.
+///
+/// # Errors
+/// When the listener itself cannot be used. What a connection brings is no error of the service.
+pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, tell: &(dyn Fn(&str) + Sync)) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let open = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        while !stop.is_cancelled() {
+            let (stream, from) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(e) => {
+                    match e.kind() {
+                        ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
+                        _ if matches!(e.raw_os_error(), Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK)) => {
+                            // Connections that are open would keep this from returning.
+                            stop.cancel();
+                            return Err(e);
+                        }
+                        // No descriptor or no memory is left for one more; the next attempt may find some.
+                        _ => tell(&format!("a connection could not be taken: {e}")),
+                    }
+                    std::thread::sleep(GLANCE);
+                    continue;
+                }
+            };
+            if open.fetch_add(1, Ordering::SeqCst) >= MOST_CONNECTIONS {
+                open.fetch_sub(1, Ordering::SeqCst);
+                turn_away(stream);
+                tell(&format!("{from}: turned away: {MOST_CONNECTIONS} connections are open"));
+                continue;
+            }
+            let open = &open;
+            let work = move || {
+                if let Some(line) = one(host, stream, from, stop) {
+                    tell(&line);
+                }
+                open.fetch_sub(1, Ordering::SeqCst);
+            };
+            if let Err(e) = std::thread::Builder::new().name("holdup-far".to_owned()).spawn_scoped(scope, work) {
+                open.fetch_sub(1, Ordering::SeqCst);
+                tell(&format!("{from}: no thread for it: {e}"));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn turn_away(stream: TcpStream) {
+    let why = format!("{MOST_CONNECTIONS} connections are open, and no more are served");
+    if let Ok(mut channel) = Channel::new(stream) {
+        let _gone = channel.send(&FarAnswer::Refused(why));
+    }
+}
+
+/// One connection; what to tell of its end.
+fn one(host: &Host, stream: TcpStream, from: SocketAddr, stop: &Cancel) -> Option<String> {
+    let mut channel = match Channel::new(stream) {
+        Ok(channel) => channel,
+        Err(e) => return Some(format!("{from}: {e}")),
+    };
+    match converse(host, &mut channel, stop) {
+        Ok(()) | Err(End::Cancelled) => None,
+        Err(end) => {
+            // Who sends garbage may not read the answer, but one of another version will.
+            let _gone = channel.send(&FarAnswer::Refused(end.to_string()));
+            Some(format!("{from}: {end}"))
+        }
+    }
+}
+
+fn converse(host: &Host, channel: &mut Channel, stop: &Cancel) -> Result<(), End> {
+    match channel.receive(Some(HELLO_LIMIT), stop)? {
+        FarOrder::Hello(hello) if hello.version == env!("CARGO_PKG_VERSION") => {
+            channel.send(&FarAnswer::Hello(FarHello::of(host, hello.nonce)))?;
+        }
+        FarOrder::Hello(hello) => {
+            let why = format!("holdup {} asks, this is {}", hello.version.escape_debug(), env!("CARGO_PKG_VERSION"));
+            return Err(End::Fault(why));
+        }
+        _ => return Err(End::fault("an order came before the hello")),
+    }
+    // What is left of it ends with the connection.
+    let mut stream = Half::default();
+    loop {
+        let answer = match channel.receive(None, stop)? {
+            FarOrder::Echo => FarAnswer::Echo,
+            FarOrder::Facts => FarAnswer::Facts(holdup_host::facts(host)),
+            FarOrder::Stream(order) => FarAnswer::Stream(stream.carry_out(host, channel.address(), order)),
+            FarOrder::Bye => return Ok(()),
+            FarOrder::Hello(_) => return Err(End::fault("a second hello came")),
+        };
+        channel.send(&answer)?;
+    }
+}

@@ -1,0 +1,201 @@
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+use super::*;
+use holdup_host::fake::MemoryFs;
+use holdup_load::Cancel;
+use holdup_model::{frame, wire};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `act` beside a service; gives what it gave and what the service told.
+fn beside_service<T>(act: impl FnOnce(SocketAddr) -> T) -> (T, Vec<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, told) = (Cancel::default(), Mutex::new(Vec::new()));
+    let host = Host::real();
+    let got = std::thread::scope(|scope| {
+        let tell = |line: &str| told.lock().unwrap().push(line.to_owned());
+        let service = scope.spawn({
+            let (stop, host, listener) = (&stop, &host, &listener);
+            move || serve(host, listener, stop, &tell)
+        });
+        // Ends the service also when `act` panics; the scope would wait for it for ever.
+        struct Stop<'a>(&'a Cancel);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.cancel();
+            }
+        }
+        let got = {
+            let _stop = Stop(&stop);
+            act(address)
+        };
+        service.join().unwrap().unwrap();
+        got
+    });
+    (got, told.into_inner().unwrap())
+}
+
+fn connect(address: SocketAddr) -> Far {
+    Far::connect(&Host::real(), address, PATIENCE, &Cancel::default()).unwrap()
+}
+
+/// What the service answers to these bytes before it closes the connection; the near side sends no more after them.
+fn answers_to(address: SocketAddr, bytes: &[u8], shut: bool) -> Vec<FarAnswer> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // A service that has ended the connection takes no more.
+    let _gone = stream.write_all(bytes);
+    if shut {
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+    }
+    let mut decoder = frame::Decoder::new();
+    let mut buffer = [0; 4096];
+    // A reset is an end like any other: what was sent and not read makes the kernel send one.
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        decoder.feed(&buffer[..count]);
+    }
+    let mut answers = Vec::new();
+    while let Some(frame::Received::Frame { payload, .. }) = decoder.next() {
+        answers.push(wire::from_plain_bytes(&payload).unwrap());
+    }
+    answers
+}
+
+fn hello(version: &str) -> Vec<u8> {
+    let hello = FarHello { version: version.to_owned(), nonce: 7, release: "x".to_owned(), cpus: 1 };
+    frame::encode(0, &wire::to_plain_bytes(&FarOrder::Hello(hello)))
+}
+
+#[test]
+fn the_far_end_says_what_it_is() {
+    let ((hello, facts, shortest), told) = beside_service(|address| {
+        let mut far = connect(address);
+        let (facts, shortest) = (far.facts().unwrap(), far.round_trip_ns(3).unwrap());
+        let hello = far.hello().clone();
+        far.bye();
+        (hello, facts, shortest)
+    });
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    assert_eq!(hello.release, release);
+    let fact = facts.iter().find(|f| f.key == "kernel.release").unwrap();
+    assert_eq!(fact.value.as_deref(), Some(release.as_str()));
+    assert!(shortest > 0 && hello.cpus > 0);
+    assert_eq!(told, Vec::<String>::new(), "an end in order is not worth a line");
+}
+
+#[test]
+fn whatever_is_no_message_ends_its_connection_and_not_the_service() {
+    let version = env!("CARGO_PKG_VERSION");
+    let stuffed = frame::encode(0, &[0xff; 40]);
+    let mut huge = frame::encode(0, b"x");
+    // A header that claims the most bytes that a frame may have, with a sum that is right, then as many as are taken.
+    huge[9..13].copy_from_slice(&(frame::MOST_BODY_BYTES as u32).to_le_bytes());
+    let sum = crc32fast::hash(&huge[..17]);
+    huge[17..21].copy_from_slice(&sum.to_le_bytes());
+    huge.resize(2 * MOST_MESSAGE_BYTES + (1 << 20), b'x');
+    let two_hellos = [hello(version), frame::encode(1, &hello_payload(version))].concat();
+    let out_of_turn = frame::encode(0, &wire::to_plain_bytes(&FarOrder::Facts));
+    let gap = frame::encode(3, &hello_payload(version));
+    let cases: Vec<(&str, Vec<u8>, &str)> = vec![
+        ("garbage", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), "no message of holdup"),
+        ("no CBOR", stuffed, "a message that cannot be"),
+        ("huge", huge, "a message above"),
+        ("cut", hello(version)[..20].to_vec(), "within a message, after 20 bytes"),
+        ("another version", hello("0.0.0-other"), "holdup 0.0.0-other asks"),
+        ("an order first", out_of_turn, "an order came before the hello"),
+        ("a gap", gap, "message 3 came where 0 was due"),
+        ("two hellos", two_hellos, "a second hello"),
+        ("nothing", Vec::new(), "closed the connection"),
+    ];
+    let ((), told) = beside_service(|address| {
+        for (name, bytes, _) in &cases {
+            let answers = answers_to(address, bytes, true);
+            // The reset after too many bytes may overtake the reason.
+            if *name != "huge" {
+                assert!(matches!(answers.last(), Some(FarAnswer::Refused(_))), "{name}: {answers:?}");
+            }
+            connect(address).bye();
+        }
+    });
+    for (name, _, reason) in &cases {
+        assert!(told.iter().any(|line| line.contains(reason)), "{name}: {told:#?}");
+    }
+    assert_eq!(told.len(), cases.len(), "{told:#?}");
+}
+
+fn hello_payload(version: &str) -> Vec<u8> {
+    wire::to_plain_bytes(&FarOrder::Hello(FarHello {
+        version: version.to_owned(),
+        nonce: 7,
+        release: "x".to_owned(),
+        cpus: 1,
+    }))
+}
+
+#[test]
+fn silent_connections_keep_nobody_else_from_being_served() {
+    let (refused, told) = beside_service(|address| {
+        // As many as are served at once, all but one of them silent.
+        let silent: Vec<TcpStream> = (0..15).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut last = connect(address);
+        let _shortest = last.round_trip_ns(1).unwrap();
+        let one_more = Far::connect(&Host::real(), address, PATIENCE, &Cancel::default());
+        let refused = one_more.unwrap_err().why;
+        drop(silent);
+        let _still = last.round_trip_ns(1).unwrap();
+        last.bye();
+        refused
+    });
+    assert!(refused.contains("connections are open"), "{refused}");
+    assert!(told.iter().any(|line| line.contains("turned away")), "{told:#?}");
+}
+
+/// A stranger who answers each connection with these bytes.
+fn why_refused(answer: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut buffer = [0; 4096];
+            let _asked = stream.read(&mut buffer).unwrap();
+            stream.write_all(answer).unwrap();
+        });
+        Far::connect(&Host::real(), address, PATIENCE, &Cancel::default()).unwrap_err().why
+    })
+}
+
+#[test]
+fn what_is_no_far_end_is_told_by_what_it_does() {
+    assert!(why_refused(b"SSH-2.0-x\r\n").contains("no message of holdup"));
+    assert_eq!(why_refused(b""), "the other side closed the connection");
+    let other = FarHello { version: env!("CARGO_PKG_VERSION").to_owned(), nonce: 0, release: String::new(), cpus: 0 };
+    let stale = frame::encode(0, &wire::to_plain_bytes(&FarAnswer::Hello(other)));
+    assert_eq!(why_refused(Box::leak(stale.into_boxed_slice())), "its hello answers another one's question");
+}
+
+#[test]
+fn a_far_end_that_is_not_there_is_waited_for_and_then_told() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let limit = Duration::from_millis(60);
+    let problem = Far::connect(&Host::real(), address, limit, &Cancel::default()).unwrap_err();
+    assert!(problem.what.contains(&address.to_string()) && problem.why.contains("within 0.1 s"), "{problem}");
+    let cancel = Cancel::default();
+    cancel.cancel();
+    let problem = Far::connect(&Host::real(), address, PATIENCE, &cancel).unwrap_err();
+    assert_eq!(problem.kind, holdup_model::ProblemKind::Interrupted);
+}
+
+#[test]
+fn the_command_line_names_the_peer() {
+    let of = |line: &str| of_this_host(&MemoryFs::of(&[("/proc/cmdline", line)]).host());
+    let expected = Some(SocketAddr::from(([10, 77, 0, 2], FAR_PORT)));
+    assert_eq!(of("quiet holdup.address=10.77.0.1/24 holdup.peer=10.77.0.2\n"), expected);
+    assert_eq!(of("quiet holdup.address=10.77.0.1/24\n"), None);
+    assert_eq!(of("holdup.peer=nobody"), None);
+}
