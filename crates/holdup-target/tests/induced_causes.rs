@@ -5,17 +5,17 @@
 use holdup_analysis::explain;
 use holdup_evidence::{CollectContext, CollectOptions};
 use holdup_host::{Host, Scheduling};
+use holdup_induce::PerCpuWork;
+use holdup_induce::alone::{Trial, prepare};
+use holdup_load::Cancel;
+use holdup_locks::setup::defaults;
+use holdup_locks::truth::Published;
 use holdup_model::explanation::{ArmExplanation, Cause};
 use holdup_model::outcome::FindingVerdict;
 use holdup_model::progress::Silent;
 use holdup_model::{Availability, BundleData, Parameters, Value};
 use holdup_target::{RecordRequest, Watching, record};
 use holdup_testkit::ignore;
-use holdup_load::Cancel;
-use holdup_induce::alone::{Trial, prepare};
-use holdup_locks::setup::defaults;
-use holdup_locks::truth::Published;
-use holdup_induce::PerCpuWork;
 use std::sync::mpsc;
 use std::time::Duration;
 

@@ -5,9 +5,9 @@ use crate::output;
 use holdup_evidence::CollectContext;
 use holdup_host::Host;
 use holdup_knobs::KnobContext;
+use holdup_load::PostgresOptions;
 use holdup_model::foreign::line;
 use holdup_model::{Availability, BundleData, Meta, Parameter, ParameterKind, Problem, TrialStatus};
-use holdup_load::PostgresOptions;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -106,9 +106,7 @@ fn rows(kind: Kind) -> Vec<Row> {
     let host = Host::real();
     match kind {
         Kind::Workloads => workloads(&host),
-        Kind::Algorithms => {
-            holdup_locks::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect()
-        }
+        Kind::Algorithms => holdup_locks::algorithms::ALL.iter().map(|a| Row::of(a.meta, Some(a.probe()))).collect(),
         Kind::Collectors => collectors(&host),
         Kind::Knobs => knobs(&host),
         Kind::Analyses => holdup_analysis::analyses::ALL.iter().map(|a| Row::of(a.meta(), None)).collect(),

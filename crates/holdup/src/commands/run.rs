@@ -6,11 +6,11 @@ use crate::progress::Progress;
 use crate::world::World;
 use crate::{bundles, output, signals};
 use holdup_host::Host;
+use holdup_load::PostgresOptions;
 use holdup_model::bundle::Ending;
 use holdup_model::{Plan, Problem, Schedule};
 use holdup_plan::Overrides;
 use holdup_target::{RunOutcome, RunRequest, SessionRequest, Target};
-use holdup_load::PostgresOptions;
 use std::path::{Path, PathBuf};
 
 /// Run a plan, or a workload, and compare its arms
