@@ -1,12 +1,12 @@
 //! pgbench, the real program, on a PostgreSQL of holdup's own or on an existing one.
 
-use holdup_postgres::pgbench::parameters::{FACTORS, PARAMETERS};
-use holdup_postgres::pgbench::session::{PgbenchSession, binaries};
-use holdup_postgres::RunAs;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_host::Host;
+use holdup_load::{PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
+use holdup_postgres::RunAs;
+use holdup_postgres::pgbench::parameters::{FACTORS, PARAMETERS};
+use holdup_postgres::pgbench::session::{PgbenchSession, binaries};
 
 /// The workload.
 pub struct Pgbench;
