@@ -1,12 +1,12 @@
 //! Any bytes as a kept section map, also with a sum that fits: a map that can be used, or a reason.
 #![no_main]
 
-use holdup_sections::kept::{ANALYSER, Kept};
+use holdup_sections::cached::{ANALYSER, CachedAnalysis};
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
 use libfuzzer_sys::fuzz_target;
 
 fn survives(bytes: &[u8]) {
-    match Kept::decode(bytes) {
+    match CachedAnalysis::decode(bytes) {
         Err(why) => assert!(!why.is_empty()),
         Ok(kept) => {
             let table = Table::new(&[Loaded { map: Some(&kept.map), callees: &kept.callees.ranges, bias: 0 }]);
@@ -14,7 +14,7 @@ fn survives(bytes: &[u8]) {
                 let _ = classify(&table, entry.begin, &Registers::default(), &|at| Some(at.rotate_left(7)));
             }
             let again = kept.encode().expect("it was read from a file");
-            assert_eq!(Kept::decode(&again).as_ref(), Ok(&kept));
+            assert_eq!(CachedAnalysis::decode(&again).as_ref(), Ok(&kept));
         }
     }
 }

@@ -14,7 +14,7 @@ mod tasks;
 use holdup_host::Host;
 pub use holdup_model::plan::CollectOptions;
 use holdup_model::{Availability, Collected, Meta, Problem};
-pub use kernel::Wants;
+pub use kernel::Part;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -28,7 +28,7 @@ pub struct CollectContext {
     pub subjects: Vec<Subject>,
     /// How to reach the PostgreSQL server under test, for the `postgres` crate.
     pub postgres: Option<String>,
-    /// What the collectors of this window want of the one program inside the kernel, and that program once it runs.
+    /// The parts of the BPF object that the collectors of this window need, and the object once it is loaded.
     pub kernel: Kernel,
     /// What the user asked of collectors beside their names.
     pub options: CollectOptions,
@@ -36,29 +36,29 @@ pub struct CollectContext {
     pub maps: Option<PathBuf>,
 }
 
-/// The program inside the kernel that the collectors of a window share.
+/// The BPF object that the collectors of a window share.
 #[derive(Clone, Default)]
 pub struct Kernel {
-    wants: Wants,
+    parts: kernel::Parts,
     watch: Arc<OnceLock<Result<Arc<kernel::Watch>, String>>>,
 }
 
 impl CollectContext {
-    /// Says which collectors will be started in this window: the first of them that watches inside the kernel starts
-    /// what all of them want.
+    /// Names the collectors that will be started in this window: the first of them that watches inside the kernel loads
+    /// the parts of all.
     #[must_use]
     pub fn for_collectors(mut self, collectors: &[&dyn Collector]) -> Self {
-        let wants = collectors.iter().map(|c| c.wants()).fold(Wants::default(), Wants::and);
-        self.kernel = Kernel { wants, watch: Arc::default() };
+        self.kernel = Kernel::default();
+        collectors.iter().filter_map(|c| c.part()).for_each(|part| self.kernel.parts.add(part));
         self
     }
 
-    /// The program inside the kernel, started at the first call.
-    pub(crate) fn watch(&self, collector: &str) -> Result<Arc<kernel::Watch>, Problem> {
-        let of_collector = find(collector).map(Collector::wants).unwrap_or_default();
-        let wants = self.kernel.wants.and(of_collector);
-        let watch = self.kernel.watch.get_or_init(|| kernel::Watch::start(self, wants).map(Arc::new));
-        watch.clone().map_err(|why| Problem::host(format!("collector {collector}"), why))
+    /// The BPF object, loaded at the first call.
+    pub(crate) fn watch(&self, collector: &dyn Collector) -> Result<Arc<kernel::Watch>, Problem> {
+        let mut parts = self.kernel.parts.clone();
+        collector.part().into_iter().for_each(|part| parts.add(part));
+        let watch = self.kernel.watch.get_or_init(|| kernel::Watch::start(self, &parts).map(Arc::new));
+        watch.clone().map_err(|why| Problem::host(format!("collector {}", collector.meta().id), why))
     }
 }
 
@@ -89,9 +89,9 @@ pub trait Collector: Sync {
         false
     }
 
-    /// What it wants of the program inside the kernel.
-    fn wants(&self) -> Wants {
-        Wants::default()
+    /// Its part of the BPF object.
+    fn part(&self) -> Option<&'static Part> {
+        None
     }
 
     /// Whether it can work here. Never writes.

@@ -2,7 +2,7 @@
 
 use crate::Collecting;
 use holdup_host::Host;
-use holdup_model::{Collected, Coverage, EvidenceItem, SelfCost};
+use holdup_model::{Collected, Coverage, EvidenceHistogram, EvidenceItem, SelfCost, SparseHistogram};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
@@ -128,6 +128,16 @@ pub(crate) fn all_absent(id: &str, produces: Produces, why: &str, cost: SelfCost
         cost,
         ..Collected::default()
     }
+}
+
+/// A histogram as evidence, where there is one with values.
+pub(crate) fn histogram(
+    name: &str,
+    label: impl Into<String>,
+    histogram: Option<&SparseHistogram>,
+) -> Option<EvidenceHistogram> {
+    let histogram = histogram.filter(|h| h.count() > 0)?.clone();
+    Some(EvidenceHistogram { name: name.to_owned(), label: Some(label.into()), histogram })
 }
 
 /// The increase of a counter; `None` when it ran backwards, which a counter of the kernel only does when it is

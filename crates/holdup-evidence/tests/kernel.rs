@@ -176,8 +176,8 @@ fn alone(test: &str) -> bool {
     let own = std::env::current_exe().expect("this test");
     let run =
         Command::new(own).args(["--exact", test, "--nocapture"]).env("HOLDUP_ALONE", "1").output().expect("it runs");
-    let told = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-    println!("{told}");
+    let output = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    println!("{output}");
     assert!(run.status.success(), "{test}");
     false
 }
@@ -217,13 +217,13 @@ fn faults_of_hugetlbfs_are_huge() {
     assert!(huge == HUGE_PAGES as f64, "{huge} of {all}");
 }
 
-fn programs_that_begin_inside_the_window_are_told() {
+fn programs_that_begin_inside_the_window_are_counted() {
     need("critical-sections");
     let shell = Shell::run("while :; do /bin/true; sleep 0.05; done");
     let seen = watch(&["critical-sections"], &[("command", &shell)], Duration::from_millis(1500)).remove(0);
     show(&seen);
-    let told = format!("{seen:?}");
-    assert!(told.contains("programs were started inside the window: no sections known for them"), "{told}");
+    let shown = format!("{seen:?}");
+    assert!(shown.contains("programs started inside the window: their sections are not known"), "{shown}");
 }
 
 holdup_testkit::tests!(
@@ -233,5 +233,5 @@ holdup_testkit::tests!(
     faults_of_small_pages_are_not_huge,
     faults_of_transparent_huge_pages_are_huge,
     faults_of_hugetlbfs_are_huge,
-    programs_that_begin_inside_the_window_are_told
+    programs_that_begin_inside_the_window_are_counted
 );

@@ -1,6 +1,6 @@
 //! Time for the map of a whole PostgreSQL server, where one is installed: `cargo bench -p holdup-sections --bench server`.
 
-use holdup_sections::kept::Kept;
+use holdup_sections::cached::CachedAnalysis;
 use holdup_sections::lookup::{Loaded, Registers, Table, classify};
 use holdup_sections::{Wanted, callees, map};
 
@@ -27,9 +27,9 @@ fn whole_map(bencher: divan::Bencher<'_, '_>) {
 fn kept_map(bencher: divan::Bencher<'_, '_>) {
     let elf = std::fs::read(SERVER).expect("readable");
     let map = map(&elf, &wanted()).expect("an ELF file");
-    let kept = Kept { build_id: map.build_id.clone(), is_program: true, map, ..Kept::default() };
+    let kept = CachedAnalysis { build_id: map.build_id.clone(), is_program: true, map, ..CachedAnalysis::default() };
     let bytes = kept.encode().expect("it is small");
-    bencher.bench_local(|| Kept::decode(divan::black_box(&bytes)));
+    bencher.bench_local(|| CachedAnalysis::decode(divan::black_box(&bytes)));
 }
 
 #[divan::bench]

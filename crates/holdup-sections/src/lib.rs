@@ -17,6 +17,7 @@
 
 mod analysis;
 mod atomic;
+pub mod cached;
 mod callees;
 mod calls;
 mod decide;
@@ -24,7 +25,6 @@ mod flood;
 mod frames;
 mod function;
 mod image;
-pub mod kept;
 pub mod lookup;
 mod map;
 mod note;

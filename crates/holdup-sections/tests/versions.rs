@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_model::sections::{SectionMap, SectionRole};
-use holdup_sections::kept::Kept;
+use holdup_sections::cached::CachedAnalysis;
 use holdup_sections::{Wanted, map};
 use holdup_testkit::ignore;
 use std::path::PathBuf;
@@ -80,10 +80,15 @@ fn every_version_has_the_locks_that_matter() {
             "{version}: {sections} sections, {here} of {} named, {notes} notes, {took:.2} s CPU",
             EVERYWHERE.len()
         );
-        let kept = Kept { build_id: map.build_id.clone(), is_program: true, map: map.clone(), ..Kept::default() };
+        let kept = CachedAnalysis {
+            build_id: map.build_id.clone(),
+            is_program: true,
+            map: map.clone(),
+            ..CachedAnalysis::default()
+        };
         let bytes = kept.encode().expect("it is small");
         let before = cpu_s();
-        assert_eq!(Kept::decode(&bytes).as_ref(), Ok(&kept));
+        assert_eq!(CachedAnalysis::decode(&bytes).as_ref(), Ok(&kept));
         eprintln!("{version}: kept in {} bytes, read in {:.2} ms CPU", bytes.len(), (cpu_s() - before) * 1e3);
         if std::env::var_os("HOLDUP_POSTGRES_TELL").is_some() {
             map.sections.iter().for_each(|s| eprintln!("  {} {:?}", s.name, s.function));

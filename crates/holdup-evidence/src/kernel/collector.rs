@@ -1,7 +1,7 @@
-//! A collector that takes part in the one program inside the kernel: all that differs is what it wants and what it tells.
+//! A collector whose evidence comes from BPF alone: it differs from others in its part and in what it reports.
 
-use crate::kernel::{Seen, Wants, Watch, probe};
-use crate::reading::{Produces, all_absent};
+use crate::kernel::{Part, Watch, WindowCounts, cost, coverage, probe};
+use crate::reading::{Produces, all_absent, thread_cpu_ns};
 use crate::{CollectContext, Collecting, Collector};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
 use std::sync::Arc;
@@ -11,9 +11,12 @@ use std::sync::Arc;
 pub(crate) struct KernelCollector {
     pub(crate) meta: &'static Meta,
     pub(crate) produces: Produces,
-    pub(crate) wants: Wants,
-    /// What it tells of what was seen.
-    pub(crate) told: fn(&Seen) -> Collected,
+    pub(crate) part: &'static Part,
+    /// Adds its evidence of a window and gives the number of events behind it.
+    ///
+    /// # Errors
+    /// Why there is no evidence.
+    pub(crate) report: fn(&WindowCounts, &mut Collected) -> Result<u64, String>,
 }
 
 struct Running {
@@ -21,10 +24,30 @@ struct Running {
     watch: Arc<Watch>,
 }
 
+impl Running {
+    fn collect(&self, counts: &WindowCounts) -> Collected {
+        let KernelCollector { meta, produces, report, .. } = self.collector;
+        let begun = thread_cpu_ns();
+        let mut collected = Collected { collector: meta.id.to_owned(), ..Collected::default() };
+        match report(counts, &mut collected) {
+            Ok(events) => {
+                let mut coverage = coverage(counts, events);
+                coverage.lost += collected.coverage.lost;
+                coverage.notes.append(&mut collected.coverage.notes);
+                collected.coverage = coverage;
+            }
+            Err(why) => collected = all_absent(meta.id, produces, &why, SelfCost::default()),
+        }
+        collected.cost = cost(counts, &mut collected.coverage);
+        collected.cost.cpu_ns += thread_cpu_ns().saturating_sub(begun);
+        collected
+    }
+}
+
 impl Collecting for Running {
     fn stop(self: Box<Self>) -> Collected {
-        match self.watch.seen() {
-            Ok(seen) => (self.collector.told)(&seen),
+        match self.watch.end() {
+            Ok(counts) => self.collect(&counts),
             Err(why) => all_absent(self.collector.meta.id, self.collector.produces, &why, SelfCost::default()),
         }
     }
@@ -43,8 +66,8 @@ impl Collector for KernelCollector {
         false
     }
 
-    fn wants(&self) -> Wants {
-        self.wants
+    fn part(&self) -> Option<&'static Part> {
+        Some(self.part)
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
@@ -52,7 +75,6 @@ impl Collector for KernelCollector {
     }
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        let watch = context.watch(self.meta.id)?;
-        Ok(Box::new(Running { collector: *self, watch }))
+        Ok(Box::new(Running { collector: *self, watch: context.watch(self)? }))
     }
 }

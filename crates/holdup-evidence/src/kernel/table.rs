@@ -85,10 +85,6 @@ impl Images {
         &self.names
     }
 
-    pub(crate) fn sections(&self) -> usize {
-        self.names.len()
-    }
-
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }

@@ -1,13 +1,12 @@
 //! One window of watching: from loading to the sums.
 
-use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionLines, Watched};
-use crate::kernel::lines;
-use crate::kernel::load::{self, Loaded, Purpose};
+use crate::kernel::counts::{self, WindowCounts};
+use crate::kernel::layout::{Counts, Entry, Image, ROLES, SectionFilter, Watched};
+use crate::kernel::load::{self, Addresses, Loaded, Purpose};
 use crate::kernel::residuals::Following;
-use crate::kernel::seen::{self, Seen};
 use crate::kernel::stats::{self, Measuring};
 use crate::kernel::table::Images;
-use crate::kernel::{Wants, programs, roles};
+use crate::kernel::{Parts, analysed, filter, roles};
 use crate::reading::thread_cpu_ns;
 use crate::{CollectContext, tasks};
 use aya::Ebpf;
@@ -17,14 +16,8 @@ use holdup_model::sections::ReleasedAt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often sections are sampled on each CPU.
-pub(crate) struct Sampling {
-    pub(crate) cpus: Vec<u32>,
-    pub(crate) period_ns: u64,
-}
-
-/// 251 times a second: a prime, so that it does not beat with the tick.
-const SAMPLE_PERIOD_NS: u64 = 1_000_000_000 / 251;
+/// Sections are sampled 251 times a second: a prime, so that it does not beat with the tick.
+pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_000_000_000 / 251;
 
 /// 10 ms of time off the CPU for each sample.
 const OFF_CPU_PERIOD_NS: u64 = 10_000_000;
@@ -36,11 +29,11 @@ pub(crate) struct OffCpu {
     pub(crate) period_ns: u64,
     /// Where the tasks of each role have the pointer to what they wait for; 0 for none.
     pub(crate) wait_event_at: [u64; ROLES],
-    /// Whether each sample is taken when its time is over, so that it stands for the same time as all others.
-    pub(crate) tells_return: bool,
+    /// Whether each sample is taken when its time is over (sched_exit_tp), so that it stands for the same time as others.
+    pub(crate) has_sched_exit: bool,
 }
 
-/// What PostgreSQL's backends tell their wait events by (utils/activity/wait_event.c, since 14): a pointer.
+/// The pointer to a backend's wait event in PostgreSQL (utils/activity/wait_event.c, since 14).
 const WAIT_EVENT: &str = "my_wait_event_info";
 
 /// An array map by name.
@@ -61,13 +54,13 @@ pub(crate) struct Watch {
 
 enum State {
     Running(Box<Running>),
-    Ended(Result<Arc<Seen>, String>),
+    Ended(Result<Arc<WindowCounts>, String>),
 }
 
 struct Running {
     loaded: Loaded,
     off_cpu: OffCpu,
-    wants: Wants,
+    parts: Parts,
     roles: Vec<String>,
     images: Images,
     before: Counts,
@@ -81,63 +74,61 @@ impl Watch {
     ///
     /// # Errors
     /// Why it cannot be done here.
-    pub(crate) fn start(context: &CollectContext, wants: Wants) -> Result<Self, String> {
+    pub(crate) fn start(context: &CollectContext, parts: &Parts) -> Result<Self, String> {
         let begun = thread_cpu_ns();
-        let mut images = if wants.sections { programs::images(context)? } else { Images::default() };
+        let mut images = if parts.has("want_sections") { analysed::images(context)? } else { Images::default() };
         let roles = roles(context);
         let cpus = possible_cpus(context)?;
-        let places = load::Places::here(&context.host);
-        let wait_event_at = if wants.stacks { programs::variable(context, &roles, WAIT_EVENT) } else { [0; ROLES] };
-        let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, tells_return: true };
-        let purpose = Purpose { wants, roles: roles.len() as u32, images: &images, cpus, places, off_cpu };
+        let addresses = Addresses::of_host(&context.host);
+        let wait_event_at =
+            if parts.has("want_stacks") { analysed::variable(context, &roles, WAIT_EVENT) } else { [0; ROLES] };
+        let mut off_cpu = OffCpu { period_ns: OFF_CPU_PERIOD_NS, wait_event_at, has_sched_exit: true };
+        let purpose = Purpose { parts, roles: roles.len() as u32, images: &images, cpus, addresses, off_cpu };
         let mut loaded = load::load(&purpose)?;
-        off_cpu.tells_return = loaded.tells_return;
+        off_cpu.has_sched_exit = loaded.has_sched_exit;
         fill(&mut loaded.object, &images)?;
         let found = watch_processes(context, &mut loaded.object, &roles, &images)?;
-        let online = holdup_host::online_cpus(&context.host).ok_or("the host does not tell which CPUs are online")?;
-        let sampling = Sampling { cpus: online, period_ns: SAMPLE_PERIOD_NS };
-        load::attach(&mut loaded, wants, &sampling)?;
+        let online = holdup_host::online_cpus(&context.host).ok_or("the CPUs that are online cannot be read")?;
+        load::attach(&mut loaded, &online)?;
         catch_up(context, &mut loaded.object, &roles, &images, found)?;
         let releases = images.take_releases();
-        let following = if wants.sections && releases.values().any(|all| !all.is_empty()) {
-            follow(context, &mut loaded, releases)
-        } else {
-            None
-        };
-        let before = seen::counts(&loaded.object, loaded.shards)?;
+        let following =
+            if releases.values().all(Vec::is_empty) { None } else { follow(context, &mut loaded, releases) };
+        let before = counts::counts(&loaded.object, loaded.shards)?;
         let measuring = Measuring::begin();
         let cpu_ns = thread_cpu_ns().saturating_sub(begun);
-        let running = Running { loaded, off_cpu, wants, roles, images, before, measuring, following, cpu_ns };
+        let parts = parts.clone();
+        let running = Running { loaded, off_cpu, parts, roles, images, before, measuring, following, cpu_ns };
         Ok(Watch { running: Mutex::new(State::Running(Box::new(running))) })
     }
 
-    /// The samples of time off the CPU, for who reads them while watching goes on.
+    /// The samples of time off the CPU, for a thread that reads them during the window.
     ///
     /// # Errors
-    /// When it has ended, or somebody reads them already.
+    /// When the window has ended, or another thread has taken them.
     pub(crate) fn stacks(&self) -> Result<(OffCpu, RingBuf<MapData>), String> {
         let mut state = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let State::Running(running) = &mut *state else { return Err("watching has ended".to_owned()) };
-        let map = running.loaded.object.take_map("stack_samples").ok_or("somebody reads the samples already")?;
+        let map = running.loaded.object.take_map("stack_samples").ok_or("the samples are being read already")?;
         Ok((running.off_cpu, RingBuf::try_from(map).map_err(|e| e.to_string())?))
     }
 
-    /// Ends watching at the first call; gives what was seen at each.
+    /// Ends watching at the first call; gives the counts at each.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(crate) fn seen(&self) -> Result<Arc<Seen>, String> {
+    pub(crate) fn end(&self) -> Result<Arc<WindowCounts>, String> {
         let mut state = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match std::mem::replace(&mut *state, State::Ended(Err("it is being ended".to_owned()))) {
             State::Running(running) => running.end().map(Arc::new),
-            State::Ended(seen) => seen,
+            State::Ended(counts) => counts,
         };
         *state = State::Ended(ended.clone());
         ended
     }
 }
 
-/// Follows preempted holders; why that cannot be is a note.
+/// Follows preempted holders; where that is impossible, a note says why.
 fn follow(
     context: &CollectContext,
     loaded: &mut Loaded,
@@ -146,7 +137,7 @@ fn follow(
     match Following::begin(&context.host, &mut loaded.object, releases) {
         Ok(following) => Some(following),
         Err(why) => {
-            loaded.notes.push(format!("what was left of interrupted sections is not known: {why}"));
+            loaded.notes.push(format!("the residual times of preempted holders are not known: {why}"));
             None
         }
     }
@@ -165,13 +156,13 @@ fn fill(object: &mut Ebpf, images: &Images) -> Result<(), String> {
     for (index, entry) in images.entries().iter().enumerate() {
         table.set(index as u32, entry, 0).map_err(|e| e.to_string())?;
     }
-    let mut places = array_mut::<Image>(object, "images")?;
+    let mut spans = array_mut::<Image>(object, "images")?;
     for (index, image) in images.images().iter().enumerate() {
-        places.set(index as u32, image, 0).map_err(|e| e.to_string())?;
+        spans.set(index as u32, image, 0).map_err(|e| e.to_string())?;
     }
-    let mut touched = array_mut::<SectionLines>(object, "section_lines")?;
+    let mut filters = array_mut::<SectionFilter>(object, "section_filter")?;
     for (index, image) in images.images().iter().enumerate() {
-        touched.set(index as u32, lines::of(images.entries_of(image)), 0).map_err(|e| e.to_string())?;
+        filters.set(index as u32, filter::of(images.entries_of(image)), 0).map_err(|e| e.to_string())?;
     }
     Ok(())
 }
@@ -179,7 +170,7 @@ fn fill(object: &mut Ebpf, images: &Images) -> Result<(), String> {
 /// Processes under test, by pid, with their roles.
 type Found = BTreeMap<u32, u32>;
 
-/// Tells the programs which processes to watch.
+/// Gives the programs the processes to watch.
 fn watch_processes(
     context: &CollectContext,
     object: &mut Ebpf,
@@ -220,77 +211,44 @@ fn catch_up(
 }
 
 impl Running {
-    fn end(mut self) -> Result<Seen, String> {
+    fn end(mut self) -> Result<WindowCounts, String> {
         let begun = thread_cpu_ns();
         let residuals = self.following.take().map(Following::end).unwrap_or_default();
-        let events = if self.wants.timeline { seen::events(&mut self.loaded.object)? } else { Vec::new() };
-        let object = &self.loaded.object;
-        let sum = seen::counts(object, self.loaded.shards)?.since(self.before);
-        let (bpf, missed) = stats::of(object);
+        let Loaded { object, shards, notes, .. } = self.loaded;
+        let (bpf, missed) = stats::of(&object);
         let bpf = self.measuring.take().and_then(Measuring::end).map(|factor| BpfCost {
             runs: (bpf.runs as f64 * factor) as u64,
             run_ns: (bpf.run_ns as f64 * factor) as u64,
         });
-        let mut seen = Seen {
-            roles: seen::roles(object, &sum, self.loaded.shards, &self.roles)?,
-            sections: if self.wants.sections {
-                seen::sections(object, self.images.names(), &residuals)?
-            } else {
-                Vec::new()
-            },
-            preempted_by: if self.wants.switches { seen::pairs(object, "preempted_by")? } else { Vec::new() },
-            hogs: if self.wants.kworkers { seen::hogs(object)? } else { Vec::new() },
-            events,
-            events_lost: sum.events_lost,
-            stacks_lost: (sum.stacks_lost, sum.stacks_lost_ns),
-            switches: sum.switches,
-            inferred: sum.inferred,
-            not_known: sum.not_known,
-            has_sections: self.wants.sections && self.images.sections() > 0,
-            classified: sum.classified,
-            samples: sum.samples,
-            sample_period_ns: SAMPLE_PERIOD_NS,
-            lost: vec![
-                (missed, "runs of a program that the kernel left out because it was running already"),
-                (sum.clock_backwards, "times that were negative, because clocks of CPUs differ"),
-                (sum.no_wakeup, "waits whose wake-up was not seen"),
-                (sum.no_storage, "tasks that there was no memory for"),
-                (sum.matrix_full, "preemptions between more pairs of names than there is room for"),
-                (sum.unreadable_stack, "switches in a function whose return address could not be read"),
-            ],
-            notes: std::mem::take(&mut self.loaded.notes),
-            bpf,
-            memory_bytes: memory(object),
-            cpu_ns: 0,
-            cost_is_told: Arc::default(),
-        };
-        seen.notes.extend(residuals.notes());
-        seen.notes.extend(self.images.notes().iter().cloned());
-        if self.wants.sections && sum.executed > 0 {
-            let executed = sum.executed;
-            seen.notes.push(format!("{executed} programs were started inside the window: no sections known for them"));
+        let mut window = WindowCounts::of(&object, shards, self.before, self.roles)?;
+        let sum = window.counts;
+        window.lost = vec![
+            (missed, "runs of a program that the kernel left out because it was running already"),
+            (sum.clock_backwards, "times that were negative, because clocks of CPUs differ"),
+            (sum.no_wakeup, "waits whose wake-up was not seen"),
+            (sum.no_storage, "tasks that there was no memory for"),
+            (sum.matrix_full, "preemptions between more pairs of names than there is room for"),
+            (sum.unreadable_stack, "switches in a function whose return address could not be read"),
+        ];
+        window.lost.retain(|(count, _)| *count > 0);
+        (window.bpf, window.notes) = (bpf, notes);
+        window.notes.extend(residuals.notes());
+        window.notes.extend(self.images.notes().iter().cloned());
+        if self.parts.has("want_sections") {
+            window.sections = counts::sections(&object, self.images.names(), &residuals)?;
+            window.has_sections = !window.sections.is_empty();
+            if sum.executed > 0 {
+                let executed = sum.executed;
+                window
+                    .notes
+                    .push(format!("{executed} programs started inside the window: their sections are not known"));
+            }
         }
-        seen.lost.retain(|(count, _)| *count > 0);
-        drop(self.loaded);
+        window.keep_maps(object);
         // What was done before the window opened did not disturb it.
         let before_ms = self.cpu_ns as f64 / 1e6;
-        seen.notes.push(format!("to prepare took {before_ms:.0} ms of CPU before the window"));
-        seen.cpu_ns = thread_cpu_ns().saturating_sub(begun) + residuals.cpu_ns;
-        Ok(seen)
+        window.notes.push(format!("preparing took {before_ms:.0} ms of CPU time before the window"));
+        window.cpu_ns = thread_cpu_ns().saturating_sub(begun) + residuals.cpu_ns;
+        Ok(window)
     }
-}
-
-/// What the object's maps take, as the kernel accounts for them.
-fn memory(object: &Ebpf) -> u64 {
-    object.maps().filter_map(|(_, map)| map_bytes(map)).sum()
-}
-
-fn map_bytes(map: &aya::maps::Map) -> Option<u64> {
-    use aya::maps::Map;
-    let data = match map {
-        Map::Array(d) | Map::HashMap(d) | Map::PerCpuArray(d) | Map::RingBuf(d) | Map::Unsupported(d) => d,
-        _ => return None,
-    };
-    let info = data.info().ok()?;
-    Some(u64::from(info.max_entries()) * (u64::from(info.key_size()) + u64::from(info.value_size())))
 }

@@ -1,14 +1,21 @@
 //! Holder, waiter or neither: at every switch-out, every fault and every sample.
 
 use crate::collectors::switches::CAUSE_NAMES;
-use crate::kernel;
-use crate::kernel::{CONTEXTS, HELD, KernelCollector, SECTION_OFF, SectionSeen, Seen, Wants};
-use crate::reading::{Produces, all_absent};
-use holdup_model::{Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta};
+use crate::kernel::layout::{CONTEXTS, HELD, HOLDER, NEITHER, SECTION_OFF, SectionCounts, WAITER};
+use crate::kernel::{At, KernelCollector, Part, Program, SAMPLE_PERIOD_NS, SectionStats, WindowCounts};
+use crate::reading::{Produces, histogram};
+use aya::programs::perf_event::SoftwareEvent;
+use holdup_model::{Collected, EvidenceItem, Meta};
 
 /// The collector.
 pub(crate) static CRITICAL_SECTIONS: KernelCollector =
-    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { sections: true, ..Wants::NONE }, told };
+    KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
+
+static PART: Part = Part {
+    switches: &["want_sections"],
+    programs: &[Program { name: "section_sample", at: At::Event(SoftwareEvent::CpuClock, SAMPLE_PERIOD_NS) }],
+    rings: &[],
+};
 
 static META: Meta = Meta {
     id: "critical-sections",
@@ -58,71 +65,51 @@ const CONTEXT_NAMES: [&str; CONTEXTS] = ["user boundary", "in a system call", "i
 /// In the order of `enum held`.
 const HELD_NAMES: [&str; HELD] = ["holder", "waiter", "neither"];
 
-fn of_section(seen: &SectionSeen, period_s: f64, into: &mut Collected) {
-    let mut pairs = Vec::new();
+fn of_section(section: &SectionStats, into: &mut Collected) {
+    let SectionStats { name: of, counts: c, .. } = section;
+    let period_s = SAMPLE_PERIOD_NS as f64 / 1e9;
     let mut item = |name: &str, what: Option<&str>, unit: &str, value: f64| {
-        let label = what.map_or_else(|| seen.name.clone(), |what| format!("{}: {what}", seen.name));
+        let label = what.map_or_else(|| of.clone(), |what| format!("{of}: {what}"));
         into.items.push(EvidenceItem::labelled(name, label, unit, value));
     };
     for (context, name) in CONTEXT_NAMES.iter().enumerate() {
-        item("holder_switched_out", Some(name), "1", seen.left[0][context] as f64);
-        item("waiter_switched_out", Some(name), "1", seen.left[1][context] as f64);
-        item("holder_off_cpu_s", Some(name), "s", seen.off_cpu_ns[context] as f64 / 1e9);
+        item("holder_switched_out", Some(name), "1", c.left[HOLDER][context] as f64);
+        item("waiter_switched_out", Some(name), "1", c.left[WAITER][context] as f64);
+        item("holder_off_cpu_s", Some(name), "s", c.off_cpu_ns[context] as f64 / 1e9);
     }
-    for (cause, count) in CAUSE_NAMES.iter().zip(seen.cause) {
+    for (cause, count) in CAUSE_NAMES.iter().zip(c.cause) {
         item("holder_preempted_by_cause", Some(cause), "1", count as f64);
     }
-    for (held, count) in HELD_NAMES.iter().zip(seen.samples) {
+    for (held, count) in HELD_NAMES.iter().zip(c.samples) {
         item("section_samples", Some(held), "samples", count as f64);
     }
-    let others: u64 = seen.preempted_by.iter().skip(MOST_PREEMPTERS).map(|(_, times)| times).sum();
-    let named = seen.preempted_by.iter().take(MOST_PREEMPTERS).map(|(by, times)| (by.as_str(), *times));
+    item("waiter_s", None, "s", c.samples[WAITER] as f64 * period_s);
+    item("waiter_behind_off_cpu_holder_s", None, "s", c.samples_behind as f64 * period_s);
+    let others: u64 = section.preempted_by.iter().skip(MOST_PREEMPTERS).map(|(_, times)| times).sum();
+    let named = section.preempted_by.iter().take(MOST_PREEMPTERS).map(|(by, times)| (by.as_str(), *times));
     for (by, times) in named.chain((others > 0).then_some(("others", others))) {
-        pairs.push(EvidenceItem::labelled("holder_preempted_by", format!("{} < {by}", seen.name), "1", times as f64));
+        let label = format!("{of} < {by}");
+        into.items.push(EvidenceItem::labelled("holder_preempted_by", label, "1", times as f64));
     }
-    item("waiter_s", None, "s", seen.samples[1] as f64 * period_s);
-    item("waiter_behind_off_cpu_holder_s", None, "s", seen.samples_behind as f64 * period_s);
-    into.items.extend(pairs);
-    let histograms =
-        [("holder_off_cpu_ns", seen.histograms.get(SECTION_OFF)), ("section_residual_ns", seen.residual.as_ref())];
-    for (name, histogram) in histograms {
-        if let Some(histogram) = histogram.filter(|h| h.count() > 0) {
-            let (name, label) = (name.to_owned(), Some(seen.name.clone()));
-            into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });
-        }
-    }
+    into.histograms.extend(histogram("holder_off_cpu_ns", of, section.histograms.get(SECTION_OFF)));
+    into.histograms.extend(histogram("section_residual_ns", of, section.residual.as_ref()));
 }
 
-/// Whether anything was seen of a section; those without are told by their number alone.
-fn is_active(seen: &SectionSeen) -> bool {
-    seen.left.iter().flatten().chain(&seen.samples).any(|count| *count > 0)
-}
-
-fn told(seen: &Seen) -> Collected {
-    if seen.sections.is_empty() {
-        let why = match seen.notes.as_slice() {
-            [] => "no critical section is known of the programs under test".to_owned(),
-            notes => format!("no critical section is known of the programs under test: {}", notes.join("; ")),
-        };
-        let mut coverage = Coverage::default();
-        let cost = kernel::cost(seen, &mut coverage);
-        let mut absent = all_absent(META.id, PRODUCES, &why, cost);
-        absent.coverage.notes.extend(coverage.notes);
-        return absent;
+fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
+    if window.sections.is_empty() {
+        let why = "no critical section is known of the programs under test".to_owned();
+        return Err(if window.notes.is_empty() { why } else { format!("{why}: {}", window.notes.join("; ")) });
     }
-    let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
-    let period_s = seen.sample_period_ns as f64 / 1e9;
-    let mapped = seen.sections.len() as f64;
-    collected.items.push(EvidenceItem::new("sections_mapped", "1", mapped));
-    for (held, count) in HELD_NAMES.iter().zip(seen.classified) {
+    collected.items.push(EvidenceItem::new("sections_mapped", "1", window.sections.len() as f64));
+    for (held, count) in HELD_NAMES.iter().zip(window.counts.classified) {
         collected.items.push(EvidenceItem::labelled("switch_outs_classified", *held, "1", count as f64));
     }
-    for section in seen.sections.iter().filter(|s| is_active(s)) {
-        of_section(section, period_s, &mut collected);
+    // Sections without a task in them are counted in `sections_mapped` alone.
+    let is_active = |c: &SectionCounts| c.left.iter().flatten().chain(&c.samples).any(|count| *count > 0);
+    for section in window.sections.iter().filter(|s| is_active(&s.counts)) {
+        of_section(section, collected);
     }
-    let neither = seen.samples[2] as f64;
+    let neither = window.counts.samples[NEITHER] as f64;
     collected.items.push(EvidenceItem::labelled("section_samples", "neither", "samples", neither));
-    collected.coverage = kernel::coverage(seen, seen.classified.iter().sum());
-    collected.cost = kernel::cost(seen, &mut collected.coverage);
-    collected
+    Ok(window.counts.classified.iter().sum())
 }

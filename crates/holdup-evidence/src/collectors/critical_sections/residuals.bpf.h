@@ -68,7 +68,7 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	struct residual_event *e;
 	u32 zero = 0;
 
-	if (state->place != PLACE_USER && state->place != PLACE_KERNEL)
+	if (state->out_state != OUT_USER && state->out_state != OUT_KERNEL)
 		return;
 	if (state->residual && now - state->residual_asked_ns < RESIDUAL_STALE_NS)
 		return;

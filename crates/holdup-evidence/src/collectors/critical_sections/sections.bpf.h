@@ -6,18 +6,18 @@
 #define DEPTH 6
 
 enum section_table {
-	/* A meaning that holds whatever registers have; a place in struct pt_regs else. */
+	/* A meaning that holds whatever registers have; an offset in struct pt_regs else. */
 	ALWAYS = 0xffff,
 	/* Besides enum held: a function that a section calls. */
 	CALLEE = HELD,
 	MEANINGS = 4,
-	LINE_BITS = 6,
-	LINES_BITS = 16,
-	LINES = 1 << LINES_BITS,
+	LINE_BYTES_LOG2 = 6,
+	FILTER_BITS_LOG2 = 16,
+	FILTER_BITS = 1 << FILTER_BITS_LOG2,
 };
 SHARED(enum, section_table);
 
-/* What one instruction range means, when `reg` (a place in struct pt_regs) says so. */
+/* What one instruction range means, when `reg` (an offset in struct pt_regs) says so. */
 struct meaning {
 	u64 mask;
 	u64 value;
@@ -59,17 +59,17 @@ struct {
 
 /* The lines of 64 bytes of code that any entry of an image touches, by a hash: most code is in none, and to know that takes
  * one look instead of a search. Two lines may share a bit, so a bit that is set is no answer yet. */
-struct section_lines {
-	u64 bits[LINES / 64];
+struct section_filter {
+	u64 bits[FILTER_BITS / 64];
 };
-SHARED(struct, section_lines);
+SHARED(struct, section_filter);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct section_lines);
-} section_lines SEC(".maps");
+	__type(value, struct section_filter);
+} section_filter SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -123,20 +123,20 @@ INLINE void record_section(u32 index, u64 ns)
 }
 
 /* A register that is known when the program is checked: read without a call. */
-#define fixed_register_of(regs, place) (*(u64 *)((char *)(regs) + (place)))
+#define fixed_register_of(regs, offset) (*(u64 *)((char *)(regs) + (offset)))
 
-INLINE u64 register_of(void *regs, u32 place)
+INLINE u64 register_of(void *regs, u32 offset)
 {
 	u64 value = 0;
 
-	bpf_probe_read_kernel(&value, sizeof(value), (char *)regs + place);
+	bpf_probe_read_kernel(&value, sizeof(value), (char *)regs + offset);
 	return value;
 }
 
 /* Whether any entry may cover an address (`crates/holdup-evidence/src/kernel/lines.rs` sets the bits). */
-INLINE u32 may_have_entry(struct section_lines *lines, u64 ip)
+INLINE u32 may_have_entry(struct section_filter *lines, u64 ip)
 {
-	u64 line = ((ip >> LINE_BITS) * 0x9e3779b97f4a7c15ull) >> (64 - LINES_BITS);
+	u64 line = ((ip >> LINE_BYTES_LOG2) * 0x9e3779b97f4a7c15ull) >> (64 - FILTER_BITS_LOG2);
 
 	return lines->bits[line / 64] >> (line % 64) & 1;
 }
@@ -182,7 +182,7 @@ INLINE struct found classify(struct task_state *state, void *regs)
 	struct found found = { .at = 0, .section = 0, .held = NEITHER, .stack_failed = 0 };
 	u32 image_index = state->image;
 	struct image *image = bpf_map_lookup_elem(&images, &image_index);
-	struct section_lines *lines = bpf_map_lookup_elem(&section_lines, &image_index);
+	struct section_filter *lines = bpf_map_lookup_elem(&section_filter, &image_index);
 	u64 ip, sp;
 
 	if (!image || !lines || !image->count)
@@ -288,9 +288,9 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 	state->held = found.held;
 	state->section = found.section;
 	state->section_at = found.at;
-	if (state->place == PLACE_SLEEPING || state->place == PLACE_BLOCKED)
+	if (state->out_state == OUT_SLEEPING || state->out_state == OUT_BLOCKED)
 		state->context = IN_SLEEP;
-	else if (state->place == PLACE_USER)
+	else if (state->out_state == OUT_USER)
 		state->context = IN_USER;
 	else if ((s64)register_of(regs, regs_syscall) >= 0)
 		state->context = IN_SYSCALL;
@@ -300,7 +300,7 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 	if (found.held != HOLDER)
 		return;
 	__sync_fetch_and_add(&s->off_cpu, 1);
-	if (state->place == PLACE_USER || state->place == PLACE_KERNEL || state->place == PLACE_THROTTLED) {
+	if (state->out_state == OUT_USER || state->out_state == OUT_KERNEL || state->out_state == OUT_THROTTLED) {
 		__sync_fetch_and_add(one_of(s->cause, state->cause, CAUSES), 1);
 		count_preempter(state, c);
 	}

@@ -25,7 +25,7 @@ INLINE void read_pages(struct task_struct *task, s64 *pages)
 		return;
 	if (has_field(hugetlb->hugetlb_usage))
 		pages[PAGES_HUGETLB] = hugetlb->hugetlb_usage.counter;
-	if (!tells_transparent)
+	if (!counts_transparent)
 		return;
 	if (has_field(mm->rss_stat[0].count))
 		pages[PAGES_RSS] = mm->rss_stat[MM_FILEPAGES].count + mm->rss_stat[MM_ANONPAGES].count +
@@ -45,7 +45,7 @@ INLINE u32 brought_huge(struct task_struct *task, struct task_state *state, stru
 	read_pages(task, pages);
 	for (int i = 0; i < 2; i++) {
 		if (pages[i] == -1)
-			__sync_fetch_and_add(&c->not_known[i], 1);
+			__sync_fetch_and_add(&c->unknown_huge[i], 1);
 		else if (pages[i] - state->fault_begin_pages[i] >= HUGE_GROWTH)
 			is_huge = 1;
 	}

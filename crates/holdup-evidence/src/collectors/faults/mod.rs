@@ -1,13 +1,24 @@
 //! Page faults of the tasks under test: how long, what kind, and whether a lock was held.
 
-use crate::kernel;
-use crate::kernel::{FAULTS as KINDS_OF_FAULTS, HISTOGRAM_FAULT, KernelCollector, SECTION_FAULT, Seen, Wants};
-use crate::reading::Produces;
-use holdup_model::{Collected, EvidenceHistogram, EvidenceItem, Meta, SparseHistogram};
+use crate::kernel::layout::{FAULTS as KINDS_OF_FAULTS, HISTOGRAM_FAULT, SECTION_FAULT};
+use crate::kernel::{At, KernelCollector, Part, Program, WindowCounts};
+use crate::reading::{Produces, histogram};
+use aya::programs::perf_event::SoftwareEvent;
+use holdup_model::{Collected, EvidenceItem, Meta};
 
 /// The collector.
-pub(crate) static FAULTS: KernelCollector =
-    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { faults: true, ..Wants::NONE }, told };
+pub(crate) static FAULTS: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
+
+static PART: Part = Part {
+    switches: &["want_faults"],
+    programs: &[
+        Program { name: "minor_fault_ends", at: At::Event(SoftwareEvent::PageFaultsMin, 1) },
+        Program { name: "major_fault_ends", at: At::Event(SoftwareEvent::PageFaultsMaj, 1) },
+        Program { name: "user_fault_begins", at: At::Tracepoint("page_fault_user") },
+        Program { name: "kernel_fault_begins", at: At::Tracepoint("page_fault_kernel") },
+    ],
+    rings: &[],
+};
 
 static META: Meta = Meta {
     id: "faults",
@@ -44,57 +55,48 @@ const PRODUCES: Produces = &[
 /// In the order of faults.bpf.h.
 const KINDS: [&str; KINDS_OF_FAULTS] = ["minor", "major", HUGE];
 const HUGE: &str = "huge";
-/// Huge pages that may not be told, and why.
-const NOT_TOLD: [(&str, &str); 2] = [
+/// Huge pages that this kernel may not count, and why.
+const UNCOUNTED: [(&str, &str); 2] = [
     ("huge pages of hugetlbfs", "this kernel keeps no account of them for a process (CONFIG_HUGETLB_PAGE)"),
     (
         "transparent huge pages",
-        "on so many CPUs, or in the form that this kernel has it, what a process has of memory does not tell them",
+        "a process's memory does not show them on more than 100 CPUs, or in the form that this kernel counts it in",
     ),
 ];
 
-fn told(seen: &Seen) -> Collected {
-    let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
-    for role in &seen.roles {
-        for (kind, count) in KINDS.iter().zip(role.faults) {
-            let label = format!("{}: {kind}", role.role);
-            if *kind == HUGE && seen.not_known.iter().all(|n| *n > 0) {
-                let why = NOT_TOLD.map(|(_, why)| why).join("; ");
+fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
+    let c = &window.counts;
+    for (index, role) in window.roles.iter().enumerate() {
+        for (kind, count) in KINDS.iter().zip(c.faults[index]) {
+            let label = format!("{role}: {kind}");
+            if *kind == HUGE && c.unknown_huge.iter().all(|n| *n > 0) {
+                let why = UNCOUNTED.map(|(_, why)| why).join("; ");
                 collected.items.push(EvidenceItem { label: Some(label), ..EvidenceItem::absent("faults", "1", why) });
                 continue;
             }
             collected.items.push(EvidenceItem::labelled("faults", label, "1", count as f64));
         }
-        collected.items.push(EvidenceItem::labelled("fault_s", &role.role, "s", role.fault_ns as f64 / 1e9));
-        collected.items.push(EvidenceItem::labelled("first_touch", &role.role, "1", role.first_touch as f64));
-        push(&mut collected, "fault_ns", &role.role, role.histograms.get(HISTOGRAM_FAULT));
+        collected.items.push(EvidenceItem::labelled("fault_s", role, "s", c.fault_ns[index] as f64 / 1e9));
+        collected.items.push(EvidenceItem::labelled("first_touch", role, "1", c.first_touch[index] as f64));
+        collected.histograms.extend(histogram("fault_ns", role, window.histogram(index, HISTOGRAM_FAULT)));
     }
-    for section in seen.sections.iter().filter(|s| s.faults > 0) {
-        let (count, seconds) = (section.faults as f64, section.fault_ns as f64 / 1e9);
-        collected.items.push(EvidenceItem::labelled("fault_in_section", &section.name, "1", count));
-        collected.items.push(EvidenceItem::labelled("fault_in_section_s", &section.name, "s", seconds));
-        push(&mut collected, "fault_in_section_ns", &section.name, section.histograms.get(SECTION_FAULT));
+    for section in window.sections.iter().filter(|s| s.counts.faults > 0) {
+        let (name, count, seconds) =
+            (&section.name, section.counts.faults as f64, section.counts.fault_ns as f64 / 1e9);
+        collected.items.push(EvidenceItem::labelled("fault_in_section", name, "1", count));
+        collected.items.push(EvidenceItem::labelled("fault_in_section_s", name, "s", seconds));
+        collected.histograms.extend(histogram("fault_in_section_ns", name, section.histograms.get(SECTION_FAULT)));
     }
-    if seen.has_sections && seen.sections.iter().all(|s| s.faults == 0) {
-        collected.items.push(EvidenceItem::new("fault_in_section", "1", 0.0));
-        collected.items.push(EvidenceItem::new("fault_in_section_s", "s", 0.0));
-    } else if !seen.has_sections {
-        let why = "no critical sections were watched (collector critical-sections)";
-        collected.items.push(EvidenceItem::absent("fault_in_section", "1", why));
-        collected.items.push(EvidenceItem::absent("fault_in_section_s", "s", why));
+    for (name, unit) in [("fault_in_section", "1"), ("fault_in_section_s", "s")] {
+        if !window.has_sections {
+            let why = "no critical sections were watched (collector critical-sections)";
+            collected.items.push(EvidenceItem::absent(name, unit, why));
+        } else if window.sections.iter().all(|s| s.counts.faults == 0) {
+            collected.items.push(EvidenceItem::new(name, unit, 0.0));
+        }
     }
-    let faults = seen.roles.iter().flat_map(|r| r.faults).sum();
-    collected.coverage = kernel::coverage(seen, faults);
-    for ((what, why), _) in NOT_TOLD.iter().zip(seen.not_known).filter(|(_, n)| *n > 0) {
+    for ((what, why), _) in UNCOUNTED.iter().zip(c.unknown_huge).filter(|(_, n)| *n > 0) {
         collected.coverage.notes.push(format!("{what} are counted as small ones: {why}"));
     }
-    collected.cost = kernel::cost(seen, &mut collected.coverage);
-    collected
-}
-
-fn push(into: &mut Collected, name: &str, label: &str, histogram: Option<&SparseHistogram>) {
-    if let Some(histogram) = histogram.filter(|h| h.count() > 0) {
-        let (name, label) = (name.to_owned(), Some(label.to_owned()));
-        into.histograms.push(EvidenceHistogram { name, label, histogram: histogram.clone() });
-    }
+    Ok(c.faults.iter().flatten().sum())
 }

@@ -1,13 +1,14 @@
 //! Kernel threads that are bound to one CPU, and who kept them from it.
 
-use crate::kernel;
-use crate::kernel::{Hog, KernelCollector, Seen, Wants};
+use crate::kernel::layout::{Hog, HogCounts};
+use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
 use crate::reading::Produces;
 use holdup_model::{Collected, EvidenceItem, Meta};
 
 /// The collector.
-pub(crate) static KWORKERS: KernelCollector =
-    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { kworkers: true, ..Wants::NONE }, told };
+pub(crate) static KWORKERS: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
+
+static PART: Part = Part { switches: &["want_kworkers"], programs: &[], rings: &[] };
 
 static META: Meta = Meta {
     id: "kworkers",
@@ -40,26 +41,28 @@ const PRODUCES: Produces = &[
     ("kworker_wait_all_s", "s", "time that all bound kernel threads waited"),
 ];
 
-/// Pairs of names that are told, those with the most time.
+/// Pairs of names in the evidence, those with the most time.
 const MOST_PAIRS: usize = 50;
 
-fn told(seen: &Seen) -> Collected {
-    let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
-    for Hog { worker, hog, times, wait_ns, in_kernel_ns } in seen.hogs.iter().take(MOST_PAIRS) {
-        let label = format!("{worker} < {hog}");
-        collected.items.push(EvidenceItem::labelled("kworker_waits", &label, "1", *times as f64));
-        collected.items.push(EvidenceItem::labelled("kworker_wait_s", &label, "s", *wait_ns as f64 / 1e9));
-        if *in_kernel_ns > 0 {
-            let seconds = *in_kernel_ns as f64 / 1e9;
-            collected.items.push(EvidenceItem::labelled(IN_KERNEL, &label, "s", seconds));
+fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
+    let mut hogs: Vec<(String, HogCounts)> = window
+        .rows::<Hog, HogCounts>("hogs")?
+        .iter()
+        .map(|(pair, counts)| (format!("{} < {}", task_name(&pair.worker), task_name(&pair.hog)), *counts))
+        .collect();
+    hogs.sort_by(|a, b| (b.1.wait_ns, &a.0).cmp(&(a.1.wait_ns, &b.0)));
+    for (label, counts) in hogs.iter().take(MOST_PAIRS) {
+        collected.items.push(EvidenceItem::labelled("kworker_waits", label, "1", counts.times as f64));
+        collected.items.push(EvidenceItem::labelled("kworker_wait_s", label, "s", counts.wait_ns as f64 / 1e9));
+        if counts.in_kernel_ns > 0 {
+            let seconds = counts.in_kernel_ns as f64 / 1e9;
+            collected.items.push(EvidenceItem::labelled(IN_KERNEL, label, "s", seconds));
         }
     }
     if !collected.items.iter().any(|i| i.name == IN_KERNEL) {
         collected.items.push(EvidenceItem::new(IN_KERNEL, "s", 0.0));
     }
-    let all: u64 = seen.hogs.iter().map(|h| h.wait_ns).sum();
+    let all: u64 = hogs.iter().map(|(_, counts)| counts.wait_ns).sum();
     collected.items.push(EvidenceItem::new("kworker_wait_all_s", "s", all as f64 / 1e9));
-    collected.coverage = kernel::coverage(seen, seen.hogs.iter().map(|h| h.times).sum());
-    collected.cost = kernel::cost(seen, &mut collected.coverage);
-    collected
+    Ok(hogs.iter().map(|(_, counts)| counts.times).sum())
 }

@@ -4,7 +4,7 @@ mod kernel_side;
 mod names;
 mod watch;
 
-use crate::kernel::{Wants, probe};
+use crate::kernel::{At, HAS_SCHED_EXIT, Part, Program, probe};
 use crate::reading::{Produces, all_absent};
 use crate::{CollectContext, Collecting, Collector};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
@@ -46,9 +46,19 @@ const PRODUCES: Produces = &[
     ("off_cpu_by_wait_event_s", "s", "time off the CPU of PostgreSQL's processes by wait event, sampled"),
 ];
 
+/// The ring holds some 480 samples, which is more than come between two readings of it.
+static PART: Part = Part {
+    switches: &["want_stacks"],
+    programs: &[
+        Program { name: "is_waking", at: At::Tracepoint("sched_waking") },
+        Program { name: "task_is_back", at: At::TracepointIfAny("sched_exit_tp", HAS_SCHED_EXIT) },
+    ],
+    rings: &[("stack_samples", 8 << 20)],
+};
+
 struct Running {
     end: Arc<AtomicBool>,
-    thread: JoinHandle<watch::Watched>,
+    thread: JoinHandle<watch::Samples>,
     naming: Option<names::Naming>,
     watch: Arc<crate::kernel::Watch>,
 }
@@ -58,12 +68,12 @@ impl Collecting for Running {
         let Running { end, thread, naming, watch } = *self;
         let absent = |why: &str| all_absent(META.id, PRODUCES, why, SelfCost::default());
         // The programs are taken away first, so that the ring gets no more.
-        let seen = watch.seen();
+        let counts = watch.end();
         end.store(true, Ordering::SeqCst);
         thread.thread().unpark();
         let named = naming.map(names::Naming::end);
-        match (thread.join(), seen) {
-            (Ok(watched), Ok(seen)) => watched.told(&seen, named),
+        match (thread.join(), counts) {
+            (Ok(samples), Ok(counts)) => samples.report(&counts, named),
             (_, Err(why)) => absent(&why),
             (Err(_), _) => absent("the thread that reads the samples broke down"),
         }
@@ -83,8 +93,8 @@ impl Collector for OffCpu {
         false
     }
 
-    fn wants(&self) -> Wants {
-        Wants { stacks: true, ..Wants::NONE }
+    fn part(&self) -> Option<&'static Part> {
+        Some(&PART)
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
@@ -94,7 +104,7 @@ impl Collector for OffCpu {
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
         let failed = |why: String| Problem::host("collector off-cpu", why);
         let programs = watch::Programs::read(context).map_err(failed)?;
-        let watch = context.watch(META.id)?;
+        let watch = context.watch(self)?;
         let (how, ring) = watch.stacks().map_err(failed)?;
         let naming = names::Naming::begin(context, &how);
         let end = Arc::new(AtomicBool::new(false));

@@ -34,7 +34,7 @@ struct stack_sample {
 	u32 stack_bytes;
 	u32 wait_event;
 	u8 kind;
-	u8 place;
+	u8 out_state;
 	/* No user side, 64 bits, another. */
 	u8 user;
 	u8 has_wait_event;
@@ -81,7 +81,7 @@ INLINE u64 weight_of(u64 ns)
 INLINE u32 is_waiting(struct task_state *state)
 {
 	return state->off_since_ns && state->off_since_ns >= state->on_since_ns &&
-	       (state->place == PLACE_SLEEPING || state->place == PLACE_BLOCKED);
+	       (state->out_state == OUT_SLEEPING || state->out_state == OUT_BLOCKED);
 }
 
 /* Before 6.16 nothing tells when a task is back. There a switch-out is sampled with a probability that is known before:
@@ -113,16 +113,16 @@ INLINE void stack_back(struct task_struct *task, struct task_state *state, u64 o
 }
 
 /* A watched task comes to the CPU after `off_ns`. Its memory cannot be read before it is there. */
-INLINE void stack_arrives(struct task_struct *task, struct task_state *state, u32 role, u32 place, u64 off_ns,
+INLINE void stack_arrives(struct task_struct *task, struct task_state *state, u32 role, u32 out_state, u64 off_ns,
 			  struct counts *c)
 {
 	u32 zero = 0, *pending;
 	u64 weight_ns;
 
-	if (role >= ROLES || place >= PLACES)
+	if (role >= ROLES || out_state >= OUT_STATES)
 		return;
-	add(&c->off_place_ns[role][place], off_ns);
-	if (!tells_return) {
+	add(&c->off_state_ns[role][out_state], off_ns);
+	if (!has_sched_exit) {
 		stack_back(task, state, off_ns, c);
 		return;
 	}
@@ -224,14 +224,14 @@ INLINE void stack_leaves(u64 *ctx, struct task_struct *task, struct task_state *
 	state->sample_gap_ns = gap_ns;
 	s->length_ns = 0;
 	s->role = state->role;
-	s->place = state->place;
+	s->out_state = state->out_state;
 	copy_user_side(s, task);
 	copy_wait_event(s, state, state->role);
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 }
 
 /* A process has other code in memory from now on: its own, or that of the parent that it was forked from. */
-INLINE void tell_process(u32 kind, u32 pid, u32 parent)
+INLINE void report_process(u32 kind, u32 pid, u32 parent)
 {
 	struct stack_sample *s = bpf_ringbuf_reserve(&stack_samples, __builtin_offsetof(struct stack_sample, comm), 0);
 
@@ -268,7 +268,7 @@ int task_is_back(u64 *ctx)
 	if (s) {
 		s->length_ns = state->sample_length_ns;
 		s->role = state->role;
-		s->place = state->place;
+		s->out_state = state->out_state;
 		copy_user_side(s, task);
 		copy_wait_event(s, state, state->role);
 		bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
@@ -305,7 +305,7 @@ int is_waking(u64 *ctx)
 	if (!s)
 		return 0;
 	s->length_ns = now - state->off_since_ns;
-	s->place = state->place;
+	s->out_state = state->out_state;
 	s->has_wait_event = 0;
 	s->wait_event = 0;
 	bpf_probe_read_kernel(s->wakee, COMM, task->comm);

@@ -2,11 +2,12 @@
 
 use super::names::Named;
 use super::{META, kernel_side};
-use crate::collectors::switches::PLACE_NAMES;
-use crate::kernel::{
-    self, OffCpu, STACK_BACK, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_OFF, STACK_WAKER, Seen, StackSample,
-    USER_BITS64, USER_NONE, USER_OTHER, comm_name, read, roles,
+use crate::collectors::switches::OUT_STATE_NAMES;
+use crate::kernel::layout::{
+    STACK_BACK, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_OFF, STACK_WAKER, StackSample, USER_BITS64, USER_NONE,
+    USER_OTHER, name as comm_name, read,
 };
+use crate::kernel::{self, OffCpu, WindowCounts, roles};
 use crate::processes::{Processes, kernel_symbols};
 use crate::reading::{Meter, thread_cpu_ns};
 use crate::{CollectContext, tasks};
@@ -77,11 +78,11 @@ type TaskKey = (usize, String, Option<u32>);
 /// Reads samples.
 pub(super) struct Watcher {
     ring: RingBuf<MapData>,
-    watched: Watched,
+    samples: Samples,
 }
 
 /// What is known from samples so far.
-pub(super) struct Watched {
+pub(super) struct Samples {
     programs: Programs,
     how: OffCpu,
     roles: Vec<String>,
@@ -104,7 +105,7 @@ pub(super) struct Watched {
 impl Watcher {
     pub(super) fn new(context: &CollectContext, programs: Programs, how: OffCpu, ring: RingBuf<MapData>) -> Self {
         let roles = roles(context);
-        let watched = Watched {
+        let samples = Samples {
             programs,
             how,
             tasks: BTreeMap::new(),
@@ -119,26 +120,26 @@ impl Watcher {
             broken: 0,
             cost: SelfCost::default(),
         };
-        Watcher { ring, watched }
+        Watcher { ring, samples }
     }
 
     /// Reads until asked to end.
-    pub(super) fn run(self, end: &AtomicBool) -> Watched {
-        let Watcher { mut ring, mut watched } = self;
+    pub(super) fn run(self, end: &AtomicBool) -> Samples {
+        let Watcher { mut ring, mut samples } = self;
         let begun = thread_cpu_ns();
         loop {
             let is_over = end.load(Ordering::SeqCst);
-            watched.cost.wakeups += 1;
+            samples.cost.wakeups += 1;
             while let Some(item) = ring.next() {
-                watched.take(&item);
+                samples.take(&item);
             }
             if is_over {
                 break;
             }
             std::thread::park_timeout(PAUSE);
         }
-        watched.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun);
-        watched
+        samples.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun);
+        samples
     }
 }
 
@@ -152,7 +153,7 @@ fn parse(bytes: &[u8]) -> Option<(StackSample, &[u8])> {
     Some((head, &stack[..stack.len().min(head.stack_bytes as usize)]))
 }
 
-impl Watched {
+impl Samples {
     fn take(&mut self, bytes: &[u8]) {
         self.cost.bytes += bytes.len() as u64;
         let Some((sample, stack)) = parse(bytes) else {
@@ -261,18 +262,18 @@ impl Watched {
     }
 
     /// Gives names to what was seen; the window is over.
-    pub(super) fn told(mut self, seen: &Seen, named: Option<Named>) -> Collected {
+    pub(super) fn report(mut self, window: &WindowCounts, named: Option<Named>) -> Collected {
         let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
-        self.tell_items(seen, &mut collected);
-        self.tell_wait_events(named, &mut collected);
+        self.add_items(window, &mut collected);
+        self.add_wait_events(named, &mut collected);
         let samples = self.by_role.iter().map(|followed| followed.samples).sum::<u64>() + self.wakers.samples;
-        let mut coverage = kernel::coverage(seen, samples);
-        let mut cost = kernel::cost(seen, &mut coverage);
+        let mut coverage = kernel::coverage(window, samples);
+        let mut cost = kernel::cost(window, &mut coverage);
         coverage.notes.append(&mut self.notes());
         let Programs { processes, symbolizer, kernel, notes, .. } = &mut self.programs;
         processes.add_debug_files(symbolizer);
         coverage.notes.append(notes);
-        let (lost, lost_ns) = seen.stacks_lost;
+        let (lost, lost_ns) = (window.counts.stacks_lost, window.counts.stacks_lost_ns);
         let dropped = symbolizer.dropped();
         let mut say = |count: u64, what: &str| {
             if count > 0 {
@@ -305,11 +306,11 @@ impl Watched {
         collected
     }
 
-    fn tell_items(&self, seen: &Seen, collected: &mut Collected) {
+    fn add_items(&self, window: &WindowCounts, collected: &mut Collected) {
         let items = &mut collected.items;
-        for role in &seen.roles {
-            for (place, ns) in PLACE_NAMES.iter().zip(role.off_place_ns).filter(|(_, ns)| *ns > 0) {
-                let label = format!("{}: {place}", role.role);
+        for (role, by_state) in window.roles.iter().zip(window.counts.off_state_ns) {
+            for (state, ns) in OUT_STATE_NAMES.iter().zip(by_state).filter(|(_, ns)| *ns > 0) {
+                let label = format!("{role}: {state}");
                 items.push(EvidenceItem::labelled("off_cpu_s", label, "s", ns as f64 / 1e9));
             }
         }
@@ -324,7 +325,7 @@ impl Watched {
         }
     }
 
-    fn tell_wait_events(&mut self, named: Option<Named>, collected: &mut Collected) {
+    fn add_wait_events(&mut self, named: Option<Named>, collected: &mut Collected) {
         if self.how.wait_event_at.iter().all(|at| *at == 0) {
             return;
         }
@@ -358,7 +359,7 @@ impl Watched {
             ));
         }
         let period_ms = self.how.period_ns as f64 / 1e6;
-        notes.push(match self.how.tells_return {
+        notes.push(match self.how.has_sched_exit {
             true => format!("each sample stands for {period_ms} ms off the CPU"),
             false => {
                 "this kernel does not tell when a task is back (sched_exit_tp, Linux 6.16): stacks were sampled when \

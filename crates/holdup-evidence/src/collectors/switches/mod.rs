@@ -1,16 +1,17 @@
 //! Every switch of the tasks under test: where they were, why they left, who took the CPU, how long they waited.
 
-use crate::kernel;
-use crate::kernel::{
-    CAUSES, HISTOGRAM_OFF, HISTOGRAM_ON, HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, KernelCollector, PLACES,
-    RoleSeen, Seen, Wants,
+use crate::kernel::layout::{
+    CAUSES, HISTOGRAM_OFF, HISTOGRAM_ON, HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, OUT_STATES, Pair, PairCounts,
 };
-use crate::reading::Produces;
-use holdup_model::{Collected, EvidenceHistogram, EvidenceItem, Meta};
+use crate::kernel::{KernelCollector, Part, WindowCounts, task_name};
+use crate::reading::{Produces, histogram};
+use holdup_model::{Collected, EvidenceItem, Meta};
 
 /// The collector.
-pub(crate) static SWITCHES: KernelCollector =
-    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { switches: true, ..Wants::NONE }, told };
+pub(crate) static SWITCHES: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
+
+/// The program at the switch counts this in any case.
+static PART: Part = Part { switches: &[], programs: &[], rings: &[] };
 
 static META: Meta = Meta {
     id: "switches",
@@ -48,65 +49,65 @@ const PRODUCES: Produces = &[
     ("migrated", "1", "times that a task came to another CPU than it had left, by role"),
 ];
 
-/// In the order of `enum place`.
-pub(crate) const PLACE_NAMES: [&str; PLACES] =
+/// In the order of `enum switch_out_state`.
+pub(crate) const OUT_STATE_NAMES: [&str; OUT_STATES] =
     ["sleeping", "blocked", "user boundary (R)", "in the kernel (R+)", "throttled", "exited"];
 /// In the order of `enum cause`.
 pub(crate) const CAUSE_NAMES: [&str; CAUSES] =
     ["wake-up", "slice end", "promoted lazy request", "higher class", "throttled", "other"];
 
-fn of_role(seen: &RoleSeen, into: &mut Collected) {
-    let label = |what: &str| format!("{}: {what}", seen.role);
-    for (place, count) in PLACE_NAMES.iter().zip(seen.left) {
-        into.items.push(EvidenceItem::labelled("switched_out", label(place), "1", count as f64));
+fn of_role(window: &WindowCounts, (index, role): (usize, &String), into: &mut Collected) {
+    let c = &window.counts;
+    let label = |what: &str| format!("{role}: {what}");
+    for (state, count) in OUT_STATE_NAMES.iter().zip(c.left[index]) {
+        into.items.push(EvidenceItem::labelled("switched_out", label(state), "1", count as f64));
     }
-    for (cause, count) in CAUSE_NAMES.iter().zip(seen.cause) {
+    for (cause, count) in CAUSE_NAMES.iter().zip(c.cause[index]) {
         into.items.push(EvidenceItem::labelled("preempted_by_cause", label(cause), "1", count as f64));
     }
-    for (cause, ns) in CAUSE_NAMES.iter().zip(seen.preempted_off_ns) {
+    for (cause, ns) in CAUSE_NAMES.iter().zip(c.preempted_off_ns[index]) {
         into.items.push(EvidenceItem::labelled("preempted_off_cpu_s", label(cause), "s", ns as f64 / 1e9));
     }
-    for (name, ns) in [("on_cpu_s", seen.on_cpu_ns), ("run_queue_wait_s", seen.wait_ns), ("off_cpu_s", seen.off_cpu_ns)]
-    {
-        into.items.push(EvidenceItem::labelled(name, &seen.role, "s", ns as f64 / 1e9));
+    for (name, ns) in [("on_cpu_s", c.on_cpu_ns), ("run_queue_wait_s", c.wait_ns), ("off_cpu_s", c.off_cpu_ns)] {
+        into.items.push(EvidenceItem::labelled(name, role, "s", ns[index] as f64 / 1e9));
     }
-    into.items.push(EvidenceItem::labelled("migrated", &seen.role, "1", seen.migrated as f64));
-    let names: [(usize, &str, String); 3 + PLACES] = std::array::from_fn(|i| match i {
+    into.items.push(EvidenceItem::labelled("migrated", role, "1", c.migrated[index] as f64));
+    let names: [(usize, &str, String); 3 + OUT_STATES] = std::array::from_fn(|i| match i {
         0 => (HISTOGRAM_WAIT_WOKEN, "run_queue_wait_ns", label("after wake-up")),
         1 => (HISTOGRAM_WAIT_PREEMPTED, "run_queue_wait_ns", label("after preemption")),
-        2 => (HISTOGRAM_ON, "on_cpu_ns", seen.role.clone()),
-        i => (HISTOGRAM_OFF + i - 3, "off_cpu_ns", label(PLACE_NAMES[i - 3])),
+        2 => (HISTOGRAM_ON, "on_cpu_ns", role.clone()),
+        i => (HISTOGRAM_OFF + i - 3, "off_cpu_ns", label(OUT_STATE_NAMES[i - 3])),
     });
-    for (index, name, label) in names {
-        if let Some(histogram) = seen.histograms.get(index).filter(|h| h.count() > 0) {
-            let histogram = histogram.clone();
-            into.histograms.push(EvidenceHistogram { name: name.to_owned(), label: Some(label), histogram });
-        }
+    for (which, name, label) in names {
+        into.histograms.extend(histogram(name, label, window.histogram(index, which)));
     }
 }
 
-fn told(seen: &Seen) -> Collected {
-    let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
-    for role in &seen.roles {
-        of_role(role, &mut collected);
+fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
+    for role in window.roles.iter().enumerate() {
+        of_role(window, role, collected);
     }
-    let causes: u64 = seen.roles.iter().flat_map(|r| r.cause).sum();
+    let causes: u64 = window.counts.cause.iter().flatten().sum();
     collected.items.push(match causes {
         0 => EvidenceItem::absent("causes_inferred", "share", "no task was preempted"),
-        all => EvidenceItem::new("causes_inferred", "share", seen.inferred as f64 / all as f64),
+        all => EvidenceItem::new("causes_inferred", "share", window.counts.inferred as f64 / all as f64),
     });
-    for (victim, by, times, ns) in seen.preempted_by.iter().take(MOST_PAIRS) {
-        let label = format!("{victim} < {by}");
-        collected.items.push(EvidenceItem::labelled("preempted_by", &label, "1", *times as f64));
-        collected.items.push(EvidenceItem::labelled("preempted_by_off_cpu_s", &label, "s", *ns as f64 / 1e9));
+    let mut pairs: Vec<(String, PairCounts)> = window
+        .rows::<Pair, PairCounts>("preempted_by")?
+        .iter()
+        .map(|(pair, counts)| (format!("{} < {}", task_name(&pair.victim), task_name(&pair.by)), *counts))
+        .collect();
+    pairs.sort_by(|a, b| (b.1.off_cpu_ns, &a.0).cmp(&(a.1.off_cpu_ns, &b.0)));
+    for (label, counts) in pairs.iter().take(MOST_PAIRS) {
+        collected.items.push(EvidenceItem::labelled("preempted_by", label, "1", counts.times as f64));
+        let seconds = counts.off_cpu_ns as f64 / 1e9;
+        collected.items.push(EvidenceItem::labelled("preempted_by_off_cpu_s", label, "s", seconds));
     }
-    collected.coverage = kernel::coverage(seen, seen.switches);
-    if let Some(more) = seen.preempted_by.len().checked_sub(MOST_PAIRS).filter(|more| *more > 0) {
+    if let Some(more) = pairs.len().checked_sub(MOST_PAIRS).filter(|more| *more > 0) {
         collected.coverage.notes.push(format!("{more} pairs of names with the least time are left out"));
     }
-    collected.cost = kernel::cost(seen, &mut collected.coverage);
-    collected
+    Ok(window.counts.switches)
 }
 
-/// Pairs of names that are told, those with the most time.
+/// Pairs of names in the evidence, those with the most time.
 const MOST_PAIRS: usize = 100;

@@ -140,14 +140,14 @@ int timer_ends(u64 *ctx)
 /* Why `prev`, which could go on, gives way to `next`. */
 INLINE u32 cause_of(struct task_state *state, struct task_struct *prev, struct task_struct *next, u64 now, struct counts *c)
 {
-	if (state->place == PLACE_THROTTLED)
+	if (state->out_state == OUT_THROTTLED)
 		return CAUSE_THROTTLED;
 	if (next->pid && next->prio < MAX_RT_PRIO && prev->prio >= next->prio)
 		return CAUSE_CLASS;
-	if (knows_causes) {
+	if (has_need_resched) {
 		if (state->asked == NOT_ASKED)
 			return CAUSE_OTHER;
-		if (state->place == PLACE_KERNEL && state->is_promoted)
+		if (state->out_state == OUT_KERNEL && state->is_promoted)
 			return CAUSE_PROMOTED;
 		return state->asked;
 	}

@@ -1,19 +1,18 @@
 //! What happened, event by event, until there is no more room.
 
-use crate::collectors::switches::{CAUSE_NAMES, PLACE_NAMES};
-use crate::kernel;
-use crate::kernel::{
-    EVENT_SWITCH, EVENT_WAKEUP, Event, KernelCollector, PLACE_KERNEL, PLACE_THROTTLED, PLACE_USER, Seen, Wants,
-    comm_name,
-};
+use crate::collectors::switches::{CAUSE_NAMES, OUT_STATE_NAMES};
+use crate::kernel::layout::{EVENT_SWITCH, EVENT_WAKEUP, Event, OUT_KERNEL, OUT_THROTTLED, OUT_USER, name};
+use crate::kernel::{KernelCollector, Part, WindowCounts};
 use crate::reading::Produces;
 use holdup_model::timeline::{TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::{Collected, EvidenceItem, Meta};
 use std::collections::BTreeMap;
 
 /// The collector.
-pub(crate) static TIMELINE: KernelCollector =
-    KernelCollector { meta: &META, produces: PRODUCES, wants: Wants { timeline: true, ..Wants::NONE }, told };
+pub(crate) static TIMELINE: KernelCollector = KernelCollector { meta: &META, produces: PRODUCES, part: &PART, report };
+
+/// The ring holds some 100,000 events.
+static PART: Part = Part { switches: &["want_timeline"], programs: &[], rings: &[("events", 8 << 20)] };
 
 static META: Meta = Meta {
     id: "timeline",
@@ -49,25 +48,25 @@ impl Tasks {
         let next = self.all.len() as u32;
         let place = *self.by_tid.entry(tid).or_insert(next);
         if place == next {
-            self.all.push(TimelineTask { tid, pid: event.pid[which], name: comm_name(&event.comm[which]) });
+            self.all.push(TimelineTask { tid, pid: event.pid[which], name: name(&event.comm[which]) });
         }
         Some(place)
     }
 }
 
-fn event(event: &Event, begin_ns: u64, tasks: &mut Tasks, sections: &[String]) -> Option<TimelineEvent> {
+fn event(event: &Event, begin_ns: u64, tasks: &mut Tasks, sections: &[&str]) -> Option<TimelineEvent> {
     let section = HELD_NAMES.get(usize::from(event.held)).and_then(|held| {
         let name = sections.get(usize::from(event.section))?;
         Some(format!("{held} {name}"))
     });
     let kind = match usize::from(event.kind) {
         EVENT_SWITCH => {
-            let place = PLACE_NAMES.get(usize::from(event.place)).copied().unwrap_or("not watched");
+            let state = OUT_STATE_NAMES.get(usize::from(event.out_state)).copied().unwrap_or("not watched");
             let (from, to) = (tasks.place(event, 0), tasks.place(event, 1));
             let cause = CAUSE_NAMES
                 .get(usize::from(event.cause))
-                .filter(|_| matches!(usize::from(event.place), PLACE_USER | PLACE_KERNEL | PLACE_THROTTLED));
-            let left = cause.map_or_else(|| place.to_owned(), |cause| format!("{place}: {cause}"));
+                .filter(|_| matches!(usize::from(event.out_state), OUT_USER | OUT_KERNEL | OUT_THROTTLED));
+            let left = cause.map_or_else(|| state.to_owned(), |cause| format!("{state}: {cause}"));
             TimelineKind::Switch { from, to, left, section }
         }
         EVENT_WAKEUP => {
@@ -79,22 +78,20 @@ fn event(event: &Event, begin_ns: u64, tasks: &mut Tasks, sections: &[String]) -
     Some(TimelineEvent { at_ns: event.ns.saturating_sub(begin_ns), cpu: event.cpu, kind })
 }
 
-fn told(seen: &Seen) -> Collected {
-    let begin_ns = seen.events.first().map_or(0, |e| e.ns);
-    let names: Vec<String> = seen.sections.iter().map(|s| s.name.clone()).collect();
+fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
+    let mut all: Vec<Event> = window.records("events")?;
+    all.sort_by_key(|event| event.ns);
+    let begin_ns = all.first().map_or(0, |e| e.ns);
+    let names: Vec<&str> = window.sections.iter().map(|s| s.name.as_str()).collect();
     let mut tasks = Tasks::default();
-    let events: Vec<TimelineEvent> =
-        seen.events.iter().filter_map(|e| event(e, begin_ns, &mut tasks, &names)).collect();
-    let mut collected = Collected { collector: META.id.to_owned(), ..Collected::default() };
-    collected.items.push(EvidenceItem::new("timeline_events", "1", events.len() as f64));
-    collected.coverage = kernel::coverage(seen, events.len() as u64);
-    collected.coverage.lost += seen.events_lost;
-    if seen.events_lost > 0 {
-        let lost = seen.events_lost;
+    let events: Vec<TimelineEvent> = all.iter().filter_map(|e| event(e, begin_ns, &mut tasks, &names)).collect();
+    let (count, lost) = (events.len(), window.counts.events_lost);
+    collected.items.push(EvidenceItem::new("timeline_events", "1", count as f64));
+    if lost > 0 {
+        collected.coverage.lost += lost;
         collected.coverage.notes.push(format!("{lost} events came when the ring was full"));
     }
-    collected.cost = kernel::cost(seen, &mut collected.coverage);
-    let timeline = holdup_model::Timeline { begin_ns, end_ns: None, tasks: tasks.all, events, lost: seen.events_lost };
+    let timeline = holdup_model::Timeline { begin_ns, end_ns: None, tasks: tasks.all, events, lost };
     collected.timeline = Some(timeline);
-    collected
+    Ok(count as u64)
 }

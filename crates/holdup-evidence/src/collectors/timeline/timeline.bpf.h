@@ -17,7 +17,7 @@ struct event {
 	u32 cpu;
 	u16 section;
 	u8 kind;
-	u8 place;
+	u8 out_state;
 	u8 cause;
 	u8 held;
 	u8 unused[6];
@@ -50,7 +50,7 @@ INLINE struct event *new_event(u32 kind, u64 ns, struct counts *c)
 	e->kind = kind;
 	e->section = 0;
 	/* What is not watched has left for unknown reasons. */
-	e->place = 0xff;
+	e->out_state = 0xff;
 	e->cause = CAUSE_OTHER;
 	e->held = NEITHER;
 	return e;
@@ -66,7 +66,7 @@ INLINE void event_switch(struct task_struct *prev, struct task_struct *next, str
 	event_task(e, 0, prev);
 	event_task(e, 1, next);
 	if (from) {
-		e->place = from->place;
+		e->out_state = from->out_state;
 		e->cause = from->cause;
 		e->held = want_sections ? from->held : NEITHER;
 		e->section = from->section;

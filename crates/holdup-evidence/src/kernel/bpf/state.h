@@ -14,8 +14,8 @@ enum sizes {
 SHARED(enum, sizes);
 
 /* Where a task was when it left the CPU. */
-enum place { PLACE_SLEEPING, PLACE_BLOCKED, PLACE_USER, PLACE_KERNEL, PLACE_THROTTLED, PLACE_EXITED, PLACES };
-SHARED(enum, place);
+enum switch_out_state { OUT_SLEEPING, OUT_BLOCKED, OUT_USER, OUT_KERNEL, OUT_THROTTLED, OUT_EXITED, OUT_STATES };
+SHARED(enum, switch_out_state);
 /* Why it left while it could run. */
 enum cause { CAUSE_WAKEUP, CAUSE_SLICE, CAUSE_PROMOTED, CAUSE_CLASS, CAUSE_THROTTLED, CAUSE_OTHER, CAUSES };
 SHARED(enum, cause);
@@ -53,7 +53,7 @@ struct task_state {
 	u32 cpu;
 	u16 section;
 	u16 fault_section;
-	u8 place;
+	u8 out_state;
 	u8 held;
 	u8 context;
 	u8 cause;
@@ -83,7 +83,7 @@ SHARED(enum, image_number);
 /* Counts of one shard, each a u64 (layout.rs adds them as such). */
 struct counts {
 	u64 switches;
-	u64 left[ROLES][PLACES];
+	u64 left[ROLES][OUT_STATES];
 	u64 cause[ROLES][CAUSES];
 	u64 preempted_off_ns[ROLES][CAUSES];
 	u64 on_cpu_ns[ROLES];
@@ -101,12 +101,12 @@ struct counts {
 	u64 events_lost;
 	u64 faults[ROLES][FAULTS];
 	/* Faults of which it is not known whether the page was of hugetlbfs, a transparent huge one. */
-	u64 not_known[2];
+	u64 unknown_huge[2];
 	u64 first_touch[ROLES];
 	u64 fault_ns[ROLES];
 	/* Programs that watched processes called. */
 	u64 executed;
-	u64 off_place_ns[ROLES][PLACES];
+	u64 off_state_ns[ROLES][OUT_STATES];
 	u64 stacks_lost;
 	u64 stacks_lost_ns;
 };
@@ -139,7 +139,7 @@ enum role_histogram {
 	HISTOGRAM_ON,
 	HISTOGRAM_FAULT,
 	HISTOGRAM_OFF,
-	HISTOGRAMS = HISTOGRAM_OFF + PLACES,
+	HISTOGRAMS = HISTOGRAM_OFF + OUT_STATES,
 };
 SHARED(enum, role_histogram);
 /* Histograms of each section. */
@@ -151,7 +151,6 @@ const volatile u32 roles = 1;
 const volatile u32 shards = 1;
 /* Whether several CPUs count into one shard. */
 const volatile u32 shared_shards = 0;
-const volatile u32 want_switches = 0;
 const volatile u32 want_sections = 0;
 const volatile u32 want_faults = 0;
 const volatile u32 want_residuals = 0;
@@ -159,11 +158,11 @@ const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
 const volatile u32 want_stacks = 0;
 /* Since 6.16 sched_exit_tp tells when a task is back, in its own context. */
-const volatile u32 tells_return = 0;
+const volatile u32 has_sched_exit = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */
 const volatile u32 switch_has_state = 0;
 /* Since 6.18 sched_set_need_resched tells why a task is asked to leave. */
-const volatile u32 knows_causes = 0;
+const volatile u32 has_need_resched = 0;
 /* The function of the timer that is the tick (time/tick-sched.c:tick_nohz_handler). */
 const volatile u64 tick_function = 1;
 /* The code that charges a task for its time (sched/fair.c:update_curr); begin 0 where it is not known. */
@@ -177,7 +176,7 @@ const volatile u32 regs_syscall = 120;
 const volatile u32 regs_cs = 136;
 const volatile u32 sections = 0;
 /* Whether a huge page stands out of what the kernel adds up at once (collectors/faults/faults.bpf.h). */
-const volatile u32 tells_transparent = 0;
+const volatile u32 counts_transparent = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

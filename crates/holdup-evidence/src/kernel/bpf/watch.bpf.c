@@ -12,40 +12,40 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-INLINE u32 place_of(u64 preempt, u32 state, struct task_struct *prev)
+INLINE u32 out_state_of(u64 preempt, u32 state, struct task_struct *prev)
 {
 	struct task_struct___throttled *throttled = (void *)prev;
 
 	if (preempt)
-		return PLACE_KERNEL;
+		return OUT_KERNEL;
 	if (state == TASK_RUNNING) {
 		if (has_field(throttled->throttled)) {
 			if (throttled->throttled)
-				return PLACE_THROTTLED;
+				return OUT_THROTTLED;
 		} else if (has_field(prev->se.cfs_rq->throttle_count)) {
 			if (prev->se.cfs_rq->throttle_count > 0)
-				return PLACE_THROTTLED;
+				return OUT_THROTTLED;
 		}
-		return PLACE_USER;
+		return OUT_USER;
 	}
 	if (state & TASK_DEAD)
-		return PLACE_EXITED;
+		return OUT_EXITED;
 	if (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD))
-		return PLACE_BLOCKED;
-	return PLACE_SLEEPING;
+		return OUT_BLOCKED;
+	return OUT_SLEEPING;
 }
 
 INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next, struct task_state *state,
 		   struct counts *c, u32 first_histogram, u64 now)
 {
 	u32 prev_state = switch_has_state ? (u32)ctx[3] : prev->__state;
-	u32 place = place_of(ctx[0], prev_state, prev);
+	u32 out_state = out_state_of(ctx[0], prev_state, prev);
 	u64 role = role_of(state);
 	u32 is_counted = !(want_kworkers && state->is_kernel_worker);
 	u64 before;
 
 	if (is_counted) {
-		add(&c->left[role][place], 1);
+		add(&c->left[role][out_state], 1);
 		if (state->on_since_ns && now >= state->on_since_ns) {
 			add(&c->on_cpu_ns[role], now - state->on_since_ns);
 			record(first_histogram + HISTOGRAM_ON, now - state->on_since_ns, shared_shards);
@@ -56,10 +56,10 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 	before = state->off_since_ns;
 	state->off_since_ns = now;
 	state->woken_ns = 0;
-	state->place = place;
-	if (want_stacks && !tells_return && is_counted && place != PLACE_EXITED)
+	state->out_state = out_state;
+	if (want_stacks && !has_sched_exit && is_counted && out_state != OUT_EXITED)
 		stack_leaves(ctx, prev, state, before, now, c);
-	if (is_counted && (place == PLACE_USER || place == PLACE_KERNEL || place == PLACE_THROTTLED)) {
+	if (is_counted && (out_state == OUT_USER || out_state == OUT_KERNEL || out_state == OUT_THROTTLED)) {
 		state->cause = cause_of(state, prev, next, now, c);
 		add(one_of(c->cause[role], state->cause, CAUSES), 1);
 		bpf_probe_read_kernel(state->by, COMM, next->comm);
@@ -74,7 +74,7 @@ INLINE void leaves(u64 *ctx, struct task_struct *prev, struct task_struct *next,
 INLINE u64 waited(struct task_state *state, u64 off_ns, u64 now, struct counts *c)
 {
 	/* What left while it could go on has waited ever since. */
-	if (state->place == PLACE_USER || state->place == PLACE_KERNEL || state->place == PLACE_THROTTLED)
+	if (state->out_state == OUT_USER || state->out_state == OUT_KERNEL || state->out_state == OUT_THROTTLED)
 		return off_ns;
 	if (!state->woken_ns) {
 		add(&c->no_wakeup, 1);
@@ -86,12 +86,12 @@ INLINE u64 waited(struct task_state *state, u64 off_ns, u64 now, struct counts *
 INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next, struct task_state *state,
 		    struct counts *c, u32 first_histogram, u64 now)
 {
-	u32 place = state->place, cpu = bpf_get_smp_processor_id();
+	u32 out_state = state->out_state, cpu = bpf_get_smp_processor_id();
 	u64 role = role_of(state);
-	u32 is_woken = place == PLACE_SLEEPING || place == PLACE_BLOCKED;
+	u32 is_woken = out_state == OUT_SLEEPING || out_state == OUT_BLOCKED;
 	u64 off_ns, wait_ns;
 
-	if (place >= PLACES)
+	if (out_state >= OUT_STATES)
 		return;
 	if (likely(state->off_since_ns)) {
 		off_ns = now - state->off_since_ns;
@@ -105,21 +105,21 @@ INLINE void arrives(u64 *ctx, struct task_struct *prev, struct task_struct *next
 				worker_arrives(ctx, prev, next, state->woken_ns, now, c);
 		} else {
 			add(&c->off_cpu_ns[role], off_ns);
-			record(first_histogram + HISTOGRAM_OFF + place, off_ns, shared_shards);
+			record(first_histogram + HISTOGRAM_OFF + out_state, off_ns, shared_shards);
 			wait_ns = waited(state, off_ns, now, c);
 			if (wait_ns) {
 				add(&c->wait_ns[role], wait_ns);
 				record(first_histogram + (is_woken ? HISTOGRAM_WAIT_WOKEN : HISTOGRAM_WAIT_PREEMPTED), wait_ns,
 				       shared_shards);
 			}
-			if (!is_woken && place != PLACE_EXITED)
+			if (!is_woken && out_state != OUT_EXITED)
 				add(one_of(c->preempted_off_ns[role], state->cause, CAUSES), off_ns);
-			if (place == PLACE_USER || place == PLACE_KERNEL)
+			if (out_state == OUT_USER || out_state == OUT_KERNEL)
 				count_pair(state, next, off_ns, c);
 			if (want_sections)
 				section_arrives(state, off_ns);
 			if (want_stacks)
-				stack_arrives(next, state, role, place, off_ns, c);
+				stack_arrives(next, state, role, out_state, off_ns, c);
 		}
 		if (state->cpu != cpu)
 			add(&c->migrated[role], 1);
@@ -195,7 +195,7 @@ INLINE void begin_watching(struct task_struct *task, u32 role, u32 image, u32 is
 
 	new.role = role;
 	new.image = image;
-	new.place = PLACE_EXITED;
+	new.out_state = OUT_EXITED;
 	new.held = NEITHER;
 	new.fault_held = NEITHER;
 	new.asked = NOT_ASKED;
@@ -245,7 +245,7 @@ int new_task(u64 *ctx)
 	if (state && !state->is_kernel_worker) {
 		begin_watching(task, state->role, image_of(state, parent), 0);
 		if (want_stacks && task->pid == task->tgid)
-			tell_process(STACK_FORK, task->tgid, parent->tgid);
+			report_process(STACK_FORK, task->tgid, parent->tgid);
 	} else {
 		u32 tgid = parent->tgid;
 		struct watched *w = bpf_map_lookup_elem(&processes, &tgid);
@@ -269,7 +269,7 @@ int executes(u64 *ctx)
 		return 0;
 	state->image = IMAGE_UNKNOWN;
 	if (want_stacks)
-		tell_process(STACK_EXEC, task->tgid, 0);
+		report_process(STACK_EXEC, task->tgid, 0);
 	if (!want_sections)
 		return 0;
 	u32 tgid = task->tgid;

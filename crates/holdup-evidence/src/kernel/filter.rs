@@ -1,20 +1,20 @@
 //! Which lines of code any section's entry touches: the programs ask it before they search.
 
-use crate::kernel::layout::{Entry, LINE_BITS, LINES, SectionLines};
+use crate::kernel::layout::{Entry, FILTER_BITS, LINE_BYTES_LOG2, SectionFilter};
 
 /// The bit of an address (`sections.bpf.h:may_have_entry`): Fibonacci hashing, so that code that lies together, and code
 /// of libraries at other places, share few.
 fn bit_of(line: u64) -> usize {
-    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - LINES.ilog2())) as usize
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - FILTER_BITS.ilog2())) as usize
 }
 
 /// The bits of all lines of these entries.
-pub(crate) fn of(entries: &[Entry]) -> SectionLines {
-    let mut lines = SectionLines { bits: [0; LINES / 64] };
+pub(crate) fn of(entries: &[Entry]) -> SectionFilter {
+    let mut lines = SectionFilter { bits: [0; FILTER_BITS / 64] };
     for entry in entries.iter().filter(|entry| entry.begin < entry.end) {
-        let (first, last) = (entry.begin >> LINE_BITS, (entry.end - 1) >> LINE_BITS);
-        if last - first >= LINES as u64 {
-            return SectionLines { bits: [u64::MAX; LINES / 64] };
+        let (first, last) = (entry.begin >> LINE_BYTES_LOG2, (entry.end - 1) >> LINE_BYTES_LOG2);
+        if last - first >= FILTER_BITS as u64 {
+            return SectionFilter { bits: [u64::MAX; FILTER_BITS / 64] };
         }
         for line in first..=last {
             let bit = bit_of(line);
@@ -33,12 +33,12 @@ mod tests {
         Entry { begin, end, ..zeroed() }
     }
 
-    fn has(lines: &SectionLines, ip: u64) -> bool {
-        let bit = bit_of(ip >> LINE_BITS);
+    fn has(lines: &SectionFilter, ip: u64) -> bool {
+        let bit = bit_of(ip >> LINE_BYTES_LOG2);
         lines.bits[bit / 64] >> (bit % 64) & 1 == 1
     }
 
-    fn set(lines: &SectionLines) -> u32 {
+    fn set(lines: &SectionFilter) -> u32 {
         lines.bits.iter().map(|word| word.count_ones()).sum()
     }
 
@@ -53,9 +53,9 @@ mod tests {
 
     #[test]
     fn an_entry_of_more_lines_than_there_are_bits_sets_them_all() {
-        let most = (LINES as u64) << LINE_BITS;
-        assert_eq!(set(&of(&[entry(0, most + 1)])), LINES as u32);
-        assert_eq!(set(&of(&[entry(0, u64::MAX)])), LINES as u32);
+        let most = (FILTER_BITS as u64) << LINE_BYTES_LOG2;
+        assert_eq!(set(&of(&[entry(0, most + 1)])), FILTER_BITS as u32);
+        assert_eq!(set(&of(&[entry(0, u64::MAX)])), FILTER_BITS as u32);
         assert_eq!(set(&of(&[entry(9, 9)])), 0);
     }
 }

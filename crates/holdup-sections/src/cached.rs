@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 8 | `hmap` and the number of this layout, little-endian |
 //! | 4 | CRC-32 (the one of zlib) of the body, little-endian |
-//! | … | body: [`Kept`] behind the version of the analyser, in CBOR |
+//! | … | body: [`CachedAnalysis`] behind the version of the analyser, in CBOR |
 
 use crate::Callees;
 use holdup_model::sections::{CalleeRange, Condition, SectionMap};
@@ -20,7 +20,7 @@ const HEAD: [u8; 8] = *b"hmap\x01\0\0\0";
 
 /// What is known of a binary, with what was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct CachedAnalysis {
     /// The binary's build id, hexadecimal.
     pub build_id: String,
     /// Whether its sections were looked for, and not what runs of it inside those of others.
@@ -35,7 +35,7 @@ pub struct Kept {
     pub callees: Callees,
 }
 
-impl Kept {
+impl CachedAnalysis {
     /// The bytes of a file; `None` where they would be too many.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut body = Vec::new();
@@ -60,7 +60,7 @@ impl Kept {
             return Err("its sum does not fit".to_owned());
         }
         let mut left = body;
-        let (analyser, kept): (String, Kept) =
+        let (analyser, kept): (String, CachedAnalysis) =
             ciborium::from_reader(&mut left).map_err(|e| format!("it is damaged: {e}"))?;
         match kept.fault() {
             _ if analyser != ANALYSER => Err(format!("the analyser {analyser} made it, this one is {ANALYSER}")),
@@ -100,12 +100,12 @@ mod tests {
     use holdup_model::sections::{Section, SectionRange, SectionRole, SectionSource};
     use proptest::prelude::*;
 
-    fn sample() -> Kept {
+    fn sample() -> CachedAnalysis {
         let section = Section { name: "f".to_owned(), function: Some("f".to_owned()), source: SectionSource::Shipped };
         let when = Some(Condition { register: 16, mask: 64, value: 64, differs: false });
         let range = |begin, when| SectionRange { begin, end: begin + 9, section: 0, role: SectionRole::Holder, when };
         let callee = CalleeRange { begin: 7, end: 8, return_address_bytes: -8, by_frame_pointer: true };
-        Kept {
+        CachedAnalysis {
             build_id: "00ff".to_owned(),
             is_program: true,
             functions: vec!["f".to_owned()],
@@ -136,20 +136,20 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_again() {
         let kept = sample();
-        assert_eq!(Kept::decode(&kept.encode().expect("it is small")), Ok(kept));
+        assert_eq!(CachedAnalysis::decode(&kept.encode().expect("it is small")), Ok(kept));
     }
 
     #[test]
     fn another_analyser_s_map_is_refused() {
         let mut body = Vec::new();
         ciborium::into_writer(&("0.0.0-0", &sample()), &mut body).expect("in memory");
-        let why = Kept::decode(&summed(&body)).expect_err("it is another's");
+        let why = CachedAnalysis::decode(&summed(&body)).expect_err("it is another's");
         assert!(why.contains("0.0.0-0") && why.contains(ANALYSER), "{why}");
     }
 
     #[test]
     fn what_no_analysis_finds_is_refused() {
-        let spoil: [fn(&mut Kept); 6] = [
+        let spoil: [fn(&mut CachedAnalysis); 6] = [
             |k| k.map.ranges[0].section = 1,
             |k| k.map.ranges[0].end = 0x1000,
             |k| k.map.ranges.swap(0, 1),
@@ -160,7 +160,7 @@ mod tests {
         for (number, spoil) in spoil.iter().enumerate() {
             let mut kept = sample();
             spoil(&mut kept);
-            assert!(Kept::decode(&kept.encode().expect("it is small")).is_err(), "{number}");
+            assert!(CachedAnalysis::decode(&kept.encode().expect("it is small")).is_err(), "{number}");
         }
     }
 
@@ -168,11 +168,11 @@ mod tests {
     fn a_cut_or_longer_file_is_refused() {
         let bytes = sample().encode().expect("it is small");
         for cut in 0..bytes.len() {
-            assert!(Kept::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+            assert!(CachedAnalysis::decode(&bytes[..cut]).is_err(), "cut at {cut}");
         }
         let mut body = bytes[12..].to_vec();
         body.push(0);
-        assert!(Kept::decode(&summed(&body)).is_err(), "a byte more");
+        assert!(CachedAnalysis::decode(&summed(&body)).is_err(), "a byte more");
     }
 
     proptest! {
@@ -181,7 +181,7 @@ mod tests {
             let mut bytes = sample().encode().expect("it is small");
             let at = at.index(bytes.len());
             bytes[at] ^= by;
-            prop_assert!(Kept::decode(&bytes).is_err());
+            prop_assert!(CachedAnalysis::decode(&bytes).is_err());
         }
 
         /// Also where the sum was made to fit.
@@ -194,7 +194,7 @@ mod tests {
                 let at = at.index(body.len());
                 body[at] = value;
             }
-            if let Ok(kept) = Kept::decode(&summed(&body)) {
+            if let Ok(kept) = CachedAnalysis::decode(&summed(&body)) {
                 prop_assert!(kept.fault().is_none());
             }
         }

@@ -5,7 +5,7 @@
 //! costs the analysis and nothing else.
 
 use holdup_files::{Folder, Owner, private_folder};
-use holdup_sections::kept::{Kept, MOST_BYTES};
+use holdup_sections::cached::{CachedAnalysis, MOST_BYTES};
 use rustix::fs::{FileType, fstat};
 use std::io::{self, Read};
 use std::path::Path;
@@ -16,15 +16,15 @@ const MOST_FILES: usize = 64;
 const MOST_BYTES_OF_ALL: u64 = 32 << 20;
 
 /// The folder of kept analyses.
-pub(crate) struct Maps<'a>(pub(crate) &'a Path);
+pub(crate) struct MapCache<'a>(pub(crate) &'a Path);
 
-impl Maps<'_> {
+impl MapCache<'_> {
     /// What is kept of a build for what is asked; `None` where that is nothing that can be used.
-    pub(crate) fn get(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<Kept> {
+    pub(crate) fn get(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<CachedAnalysis> {
         let name = file_name(build_id, is_program, functions)?;
         let folder = Folder::open(self.0).ok()?;
         folder.owner().and_then(|owner| owner.must_be_ours()).ok()?;
-        match Kept::decode(&read(&folder, &name).ok()?) {
+        match CachedAnalysis::decode(&read(&folder, &name).ok()?) {
             Ok(kept) if (&*kept.build_id, kept.is_program, &*kept.functions) == (build_id, is_program, functions) => {
                 Some(kept)
             }
@@ -34,7 +34,7 @@ impl Maps<'_> {
     }
 
     /// Keeps what was found, all or nothing.
-    pub(crate) fn put(&self, kept: &Kept) {
+    pub(crate) fn put(&self, kept: &CachedAnalysis) {
         let Some(name) = file_name(&kept.build_id, kept.is_program, &kept.functions) else { return };
         let Some(bytes) = kept.encode() else { return };
         let Ok(folder) = private_folder(self.0) else { return };
@@ -96,9 +96,9 @@ mod tests {
 
     const ID: &str = "0123456789abcdef";
 
-    fn kept(build_id: &str) -> Kept {
+    fn kept(build_id: &str) -> CachedAnalysis {
         let map = SectionMap { build_id: build_id.to_owned(), notes: vec!["a".to_owned()], ..SectionMap::default() };
-        Kept { build_id: build_id.to_owned(), is_program: true, map, ..Kept::default() }
+        CachedAnalysis { build_id: build_id.to_owned(), is_program: true, map, ..CachedAnalysis::default() }
     }
 
     fn only_file(folder: &Path) -> PathBuf {
@@ -112,7 +112,7 @@ mod tests {
     fn what_was_put_is_got_for_the_same_question_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, f) = (folder.path().join("maps"), ["f".to_owned()]);
-        let maps = Maps(&path);
+        let maps = MapCache(&path);
         assert_eq!(maps.get(ID, true, &[]), None);
         maps.put(&kept(ID));
         assert_eq!(maps.get(ID, true, &[]), Some(kept(ID)));
@@ -126,7 +126,7 @@ mod tests {
     fn a_damaged_file_or_one_of_another_build_is_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("maps");
-        let maps = Maps(&path);
+        let maps = MapCache(&path);
         maps.put(&kept(ID));
         let file = only_file(&path);
         let other = kept("00000000ffffffff").encode().expect("it is small");
@@ -145,7 +145,7 @@ mod tests {
     fn what_others_may_write_or_own_is_not_trusted() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("maps");
-        let maps = Maps(&path);
+        let maps = MapCache(&path);
         maps.put(&kept(ID));
         let file = only_file(&path);
         let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn the_oldest_go_first() {
         let folder = tempfile::tempdir().expect("a folder");
-        let maps = Maps(folder.path());
+        let maps = MapCache(folder.path());
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("ours");
         for n in 0..MOST_FILES + 5 {
             let build_id = format!("{n:016x}");

@@ -1,7 +1,7 @@
 //! Which programs are under test, what files they have in memory, and the section maps of those.
 
 use crate::CollectContext;
-use crate::kernel::kept::Maps;
+use crate::kernel::cache::MapCache;
 use crate::kernel::layout::ROLES;
 use crate::kernel::table::Images;
 use crate::processes::{Area, FileKey, areas, mapped};
@@ -10,7 +10,7 @@ use crate::tasks;
 use holdup_host::process::Stat;
 use holdup_host::{FileIdentity, Host};
 use holdup_model::SectionMap;
-use holdup_sections::kept::Kept;
+use holdup_sections::cached::CachedAnalysis;
 use holdup_sections::lookup::Loaded;
 use holdup_sections::{Callees, NamedFunction, Wanted};
 use object::elf::FileHeader64;
@@ -35,7 +35,7 @@ struct Mapped {
 
 /// What is known of a file, kept for the next window of the same process of holdup.
 #[derive(Clone)]
-struct Known {
+struct Analysis {
     map: Arc<SectionMap>,
     callees: Arc<Callees>,
     /// Its code: address, place in the file, size.
@@ -43,10 +43,10 @@ struct Known {
 }
 
 /// Files that were analysed already, by build id.
-static ANALYSED: Mutex<BTreeMap<(String, Question), Result<Known, String>>> = Mutex::new(BTreeMap::new());
+static BY_BUILD_ID: Mutex<BTreeMap<(String, Question), Result<Analysis, String>>> = Mutex::new(BTreeMap::new());
 
 /// And by what a file is, which takes no reading.
-static SEEN: Mutex<BTreeMap<(FileIdentity, Question), Result<Known, String>>> = Mutex::new(BTreeMap::new());
+static BY_IDENTITY: Mutex<BTreeMap<(FileIdentity, Question), Result<Analysis, String>>> = Mutex::new(BTreeMap::new());
 
 /// So much of a file is read for its build id, bytes.
 const HEAD: usize = 64 << 10;
@@ -107,7 +107,7 @@ fn files(reader: &mut Reader<'_>, pid: u32) -> Result<Vec<Mapped>, String> {
 
 /// Adds the table of a program: the sections of its files, and what runs inside them of the libraries that they call.
 fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Mapped], images: &mut Images) -> u32 {
-    let mut known: Vec<(Known, u64)> = Vec::new();
+    let mut known: Vec<(Analysis, u64)> = Vec::new();
     let mut wanted: Vec<String> = Vec::new();
     for file in files {
         let is_program = file.path == exe;
@@ -144,14 +144,14 @@ fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Mapped], images: 
 /// What could not be analysed is told up to here; a large server has many locks that are taken in ways of their own.
 const MOST_NOTES: usize = 5;
 
-impl Known {
-    fn of(kept: Kept) -> Self {
-        let Kept { segments, map, callees, .. } = kept;
-        Known { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) }
+impl Analysis {
+    fn of(kept: CachedAnalysis) -> Self {
+        let CachedAnalysis { segments, map, callees, .. } = kept;
+        Analysis { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) }
     }
 
-    fn kept(&self, build_id: &str, (is_program, functions): &Question) -> Kept {
-        Kept {
+    fn to_cached(&self, build_id: &str, (is_program, functions): &Question) -> CachedAnalysis {
+        CachedAnalysis {
             build_id: build_id.to_owned(),
             is_program: *is_program,
             functions: functions.clone(),
@@ -196,7 +196,7 @@ fn variable_of(host: &Host, pid: u32, name: &str) -> Option<u64> {
     let elf = object::File::parse(bytes.as_slice()).ok()?;
     let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
     let bias =
-        Known { map: Arc::default(), callees: Arc::default(), segments: Arc::new(segments(&elf)) }.bias(&file)?;
+        Analysis { map: Arc::default(), callees: Arc::default(), segments: Arc::new(segments(&elf)) }.bias(&file)?;
     Some(bias.wrapping_add(symbol.address()))
 }
 
@@ -231,11 +231,11 @@ fn bytes(host: &Host, pid: u32, file: &Mapped, longest: usize) -> Result<Read, S
 type Question = (bool, Vec<String>);
 
 /// The analysis of a file, made once for each build: asked for by what the file is, by its build id, of the disk, made.
-fn analysed(context: &CollectContext, pid: u32, file: &Mapped, question: Question) -> Result<Known, String> {
+fn analysed(context: &CollectContext, pid: u32, file: &Mapped, question: Question) -> Result<Analysis, String> {
     let host = &context.host;
     let place = format!("/proc/{pid}/map_files/{:x}-{:x}", file.start, file.end);
     let identity = host.identity(&place).ok();
-    let known = identity.and_then(|identity| lock(&SEEN).get(&(identity, question.clone())).cloned());
+    let known = identity.and_then(|identity| lock(&BY_IDENTITY).get(&(identity, question.clone())).cloned());
     if let Some(known) = known {
         return known;
     }
@@ -245,7 +245,7 @@ fn analysed(context: &CollectContext, pid: u32, file: &Mapped, question: Questio
     };
     // Of what was read: the process may have mapped another file there since.
     if let Some(read) = read {
-        lock(&SEEN).insert((read, question), result.clone());
+        lock(&BY_IDENTITY).insert((read, question), result.clone());
     }
     result
 }
@@ -256,42 +256,42 @@ fn by_build_id(
     file: &Mapped,
     (head, found): &Read,
     question: &Question,
-) -> Result<Known, String> {
-    let told = |why: String| format!("{}: {why}", file.path);
+) -> Result<Analysis, String> {
+    let of_file = |why: String| format!("{}: {why}", file.path);
     let id = |bytes: &[u8]| build_id(bytes).map(|id| id.iter().map(|b| format!("{b:02x}")).collect::<String>());
     let whole = || match whole(&context.host, pid, file)? {
         // Another file may have its place by now.
-        (_, now) if now != *found => Err(told("it changed while it was read".to_owned())),
+        (_, now) if now != *found => Err(of_file("it changed while it was read".to_owned())),
         (whole, _) => Ok(whole),
     };
     // Who writes a program also writes its build id, and could take that of another user's program.
     let is_foreign = found.is_some_and(|found| found.is_foreign());
     let Some(build_id) = id(head).filter(|_| !is_foreign) else {
-        return analyse(&whole()?, question).map_err(told);
+        return analyse(&whole()?, question).map_err(of_file);
     };
     let key = (build_id, question.clone());
-    let known = lock(&ANALYSED).get(&key).cloned();
+    let known = lock(&BY_BUILD_ID).get(&key).cloned();
     if let Some(known) = known {
         return known;
     }
     let build_id = &key.0;
-    let maps = context.maps.as_deref().map(Maps);
+    let maps = context.maps.as_deref().map(MapCache);
     let kept = maps.as_ref().and_then(|maps| maps.get(build_id, question.0, &question.1));
     let result = match kept {
-        Some(kept) => Ok(Known::of(kept)),
+        Some(kept) => Ok(Analysis::of(kept)),
         None => {
             let whole = whole()?;
             if id(&whole).as_ref() != Some(build_id) {
-                return Err(told("it changed while it was read".to_owned()));
+                return Err(of_file("it changed while it was read".to_owned()));
             }
-            let result = analyse(&whole, question).map_err(told);
+            let result = analyse(&whole, question).map_err(of_file);
             if let (Ok(known), Some(maps)) = (&result, &maps) {
-                maps.put(&known.kept(build_id, question));
+                maps.put(&known.to_cached(build_id, question));
             }
             result
         }
     };
-    lock(&ANALYSED).insert(key, result.clone());
+    lock(&BY_BUILD_ID).insert(key, result.clone());
     result
 }
 
@@ -314,7 +314,7 @@ fn build_id(head: &[u8]) -> Option<&[u8]> {
     None
 }
 
-fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Known, String> {
+fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Analysis, String> {
     let elf = object::File::parse(bytes).map_err(|e| e.to_string())?;
     let segments = segments(&elf);
     let (map, callees) = if *is_program {
@@ -325,7 +325,7 @@ fn analyse(bytes: &[u8], (is_program, functions): &Question) -> Result<Known, St
         let names: Vec<&str> = functions.iter().map(String::as_str).collect();
         (SectionMap::default(), holdup_sections::callees(bytes, &names).map_err(|p| p.why)?)
     };
-    Ok(Known { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) })
+    Ok(Analysis { map: Arc::new(map), callees: Arc::new(callees), segments: Arc::new(segments) })
 }
 
 #[cfg(test)]
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_segment_that_begins_inside_a_page_is_mapped_from_that_page_on() {
-        let known = Known {
+        let known = Analysis {
             map: Arc::default(),
             callees: Arc::default(),
             segments: Arc::new(vec![(0x2f_5c80, 0x2f_4c80, 0x10_0000)]),
@@ -368,7 +368,7 @@ mod tests {
             // A question that no other test asks.
             let question = (false, vec!["no_such_function".to_owned()]);
             analysed(&context, pid, &file, question.clone()).expect("it is an ELF file");
-            let is_known = lock(&ANALYSED).keys().any(|(_, asked)| *asked == question);
+            let is_known = lock(&BY_BUILD_ID).keys().any(|(_, asked)| *asked == question);
             (is_known, std::fs::read_dir(&maps).map_or(0, Iterator::count))
         };
         let found = [0o757, 0o775, 0o755].map(look);

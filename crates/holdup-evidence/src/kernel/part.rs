@@ -1,0 +1,63 @@
+//! What a collector brings to the BPF object.
+
+use aya::programs::perf_event::SoftwareEvent;
+
+/// A collector's part of the BPF object. Its C code is compiled into every program, below `if (want_…)`: what is off is gone
+/// before the kernel checks the programs.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// The constants in C that switch it on.
+    pub(crate) switches: &'static [&'static str],
+    /// Programs of its own.
+    pub(crate) programs: &'static [Program],
+    /// The sizes of its rings, bytes; those of parts that are off have a page.
+    pub(crate) rings: &'static [(&'static str, u32)],
+}
+
+/// A program of the object, and where it is attached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) at: At,
+}
+
+/// Where a program is attached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum At {
+    /// A tracepoint, by BTF.
+    Tracepoint(&'static str),
+    /// One that older kernels lack; the constant in C is 1 where it is there.
+    TracepointIfAny(&'static str, &'static str),
+    /// Every so many counts of a software event, on each CPU.
+    Event(SoftwareEvent, u64),
+}
+
+/// The parts of one window.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parts(Vec<&'static Part>);
+
+impl Parts {
+    /// Adds a part, once.
+    pub(crate) fn add(&mut self, part: &'static Part) {
+        if !self.0.iter().any(|known| std::ptr::eq(*known, part)) {
+            self.0.push(part);
+        }
+    }
+
+    /// Whether a constant is switched on.
+    pub(crate) fn has(&self, switch: &str) -> bool {
+        self.switches().any(|on| on == switch)
+    }
+
+    pub(crate) fn switches(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().flat_map(|part| part.switches).copied()
+    }
+
+    pub(crate) fn programs(&self) -> impl Iterator<Item = Program> {
+        self.0.iter().flat_map(|part| part.programs).copied()
+    }
+
+    pub(crate) fn rings(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        self.0.iter().flat_map(|part| part.rings).copied()
+    }
+}
