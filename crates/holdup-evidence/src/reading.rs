@@ -1,8 +1,10 @@
 //! Readings at the two edges of a window, and what they cost.
 
-use crate::Collecting;
+use crate::{CollectContext, Collecting, Collector};
 use holdup_host::Host;
-use holdup_model::{Collected, Coverage, EvidenceHistogram, EvidenceItem, SelfCost, SparseHistogram};
+use holdup_model::{
+    Availability, Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost, SparseHistogram,
+};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
@@ -49,73 +51,89 @@ impl Meter {
     }
 }
 
-/// What a comparison of two readings says.
+/// What a window added, by two readings.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct WindowStats {
     pub(crate) items: Vec<EvidenceItem>,
     pub(crate) notes: Vec<String>,
-    /// Tasks or sources whose numbers are known to be missing.
+    /// Tasks or sources whose numbers are missing.
     pub(crate) lost: u64,
 }
 
-/// A collector that reads at the window's begin and end and tells the difference.
-pub(crate) trait TwoReadings: Send + 'static {
-    /// What one reading holds.
-    type Reading: Send;
-    /// Reads once.
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String>;
-    /// Tells the difference; `elapsed` lies between the two readings.
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, elapsed: Duration) -> Seen;
-}
-
-/// Names, units and meanings of what a collector brings.
+/// Names, units and meanings of a collector's items.
 pub(crate) type Produces = &'static [(&'static str, &'static str, &'static str)];
 
-struct Running<T: TwoReadings> {
-    id: &'static str,
-    produces: Produces,
+/// A collector that reads a source `S` at both edges of the window and reports the difference of two readings `R`.
+pub(crate) struct TwoReadings<S, R> {
+    pub(crate) meta: &'static Meta,
+    pub(crate) produces: Produces,
+    pub(crate) probe: fn(&CollectContext) -> Result<(), String>,
+    /// How to get the source, when the first reading failed.
+    pub(crate) remedy: Option<&'static str>,
+    pub(crate) open: fn(&CollectContext) -> Result<S, String>,
+    pub(crate) read: fn(&S, &mut Reader<'_>) -> Result<R, String>,
+    /// The duration lies between the two readings.
+    pub(crate) compare: fn(&R, &R, Duration) -> WindowStats,
+}
+
+/// The source of collectors that need no more than the host.
+pub(crate) fn host_only(_: &CollectContext) -> Result<(), String> {
+    Ok(())
+}
+
+struct Running<S: 'static, R: 'static> {
+    collector: &'static TwoReadings<S, R>,
     host: Host,
-    what: T,
-    before: T::Reading,
+    source: S,
+    before: R,
     begun: Instant,
     meter: Meter,
 }
 
-/// Takes the first reading.
-///
-/// # Errors
-/// Why the source cannot be read.
-pub(crate) fn start<T: TwoReadings>(
-    id: &'static str,
-    produces: Produces,
-    host: &Host,
-    what: T,
-) -> Result<Box<dyn Collecting>, String> {
-    let mut meter = Meter::default();
-    let before = meter.spend(host, |reader| what.read(reader))?;
-    Ok(Box::new(Running { id, produces, host: host.clone(), what, before, begun: Instant::now(), meter }))
-}
-
-impl<T: TwoReadings> Collecting for Running<T> {
+impl<S: Send + 'static, R: Send + 'static> Collecting for Running<S, R> {
     fn stop(mut self: Box<Self>) -> Collected {
         let elapsed = self.begun.elapsed();
-        let after = {
-            let what = &self.what;
-            self.meter.spend(&self.host, |reader| what.read(reader))
-        };
-        match after {
+        let &TwoReadings { meta, produces, read, compare, .. } = self.collector;
+        match self.meter.spend(&self.host, |reader| read(&self.source, reader)) {
             Ok(after) => {
-                let seen = self.what.compare(&self.before, &after, elapsed);
+                let WindowStats { items, notes, lost } = compare(&self.before, &after, elapsed);
                 Collected {
-                    collector: self.id.to_owned(),
-                    items: seen.items,
-                    coverage: Coverage { seen: 2, lost: seen.lost, notes: seen.notes },
+                    collector: meta.id.to_owned(),
+                    items,
+                    coverage: Coverage { seen: 2, lost, notes },
                     cost: self.meter.0,
                     ..Collected::default()
                 }
             }
-            Err(why) => all_absent(self.id, self.produces, &why, self.meter.0),
+            Err(why) => all_absent(meta.id, produces, &why, self.meter.0),
         }
+    }
+}
+
+impl<S: Send + 'static, R: Send + 'static> Collector for &'static TwoReadings<S, R> {
+    fn meta(&self) -> &'static Meta {
+        self.meta
+    }
+
+    fn produces(&self) -> Produces {
+        self.produces
+    }
+
+    fn probe(&self, context: &CollectContext) -> Availability {
+        match ((self.probe)(context), self.remedy) {
+            (Ok(()), _) => Availability::Ready,
+            (Err(why), Some(remedy)) => Availability::unavailable_but(why, remedy),
+            (Err(why), None) => Availability::unavailable(why),
+        }
+    }
+
+    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
+        let failed = |why| Problem::host(format!("collector {}", self.meta.id), why);
+        let mut meter = Meter::default();
+        let source = (self.open)(context).map_err(failed)?;
+        let before = meter.spend(&context.host, |reader| (self.read)(&source, reader)).map_err(failed)?;
+        let host = context.host.clone();
+        Ok(Box::new(Running { collector: self, host, source, before, begun: Instant::now(), meter }))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tables with a column for each CPU: /proc/interrupts and /proc/softirqs.
 
 use crate::CollectContext;
-use crate::reading::{Seen, increase};
-use holdup_model::{Availability, EvidenceItem};
+use crate::reading::{WindowStats, increase};
+use holdup_model::EvidenceItem;
 use std::collections::BTreeMap;
 
 /// Counts by label, summed over CPUs.
@@ -38,27 +38,24 @@ pub(crate) fn read(path: &str, text: &str) -> Result<Counts, String> {
 }
 
 /// The increase of every row that moved.
-pub(crate) fn compare(item: &str, before: &Counts, after: &Counts) -> Seen {
-    let mut seen = Seen::default();
+pub(crate) fn compare(item: &str, before: &Counts, after: &Counts) -> WindowStats {
+    let mut stats = WindowStats::default();
     for (label, now) in after {
         match increase(before.get(label).copied().unwrap_or(0), *now) {
             Some(0) => {}
-            Some(count) => seen.items.push(EvidenceItem::labelled(item, label, "1", count as f64)),
-            None => seen.lost += 1,
+            Some(count) => stats.items.push(EvidenceItem::labelled(item, label, "1", count as f64)),
+            None => stats.lost += 1,
         }
     }
-    if seen.lost > 0 {
-        seen.notes.push(format!("{} counters ran backwards and were left out", seen.lost));
+    if stats.lost > 0 {
+        stats.notes.push(format!("{} counters ran backwards and were left out", stats.lost));
     }
-    seen
+    stats
 }
 
 /// Whether a table can be read here.
-pub(crate) fn probe(context: &CollectContext, path: &str) -> Availability {
-    match context.host.read_text(path).map_err(|e| e.to_string()).and_then(|text| read(path, &text)) {
-        Ok(_) => Availability::Ready,
-        Err(why) => Availability::unavailable(why),
-    }
+pub(crate) fn probe(context: &CollectContext, path: &str) -> Result<(), String> {
+    context.host.read_text(path).map_err(|e| e.to_string()).and_then(|text| read(path, &text)).map(drop)
 }
 
 #[cfg(test)]
@@ -75,18 +72,18 @@ mod tests {
     }
 
     #[test]
-    fn only_what_moved_is_told() {
+    fn only_rows_that_moved_are_reported() {
         let before = Counts::from([("a".to_owned(), 1), ("b".to_owned(), 9), ("c".to_owned(), 4)]);
         let after = Counts::from([("a".to_owned(), 1), ("b".to_owned(), 2), ("c".to_owned(), 6), ("d".to_owned(), 3)]);
-        let seen = compare("i", &before, &after);
-        let told: Vec<(Option<&str>, Option<f64>)> =
-            seen.items.iter().map(|i| (i.label.as_deref(), i.value.value())).collect();
-        assert_eq!(told, [(Some("c"), Some(2.0)), (Some("d"), Some(3.0))]);
-        assert_eq!(seen.lost, 1);
+        let stats = compare("i", &before, &after);
+        let moved: Vec<(Option<&str>, Option<f64>)> =
+            stats.items.iter().map(|i| (i.label.as_deref(), i.value.value())).collect();
+        assert_eq!(moved, [(Some("c"), Some(2.0)), (Some("d"), Some(3.0))]);
+        assert_eq!(stats.lost, 1);
     }
 
     #[test]
-    fn garbage_is_said() {
+    fn garbage_is_an_error() {
         for text in ["", "\n\n", "CPU0\n", "no cpu here\nLOC: 1\n"] {
             assert!(read("x", text).is_err(), "{text:?}");
         }

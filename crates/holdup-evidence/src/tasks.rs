@@ -1,16 +1,15 @@
 //! Counters of every thread of the process trees under test.
 
-use crate::reading::{Reader, Seen};
+use crate::reading::{Reader, WindowStats};
 use crate::{CollectContext, Subject};
 use holdup_host::process::{Stat, descendants};
-use holdup_model::Availability;
 use std::collections::BTreeMap;
 
 /// Which thread: role, pid, the process's start time (so that a pid that is used again is another task), tid.
 pub(crate) type Task = (String, u32, u64, u32);
 
 /// Counters of each task.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Counters<const N: usize> {
     by_task: BTreeMap<Task, [u64; N]>,
     unreadable: u64,
@@ -18,10 +17,9 @@ pub(crate) struct Counters<const N: usize> {
     last_error: Option<String>,
 }
 
-/// What a role's tasks did between two readings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sum<const N: usize> {
-    pub(crate) counts: [u64; N],
+/// The source of collectors that read the processes under test.
+pub(crate) fn subjects(context: &CollectContext) -> Result<Vec<Subject>, String> {
+    Ok(context.subjects.clone())
 }
 
 /// The stat line of every process of the host.
@@ -51,6 +49,17 @@ pub(crate) fn members(all: &[Stat], subjects: &[Subject]) -> Result<Vec<(String,
         return Err("no process under test is left".to_owned());
     }
     Ok(found)
+}
+
+/// `N` counters of each process, from its stat line.
+pub(crate) fn of_processes<const N: usize>(
+    reader: &mut Reader<'_>,
+    subjects: &[Subject],
+    counts: fn(&Stat) -> [u64; N],
+) -> Result<Counters<N>, String> {
+    let all = processes(reader, subjects)?;
+    let by_task = all.into_iter().map(|(role, s)| ((role, s.pid, s.start_time, s.pid), counts(&s))).collect();
+    Ok(Counters { by_task, unreadable: 0, last_error: None })
 }
 
 /// Reads `N` counters of each thread from one of its files under /proc.
@@ -84,14 +93,11 @@ pub(crate) fn read<const N: usize>(
     }
 }
 
-/// Whether a file of holdup's own under /proc/self is there and has the form that a collector reads.
-pub(crate) fn probe_own(context: &CollectContext, file: &str, understood: fn(&str) -> bool) -> Availability {
+/// Whether a file of this process under /proc has the form that a collector reads.
+pub(crate) fn probe_own(context: &CollectContext, file: &str, is_understood: fn(&str) -> bool) -> Result<(), String> {
     let path = format!("/proc/self/{file}");
-    match context.host.read_text(&path) {
-        Ok(text) if understood(&text) => Availability::Ready,
-        Ok(_) => Availability::unavailable(format!("{path} has another form on this kernel")),
-        Err(e) => Availability::unavailable(e.to_string()),
-    }
+    let text = context.host.read_text(&path).map_err(|e| e.to_string())?;
+    if is_understood(&text) { Ok(()) } else { Err(format!("{path} has another form on this kernel")) }
 }
 
 /// The increase of each role. A task that is new counts from zero, because it began inside the window; what one
@@ -99,9 +105,9 @@ pub(crate) fn probe_own(context: &CollectContext, file: &str, understood: fn(&st
 pub(crate) fn compare<const N: usize>(
     before: &Counters<N>,
     after: &Counters<N>,
-    seen: &mut Seen,
-) -> BTreeMap<String, Sum<N>> {
-    let mut sums: BTreeMap<String, Sum<N>> = BTreeMap::new();
+    stats: &mut WindowStats,
+) -> BTreeMap<String, [u64; N]> {
+    let mut sums: BTreeMap<String, [u64; N]> = BTreeMap::new();
     let (mut began, mut backwards) = (0_u64, 0_u64);
     for (task, counts) in &after.by_task {
         let zero = [0; N];
@@ -109,29 +115,29 @@ pub(crate) fn compare<const N: usize>(
             began += 1;
             &zero
         });
-        let sum = sums.entry(task.0.clone()).or_insert(Sum { counts: [0; N] });
+        let sum = sums.entry(task.0.clone()).or_insert([0; N]);
         for index in 0..N {
             match counts[index].checked_sub(from[index]) {
-                Some(more) => sum.counts[index] += more,
+                Some(more) => sum[index] += more,
                 None => backwards += 1,
             }
         }
     }
     let vanished = before.by_task.keys().filter(|task| !after.by_task.contains_key(*task)).count() as u64;
     if began > 0 {
-        seen.notes.push(format!("{began} tasks began inside the window and count from their begin"));
+        stats.notes.push(format!("{began} tasks began inside the window and count from their begin"));
     }
     if vanished > 0 {
-        seen.notes.push(format!("{vanished} tasks ended inside the window; what they did in it is not known"));
+        stats.notes.push(format!("{vanished} tasks ended inside the window; what they did in it is not known"));
     }
     if backwards > 0 {
-        seen.notes.push(format!("{backwards} counters ran backwards and were left out"));
+        stats.notes.push(format!("{backwards} counters ran backwards and were left out"));
     }
     let unreadable = before.unreadable.max(after.unreadable);
     if unreadable > 0 {
-        seen.notes.push(format!("{unreadable} tasks could not be read"));
+        stats.notes.push(format!("{unreadable} tasks could not be read"));
     }
-    seen.lost += vanished + backwards + unreadable;
+    stats.lost += vanished + backwards + unreadable;
     sums
 }
 
@@ -149,18 +155,18 @@ mod tests {
 
     #[test]
     fn a_pid_that_is_used_again_is_another_task() {
-        let mut seen = Seen::default();
+        let mut stats = WindowStats::default();
         let before = counters(&[("server", 7, 100, [50])]);
         let after = counters(&[("server", 7, 900, [3])]);
-        let sums = compare(&before, &after, &mut seen);
-        assert_eq!(sums["server"].counts, [3]);
-        assert_eq!(seen.lost, 1, "the first one vanished: {:?}", seen.notes);
+        let sums = compare(&before, &after, &mut stats);
+        assert_eq!(sums["server"], [3]);
+        assert_eq!(stats.lost, 1, "the first one vanished: {:?}", stats.notes);
     }
 
     #[test]
     fn a_counter_that_ran_backwards_is_lost_and_not_negative() {
-        let mut seen = Seen::default();
-        let sums = compare(&counters(&[("a", 1, 1, [9])]), &counters(&[("a", 1, 1, [4])]), &mut seen);
-        assert_eq!((sums["a"].counts, seen.lost), ([0], 1));
+        let mut stats = WindowStats::default();
+        let sums = compare(&counters(&[("a", 1, 1, [9])]), &counters(&[("a", 1, 1, [4])]), &mut stats);
+        assert_eq!((sums["a"], stats.lost), ([0], 1));
     }
 }

@@ -1,12 +1,21 @@
 //! Throttling of the control group under test.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, increase, start};
-use crate::{CollectContext, Collecting, Collector};
-use holdup_model::{Availability, EvidenceItem, Meta, Problem};
+use crate::CollectContext;
+use crate::reading::{Produces, TwoReadings, WindowStats, increase};
+use holdup_model::{EvidenceItem, Meta};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(crate) struct CgroupThrottling;
+/// The collector.
+pub(crate) static CGROUP_THROTTLING: &TwoReadings<String, BTreeMap<String, u64>> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| find(context).map(drop),
+    remedy: None,
+    open: find,
+    read: |path, reader| Ok(numbers(&reader.text(path)?)),
+    compare,
+};
 
 static META: Meta = Meta {
     id: "cgroup-throttling",
@@ -49,8 +58,9 @@ pub(crate) fn numbers(text: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The file of a process's group that tells periods, or why there is none.
-fn find(context: &CollectContext, process: &str) -> Result<String, String> {
+/// The file with the periods of the first process under test, or of this one where none is known yet; or why there is none.
+fn find(context: &CollectContext) -> Result<String, String> {
+    let process = context.subjects.first().map_or_else(|| "self".to_owned(), |s| s.pid.to_string());
     let cgroup = context.host.read_text(&format!("/proc/{process}/cgroup")).map_err(|e| e.to_string())?;
     candidates(&cgroup)
         .into_iter()
@@ -58,66 +68,21 @@ fn find(context: &CollectContext, process: &str) -> Result<String, String> {
         .ok_or_else(|| "the control group under test has no CPU limit (no nr_periods in its cpu.stat)".to_owned())
 }
 
-/// The first process under test, or this one where none is known yet.
-fn process(context: &CollectContext) -> String {
-    context.subjects.first().map_or_else(|| "self".to_owned(), |s| s.pid.to_string())
-}
-
-struct What {
-    path: String,
-}
-
-impl TwoReadings for What {
-    type Reading = BTreeMap<String, u64>;
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String> {
-        Ok(numbers(&reader.text(&self.path)?))
-    }
-
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, elapsed: Duration) -> Seen {
-        let mut seen = Seen::default();
-        let more = |key: &str| before.get(key).zip(after.get(key)).and_then(|(b, a)| increase(*b, *a));
-        for (name, key) in [("cgroup_periods", "nr_periods"), ("cgroup_throttled_periods", "nr_throttled")] {
-            seen.items.push(match more(key) {
-                Some(count) => EvidenceItem::new(name, "1", count as f64),
-                None => EvidenceItem::absent(name, "1", format!("{} has no usable {key}", self.path)),
-            });
-        }
-        let throttled_ns =
-            more("throttled_usec").map(|us| us as f64 * 1e3).or(more("throttled_time").map(|ns| ns as f64));
-        seen.items.push(match throttled_ns {
-            Some(ns) => EvidenceItem::new("cgroup_throttled_share", "share", ns / elapsed.as_nanos().max(1) as f64),
-            None => EvidenceItem::absent(
-                "cgroup_throttled_share",
-                "share",
-                format!("{} tells no throttled time", self.path),
-            ),
+fn compare(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>, elapsed: Duration) -> WindowStats {
+    let mut stats = WindowStats::default();
+    let more = |key: &str| before.get(key).zip(after.get(key)).and_then(|(b, a)| increase(*b, *a));
+    for (name, key) in [("cgroup_periods", "nr_periods"), ("cgroup_throttled_periods", "nr_throttled")] {
+        stats.items.push(match more(key) {
+            Some(count) => EvidenceItem::new(name, "1", count as f64),
+            None => EvidenceItem::absent(name, "1", format!("cpu.stat has no usable {key}")),
         });
-        seen
     }
-}
-
-impl Collector for CgroupThrottling {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        match find(context, &process(context)) {
-            Ok(_) => Availability::Ready,
-            Err(why) => Availability::unavailable(why),
-        }
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        find(context, &process(context))
-            .and_then(|path| start(META.id, PRODUCES, &context.host, What { path }))
-            .map_err(|why| Problem::host("collector cgroup-throttling", why))
-    }
+    let throttled_ns = more("throttled_usec").map(|us| us as f64 * 1e3).or(more("throttled_time").map(|ns| ns as f64));
+    stats.items.push(match throttled_ns {
+        Some(ns) => EvidenceItem::new("cgroup_throttled_share", "share", ns / elapsed.as_nanos().max(1) as f64),
+        None => EvidenceItem::absent("cgroup_throttled_share", "share", "cpu.stat has no throttled time"),
+    });
+    stats
 }
 
 #[cfg(test)]

@@ -1,13 +1,25 @@
 //! Where CPU time went: the host's split, and the time of the processes under test.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, increase, start};
-use crate::{CollectContext, Collecting, Collector, Subject, tasks};
+use crate::Subject;
+use crate::reading::{Produces, Reader, TwoReadings, WindowStats, increase};
+use crate::tasks::{self, Counters};
 use holdup_host::process::ticks_per_second;
-use holdup_model::{Availability, EvidenceItem, Meta, Problem};
-use std::collections::BTreeMap;
+use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
 
-pub(crate) struct Cpu;
+/// The collector.
+pub(crate) static CPU: &TwoReadings<Vec<Subject>, Reading> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| {
+        let text = context.host.read_text("/proc/stat").map_err(|e| e.to_string())?;
+        host_line(&text).map(drop)
+    },
+    remedy: None,
+    open: tasks::subjects,
+    read: |subjects, reader| read(subjects, reader),
+    compare,
+};
 
 static META: Meta = Meta {
     id: "cpu",
@@ -35,16 +47,11 @@ const PRODUCES: Produces = &[
 
 const KINDS: [&str; 9] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest"];
 
-struct What {
-    subjects: Vec<Subject>,
-}
-
-/// User and system ticks of each process: role, pid and start time.
-type Ticks = BTreeMap<(String, u32, u64), [u64; 2]>;
-
+#[derive(Clone)]
 pub(crate) struct Reading {
     host: Vec<u64>,
-    tasks: Result<Ticks, String>,
+    /// User and system ticks.
+    tasks: Result<Counters<2>, String>,
 }
 
 fn host_line(text: &str) -> Result<Vec<u64>, String> {
@@ -64,87 +71,46 @@ fn host_line(text: &str) -> Result<Vec<u64>, String> {
     Ok(ticks)
 }
 
-impl TwoReadings for What {
-    type Reading = Reading;
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Reading, String> {
-        let host = host_line(&reader.text("/proc/stat")?)?;
-        let tasks = tasks::processes(reader, &self.subjects).map(|all| {
-            all.into_iter().map(|(role, s)| ((role, s.pid, s.start_time), [s.user_ticks, s.system_ticks])).collect()
-        });
-        Ok(Reading { host, tasks })
-    }
-
-    fn compare(&self, before: &Reading, after: &Reading, elapsed: Duration) -> Seen {
-        let mut seen = Seen::default();
-        host_split(before, after, &mut seen);
-        match (&before.tasks, &after.tasks) {
-            (Ok(before), Ok(after)) => used(before, after, elapsed, &mut seen),
-            (Err(why), _) | (_, Err(why)) => seen.items.push(EvidenceItem::absent("cpu_used", "cpus", why)),
-        }
-        seen
-    }
+fn read(subjects: &[Subject], reader: &mut Reader<'_>) -> Result<Reading, String> {
+    let host = host_line(&reader.text("/proc/stat")?)?;
+    let tasks = tasks::of_processes(reader, subjects, |s| [s.user_ticks, s.system_ticks]);
+    Ok(Reading { host, tasks })
 }
 
-fn host_split(before: &Reading, after: &Reading, seen: &mut Seen) {
+fn compare(before: &Reading, after: &Reading, elapsed: Duration) -> WindowStats {
+    let mut stats = WindowStats::default();
+    host_split(before, after, &mut stats);
+    match (&before.tasks, &after.tasks) {
+        (Ok(before), Ok(after)) => used(before, after, elapsed, &mut stats),
+        (Err(why), _) | (_, Err(why)) => stats.items.push(EvidenceItem::absent("cpu_used", "cpus", why)),
+    }
+    stats
+}
+
+fn host_split(before: &Reading, after: &Reading, stats: &mut WindowStats) {
     // The kernel's idle and iowait may run backwards by a tick; such a kind is absent for this window.
     let ticks: Vec<Option<u64>> = before.host.iter().zip(&after.host).map(|(b, a)| increase(*b, *a)).collect();
     let total: u64 = ticks.iter().flatten().sum();
     for (kind, ticks) in KINDS.iter().zip(&ticks) {
         match ticks {
             Some(ticks) if total > 0 => {
-                seen.items.push(EvidenceItem::labelled("cpu_share", *kind, "share", *ticks as f64 / total as f64));
+                stats.items.push(EvidenceItem::labelled("cpu_share", *kind, "share", *ticks as f64 / total as f64));
             }
-            _ => seen.lost += 1,
+            _ => stats.lost += 1,
         }
     }
     if total == 0 {
-        seen.items.push(EvidenceItem::absent("cpu_share", "share", "no tick passed between the two readings"));
+        stats.items.push(EvidenceItem::absent("cpu_share", "share", "no tick passed between the two readings"));
     }
 }
 
-fn used(before: &Ticks, after: &Ticks, elapsed: Duration, seen: &mut Seen) {
-    let mut by_role: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
-    for (task, now) in after {
-        let then = before.get(task).copied().unwrap_or([0; 2]);
-        let sum = by_role.entry(&task.0).or_default();
-        for index in 0..2 {
-            sum[index] += now[index].saturating_sub(then[index]);
-        }
-    }
-    let vanished = before.keys().filter(|task| !after.contains_key(*task)).count();
-    if vanished > 0 {
-        seen.lost += vanished as u64;
-        seen.notes.push(format!("{vanished} processes ended inside the window; their last CPU time is not known"));
-    }
+fn used(before: &Counters<2>, after: &Counters<2>, elapsed: Duration, stats: &mut WindowStats) {
     let ticks_of_window = elapsed.as_secs_f64() * ticks_per_second() as f64;
-    for (role, ticks) in by_role {
+    for (role, ticks) in tasks::compare(before, after, stats) {
         for (kind, ticks) in ["user", "system"].iter().zip(ticks) {
             let cpus = ticks as f64 / ticks_of_window;
-            seen.items.push(EvidenceItem::labelled("cpu_used", format!("{role} {kind}"), "cpus", cpus));
+            stats.items.push(EvidenceItem::labelled("cpu_used", format!("{role} {kind}"), "cpus", cpus));
         }
-    }
-}
-
-impl Collector for Cpu {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        match context.host.read_text("/proc/stat").map_err(|e| e.to_string()).and_then(|t| host_line(&t)) {
-            Ok(_) => Availability::Ready,
-            Err(why) => Availability::unavailable(why),
-        }
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        start(META.id, PRODUCES, &context.host, What { subjects: context.subjects.clone() })
-            .map_err(|why| Problem::host("collector cpu", why))
     }
 }
 
@@ -153,7 +119,7 @@ mod tests {
     use super::host_line;
 
     #[test]
-    fn the_line_of_every_kernel_is_read_and_garbage_is_said() {
+    fn the_line_of_every_kernel_is_read_and_garbage_is_an_error() {
         for (text, expected) in [
             ("cpu  10 20 30 40\n", Ok(vec![10, 20, 30, 40])),
             ("cpu  10 20 30 40 50 60 70 80 4 5\ncpu0 1\n", Ok(vec![6, 15, 30, 40, 50, 60, 70, 80, 9])),

@@ -1,11 +1,19 @@
 //! Interrupts of the host, by source.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, start};
-use crate::{CollectContext, Collecting, Collector, table};
-use holdup_model::{Availability, Meta, Problem};
-use std::time::Duration;
+use crate::reading::{Produces, TwoReadings, host_only};
+use crate::table;
+use holdup_model::Meta;
 
-pub(crate) struct Interrupts;
+/// The collector.
+pub(crate) static INTERRUPTS: &TwoReadings<(), table::Counts> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| table::probe(context, PATH),
+    remedy: None,
+    open: host_only,
+    read: |(), reader| table::read(PATH, &reader.text(PATH)?),
+    compare: |before, after, _| table::compare("interrupts", before, after),
+};
 
 static META: Meta = Meta {
     id: "interrupts",
@@ -15,36 +23,6 @@ static META: Meta = Meta {
     references: &["arch/x86/kernel/irq.c:arch_show_interrupts (v6.18)", "kernel/irq/proc.c:show_interrupts (v6.18)"],
 };
 
+const PATH: &str = "/proc/interrupts";
+
 const PRODUCES: Produces = &[("interrupts", "1", "interrupts by source")];
-
-struct What;
-
-impl TwoReadings for What {
-    type Reading = table::Counts;
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String> {
-        table::read("/proc/interrupts", &reader.text("/proc/interrupts")?)
-    }
-
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, _elapsed: Duration) -> Seen {
-        table::compare("interrupts", before, after)
-    }
-}
-
-impl Collector for Interrupts {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        table::probe(context, "/proc/interrupts")
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        start(META.id, PRODUCES, &context.host, What).map_err(|why| Problem::host("collector interrupts", why))
-    }
-}

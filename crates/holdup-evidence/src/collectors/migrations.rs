@@ -1,12 +1,21 @@
 //! How often the processes under test moved to another CPU.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, start};
+use crate::Subject;
+use crate::reading::{Produces, TwoReadings, WindowStats};
 use crate::tasks::{self, Counters};
-use crate::{CollectContext, Collecting, Collector, Subject};
-use holdup_model::{Availability, EvidenceItem, Meta, Problem};
+use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
 
-pub(crate) struct Migrations;
+/// The collector.
+pub(crate) static MIGRATIONS: &TwoReadings<Vec<Subject>, Counters<1>> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| tasks::probe_own(context, "sched", |text| parse(text).is_some()),
+    remedy: None,
+    open: tasks::subjects,
+    read: |subjects, reader| tasks::read(reader, subjects, "sched", parse),
+    compare,
+};
 
 static META: Meta = Meta {
     id: "migrations",
@@ -23,41 +32,10 @@ pub(crate) fn parse(text: &str) -> Option<[u64; 1]> {
     Some([line.rsplit(':').next()?.trim().parse().ok()?])
 }
 
-struct What {
-    subjects: Vec<Subject>,
-}
-
-impl TwoReadings for What {
-    type Reading = Counters<1>;
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String> {
-        tasks::read(reader, &self.subjects, "sched", parse)
+fn compare(before: &Counters<1>, after: &Counters<1>, _elapsed: Duration) -> WindowStats {
+    let mut stats = WindowStats::default();
+    for (role, sum) in tasks::compare(before, after, &mut stats) {
+        stats.items.push(EvidenceItem::labelled("migrations", role, "1", sum[0] as f64));
     }
-
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, _elapsed: Duration) -> Seen {
-        let mut seen = Seen::default();
-        for (role, sum) in tasks::compare(before, after, &mut seen) {
-            seen.items.push(EvidenceItem::labelled("migrations", role, "1", sum.counts[0] as f64));
-        }
-        seen
-    }
-}
-
-impl Collector for Migrations {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        tasks::probe_own(context, "sched", |text| parse(text).is_some())
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        start(META.id, PRODUCES, &context.host, What { subjects: context.subjects.clone() })
-            .map_err(|why| Problem::host("collector migrations", why))
-    }
+    stats
 }

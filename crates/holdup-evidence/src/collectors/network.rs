@@ -1,12 +1,25 @@
 //! TCP and UDP counters of the kernel.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, increase, start};
-use crate::{CollectContext, Collecting, Collector};
-use holdup_model::{Availability, EvidenceItem, Meta, Problem};
+use crate::reading::{Produces, Reader, TwoReadings, WindowStats, host_only, increase};
+use holdup_model::{EvidenceItem, Meta};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(crate) struct Network;
+/// The collector.
+pub(crate) static NETWORK: &TwoReadings<(), BTreeMap<String, u64>> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| {
+        let text = context.host.read_text("/proc/net/snmp").map_err(|e| e.to_string())?;
+        let mut counts = BTreeMap::new();
+        parse(&text, &mut counts);
+        if counts.is_empty() { Err("/proc/net/snmp has another form on this kernel".to_owned()) } else { Ok(()) }
+    },
+    remedy: None,
+    open: host_only,
+    read,
+    compare,
+};
 
 static META: Meta = Meta {
     id: "network",
@@ -33,8 +46,6 @@ const ALWAYS: [&str; 6] = [
 const NO_COUNTERS: [&str; 6] =
     ["Tcp RtoAlgorithm", "Tcp RtoMin", "Tcp RtoMax", "Tcp MaxConn", "Tcp CurrEstab", "Ip DefaultTTL"];
 
-struct What;
-
 /// Pairs of lines, the first with names and the second with numbers, both begun by the protocol.
 pub(crate) fn parse(text: &str, counts: &mut BTreeMap<String, u64>) {
     let mut lines = text.lines();
@@ -54,56 +65,24 @@ pub(crate) fn parse(text: &str, counts: &mut BTreeMap<String, u64>) {
     }
 }
 
-impl TwoReadings for What {
-    type Reading = BTreeMap<String, u64>;
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String> {
-        let mut counts = BTreeMap::new();
-        parse(&reader.text("/proc/net/snmp")?, &mut counts);
-        // A kernel without CONFIG_INET's extended counters still has the first file.
-        if let Ok(text) = reader.text("/proc/net/netstat") {
-            parse(&text, &mut counts);
-        }
-        if counts.is_empty() { Err("/proc/net/snmp holds no counters".to_owned()) } else { Ok(counts) }
+fn read((): &(), reader: &mut Reader<'_>) -> Result<BTreeMap<String, u64>, String> {
+    let mut counts = BTreeMap::new();
+    parse(&reader.text("/proc/net/snmp")?, &mut counts);
+    // A kernel without CONFIG_INET's extended counters still has the first file.
+    if let Ok(text) = reader.text("/proc/net/netstat") {
+        parse(&text, &mut counts);
     }
-
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, _elapsed: Duration) -> Seen {
-        let mut seen = Seen::default();
-        for (name, now) in after {
-            match before.get(name).and_then(|then| increase(*then, *now)) {
-                Some(0) if !ALWAYS.contains(&name.as_str()) => {}
-                Some(count) => seen.items.push(EvidenceItem::labelled("network", name, "1", count as f64)),
-                None => seen.lost += 1,
-            }
-        }
-        seen
-    }
+    if counts.is_empty() { Err("/proc/net/snmp holds no counters".to_owned()) } else { Ok(counts) }
 }
 
-impl Collector for Network {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        let mut counts = BTreeMap::new();
-        match context.host.read_text("/proc/net/snmp") {
-            Ok(text) => {
-                parse(&text, &mut counts);
-                if counts.is_empty() {
-                    return Availability::unavailable("/proc/net/snmp has another form on this kernel");
-                }
-                Availability::Ready
-            }
-            Err(e) => Availability::unavailable(e.to_string()),
+fn compare(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>, _elapsed: Duration) -> WindowStats {
+    let mut stats = WindowStats::default();
+    for (name, now) in after {
+        match before.get(name).and_then(|then| increase(*then, *now)) {
+            Some(0) if !ALWAYS.contains(&name.as_str()) => {}
+            Some(count) => stats.items.push(EvidenceItem::labelled("network", name, "1", count as f64)),
+            None => stats.lost += 1,
         }
     }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        start(META.id, PRODUCES, &context.host, What).map_err(|why| Problem::host("collector network", why))
-    }
+    stats
 }

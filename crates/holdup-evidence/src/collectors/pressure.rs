@@ -1,11 +1,23 @@
 //! Pressure stall information of the host.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, increase, start};
-use crate::{CollectContext, Collecting, Collector};
-use holdup_model::{Availability, EvidenceItem, Meta, Problem};
+use crate::reading::{Produces, Reader, TwoReadings, WindowStats, host_only, increase};
+use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
 
-pub(crate) struct Pressure;
+/// The collector.
+pub(crate) static PRESSURE: &TwoReadings<(), Vec<(String, u64)>> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| {
+        let text = context.host.read_text("/proc/pressure/cpu").map_err(|e| e.to_string())?;
+        let has_totals = !totals("cpu", &text).is_empty();
+        if has_totals { Ok(()) } else { Err("/proc/pressure/cpu has another form on this kernel".to_owned()) }
+    },
+    remedy: Some("boot with psi=1 on a kernel with CONFIG_PSI"),
+    open: host_only,
+    read,
+    compare: |before, after, elapsed| compare(before, after, elapsed),
+};
 
 static META: Meta = Meta {
     id: "pressure",
@@ -17,8 +29,6 @@ static META: Meta = Meta {
 
 const PRODUCES: Produces = &[("pressure_share", "share", "share of the window, by resource and some or full")];
 
-struct What;
-
 pub(crate) fn totals(resource: &str, text: &str) -> Vec<(String, u64)> {
     text.lines()
         .filter_map(|line| {
@@ -29,51 +39,25 @@ pub(crate) fn totals(resource: &str, text: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-impl TwoReadings for What {
-    type Reading = Vec<(String, u64)>;
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String> {
-        let mut all = Vec::new();
-        for resource in ["cpu", "memory", "io"] {
-            all.extend(totals(resource, &reader.text(&format!("/proc/pressure/{resource}"))?));
-        }
-        if all.is_empty() { Err("/proc/pressure holds no totals".to_owned()) } else { Ok(all) }
+fn read((): &(), reader: &mut Reader<'_>) -> Result<Vec<(String, u64)>, String> {
+    let mut all = Vec::new();
+    for resource in ["cpu", "memory", "io"] {
+        all.extend(totals(resource, &reader.text(&format!("/proc/pressure/{resource}"))?));
     }
-
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, elapsed: Duration) -> Seen {
-        let mut seen = Seen::default();
-        for (label, now) in after {
-            let then = before.iter().find(|(other, _)| other == label).map(|(_, total)| *total);
-            match then.and_then(|then| increase(then, *now)) {
-                Some(us) => {
-                    let share = us as f64 / elapsed.as_micros().max(1) as f64;
-                    seen.items.push(EvidenceItem::labelled("pressure_share", label, "share", share));
-                }
-                None => seen.lost += 1,
-            }
-        }
-        seen
-    }
+    if all.is_empty() { Err("/proc/pressure holds no totals".to_owned()) } else { Ok(all) }
 }
 
-impl Collector for Pressure {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        match context.host.read_text("/proc/pressure/cpu") {
-            Ok(text) if !totals("cpu", &text).is_empty() => Availability::Ready,
-            Ok(_) => Availability::unavailable("/proc/pressure/cpu has another form on this kernel"),
-            Err(e) => Availability::unavailable_but(e.to_string(), "boot with psi=1 on a kernel with CONFIG_PSI"),
+fn compare(before: &[(String, u64)], after: &[(String, u64)], elapsed: Duration) -> WindowStats {
+    let mut stats = WindowStats::default();
+    for (label, now) in after {
+        let then = before.iter().find(|(other, _)| other == label).map(|(_, total)| *total);
+        match then.and_then(|then| increase(then, *now)) {
+            Some(us) => {
+                let share = us as f64 / elapsed.as_micros().max(1) as f64;
+                stats.items.push(EvidenceItem::labelled("pressure_share", label, "share", share));
+            }
+            None => stats.lost += 1,
         }
     }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        start(META.id, PRODUCES, &context.host, What).map_err(|why| Problem::host("collector pressure", why))
-    }
+    stats
 }

@@ -1,12 +1,21 @@
 //! How long the processes under test waited for a CPU.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, start};
+use crate::Subject;
+use crate::reading::{Produces, TwoReadings, WindowStats};
 use crate::tasks::{self, Counters};
-use crate::{CollectContext, Collecting, Collector, Subject};
-use holdup_model::{Availability, EvidenceItem, Meta, Problem};
+use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
 
-pub(crate) struct RunQueue;
+/// The collector.
+pub(crate) static RUN_QUEUE: &TwoReadings<Vec<Subject>, Counters<3>> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| tasks::probe_own(context, "schedstat", |text| parse(text).is_some()),
+    remedy: None,
+    open: tasks::subjects,
+    read: |subjects, reader| tasks::read(reader, subjects, "schedstat", parse),
+    compare,
+};
 
 static META: Meta = Meta {
     id: "run-queue",
@@ -31,50 +40,19 @@ pub(crate) fn parse(text: &str) -> Option<[u64; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-struct What {
-    subjects: Vec<Subject>,
-}
-
-impl TwoReadings for What {
-    type Reading = Counters<3>;
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String> {
-        tasks::read(reader, &self.subjects, "schedstat", parse)
-    }
-
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, elapsed: Duration) -> Seen {
-        let mut seen = Seen::default();
-        for (role, sum) in tasks::compare(before, after, &mut seen) {
-            let [_, wait_ns, times] = sum.counts;
-            let waiting = wait_ns as f64 / elapsed.as_nanos().max(1) as f64;
-            seen.items.push(EvidenceItem::labelled("run_queue_waiting", &role, "tasks", waiting));
-            seen.items.push(EvidenceItem::labelled("times_on_cpu", &role, "1", times as f64));
-            if times > 0 {
-                let mean_us = wait_ns as f64 / times as f64 / 1e3;
-                seen.items.push(EvidenceItem::labelled("run_queue_wait_mean_us", &role, "us", mean_us));
-            } else {
-                seen.notes.push(format!("no task of {role} got a CPU, so there is no mean wait"));
-            }
+fn compare(before: &Counters<3>, after: &Counters<3>, elapsed: Duration) -> WindowStats {
+    let mut stats = WindowStats::default();
+    for (role, sum) in tasks::compare(before, after, &mut stats) {
+        let [_, wait_ns, times] = sum;
+        let waiting = wait_ns as f64 / elapsed.as_nanos().max(1) as f64;
+        stats.items.push(EvidenceItem::labelled("run_queue_waiting", &role, "tasks", waiting));
+        stats.items.push(EvidenceItem::labelled("times_on_cpu", &role, "1", times as f64));
+        if times > 0 {
+            let mean_us = wait_ns as f64 / times as f64 / 1e3;
+            stats.items.push(EvidenceItem::labelled("run_queue_wait_mean_us", &role, "us", mean_us));
+        } else {
+            stats.notes.push(format!("no task of {role} got a CPU, so there is no mean wait"));
         }
-        seen
     }
-}
-
-impl Collector for RunQueue {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        tasks::probe_own(context, "schedstat", |text| parse(text).is_some())
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        start(META.id, PRODUCES, &context.host, What { subjects: context.subjects.clone() })
-            .map_err(|why| Problem::host("collector run-queue", why))
-    }
+    stats
 }

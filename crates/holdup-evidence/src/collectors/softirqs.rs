@@ -1,11 +1,19 @@
 //! Softirqs of the host, by kind.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, start};
-use crate::{CollectContext, Collecting, Collector, table};
-use holdup_model::{Availability, Meta, Problem};
-use std::time::Duration;
+use crate::reading::{Produces, TwoReadings, host_only};
+use crate::table;
+use holdup_model::Meta;
 
-pub(crate) struct Softirqs;
+/// The collector.
+pub(crate) static SOFTIRQS: &TwoReadings<(), table::Counts> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| table::probe(context, PATH),
+    remedy: None,
+    open: host_only,
+    read: |(), reader| table::read(PATH, &reader.text(PATH)?),
+    compare: |before, after, _| table::compare("softirqs", before, after),
+};
 
 static META: Meta = Meta {
     id: "softirqs",
@@ -14,36 +22,6 @@ static META: Meta = Meta {
     references: &["kernel/softirq.c:handle_softirqs (v6.18)", "fs/proc/softirqs.c:show_softirqs (v6.18)"],
 };
 
+const PATH: &str = "/proc/softirqs";
+
 const PRODUCES: Produces = &[("softirqs", "1", "softirqs by kind")];
-
-struct What;
-
-impl TwoReadings for What {
-    type Reading = table::Counts;
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String> {
-        table::read("/proc/softirqs", &reader.text("/proc/softirqs")?)
-    }
-
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, _elapsed: Duration) -> Seen {
-        table::compare("softirqs", before, after)
-    }
-}
-
-impl Collector for Softirqs {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        table::probe(context, "/proc/softirqs")
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        start(META.id, PRODUCES, &context.host, What).map_err(|why| Problem::host("collector softirqs", why))
-    }
-}

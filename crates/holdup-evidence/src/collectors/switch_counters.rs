@@ -1,12 +1,21 @@
 //! Voluntary and involuntary context switches of the processes under test.
 
-use crate::reading::{Produces, Reader, Seen, TwoReadings, increase, start};
+use crate::Subject;
+use crate::reading::{Produces, Reader, TwoReadings, WindowStats, increase};
 use crate::tasks::{self, Counters};
-use crate::{CollectContext, Collecting, Collector, Subject};
-use holdup_model::{Availability, EvidenceItem, Meta, Problem};
+use holdup_model::{EvidenceItem, Meta};
 use std::time::Duration;
 
-pub(crate) struct SwitchCounters;
+/// The collector.
+pub(crate) static SWITCH_COUNTERS: &TwoReadings<Vec<Subject>, Reading> = &TwoReadings {
+    meta: &META,
+    produces: PRODUCES,
+    probe: |context| tasks::probe_own(context, "status", |text| parse(text).is_some()),
+    remedy: None,
+    open: tasks::subjects,
+    read: |subjects, reader| read(subjects, reader),
+    compare,
+};
 
 static META: Meta = Meta {
     id: "switch-counters",
@@ -35,48 +44,24 @@ fn host_total(text: &str) -> Option<u64> {
     text.lines().find_map(|l| l.strip_prefix("ctxt "))?.trim().parse().ok()
 }
 
-struct What {
-    subjects: Vec<Subject>,
+/// Of the tasks, and of the host.
+type Reading = (Counters<2>, Option<u64>);
+
+fn read(subjects: &[Subject], reader: &mut Reader<'_>) -> Result<Reading, String> {
+    let host = reader.text("/proc/stat").ok().and_then(|text| host_total(&text));
+    Ok((tasks::read(reader, subjects, "status", parse)?, host))
 }
 
-impl TwoReadings for What {
-    type Reading = (Counters<2>, Option<u64>);
-
-    fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Reading, String> {
-        let host = reader.text("/proc/stat").ok().and_then(|text| host_total(&text));
-        Ok((tasks::read(reader, &self.subjects, "status", parse)?, host))
-    }
-
-    fn compare(&self, before: &Self::Reading, after: &Self::Reading, _elapsed: Duration) -> Seen {
-        let mut seen = Seen::default();
-        for (role, sum) in tasks::compare(&before.0, &after.0, &mut seen) {
-            for (name, count) in ["voluntary_switches", "involuntary_switches"].iter().zip(sum.counts) {
-                seen.items.push(EvidenceItem::labelled(*name, &role, "1", count as f64));
-            }
+fn compare(before: &Reading, after: &Reading, _elapsed: Duration) -> WindowStats {
+    let mut stats = WindowStats::default();
+    for (role, sum) in tasks::compare(&before.0, &after.0, &mut stats) {
+        for (name, count) in ["voluntary_switches", "involuntary_switches"].iter().zip(sum) {
+            stats.items.push(EvidenceItem::labelled(*name, &role, "1", count as f64));
         }
-        seen.items.push(match before.1.zip(after.1).and_then(|(b, a)| increase(b, a)) {
-            Some(count) => EvidenceItem::new("host_switches", "1", count as f64),
-            None => EvidenceItem::absent("host_switches", "1", "/proc/stat has no usable line `ctxt`"),
-        });
-        seen
     }
-}
-
-impl Collector for SwitchCounters {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn probe(&self, context: &CollectContext) -> Availability {
-        tasks::probe_own(context, "status", |text| parse(text).is_some())
-    }
-
-    fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
-        start(META.id, PRODUCES, &context.host, What { subjects: context.subjects.clone() })
-            .map_err(|why| Problem::host("collector switch-counters", why))
-    }
+    stats.items.push(match before.1.zip(after.1).and_then(|(b, a)| increase(b, a)) {
+        Some(count) => EvidenceItem::new("host_switches", "1", count as f64),
+        None => EvidenceItem::absent("host_switches", "1", "/proc/stat has no usable line `ctxt`"),
+    });
+    stats
 }
