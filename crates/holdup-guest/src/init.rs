@@ -1,8 +1,8 @@
-//! What the first process of a guest does: it makes a system of what the kernel gives it, starts the agent, takes in
-//! orphans, and switches the machine off.
+//! The first process of a guest: it mounts file systems, loads modules, starts the agent, reaps orphans, and resets the
+//! machine.
 //!
-//! The first process itself only waits; the agent is its child. So a process that the load leaves behind is reaped
-//! without taking the exit status of one that the agent waits for, and an agent that dies is told on the console.
+//! The first process only waits; the agent is its child. So reaping an orphan cannot take an exit status that the agent waits
+//! for, and the death of the agent is reported on the console.
 
 use holdup_host::network::{Wired, mac_of};
 use holdup_model::guest::{ADDRESS_WORD, FAR_ROLE, PEER_WORD, ROLE_WORD};
@@ -16,19 +16,18 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// Where the modules of an image are, in the order in which they are loaded.
+/// The modules of an image, named in the order of loading.
 const MODULES: &str = "/lib/modules/holdup";
 
-/// What the console says when the agent ends by itself; the host looks for the first words.
+/// Printed on the console when the agent dies; the host searches for it.
 pub const AGENT_DIED: &str = "holdup: the agent died";
 
-/// A file system that a guest needs.
 struct Mount {
     source: &'static str,
     target: &'static str,
     kind: &'static str,
     options: &'static str,
-    /// Whether a kernel without it is worth a note: one can live without.
+    /// A kernel without it needs no note.
     optional: bool,
 }
 
@@ -36,13 +35,12 @@ const fn plain(source: &'static str, target: &'static str, kind: &'static str) -
     Mount { source, target, kind, options: "", optional: false }
 }
 
-/// In this order.
 const MOUNTS: &[Mount] = &[
     plain("proc", "/proc", "proc"),
     plain("sysfs", "/sys", "sysfs"),
     plain("devtmpfs", "/dev", "devtmpfs"),
     Mount { optional: true, ..plain("devpts", "/dev/pts", "devpts") },
-    // Without a size it would be half of the memory: enough for the segments of parallel queries, never for all.
+    // The default size is half of the memory; parallel queries may need more.
     Mount { options: "mode=1777,size=75%", ..plain("shm", "/dev/shm", "tmpfs") },
     Mount { options: "mode=1777,size=90%", ..plain("tmp", "/tmp", "tmpfs") },
     Mount { options: "mode=0755", ..plain("run", "/run", "tmpfs") },
@@ -51,32 +49,31 @@ const MOUNTS: &[Mount] = &[
     Mount { optional: true, ..plain("cgroup2", "/sys/fs/cgroup", "cgroup2") },
 ];
 
-/// Whether this process is the first of a guest.
+/// Whether this is the first process of a guest.
 pub fn is_first_process() -> bool {
-    // A container's first process may be called anything, but the kernel calls a guest's by this path.
+    // A container can have any pid 1, but the kernel names a guest's `/init`.
     std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init")
 }
 
-/// What a guest is to do once it is set up.
+/// What a guest does once it is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Run trials: the agent.
+    /// Runs trials.
     Agent,
-    /// Be the far end of the loads of another guest, at this address.
-    Far(Ipv4Addr),
+    /// Runs the second endpoint of another guest's workloads, at this address.
+    Peer(Ipv4Addr),
 }
 
-/// What the kernel's command line says of the link to another guest.
+/// The link to another guest, as the kernel's command line describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Linked {
     address: Ipv4Addr,
     prefix: u8,
     other: Ipv4Addr,
-    is_far: bool,
+    is_peer: bool,
 }
 
 impl Linked {
-    /// `None` where there is no link.
     fn parse(line: &str) -> Result<Option<Self>, String> {
         let word = |begin: &str| line.split_whitespace().filter_map(|word| word.strip_prefix(begin)).next_back();
         let Some(written) = word(ADDRESS_WORD) else { return Ok(None) };
@@ -88,24 +85,24 @@ impl Linked {
         let (address, prefix) = own().ok_or_else(|| wrong(ADDRESS_WORD, written))?;
         let other = word(PEER_WORD).unwrap_or_default();
         let other = other.parse().map_err(|_| wrong(PEER_WORD, other))?;
-        Ok(Some(Linked { address, prefix, other, is_far: word(ROLE_WORD) == Some(FAR_ROLE) }))
+        Ok(Some(Linked { address, prefix, other, is_peer: word(ROLE_WORD) == Some(FAR_ROLE) }))
     }
 }
 
-/// Brings up the link to another guest, where the kernel's command line names one, and says what this guest is.
+/// Brings up the link to another guest, if the kernel's command line describes one, and returns the role of this guest.
 ///
 /// # Errors
-/// When the command line is not as holdup writes it, or the card cannot be brought up.
+/// When the command line is malformed, or the network card cannot be brought up.
 pub fn role() -> Result<Role, String> {
     let line = std::fs::read_to_string("/proc/cmdline").map_err(|e| format!("/proc/cmdline: {e}"))?;
     let Some(linked) = Linked::parse(&line)? else { return Ok(Role::Agent) };
-    let Linked { address, prefix, other, is_far } = linked;
+    let Linked { address, prefix, other, is_peer } = linked;
     let wired = Wired { mac: mac_of(address), address, prefix, other, other_mac: mac_of(other) };
     holdup_host::network::wire(&wired).map_err(|problem| problem.to_string())?;
-    Ok(if is_far { Role::Far(address) } else { Role::Agent })
+    Ok(if is_peer { Role::Peer(address) } else { Role::Agent })
 }
 
-/// Mounts, loads modules, brings up the loopback device. Gives back what did not work.
+/// Mounts file systems, loads modules, brings up the loopback device. Returns what failed.
 pub fn set_up() -> Vec<String> {
     let mut notes = Vec::new();
     for m in MOUNTS {
@@ -113,7 +110,7 @@ pub fn set_up() -> Vec<String> {
         let options = CString::new(m.options).unwrap_or_default();
         let result = mount(m.source, m.target, m.kind, MountFlags::empty(), options.as_c_str());
         match result {
-            // The kernel mounts devtmpfs by itself where CONFIG_DEVTMPFS_MOUNT says so.
+            // The kernel may have mounted devtmpfs (CONFIG_DEVTMPFS_MOUNT).
             Ok(()) | Err(rustix::io::Errno::BUSY) => {}
             Err(_) if m.optional => {}
             Err(e) => notes.push(format!("{} cannot be mounted: {e}", m.target)),
@@ -127,7 +124,6 @@ pub fn set_up() -> Vec<String> {
     notes
 }
 
-/// Loads every module of a folder, by name.
 fn load_modules(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
@@ -158,10 +154,10 @@ fn loopback_up() -> std::io::Result<()> {
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// The line to the host, which the kernel's command line names ([`crate::machine::channel`]).
+/// Opens the channel to the host, which the kernel's command line names ([`crate::machine::channel`]).
 ///
 /// # Errors
-/// When it is not named, or cannot be opened.
+/// When the command line does not name it, or it cannot be opened.
 pub fn open_line() -> Result<File, String> {
     let line = std::fs::read_to_string("/proc/cmdline").map_err(|e| format!("/proc/cmdline: {e}"))?;
     let named = line.split_whitespace().filter_map(|word| word.strip_prefix("holdup.channel=")).next_back();
@@ -170,14 +166,14 @@ pub fn open_line() -> Result<File, String> {
         Some(port) => virtio_port(port).ok_or_else(|| format!("there is no virtio port `{port}`"))?,
         None => Path::new("/dev").join(named),
     };
-    let failed = |e: std::io::Error| format!("the line to the host, {}: {e}", path.display());
+    let failed = |e: std::io::Error| format!("the channel to the host, {}: {e}", path.display());
     let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
     make_raw(&file).map_err(failed)?;
     Ok(file)
 }
 
 fn virtio_port(name: &str) -> Option<PathBuf> {
-    // The host side shows after the driver has asked for it, some milliseconds after the module was loaded.
+    // The name appears some milliseconds after the module was loaded.
     for _ in 0..200 {
         let entries = std::fs::read_dir("/sys/class/virtio-ports").ok();
         let named = entries
@@ -193,7 +189,7 @@ fn virtio_port(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A serial line must carry each byte as it is; a virtio port is no terminal and needs nothing.
+/// A serial line must pass every byte; a virtio port is no terminal.
 fn make_raw(file: &File) -> std::io::Result<()> {
     match rustix::termios::tcgetattr(file) {
         Err(rustix::io::Errno::NOTTY | rustix::io::Errno::INVAL) => Ok(()),
@@ -206,8 +202,8 @@ fn make_raw(file: &File) -> std::io::Result<()> {
     }
 }
 
-/// Starts `agent` as a child and waits, taking in orphans, until it ends; then switches the machine off. Comes back only
-/// when the child cannot be started; the caller has nothing left to do but to say so and end.
+/// Starts `agent` as a child, reaps orphans until it ends, and switches the machine off. Returns only when the child cannot be
+/// started.
 pub fn run(agent: impl FnOnce() -> i32) -> std::io::Error {
     // SAFETY: this is the first process of a guest, which has one thread here; the child may do anything.
     match unsafe { libc::fork() } {
@@ -234,8 +230,8 @@ fn wait_for(child: i32) {
                         (None, Some(signal)) => format!("signal {signal}"),
                         (None, None) => "in an unknown way".to_owned(),
                     };
-                    let _nobody_to_tell = writeln!(std::io::stderr(), "{AGENT_DIED}: {how}");
-                    // The reset that follows would throw away what the serial port has not sent.
+                    let _console_is_gone = writeln!(std::io::stderr(), "{AGENT_DIED}: {how}");
+                    // The reset would drop what the serial port has not sent.
                     let _no_terminal = rustix::termios::tcdrain(std::io::stderr());
                 }
                 return;
@@ -246,7 +242,7 @@ fn wait_for(child: i32) {
     }
 }
 
-/// Resets the machine, which ends a QEMU that was started with `-no-reboot`.
+/// A reset ends a QEMU with `-no-reboot`.
 fn off() -> ! {
     rustix::fs::sync();
     loop {
@@ -263,15 +259,15 @@ mod tests {
     fn the_link_is_read_from_the_command_line() {
         let address = Ipv4Addr::new(10, 77, 0, 1);
         let other = Ipv4Addr::new(10, 77, 0, 2);
-        let near = Linked::parse("quiet holdup.address=10.77.0.1/24 holdup.peer=10.77.0.2 x\n");
-        assert_eq!(near, Ok(Some(Linked { address, prefix: 24, other, is_far: false })));
-        let far = Linked::parse("holdup.address=10.77.0.2/24 holdup.peer=10.77.0.1 holdup.role=far");
-        assert_eq!(far, Ok(Some(Linked { address: other, prefix: 24, other: address, is_far: true })));
+        let own = Linked::parse("quiet holdup.address=10.77.0.1/24 holdup.peer=10.77.0.2 x\n");
+        assert_eq!(own, Ok(Some(Linked { address, prefix: 24, other, is_peer: false })));
+        let peer = Linked::parse("holdup.address=10.77.0.2/24 holdup.peer=10.77.0.1 holdup.role=far");
+        assert_eq!(peer, Ok(Some(Linked { address: other, prefix: 24, other: address, is_peer: true })));
         assert_eq!(Linked::parse("quiet holdup.channel=ttyS1"), Ok(None));
     }
 
     #[test]
-    fn a_link_that_cannot_be_read_is_told_with_its_word() {
+    fn a_malformed_link_is_reported_with_its_word() {
         for (line, what) in [
             ("holdup.address=10.77.0.1 holdup.peer=10.77.0.2", "holdup.address=10.77.0.1 on"),
             ("holdup.address=10.77.0.1/33 holdup.peer=10.77.0.2", "holdup.address=10.77.0.1/33 on"),

@@ -1,7 +1,6 @@
 //! Images as a whole: the bytes of archives, what is refused, what the cache does.
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
-use holdup_guest::image::cpio::{Entry, EntryKind, Writer, entry_bytes};
 use holdup_guest::image::{Image, ImageRequest, PostgresFiles, assemble};
 use holdup_model::progress::Silent;
 use holdup_model::{Event, Observer, Problem};
@@ -55,45 +54,6 @@ fn listed(image: &Path) -> Option<Vec<String>> {
     let done = Command::new("cpio").args(["-t", "--quiet"]).stdin(input).stderr(Stdio::piped()).output().ok()?;
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     Some(String::from_utf8(done.stdout).unwrap().lines().map(str::to_owned).collect())
-}
-
-#[test]
-fn the_bytes_of_an_archive() {
-    let mut writer = Writer::new(Vec::new());
-    let entry = |path: &'static [u8], kind, mode| Entry { path, kind, mode, uid: 0, gid: 7 };
-    writer.entry(&entry(b"dev", EntryKind::Folder, 0o755)).unwrap();
-    writer.entry(&entry(b"dev/console", EntryKind::CharDevice(5, 1), 0o600)).unwrap();
-    writer.entry(&entry(b"init", EntryKind::File(5), 0o755)).unwrap();
-    writer.content(b"hello").unwrap();
-    writer.pad().unwrap();
-    let (bytes, size) = writer.finish().unwrap();
-    let z = "00000000";
-    let head = |ino: &str, mode: &str, links: &str, size: &str, device: &str, name: &str| {
-        format!("070701{ino}{mode}{z}00000007{links}{z}{size}{z}{z}{device}{name}{z}")
-    };
-    let none = &format!("{z}{z}");
-    let expected = [
-        head("00000001", "000041ed", "00000002", z, none, "00000004"),
-        "dev\0\0\0".to_owned(),
-        head("00000002", "00002180", "00000001", z, "0000000500000001", "0000000c"),
-        "dev/console\0\0\0".to_owned(),
-        head("00000003", "000081ed", "00000001", "00000005", none, "00000005"),
-        "init\0\0hello\0\0\0".to_owned(),
-        format!("070701{}00000001{}0000000b{z}", z.repeat(4), z.repeat(6)),
-        "TRAILER!!!\0\0\0\0".to_owned(),
-    ]
-    .concat();
-    assert_eq!(String::from_utf8(bytes).unwrap(), expected);
-    assert_eq!(size, expected.len() as u64);
-    let sum = entry_bytes(b"dev", 0) + entry_bytes(b"dev/console", 0) + entry_bytes(b"init", 5);
-    assert_eq!(size, sum + entry_bytes(b"TRAILER!!!", 0));
-}
-
-#[test]
-fn what_does_not_fit_an_archive_is_refused() {
-    let mut writer = Writer::new(std::io::sink());
-    let large = Entry { path: b"x", kind: EntryKind::File(1 << 32), mode: 0, uid: 0, gid: 0 };
-    assert!(writer.entry(&large).is_err());
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_guest_boots_and_speaks_and_ends() {
     assert_eq!(ended.console_bytes, ended.console.len() as u64);
 }
 
-fn an_init_that_ends_is_told_as_such() {
+fn an_init_that_exits_is_reported() {
     let Some(lost) = loss(&Boot::of("exit", &hello())) else { return };
     assert!(matches!(&lost.cause, Cause::InitDied { line } if line.contains("exitcode=0x00000100")), "{lost}");
     // The kernel's trace may be longer than what is kept of the console, so the line itself may have gone out of it.
@@ -78,12 +78,12 @@ fn an_init_that_ends_is_told_as_such() {
     assert!(lost.problem("7.2").why.starts_with("its first process died: "));
 }
 
-fn a_panic_is_told_by_its_first_line() {
+fn a_panic_is_reported_by_its_first_line() {
     let Some(lost) = loss(&Boot::of("panic", &hello())) else { return };
     assert!(matches!(&lost.cause, Cause::Panic { line } if line.contains("sysrq triggered crash")), "{lost}");
 }
 
-fn a_guest_without_memory_is_told_as_such() {
+fn a_guest_without_memory_is_reported() {
     let Some(lost) = loss(&Boot::of("memory", &hello())) else { return };
     assert!(matches!(&lost.cause, Cause::OutOfMemory { .. }), "{lost}");
 }
@@ -106,7 +106,7 @@ fn a_boot_that_takes_too_long_is_ended() {
     assert_eq!(lost.cause, Cause::Timeout { seconds: 1, status: "running".to_owned() });
 }
 
-fn a_killed_qemu_is_told_by_its_signal() {
+fn a_killed_qemu_is_reported_with_its_signal() {
     let bench = bench_or_ignore();
     let mut machine = bench.start(&Boot::of("killed", &hello()));
     let pid = rustix::process::Pid::from_raw(machine.pid().try_into().unwrap()).unwrap();
@@ -117,7 +117,7 @@ fn a_killed_qemu_is_told_by_its_signal() {
     assert!(matches!(&lost.cause, Cause::QemuDied { signal: Some(9), .. }), "{lost}");
 }
 
-fn what_qemu_says_about_a_file_that_is_no_kernel_is_the_error() {
+fn qemus_message_about_an_invalid_kernel_is_the_error() {
     let bench = bench_or_ignore();
     let error = bench.try_start("/dev/null").unwrap_err();
     assert!(error.why.contains("not a regular file"), "{error}");
@@ -159,14 +159,14 @@ fn a_killed_holdup_leaves_no_qemu() {
 
 holdup_testkit::tests!(
     a_guest_boots_and_speaks_and_ends,
-    an_init_that_ends_is_told_as_such,
-    a_panic_is_told_by_its_first_line,
-    a_guest_without_memory_is_told_as_such,
+    an_init_that_exits_is_reported,
+    a_panic_is_reported_by_its_first_line,
+    a_guest_without_memory_is_reported,
     a_guest_that_switches_itself_off_did_not_panic,
     silence_is_a_hang_and_qemu_still_runs,
     a_boot_that_takes_too_long_is_ended,
-    a_killed_qemu_is_told_by_its_signal,
-    what_qemu_says_about_a_file_that_is_no_kernel_is_the_error,
+    a_killed_qemu_is_reported_with_its_signal,
+    qemus_message_about_an_invalid_kernel_is_the_error,
     a_killed_holdup_leaves_no_qemu;
     by_hand: parent_of_a_guest
 );

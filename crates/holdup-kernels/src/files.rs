@@ -1,22 +1,24 @@
-//! Files: sums, sizes, copies that appear whole or not at all.
+//! File helpers: sums, sizes, locks, and manifests that are written atomically.
 
 use holdup_model::Problem;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The most bytes of a file that is held in memory: a configuration, a patch, a file of a source tree.
+/// The largest file that is read into memory: a configuration, a patch, a file of a source tree.
 pub(crate) const MOST_BYTES: u64 = 256 << 20;
 
-/// A problem with a file or folder.
 pub(crate) fn problem(what: &str, path: &Path, error: &io::Error) -> Problem {
     Problem::host(format!("{what} {}", path.display()), error.to_string())
 }
 
-/// Bytes in hexadecimal digits.
+/// Bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -34,6 +36,42 @@ pub fn sha256(path: &Path) -> io::Result<String> {
             0 => return Ok(hex(&hash.finalize())),
             read => hash.update(&buffer[..read]),
         }
+    }
+}
+
+/// Takes an exclusive lock, which ends with the process (flock(2)). `wait` is called about every 50 ms while another process holds it.
+///
+/// # Errors
+/// When the file cannot be opened or locked, and those of `wait`.
+pub fn lock(path: &Path, mut wait: impl FnMut(&mut File) -> Result<(), Problem>) -> Result<File, Problem> {
+    let failed = |e: &io::Error| problem("lock", path, e);
+    let mut file = File::options().read(true).append(true).create(true).open(path).map_err(|e| failed(&e))?;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => wait(&mut file)?,
+            Err(e) => return Err(failed(&e.into())),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Reads a manifest of a schema, all of whose `paths` must stay in its folder.
+pub(crate) fn read_manifest<M: DeserializeOwned>(
+    path: &Path,
+    schema: &str,
+    of: impl Fn(&M) -> &str,
+    paths: impl Fn(&M) -> Vec<&PathBuf>,
+) -> Result<M, String> {
+    let text = fs::read_to_string(path).map_err(|e| format!("its manifest: {e}"))?;
+    let manifest: M = serde_json::from_str(&text).map_err(|e| format!("its manifest: {e}"))?;
+    if of(&manifest) != schema {
+        return Err(format!("its manifest is of the schema `{}`, not {schema}", of(&manifest).escape_debug()));
+    }
+    let leaves = |path: &&PathBuf| !path.components().all(|part| matches!(part, Component::Normal(_)));
+    match paths(&manifest).into_iter().find(leaves) {
+        Some(path) => Err(format!("its manifest has a file outside it: {}", path.display())),
+        None => Ok(manifest),
     }
 }
 
@@ -67,12 +105,11 @@ pub(crate) fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The bytes of all files below a folder.
 pub(crate) fn bytes_below(folder: &Path) -> u64 {
     sum_below(folder, fs::Metadata::len).unwrap_or(0)
 }
 
-/// What is gone is not counted: others may be at work there.
+/// `None` for what another process has removed.
 fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -99,14 +136,13 @@ pub(crate) fn sum_below(folder: &Path, of: impl Fn(&fs::Metadata) -> u64) -> io:
     Ok(sum)
 }
 
-/// Now, since 1970, ns.
 pub(crate) fn now_unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Bytes as people read them: `13.6 MB`.
-pub(crate) fn size_in_words(bytes: u64) -> String {
+/// `13.6 MB`.
+pub(crate) fn human_size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),
         1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
@@ -115,17 +151,14 @@ pub(crate) fn size_in_words(bytes: u64) -> String {
     }
 }
 
-/// Refuses when fewer bytes are free where `folder` is than will be needed.
-///
-/// # Errors
-/// A host problem with both sizes.
+/// Refuses when the disk of `folder` has too few free bytes.
 pub(crate) fn check_room(folder: &Path, needed: u64, for_what: &str) -> Result<(), Problem> {
     let Ok(stat) = rustix::fs::statvfs(folder) else { return Ok(()) };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     if free >= needed {
         return Ok(());
     }
-    let why = format!("{for_what} needs {} there, and {} are free", size_in_words(needed), size_in_words(free));
+    let why = format!("{for_what} needs {} there, and {} are free", human_size(needed), human_size(free));
     Err(Problem::host(format!("cache {}", folder.display()), why)
         .hint("`holdup kernels rm SPEC` frees some; --cache DIR or HOLDUP_CACHE chooses another place"))
 }

@@ -1,41 +1,40 @@
-//! What a kernel's image says of itself.
+//! The version and machine of a kernel image, read from its header.
 
-use crate::archive::{decompressed, in_words};
+use crate::archive::{decompressed, reason};
 use holdup_model::Problem;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What an image says of itself.
+/// The facts in an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageFacts {
-    /// Its release, as `uname -r` will say it.
+    /// As `uname -r` prints it.
     pub release: String,
-    /// All of its version: release, builder, number, kind and date of the build.
+    /// Release, builder, number, kind and date of the build.
     pub version_line: String,
-    /// The machine that it runs on: `x86_64` or `aarch64`.
+    /// `x86_64` or `aarch64`.
     pub arch: &'static str,
-    /// What kind of file it is: `bzImage`, `Image`, `vmlinux`, with how it is wrapped.
+    /// `bzImage`, `Image` or `vmlinux`, and its wrapping.
     pub kind: String,
 }
 
-/// The most that an image is unpacked to in memory: distributions' are below 100 MB.
+/// Images are unpacked into memory; those of distributions are below 100 MB.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// The longest version that is believed, bytes.
 const LONGEST: usize = 512;
 
 /// Reads an image.
 ///
 /// # Errors
-/// When the file cannot be read, or is no kernel for a machine that holdup knows.
+/// When the file cannot be read or is no kernel for x86_64 or aarch64.
 pub fn read_image(path: &Path) -> Result<ImageFacts, Problem> {
     let problem = |why: String| {
         Problem::host(format!("kernel {}", path.display()), why)
-            .hint("a bzImage, an arm64 Image (plain, compressed, or for EFI), or an ELF vmlinux is wanted")
+            .hint("a bzImage, an arm64 Image (plain, compressed, or for EFI), or an ELF vmlinux is needed")
     };
     let metadata = path.metadata().map_err(|e| problem(e.to_string()))?;
     if !metadata.is_file() {
-        return Err(problem("this is no file".to_owned()));
+        return Err(problem("not a regular file".to_owned()));
     }
     let mut bytes = Vec::new();
     holdup_files::open_input(path)
@@ -44,10 +43,10 @@ pub fn read_image(path: &Path) -> Result<ImageFacts, Problem> {
     image_facts(&bytes).map_err(problem)
 }
 
-/// The facts of an image that is in memory.
+/// The facts of an image in memory.
 ///
 /// # Errors
-/// Why these bytes are no kernel that can be booted.
+/// Why these bytes are not a bootable kernel.
 pub fn image_facts(bytes: &[u8]) -> Result<ImageFacts, String> {
     if bytes.is_empty() {
         return Err("the file is empty".to_owned());
@@ -65,21 +64,20 @@ pub fn image_facts(bytes: &[u8]) -> Result<ImageFacts, String> {
         return zboot(bytes);
     }
     if bytes.starts_with(&[0x1f, 0x8b]) {
-        let plain = plain(bytes).map_err(|e| format!("a gzip stream that cannot be read: {}", in_words(&e)))?;
+        let plain = plain(bytes).map_err(|e| format!("a gzip stream that cannot be read: {}", reason(&e)))?;
         return match at(&plain, 56, 4) == b"ARM\x64" {
             true => linux_version(&plain, "aarch64", "Image in gzip"),
             false => Err("not a kernel: a gzip stream that holds no arm64 Image".to_owned()),
         };
     }
     Err(match bytes {
-        [b'!', b'<', b'a', b'r', b'c', b'h', b'>', ..] => "not a kernel but a package; say deb:PATH".to_owned(),
-        [0xed, 0xab, 0xee, 0xdb, ..] => "not a kernel but a package; say rpm:PATH".to_owned(),
+        [b'!', b'<', b'a', b'r', b'c', b'h', b'>', ..] => "not a kernel but a package; use deb:PATH".to_owned(),
+        [0xed, 0xab, 0xee, 0xdb, ..] => "not a kernel but a package; use rpm:PATH".to_owned(),
         _ if bytes.len() < 0x206 => format!("not a kernel: only {} bytes long", bytes.len()),
         _ => "not a kernel: neither the header of a bzImage, of an arm64 Image nor of ELF".to_owned(),
     })
 }
 
-/// So many bytes from an offset; none where they are not all there.
 fn at(bytes: &[u8], from: usize, length: usize) -> &[u8] {
     from.checked_add(length).and_then(|to| bytes.get(from..to)).unwrap_or_default()
 }
@@ -102,7 +100,7 @@ fn plain(bytes: &[u8]) -> io::Result<Vec<u8>> {
 fn bz_image(bytes: &[u8]) -> Result<ImageFacts, String> {
     let protocol = u16_at(bytes, 0x206);
     if protocol < 0x0200 {
-        return Err(format!("a kernel of the boot protocol {protocol:#06x}, which tells no version"));
+        return Err(format!("a kernel of the boot protocol {protocol:#06x}, which has no version"));
     }
     let pointer = usize::from(u16_at(bytes, 0x20e));
     let sectors = match bytes.get(0x1f1) {
@@ -110,7 +108,7 @@ fn bz_image(bytes: &[u8]) -> Result<ImageFacts, String> {
         Some(sectors) => usize::from(*sectors),
     };
     if pointer == 0 || pointer >= sectors * 512 {
-        return Err("a bzImage that tells no version".to_owned());
+        return Err("a bzImage without a version".to_owned());
     }
     let setup = (sectors + 1) * 512;
     // XLF_KERNEL_64: an image without it is for 32-bit machines.
@@ -130,7 +128,6 @@ fn bz_image(bytes: &[u8]) -> Result<ImageFacts, String> {
     facts(text, "x86_64", "bzImage")
 }
 
-/// An ELF image: the uncompressed kernel.
 fn vmlinux(bytes: &[u8]) -> Result<ImageFacts, String> {
     if bytes.get(4) != Some(&2) || bytes.get(5) != Some(&1) {
         return Err("an ELF file, but not of 64 bits with the low byte first".to_owned());
@@ -140,7 +137,7 @@ fn vmlinux(bytes: &[u8]) -> Result<ImageFacts, String> {
         183 => "aarch64",
         other => return Err(format!("an ELF file for machine number {other}, neither x86_64 (62) nor aarch64 (183)")),
     };
-    linux_version(bytes, arch, "vmlinux").map_err(|_| "an ELF file, but not a kernel: it tells no version".to_owned())
+    linux_version(bytes, arch, "vmlinux").map_err(|_| "an ELF file, but not a kernel: it has no version".to_owned())
 }
 
 /// An EFI program that unpacks the kernel (drivers/firmware/efi/libstub/zboot-header.S, 7.2).
@@ -154,11 +151,11 @@ fn zboot(bytes: &[u8]) -> Result<ImageFacts, String> {
     if payload.is_empty() {
         return Err("an EFI kernel that is cut off".to_owned());
     }
-    let plain = plain(payload).map_err(|e| format!("an EFI kernel that cannot be unpacked: {}", in_words(&e)))?;
+    let plain = plain(payload).map_err(|e| format!("an EFI kernel that cannot be unpacked: {}", reason(&e)))?;
     linux_version(&plain, "aarch64", "Image for EFI")
 }
 
-/// The facts of a kernel that is not compressed: its banner stands in it (init/version-timestamp.c, 7.2: linux_banner).
+/// The facts in the banner of an uncompressed kernel (init/version-timestamp.c, 7.2: linux_banner).
 fn linux_version(bytes: &[u8], arch: &'static str, kind: &str) -> Result<ImageFacts, String> {
     let banner = b"Linux version ";
     let mut from = 0;
@@ -172,7 +169,7 @@ fn linux_version(bytes: &[u8], arch: &'static str, kind: &str) -> Result<ImageFa
             return Ok(facts);
         }
     }
-    Err(format!("an {kind} that tells no version"))
+    Err(format!("an {kind} without a version"))
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
@@ -187,7 +184,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     }
 }
 
-/// The facts from the text that begins with the release and ends with a zero byte or a line.
+/// Parses text that begins with the release and ends with a zero byte or a line feed.
 fn facts(text: &[u8], arch: &'static str, kind: &str) -> Result<ImageFacts, String> {
     let text = text.get(..LONGEST.min(text.len())).unwrap_or_default();
     let end = text.iter().position(|byte| *byte == 0 || *byte == b'\n');
@@ -205,17 +202,17 @@ fn facts(text: &[u8], arch: &'static str, kind: &str) -> Result<ImageFacts, Stri
     Ok(ImageFacts { release, version_line: line, arch, kind: kind.to_owned() })
 }
 
-/// Whether an image can run on the machine that is asked for.
+/// Refuses an image for another machine.
 ///
 /// # Errors
-/// A problem that names both.
+/// Names both machines.
 pub fn check_arch(path: &Path, facts: &ImageFacts, arch: &str) -> Result<(), Problem> {
     if facts.arch == arch {
         return Ok(());
     }
     let why = format!("it is for {}, and the machine is to be {arch}", facts.arch);
     Err(Problem::host(format!("kernel {} ({})", path.display(), facts.release), why)
-        .hint(format!("a kernel for {arch} is wanted, or --arch {}", facts.arch)))
+        .hint(format!("use a kernel for {arch}, or --arch {}", facts.arch)))
 }
 
 #[cfg(test)]
@@ -224,7 +221,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use std::io::Write;
 
-    /// A bzImage with nothing in it.
+    /// An empty bzImage.
     pub(crate) fn bz_image(release: &str) -> Vec<u8> {
         let mut image = vec![0; 5 * 512 + 160];
         image[0x1f1] = 4;
@@ -247,7 +244,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_kind_of_image_tells_its_release_and_machine() {
+    fn each_kind_of_image_has_its_release_and_machine() {
         let gzip = |bytes: &[u8]| {
             let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             writer.write_all(bytes).unwrap();
@@ -282,7 +279,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_is_told_so() {
+    fn files_that_are_no_kernels_are_refused() {
         let mut old = bz_image("2.4.1");
         old[0x236] = 0;
         let mut rude = bz_image("7.0");
@@ -315,7 +312,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..3000), what in 0_usize..4) {
+        fn no_bytes_cause_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..3000), what in 0_usize..4) {
             let mut bytes = bytes;
             let magic: (usize, &[u8]) = [(0x202, b"HdrS".as_slice()), (56, b"ARM\x64"), (0, b"\x7fELF"), (4, b"zimg")][what];
             if bytes.len() > magic.0 + 4 {

@@ -1,4 +1,4 @@
-//! A kernel that lies on disk, and how it may be had.
+//! A kernel on disk, and the options for obtaining one.
 
 use holdup_model::Problem;
 use serde::{Deserialize, Serialize};
@@ -6,41 +6,41 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A kernel that a guest can boot.
+/// A bootable kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// The text that asked for it.
+    /// The spec that it was requested by.
     pub spec: String,
     /// The image: a bzImage, an arm64 Image (plain, compressed or for EFI), or an ELF vmlinux.
     pub image: PathBuf,
-    /// Its release, as `uname -r` will say it, read from the image itself: `7.0.13+deb13-amd64`.
+    /// As `uname -r` prints it, read from the image: `7.0.13+deb13-amd64`.
     pub release: String,
-    /// All that the image says about its version: release, who built it, with what, when.
+    /// The image's version string: release, builder, compiler, date.
     pub version_line: String,
-    /// The machine that it runs on, as `uname -m` says it: `x86_64` or `aarch64`.
+    /// As `uname -m` prints it: `x86_64` or `aarch64`.
     pub arch: String,
-    /// SHA-256 of the image, in hexadecimal.
+    /// SHA-256 of the image in hexadecimal.
     pub sha256: String,
-    /// The configuration that it was built with, where it could be had.
+    /// Its configuration, where it is available.
     pub config: Option<PathBuf>,
-    /// The folder of its modules, `…/modules/RELEASE`, where they were asked for and could be had.
+    /// The folder `…/modules/RELEASE`, if modules were requested and are available.
     pub modules: Option<PathBuf>,
-    /// Where it comes from: packages with versions and architecture, or a path; also says what was not verified.
+    /// Its origin: packages with versions and architecture, or a path, and which parts were not verified.
     pub source: String,
 }
 
-/// How kernels may be had.
+/// Options for obtaining kernels.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The archive to fetch from, as apt writes it (`http://HOST/debian`); the one of this machine's apt where unset.
+    /// The archive in apt's notation (`http://HOST/debian`); that of this machine's apt if unset.
     pub mirror: Option<String>,
-    /// Use only what is in the cache.
+    /// Use only the cache.
     pub offline: bool,
-    /// The machine that the kernel is for, as `uname -m` says it: `x86_64` or `aarch64`.
+    /// The kernel's machine, as `uname -m` prints it: `x86_64` or `aarch64`.
     pub arch: String,
-    /// Have the modules as well; of the normal flavour they are 160 MB.
+    /// Fetch modules too (160 MB for the default flavour).
     pub modules: bool,
-    /// Set from outside to end what is under way.
+    /// Set by the caller to cancel.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -51,7 +51,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Ends what is under way when that was asked for.
+    /// Fails once the caller has cancelled.
     ///
     /// # Errors
     /// [`Problem::interrupted`] once `cancel` is set.

@@ -1,7 +1,9 @@
-//! Kernels for guests: what a plan may name, where it comes from, and the cache that keeps it.
+//! Kernels for guests: specs, their sources, and the cache. [`Spec::parse`] reads the text in a plan, [`Cache::get`] returns
+//! the [`Kernel`] on disk: `archive` unpacks packages, `debian` runs apt, `build` runs make, `cache` stores the results with
+//! their sums. `cache/postgres` does the same for PostgreSQL.
 //!
-//! A [`Spec`] is the text that a plan or a command line holds; [`Cache::get`] turns it into a [`Kernel`] that lies on
-//! disk. What comes from Debian's archive comes through apt, which verifies it; nothing here opens a connection.
+//! Not in here: booting (`holdup-guest`), and the network. Everything from Debian comes through apt, which verifies it. Start
+//! at `cache/mod.rs` ([`Cache::get`]).
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -19,7 +21,7 @@ pub use archive::{DebFacts, RpmFacts, Unpacked, decompressed, read_deb, read_rpm
 pub use cache::{Addition, Cache, Entry, Part, PartSize};
 pub use cache::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use debian::Available;
-pub use files::{hex, sha256};
+pub use files::{hex, lock, sha256};
 pub use image::{ImageFacts, check_arch, image_facts, read_image};
 pub use kernel::{Kernel, Options};
 pub use spec::{BuildSpec, DebianSpec, Spec, Wanted};

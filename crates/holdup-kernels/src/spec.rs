@@ -1,55 +1,54 @@
-//! The text that names a kernel.
+//! Kernel specs: the text that names a kernel in a plan or on the command line.
 
 use holdup_model::Problem;
 use std::fmt;
 use std::path::PathBuf;
 
-/// A kernel as a plan or a command line names it.
+/// A parsed spec.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Spec {
     /// `debian:7.0`, `debian:6.19.14/cloud`, `debian:trixie`.
     Debian(DebianSpec),
-    /// `file:PATH`: an image that lies there.
+    /// `file:PATH`, an image.
     File(PathBuf),
-    /// `deb:PATH`: a package that holds an image.
+    /// `deb:PATH`, a package with an image.
     Deb(PathBuf),
-    /// `rpm:PATH`: a package that holds an image.
+    /// `rpm:PATH`, a package with an image.
     Rpm(PathBuf),
-    /// `host`: the kernel that runs here.
+    /// `host`, the running kernel.
     Host,
-    /// `build:SOURCE,OPTION=y,…`: one that is built here.
+    /// `build:SOURCE,OPTION=y,…`, built here.
     Build(BuildSpec),
 }
 
-/// A kernel of Debian's.
+/// A kernel in Debian's archive.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DebianSpec {
-    /// Which one.
+    /// The version or suite.
     pub wanted: Wanted,
-    /// The flavour, `cloud` or `rt`; the architecture's normal one where unset.
+    /// `cloud`, `rt`; the architecture's default flavour if unset.
     pub flavour: Option<String>,
 }
 
-/// Which of Debian's kernels.
+/// Selects among Debian's kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Wanted {
-    /// The newest whose version is this or begins with it (`7.0` is 7.0.13, not 7.01); an ABI name such as
-    /// `6.1.0-50` fits as well.
+    /// The newest with this version or version prefix (`7.0` matches 7.0.13, not 7.01), or this ABI name (`6.1.0-50`).
     Version(String),
-    /// The newest of a suite.
+    /// The newest in a suite.
     Suite(String),
 }
 
-/// What is to be built: `SOURCE[,OPTION=VALUE|,patch=NAME|,config=NAME]…`.
+/// A build: `SOURCE[,OPTION=VALUE|,patch=NAME|,config=NAME]…`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BuildSpec {
-    /// A source tree's path, or `debian:VERSION` for Debian's source package.
+    /// The path of a source tree, or `debian:VERSION` for Debian's source package.
     pub source: String,
-    /// The named configuration or a path of one; the builder's own where unset.
+    /// A named configuration or a path; `guest-small` if unset.
     pub config: Option<String>,
-    /// Options of the configuration in the order given, without `CONFIG_`: `("RSEQ_SLICE_EXTENSION", "y")`.
+    /// Options without `CONFIG_`, in the given order: `("RSEQ_SLICE_EXTENSION", "y")`.
     pub options: Vec<(String, String)>,
-    /// Patches in the order given: names of those that holdup carries, or paths.
+    /// Names of carried patches, or paths, in the given order.
     pub patches: Vec<String>,
 }
 
@@ -57,18 +56,18 @@ const FORMS: &str = "forms: debian:VERSION[/FLAVOUR], debian:SUITE[/FLAVOUR], fi
                      build:SOURCE[,OPTION=VALUE][,patch=NAME][,config=NAME]";
 
 impl Spec {
-    /// Reads a spec.
+    /// Parses a spec.
     ///
     /// # Errors
-    /// A usage problem that names the text and what is wrong with it.
+    /// Names the text and what is wrong with it.
     pub fn parse(text: &str) -> Result<Spec, Problem> {
         let wrong = |why: &str| Problem::usage(format!("kernel `{}`", text.escape_debug()), why).hint(FORMS);
         if text == "host" {
             return Ok(Spec::Host);
         }
-        let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("it says not where the kernel comes from"))?;
+        let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("it does not name a source"))?;
         if rest.is_empty() || rest.contains(['\0', '\n']) {
-            return Err(wrong("nothing that can be a name follows the colon"));
+            return Err(wrong("nothing follows the colon"));
         }
         match kind {
             "debian" => DebianSpec::parse(rest).map(Spec::Debian).map_err(|why| wrong(&why)),
@@ -76,7 +75,7 @@ impl Spec {
             "deb" => Ok(Spec::Deb(PathBuf::from(rest))),
             "rpm" => Ok(Spec::Rpm(PathBuf::from(rest))),
             "build" => BuildSpec::parse(rest).map(Spec::Build).map_err(|why| wrong(&why)),
-            _ => Err(wrong(&format!("`{}` is no source of kernels", kind.escape_debug()))),
+            _ => Err(wrong(&format!("`{}` is not a kind of source", kind.escape_debug()))),
         }
     }
 }
@@ -105,7 +104,7 @@ impl DebianSpec {
         {
             return Err(format!("`{}` cannot be a flavour", flavour.escape_debug()));
         }
-        // These words reach apt's command line and its configuration.
+        // These words become arguments and configuration of apt.
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.+~".contains(c);
         if !wanted.starts_with(|c: char| c.is_ascii_alphanumeric()) || !wanted.chars().all(fits) {
             return Err(format!("`{}` can be neither a version nor a suite", wanted.escape_debug()));
@@ -187,7 +186,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn each_form_is_read_and_written() {
+    fn each_form_is_parsed_and_printed() {
         for text in [
             "debian:7.0",
             "debian:6.19.14/cloud",
@@ -208,15 +207,15 @@ mod tests {
     }
 
     #[test]
-    fn wrong_forms_are_told() {
+    fn malformed_specs_are_refused() {
         for (text, says) in [
-            ("7.0", "says not where"),
+            ("7.0", "does not name a source"),
             ("debian:", "nothing"),
             ("debian:7.0/", "flavour"),
             ("debian:7.0/../x", "flavour"),
             ("debian:-o=x", "neither a version"),
             ("debian:7.0 x", "neither a version"),
-            ("snap:x", "no source"),
+            ("snap:x", "not a kind"),
             ("build:,X=y", "names no source"),
             ("build:t,X", "is not OPTION=VALUE"),
             ("build:t,X=y,X=n", "twice"),
@@ -231,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(text in "(debian|file|deb|build|host|x):?[-a-z0-9.,=/+~ _A-Z]{0,30}") {
+        fn a_parsed_spec_is_printed_the_same(text in "(debian|file|deb|build|host|x):?[-a-z0-9.,=/+~ _A-Z]{0,30}") {
             if let Ok(spec) = Spec::parse(&text) {
                 prop_assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
             }

@@ -1,16 +1,17 @@
-//! Images that were assembled before.
+//! The cache of images.
 //!
-//! An image is called after what it is made from: the path in the guest, the file, its size, its time of change and its
-//! inode, for every entry. Beside it a manifest has the SHA-256 of its bytes and what stat(2) said of it when it was
-//! written. As long as that is the same, the image is taken as it is: the kernel changes `ctime` with every write, and
-//! nobody can set it back. When it differs, the whole image is read and compared.
+//! The name of an image is a hash over its entries: path in the guest, file, size, mtime and inode. Beside it a manifest has the
+//! SHA-256 of its bytes and its inode and `ctime`. As long as these two match, the image is used without reading it, because the
+//! kernel changes `ctime` with every write and no process can set it. If they differ, the whole image is hashed and compared.
+//!
+//! The format is cpio "newc" (`Documentation/driver-api/early-userspace/buffer-format.rst`), written by the crate `cpio`.
 
-use super::cpio::Writer;
 use super::roots::Source;
-use super::tree::{Kind, Node, Tree};
+use super::tree::{Kind, Tree};
+use cpio::newc;
 use holdup_kernels::{hex, sha256};
 use holdup_model::{Event, Observer, Problem};
-use rustix::fs::{FlockOperation, flock, statvfs};
+use rustix::fs::statvfs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -20,19 +21,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Changes with everything that lets the same files give another image.
+/// Changes when the same files give another image.
 const FORMAT: &str = "holdup image 1";
 
-/// How many images are kept.
-const KEPT: usize = 8;
+/// Images in the cache.
+const MOST_IMAGES: usize = 8;
 
-/// How long another process may take to assemble.
 const WAIT: Duration = Duration::from_secs(120);
 
-/// What a file system must have left beyond the image.
+/// Free bytes beyond the image.
 const SPARE_BYTES: u64 = 16 << 20;
 
-/// What is kept of an image beside its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
@@ -41,7 +40,7 @@ struct Manifest {
     stamp: Stamp,
 }
 
-/// What tells that nobody wrote to a file.
+/// Differs after any write to the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stamp {
@@ -56,29 +55,28 @@ impl Stamp {
     }
 }
 
-/// An image in the cache.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedImage {
     pub(crate) path: PathBuf,
     pub(crate) sha256: String,
     pub(crate) bytes: u64,
-    pub(crate) cached: bool,
+    pub(crate) was_cached: bool,
 }
 
 /// The image of a tree, from the cache or newly written.
 ///
 /// # Errors
 /// When a file cannot be read or changes meanwhile, or the folder cannot be written to or has too little room.
-pub(crate) fn image_of(tree: &Tree, cache: &Path, observer: &mut dyn Observer) -> Result<Kept, Problem> {
+pub(crate) fn image_of(tree: &Tree, cache: &Path, observer: &mut dyn Observer) -> Result<CachedImage, Problem> {
     std::fs::create_dir_all(cache).map_err(|e| failed(cache, &e))?;
     let key = key_of(tree);
     let path = cache.join(format!("{key}.cpio"));
     let _lock = lock(cache, observer)?;
-    if let Some(kept) = verified(&path, observer) {
-        return Ok(kept);
+    if let Some(image) = verified(&path, observer) {
+        return Ok(image);
     }
     observer.event(Event::Step("assembling the initramfs"));
-    sweep(cache, KEPT - 1);
+    sweep(cache, MOST_IMAGES - 1);
     check_room(tree, cache)?;
     let part = cache.join(format!("{key}.part"));
     let written = write(tree, &part).and_then(|(sha256, bytes)| {
@@ -89,7 +87,7 @@ pub(crate) fn image_of(tree: &Tree, cache: &Path, observer: &mut dyn Observer) -
         Ok(manifest)
     });
     match written {
-        Ok(Manifest { sha256, bytes, .. }) => Ok(Kept { path, sha256, bytes, cached: false }),
+        Ok(Manifest { sha256, bytes, .. }) => Ok(CachedImage { path, sha256, bytes, was_cached: false }),
         Err(problem) => {
             let _gone = std::fs::remove_file(&part);
             Err(problem)
@@ -101,38 +99,29 @@ fn failed(path: &Path, e: &io::Error) -> Problem {
     Problem::host(path.display().to_string(), e.to_string())
 }
 
-/// Held while the cache is looked at or written to; the kernel ends it with the process.
+/// Locks the cache, waiting at most [`WAIT`].
 pub(crate) fn lock(cache: &Path, observer: &mut dyn Observer) -> Result<File, Problem> {
-    let path = cache.join("lock");
-    let file = File::options().create(true).append(true).open(&path).map_err(|e| failed(&path, &e))?;
     let begun = Instant::now();
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < WAIT => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(Problem::host(
-                    format!("cache {}", cache.display()),
-                    format!("another process has held its lock for {} s", WAIT.as_secs()),
-                ));
-            }
-            Err(e) => return Err(failed(&path, &e.into())),
-        }
-        if begun.elapsed() < Duration::from_millis(20) {
+    let mut is_announced = false;
+    holdup_kernels::lock(&cache.join("lock"), |_| {
+        if !std::mem::replace(&mut is_announced, true) {
             observer.event(Event::Step("waiting for another holdup that assembles an initramfs"));
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        if begun.elapsed() < WAIT {
+            return Ok(());
+        }
+        let why = format!("another process has held its lock for {} s", WAIT.as_secs());
+        Err(Problem::host(format!("cache {}", cache.display()), why))
+    })
 }
 
-/// The name of a tree's image.
 fn key_of(tree: &Tree) -> String {
     let mut hash = Sha256::new();
     hash.update(FORMAT);
     for (path, node) in tree.iter() {
-        // Lengths go first, so that no two trees are spelled alike.
+        // Lengths go first, so that different trees hash different bytes.
         hash.update((path.len() as u64).to_le_bytes());
-        hash.update(path);
+        hash.update(path.as_bytes());
         hash.update(node.mode.to_le_bytes());
         hash.update(node.owner.to_le_bytes());
         match &node.kind {
@@ -166,7 +155,7 @@ fn manifest_path(image: &Path) -> PathBuf {
     image.with_extension("json")
 }
 
-/// Written beside and renamed, so that a reader never sees half of it.
+/// Renamed when complete, so that no reader sees half of it.
 fn write_manifest(image: &Path, manifest: &Manifest) -> Result<(), Problem> {
     let path = manifest_path(image);
     let part = image.with_extension("json-part");
@@ -174,31 +163,33 @@ fn write_manifest(image: &Path, manifest: &Manifest) -> Result<(), Problem> {
     std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path)).map_err(|e| failed(&path, &e))
 }
 
-/// The image, if it is there and whole. It counts as used now.
-fn verified(path: &Path, observer: &mut dyn Observer) -> Option<Kept> {
+/// The image, if it exists and is whole; marks it as used.
+fn verified(path: &Path, observer: &mut dyn Observer) -> Option<CachedImage> {
     let text = std::fs::read(manifest_path(path)).ok()?;
     let mut manifest: Manifest = serde_json::from_slice(&text).ok()?;
     let meta = std::fs::symlink_metadata(path).ok()?;
     if meta.len() != manifest.bytes || !meta.is_file() {
-        observer.event(Event::Note("a kept initramfs has lost its size; it is assembled again"));
+        observer.event(Event::Note(
+            "an initramfs in the cache has another size than when it was written; it is assembled again",
+        ));
         return None;
     }
     if Stamp::of(&meta) != manifest.stamp {
         if sha256(path).ok()? != manifest.sha256 {
-            observer.event(Event::Note("a kept initramfs was changed by somebody; it is assembled again"));
+            observer.event(Event::Note("an initramfs in the cache was changed; it is assembled again"));
             return None;
         }
         manifest.stamp = Stamp::of(&meta);
         write_manifest(path, &manifest).ok()?;
     }
-    // The order of sweeping; a cache that may only be read still works.
+    // For the order of removal; a read-only cache still works.
     if let Ok(file) = File::options().append(true).open(manifest_path(path)) {
         let _marked = file.set_modified(SystemTime::now());
     }
-    Some(Kept { path: path.to_owned(), sha256: manifest.sha256, bytes: manifest.bytes, cached: true })
+    Some(CachedImage { path: path.to_owned(), sha256: manifest.sha256, bytes: manifest.bytes, was_cached: true })
 }
 
-/// Removes all but the `keep` images that were used last, and what killed processes have left. Under the lock.
+/// Removes all but the `keep` most recently used images, and the leftovers of killed processes. Under the lock.
 fn sweep(cache: &Path, keep: usize) {
     let Ok(entries) = std::fs::read_dir(cache) else { return };
     let mut images = Vec::new();
@@ -233,19 +224,21 @@ fn check_room(tree: &Tree, cache: &Path) -> Result<(), Problem> {
         format!("cache {}", cache.display()),
         format!("an initramfs of {} MB does not fit: {} MB are free", wanted >> 20, free >> 20),
     )
-    .hint("make room there, or let the cache be on another disk"))
+    .hint("make room there, or put the cache on another disk"))
 }
 
-/// Hashes what it hands on.
+/// Hashes and counts what it writes.
 struct Hashing<W> {
     out: W,
     hash: Sha256,
+    bytes: u64,
 }
 
 impl<W: Write> Write for Hashing<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.out.write(bytes)?;
         self.hash.update(&bytes[..n]);
+        self.bytes += n as u64;
         Ok(n)
     }
 
@@ -257,18 +250,17 @@ impl<W: Write> Write for Hashing<W> {
 /// Writes the image of a tree; returns its SHA-256 and its size in bytes.
 fn write(tree: &Tree, path: &Path) -> Result<(String, u64), Problem> {
     let file = File::create(path).map_err(|e| failed(path, &e))?;
-    let (out, bytes) = archive(tree, Hashing { out: file, hash: Sha256::new() }).map_err(|trouble| match trouble {
+    let out = archive(tree, Hashing { out: file, hash: Sha256::new(), bytes: 0 }).map_err(|trouble| match trouble {
         Trouble::Out(e) => failed(path, &e),
         Trouble::In(problem) => problem,
     })?;
-    // Else a power cut could leave an image of the right size without its content.
+    // Otherwise a power cut could leave an image of the right size without its content.
     out.out.sync_data().map_err(|e| failed(path, &e))?;
-    Ok((hex(&out.hash.finalize()), bytes))
+    Ok((hex(&out.hash.finalize()), out.bytes))
 }
 
-/// What may go wrong while an archive is written: at either end.
-#[derive(Debug)]
-pub(crate) enum Trouble {
+/// A failed write of the archive, or a failed read of one of its files.
+enum Trouble {
     Out(io::Error),
     In(Problem),
 }
@@ -280,28 +272,24 @@ impl From<io::Error> for Trouble {
 }
 
 /// Writes a tree as an archive.
-pub(crate) fn archive<W: Write>(tree: &Tree, out: W) -> Result<(W, u64), Trouble> {
-    let mut writer = Writer::new(BufWriter::with_capacity(1 << 20, out));
+fn archive<W: Write>(tree: &Tree, out: W) -> Result<W, Trouble> {
+    let mut out = BufWriter::with_capacity(1 << 20, out);
     let mut buffer = vec![0; 1 << 20];
-    for (path, node) in tree.iter() {
-        writer.entry(&node.entry(path))?;
-        content(node, &mut writer, &mut buffer)?;
-        writer.pad()?;
+    for ((path, node), number) in tree.iter().zip(1..) {
+        let bytes = u32::try_from(node.content_bytes()).map_err(io::Error::other)?;
+        let mut entry = node.header(path, number).write(out, bytes);
+        match &node.kind {
+            Kind::Folder | Kind::CharDevice(..) => {}
+            Kind::Link(target) => entry.write_all(target.as_os_str().as_bytes())?,
+            Kind::Text(text) => entry.write_all(text)?,
+            Kind::File(source) => copy(source, &mut entry, &mut buffer)?,
+        }
+        out = entry.finish()?;
     }
-    let (out, bytes) = writer.finish()?;
-    Ok((out.into_inner().map_err(io::IntoInnerError::into_error)?, bytes))
+    Ok(newc::trailer(out)?.into_inner().map_err(io::IntoInnerError::into_error)?)
 }
 
-fn content<W: Write>(node: &Node, writer: &mut Writer<W>, buffer: &mut [u8]) -> Result<(), Trouble> {
-    match &node.kind {
-        Kind::Folder | Kind::CharDevice(..) => Ok(()),
-        Kind::Link(target) => Ok(writer.content(target.as_os_str().as_bytes())?),
-        Kind::Text(text) => Ok(writer.content(text)?),
-        Kind::File(source) => copy(source, writer, buffer),
-    }
-}
-
-fn copy<W: Write>(source: &Source, writer: &mut Writer<W>, buffer: &mut [u8]) -> Result<(), Trouble> {
+fn copy(source: &Source, to: &mut impl Write, buffer: &mut [u8]) -> Result<(), Trouble> {
     let unreadable = |e: io::Error| Trouble::In(failed(&source.path, &e));
     let mut file = holdup_files::open_input(&source.path).map_err(unreadable)?;
     let mut left = source.bytes;
@@ -311,10 +299,42 @@ fn copy<W: Write>(source: &Source, writer: &mut Writer<W>, buffer: &mut [u8]) ->
             return Ok(());
         }
         if n == 0 || n as u64 > left {
-            let why = format!("it has no longer the {} bytes that it had a moment ago", source.bytes);
+            let why = format!("its size is no longer {} bytes", source.bytes);
             return Err(Trouble::In(Problem::host(source.path.display().to_string(), why).hint("try again")));
         }
         left -= n as u64;
-        writer.content(&buffer[..n])?;
+        to.write_all(&buffer[..n])?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_an_archive() {
+        let mut tree = Tree::default();
+        tree.folder(Path::new("/dev"), 0o755, 7).unwrap();
+        tree.put(Path::new("/dev/console"), Kind::CharDevice(5, 1), 0o600, 7).unwrap();
+        tree.put(Path::new("/init"), Kind::Text(b"hello".to_vec()), 0o755, 7).unwrap();
+        let bytes = archive(&tree, Vec::new()).unwrap_or_else(|_| panic!("nothing can fail"));
+        let (z, owner) = ("00000000", "0000000700000007");
+        let head = |ino: &str, mode: &str, links: &str, size: &str, device: &str, name: &str| {
+            format!("070701{ino}{mode}{owner}{links}{z}{size}{z}{z}{device}{name}{z}")
+        };
+        let none = &format!("{z}{z}");
+        let expected = [
+            head("00000001", "000041ed", "00000002", z, none, "00000004"),
+            "dev\0\0\0".to_owned(),
+            head("00000002", "00002180", "00000001", z, "0000000500000001", "0000000c"),
+            "dev/console\0\0\0".to_owned(),
+            head("00000003", "000081ed", "00000001", "00000005", none, "00000005"),
+            "init\0\0hello\0\0\0".to_owned(),
+            format!("070701{}00000001{}0000000b{z}", z.repeat(4), z.repeat(6)),
+            "TRAILER!!!\0\0\0\0".to_owned(),
+        ]
+        .concat();
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+        assert_eq!(tree.archive_bytes(), expected.len() as u64);
     }
 }

@@ -1,9 +1,8 @@
-//! What a program needs to start: its interpreter and its libraries, found as ld.so would find them in the guest.
+//! A program's interpreter and libraries, found as ld.so would find them in the guest.
 //!
-//! Search order of ld.so(8): DT_RPATH of the file and of those that loaded it (only where it has no DT_RUNPATH), then
-//! DT_RUNPATH of the file, then the system's folders. Those come from /etc/ld.so.conf of the root, and then the
-//! built-in ones; the cache of ldconfig holds nothing else. Variants for newer CPUs (`glibc-hwcaps`) are left out, so
-//! that the image does not depend on the CPU of the host.
+//! Search order of ld.so(8): DT_RPATH of the file and of those that loaded it (only without DT_RUNPATH), DT_RUNPATH of the
+//! file, then the system's folders: /etc/ld.so.conf of the root, and the built-in ones, which is also what the cache of
+//! ldconfig has. Variants for newer CPUs (`glibc-hwcaps`) are left out, so that the image does not depend on the host's CPU.
 
 use super::elf::{Elf, Machine, is_elf};
 use super::roots::{Found, Roots, guest_path};
@@ -15,40 +14,39 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Libraries that one program may load. Far above any real program; ends a walk through made-up files.
+/// Above any real program; ends a search through crafted files.
 const LIBRARIES_MAX: usize = 4096;
 
-/// Bytes of a script's first line that are looked at, as in the kernel: BINPRM_BUF_SIZE, fs/binfmt_script.c.
+/// BINPRM_BUF_SIZE of the kernel (fs/binfmt_script.c).
 const SCRIPT_LINE_MAX: usize = 256;
 
-/// Where a file named in a `#!/usr/bin/env` line is looked for, and the PATH of the guest.
+/// The guest's PATH, also for `#!/usr/bin/env` lines.
 pub const PROGRAM_FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// One loaded file.
+/// A loaded file.
 #[derive(Debug)]
 struct Object {
     found: Found,
     elf: Rc<Elf>,
-    /// RPATH folders of the file and of those that loaded it.
+    /// Of the file and of those that loaded it.
     rpaths: Vec<PathBuf>,
 }
 
-/// Adds programs to a tree, each with what it needs.
+/// Adds programs to a tree with their dependencies.
 #[derive(Debug)]
 pub(crate) struct Closure {
     roots: Roots,
     machine: Machine,
     system: Vec<PathBuf>,
     parsed: BTreeMap<PathBuf, Rc<Elf>>,
-    /// Libraries that ld.so would not find without a configuration: by name, where they are.
+    /// Libraries that ld.so finds only by its configuration, and their paths.
     by_configuration: BTreeMap<String, PathBuf>,
     libc_folder: Option<PathBuf>,
-    /// What a user should know.
+    /// Notes for the user.
     pub(crate) notes: Vec<String>,
 }
 
 impl Closure {
-    /// For a guest of that machine.
     pub(crate) fn new(roots: Roots, machine: Machine) -> Result<Self, Problem> {
         let system = system_folders(&roots, machine)?;
         Ok(Closure {
@@ -62,7 +60,6 @@ impl Closure {
         })
     }
 
-    /// Where files come from.
     pub(crate) fn roots(&self) -> &Roots {
         &self.roots
     }
@@ -70,7 +67,7 @@ impl Closure {
     /// Adds a program: an ELF file, or a script with its interpreter.
     ///
     /// # Errors
-    /// Names the program, and the library or interpreter that is missing or does not fit.
+    /// Names the program, and the missing or unsuitable library or interpreter.
     pub(crate) fn program(&mut self, tree: &mut Tree, path: &Path) -> Result<(), Problem> {
         self.program_below(tree, path, 0)
     }
@@ -106,7 +103,7 @@ impl Closure {
         self.load(tree, &what(), found, &[])
     }
 
-    /// The programs that a script's first line needs: the interpreter and, for env(1), what it is to find.
+    /// The interpreter of a script and, for env(1), the program that it runs.
     fn script_interpreters(&mut self, script: &Path, line: &[u8]) -> Result<Vec<PathBuf>, Problem> {
         let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
         let line = String::from_utf8_lossy(line);
@@ -140,7 +137,7 @@ impl Closure {
         Ok(all)
     }
 
-    /// Adds a library that `host_program` loads by dlopen(3), with what it needs. `rpath_of` lends it its RPATH.
+    /// Adds a library that a program loads by dlopen(3), with its dependencies. `rpath_of` provides the RPATH.
     pub(crate) fn plugin(&mut self, tree: &mut Tree, path: &Path, rpath_of: &Path) -> Result<(), Problem> {
         let what = format!("library {}", path.display());
         let Some(found) = self.roots.find(path)?.filter(|found| !found.is_folder) else {
@@ -157,12 +154,12 @@ impl Closure {
         self.load(tree, &what, found, &rpaths)
     }
 
-    /// Adds a file and all that it loads, in the order of ld.so: breadth first.
+    /// Adds a file and its libraries in ld.so's order: breadth first.
     fn load(&mut self, tree: &mut Tree, what: &str, found: Found, rpaths: &[PathBuf]) -> Result<(), Problem> {
         let elf = self.parse(what, &found)?;
         let musl = self.interpreter(tree, what, &elf)?;
-        // A program finds its folder by /proc/self/exe, a library by the name that it was found by; in the guest both
-        // lead to the same folders, which are no links there.
+        // $ORIGIN of a program is its real path, of a library the path by which it was found; in the guest both are the same
+        // folders.
         let origin = found.real.clone();
         tree.found(&found)?;
         let mut inherited = origin_folders(&elf.rpath, &origin);
@@ -187,7 +184,7 @@ impl Closure {
         Ok(())
     }
 
-    /// Adds the program that loads this one. Returns whether that is musl's, which is the C library as well.
+    /// Adds the ELF interpreter. Returns whether it is musl's, which is the C library as well.
     fn interpreter(&mut self, tree: &mut Tree, what: &str, elf: &Elf) -> Result<bool, Problem> {
         let Some(interpreter) = &elf.interpreter else { return Ok(false) };
         let missing = || {
@@ -200,7 +197,6 @@ impl Closure {
         Ok(Path::new(interpreter).file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-musl-")))
     }
 
-    /// Finds a library that `wanted_by` needs.
     fn library(&mut self, what: &str, name: &str, wanted_by: &Object) -> Result<Object, Problem> {
         let runpaths = origin_folders(&wanted_by.elf.runpath, &wanted_by.found.named);
         let own: &[PathBuf] = if wanted_by.elf.runpath.is_empty() { &wanted_by.rpaths } else { &runpaths };
@@ -210,11 +206,11 @@ impl Closure {
         } else {
             own.iter().chain(&self.system).map(|folder| folder.join(name)).collect()
         };
-        // The whole of an unpacked root comes before the host, whatever folder of it has the library.
+        // An unpacked root takes precedence over the host in all folders.
         for root in self.roots.each() {
             for (number, place) in explicit.iter().enumerate() {
                 let Some(found) = root.find(place)?.filter(|found| !found.is_folder) else { continue };
-                // ld.so skips files of other machines as well: multiarch folders may hold both.
+                // ld.so skips files of other machines too: multiarch folders may have both.
                 match self.parse(&format!("library {}", found.source.path.display()), &found) {
                     Ok(elf) => {
                         if number >= own.len() && !name.contains('/') {
@@ -244,7 +240,7 @@ impl Closure {
         Err(Problem::host(what, why).hint("install the package that has this library, for the same machine"))
     }
 
-    /// Libraries outside of ld.so's built-in folders get a link beside libc, which is always in one of these.
+    /// Libraries outside of ld.so's built-in folders get a link beside libc, whose folder is always built in.
     fn remember_place(&mut self, name: &str, found: &Found) {
         let folder = found.named.parent().map(Path::to_owned);
         if name == "libc.so.6" {
@@ -254,7 +250,7 @@ impl Closure {
         }
     }
 
-    /// Links for libraries that only a configuration of ld.so leads to, since the guest has none.
+    /// Links libraries that ld.so finds only by its configuration, which the guest does not have.
     pub(crate) fn finish(&self, tree: &mut Tree) -> Result<(), Problem> {
         let Some(libc) = &self.libc_folder else { return Ok(()) };
         for (name, real) in &self.by_configuration {
@@ -266,7 +262,7 @@ impl Closure {
         Ok(())
     }
 
-    /// Adds libraries that the C library itself loads when asked about users or to end a thread, where there are any.
+    /// Adds libraries that the C library loads to look up users or to cancel a thread.
     pub(crate) fn libc_extras(&mut self, tree: &mut Tree) -> Result<(), Problem> {
         let Some(folder) = self.libc_folder.clone() else { return Ok(()) };
         for name in ["libnss_files.so.2", "libgcc_s.so.1"] {
@@ -316,7 +312,6 @@ impl Closure {
     }
 }
 
-/// Reads what a file of the host needs.
 pub(crate) fn read_elf(path: &Path) -> Result<Elf, String> {
     let file = holdup_files::open_input(path).map_err(|e| e.to_string())?;
     Elf::parse(&ReadCache::new(file))
@@ -329,13 +324,12 @@ fn head_of(found: &Found) -> Result<Vec<u8>, String> {
     Ok(head)
 }
 
-/// musl's loader is its C library: it answers to these names without looking for a file (ldso/dynlink.c).
+/// musl's loader is its C library and resolves these names itself (ldso/dynlink.c).
 fn is_musl_itself(name: &str) -> bool {
     name == "libc.so" || name.starts_with("libc.musl-") || name.starts_with("ld-musl-")
 }
 
-/// Search folders with their placeholders replaced; folders that are not absolute are left out, as are placeholders
-/// whose value differs between CPUs.
+/// Search folders with placeholders replaced. Relative folders are left out, and placeholders that differ between CPUs.
 fn origin_folders(folders: &[String], file: &Path) -> Vec<PathBuf> {
     let origin = file.parent().unwrap_or(Path::new("/")).display().to_string();
     folders
@@ -347,10 +341,10 @@ fn origin_folders(folders: &[String], file: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The folders of ld.so.conf, then those that are built into the usual ld.so's.
+/// The folders of ld.so.conf, then ld.so's built-in ones.
 fn system_folders(roots: &Roots, machine: Machine) -> Result<Vec<PathBuf>, Problem> {
     let mut all = Vec::new();
-    // A root that was unpacked from packages has no configuration worth the name; the host's is for the host's files.
+    // An unpacked root has no useful configuration; the host's is for the host's files.
     configured(roots, Path::new("/etc/ld.so.conf"), 0, &mut all)?;
     let triplet = match machine.to_string().as_str() {
         "x86-64" => "x86_64-linux-gnu",
@@ -367,7 +361,7 @@ fn system_folders(roots: &Roots, machine: Machine) -> Result<Vec<PathBuf>, Probl
     Ok(all)
 }
 
-/// Reads a configuration of ld.so and what it includes: ldconfig(8). Only the last part of an include may be a pattern.
+/// Reads ld.so.conf and its includes (ldconfig(8)), which may have a pattern in the last component.
 fn configured(roots: &Roots, path: &Path, depth: usize, all: &mut Vec<PathBuf>) -> Result<(), Problem> {
     let Some(found) = roots.find(path)?.filter(|found| !found.is_folder && depth < 8) else { return Ok(()) };
     let Ok(text) = holdup_files::read_text_input(&found.source.path) else { return Ok(()) };
@@ -389,7 +383,6 @@ fn configured(roots: &Roots, path: &Path, depth: usize, all: &mut Vec<PathBuf>) 
     Ok(())
 }
 
-/// A pattern with at most one star.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -1,23 +1,21 @@
-//! What an ELF file says about what it needs: its interpreter, its libraries, where to look for them.
+//! The dependencies of an ELF file: its interpreter, its libraries, their search folders.
 //!
-//! Everything is read through the program headers, as the kernel and ld.so do (elf(5)); only the version names come
-//! through section headers, and are left out where a file has none. No number from the file sizes an allocation
-//! before it was checked against a limit: the files come from packages of anyone.
+//! Everything is read through program headers, as the kernel and ld.so do (elf(5)), except version names, which need section
+//! headers. The files are untrusted: no number in them sizes an allocation before it is checked.
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{LittleEndian as LE, ReadRef, StringTable};
 
-/// Program headers that a file may have. Real ones have about a dozen.
+/// Real files have about a dozen.
 const HEADERS_MAX: u16 = 1024;
 
-/// Bytes that a dynamic section or a table of versions may have. Those of libc have some kilobytes.
+/// Of a dynamic section or a version table. Those of libc have some kilobytes.
 const TABLE_BYTES_MAX: u64 = 1 << 20;
 
-/// Libraries, search folders and version names of one file, each.
 const NAMES_MAX: usize = 4096;
 
-/// What a file is for.
+/// A machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine(pub u16);
 
@@ -34,32 +32,32 @@ impl std::fmt::Display for Machine {
     }
 }
 
-/// What an ELF file needs to be run or loaded.
+/// The dependencies of an ELF file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
-    /// The machine that it is for.
+    /// Its machine.
     pub machine: Machine,
-    /// PT_INTERP: the program that loads it. `None` for libraries and for static programs.
+    /// PT_INTERP; `None` for libraries and static programs.
     pub interpreter: Option<String>,
     /// DT_NEEDED, in order.
     pub needed: Vec<String>,
     /// DT_SONAME.
     pub soname: Option<String>,
-    /// DT_RPATH, split at colons. ld.so ignores it where DT_RUNPATH exists; so does `rpath` here: it is empty then.
+    /// DT_RPATH, split at colons; empty if there is a DT_RUNPATH, which makes ld.so ignore it.
     pub rpath: Vec<String>,
     /// DT_RUNPATH, split at colons.
     pub runpath: Vec<String>,
-    /// Versions of symbols that it needs: library, version, such as `libc.so.6`, `GLIBC_2.38`. Weak ones are left out.
+    /// Required symbol versions by library, such as `libc.so.6`, `GLIBC_2.38`, without weak ones.
     pub versions_needed: Vec<(String, String)>,
-    /// Versions of symbols that it defines.
+    /// Defined symbol versions.
     pub versions_defined: Vec<String>,
 }
 
-/// The names that a kernel module says it needs: `depends=` of the section `.modinfo`, which modpost writes
+/// The modules that a kernel module depends on: `depends=` in its section `.modinfo`, which modpost writes
 /// (scripts/mod/modpost.c:add_depends, v6.18).
 ///
 /// # Errors
-/// When it is no whole ELF file of 64 bits, or has no such section.
+/// When it is not a whole 64-bit ELF file, or has no such section.
 pub fn modules_needed(module: &[u8]) -> Result<Vec<String>, String> {
     let bad = |e: object::read::Error| format!("it is not a whole ELF file: {e}");
     let header = FileHeader64::<LE>::parse(module).map_err(bad)?;
@@ -71,16 +69,16 @@ pub fn modules_needed(module: &[u8]) -> Result<Vec<String>, String> {
     Ok(names.split(',').filter(|name| !name.is_empty()).take(NAMES_MAX).map(str::to_owned).collect())
 }
 
-/// Whether a file begins as an ELF file does.
+/// Whether a file begins with the ELF magic number.
 pub fn is_elf(head: &[u8]) -> bool {
     head.starts_with(&elf::ELFMAG)
 }
 
 impl Elf {
-    /// Reads what a file needs.
+    /// Reads the dependencies of a file.
     ///
     /// # Errors
-    /// Says what is wrong with the file; never names it.
+    /// Describes the error without naming the file.
     pub fn parse<'d, R: ReadRef<'d>>(data: R) -> Result<Elf, String> {
         let ident = data.read_bytes_at(0, 20).map_err(|()| "it is too short for an ELF file".to_owned())?;
         if !is_elf(ident) {
@@ -172,7 +170,7 @@ impl Elf {
     }
 
     fn read_versions<'d, R: ReadRef<'d>>(&mut self, header: &FileHeader64<LE>, data: R) -> Result<(), String> {
-        // Zero means none, or more than the field can hold: no file of interest has so many.
+        // Zero means none, or more than 65,279, which no relevant file has.
         if header.e_shnum(LE) == 0 {
             return Ok(());
         }
@@ -201,7 +199,7 @@ impl Elf {
                     if names > NAMES_MAX {
                         return Err(format!("it names more than {NAMES_MAX} versions"));
                     }
-                    // The first is the version, the others are those that it comes after.
+                    // The first is the version itself, the others its predecessors.
                     if let Ok(Some(version)) = versions.next() {
                         let name = version.name(LE, strings).map_err(|e| said(&e)).and_then(text)?;
                         self.versions_defined.push(name);
@@ -225,7 +223,7 @@ fn machine_of(ident: &[u8]) -> Machine {
     Machine(u16::from_le_bytes([ident[18], ident[19]]))
 }
 
-/// Where the byte at a virtual address is in the file.
+/// The file offset of a virtual address.
 fn file_offset(segments: &[elf::ProgramHeader64<LE>], address: u64) -> Option<u64> {
     segments.iter().filter(|s| s.p_type(LE) == elf::PT_LOAD).find_map(|s| {
         let into = address.checked_sub(s.p_vaddr(LE))?;

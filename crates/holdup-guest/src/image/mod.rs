@@ -1,13 +1,11 @@
 //! The initramfs: assembled from the host's own files, the same bytes for the same content.
 //!
-//! An archive of the kernel's own format ([`cpio`]), not compressed: under emulation the guest would spend more on
-//! unpacking than the copy costs. It holds the agent as `/init`, PostgreSQL with what it needs ([`PostgresFiles`]),
-//! programs with their libraries, kernel modules, and the few files of /etc that libc asks for. Nothing of it is
-//! found by running a program of the host: ELF files are read ([`elf`]), folders are looked at.
+//! An uncompressed cpio archive: an emulated guest would spend more on decompression than the copy costs. It has the agent as
+//! `/init`, PostgreSQL with its dependencies ([`PostgresFiles`]), programs with their libraries, kernel modules, and the files
+//! of /etc that libc reads. No program of the host is run to find them: ELF files are read ([`elf`]), folders are listed.
 
 mod cache;
 mod closure;
-pub mod cpio;
 pub mod elf;
 mod modules;
 mod postgres;
@@ -28,45 +26,44 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tree::{Kind, Tree};
 
-/// The most bytes of a file of the host that is held in memory.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What goes into an image.
+/// The content of an image.
 #[derive(Debug, Clone)]
 pub struct ImageRequest {
-    /// The static program that becomes `/init`. The guest is of its machine.
+    /// The static program that becomes `/init`; it determines the guest's machine.
     pub agent: PathBuf,
-    /// PostgreSQL, where the plan uses it.
+    /// PostgreSQL, if the plan uses it.
     pub postgres: Option<PostgresFiles>,
-    /// Programs that a plan names: absolute paths as the guest sees them.
+    /// Absolute paths of programs that the plan names.
     pub programs: Vec<PathBuf>,
     /// Kernel modules.
     pub modules: Option<Modules>,
-    /// Other files and folders: path on the host, path in the guest. They come as they are, without their libraries,
-    /// and before everything else that would be at the same path.
+    /// Other files and folders: path on the host, path in the guest. They are copied without their libraries, and take
+    /// precedence over everything else at the same path.
     pub extra: Vec<(PathBuf, PathBuf)>,
-    /// Small text files: path in the guest, content.
+    /// Text files: path in the guest, content.
     pub facts: Vec<(String, String)>,
-    /// A data folder made in advance by [`template`], so that the guest need not run initdb.
+    /// A data folder made by [`template`], so that the guest need not run initdb.
     pub template: Option<Template>,
 }
 
-/// Where the files of PostgreSQL come from.
+/// The source of PostgreSQL's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PostgresFiles {
-    /// A folder of this host with postgres, initdb and pgbench.
+    /// A folder of the host with postgres, initdb and pgbench.
     Bin(PathBuf),
-    /// Packages that were unpacked below a folder. Libraries are looked up there first.
+    /// Unpacked packages, whose libraries take precedence over the host's.
     Root {
-        /// That folder.
+        /// The root of the packages.
         root: PathBuf,
-        /// The folder with postgres, initdb and pgbench, in `root` or as the guest sees it.
+        /// The folder with postgres, initdb and pgbench, as a path in `root` or in the guest.
         bin: PathBuf,
     },
 }
 
 impl PostgresFiles {
-    /// Where files are looked up, and the folder of the programs as the guest sees it.
+    /// The roots to search, and the folder of the programs in the guest.
     fn places(&self) -> Result<(Roots, PathBuf), Problem> {
         let whole = |path: &Path| {
             std::fs::canonicalize(path).map_err(|e| Problem::usage(format!("folder {}", path.display()), e.to_string()))
@@ -83,50 +80,49 @@ impl PostgresFiles {
     }
 }
 
-/// An image that can be booted.
+/// A bootable image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The file, to be given to the kernel as it is.
+    /// The file for `-initrd`.
     pub path: PathBuf,
     /// The SHA-256 of its bytes.
     pub sha256: String,
     /// Its size.
     pub bytes: u64,
-    /// Whether it was there already.
+    /// Whether it came from the cache.
     pub cached: bool,
-    /// How many files with content it has.
+    /// The number of files with content.
     pub files: usize,
-    /// The folder of PostgreSQL's programs as the guest sees it.
+    /// The folder of PostgreSQL's programs in the guest.
     pub postgres_bin: Option<PathBuf>,
 }
 
-/// Assembles an image, or finds it in the folder `cache`. The eight images that were used last are kept there.
+/// Assembles an image, or finds it in the folder `cache`, which keeps the eight most recently used.
 ///
-/// What was looked up is looked up again each time, so that a new library or a changed file is never overlooked; only
-/// the reading and writing of the content is saved.
+/// All files are searched and examined each time, so that a new library or a changed file is never missed; the cache saves
+/// reading and writing their content.
 ///
 /// # Errors
-/// When a file is missing, does not fit the guest's machine, or the cache cannot be written to. Names the file and
-/// what needs it.
+/// When a file is missing or for another machine, or the cache cannot be written. Names the file and its user.
 pub fn assemble(request: &ImageRequest, cache: &Path, observer: &mut dyn Observer) -> Result<Image, Problem> {
     let (tree, postgres_bin, notes) = plan(request)?;
-    let kept = cache::image_of(&tree, cache, observer)?;
-    if !kept.cached {
+    let cached = cache::image_of(&tree, cache, observer)?;
+    if !cached.was_cached {
         for note in &notes {
             observer.event(Event::Note(note));
         }
     }
     Ok(Image {
-        path: kept.path,
-        sha256: kept.sha256,
-        bytes: kept.bytes,
-        cached: kept.cached,
+        path: cached.path,
+        sha256: cached.sha256,
+        bytes: cached.bytes,
+        cached: cached.was_cached,
         files: tree.files(),
         postgres_bin,
     })
 }
 
-/// Everything that goes into the image, the folder of PostgreSQL's programs, and what a user should know.
+/// The content of the image, the folder of PostgreSQL's programs, and notes for the user.
 fn plan(request: &ImageRequest) -> Result<(Tree, Option<PathBuf>, Vec<String>), Problem> {
     let (roots, bin) = match &request.postgres {
         Some(files) => files.places().map(|(roots, bin)| (roots, Some(bin)))?,
@@ -166,7 +162,6 @@ fn plan(request: &ImageRequest) -> Result<(Tree, Option<PathBuf>, Vec<String>), 
     Ok((tree, postgres_bin, closure.notes))
 }
 
-/// Adds the agent as /init; returns its machine.
 fn add_agent(tree: &mut Tree, host: &Roots, agent: &Path) -> Result<elf::Machine, Problem> {
     let what = || format!("agent {}", agent.display());
     let whole = std::fs::canonicalize(agent).map_err(|e| Problem::host(what(), e.to_string()))?;
@@ -184,7 +179,7 @@ fn add_agent(tree: &mut Tree, host: &Roots, agent: &Path) -> Result<elf::Machine
     Ok(elf.machine)
 }
 
-/// Adds a file, or a folder with all that is in it, under another path.
+/// Adds a file, or a folder with its content, under another path.
 fn add_extra(tree: &mut Tree, from: &Path, to: &Path) -> Result<(), Problem> {
     if !to.is_absolute() {
         return Err(Problem::usage(format!("path {} in the guest", to.display()), "it does not begin with a slash"));
@@ -195,7 +190,7 @@ fn add_extra(tree: &mut Tree, from: &Path, to: &Path) -> Result<(), Problem> {
         let failed = |e: std::io::Error| Problem::host(from.display().to_string(), e.to_string());
         let meta = std::fs::metadata(&from).map_err(failed)?;
         if meta.is_dir() {
-            // A folder that is met again through a link is not entered again.
+            // A link may lead to the same folder again.
             if !folders.insert((meta.dev(), meta.ino())) {
                 continue;
             }
@@ -215,7 +210,7 @@ fn add_extra(tree: &mut Tree, from: &Path, to: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What libc asks for about users and hosts.
+/// The files that libc reads for users and hosts.
 fn add_etc(tree: &mut Tree) -> Result<(), Problem> {
     let id = POSTGRES_ID;
     let passwd = format!(

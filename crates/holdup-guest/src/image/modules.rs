@@ -1,7 +1,7 @@
-//! Kernel modules for the guest: those that are wanted, those that they need, in the order of loading.
+//! Kernel modules for the guest, with their dependencies, in the order of loading.
 //!
-//! They are put into the image as plain ELF files. The kernel could decompress them itself (MODULE_INIT_COMPRESSED_FILE
-//! of finit_module(2)) where it was built for that, for one format; this way every kernel can.
+//! They are uncompressed in the image: a kernel can decompress modules (MODULE_INIT_COMPRESSED_FILE of finit_module(2)) only if
+//! it was built for their format.
 
 use super::tree::{Kind, Tree};
 use holdup_model::Problem;
@@ -9,27 +9,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where the guest finds them: `NN-name.ko`, to be loaded in the order of their names.
+/// Their folder in the guest: `NN-name.ko`, to be loaded in order.
 pub const GUEST_FOLDER: &str = "/lib/modules/holdup";
 
-/// The largest module that is unpacked, bytes. The largest of a distribution (amdgpu) has about 30 MB.
+/// The largest module of a distribution (amdgpu) has about 30 MB.
 const MODULE_BYTES_MAX: u64 = 128 << 20;
 
-/// Which modules to take from where.
+/// A selection of kernel modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Modules {
-    /// The kernel's folder of modules: `lib/modules/RELEASE`. Where it has no modules.dep, which depmod(8) makes after
-    /// a package was installed, the modules themselves say what they need.
+    /// The folder `lib/modules/RELEASE`. Without modules.dep, which depmod(8) writes after installation, the modules' own
+    /// `depends=` counts.
     pub dir: PathBuf,
-    /// Names of modules, such as `virtio_console`. `-` and `_` are the same, as for modprobe(8).
+    /// Module names such as `virtio_console`; `-` and `_` are the same, as for modprobe(8).
     pub wanted: Vec<String>,
 }
 
 impl Modules {
-    /// Adds the modules and what they need. Those that are built into the kernel need no file.
+    /// Adds the modules and their dependencies, except built-in ones.
     ///
     /// # Errors
-    /// When a module is neither there nor built in, or cannot be unpacked.
+    /// When a module neither exists nor is built in, or cannot be decompressed.
     pub(crate) fn add(&self, tree: &mut Tree) -> Result<(), Problem> {
         for (number, path) in self.load_order()?.iter().enumerate() {
             let content = unpacked(&self.dir.join(path))?;
@@ -39,7 +39,7 @@ impl Modules {
         Ok(())
     }
 
-    /// Files of the modules, relative to the folder, each after those that it needs.
+    /// Relative paths of the modules, dependencies first.
     fn load_order(&self) -> Result<Vec<String>, Problem> {
         let read = |name: &str| {
             let path = self.dir.join(name);
@@ -62,7 +62,7 @@ impl Modules {
             let Some(path) = paths.get(&name) else {
                 return Err(self.missing(wanted));
             };
-            // modules.dep names everything that is needed, however far away, the nearest first.
+            // modules.dep lists transitive dependencies, the nearest first.
             let needed = dependencies.get(*path).map(Vec::as_slice).unwrap_or_default();
             for path in needed.iter().rev().chain([*path]) {
                 if !order.contains(path) {
@@ -78,11 +78,11 @@ impl Modules {
         Problem::host(format!("kernel module {wanted}"), why).hint("take the whole package of modules of this kernel")
     }
 
-    /// The same by what each module says of itself, `depends=` of its section `.modinfo`.
+    /// The same by `depends=` in each module's section `.modinfo`.
     fn load_order_of_files(&self) -> Result<Vec<String>, Problem> {
         let files = self.files()?;
         let mut order = Vec::new();
-        // Each with whether what it needs was already put before it.
+        // With whether its dependencies are already in `order`.
         let mut left: Vec<(String, bool)> = self.wanted.iter().rev().map(|w| (w.replace('-', "_"), false)).collect();
         let mut begun = BTreeSet::new();
         while let Some((name, ready)) = left.pop() {
@@ -100,7 +100,7 @@ impl Modules {
         Ok(order)
     }
 
-    /// Every module below the folder: its name, and its path relative to the folder.
+    /// Every module: its name and relative path.
     fn files(&self) -> Result<BTreeMap<String, String>, Problem> {
         let failed = |path: &Path, e: std::io::Error| {
             Problem::host(format!("kernel modules: {}", path.display()), e.to_string())
@@ -111,7 +111,7 @@ impl Modules {
             for entry in std::fs::read_dir(&folder).map_err(|e| failed(&folder, e))? {
                 let entry = entry.map_err(|e| failed(&folder, e))?;
                 let path = entry.path();
-                // A link, such as `build`, leads out of the folder and is not followed.
+                // Links such as `build` lead out of the folder.
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     folders.push(path);
                 } else if let Some(relative) = path.strip_prefix(&self.dir).ok().and_then(Path::to_str)
@@ -125,35 +125,35 @@ impl Modules {
     }
 }
 
-/// Lines of modules.dep: `PATH: PATH PATH`, modules.dep(5).
+/// modules.dep(5): `PATH: PATH PATH`.
 fn dependencies(text: &str) -> BTreeMap<String, Vec<String>> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.map(|(path, needs)| (path.to_owned(), needs.split_whitespace().map(str::to_owned).collect())).collect()
 }
 
-/// `kernel/drivers/char/virtio_console.ko.xz` is `virtio_console`.
+/// `virtio_console` of `kernel/drivers/char/virtio_console.ko.xz`.
 fn name_of(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.split(".ko").next().unwrap_or(file).replace('-', "_")
 }
 
-/// The plain ELF file of a module.
+/// The decompressed module.
 fn unpacked(path: &Path) -> Result<Vec<u8>, Problem> {
     let failed = |why: String| Problem::host(format!("kernel module {}", path.display()), why);
     let ending = path.extension().map(|e| e.to_string_lossy().into_owned()).unwrap_or_default();
     if !matches!(ending.as_str(), "ko" | "xz" | "gz" | "zst") {
-        return Err(failed(format!("it is packed as `{ending}`, which is not known here")));
+        return Err(failed(format!("unknown compression `{ending}`")));
     }
     let packed = holdup_files::open_input(path).map_err(|e| failed(e.to_string()))?;
     let mut content = Vec::new();
     holdup_kernels::decompressed(packed)
         .and_then(|plain| plain.take(MODULE_BYTES_MAX + 1).read_to_end(&mut content))
-        .map_err(|e| failed(format!("it cannot be unpacked: {e}")))?;
+        .map_err(|e| failed(format!("it cannot be decompressed: {e}")))?;
     if content.len() as u64 > MODULE_BYTES_MAX {
-        return Err(failed(format!("it has more than {MODULE_BYTES_MAX} bytes when unpacked")));
+        return Err(failed(format!("it has more than {MODULE_BYTES_MAX} bytes when decompressed")));
     }
     if !super::elf::is_elf(&content) {
-        return Err(failed("it is not an ELF file when unpacked".to_owned()));
+        return Err(failed("it is not an ELF file when decompressed".to_owned()));
     }
     Ok(content)
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_come_after_those_that_they_need() {
+    fn dependencies_are_loaded_first() {
         let top = folder();
         let wanted = ["virtio_console", "virtio_x", "a"].map(str::to_owned).to_vec();
         let mut tree = Tree::default();
@@ -189,7 +189,7 @@ mod tests {
         let files: Vec<(String, Vec<u8>)> = tree
             .iter()
             .filter_map(|(path, node)| match &node.kind {
-                Kind::Text(text) => Some((String::from_utf8_lossy(path).into_owned(), text.clone())),
+                Kind::Text(text) => Some((path.to_owned(), text.clone())),
                 _ => None,
             })
             .collect();
@@ -207,7 +207,7 @@ mod tests {
         };
         assert!(refused("nosuch").contains("kernel module nosuch"));
         std::fs::write(top.path().join("kernel/b.ko.gz"), b"\x1f\x8bgarbage").unwrap();
-        assert!(refused("b").contains("cannot be unpacked"));
+        assert!(refused("b").contains("cannot be decompressed"));
         std::fs::write(top.path().join("kernel/a.ko"), b"text").unwrap();
         assert!(refused("a").contains("not an ELF file"));
         std::fs::remove_file(top.path().join("modules.dep")).unwrap();
@@ -216,7 +216,7 @@ mod tests {
         assert!(refused("nosuch").contains("kernel module nosuch"));
     }
 
-    /// A module that is nothing but a header and the section that says what it needs.
+    /// A module with only a header and `.modinfo`.
     fn module(depends: &str) -> Vec<u8> {
         let info = format!("license=GPL\0depends={depends}\0name=x\0").into_bytes();
         let names = b"\0.modinfo\0.shstrtab\0";
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_the_modules_say_what_they_need() {
+    fn without_modules_dep_the_modules_own_dependencies_count() {
         let top = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| std::fs::write(top.path().join(name), bytes).unwrap();
         std::fs::create_dir_all(top.path().join("kernel/net")).unwrap();

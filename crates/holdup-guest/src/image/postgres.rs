@@ -1,8 +1,8 @@
-//! What PostgreSQL needs in the guest: its programs, what they load, and the files of its own folders.
+//! PostgreSQL's files in the guest: programs, libraries, and its own folders.
 //!
-//! The folders are found as the programs find them. PostgreSQL is built with absolute paths of its folders, and moves
-//! them along with the program when the program is elsewhere (`make_relative_path`, src/port/path.c, 15 to 18). The
-//! paths that it was built with are strings of the program `postgres`; which of them is which shows in what is there.
+//! The folders are found as the programs do. PostgreSQL is built with absolute paths and relocates them with the program
+//! (`make_relative_path`, src/port/path.c, 15 to 18). The built-in paths are strings in the program `postgres`; their content
+//! shows which is which.
 
 use super::closure::Closure;
 use super::roots::{Roots, Source, guest_path};
@@ -11,14 +11,13 @@ use holdup_model::Problem;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Programs that a run needs.
+/// Required programs.
 const PROGRAMS: [&str; 3] = ["initdb", "pgbench", "postgres"];
 
-/// Programs that are taken along where they are there.
+/// Optional programs.
 const MORE_PROGRAMS: [&str; 4] = ["pg_controldata", "pg_ctl", "pg_isready", "psql"];
 
-/// Extensions and modules that are taken along where they are there: what measurements of PostgreSQL use. Others may
-/// need anything (procedural languages, PostGIS).
+/// Optional extensions for measurements. Others may have any dependency (procedural languages, PostGIS).
 const EXTENSIONS: [&str; 8] = [
     "auto_explain",
     "pageinspect",
@@ -30,37 +29,33 @@ const EXTENSIONS: [&str; 8] = [
     "plpgsql",
 ];
 
-/// Libraries of the server itself that it loads when needed, beside the conversions between encodings.
+/// The server's own loadable libraries, beside the encoding conversions.
 const OWN_LIBRARIES: [&str; 4] = ["dict_snowball", "euc2004_sjis2004", "libpqwalreceiver", "pgoutput"];
 
-/// Parts of the folder of shared files that nothing reads at run time.
+/// Shared files that nothing reads at run time.
 const NOT_SHARED: [&str; 5] = ["contrib", "doc", "extension", "locale", "man"];
 
-/// Time zones that are taken along. The guest's clock is UTC; the server asks for the others by name only.
+/// The guest's clock is UTC; the server reads other zones only by name.
 const TIME_ZONES: [&str; 8] = ["Etc/GMT", "Etc/UCT", "Etc/UTC", "GMT", "UCT", "UTC", "Universal", "posixrules"];
 
-/// Folders of time zones of the system.
 const SYSTEM_ZONES: &str = "/usr/share/zoneinfo";
 
-/// How deep folders may lie in each other.
 const DEPTH_MAX: usize = 16;
 
-/// Where PostgreSQL's files are, as the guest spells it.
+/// PostgreSQL's folders in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Folders {
-    /// Programs.
     pub(crate) bin: PathBuf,
-    /// Libraries that the server loads.
+    /// Loadable libraries.
     pub(crate) lib: PathBuf,
-    /// Files that the server and initdb read.
+    /// Files for the server and initdb.
     pub(crate) share: PathBuf,
 }
 
 impl Folders {
-    /// Finds them for the programs in `bin`.
     ///
     /// # Errors
-    /// When a program or a folder is missing; says where it was looked for.
+    /// When a program or a folder is missing, with the searched folders.
     pub(crate) fn find(roots: &Roots, bin: &Path) -> Result<Self, Problem> {
         let what = || format!("PostgreSQL in {}", bin.display());
         for program in PROGRAMS {
@@ -69,7 +64,7 @@ impl Folders {
                     .hint("give the folder that holds postgres, initdb and pgbench"));
             }
         }
-        // Links to the programs lead to where the folders are; that is also what find_my_exec of PostgreSQL does.
+        // Links are followed, as find_my_exec of PostgreSQL does.
         let postgres = roots.find(&bin.join("postgres"))?;
         let Some(postgres) = postgres else { return Err(Problem::host(what(), "there is no program `postgres`")) };
         let exec = postgres.real.parent().unwrap_or(Path::new("/")).to_owned();
@@ -97,10 +92,9 @@ impl Folders {
         })
     }
 
-    /// Adds everything to a tree.
     ///
     /// # Errors
-    /// When a program or one of its libraries is missing or does not fit.
+    /// When a program or one of its libraries is missing or unsuitable.
     pub(crate) fn add(&self, tree: &mut Tree, closure: &mut Closure) -> Result<(), Problem> {
         for program in PROGRAMS {
             closure.program(tree, &self.bin.join(program))?;
@@ -111,7 +105,7 @@ impl Folders {
                 closure.program(tree, &path)?;
             }
         }
-        // initdb and pg_ctl start the server through popen(3) and system(3).
+        // initdb and pg_ctl use popen(3) and system(3).
         closure.program(tree, Path::new("/bin/sh"))?;
         self.add_libraries(tree, closure)?;
         self.add_shared(tree, closure.roots())?;
@@ -138,7 +132,7 @@ impl Folders {
             jit |= module == "llvmjit";
             let wanted = OWN_LIBRARIES.contains(&module)
                 || EXTENSIONS.contains(&module)
-                // Conversions are called ENCODING_and_ENCODING.
+                // Encoding conversions.
                 || module.contains("_and_");
             if wanted {
                 closure.plugin(tree, &self.lib.join(&name), &postgres)?;
@@ -155,8 +149,8 @@ impl Folders {
     }
 
     fn add_shared(&self, tree: &mut Tree, roots: &Roots) -> Result<(), Problem> {
-        // The folder with the programs' libraries may be the same one in private builds (prefix/share without a
-        // folder of its own): then only what is PostgreSQL's by its name is not told apart, and all of it is taken.
+        // In private builds this may be the folder of all libraries; PostgreSQL's own files cannot be distinguished then, and
+        // all are taken.
         for name in roots.names(&self.share)? {
             let path = self.share.join(&name);
             let name = name.to_string_lossy();
@@ -175,7 +169,7 @@ impl Folders {
         Ok(())
     }
 
-    /// The files that a new cluster is made from: what a template belongs to.
+    /// The files that initdb makes a cluster from; they identify a template.
     pub(crate) fn cluster_inputs(&self, roots: &Roots) -> Result<Vec<Source>, Problem> {
         let mut all = Vec::new();
         let programs = ["initdb", "postgres"].map(|program| self.bin.join(program));
@@ -188,17 +182,17 @@ impl Folders {
     }
 }
 
-/// Folders of PostgreSQL below its shared files; a self-built one may share the folder with other packages.
+/// PostgreSQL's own subfolders; a private build may share the folder with other packages.
 fn is_own_folder(name: &str) -> bool {
     ["timezonesets", "tsearch_data"].contains(&name)
 }
 
-/// Adds a file, or a folder with all that is in it. Links are resolved; a folder that was seen is not entered again.
+/// Adds a file, or a folder with its content. Links are resolved; a folder is entered once.
 pub(crate) fn add_all(tree: &mut Tree, roots: &Roots, path: &Path) -> Result<(), Problem> {
     let mut seen = BTreeSet::new();
     let mut left = vec![(path.to_owned(), 0)];
     while let Some((path, depth)) = left.pop() {
-        // A link that leads nowhere is nothing: Debian has some to dictionaries that are not installed.
+        // Dangling links are ignored: Debian has some to dictionaries that are not installed.
         let Some(found) = roots.find(&path)? else { continue };
         if !found.is_folder {
             tree.found(&found)?;
@@ -210,7 +204,7 @@ pub(crate) fn add_all(tree: &mut Tree, roots: &Roots, path: &Path) -> Result<(),
     Ok(())
 }
 
-/// The absolute paths among the strings of a program, in order, each once.
+/// The distinct absolute paths among the strings of a program.
 fn absolute_paths(bytes: &[u8]) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = Vec::new();
     for start in memchr::memmem::find_iter(bytes, b"\0/") {
@@ -228,26 +222,25 @@ fn absolute_paths(bytes: &[u8]) -> Vec<PathBuf> {
     all
 }
 
-/// The folder that has one of `markers`: among those that the program was built with, moved along with the program;
-/// then among those, as they are; then below the folder above the program's.
+/// The folder with one of `markers`: a built-in path relocated with the program, a built-in path as it is, or a folder beside
+/// the program's.
 fn place(
     roots: &Roots,
     exec: &Path,
     built_in: &[PathBuf],
-    usual: &[&str],
+    guesses: &[&str],
     markers: &[&str],
 ) -> Result<Option<PathBuf>, Problem> {
     let bins = || built_in.iter().filter(|path| path.file_name() == exec.file_name());
     let moved = bins().flat_map(|bin| built_in.iter().filter_map(|target| moved_along(target, bin, exec)));
     let above = exec.parent().unwrap_or(Path::new("/"));
-    let guesses = usual.iter().map(|folder| above.join(folder));
+    let guesses = guesses.iter().map(|folder| above.join(folder));
     let mut tried = BTreeSet::new();
     for folder in moved.chain(built_in.iter().cloned()).chain(guesses) {
         if !tried.insert(folder.clone()) {
             continue;
         }
         for marker in markers {
-            // A path that cannot be looked at is not the folder.
             if let Ok(Some(found)) = roots.find(&folder.join(marker))
                 && !found.is_folder
             {
@@ -258,8 +251,7 @@ fn place(
     Ok(None)
 }
 
-/// What `make_relative_path` answers when the program was built for `bin` and is in `exec`; `None` where it would
-/// answer with `target` itself.
+/// The result of `make_relative_path` for a program built for `bin` in `exec`; `None` if it is `target` itself.
 fn moved_along(target: &Path, bin: &Path, exec: &Path) -> Option<PathBuf> {
     let common = target.components().zip(bin.components()).take_while(|(a, b)| a == b).count();
     let tail: PathBuf = bin.components().skip(common).collect();
@@ -292,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_among_strings_are_found() {
+    fn absolute_paths_among_strings_are_found() {
         let bytes = b"\x7fELF\0/usr/share/x\0not/this\0/%s/base\0/usr/share/x\0/\0/unterminated";
         assert_eq!(absolute_paths(bytes), [PathBuf::from("/usr/share/x")]);
     }

@@ -1,7 +1,7 @@
-//! Where files of the guest come from: the folders that are searched as if each were `/`.
+//! The sources of the guest's files: folders, each of which is searched as if it were `/`.
 //!
-//! The guest's folders are always merged (`/lib` is a link to `/usr/lib`, and so on), whatever the sources are: packages
-//! that were unpacked side by side may hold a file at either place.
+//! The guest's folders are always merged (`/lib` is a link to `/usr/lib`, and so on), also if its sources are not: unpacked
+//! packages may have a file at either path.
 
 use holdup_model::Problem;
 use std::collections::VecDeque;
@@ -11,29 +11,25 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders that are links into /usr in the guest.
+/// Links into /usr in the guest.
 pub(crate) const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// How many links are followed on the way to one file; the kernel's own limit is 40 (MAXSYMLINKS, path_resolution(7)).
+/// MAXSYMLINKS of the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// What tells that a file is still the same one.
+/// A file and what identifies its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// Where it is on the host, all links resolved.
+    /// On the host, without links.
     pub(crate) path: PathBuf,
-    /// Its size.
     pub(crate) bytes: u64,
-    /// Its last change, ns since 1970.
     pub(crate) mtime_ns: i128,
-    /// Its inode and the device that this is on.
+    /// Device and inode.
     pub(crate) inode: (u64, u64),
-    /// Whether anybody may run it.
     pub(crate) executable: bool,
 }
 
 impl Source {
-    /// Of a file that was looked up.
     pub(crate) fn of(path: PathBuf, meta: &Metadata) -> Self {
         Source {
             path,
@@ -45,49 +41,43 @@ impl Source {
     }
 }
 
-/// A file or folder that was found.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
-    /// As it was asked for, as the guest spells it.
+    /// The requested path in the guest.
     pub(crate) named: PathBuf,
-    /// With all links resolved, as the guest spells it.
+    /// The path in the guest without links.
     pub(crate) real: PathBuf,
-    /// The file itself.
     pub(crate) source: Source,
-    /// Whether it is a folder.
     pub(crate) is_folder: bool,
 }
 
-/// Folders that are searched in order, each as if it were `/`.
+/// Folders to search, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Roots(Vec<PathBuf>);
 
 impl Roots {
-    /// The host's own files only.
     pub(crate) fn host() -> Self {
         Roots(vec![PathBuf::from("/")])
     }
 
-    /// Files below `root` first, then the host's.
+    /// `root` first, then the host.
     pub(crate) fn below(root: &Path) -> Self {
         Roots(vec![root.to_owned(), PathBuf::from("/")])
     }
 
-    /// Each of the folders alone, in order.
     pub(crate) fn each(&self) -> Vec<Roots> {
         self.0.iter().map(|root| Roots(vec![root.clone()])).collect()
     }
 
-    /// The folders, for an error.
     pub(crate) fn describe(&self) -> String {
         let all: Vec<String> = self.0.iter().map(|root| root.display().to_string()).collect();
         all.join(", ")
     }
 
-    /// Finds a file or folder by its path in the guest; `None` when no root has it.
+    /// Finds a file or folder by its path in the guest.
     ///
     /// # Errors
-    /// When it is there and cannot be looked at: links that go round in circles, no permission.
+    /// When it exists and cannot be examined: a loop of links, no permission.
     pub(crate) fn find(&self, path: &Path) -> Result<Option<Found>, Problem> {
         for root in &self.0 {
             for spelled in spellings(path) {
@@ -107,10 +97,10 @@ impl Roots {
         Ok(None)
     }
 
-    /// The names in a folder, sorted; those of the first root that has the folder.
+    /// The sorted names in a folder of the first root that has it.
     ///
     /// # Errors
-    /// When the folder is there and cannot be read.
+    /// When the folder exists and cannot be read.
     pub(crate) fn names(&self, folder: &Path) -> Result<Vec<OsString>, Problem> {
         let Some(found) = self.find(folder)? else { return Ok(Vec::new()) };
         let failed = |e: std::io::Error| Problem::host(found.source.path.display().to_string(), e.to_string());
@@ -123,7 +113,7 @@ impl Roots {
     }
 }
 
-/// A path as the guest spells it: absolute, no `.` and `..`, folders merged.
+/// The guest's form of a path: absolute, without `.` and `..`, merged.
 pub(crate) fn guest_path(path: &Path) -> PathBuf {
     let mut parts: Vec<&OsStr> = Vec::new();
     for component in path.components() {
@@ -145,7 +135,7 @@ pub(crate) fn guest_path(path: &Path) -> PathBuf {
     whole
 }
 
-/// The places where a source may have what the guest has at `path`.
+/// The paths at which a root may have the guest's `path`.
 fn spellings(path: &Path) -> Vec<PathBuf> {
     let mut all = vec![path.to_owned()];
     let merged = guest_path(path);
@@ -165,7 +155,7 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-/// Follows a path inside a root; links that begin with a slash begin at that root.
+/// Follows a path inside a root; absolute links begin at the root.
 fn resolve(root: &Path, path: &Path) -> std::io::Result<Option<(PathBuf, Metadata)>> {
     let mut left: VecDeque<OsString> = parts(path);
     let mut done = PathBuf::from("/");
@@ -186,7 +176,7 @@ fn resolve(root: &Path, path: &Path) -> std::io::Result<Option<(PathBuf, Metadat
         if meta.is_symlink() {
             links += 1;
             if links > LINKS_MAX {
-                return Err(std::io::Error::other("its links go round in a circle"));
+                return Err(std::io::Error::other("its links form a loop"));
             }
             let target = std::fs::read_link(root.join(relative(&done)))?;
             done.pop();
@@ -243,7 +233,7 @@ mod tests {
         assert!(real("/usr/bin/../lib/x/./real.so").is_some());
         assert_eq!(real("/usr/lib/x/real.so/more"), None);
         let circle = roots.find(Path::new("/usr/lib/a")).unwrap_err();
-        assert!(circle.to_string().contains("circle"), "{circle}");
+        assert!(circle.to_string().contains("loop"), "{circle}");
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! A data folder made in advance, so that a guest need not run initdb: that is slow under emulation.
+//! A data folder made in advance, because initdb is slow under emulation.
 //!
-//! What initdb makes differs each time (the system identifier, times). A template is therefore made once for each build
-//! of PostgreSQL and kept; images that hold it are the same bytes as long as it is kept, and not from one host to the
-//! other. As root, initdb runs inside of the very files that the guest gets, so it is the guest's own program even
-//! where the host could not run it; else it runs on the host itself.
+//! initdb's result differs each time (system identifier, times). A template is therefore made once for each build of PostgreSQL
+//! and cached; images with it are reproducible while it is cached, but not across hosts. As root, initdb runs in a chroot of
+//! the guest's files, so it is the guest's own program even if the host could not run it; otherwise it runs on the host.
 
 use super::cache::lock;
 use super::closure::{Closure, read_elf};
@@ -25,37 +24,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// Where the guest finds it: `template-MAJOR` in this folder, and beside it `template-MAJOR.version` with what
-/// `initdb --version` said, from the version number on, such as `15.18 (Debian 15.18-0+deb12u1)`.
+/// In the guest: `template-MAJOR` in this folder, and `template-MAJOR.version` with the output of `initdb --version` from the
+/// version number on, such as `15.18 (Debian 15.18-0+deb12u1)`.
 pub const GUEST_FOLDER: &str = "/var/lib/holdup";
 
-/// What initdb is asked for: the same as for the clusters that holdup makes itself.
+/// The same options as for clusters on the host.
 const INITDB: [&str; 7] = ["-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", "-U"];
 
-/// The superuser.
 const SUPERUSER: &str = "holdup";
 
-/// How many templates are kept.
-const KEPT: usize = 4;
+const MOST_TEMPLATES: usize = 4;
 
-/// Where the data folder is made, inside of the files that initdb runs in.
+/// The data folder in the chroot.
 const MADE_IN: &str = "/var/lib/postgresql/new";
 
-/// A data folder that initdb made.
+/// A data folder made by initdb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The data folder.
     pub data: PathBuf,
-    /// The major version, as in its file PG_VERSION.
+    /// The major version in PG_VERSION.
     pub major: u32,
-    /// What `initdb --version` says, from the version number on.
+    /// The output of `initdb --version` from the version number on.
     pub version: String,
-    /// Whether it was there already.
+    /// Whether it came from the cache.
     pub cached: bool,
 }
 
 impl Template {
-    /// Adds it to a tree, owned by the guest's user of PostgreSQL.
+    /// Adds it to a tree, owned by the guest's PostgreSQL user.
     pub(crate) fn add(&self, tree: &mut Tree) -> Result<(), Problem> {
         let target = Path::new(GUEST_FOLDER).join(format!("template-{}", self.major));
         tree.text(&target.with_extension("version"), &format!("{}\n", self.version))?;
@@ -90,34 +87,34 @@ impl Template {
     }
 }
 
-/// The template for a build of PostgreSQL: from the folder `cache`, or made by its initdb. For
+/// The template for a build of PostgreSQL, from the folder `cache` or made now. For
 /// [`ImageRequest::template`](super::ImageRequest::template).
 ///
 /// # Errors
-/// When initdb fails (its last lines are quoted); when packages that were unpacked below a folder are given and this
-/// process is not root: only root can let a program run inside of other files.
+/// When initdb fails (with its last lines), or unpacked packages are given and this process is not root, which alone can use
+/// chroot(2).
 pub fn template(files: &PostgresFiles, cache: &Path, observer: &mut dyn Observer) -> Result<Template, Problem> {
     std::fs::create_dir_all(cache).map_err(|e| failed(cache, &e))?;
     let (roots, bin) = files.places()?;
     let folders = Folders::find(&roots, &bin)?;
     let inputs = folders.cluster_inputs(&roots)?;
-    let seen = seen_as(&inputs);
+    let seen = fingerprint(&inputs);
     let _lock = lock(cache, observer)?;
-    let folder = match folder_seen_as(cache, &seen) {
+    let folder = match folder_with_fingerprint(cache, &seen) {
         Some(folder) => folder,
         None => cache.join(format!("template-{}", key_of(&inputs)?)),
     };
     if let Ok(template) = Template::kept(&folder, true) {
-        // Spares the next one the reading of all inputs.
+        // The next run need not read all inputs.
         let _remembered = std::fs::write(folder.join("seen"), &seen);
-        // The order of sweeping; a cache that may only be read still works.
+        // For the order of removal; a read-only cache still works.
         if let Ok(file) = std::fs::File::options().append(true).open(folder.join("version")) {
             let _marked = file.set_modified(SystemTime::now());
         }
         return Ok(template);
     }
     observer.event(Event::Step("making a data folder of PostgreSQL in advance"));
-    sweep(cache, KEPT - 1);
+    sweep(cache, MOST_TEMPLATES - 1);
     let making = Making(folder.with_extension("making"));
     remove(&folder)?;
     remove(&making.0)?;
@@ -131,9 +128,9 @@ pub fn template(files: &PostgresFiles, cache: &Path, observer: &mut dyn Observer
     } else {
         return Err(Problem::host(
             format!("a data folder by {}", bin.join("initdb").display()),
-            "only root can run a program inside of packages that were unpacked",
+            "only root can run a program of unpacked packages (chroot(2))",
         )
-        .hint("leave the template away: the guest then runs initdb itself, which takes longer"));
+        .hint("leave the template out: the guest then runs initdb itself, which takes longer"));
     };
     let version_file = done.join("version");
     std::fs::write(&version_file, version).map_err(|e| failed(&version_file, &e))?;
@@ -153,17 +150,17 @@ fn remove(folder: &Path) -> Result<(), Problem> {
     }
 }
 
-/// The folder in which a template is made; goes away however that ends.
+/// The folder of a template in the making, removed on drop.
 struct Making(PathBuf);
 
 impl Drop for Making {
     fn drop(&mut self) {
-        // The next one who makes a template tries again.
+        // The next run tries again.
         let _gone = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Removes all but the `keep` templates that were used last, and what killed processes have left. Under the lock.
+/// Removes all but the `keep` most recently used templates, and leftovers of killed processes. Under the lock.
 fn sweep(cache: &Path, keep: usize) {
     let Ok(entries) = std::fs::read_dir(cache) else { return };
     let mut templates = Vec::new();
@@ -181,7 +178,7 @@ fn sweep(cache: &Path, keep: usize) {
     }
 }
 
-/// A hash of the content of all files that a cluster is made from.
+/// A hash of the inputs' contents.
 fn key_of(inputs: &[Source]) -> Result<String, Problem> {
     let mut hash = Sha256::new();
     hash.update("holdup template 1");
@@ -192,8 +189,8 @@ fn key_of(inputs: &[Source]) -> Result<String, Problem> {
     Ok(hex(&hash.finalize())[..32].to_owned())
 }
 
-/// A hash of what stat(2) says of all files that a cluster is made from.
-fn seen_as(inputs: &[Source]) -> String {
+/// A hash of the inputs' metadata.
+fn fingerprint(inputs: &[Source]) -> String {
     let mut hash = Sha256::new();
     for Source { path, bytes, mtime_ns, inode, executable: _ } in inputs {
         hash.update(format!("{} {bytes} {mtime_ns} {inode:?}\n", path.display()));
@@ -201,8 +198,8 @@ fn seen_as(inputs: &[Source]) -> String {
     hex(&hash.finalize())
 }
 
-/// The template that was made from, or last compared with, files of which stat(2) said the same.
-fn folder_seen_as(cache: &Path, seen: &str) -> Option<PathBuf> {
+/// The template whose inputs had this metadata when it was made or last used.
+fn folder_with_fingerprint(cache: &Path, seen: &str) -> Option<PathBuf> {
     let folders = std::fs::read_dir(cache).ok()?.flatten().map(|entry| entry.path());
     let mut fitting: Vec<PathBuf> =
         folders.filter(|folder| std::fs::read_to_string(folder.join("seen")).is_ok_and(|text| text == seen)).collect();
@@ -210,7 +207,7 @@ fn folder_seen_as(cache: &Path, seen: &str) -> Option<PathBuf> {
     fitting.pop()
 }
 
-/// Runs initdb as an ordinary user of this host.
+/// Runs initdb on the host.
 fn on_host(folders: &Folders, data: &Path) -> Result<(PathBuf, String), Problem> {
     let program = folders.bin.join("initdb");
     let version = output(Command::new(&program).arg("--version"))?;
@@ -218,7 +215,7 @@ fn on_host(folders: &Folders, data: &Path) -> Result<(PathBuf, String), Problem>
     Ok((data.to_owned(), version_of(&version)))
 }
 
-/// Runs initdb as root's child inside of the guest's files, without root's rights.
+/// Runs initdb in a chroot of the guest's files, as an unprivileged user.
 fn in_guest_files(folders: &Folders, roots: Roots, root: &Path) -> Result<(PathBuf, String), Problem> {
     let machine = machine_of(folders, &roots)?;
     let mut tree = Tree::base()?;
@@ -245,11 +242,11 @@ fn machine_of(folders: &Folders, roots: &Roots) -> Result<Machine, Problem> {
     Ok(read_elf(&found.source.path).map_err(|why| Problem::host(what(), why))?.machine)
 }
 
-/// Writes a tree as files. Devices become empty files: what is written to them ends with the folder.
+/// Writes a tree as files. Devices become empty files, which are removed with the folder.
 fn lay_out(tree: &Tree, root: &Path) -> Result<(), Problem> {
     DirBuilder::new().mode(0o755).create(root).map_err(|e| failed(root, &e))?;
     for (path, node) in tree.iter() {
-        let to = root.join(std::ffi::OsStr::from_bytes(path));
+        let to = root.join(path);
         let written = match &node.kind {
             Kind::Folder => DirBuilder::new().create(&to),
             Kind::File(source) => std::fs::copy(&source.path, &to).map(|_| ()),
@@ -269,7 +266,7 @@ fn lay_out(tree: &Tree, root: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Lets a command run with `root` as its `/`, as the guest's user of PostgreSQL.
+/// Makes a command run in a chroot, as the guest's PostgreSQL user.
 fn enter(command: &mut Command, root: &Path) -> Result<(), Problem> {
     let root = CString::new(root.as_os_str().as_bytes())
         .map_err(|_| Problem::host(root.display().to_string(), "its path has a zero byte"))?;
@@ -291,7 +288,7 @@ fn enter(command: &mut Command, root: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Runs a command to its end with an environment of its own; returns what it wrote.
+/// Runs a command with a clean environment; returns its output.
 fn output(command: &mut Command) -> Result<String, Problem> {
     let what = format!("program {}", command.get_program().to_string_lossy());
     command.env_clear().envs([("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TZ", "Etc/UTC")]).stdin(Stdio::null());
@@ -303,10 +300,10 @@ fn output(command: &mut Command) -> Result<String, Problem> {
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines[lines.len().saturating_sub(4)..].join("; ");
     Err(Problem::host(what, format!("{}: {last}", done.status))
-        .hint("leave the template away: the guest then runs initdb itself, which takes longer"))
+        .hint("leave the template out: the guest then runs initdb itself, which takes longer"))
 }
 
-/// `initdb (PostgreSQL) 15.18 (Debian …)` from the number on.
+/// `15.18 (Debian …)` of `initdb (PostgreSQL) 15.18 (Debian …)`.
 fn version_of(said: &str) -> String {
     let said = said.trim();
     said.split_once("(PostgreSQL) ").map_or(said, |(_, version)| version).to_owned()

@@ -1,18 +1,18 @@
-//! QEMU's arguments and the beginning of the kernel's command line.
+//! QEMU's arguments and the kernel's command line.
 
 use super::{Chosen, MachineRequest};
 use holdup_host::network::LinkEnd;
 use holdup_model::{Problem, guest::Guest};
 use std::ffi::OsString;
 
-/// The longest command line that the kernel keeps: `COMMAND_LINE_SIZE` of arch/x86/include/asm/setup.h and
-/// arch/arm64/include/uapi/asm/setup.h (both 2048 up to 7.2), of which the last byte is a zero.
+/// `COMMAND_LINE_SIZE` of arch/x86/include/asm/setup.h and arch/arm64/include/uapi/asm/setup.h (2048 up to 7.2), without the
+/// final zero.
 const MOST_COMMAND_LINE_BYTES: usize = 2047;
 
-/// The name of the virtio port that carries frames.
+/// The virtio port for frames.
 pub const PORT: &str = "holdup.agent";
 
-/// File descriptors that QEMU inherits, by their numbers in it.
+/// File descriptors that QEMU inherits.
 #[derive(Debug, Clone, Copy)]
 pub struct Descriptors {
     /// The kernel's console.
@@ -21,40 +21,38 @@ pub struct Descriptors {
     pub channel: i32,
     /// QMP.
     pub monitor: i32,
-    /// The end of the link to the peer.
+    /// The link to the peer.
     pub link: Option<i32>,
 }
 
-/// Where the agent finds the line for frames: the value of `holdup.channel` on the kernel's command line.
+/// The agent's device for frames: the value of `holdup.channel` on the kernel's command line.
 ///
-/// `port:holdup.agent` is the virtio port of that name (its number is found by `name` below /sys/class/virtio-ports);
-/// everything else is a serial port below /dev, which the agent must set to raw.
+/// `port:holdup.agent` is the virtio port of that name (found by `name` below /sys/class/virtio-ports); other values are serial
+/// ports below /dev, which the agent sets to raw.
 pub fn channel(arch: &str, virtio_console: bool) -> &'static str {
     match (arch, virtio_console) {
         (_, true) => "port:holdup.agent",
-        // QEMU's `virt` machine has one port of its own; the second one is on PCI and belongs to the 8250 driver.
+        // QEMU's `virt` machine has one built-in port; the second is a PCI device of the 8250 driver.
         ("aarch64", false) => "ttyS0",
         (_, false) => "ttyS1",
     }
 }
 
-/// The kernel's command line: what the machine needs, then what was asked for, so that it has the last word.
+/// The kernel's command line: the machine's needs, then the request's, which take precedence.
 ///
-/// Nothing of it changes how tasks are scheduled:
-/// - `console=`: where panics are told. `quiet` keeps the console to warnings and worse; each of its bytes costs an
-///   exit of the guest, and the whole log is in /dev/kmsg.
-/// - `panic=-1`: a panic restarts at once, which ends QEMU (`-no-reboot`); `reboot=t` does so by a triple fault, which
-///   needs no firmware.
-/// - `no_timer_check`: on a busy host an emulated timer is late, and the check then panics (`check_timer` in
+/// Nothing in it affects scheduling:
+/// - `console=`: for panics. `quiet` limits it to warnings, because each byte is a VM exit; the whole log is in /dev/kmsg.
+/// - `panic=-1`: a panic restarts immediately, which ends QEMU (`-no-reboot`); `reboot=t` does so by a triple fault, without
+///   firmware.
+/// - `no_timer_check`: an emulated timer is late on a busy host, and the check would panic (`check_timer` in
 ///   arch/x86/kernel/apic/io_apic.c).
-/// - `tsc=reliable`: on a busy host the watchdog of clocks takes the emulated counter for unstable and falls back to the
-///   HPET in the middle of a trial, whose reading is an exit of the guest (`clocksource_watchdog` in
-///   kernel/time/clocksource.c).
+/// - `tsc=reliable`: on a busy host the clock watchdog would distrust the emulated TSC and switch to the HPET during a trial,
+///   where each read is a VM exit (`clocksource_watchdog` in kernel/time/clocksource.c).
 /// - `rdinit=/init`, `hugepages=` of the guest, and `holdup.channel=` ([`channel`]) for the agent.
-/// - of a guest with a peer: [`Link::words`].
+/// - with a peer: [`Link::words`].
 ///
 /// # Errors
-/// When it is longer than the kernel keeps.
+/// When it is longer than the kernel accepts.
 pub fn command_line(request: &MachineRequest<'_>) -> Result<String, Problem> {
     let mut words = match request.arch {
         "aarch64" => vec!["console=ttyAMA0".to_owned()],
@@ -88,8 +86,8 @@ pub fn machine_type(arch: &str) -> &'static str {
     }
 }
 
-/// QEMU's CPU model: the host's under KVM, else everything that the emulator can do. Pointer authentication in the way
-/// of the architecture costs an emulator more than all else, so arm64 uses QEMU's own.
+/// QEMU's CPU model: the host's under KVM, else all emulated features. On arm64 QEMU's own pointer authentication replaces the
+/// architecture's algorithm, which dominates emulation.
 pub fn cpu_model(arch: &str, accel: &str) -> &'static str {
     match (accel, arch) {
         ("kvm", _) => "host",
@@ -98,10 +96,10 @@ pub fn cpu_model(arch: &str, accel: &str) -> &'static str {
     }
 }
 
-/// QEMU's arguments. The CPUs wait (`-S`) until QMP's `cont`, so that they can be pinned before they run.
+/// QEMU's arguments. The CPUs start paused (`-S`) until QMP's `cont`, so that they can be pinned first.
 ///
 /// # Errors
-/// When the guest cannot be made as asked.
+/// When the guest's settings are inconsistent.
 pub fn arguments(
     request: &MachineRequest<'_>,
     chosen: &Chosen,
@@ -116,7 +114,6 @@ pub fn arguments(
     let name = if request.link.is_some_and(|l| l.end == LinkEnd::Far) { "holdup-peer" } else { "holdup-guest" };
     add(&["-name", name, "-M", machine_type(request.arch), "-accel", threads]);
     add(&["-cpu", cpu_model(request.arch, chosen.accel)]);
-    // The guest's clock begins at the host's time, and goes on with it.
     add(&["-rtc", "base=utc,clock=host"]);
     let (cpus, nodes) = (guest.cpus, guest.numa_nodes);
     add(&["-smp", &format!("{cpus},sockets={nodes},cores={},threads=1", cpus / nodes)]);
@@ -124,7 +121,7 @@ pub fn arguments(
     if nodes > 1 {
         for node in 0..nodes {
             let bytes = guest.memory_bytes >> 20;
-            // What does not divide goes to the last node, so that the sum is what was asked for.
+            // The last node takes the remainder.
             let share = bytes / u64::from(nodes);
             let share = if node + 1 == nodes { bytes - share * u64::from(nodes - 1) } else { share };
             let (first, last) = (node * (cpus / nodes), (node + 1) * (cpus / nodes) - 1);
@@ -156,7 +153,7 @@ pub fn arguments(
     Ok(all)
 }
 
-/// Less is not enough for any kernel of a distribution.
+/// No distribution kernel boots with less.
 const LEAST_MEMORY_BYTES: u64 = 128 << 20;
 
 fn check(guest: &Guest) -> Result<(), Problem> {

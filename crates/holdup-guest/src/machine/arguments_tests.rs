@@ -65,7 +65,7 @@ fn arguments_of_a_guest_and_its_peer() {
 }
 
 #[test]
-fn guests_that_cannot_be_made_are_refused() {
+fn inconsistent_guests_are_refused() {
     let error = |guest: Guest| line(&guest, "x86_64", "tcg", false).unwrap_err().to_string();
     assert!(error(Guest { cpus: 0, ..Guest::default() }).contains("0 CPUs"));
     assert!(error(Guest { numa_nodes: 0, ..Guest::default() }).contains("0 NUMA nodes"));
@@ -73,7 +73,7 @@ fn guests_that_cannot_be_made_are_refused() {
 }
 
 #[test]
-fn a_command_line_that_the_kernel_would_cut_is_refused() {
+fn a_command_line_that_the_kernel_would_truncate_is_refused() {
     let guest = Guest::default();
     let of = |command_line: &str| {
         let request = MachineRequest {

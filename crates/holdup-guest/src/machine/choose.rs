@@ -1,4 +1,4 @@
-//! Which QEMU, and whether its CPUs are the host's (KVM) or emulated (TCG).
+//! Chooses QEMU and its accelerator: the host's CPUs (KVM) or emulated ones (TCG).
 
 use super::arguments::{cpu_model, machine_type};
 use super::qmp::Qmp;
@@ -13,50 +13,49 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// What KVM is on this host.
+/// The state of KVM on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kvm {
-    /// A machine could be made.
+    /// A machine could be created.
     Works,
-    /// It cannot be used, for this reason.
+    /// It is not usable, with the reason.
     Fails(String),
-    /// Nobody asked.
+    /// Emulation was requested.
     NotTried,
 }
 
-/// What there is to run guests with.
+/// The means to run guests on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Availability {
     /// QEMU for the guest's architecture.
     pub program: PathBuf,
-    /// Its version, such as `7.2.22`.
+    /// `7.2.22`.
     pub qemu_version: String,
     /// KVM.
     pub kvm: Kvm,
-    /// The CPUs that this process may use.
+    /// CPUs in the affinity mask of this process.
     pub host_cpus: u32,
 }
 
-/// How a guest is run.
+/// The choice for a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// `kvm` or `tcg`.
     pub accel: &'static str,
-    /// Why it is not KVM; `None` under KVM, and when emulation was asked for.
+    /// The reason against KVM; `None` under KVM, and when emulation was requested.
     pub why: Option<String>,
     /// QEMU for the guest's architecture.
     pub program: PathBuf,
-    /// Its version, such as `7.2.22`.
+    /// `7.2.22`.
     pub qemu_version: String,
-    /// The CPUs of the host that this process may use.
+    /// CPUs in the affinity mask of this process.
     pub host_cpus: u32,
 }
 
-/// Looks for QEMU and, if `wanted` is not TCG, tries KVM: /dev/kvm, a machine by `KVM_CREATE_VM`, and then QEMU itself
-/// with `-accel kvm`.
+/// Finds QEMU and, unless TCG is wanted, tries KVM: /dev/kvm, `KVM_CREATE_VM`, and QEMU with `-accel kvm`.
 ///
 /// # Errors
-/// When there is no QEMU for this architecture, with the package that brings it, or it does not start.
+/// When there is no QEMU for this architecture (with the package to install), or it does not start.
 pub fn probe(arch: &str, wanted: Accelerator) -> Result<Availability, Problem> {
     if !matches!(arch, "x86_64" | "aarch64") {
         let why = "guests are x86_64 or aarch64".to_owned();
@@ -73,7 +72,7 @@ pub fn probe(arch: &str, wanted: Accelerator) -> Result<Availability, Problem> {
     Ok(Availability { program, qemu_version, kvm, host_cpus })
 }
 
-/// How a guest is run on this host.
+/// Chooses how to run a guest on this host.
 ///
 /// # Errors
 /// Those of [`probe`] and [`decide`].
@@ -81,17 +80,17 @@ pub fn choose(guest: &Guest, arch: &str) -> Result<Chosen, Problem> {
     decide(guest.accel, probe(arch, guest.accel)?)
 }
 
-/// How a guest is run, given what there is.
+/// Chooses how to run a guest with what [`probe`] found.
 ///
 /// # Errors
-/// When KVM is wanted and fails.
+/// When KVM is required and does not work.
 pub fn decide(wanted: Accelerator, there: Availability) -> Result<Chosen, Problem> {
     let Availability { program, qemu_version, kvm, host_cpus } = there;
     let (accel, why) = match (wanted, kvm) {
         (Accelerator::Tcg, _) => ("tcg", None),
         (_, Kvm::Works) => ("kvm", None),
         (Accelerator::Kvm, Kvm::Fails(why)) => {
-            return Err(Problem::host("accel kvm", why).hint("use auto or tcg: emulation, whose times are no host's"));
+            return Err(Problem::host("accel kvm", why).hint("use auto or tcg (emulation, without absolute times)"));
         }
         (Accelerator::Kvm, Kvm::NotTried) => return Err(Problem::internal("accel kvm", "KVM was not tried")),
         (Accelerator::Auto, Kvm::Fails(why)) => ("tcg", Some(why)),
@@ -102,7 +101,7 @@ pub fn decide(wanted: Accelerator, there: Availability) -> Result<Chosen, Proble
 
 fn find_program(arch: &str, folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     let in_path = folders.map(|f| f.join(format!("qemu-system-{arch}")));
-    // Red Hat's distributions put theirs, which is for their own architecture, outside of PATH.
+    // Red Hat's distributions have theirs, for the host's architecture, outside of PATH.
     let own = (arch == std::env::consts::ARCH).then(|| PathBuf::from("/usr/libexec/qemu-kvm"));
     in_path.chain(own).find(|p| p.is_file())
 }
@@ -156,7 +155,7 @@ fn try_kvm(arch: &str, host_arch: &str, device: &Path, start: impl FnOnce(&Path)
             return Kvm::Fails(format!("{name}: {}{way}", reason(&e)));
         }
     };
-    // SAFETY: both take a number and give a number or a descriptor, which is closed at once.
+    // SAFETY: both take an integer and return an integer or a descriptor, which is closed below.
     let made = unsafe {
         let version = libc::ioctl(file.as_raw_fd(), KVM_GET_API_VERSION, 0);
         if version < 0 {
@@ -179,14 +178,14 @@ fn try_kvm(arch: &str, host_arch: &str, device: &Path, start: impl FnOnce(&Path)
     }
 }
 
-/// An error of the system without its number.
+/// A system error without its number.
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// Whether QEMU starts with an accelerator: a small machine whose CPU is never let run, that is told to quit. One without a
-/// CPU would start as well where KVM takes no state of the CPU (a nested host that refuses a register).
+/// Whether QEMU starts with an accelerator: a small machine, whose CPU stays paused, that `quit` ends. Without a CPU it would
+/// also start where KVM rejects the CPU's state (a nested host that refuses a register).
 fn starts_with(program: &Path, arch: &str, accel: &'static str) -> Result<(), String> {
     const LIMIT: Duration = Duration::from_secs(20);
     let (ours, theirs) = UnixStream::pair().map_err(|e| reason(&e))?;
@@ -203,14 +202,13 @@ fn starts_with(program: &Path, arch: &str, accel: &'static str) -> Result<(), St
     let mut child = spawn::Guarded::new(spawn::spawn(program).map_err(|e| reason(&e))?);
     let asked = Qmp::connect(ours, LIMIT).and_then(|mut qmp| qmp.execute("quit", LIMIT));
     let ended = child.wait(LIMIT).ok().flatten();
-    // One that hangs is ended, so that all it said can be read.
+    // Ended in any case, so that its standard error can be read.
     let _status = child.kill();
     if asked.is_ok() && ended.is_some_and(|status| status.success()) {
         return Ok(());
     }
     let mut said = Vec::new();
     if let Some(stderr) = child.take_stderr() {
-        // What can be read of it is enough.
         let _read = stderr.take(64 << 10).read_to_end(&mut said);
     }
     let said = String::from_utf8_lossy(&said);
@@ -219,21 +217,21 @@ fn starts_with(program: &Path, arch: &str, accel: &'static str) -> Result<(), St
         (false, ..) => said.join("; "),
         (true, Some(status), _) => status.to_string(),
         (true, None, Err(e)) => reason(&e),
-        (true, None, Ok(_)) => "it does not end when it is told to".to_owned(),
+        (true, None, Ok(_)) => "it does not end after `quit`".to_owned(),
     })
 }
 
-/// What QEMU needs beside the guest's memory: its own, and the code that it translates (TCG keeps up to 1 GiB of
-/// address space for it, and a boot fills a fraction).
+/// QEMU's memory beside the guest's, with translated code (TCG reserves up to 1 GiB of address space for it, and a boot fills a
+/// fraction).
 const OVERHEAD_BYTES: u64 = 256 << 20;
 
-/// Refuses a guest for which the host has no memory left, before the host begins to kill processes.
+/// Refuses a guest that does not fit into the host's memory, before the OOM killer decides.
 ///
 /// # Errors
-/// When less is available (MemAvailable of /proc/meminfo) than the guest and QEMU need; both are named.
+/// When MemAvailable of /proc/meminfo is less than the need of guest and QEMU; names both.
 pub fn check_memory(host: &Host, guest: &Guest) -> Result<(), Problem> {
     let Some(available) = host.read_text("/proc/meminfo").ok().and_then(|text| available_bytes(&text)) else {
-        // A kernel that does not tell (before 3.14) is no reason to refuse.
+        // Kernels before 3.14 have no MemAvailable.
         return Ok(());
     };
     let each = guest.memory_bytes.saturating_add(OVERHEAD_BYTES);
@@ -262,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn kvm_where_it_works_else_emulation_with_the_reason() {
+    fn kvm_if_it_works_else_emulation_with_the_reason() {
         let fails = || Kvm::Fails("/dev/kvm: permission denied".to_owned());
         let of = |wanted, kvm| decide(wanted, there(kvm)).map(|c| (c.accel, c.why));
         let why = Some("/dev/kvm: permission denied".to_owned());
@@ -277,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_in_which_kvm_fails_is_named() {
+    fn each_failure_of_kvm_is_named() {
         let never = |_: &Path| -> Result<(), String> { panic!("QEMU is not started before the device works") };
         let why = |kvm| match kvm {
             Kvm::Fails(why) => why,
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_no_qemu_is_said_to_be_none() {
+    fn a_program_that_is_not_qemu_is_refused() {
         let error = version_of(Path::new("/bin/true")).unwrap_err();
         assert_eq!(error.what, "/bin/true");
         assert!(error.why.starts_with("--version gives no version"), "{error}");
@@ -323,7 +321,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs QEMU"]
-    fn qemu_says_whether_it_starts_with_an_accelerator() {
+    fn qemu_is_tried_with_an_accelerator() {
         let program = probe("x86_64", Accelerator::Tcg).unwrap().program;
         assert_eq!(starts_with(&program, "x86_64", "tcg"), Ok(()));
         let why = starts_with(&program, "x86_64", "nothing").unwrap_err();

@@ -1,31 +1,29 @@
-//! The kernel's console: what it says is kept, and what ends a guest is recognised as it arrives.
+//! The kernel's console: its last MiB, and the lines that explain the end of a guest.
 
 use std::collections::VecDeque;
 
-/// Bytes of the console that are kept; older ones go.
+/// The size of the ring.
 pub const KEPT_BYTES: usize = 1 << 20;
 
-/// A longer line is read as several.
+/// Longer lines are split.
 const LINE_BYTES: usize = 4096;
 
-/// Lines worth a note that are kept.
 const MOST_NOTES: usize = 100;
 
-/// What the console says about the end of a guest, with the line that says so.
+/// The end of a guest according to the console, with the line.
 ///
-/// Source: the kernel's own messages, `panic` in kernel/panic.c, `do_exit` in kernel/exit.c, `out_of_memory` in
-/// mm/oom_kill.c, `__die` in arch/*/kernel.
+/// Source: `panic` in kernel/panic.c, `do_exit` in kernel/exit.c, `out_of_memory` in mm/oom_kill.c, `__die` in arch/*/kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The kernel panicked, or oopsed, after which nothing that it does can be trusted.
+    /// The kernel panicked, or oopsed, which makes everything after it unreliable.
     Panic(String),
-    /// The guest has no memory left: a panic for that reason, or the agent was killed.
+    /// A panic for lack of memory, or the OOM killer took the agent.
     OutOfMemory(String),
     /// The first process ended or could not be started.
     InitDied(String),
 }
 
-/// What a console said so far.
+/// The console so far.
 #[derive(Debug, Clone, Default)]
 pub struct Console {
     kept: VecDeque<u8>,
@@ -36,7 +34,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Adds what came. Lines count when they are whole.
+    /// Adds bytes. A line counts when it is complete.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.total_bytes += bytes.len() as u64;
         let newest = &bytes[bytes.len().saturating_sub(KEPT_BYTES)..];
@@ -53,39 +51,38 @@ impl Console {
         }
     }
 
-    /// Counts what came since the last line feed as a line: nothing more will come.
+    /// Ends an incomplete line: no more bytes will come.
     pub fn end_line(&mut self) {
         let line = readable(&std::mem::take(&mut self.line));
         if let Some(verdict) = verdict(&line) {
-            // The first reason is the reason; what follows is its consequence.
+            // The first reason counts; later ones follow from it.
             self.verdict.get_or_insert(verdict);
         } else if is_notable(&line) && self.notes.len() < MOST_NOTES {
             self.notes.push(line);
         }
     }
 
-    /// What ended the guest, as far as the console says so.
+    /// What ended the guest, if the console shows it.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.verdict.as_ref()
     }
 
-    /// Lines that end nothing but should be read with the numbers: soft lockups, stalls of RCU, warnings, processes
-    /// killed for memory. At most 100.
+    /// Lines to report with the results: soft lockups, RCU stalls, warnings, OOM kills. At most 100.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The bytes that are kept, oldest first.
+    /// The bytes in the ring, oldest first.
     pub fn bytes(&self) -> Vec<u8> {
         self.kept.iter().copied().collect()
     }
 
-    /// All bytes that came, kept or not.
+    /// All bytes so far.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
 
-    /// The last lines that are not empty, as text without control characters.
+    /// The last non-empty lines, without control characters.
     pub fn tail(&self, lines: usize) -> Vec<String> {
         let mut tail = VecDeque::new();
         let bytes = self.bytes();
@@ -104,7 +101,7 @@ impl Console {
     }
 }
 
-/// A line as text: colours and other control sequences are left out, what is not UTF-8 is replaced.
+/// Removes control sequences, and replaces what is not UTF-8.
 fn readable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut clean = String::with_capacity(text.len());
@@ -123,10 +120,9 @@ fn readable(line: &[u8]) -> String {
     clean.trim().to_owned()
 }
 
-/// What comes before the reason of every panic.
 const PANIC: &str = "Kernel panic - not syncing";
 
-/// A kernel that says one of these has lost a thread in the middle of something, with its locks.
+/// After one of these a thread has died with its locks.
 const OOPS: &[&str] = &[
     "Internal error: ",
     "Oops: ",
@@ -140,7 +136,6 @@ const OOPS: &[&str] = &[
     "stack guard page was hit",
 ];
 
-/// Lines that are kept as notes.
 const NOTABLE: &[&str] = &[
     "BUG: soft lockup",
     "watchdog: Watchdog detected hard LOCKUP",
@@ -171,13 +166,12 @@ fn verdict(line: &str) -> Option<Verdict> {
     if killed_for_memory(line).is_some_and(|name| name == "init" || name.starts_with("holdup")) {
         return Some(Verdict::OutOfMemory(line_of()));
     }
-    // A program's own trap is told in the same words (`traps: postgres[12] general protection fault ip:`).
+    // A trap of a user program has similar words (`traps: postgres[12] general protection fault ip:`).
     let user = line.contains("traps: ") || line.contains(" ip:");
     (!user && OOPS.iter().any(|o| line.contains(o))).then(|| Verdict::Panic(line_of()))
 }
 
-/// The process that was killed because all memory was used: `Out of memory: Killed process 1 (init) total-vm:…`. One
-/// that exceeded its cgroup's memory is none of the guest's trouble.
+/// The process in `Out of memory: Killed process 1 (init) total-vm:…`. Kills for a cgroup's limit do not concern the guest.
 fn killed_for_memory(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("Out of memory: Killed process ")?;
     let name = rest.split_once('(')?.1.split_once(')')?.0;
@@ -202,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_a_guest_are_told_apart() {
+    fn the_causes_of_a_guests_end_are_distinguished() {
         let check = |line: &str, make: Option<fn(String) -> Verdict>| {
             let console = after(&[b"[    1.000000] Run /init as init process\r\n", line.as_bytes(), b"\r\n"]);
             assert_eq!(console.verdict(), make.map(|m| m(line.to_owned())).as_ref(), "{line}");
@@ -227,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reason_stays_and_notes_are_kept() {
+    fn the_first_reason_and_the_notes_are_recorded() {
         let console = after(&[
             b"watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [x:1]\n",
             b"Oops: Oops: 0002 [#1] SMP\nKernel panic - not syncing: Attempted to kill init! exitcode=0x9\n",
@@ -260,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_panic_is_seen_in_any_noise(
+        fn a_panic_is_found_in_any_noise(
             noise in prop::collection::vec(any::<u8>(), 0..6000), cut in 1usize..50,
         ) {
             let mut line = noise;

@@ -1,5 +1,4 @@
-//! What comes from a guest: one thread reads its console, its frames and QEMU's standard error as they arrive, so that
-//! the guest never waits for its reader.
+//! Reads from a guest: one thread drains its console, its frames and QEMU's standard error, so that the guest never blocks.
 
 use super::console::Console;
 use holdup_model::frame::{Damage, Decoder, Received};
@@ -9,30 +8,26 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Bytes of QEMU's standard error that are kept.
 const STDERR_BYTES: usize = 64 << 10;
 
-/// What came so far.
+/// Everything received so far.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) console: Console,
     decoder: Decoder,
-    /// Messages, and in their place what is wrong with those that were lost.
+    /// Messages, or the reason why one was lost.
     pub(super) inbox: VecDeque<Result<Vec<u8>, String>>,
     pub(super) stderr: Vec<u8>,
-    /// Bytes between frames: nobody but the agent should write there.
+    /// Bytes that belong to no frame.
     pub(super) noise_bytes: u64,
-    /// When the last byte of any kind came from the guest.
     pub(super) last_sign: Instant,
-    /// When the first whole message came.
     pub(super) first_message: Option<Instant>,
-    /// When the console said what ended the guest.
+    /// When the console showed the end of the guest.
     pub(super) verdict: Option<Instant>,
-    /// QEMU closed all of its ends: it has ended.
+    /// QEMU has closed all sockets: it has ended.
     pub(super) gone: bool,
 }
 
-/// The state, shared with the thread that reads.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -41,12 +36,11 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // A reader that panicked has left whole messages; there is nothing to be half done.
+        // The state is consistent even if the reader panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The ends that are read.
 pub(super) struct Ends {
     pub(super) console: OwnedFd,
     pub(super) channel: OwnedFd,
@@ -60,7 +54,7 @@ enum Source {
     Stderr,
 }
 
-/// Starts the thread; it ends when QEMU has closed its ends.
+/// Starts the thread, which ends when QEMU has closed its sockets.
 pub(super) fn read(ends: Ends) -> std::io::Result<Arc<Shared>> {
     let state = State {
         console: Console::default(),
@@ -111,7 +105,7 @@ fn follow(ends: Ends, shared: &Shared) {
     note_verdict(&mut state);
     while let Some(received) = state.decoder.end() {
         match received {
-            // A message that the guest's end cut off is a consequence of that end, and must not hide its cause.
+            // A message truncated by the guest's end must not hide the cause of that end.
             Received::Damaged { why: Damage::Ended, bytes } => state.noise_bytes += bytes.len() as u64,
             other => sort(&mut state, other),
         }
@@ -156,13 +150,13 @@ fn sort(state: &mut State, received: Received) {
             state.inbox.push_back(Ok(payload));
         }
         Received::Gap { expected, found } => {
-            let why = format!("message {expected} was due and {found} came");
+            let why = format!("message {expected} was expected and {found} received");
             state.inbox.push_back(Err(why));
         }
         Received::Noise(bytes) => state.noise_bytes += bytes.len() as u64,
         Received::Damaged { why, bytes } => {
             state.noise_bytes += bytes.len() as u64;
-            state.inbox.push_back(Err(format!("something that began like a message: {why}")));
+            state.inbox.push_back(Err(format!("a damaged message: {why}")));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The link between a guest and its peer: a wire of holdup's own, which leads nowhere else.
+//! The link between a guest and its peer, which is connected to nothing else.
 //!
 //! ```text
 //!   QEMU of the guest ── socket pair ── QEMU of its peer
 //! ```
 //!
-//! Ethernet frames go through it with their lengths (`-netdev stream`), from the one emulator to the other. vhost, by
-//! which the host's kernel moves the packets instead, needs a tap device and /dev/vhost-net.
+//! Ethernet frames with length prefixes (`-netdev stream`), from one emulator to the other. vhost, with which the host's kernel
+//! would forward packets, needs a tap device and /dev/vhost-net.
 
 use super::Chosen;
 use holdup_host::network::{LINK_PREFIX, LinkEnd, mac_of};
@@ -14,10 +14,10 @@ use holdup_model::guest::{ADDRESS_WORD, FAR_ROLE, PEER_WORD, ROLE_WORD};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-/// The first QEMU with `-netdev stream` (docs: qemu-options, "stream"), major and minor.
+/// `-netdev stream` (docs: qemu-options).
 const STREAM_SINCE: (u32, u32) = (7, 2);
 
-/// The kind of network card at both ends.
+/// The network card at both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nic {
     /// virtio-net on PCI.
@@ -27,7 +27,7 @@ pub enum Nic {
 }
 
 impl Nic {
-    /// QEMU's name of the device.
+    /// QEMU's device name.
     pub const fn device(self) -> &'static str {
         match self {
             Nic::VirtioNet => "virtio-net-pci",
@@ -35,7 +35,7 @@ impl Nic {
         }
     }
 
-    /// The kernel's module that drives it.
+    /// Its kernel module.
     pub const fn module(self) -> &'static str {
         match self {
             Nic::VirtioNet => "virtio_net",
@@ -43,7 +43,7 @@ impl Nic {
         }
     }
 
-    /// The option of the kernel's configuration that stands for the module.
+    /// The kernel configuration option of the module.
     pub const fn option(self) -> &'static str {
         match self {
             Nic::VirtioNet => "CONFIG_VIRTIO_NET",
@@ -52,7 +52,7 @@ impl Nic {
     }
 }
 
-/// One end of the link, as a machine has it.
+/// A machine's end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// Which end.
@@ -62,8 +62,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// What the first process is told on the kernel's command line: its address, that of the other end, and its role
-    /// where it is the peer.
+    /// The kernel command line words for the first process: its address, the other end's, and its role if it is the peer.
     pub fn words(&self) -> Vec<String> {
         let mut words = vec![
             format!("{ADDRESS_WORD}{}/{LINK_PREFIX}", self.end.address()),
@@ -75,7 +74,7 @@ impl Link {
         words
     }
 
-    /// QEMU's arguments for it. Without `romfile` the firmware would look for a program to boot from the network.
+    /// An empty `romfile` disables booting from the network.
     pub(super) fn arguments(&self, descriptor: i32, options: &str) -> [[String; 2]; 2] {
         let mac = mac_of(self.end.address()).map(|byte| format!("{byte:02x}")).join(":");
         let options = if options.is_empty() { String::new() } else { format!(",{options}") };
@@ -86,10 +85,10 @@ impl Link {
     }
 }
 
-/// The wire: its two ends.
+/// Creates the link: its two ends.
 ///
 /// # Errors
-/// When QEMU cannot use it, or no descriptor is left.
+/// When QEMU is too old, or no descriptor is left.
 pub fn link(chosen: &Chosen) -> Result<(OwnedFd, OwnedFd), Problem> {
     check_link(chosen)?;
     let pair = UnixStream::pair().map_err(|e| Problem::host("the link between two guests", e.to_string()))?;
@@ -110,7 +109,7 @@ pub fn check_link(chosen: &Chosen) -> Result<(), Problem> {
         "the link between two guests needs -netdev stream, which QEMU has since 7.2; this is {}",
         chosen.qemu_version
     );
-    Err(Problem::host("[guest] peer", why).hint("a newer QEMU first in PATH, or a workload in one guest"))
+    Err(Problem::host("[guest] peer", why).hint("put a newer QEMU first in PATH, or use a workload in one guest"))
 }
 
 #[cfg(test)]

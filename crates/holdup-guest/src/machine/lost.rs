@@ -1,81 +1,80 @@
-//! How a guest is lost, and how one ends.
+//! The loss and the end of a guest.
 
 use holdup_model::Problem;
 use std::fmt;
 
-/// Console lines that go with a loss: a panic with its registers and calls.
+/// Console lines in a loss: enough for a panic with registers and call trace.
 pub(super) const TAIL_LINES: usize = 40;
 
-/// A guest with which nothing more can be done, or (damage) of which a message is missing.
+/// A guest that cannot continue, or (`Damaged`) a message that was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// What happened.
+    /// The cause.
     pub cause: Cause,
-    /// The last lines of the console; empty when it said nothing.
+    /// The last lines of the console.
     pub console: Vec<String>,
 }
 
-/// What happened to a guest.
+/// The cause of a loss.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// The kernel panicked or oopsed.
     Panic {
-        /// The console line that says so.
+        /// The console line.
         line: String,
     },
-    /// The guest has no memory left: a panic for that reason, or the agent was killed.
+    /// A panic for lack of memory, or the OOM killer took the agent.
     OutOfMemory {
-        /// The console line that says so.
+        /// The console line.
         line: String,
     },
     /// The first process ended, or could not be started.
     InitDied {
-        /// The console line that says so.
+        /// The console line.
         line: String,
     },
-    /// Neither a message nor a byte of the console for too long, after the first message.
+    /// No message and no console output for too long, after the first message.
     Hang {
-        /// How long, seconds.
+        /// Seconds.
         seconds: u64,
-        /// What QEMU says that the machine does (`running`, `internal-error`, …), or why it says nothing.
+        /// The machine's status according to QEMU (`running`, `internal-error`, …), or why there is none.
         status: String,
     },
-    /// No first message within the time that a boot may take.
+    /// No first message within the boot timeout.
     Timeout {
-        /// That time, seconds.
+        /// Seconds.
         seconds: u64,
-        /// What QEMU says that the machine does.
+        /// The machine's status according to QEMU.
         status: String,
     },
-    /// QEMU ended by itself, or somebody else ended it.
+    /// QEMU exited or was killed.
     QemuDied {
-        /// Its exit code or signal, in words.
+        /// `exit code 1`, `signal 9`.
         status: String,
-        /// The signal that killed it.
+        /// The signal, if it was killed.
         signal: Option<i32>,
-        /// The end of what it wrote to its standard error.
+        /// The end of its standard error.
         stderr: String,
     },
-    /// The guest switched itself off or restarted, without a panic.
+    /// The guest powered off or restarted without a panic.
     GuestOff {
         /// QEMU's reason: `guest-shutdown` or `guest-reset`.
         reason: String,
     },
-    /// Messages came damaged or are missing. The machine still runs; what was asked of it must be asked again.
+    /// A message is damaged or missing. The machine still runs; the request must be repeated.
     Damaged {
-        /// What is wrong with them.
+        /// The damage.
         why: String,
     },
-    /// The host refused something that the line to the guest needs.
+    /// The host refused an operation on the channel.
     Host {
-        /// What, and its reason.
+        /// The operation and the reason.
         why: String,
     },
 }
 
 impl Cause {
-    /// One word for a table: `panic`, `out-of-memory`, `init-died`, `hang`, `timeout`, `qemu-died`, `guest-off`,
-    /// `damaged` or `host`.
+    /// For tables: `panic`, `out-of-memory`, `init-died`, `hang`, `timeout`, `qemu-died`, `guest-off`, `damaged` or `host`.
     pub fn word(&self) -> &'static str {
         match self {
             Cause::Panic { .. } => "panic",
@@ -98,15 +97,15 @@ impl fmt::Display for Cause {
             Cause::OutOfMemory { line } => write!(f, "it ran out of memory: {line}"),
             Cause::InitDied { line } => write!(f, "its first process died: {line}"),
             Cause::Hang { seconds, status } => {
-                write!(f, "no message and no byte of the console for {seconds} s (QEMU says: {status})")
+                write!(f, "no message and no console output for {seconds} s (QEMU's status: {status})")
             }
             Cause::Timeout { seconds, status } => {
-                write!(f, "no first message within {seconds} s (QEMU says: {status})")
+                write!(f, "no first message within {seconds} s (QEMU's status: {status})")
             }
             Cause::QemuDied { status, stderr, .. } if stderr.is_empty() => write!(f, "QEMU ended: {status}"),
             Cause::QemuDied { status, stderr, .. } => write!(f, "QEMU ended: {status}: {stderr}"),
             Cause::GuestOff { reason } => write!(f, "it switched itself off ({reason})"),
-            Cause::Damaged { why } => write!(f, "damage on the line: {why}"),
+            Cause::Damaged { why } => write!(f, "damage on the channel: {why}"),
             Cause::Host { why } => f.write_str(why),
         }
     }
@@ -125,28 +124,28 @@ impl fmt::Display for Lost {
 impl std::error::Error for Lost {}
 
 impl Lost {
-    /// The failure of one trial, with the last line of the console.
+    /// A trial problem, with the last line of the console.
     pub fn problem(&self, guest: &str) -> Problem {
         let problem = Problem::trial(guest, self.cause.to_string());
         match self.console.last() {
             Some(line) => problem.hint(format!("the console's last line is `{line}`")),
-            None => problem.hint("the console said nothing"),
+            None => problem.hint("the console is empty"),
         }
     }
 }
 
-/// A machine that ended.
+/// The end of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// How QEMU ended, in words: `exit status: 0`, or that it had to be killed.
+    /// `exit code 0`, or that it had to be killed.
     pub status: String,
-    /// Whether it had to be killed, because it did not end when told to.
+    /// Whether it had to be killed.
     pub killed: bool,
-    /// The console, as far as it is kept (the last 1 MiB).
+    /// The last 1 MiB of the console.
     pub console: Vec<u8>,
-    /// All bytes that the console brought.
+    /// The length of the console.
     pub console_bytes: u64,
-    /// Console lines worth a note: soft lockups, stalls, warnings.
+    /// Console lines to report: soft lockups, stalls, warnings.
     pub notes: Vec<String>,
     /// The end of QEMU's standard error.
     pub stderr: String,

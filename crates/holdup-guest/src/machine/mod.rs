@@ -1,4 +1,4 @@
-//! The virtual machine: QEMU's command line, its life and its end.
+//! The virtual machine: QEMU's command line, start, supervision and end.
 //!
 //! ```text
 //!   holdup ── socket pair ── QEMU ── first serial port ── the kernel's console
@@ -6,8 +6,8 @@
 //!          ── socket pair ──      ── QMP
 //! ```
 //!
-//! The ends of the socket pairs are inherited: nothing is left in the file system. QEMU is killed by the kernel when
-//! holdup ends in any way (see `spawn.rs`).
+//! QEMU inherits the sockets, so nothing is left in the file system. The kernel kills QEMU when holdup ends in any way (see
+//! `spawn.rs`).
 
 mod arguments;
 mod choose;
@@ -40,7 +40,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is to be booted.
+/// A machine to boot.
 #[derive(Debug, Clone, Copy)]
 pub struct MachineRequest<'a> {
     /// The kernel: a bzImage (x86_64) or an Image (aarch64).
@@ -49,34 +49,33 @@ pub struct MachineRequest<'a> {
     pub initramfs: &'a Path,
     /// The machine.
     pub guest: &'a Guest,
-    /// The kernel's command line, with what `guest.append` adds; [`command_line`] says what is put before it.
+    /// The kernel's command line with `guest.append`; [`command_line`] lists what precedes it.
     pub command_line: &'a str,
     /// `x86_64` or `aarch64`.
     pub arch: &'a str,
-    /// Whether the kernel, or the modules in the initramfs, drive a virtio console.
+    /// Whether the kernel, or a module in the initramfs, has a virtio console driver.
     pub virtio_console: bool,
-    /// The folder that QEMU runs in; nothing is written there.
+    /// QEMU's working directory; it writes nothing there.
     pub folder: &'a Path,
-    /// After the first message: how long neither a message nor a byte of the console may come. The agent's heartbeat
-    /// must be several times as frequent.
+    /// The longest silence after the first message; the agent's heartbeat must be several times as frequent.
     pub silence: Duration,
-    /// The end of the link to another machine that it has.
+    /// Its end of the link to another machine.
     pub link: Option<Link>,
 }
 
-/// How long QEMU may take for an answer on its monitor. Its main thread answers, which a busy host delays.
+/// For an answer of QEMU's monitor, which its main thread gives: a busy host delays it.
 const MONITOR_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long QEMU may take until its monitor greets.
+/// For the greeting of QEMU's monitor.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// After a line that tells the end, the rest of what the kernel says about it is waited for this long.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// For the rest of the kernel's output after a fatal line.
+const TRACE_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long QEMU may take to end when it is told to.
+/// For QEMU to end after `quit`.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// A running virtual machine. Dropped, it is killed.
+/// A running virtual machine, which is killed on drop.
 #[derive(Debug)]
 pub struct Machine {
     child: spawn::Guarded,
@@ -88,24 +87,24 @@ pub struct Machine {
     boot_limit: Duration,
     silence: Duration,
     facts: Vec<Fact>,
-    /// The first loss is the loss: a guest is not lost twice.
+    /// The first loss; it is returned again by later calls.
     lost: Option<Lost>,
 }
 
 impl Machine {
-    /// Starts QEMU, pins its CPUs and lets them run.
+    /// Starts QEMU, pins its CPUs and resumes them.
     ///
     /// # Errors
-    /// When the guest cannot be made as asked, the host has too little memory, a file is not there, or QEMU does not
-    /// start; what it says is part of the error.
+    /// When the settings are inconsistent, the host has too little memory, a file is missing, or QEMU does not start; with
+    /// QEMU's own message.
     pub fn start(request: &MachineRequest<'_>, chosen: &Chosen) -> Result<Machine, Problem> {
         Self::start_linked(request, chosen, None)
     }
 
-    /// The same, with an end of a [`link()`], whose kind is the request's `link`.
+    /// [`Machine::start`] with an end of a [`link()`], of the kind of the request's `link`.
     ///
     /// # Errors
-    /// Those of [`Machine::start`].
+    /// As [`Machine::start`].
     pub fn start_linked(
         request: &MachineRequest<'_>,
         chosen: &Chosen,
@@ -180,10 +179,10 @@ impl Machine {
         Ok(())
     }
 
-    /// Sends a message to the agent; waits until the line has taken all of it.
+    /// Sends a message to the agent, and blocks until it is written.
     ///
     /// # Errors
-    /// When the guest is lost meanwhile, or the message has more than [`MOST_PAYLOAD_BYTES`].
+    /// When the guest is lost, or the message has more than [`MOST_PAYLOAD_BYTES`].
     pub fn send(&mut self, payload: &[u8]) -> Result<(), Lost> {
         if payload.len() > MOST_PAYLOAD_BYTES {
             let why = format!("a message of {} bytes, and {MOST_PAYLOAD_BYTES} is the most", payload.len());
@@ -197,16 +196,15 @@ impl Machine {
                 Ok(count) => rest = &rest[count..],
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
-                    self.look()?;
+                    self.check()?;
                     let mut polled = [PollFd::new(&self.channel, PollFlags::OUT)];
                     let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-                    // An error shows at the next attempt to send.
                     let _ready = rustix::event::poll(&mut polled, Some(&wait));
                 }
                 Err(e) => {
-                    // QEMU has closed its end: why it did is known as soon as the reader has seen all.
+                    // QEMU has closed its socket: the reader sees the cause first.
                     self.wait_for_end();
-                    self.look()?;
+                    self.check()?;
                     return Err(self.lost_by(Cause::Host { why: format!("write to the guest: {e}") }));
                 }
             }
@@ -215,12 +213,12 @@ impl Machine {
         Ok(())
     }
 
-    /// The next message of the agent; `None` when none came in time.
+    /// The next message of the agent; `None` after the timeout.
     ///
-    /// Messages that came before a loss are given before it.
+    /// Messages received before a loss are returned first.
     ///
     /// # Errors
-    /// When the guest is lost; again at each later call. Damage alone does not end the machine.
+    /// When the guest is lost, also in each later call. Damage alone does not end the machine.
     pub fn receive(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>, Lost> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -230,26 +228,26 @@ impl Machine {
                 Some(Err(why)) => return Err(self.lost_by(Cause::Damaged { why })),
                 None => {}
             }
-            self.look()?;
+            self.check()?;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(None);
             }
             let state = self.shared.lock();
-            // What came since the inbox was looked at would not wake this thread again.
+            // A message since the check above would not wake this thread again.
             if state.inbox.is_empty() && !state.gone {
                 let _woken = self.shared.changed.wait_timeout(state, left.min(Duration::from_millis(200)));
             }
         }
     }
 
-    /// Whether the guest is lost by now.
-    fn look(&mut self) -> Result<(), Lost> {
+    /// Fails once the guest is lost.
+    fn check(&mut self) -> Result<(), Lost> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
         let state = self.shared.lock();
-        let said = state.verdict.filter(|at| state.gone || at.elapsed() >= LAST_WORDS);
+        let said = state.verdict.filter(|at| state.gone || at.elapsed() >= TRACE_LIMIT);
         let verdict = said.and_then(|_| state.console.verdict().cloned());
         let (gone, waits, first) = (state.gone, state.verdict.is_some(), state.first_message);
         let silent = state.last_sign.elapsed();
@@ -259,8 +257,8 @@ impl Machine {
             Some(Verdict::Panic(line)) => Cause::Panic { line },
             Some(Verdict::OutOfMemory(line)) => Cause::OutOfMemory { line },
             Some(Verdict::InitDied(line)) => Cause::InitDied { line },
-            None if gone => self.how_it_ended(),
-            // The verdict is known, and only its last words are waited for.
+            None if gone => self.cause_of_end(),
+            // Waiting for the rest of the kernel's output.
             None if waits => return Ok(()),
             None if first.is_none() && self.started.elapsed() >= self.boot_limit => {
                 Cause::Timeout { seconds: self.boot_limit.as_secs(), status: self.status() }
@@ -279,9 +277,9 @@ impl Machine {
         self.qmp.status(MONITOR_LIMIT).unwrap_or_else(|e| e.to_string())
     }
 
-    /// Why QEMU ended, when the console did not say.
-    fn how_it_ended(&mut self) -> Cause {
-        // All its ends are closed, so it is about to become a zombie; one that does not is killed.
+    /// The cause of QEMU's end without a fatal line on the console.
+    fn cause_of_end(&mut self) -> Cause {
+        // All sockets are closed, so it is about to exit; otherwise it is killed.
         let status = match self.child.wait(END_LIMIT) {
             Ok(Some(status)) => Ok(status),
             _ => self.child.kill(),
@@ -291,7 +289,7 @@ impl Machine {
         match (&status, reason) {
             (Ok(status), Some(reason)) if status.success() && reason.starts_with("guest-") => {
                 if reason == "guest-panic" {
-                    Cause::Panic { line: "(QEMU was told of a panic, and the console says nothing)".to_owned() }
+                    Cause::Panic { line: "(QEMU reports a panic, and the console shows none)".to_owned() }
                 } else {
                     Cause::GuestOff { reason }
                 }
@@ -314,40 +312,40 @@ impl Machine {
         let _state = self.shared.changed.wait_timeout_while(state, END_LIMIT, |s| !s.gone);
     }
 
-    /// What the console said so far.
+    /// The console so far.
     pub fn console(&self) -> Console {
         self.shared.lock().console.clone()
     }
 
-    /// The last lines of the console that are not empty.
+    /// The last non-empty lines of the console.
     pub fn console_tail(&self, lines: usize) -> Vec<String> {
         self.shared.lock().console.tail(lines)
     }
 
-    /// From QEMU's start to the first whole message, ns; `None` before that.
+    /// From QEMU's start to the first message, ns.
     pub fn boot_ns(&self) -> Option<u64> {
         let first = self.shared.lock().first_message?;
         u64::try_from(first.duration_since(self.started).as_nanos()).ok()
     }
 
-    /// Bytes on the line for frames that belong to no message.
+    /// Bytes on the channel that belong to no frame.
     pub fn noise_bytes(&self) -> u64 {
         self.shared.lock().noise_bytes
     }
 
-    /// What this machine is, as facts whose keys begin with `guest.`.
+    /// Facts of this machine, with keys `guest.…`.
     pub fn facts(&self) -> Vec<Fact> {
         self.facts.clone()
     }
 
-    /// QEMU's process.
+    /// QEMU's pid.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends QEMU, at once for the guest: what it should keep must have been asked for before.
+    /// Ends QEMU immediately, without a shutdown of the guest.
     pub fn end(mut self) -> Ended {
-        // An answer is not needed: it may end before it answers, or have ended.
+        // It may end before it answers.
         let _answer = self.qmp.execute("quit", END_LIMIT);
         let status = self.child.wait(END_LIMIT).ok().flatten();
         let killed = status.is_none();
@@ -368,7 +366,6 @@ impl Machine {
     }
 }
 
-/// `exit code 1` or `signal 9`.
 fn words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -377,7 +374,7 @@ fn words(status: ExitStatus) -> String {
     }
 }
 
-/// The last lines of QEMU's standard error in one line.
+/// The last lines, joined.
 fn text_of(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
@@ -391,14 +388,14 @@ fn did_not_start(
     error: &std::io::Error,
 ) -> Problem {
     let ended = child.wait(END_LIMIT).ok().flatten();
-    // One that hangs is ended, so that all it said is here.
+    // Ended in any case, so that its standard error is complete.
     let _status = child.kill();
     let state = shared.lock();
     let said = shared.changed.wait_timeout_while(state, END_LIMIT, |s| !s.gone);
     let stderr = said.map_or_else(|_| String::new(), |(state, _)| text_of(&state.stderr));
     let what = format!("{} with {}", chosen.program.display(), chosen.accel);
     let why = match ended {
-        Some(status) if stderr.is_empty() => format!("it ended at once: {}", words(status)),
+        Some(status) if stderr.is_empty() => format!("it ended immediately: {}", words(status)),
         Some(_) => stderr,
         None => format!("it does not start: {error}"),
     };
@@ -416,7 +413,7 @@ fn check_pins(pin: &[u32]) -> Result<(), Problem> {
     }
 }
 
-/// What a machine is: emulation, and CPUs beyond the host's, are evidence.
+/// Emulation, and more CPUs than the host has, are evidence.
 fn facts(request: &MachineRequest<'_>, chosen: &Chosen) -> Vec<Fact> {
     let guest = request.guest;
     let asked = |key: &str, value: String| Fact::read(format!("guest.{key}"), value, "holdup's own setting");

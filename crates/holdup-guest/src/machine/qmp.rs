@@ -1,4 +1,4 @@
-//! QMP, QEMU's own protocol: a line of JSON for each command, answer and event.
+//! QMP, QEMU's monitor protocol: commands, answers and events are lines of JSON.
 //!
 //! Source: docs/interop/qmp-spec.txt of QEMU 7.2.
 
@@ -8,10 +8,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A longer line is no QMP.
 const MOST_LINE_BYTES: usize = 1 << 20;
 
-/// Events that are kept.
 const MOST_EVENTS: usize = 100;
 
 /// A connection to QEMU's monitor.
@@ -19,12 +17,11 @@ const MOST_EVENTS: usize = 100;
 pub(super) struct Qmp {
     stream: UnixStream,
     read: Vec<u8>,
-    /// Events that came so far, by name and data; the oldest go.
+    /// Events by name and data.
     events: VecDeque<(String, Value)>,
 }
 
 impl Qmp {
-    /// Waits for the greeting and makes the connection ready for commands.
     pub(super) fn connect(stream: UnixStream, limit: Duration) -> io::Result<Qmp> {
         let mut qmp = Qmp { stream, read: Vec::new(), events: VecDeque::new() };
         let deadline = Instant::now() + limit;
@@ -33,7 +30,6 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Sends a command and gives what it returns.
     pub(super) fn execute(&mut self, command: &str, limit: Duration) -> io::Result<Value> {
         let deadline = Instant::now() + limit;
         self.stream.set_write_timeout(Some(limit))?;
@@ -51,14 +47,14 @@ impl Qmp {
         }
     }
 
-    /// What the machine does: `running`, `paused`, `shutdown`, `internal-error`, `guest-panicked`, …
+    /// `running`, `paused`, `shutdown`, `internal-error`, `guest-panicked`, …
     pub(super) fn status(&mut self, limit: Duration) -> io::Result<String> {
         let answer = self.execute("query-status", limit)?;
         let status = answer.get("status").and_then(Value::as_str);
         status.map(str::to_owned).ok_or_else(|| io::Error::other("query-status: no status in the answer"))
     }
 
-    /// The host's threads that run the CPUs, in order of the CPUs.
+    /// The host's threads of the virtual CPUs, in order.
     pub(super) fn cpu_threads(&mut self, limit: Duration) -> io::Result<Vec<i32>> {
         let answer = self.execute("query-cpus-fast", limit)?;
         let number = |cpu: &Value, key: &str| cpu.get(key).and_then(Value::as_i64);
@@ -69,7 +65,7 @@ impl Qmp {
         Ok(threads.into_iter().map(|(_, thread)| thread).collect())
     }
 
-    /// Why the machine was shut down, once QEMU has ended: `guest-shutdown`, `guest-reset`, `host-signal`, …
+    /// `guest-shutdown`, `guest-reset`, `host-signal`, …, once QEMU has ended.
     pub(super) fn shutdown_reason(&mut self) -> Option<String> {
         let deadline = Instant::now() + Duration::from_millis(200);
         while self.message(deadline).is_ok() {}
@@ -77,7 +73,7 @@ impl Qmp {
         data.get("reason").and_then(Value::as_str).map(str::to_owned)
     }
 
-    /// The next message; an event is kept and given.
+    /// The next message; events are recorded too.
     fn message(&mut self, deadline: Instant) -> io::Result<Value> {
         loop {
             if let Some(end) = self.read.iter().position(|b| *b == b'\n') {
@@ -126,7 +122,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(20);
     const GREETING: &str = "{\"QMP\": {\"version\": {}, \"capabilities\": []}}\r\n{\"return\": {}}\r\n";
 
-    /// A monitor that says all of this, whatever it is asked.
+    /// A monitor with a fixed output.
     fn monitor(says: &str) -> (io::Result<Qmp>, UnixStream) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(says.as_bytes()).unwrap();
@@ -134,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_from_events() {
+    fn answers_are_distinguished_from_events() {
         let says = format!(
             "{GREETING}{{\"event\": \"RESUME\"}}\r\n{{\"return\": {{\"status\": \"running\"}}}}\r\n\
              {{\"return\": [{{\"cpu-index\": 1, \"thread-id\": 12}}, {{\"cpu-index\": 0, \"thread-id\": 11}}]}}\r\n\

@@ -13,19 +13,18 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// What is started.
 pub(super) struct Program {
     pub(super) file: PathBuf,
     pub(super) arguments: Vec<OsString>,
-    /// The folder that it runs in.
+    /// Its working directory.
     pub(super) folder: PathBuf,
-    /// Descriptors that it inherits under the same numbers. They are closed here once it runs.
+    /// Descriptors that it inherits under the same numbers; closed here once it runs.
     pub(super) inherited: Vec<OwnedFd>,
 }
 
 type Request = (Program, Sender<io::Result<Child>>);
 
-/// Starts a program, first of a process group of its own: Ctrl-C in the terminal reaches holdup alone.
+/// Starts a program as the leader of a new process group: Ctrl-C in the terminal reaches holdup alone.
 pub(super) fn spawn(program: Program) -> io::Result<Child> {
     static SPAWNER: OnceLock<Option<Sender<Request>>> = OnceLock::new();
     let gone = || io::Error::other("the thread that starts QEMU is gone");
@@ -39,7 +38,7 @@ fn start_spawner() -> Option<Sender<Request>> {
     let (sender, requests) = channel::<Request>();
     let work = move || {
         for (program, answer) in requests {
-            // Nobody waits any more only when the whole process ends.
+            // This channel closes only when the process ends.
             let _sent = answer.send(spawn_here(program));
         }
     };
@@ -63,7 +62,7 @@ fn spawn_here(program: Program) -> io::Result<Child> {
             if libc::getppid() != parent {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
-            // In this process alone: whatever else is started at the same time inherits none of them.
+            // Only in the child: processes started concurrently do not inherit them.
             for number in &numbers {
                 if libc::fcntl(*number, libc::F_SETFD, 0) != 0 {
                     return Err(io::Error::last_os_error());
@@ -82,7 +81,7 @@ fn spawn_here(program: Program) -> io::Result<Child> {
     child
 }
 
-/// QEMU, which is killed and reaped when it is dropped.
+/// A child that is killed and reaped on drop.
 #[derive(Debug)]
 pub(super) struct Guarded(Child);
 
@@ -99,7 +98,7 @@ impl Guarded {
         self.0.stderr.take()
     }
 
-    /// Waits for its end; `None` when it did not come in time.
+    /// Waits for its end; `None` after the limit.
     pub(super) fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(1);
@@ -115,7 +114,6 @@ impl Guarded {
         }
     }
 
-    /// Kills and reaps it.
     pub(super) fn kill(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.0.try_wait()? {
             return Ok(status);

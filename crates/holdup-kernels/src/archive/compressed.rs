@@ -1,20 +1,20 @@
-//! Compressed streams, told apart by how they begin.
+//! Compressed streams, recognised by their magic numbers.
 
 use super::damaged;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The memory that a stream may ask for, KiB. The highest levels of xz and zstd ask for 64 and 128 MiB.
+/// Memory limit of a decoder, KiB. The highest levels of xz and zstd need 64 and 128 MiB.
 const MOST_MEMORY_KIB: u32 = 192 << 10;
 
-/// What a compressed stream holds; a stream that is not compressed is given as it is.
+/// Decompresses a stream; an uncompressed stream is returned as it is.
 ///
 /// # Errors
-/// When the stream is compressed by something else, or cannot be read.
+/// When the stream cannot be read, or has an unsupported compression.
 pub fn decompressed<'a>(from: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut from = BufReader::with_capacity(1 << 16, from);
-    // A buffer of a first short read would hide the rest of the magic number.
+    // One read may return less than the magic number.
     let mut begin = Vec::new();
     from.by_ref().take(6).read_to_end(&mut begin)?;
     let whole = io::Cursor::new(begin.clone()).chain(from);
@@ -31,7 +31,7 @@ pub fn decompressed<'a>(from: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> 
     })
 }
 
-/// One or more zstd frames, of which each is checked against its checksum.
+/// Reads several zstd frames and verifies their checksums, which `ruzstd` does not.
 struct Zstd<R: Read> {
     whole: Option<R>,
     frame: Option<StreamingDecoder<R, FrameDecoder>>,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_stream_is_read_and_checked() {
+    fn each_kind_of_stream_is_decompressed_and_verified() {
         let text = b"text ".repeat(40);
         // Made by `xz` and `zstd` from the same text.
         let xz = include_bytes!("samples/text.xz").as_slice();

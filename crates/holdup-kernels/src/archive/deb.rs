@@ -1,62 +1,61 @@
-//! Debian's packages: an `ar` archive of a version, a control and a data tar.
+//! Debian packages: an `ar` archive of a version, a control tar and a data tar.
 
 use super::unpack::Unpacked;
-use super::{Counted, MOST_BYTES, damaged, decompressed, fill, in_words, skip, tar, unpack_tar};
+use super::{Counted, MOST_BYTES, damaged, decompressed, reason, skip, tar, unpack_tar};
 use holdup_model::Problem;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What a package says of itself.
+/// The control fields of a package.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct DebFacts {
-    /// Its name, such as `linux-binary-7.0.13+deb13-amd64`.
+    /// `linux-binary-7.0.13+deb13-amd64`.
     pub package: String,
-    /// Its version, such as `7.0.13-1~bpo13+1`.
+    /// `7.0.13-1~bpo13+1`.
     pub version: String,
-    /// Debian's name of its architecture: `amd64`, `arm64`, `all`.
+    /// `amd64`, `arm64`, `all`.
     pub architecture: String,
-    /// The source package and its version where it is another, such as `linux-signed-amd64 (7.0.13+1~bpo13+1)`.
+    /// The source package, if its name or version differs: `linux-signed-amd64 (7.0.13+1~bpo13+1)`.
     pub source: Option<String>,
 }
 
-/// What a package at `path` says of itself.
+/// Reads the control fields of a package.
 ///
 /// # Errors
-/// When the file cannot be read or is no whole package; the error has the offset.
+/// When the file cannot be read or is not a whole package, with the offset.
 pub fn read_deb(path: &Path) -> Result<DebFacts, Problem> {
     with_file(path, |from| read_from(from, None).map(|(facts, _)| facts))
 }
 
-/// Unpacks those members of a package whose paths (`usr/bin/x`, without a leading slash) are wanted, below a folder
-/// that must be empty and the caller's own.
+/// Unpacks the members of a package whose paths (`usr/bin/x`, without a leading slash) are wanted, below a folder that must be
+/// empty and the caller's own.
 ///
-/// Nothing is written outside it: a member whose path leaves it is an error, a link that would is left out and told.
-/// Owners, times, capabilities and maintainer scripts are not kept.
+/// Nothing is written outside it: a member whose path leaves it is an error, a link that leaves it is left out and listed.
+/// Owners, times, capabilities and maintainer scripts are dropped.
 ///
 /// # Errors
-/// When the file cannot be read, is no whole package, unpacks to more than 8 GiB, or the folder cannot be written.
+/// When the file cannot be read, is not a whole package, unpacks to more than 8 GiB, or the folder cannot be written.
 pub fn unpack_deb(path: &Path, into: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<(DebFacts, Unpacked), Problem> {
     with_file(path, |from| read_from(from, Some((into, wanted))))
 }
 
-/// Reads a package's file, with the place in it in the error.
+/// Reads a package file; errors have the offset.
 pub(super) fn with_file<T>(path: &Path, read: impl FnOnce(&mut Counted<File>) -> io::Result<T>) -> Result<T, Problem> {
     let what = format!("package {}", path.display());
     let file = holdup_files::open_input(path).map_err(|e| Problem::host(&what, e.to_string()))?;
     let mut from = Counted::new(file);
     let at = from.at();
-    read(&mut from).map_err(|e| Problem::host(what, format!("{} (at byte {})", in_words(&e), at.get())))
+    read(&mut from).map_err(|e| Problem::host(what, format!("{} (at byte {})", reason(&e), at.get())))
 }
 
 type Wanted<'a> = Option<(&'a Path, &'a dyn Fn(&str) -> bool)>;
 
-/// Reads a package from any stream.
 pub(crate) fn read_from(from: &mut dyn Read, wanted: Wanted<'_>) -> io::Result<(DebFacts, Unpacked)> {
     let mut magic = [0; 8];
-    fill(from, &mut magic)?;
+    from.read_exact(&mut magic)?;
     if &magic != b"!<arch>\n" {
-        return Err(damaged("this is no Debian package"));
+        return Err(damaged("not a Debian package"));
     }
     let mut facts = None;
     while let Some((name, bytes)) = next_member(from)? {
@@ -77,14 +76,14 @@ pub(crate) fn read_from(from: &mut dyn Read, wanted: Wanted<'_>) -> io::Result<(
         let left = content.limit();
         skip(from, left + bytes % 2)?;
         if is_last {
-            let facts = facts.ok_or_else(|| damaged("it holds its data before its control"))?;
+            let facts = facts.ok_or_else(|| damaged("its data comes before its control"))?;
             return Ok((facts, unpacked));
         }
     }
-    Err(damaged("it holds no data"))
+    Err(damaged("it has no data"))
 }
 
-/// The next member's name and length; `None` at the end.
+/// The name and length of the next member.
 fn next_member(from: &mut dyn Read) -> io::Result<Option<(String, u64)>> {
     let mut head = [0; 60];
     let mut read = 0;
@@ -95,9 +94,9 @@ fn next_member(from: &mut dyn Read) -> io::Result<Option<(String, u64)>> {
             more => read += more,
         }
     }
-    let text = std::str::from_utf8(&head).map_err(|_| damaged("the head of a member is not text"))?;
+    let text = std::str::from_utf8(&head).map_err(|_| damaged("the header of a member is not text"))?;
     if !text.ends_with("`\n") {
-        return Err(damaged("a member has no head"));
+        return Err(damaged("a member has no header"));
     }
     let word = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default().trim_end();
     let bytes = word(48..58);

@@ -22,7 +22,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn a_package_tells_what_it_is_and_is_unpacked() {
+fn a_package_is_parsed_and_unpacked() {
     let (read, outer) = unpacked(&small());
     let (facts, unpacked) = read.unwrap();
     assert_eq!((facts.package.as_str(), facts.version.as_str()), ("linux-image-7.0.1-a", "7.0.1-1"));
@@ -36,7 +36,7 @@ fn a_package_tells_what_it_is_and_is_unpacked() {
 }
 
 #[test]
-fn a_package_that_is_cut_off_is_told_so_wherever_the_cut_is() {
+fn a_truncated_package_is_refused_at_every_offset() {
     let whole = small();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.deb");
@@ -85,7 +85,7 @@ fn an_absolute_path_is_one_below_the_folder() {
 }
 
 #[test]
-fn sizes_that_lie_are_refused_before_they_are_believed() {
+fn wrong_sizes_are_refused_before_they_are_used() {
     let mut name_bomb = tar(&[Made::File("././@LongLink", b"")]);
     name_bomb[156] = b'L';
     name_bomb[124..136].copy_from_slice(b"77777777777\0");
@@ -104,7 +104,7 @@ fn sizes_that_lie_are_refused_before_they_are_believed() {
     assert!(unpacked(lie).0.unwrap_err().to_string().contains("9999999999 bytes long"));
     for (bytes, says) in [
         (b"!<arch>\n".as_slice(), "no data"),
-        (b"PK\x03\x04aaaa", "no Debian package"),
+        (b"PK\x03\x04aaaa", "not a Debian package"),
         (b"!<arch>\ndebian-binary   0           0     0     100644  4         `\n3.0\n", "version `3.0`"),
     ] {
         let error = unpacked(bytes).0.unwrap_err().to_string();

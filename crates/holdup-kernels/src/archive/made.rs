@@ -1,11 +1,10 @@
-//! Packages that tests make.
+//! Packages for tests.
 
-/// A member.
 pub(crate) enum Made<'a> {
     File(&'a str, &'a [u8]),
     Link(&'a str, &'a str),
     HardLink(&'a str, &'a str),
-    /// A header of a kind with its content.
+    /// A raw header type with its content.
     Raw(u8, &'a [u8]),
 }
 
@@ -24,7 +23,6 @@ fn header(name: &str, kind: u8, target: &str, bytes: usize) -> Vec<u8> {
     block
 }
 
-/// A tar archive.
 pub(crate) fn tar(members: &[Made<'_>]) -> Vec<u8> {
     let mut all = Vec::new();
     let mut add = |name: &str, kind: u8, target: &str, content: &[u8]| {
@@ -49,7 +47,7 @@ pub(crate) fn tar(members: &[Made<'_>]) -> Vec<u8> {
     all
 }
 
-/// A package of version 7.0.1-1 for amd64, not compressed.
+/// An uncompressed package of version 7.0.1-1 for amd64.
 pub(crate) fn deb(name: &str, members: &[Made<'_>]) -> Vec<u8> {
     let control = format!("Package: {name}\nVersion: 7.0.1-1\nArchitecture: amd64\n");
     let control = tar(&[Made::File("./control", control.as_bytes())]);
@@ -81,7 +79,7 @@ fn rpm_header(tags: &[(u32, u32, Vec<u8>)]) -> Vec<u8> {
     all
 }
 
-/// An RPM package `kernel-core` 7.0.1-1.x for x86_64 with digests, its payload not compressed.
+/// An uncompressed RPM package `kernel-core` 7.0.1-1.x for x86_64 with digests.
 pub(crate) fn rpm(members: &[(&str, u32, &[u8])]) -> Vec<u8> {
     use sha2::{Digest, Sha256};
     let hex = |bytes: &[u8]| -> Vec<u8> {
@@ -126,7 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whole packages with some bytes changed get further into the readers than any bytes do.
+        /// Whole packages with some bytes changed reach further into the readers than random bytes.
         #[test]
         fn changed_bytes_end_in_files_or_reasons(changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..8), is_rpm: bool) {
             let mut package = match is_rpm {

@@ -1,4 +1,8 @@
 //! Packages as files: .deb and .rpm. Every byte of them is hostile.
+//!
+//! The crate `tar` reads tar (tar.rs lists its limits). The `ar` of a .deb and the cpio of an .rpm are read here, in 25 and 45
+//! lines: `ar` 0.9 allocates the size of a name table (up to 10 GB) before reading it, `cpio` 0.4 reads names of up to 4 GiB,
+//! and `rpm` 0.30 brings 50 crates and holds the payload in memory. No deb822 is parsed but four control fields: apt resolves.
 
 mod compressed;
 mod deb;
@@ -20,20 +24,19 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// The most that one package may unpack to: a kernel's modules with their debugging data are below 6 GB.
+/// The unpacked size of one package. A kernel's modules with debugging data have less than 6 GB.
 pub(crate) const MOST_BYTES: u64 = 8 << 30;
 
-/// The most files of one package.
 pub(crate) const MOST_FILES: u64 = 200_000;
 
-/// Unpacks a tar, compressed or not, as [`unpack_deb`] does with a package.
+/// Unpacks a tar, compressed or not, as [`unpack_deb`] does.
 pub(crate) fn unpack_tar(from: &mut dyn Read, into: &Path, wanted: &dyn Fn(&str) -> bool) -> io::Result<Unpacked> {
     let mut unpacker = unpack::Unpacker::new(into, wanted);
     tar::members(&mut decompressed(from)?, &mut |member, content| unpacker.take(member, content))?;
     unpacker.end()
 }
 
-/// Counts what was read, so that an error can tell where in the file it is.
+/// Counts what was read, for the offset in an error.
 pub(crate) struct Counted<R> {
     inner: R,
     at: Rc<Cell<u64>>,
@@ -44,7 +47,7 @@ impl<R: Read> Counted<R> {
         Counted { inner, at: Rc::new(Cell::new(0)) }
     }
 
-    /// The offset, which goes on changing while something else owns the reader.
+    /// The offset, which stays current while something else owns the reader.
     pub(crate) fn at(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.at)
     }
@@ -58,8 +61,8 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// What went wrong while a package was read, in words that begin lower case; the caller adds the file and the offset.
-pub(crate) fn in_words(error: &io::Error) -> String {
+/// The reason of a failed read; the caller adds the file and the offset.
+pub(crate) fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the file is cut off".to_owned(),
         _ => error.to_string(),
@@ -70,12 +73,6 @@ pub(crate) fn damaged(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
-/// Fills `into`, or says that the file is cut off.
-pub(crate) fn fill(from: &mut dyn Read, into: &mut [u8]) -> io::Result<()> {
-    from.read_exact(into)
-}
-
-/// Reads and drops so many bytes.
 pub(crate) fn skip(from: &mut dyn Read, bytes: u64) -> io::Result<()> {
     match io::copy(&mut from.take(bytes), &mut io::sink())? {
         skipped if skipped == bytes => Ok(()),

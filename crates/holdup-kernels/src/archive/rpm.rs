@@ -2,45 +2,44 @@
 
 use super::deb::with_file;
 use super::unpack::{Kind, MOST_NAME_BYTES, Member, Unpacked, Unpacker};
-use super::{MOST_BYTES, MOST_FILES, damaged, decompressed, fill, skip};
+use super::{MOST_BYTES, MOST_FILES, damaged, decompressed, skip};
 use crate::files::hex;
 use holdup_model::Problem;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What a package says of itself.
+/// The header fields of a package.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct RpmFacts {
-    /// Its name, such as `kernel-core`.
+    /// `kernel-core`.
     pub name: String,
-    /// Its version, such as `7.0.9`.
+    /// `7.0.9`.
     pub version: String,
-    /// Its release, such as `200.fc44`.
+    /// `200.fc44`.
     pub release: String,
-    /// RPM's name of its architecture: `x86_64`, `aarch64`, `noarch`.
+    /// `x86_64`, `aarch64`, `noarch`.
     pub architecture: String,
 }
 
-/// What a package at `path` says of itself.
+/// Reads the header of a package.
 ///
 /// # Errors
-/// When the file cannot be read or is no package; the error has the offset.
+/// When the file cannot be read or is not a package, with the offset.
 pub fn read_rpm(path: &Path) -> Result<RpmFacts, Problem> {
     with_file(path, |from| head(from).map(|head| head.facts))
 }
 
-/// Unpacks those members of a package whose paths are wanted, under the terms of [`unpack_deb`](super::unpack_deb).
+/// Unpacks the wanted members of a package, on the terms of [`unpack_deb`](super::unpack_deb).
 ///
-/// The digests of header and payload are checked where the package has them; signatures are not.
+/// Verifies the digests of header and payload if the package has them, but no signatures.
 ///
 /// # Errors
-/// When the file cannot be read, is no whole package, a digest does not fit, or the folder cannot be written.
+/// When the file cannot be read, is not a whole package, a digest does not match, or the folder cannot be written.
 pub fn unpack_rpm(path: &Path, into: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<(RpmFacts, Unpacked), Problem> {
     with_file(path, |from| read_from(from, into, wanted))
 }
 
-/// Unpacks a package from any stream.
 pub(crate) fn read_from(
     from: &mut dyn Read,
     into: &Path,
@@ -81,7 +80,7 @@ struct Head {
     payload_sha256: Option<String>,
 }
 
-/// The tags that are read (rpm's rpmtag.h).
+/// From rpm's rpmtag.h.
 mod tag {
     pub(super) const SIGNATURE_SHA256: u32 = 273;
     pub(super) const NAME: u32 = 1000;
@@ -93,14 +92,14 @@ mod tag {
     pub(super) const PAYLOAD_DIGEST_ALGORITHM: u32 = 5093;
 }
 
-/// The number of SHA-256 among RPM's digests (OpenPGP's).
+/// OpenPGP's number.
 const SHA256: u32 = 8;
 
 fn head(from: &mut dyn Read) -> io::Result<Head> {
     let mut lead = [0; 96];
-    fill(from, &mut lead)?;
+    from.read_exact(&mut lead)?;
     if lead[..4] != [0xed, 0xab, 0xee, 0xdb] {
-        return Err(damaged("this is no RPM package"));
+        return Err(damaged("not an RPM package"));
     }
     let signature = Header::read(from)?;
     // The signature is padded to eight bytes.
@@ -128,11 +127,11 @@ fn head(from: &mut dyn Read) -> io::Result<Head> {
     Ok(Head { payload_sha256: header.text(tag::PAYLOAD_DIGEST).filter(|_| is_sha256), facts })
 }
 
-/// One header: an index of tags and the store with their values.
+/// An index of tags, and a store with their values.
 struct Header {
     index: Vec<[u32; 4]>,
     store: Vec<u8>,
-    /// Of all of it, in hexadecimal.
+    /// Over the whole header, in hexadecimal.
     sha256: String,
 }
 
@@ -140,20 +139,20 @@ impl Header {
     fn read(from: &mut dyn Read) -> io::Result<Header> {
         let mut hash = Sha256::new();
         let mut begin = [0; 16];
-        fill(from, &mut begin)?;
+        from.read_exact(&mut begin)?;
         hash.update(begin);
         if begin[..4] != [0x8e, 0xad, 0xe8, 1] {
             return Err(damaged("a header has no magic number"));
         }
         let (tags, bytes) = (big(&begin, 8), big(&begin, 12));
-        // The limits that rpm itself has (lib/header.c).
+        // rpm's own limits (lib/header.c).
         if tags > 0xffff || bytes > 256 << 20 {
             return Err(damaged(format!("a header of {tags} tags and {bytes} bytes")));
         }
         let mut index = Vec::new();
         for _ in 0..tags {
             let mut entry = [0; 16];
-            fill(from, &mut entry)?;
+            from.read_exact(&mut entry)?;
             hash.update(entry);
             index.push([big(&entry, 0), big(&entry, 4), big(&entry, 8), big(&entry, 12)]);
         }
@@ -171,7 +170,7 @@ impl Header {
         self.store.get(usize::try_from(*offset).ok()?..)
     }
 
-    /// The first text of a tag: of the kinds string, array of strings and translated string.
+    /// The first string of a tag of the types string, string array and translated string.
     fn text(&self, tag: u32) -> Option<String> {
         let value = self.value(tag, &[6, 8, 9])?;
         let end = value.iter().position(|byte| *byte == 0)?;
@@ -183,28 +182,28 @@ impl Header {
     }
 }
 
-/// Four bytes, the highest first; zero where they are not there.
+/// Big-endian; zero beyond the end.
 fn big(bytes: &[u8], at: usize) -> u32 {
     let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).unwrap_or_default();
     u32::from_be_bytes(four)
 }
 
-/// Gives each member of a cpio archive of the kind that RPM writes (`newc`).
+/// Calls `each` for each member of a cpio archive (`newc`).
 fn cpio(from: &mut dyn Read, each: &mut dyn FnMut(&Member<'_>, &mut dyn Read) -> io::Result<()>) -> io::Result<()> {
     let mut left = MOST_BYTES;
     for _ in 0..=MOST_FILES {
         let mut head = [0; 110];
-        fill(from, &mut head)?;
+        from.read_exact(&mut head)?;
         match &head[..6] {
             b"070701" | b"070702" => {}
             b"07070X" => return Err(damaged("its payload has files of more than 4 GiB, which holdup does not read")),
-            _ => return Err(damaged("a member of its payload has no head")),
+            _ => return Err(damaged("a member of its payload has no header")),
         }
         let field = |at: usize| {
             let digits = std::str::from_utf8(&head[6 + 8 * at..14 + 8 * at]).ok();
             digits
                 .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-                .ok_or_else(|| damaged("a member of its payload has a number that is none"))
+                .ok_or_else(|| damaged("a member of its payload has a malformed number"))
         };
         let (mode, bytes, name_bytes) = (field(1)?, u64::from(field(6)?), field(11)?);
         if name_bytes as usize > MOST_NAME_BYTES {
@@ -222,7 +221,7 @@ fn cpio(from: &mut dyn Read, each: &mut dyn FnMut(&Member<'_>, &mut dyn Read) ->
         }
         let target = text(from, in_target)?;
         let kind = match mode & 0o170_000 {
-            // Of several names of one file, only the last has its bytes.
+            // Only the last of several hard links has the content.
             0o100_000 if bytes == 0 && field(4)? > 1 => Kind::Other,
             0o100_000 => Kind::File,
             0o040_000 => Kind::Folder,
@@ -241,10 +240,9 @@ fn pad(bytes: u64) -> u64 {
     bytes.next_multiple_of(4) - bytes
 }
 
-/// A name of so many bytes; a zero byte ends it early.
 fn text(from: &mut dyn Read, bytes: u64) -> io::Result<String> {
     let mut text = vec![0; usize::try_from(bytes).unwrap_or_default()];
-    fill(from, &mut text)?;
+    from.read_exact(&mut text)?;
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     text.truncate(end);
     String::from_utf8(text).map_err(|_| damaged("a member's name is not UTF-8"))
@@ -264,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_is_unpacked_and_its_digests_are_checked() {
+    fn a_package_is_unpacked_and_its_digests_are_verified() {
         let whole = rpm(&[
             ("./lib/modules/7.0.1-1.x/vmlinuz", 0o100_755, b"image"),
             ("./lib/modules/7.0.1-1.x/build", 0o120_777, b"/usr/src/kernels/7.0.1"),

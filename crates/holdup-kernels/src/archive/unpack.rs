@@ -1,4 +1,4 @@
-//! Writes what a package holds below one folder, and nowhere else.
+//! Writes the members of a package below one folder, and nowhere else.
 
 use super::{MOST_BYTES, MOST_FILES, damaged};
 use std::collections::BTreeSet;
@@ -7,44 +7,40 @@ use std::io::{self, Read};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
-/// The most bytes of a path or of what a link says (Linux: `PATH_MAX`).
+/// `PATH_MAX` of Linux.
 pub(super) const MOST_NAME_BYTES: usize = 4096;
 
-/// What was unpacked.
+/// The result of unpacking.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Paths of files and links, relative to the folder, in the package's order; links last.
+    /// Files and links, relative to the folder, in the package's order; links last.
     pub files: Vec<PathBuf>,
-    /// What was left out though it was wanted, each with its reason: links that leave the folder, devices.
+    /// Wanted members that were left out, with reasons: links that leave the folder, devices.
     pub left_out: Vec<String>,
-    /// What the files take, bytes.
+    /// The size of the files.
     pub bytes: u64,
 }
 
-/// One member of a package.
 pub(super) struct Member<'a> {
-    /// Its path as the package has it.
     pub(super) path: &'a str,
     pub(super) kind: Kind<'a>,
-    /// Its length, bytes.
     pub(super) bytes: u64,
-    /// Whether it may be run.
     pub(super) is_program: bool,
 }
 
 pub(super) enum Kind<'a> {
     Folder,
     File,
-    /// A symbolic link to this.
+    /// A symbolic link to this path.
     Link(&'a str),
-    /// Another name of this member.
+    /// A hard link to this member.
     HardLink(&'a str),
     Other,
 }
 
-/// Unpacks members one by one below a folder that nothing else writes to.
+/// Unpacks members below a folder that no other process writes to.
 ///
-/// Links are made after all files, so no file is ever written through one.
+/// Links are created after all files, so no file is written through one.
 pub(super) struct Unpacker<'a> {
     into: &'a Path,
     wanted: &'a dyn Fn(&str) -> bool,
@@ -59,7 +55,6 @@ impl<'a> Unpacker<'a> {
         Unpacker { into, wanted, members: 0, links: Vec::new(), hard_links: Vec::new(), done: Unpacked::default() }
     }
 
-    /// Takes one member; `content` gives its bytes.
     pub(super) fn take(&mut self, member: &Member<'_>, content: &mut dyn Read) -> io::Result<()> {
         self.members += 1;
         if self.members > MOST_FILES {
@@ -90,7 +85,7 @@ impl<'a> Unpacker<'a> {
         let to = self.into.join(&path);
         self.make_folder_of(&path)?;
         let mode = if member.is_program { 0o755 } else { 0o644 };
-        // A path that comes twice is a mistake or a trick; new files only.
+        // New files only: a repeated path is an error or an attack.
         let mut file = File::options().write(true).create_new(true).mode(mode).open(&to).map_err(|e| at(&to, &e))?;
         let copied = io::copy(&mut content.take(member.bytes), &mut file)?;
         if copied != member.bytes {
@@ -101,7 +96,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Makes the folders above a path, each of which must be a folder itself.
+    /// Creates the folders above a path, none of which may be a link.
     fn make_folder_of(&self, path: &Path) -> io::Result<()> {
         let mut folder = self.into.to_owned();
         for part in path.parent().iter().flat_map(|parent| parent.components()) {
@@ -119,13 +114,13 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Makes the links.
+    /// Creates the links.
     pub(super) fn end(mut self) -> io::Result<Unpacked> {
         let mut there: BTreeSet<PathBuf> = self.done.files.iter().cloned().collect();
         for (path, target) in std::mem::take(&mut self.hard_links) {
             let from = inside(&target).map_err(damaged)?;
             if !there.contains(&from) {
-                self.done.left_out.push(format!("{}: another name of {target}, which is not there", path.display()));
+                self.done.left_out.push(format!("{}: a hard link to {target}, which does not exist", path.display()));
                 continue;
             }
             self.make_folder_of(&path)?;
@@ -145,7 +140,7 @@ impl<'a> Unpacker<'a> {
                 }
             }
         }
-        // All folders are there by now, so that no folder of one link is made through another.
+        // All folders exist now, so that none is created through a link.
         for (path, target) in links {
             symlink(target, self.into.join(&path)).map_err(|e| at(&path, &e))?;
             self.done.files.push(path);
@@ -158,7 +153,7 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }
 
-/// The path below the folder, without `.`, a leading `/` and the like; an error when it leaves it.
+/// The relative path without `.` and a leading `/`; an error when it leaves the folder.
 fn inside(path: &str) -> Result<PathBuf, String> {
     let mut clean = PathBuf::new();
     for part in Path::new(path).components() {
@@ -176,10 +171,10 @@ fn inside(path: &str) -> Result<PathBuf, String> {
     Ok(clean)
 }
 
-/// What a link at `path` is to say so that it stays in the folder: absolute targets become relative ones.
+/// The target of a link so that it stays in the folder: absolute targets become relative.
 ///
-/// `..` is taken only at the beginning, where it climbs through folders that are none but folders; after a name it
-/// could climb from wherever another link leads.
+/// `..` is accepted only at the beginning, where it climbs through real folders; after a name it could climb from the target of
+/// another link.
 fn link_inside(path: &Path, target: &str) -> Option<PathBuf> {
     let depth = path.components().count().checked_sub(1)?;
     let absolute = target.starts_with('/');

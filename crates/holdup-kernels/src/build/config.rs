@@ -1,15 +1,14 @@
-//! What a kernel is configured with: a fragment, options laid over it, and whether make took them.
+//! Kernel configurations: a fragment, the spec's options over it, and the check of what make wrote.
 //!
-//! A fragment is the subset of Kconfig's own `.config` form that says something: `CONFIG_NAME=value` lines, `n` for
-//! "not set", and comments. Source: `scripts/kconfig/confdata.c:conf_read_simple` (v7.2), which also takes the form
-//! `# CONFIG_NAME is not set`.
+//! A fragment is a subset of Kconfig's `.config` format: `CONFIG_NAME=value` lines, `n` for "not set", and comments. Source:
+//! `scripts/kconfig/confdata.c:conf_read_simple` (v7.2), which also accepts `# CONFIG_NAME is not set`.
 
 use super::kconfig::Symbols;
 use holdup_model::Problem;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Options of which one may be `y`; choosing one takes the others' lines out of a fragment.
+/// Options of which only one can be `y`; setting one removes the others from a fragment.
 ///
 /// Source: the `choice` blocks of `kernel/Kconfig.preempt`, `kernel/Kconfig.hz`, `kernel/time/Kconfig`, `init/Kconfig`,
 /// `mm/Kconfig`, `arch/x86/Kconfig.debug` and `lib/Kconfig.debug` (v7.2).
@@ -25,13 +24,13 @@ const CHOICES: &[&[&str]] = &[
     &["DEBUG_INFO_NONE", "DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT", "DEBUG_INFO_DWARF4", "DEBUG_INFO_DWARF5"],
 ];
 
-/// Options that stand on another one which no fragment of ours has.
+/// Options that depend on others which our fragments do not set.
 const COMPANIONS: &[(&str, &[&str])] = &[
     ("DEBUG_INFO_BTF", &["DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT"]),
     ("SCHED_CLASS_EXT", &["DEBUG_INFO_BTF", "DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT"]),
 ];
 
-/// A configuration that is asked for: names without `CONFIG_`, values as Kconfig writes them.
+/// A requested configuration: names without `CONFIG_`, values as Kconfig writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Fragment {
     wanted: BTreeMap<String, Wanted>,
@@ -40,15 +39,15 @@ pub(crate) struct Fragment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     value: String,
-    /// Whether the spec asked for it, and not the named configuration.
+    /// Requested by the spec, not by the named configuration.
     by_spec: bool,
 }
 
 impl Fragment {
-    /// Reads a fragment.
+    /// Parses a fragment.
     ///
     /// # Errors
-    /// A usage problem that names `name`, the line's number and the line.
+    /// Names `name`, the line and its number.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Fragment, Problem> {
         let mut fragment = Fragment::default();
         for (number, line) in text.lines().enumerate() {
@@ -68,7 +67,7 @@ impl Fragment {
         Ok(fragment)
     }
 
-    /// Lays options over it: each replaces the line of its name, and of a choice those of the other members.
+    /// Sets options; each replaces the line of its name and those of the other members of its choice.
     pub(crate) fn lay_over(&mut self, options: &[(String, String)]) {
         for (name, value) in options {
             let companions = COMPANIONS.iter().find(|(option, _)| option == name && value == "y");
@@ -90,24 +89,22 @@ impl Fragment {
         self.wanted.insert(name.to_owned(), Wanted { value: value.to_owned(), by_spec: true });
     }
 
-    /// Whether an option is asked for with `y`.
-    pub(crate) fn asks_for(&self, name: &str) -> bool {
+    pub(crate) fn is_set(&self, name: &str) -> bool {
         self.wanted.get(name).is_some_and(|wanted| wanted.value == "y")
     }
 
-    /// The text for `KCONFIG_ALLCONFIG`, strings in quotation marks as Kconfig wants them, in the order of names, so that the same wishes are the same text.
+    /// The text for `KCONFIG_ALLCONFIG`, sorted by name, so that the same request is the same text.
     pub(crate) fn text(&self) -> String {
         let line = |(name, wanted): (&String, &Wanted)| format!("CONFIG_{name}={}\n", quoted(&wanted.value));
         self.wanted.iter().map(line).collect()
     }
 
-    /// Compares what was asked for with what make wrote; `symbols` reads the source's Kconfig files when it is needed.
+    /// Compares the request with what make wrote; `symbols` reads the source's Kconfig files if needed.
     ///
-    /// Answers with the options of the named configuration that this source does not know: an older or newer kernel
-    /// lacks some, and whoever builds is told.
+    /// Returns options of the named configuration that this source does not have, as older and newer kernels lack some.
     ///
     /// # Errors
-    /// When an option could not be had: names it, what make wrote, and what it depends on with the values that hold.
+    /// When an option did not take effect: names it, its value, and its dependencies with their values.
     pub(crate) fn verify(&self, written: &str, symbols: impl FnOnce() -> Symbols) -> Result<Vec<String>, Problem> {
         let written = values(written);
         let lost: Vec<(&String, &Wanted)> =
@@ -121,16 +118,16 @@ impl Fragment {
         if refused.is_empty() {
             return Ok(unknown.into_iter().map(|(name, _)| name.clone()).collect());
         }
-        // What the spec asks for is the more interesting error.
+        // Requests of the spec first.
         refused.sort_by_key(|(_, wanted)| !wanted.by_spec);
         let why = refused.iter().take(6).map(|(name, wanted)| {
             let reason = match symbols.knows(name) {
                 false => "this source has no option of that name".to_owned(),
-                true => match symbols.depends(name, |option| word(&written, option)) {
+                true => match symbols.depends(name, |option| shown(&written, option)) {
                     Some(depends) => {
-                        format!("the configuration says {}; it depends on {depends}", word(&written, name))
+                        format!("the configuration says {}; it depends on {depends}", shown(&written, name))
                     }
-                    None => format!("the configuration says {}", word(&written, name)),
+                    None => format!("the configuration says {}", shown(&written, name)),
                 },
             };
             format!("{name}={}: {reason}", wanted.value)
@@ -143,12 +140,12 @@ impl Fragment {
             refused.iter().filter(|(_, wanted)| !wanted.by_spec).map(|(name, _)| format!("{name}=n")).collect();
         match ours.is_empty() || !self.wanted.values().any(|wanted| wanted.by_spec) {
             true => Err(problem),
-            false => Err(problem.hint(format!("to do without what an option took away, say so: {}", ours.join(",")))),
+            false => Err(problem.hint(format!("to give up the options that depend on it, add: {}", ours.join(",")))),
         }
     }
 }
 
-/// `CONFIG_NAME=value` or `# CONFIG_NAME is not set` as name and value.
+/// `CONFIG_NAME=value` or `# CONFIG_NAME is not set`.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let named = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if let Some(name) = line.strip_prefix("# CONFIG_").and_then(|rest| rest.strip_suffix(" is not set")) {
@@ -158,7 +155,6 @@ fn assignment(line: &str) -> Option<(&str, &str)> {
     (named(name) && !value.is_empty()).then_some((name, value))
 }
 
-/// All options of a `.config` that are set to something.
 pub(crate) fn values(config: &str) -> BTreeMap<&str, &str> {
     config.lines().filter_map(|line| assignment(line.trim_end())).collect()
 }
@@ -168,8 +164,7 @@ fn holds(written: &BTreeMap<&str, &str>, name: &str, value: &str) -> bool {
     unquoted(found) == unquoted(value)
 }
 
-/// A value as Kconfig reads it: strings stand in quotation marks, the rest does not. Source:
-/// `scripts/kconfig/confdata.c:conf_set_sym_val` (v7.2), which drops a string without them.
+/// A value for Kconfig, which drops strings without quotation marks (`scripts/kconfig/confdata.c:conf_set_sym_val`, v7.2).
 fn quoted(value: &str) -> Cow<'_, str> {
     let is_decimal = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let hex = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
@@ -182,7 +177,6 @@ fn quoted(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// A value without quotation marks.
 fn unquoted(value: &str) -> Cow<'_, str> {
     let Some(inner) = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return Cow::Borrowed(value);
@@ -190,14 +184,12 @@ fn unquoted(value: &str) -> Cow<'_, str> {
     let mut text = String::new();
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {
-        // A backslash takes the next character as it is.
         text.extend(if c == '\\' { chars.next() } else { Some(c) });
     }
     Cow::Owned(text)
 }
 
-/// The value of an option in words.
-fn word(written: &BTreeMap<&str, &str>, name: &str) -> String {
+fn shown(written: &BTreeMap<&str, &str>, name: &str) -> String {
     match written.get(name).copied() {
         None | Some("n") => "\"not set\"".to_owned(),
         Some(value) => value.to_owned(),
@@ -207,7 +199,6 @@ fn word(written: &BTreeMap<&str, &str>, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn option(name: &str, value: &str) -> (String, String) {
         (name.to_owned(), value.to_owned())
@@ -219,12 +210,12 @@ mod tests {
 
     fn symbols(text: &str) -> Symbols {
         let mut symbols = Symbols::default();
-        symbols.take(Path::new("Kconfig"), text);
+        symbols.take(text);
         symbols
     }
 
     #[test]
-    fn a_fragment_is_read_and_a_line_that_is_none_is_named() {
+    fn a_fragment_is_parsed_and_a_malformed_line_is_named() {
         let fragment = Fragment::parse("f", "# a comment\n\nCONFIG_B=y\n# CONFIG_C is not set\nCONFIG_A=64\n").unwrap();
         assert_eq!(fragment.text(), "CONFIG_A=64\nCONFIG_B=y\nCONFIG_C=n\n");
         for (text, line) in [("CONFIG_A=y\nB=y\n", "line 2: `B=y`"), ("CONFIG_=y", "line 1"), ("CONFIG_A=", "line 1")] {
@@ -241,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn an_option_brings_what_it_stands_on_and_an_option_against_that_wins() {
+    fn an_option_sets_its_dependencies_and_explicit_options_win() {
         let mut fragment = Fragment::default();
         fragment.lay_over(&[option("DEBUG_INFO_BTF", "y"), option("DEBUG_INFO_DWARF5", "y")]);
         assert_eq!(fragment.text(), "CONFIG_DEBUG_INFO_BTF=y\nCONFIG_DEBUG_INFO_DWARF5=y\n");
     }
 
     #[test]
-    fn what_make_wrote_as_asked_is_silent() {
+    fn a_configuration_as_requested_is_accepted() {
         let mut fragment = Fragment::parse("f", "CONFIG_A=y\nCONFIG_B=n\nCONFIG_C=n\nCONFIG_N=64\n").unwrap();
         fragment.lay_over(&[option("S", "-mine")]);
         let written = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_N=64\nCONFIG_S=\"-mine\"\nCONFIG_OTHER=y\n";
@@ -268,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_could_not_be_had_is_named_with_what_it_depends_on() {
+    fn an_option_without_effect_is_named_with_its_dependencies() {
         let mut fragment = Fragment::default();
         fragment.lay_over(&[option("RSEQ_SLICE_EXTENSION", "y")]);
         let kconfig =
@@ -284,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_no_kconfig_file_has_is_wrong_when_asked_for_and_told_when_ours() {
+    fn an_unknown_option_is_an_error_from_the_spec_and_reported_from_ours() {
         let mut fragment = Fragment::parse("f", "CONFIG_SCHED_CACHE=y\n").unwrap();
         let unknown = fragment.verify("CONFIG_A=y\n", || symbols("config A\n")).unwrap();
         assert_eq!(unknown, ["SCHED_CACHE"]);
@@ -294,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_option_takes_away_has_to_be_given_up_by_name() {
+    fn options_that_an_option_disables_must_be_given_up_by_name() {
         let mut fragment = Fragment::parse("f", "CONFIG_NUMA=y\nCONFIG_NUMA_BALANCING=y\n").unwrap();
         fragment.lay_over(&[option("NUMA", "n")]);
         let kconfig = "config NUMA\nconfig NUMA_BALANCING\n\tdepends on NUMA\n";

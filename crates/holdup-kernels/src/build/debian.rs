@@ -1,10 +1,10 @@
-//! Debian's source packages of kernels, such as `linux-source-7.2`.
+//! Debian's kernel source packages, such as `linux-source-7.2`.
 //!
-//! The package holds one file of interest, `usr/src/linux-source-7.2.tar.xz`, whose paths begin with the name of the
-//! package; Debian's own patches are applied in it. Source: the packages 6.12 to 7.3.
+//! The package has one relevant file, `usr/src/linux-source-7.2.tar.xz`, whose paths begin with the package's name and which
+//! includes Debian's patches. Source: the packages 6.12 to 7.3.
 
 use super::source::Version;
-use crate::archive::{in_words, read_deb, unpack_deb, unpack_tar};
+use crate::archive::{read_deb, reason, unpack_deb, unpack_tar};
 use crate::files::{now_unix_ns, problem, sha256};
 use crate::{Cache, Options};
 use holdup_model::{Event, Observer, Problem, ProblemKind};
@@ -13,75 +13,74 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How long it is believed that a package is the newest, ns; a kernel that is built already is there at once until then.
+/// The newest package is looked up again after this time, ns.
 const BELIEVED_NS: u64 = 24 * 3600 * 1_000_000_000;
 
-/// A source package that lies in the cache; apt has verified it.
+/// A cached source package, verified by apt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Package {
-    /// Its name: `linux-source-7.2`.
+    /// `linux-source-7.2`.
     name: String,
-    /// Its version: `7.2.12-1~bpo13+1`.
+    /// `7.2.12-1~bpo13+1`.
     version: String,
     path: PathBuf,
     sha256: String,
-    /// When the archive was asked for it, since 1970.
+    /// The last lookup, since 1970.
     asked_unix_ns: u64,
 }
 
 impl Package {
-    /// Name and version as one word: `linux-source-7.2_7.2.12-1~bpo13+1`.
-    pub(super) fn word(&self) -> String {
+    /// `linux-source-7.2_7.2.12-1~bpo13+1`.
+    pub(super) fn id(&self) -> String {
         format!("{}_{}", self.name, self.version)
     }
 
-    /// Name and version for people.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn title(&self) -> String {
         format!("{} {}", self.name, self.version)
     }
 
-    /// What it is, for a build's key.
+    /// Its contribution to a build's key.
     pub(super) fn state(&self) -> String {
-        format!("package {} sha256 {}", self.words(), self.sha256)
+        format!("package {} sha256 {}", self.title(), self.sha256)
     }
 
-    /// The version of the kernel in it: what stands before Debian's own revision.
+    /// The kernel's version: the part before Debian's revision.
     ///
     /// # Errors
-    /// When the package's version is no kernel's.
+    /// When that is not a kernel version.
     pub(super) fn kernel(&self) -> Result<Version, Problem> {
         let upstream = self.version.rsplit_once('-').map_or(self.version.as_str(), |(upstream, _)| upstream);
         Version::parse(upstream)
-            .ok_or_else(|| Problem::host(format!("package {}", self.words()), "its version is no kernel's"))
+            .ok_or_else(|| Problem::host(format!("package {}", self.title()), "its version is not a kernel's"))
     }
 
-    /// Whether it holds the version that was asked for: `7.2` fits 7.2.12, `7.2.1` does not.
+    /// Whether it has the requested version: `7.2` matches 7.2.12, `7.2.1` does not.
     fn fits(&self, version: &str) -> bool {
         let rest = self.kernel().ok().and_then(|kernel| kernel.text.strip_prefix(version).map(str::to_owned));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 }
 
-/// The name of the package that may hold a version (`7.2` and `7.2.12` are in `linux-source-7.2`).
+/// The package for a version (`7.2` and `7.2.12` are in `linux-source-7.2`).
 ///
 /// # Errors
-/// When the text is no version.
+/// When the text is not a version.
 fn package_name(version: &str) -> Result<String, Problem> {
     let parsed = Version::parse(version).filter(|_| version.chars().all(|c| c.is_ascii_digit() || c == '.'));
     let parsed = parsed.ok_or_else(|| {
-        Problem::usage(format!("kernel source `debian:{}`", version.escape_debug()), "it is no version of a kernel")
+        Problem::usage(format!("kernel source `debian:{}`", version.escape_debug()), "not a kernel version")
             .hint("such as debian:7.2 or debian:7.2.12")
     })?;
     Ok(format!("linux-source-{}.{}", parsed.major, parsed.minor))
 }
 
-/// The newest package whose version is `version` or begins with it.
+/// The newest package with this version or version prefix.
 ///
-/// The archive is asked once a day at most, and not at all for a version in full that is here; when it cannot be asked,
-/// what is here is used, and said.
+/// The archive is asked at most once a day, and never for a complete version in the cache; if it cannot be reached, the cached
+/// package is used, with a note.
 ///
 /// # Errors
-/// When there is none to be had.
+/// When there is none.
 pub(super) fn package(
     version: &str,
     cache: &Cache,
@@ -101,7 +100,7 @@ pub(super) fn package(
     let path = match (cache.package(&name, None, options, observer), known) {
         (Ok(path), _) => path,
         (Err(problem), Some(known)) if problem.kind != ProblemKind::Interrupted => {
-            let text = format!("{} is used; whether there is a newer one is unknown: {problem}", known.words());
+            let text = format!("{} is used, a newer version was not looked up: {problem}", known.title());
             observer.event(Event::Note(&text));
             return Ok(known);
         }
@@ -111,7 +110,7 @@ pub(super) fn package(
     let sha256 = sha256(&path).map_err(|e| problem("package", &path, &e))?;
     let found = Package { name, version: facts.version, path, sha256, asked_unix_ns: now_unix_ns() };
     if !found.fits(version) {
-        let why = format!("the newest to be had is {}", found.words());
+        let why = format!("the newest is {}", found.title());
         return Err(Problem::host(format!("kernel source `debian:{version}`"), why));
     }
     write_note(&note, &found)?;
@@ -126,15 +125,15 @@ fn write_note(path: &Path, package: &Package) -> Result<(), Problem> {
     let failed = |e: io::Error| Problem::host(format!("cache {}", path.display()), e.to_string());
     let text = serde_json::to_vec(package).map_err(|e| failed(e.into()))?;
     std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
-    // A name of its own, so that nobody reads half of it.
+    // Renamed when complete, so that no process reads half of it.
     let new = path.with_extension(format!("{}.new", std::process::id()));
     std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).map_err(failed)
 }
 
-/// Unpacks the source to `tree`, unless it was unpacked there before.
+/// Unpacks the source to `tree`, if that does not exist.
 ///
 /// # Errors
-/// When the package is damaged or holds no source, or files cannot be written.
+/// When the package is damaged or has no source, or files cannot be written.
 pub(super) fn unpack(
     package: &Package,
     tree: &Path,
@@ -144,9 +143,9 @@ pub(super) fn unpack(
     if tree.is_dir() {
         return Ok(());
     }
-    observer.event(Event::Step(&format!("unpacking {}", package.words())));
+    observer.event(Event::Step(&format!("unpacking {}", package.title())));
     let failed = |e: io::Error| Problem::host(format!("source {}", tree.display()), e.to_string());
-    // A name of its own until it is whole.
+    // Renamed when complete.
     let new = tree.with_extension("new");
     if new.exists() {
         std::fs::remove_dir_all(&new).map_err(failed)?;
@@ -155,8 +154,8 @@ pub(super) fn unpack(
     let is_source = |path: &str| path.starts_with("usr/src/linux-source-") && path.contains(".tar");
     let (_, unpacked) = unpack_deb(&package.path, &new, &is_source)?;
     let [tar] = unpacked.files.as_slice() else {
-        let why = format!("it holds {} source archives below usr/src", unpacked.files.len());
-        return Err(Problem::host(format!("package {}", package.words()), why));
+        let why = format!("it has {} source archives below usr/src", unpacked.files.len());
+        return Err(Problem::host(format!("package {}", package.title()), why));
     };
     let tar = new.join(tar);
     let sources = unpack_source(&tar, &new.join("unpacked"), options, observer)?;
@@ -165,13 +164,13 @@ pub(super) fn unpack(
     std::fs::remove_dir_all(&new).map_err(failed)
 }
 
-/// Unpacks a source archive, all of whose paths begin with the same folder, and answers with that folder.
+/// Unpacks a source archive and returns its only top-level folder.
 fn unpack_source(path: &Path, into: &Path, options: &Options, observer: &mut dyn Observer) -> Result<PathBuf, Problem> {
     let what = || format!("source archive {}", path.file_name().unwrap_or_default().to_string_lossy());
-    let damaged = |e: io::Error| Problem::host(what(), in_words(&e));
+    let damaged = |e: io::Error| Problem::host(what(), reason(&e));
     let mut file = File::open(path).map_err(damaged)?;
     std::fs::create_dir_all(into).map_err(damaged)?;
-    // Once interrupted nothing more is wanted, and the rest goes by quickly.
+    // After an interrupt nothing more is written, and the rest is skipped quickly.
     let unpacked = unpack_tar(&mut file, into, &|_| options.check("").is_ok()).map_err(damaged)?;
     options.check("unpacking a kernel's source")?;
     if !unpacked.left_out.is_empty() {
@@ -181,7 +180,7 @@ fn unpack_source(path: &Path, into: &Path, options: &Options, observer: &mut dyn
         std::fs::read_dir(into).map_err(damaged)?.flatten().map(|entry| entry.path()).collect();
     match (tops.pop(), tops.is_empty()) {
         (Some(top), true) if top.is_dir() => Ok(top),
-        _ => Err(Problem::host(what(), "it is not one folder")),
+        _ => Err(Problem::host(what(), "it does not have exactly one folder")),
     }
 }
 
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_fits_as_a_whole_or_up_to_a_dot() {
+    fn a_version_matches_whole_or_up_to_a_dot() {
         let package = known("7.2.12-1~bpo13+1");
         assert_eq!(package.kernel().unwrap().text, "7.2.12");
         for (version, fits) in [("7.2", true), ("7.2.12", true), ("7.2.1", false), ("7", true), ("7.2.12.1", false)] {
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn offline_what_is_known_is_used_and_what_is_not_is_an_error() {
+    fn offline_only_cached_packages_are_used() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open(folder.path()).unwrap();
         let options = Options { offline: true, ..Options::default() };
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_archive_is_one_folder_and_whole() {
+    fn a_source_archive_has_one_folder_and_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let (tar, into) = (folder.path().join("s.tar"), folder.path().join("new").join("into"));
         let unpack = |bytes: &[u8]| {

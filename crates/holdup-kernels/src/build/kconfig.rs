@@ -1,20 +1,18 @@
-//! What a source's Kconfig files say about an option: whether there is one, and what it depends on.
+//! The options in a source's Kconfig files, and their dependencies.
 //!
-//! Enough for a message that helps; who decides is make. Source of the form: `Documentation/kbuild/kconfig-language.rst`
-//! (v7.2).
+//! For error messages only; make decides. Source of the format: `Documentation/kbuild/kconfig-language.rst` (v7.2).
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The options of a source, each with its own `depends on` lines.
+/// All options, with their `depends on` lines.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     depends: BTreeMap<String, Vec<String>>,
 }
 
 impl Symbols {
-    /// Reads all Kconfig files of a tree that can belong to an x86 kernel. Files that cannot be read are passed over:
-    /// the message they serve then says less.
+    /// Reads all Kconfig files of a tree that can apply to x86. Unreadable files are skipped; error messages then say less.
     pub(super) fn read(tree: &Path) -> Symbols {
         let mut symbols = Symbols::default();
         let mut folders = vec![tree.to_owned()];
@@ -32,7 +30,7 @@ impl Symbols {
                     }
                     Ok(kind) if kind.is_file() && name.starts_with("Kconfig") => {
                         let bytes = holdup_files::read_input(&path, crate::files::MOST_BYTES).unwrap_or_default();
-                        symbols.take(&path, &String::from_utf8_lossy(&bytes));
+                        symbols.take(&String::from_utf8_lossy(&bytes));
                     }
                     _ => {}
                 }
@@ -41,8 +39,7 @@ impl Symbols {
         symbols
     }
 
-    /// Takes in the text of one file.
-    pub(super) fn take(&mut self, _path: &Path, text: &str) {
+    pub(super) fn take(&mut self, text: &str) {
         let text = text.replace("\\\n", " ");
         let mut current: Option<String> = None;
         for line in text.lines() {
@@ -68,12 +65,11 @@ impl Symbols {
         }
     }
 
-    /// Whether an option of this name is defined anywhere.
     pub(super) fn knows(&self, name: &str) -> bool {
         self.depends.contains_key(name)
     }
 
-    /// The conditions of an option, each name followed by its value in parentheses; `None` where it states none.
+    /// The dependencies of an option, each name followed by its value in parentheses.
     pub(super) fn depends(&self, name: &str, value: impl Fn(&str) -> String) -> Option<String> {
         let conditions = self.depends.get(name).filter(|conditions| !conditions.is_empty())?;
         let spelled = conditions.iter().map(|condition| with_values(condition, &value));
@@ -96,7 +92,7 @@ fn with_values(condition: &str, value: impl Fn(&str) -> String) -> String {
         let name = &rest[..length];
         out.push_str(name);
         let is_option = name.starts_with(|c: char| c.is_ascii_uppercase());
-        // `$(…)` asks the compiler, and what follows it is no option.
+        // `$(…)` runs a command; it is not an option.
         if is_option && !out[..out.len() - name.len()].ends_with("$(") {
             out.push_str(&format!(" ({})", value(name)));
         }
@@ -110,11 +106,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_kept_by_option_and_shown_with_values() {
+    fn dependencies_are_shown_with_values() {
         let mut symbols = Symbols::default();
         let text = "menu \"m\"\n\tdepends on OUTER\nconfig A\n\tbool\n\tdepends on B && \\\n\t\t!C\n\thelp\n\t  depends.\n\
                     menuconfig D\n\tdepends on (B || 64BIT) # why\nif X\nconfig E\nendif\n";
-        symbols.take(Path::new("Kconfig"), text);
+        symbols.take(text);
         let value = |name: &str| if name == "B" { "y".to_owned() } else { "n".to_owned() };
         assert_eq!(symbols.depends("A", value).unwrap(), "B (y) && !C (n)");
         assert_eq!(symbols.depends("D", value).unwrap(), "(B (y) || 64BIT)");

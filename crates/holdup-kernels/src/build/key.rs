@@ -1,33 +1,32 @@
-//! The name of a build by all that goes into it.
+//! The key of a build: a hash over all its inputs.
 
 use super::patches::Patch;
 use crate::files::hex;
 use sha2::{Digest, Sha256};
 
-/// What decides which kernel comes out of a build.
+/// The inputs of a build.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ingredients<'a> {
-    /// The source: a package's name and version, or a tree's state.
+    /// A package's name and version, or a tree's state.
     pub(super) source: &'a str,
-    /// The machine that the kernel is for, as `uname -m` says it.
+    /// As `uname -m` prints it.
     pub(super) arch: &'a str,
-    /// The whole configuration that is asked for, options included.
+    /// The whole requested configuration.
     pub(super) config: &'a str,
-    /// The patches in the order of their application.
     pub(super) patches: &'a [Patch],
-    /// The compiler and the linker, as they call themselves.
+    /// The versions of compiler and linker.
     pub(super) tools: &'a str,
 }
 
 impl Ingredients<'_> {
-    /// SHA-256 in hexadecimal. A part's length goes in before it, so that no two lists of parts look alike.
+    /// SHA-256 in hexadecimal, over each part with its length, so that different lists hash different bytes.
     pub(super) fn key(&self) -> String {
         let mut hash = Sha256::new();
         let mut part = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         };
-        // Another number where the build itself changes: its environment, its targets.
+        // The number changes with the build's environment or targets.
         part(b"holdup build 1");
         for text in [self.source, self.arch, self.config, self.tools] {
             part(text.as_bytes());
@@ -39,7 +38,6 @@ impl Ingredients<'_> {
     }
 }
 
-/// SHA-256 of bytes, in hexadecimal.
 pub(super) fn hex_digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }

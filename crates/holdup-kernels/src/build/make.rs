@@ -1,4 +1,4 @@
-//! Runs make: its lines go into a log, its progress to the observer, and it ends when it is told to.
+//! Runs make: its lines go into a log, its progress to the observer.
 
 use crate::Options;
 use holdup_model::{Event, Observer, Problem};
@@ -11,24 +11,21 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often something is said about the progress at most.
-const SAY_EVERY: Duration = Duration::from_secs(5);
-/// How often it is asked whether to end.
-const ASK_EVERY: Duration = Duration::from_millis(100);
-/// How long make has to end by itself before it is killed.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+const CANCEL_EVERY: Duration = Duration::from_millis(100);
+/// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// One call of a program whose output is of interest only when it fails.
+/// A call of a program whose output matters only if it fails.
 pub(super) struct Call<'a> {
-    /// What is done, for messages: `building Linux 7.2.12`.
+    /// For messages: `building Linux 7.2.12`.
     pub(super) what: &'a str,
-    /// Where all its lines are written; lines of earlier calls stay.
+    /// Its output is appended here.
     pub(super) log: &'a Path,
-    /// How it may be ended.
     pub(super) options: &'a Options,
 }
 
-/// What make has done so far, by its own short lines.
+/// The progress, parsed from make's short lines.
 #[derive(Debug, Default)]
 struct Progress {
     compiled: u64,
@@ -38,8 +35,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// Takes in one line. Source of the form: `scripts/Kbuild.include` and `Makefile` (v7.2): two blanks, a word in
-    /// capitals such as `CC`, the target.
+    /// Source of the format: `scripts/Kbuild.include` and `Makefile` (v7.2): two blanks, a word in capitals such as `CC`, the
+    /// target.
     fn line(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         if line.starts_with("  ")
@@ -49,7 +46,7 @@ impl Progress {
             if matches!(verb, "CC" | "AS") {
                 self.compiled += 1;
             }
-            // The tree's own tools are named by their whole path, which says no more than their name.
+            // The tree's own tools are named by absolute path.
             let file = if target.starts_with('/') { target.rsplit('/').next() } else { None };
             file.unwrap_or(target).clone_into(&mut self.at);
         }
@@ -65,7 +62,7 @@ impl Progress {
         }
     }
 
-    /// The lines that say why it failed: the first errors, else the last lines.
+    /// The first errors, else the last lines.
     fn reason(&self) -> String {
         match self.errors.is_empty() {
             false => self.errors.join("; "),
@@ -79,10 +76,10 @@ fn shortened(line: &str) -> String {
     line.trim().chars().filter(|c| !c.is_control()).take(240).collect()
 }
 
-/// Runs a program to its end. It gets a process group of its own, which is ended as one.
+/// Runs a program to its end, in a new process group that is ended as a whole.
 ///
 /// # Errors
-/// When it cannot be started, fails (with its error lines and the log's place), or is interrupted.
+/// When it cannot be started, fails (with its error lines and the path of the log), or is interrupted.
 pub(super) fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Observer) -> Result<(), Problem> {
     let log_failed = |e: std::io::Error| Problem::host(format!("build log {}", call.log.display()), e.to_string());
     let mut log = File::options().create(true).append(true).open(call.log).map_err(log_failed)?;
@@ -93,10 +90,10 @@ pub(super) fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Obse
     let errors = writer.try_clone().map_err(failed)?;
     let mut child =
         command.stdin(Stdio::null()).stdout(writer).stderr(errors).process_group(0).spawn().map_err(failed)?;
-    // The command holds the pipe's other end: while it lives, the reader never sees the last line.
+    // The command has the write end of the pipe: the reader would not see the end of file.
     drop(command);
     let (sender, lines) = channel();
-    // Nobody waits for it: something that the program left behind may hold the pipe open for ever.
+    // This thread is not joined: a process that the program left behind may keep the pipe open for ever.
     std::thread::spawn(move || {
         for line in BufReader::new(reader).split(b'\n') {
             let Ok(line) = line else { return };
@@ -106,13 +103,13 @@ pub(super) fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Obse
         }
     });
     let mut progress = Progress::default();
-    let heard = listen(&mut child, &lines, &mut progress, &mut log, call, observer);
-    if heard.is_err() {
+    let listened = listen(&mut child, &lines, &mut progress, &mut log, call, observer);
+    if listened.is_err() {
         end(&mut child);
     }
     drop(lines);
     let status = child.wait().map_err(failed)?;
-    heard?;
+    listened?;
     if status.success() {
         return Ok(());
     }
@@ -120,7 +117,6 @@ pub(super) fn run(mut command: Command, call: &Call<'_>, observer: &mut dyn Obse
     Err(Problem::host(call.what.to_owned(), why).hint(format!("the whole log: {}", call.log.display())))
 }
 
-/// Reads lines until the program closes its output.
 fn listen(
     child: &mut Child,
     lines: &Receiver<String>,
@@ -130,22 +126,22 @@ fn listen(
     observer: &mut dyn Observer,
 ) -> Result<(), Problem> {
     let begun = Instant::now();
-    let mut said = begun;
+    let mut reported = begun;
     loop {
         call.options.check(call.what)?;
-        match lines.recv_timeout(ASK_EVERY) {
+        match lines.recv_timeout(CANCEL_EVERY) {
             Ok(line) => {
                 progress.line(&line);
                 writeln!(log, "{line}")
                     .map_err(|e| Problem::host(format!("build log {}", call.log.display()), e.to_string()))?;
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            // A program that is gone while something it left behind holds the pipe open has nothing more to say.
+            // The program has ended, and a process that it left behind keeps the pipe open.
             Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if said.elapsed() >= SAY_EVERY && progress.compiled > 0 {
-            said = Instant::now();
+        if reported.elapsed() >= REPORT_EVERY && progress.compiled > 0 {
+            reported = Instant::now();
             let text = format!(
                 "{}: {} files compiled in {} s, at {}",
                 call.what,
@@ -158,11 +154,10 @@ fn listen(
     }
 }
 
-/// Ends the whole process group: asked first, killed after a grace.
 fn end(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     let Some(group) = group else { return };
-    // Each may find the group gone, which is what is wanted.
+    // The group may be gone already.
     let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
     let asked = Instant::now();
     while asked.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
@@ -195,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_make_are_counted_and_its_errors_kept() {
+    fn makes_lines_are_counted_and_its_errors_recorded() {
         let mut progress = Progress::default();
         for line in
             ["  CC      mm/memory.o", "  AS      arch/x86/lib/x.o", "  LD      vmlinux", "Note: CC here is none", ""]
@@ -213,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_told_with_its_last_lines_and_the_log() {
+    fn a_failed_program_is_reported_with_its_last_lines_and_the_log() {
         let folder = tempfile::tempdir().unwrap();
         let (log, options) = (folder.path().join("log"), Options::default());
         let call = Call { what: "building a test", log: &log, options: &options };
@@ -228,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_leaves_behind_is_not_waited_for() {
+    fn processes_left_behind_are_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let (log, pid, options) = (folder.path().join("log"), folder.path().join("pid"), Options::default());
         let call = Call { what: "building a test", log: &log, options: &options };
@@ -242,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_build_ends_with_all_that_it_started() {
+    fn an_interrupted_build_ends_all_its_processes() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let cancel = Arc::new(AtomicBool::new(false));
@@ -261,7 +256,7 @@ mod tests {
         assert_eq!(problem.kind, ProblemKind::Interrupted);
         let grandchild = setter.join().unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
-        // A killed orphan is gone once its new parent has heard of it.
+        // A killed orphan disappears when its new parent reaps it.
         while !(state().is_empty() || state().contains(") Z ")) {
             std::thread::sleep(Duration::from_millis(5));
         }

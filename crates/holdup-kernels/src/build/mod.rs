@@ -1,7 +1,7 @@
-//! Kernels that are built here: a source, a configuration, options and patches, and what comes of them.
+//! Building kernels from a source, a configuration, options and patches.
 //!
-//! A build is named by all that goes into it (`key.rs`), and the cache answers for one that was made before. Each source
-//! has a folder below the cache that keeps its objects, so another option or patch compiles only what it changes.
+//! A build is identified by all its inputs (`key.rs`); the cache returns one that exists. Each source has a folder below the
+//! cache that keeps its objects, so another option or patch recompiles only what changes.
 
 mod config;
 mod debian;
@@ -31,20 +31,20 @@ use std::process::Command;
 use tools::Tools;
 use tree::Tree;
 
-/// The configuration that is used where a spec names none.
+/// The configuration of specs that name none.
 pub const DEFAULT_CONFIG: &str = "guest-small";
 
 const GUEST_SMALL: &str = include_str!("../../configs/guest-small.config");
 
-/// The beginning of a `.config` that make wrote: all options of a kernel, and not only those that matter.
+/// The first line of a complete `.config`, as make writes it.
 const WHOLE_CONFIG: &str = "# Automatically generated file; DO NOT EDIT.";
 
-/// The least room that a build needs: source and objects of guest-small, measured with 7.2.12.
+/// The disk space of a build: source and objects of guest-small, measured with 7.2.12.
 const ROOM_BYTES: u64 = 3 << 30;
 
-/// Variables by which make or Kconfig would build something else. Source: `Documentation/kbuild/kbuild.rst`,
+/// Environment variables that would change the build. Source: `Documentation/kbuild/kbuild.rst`,
 /// `Documentation/kbuild/kconfig.rst` (v7.2).
-const SHELL_MUST_NOT_SAY: &[&str] = &[
+const CLEARED_VARIABLES: &[&str] = &[
     "MAKEFLAGS",
     "MAKELEVEL",
     "MFLAGS",
@@ -74,27 +74,25 @@ const SHELL_MUST_NOT_SAY: &[&str] = &[
     "C",
 ];
 
-/// A configuration as it is asked for.
-struct Wish {
+/// A requested configuration.
+struct Request {
     name: String,
-    /// A whole `.config` to begin with, where the spec names one.
+    /// A complete `.config`, if the spec names one.
     base: Option<String>,
     fragment: Fragment,
 }
 
-/// Where the source is to come from.
 enum Origin {
-    /// A user's tree, which is never written to.
+    /// A user's tree, which is never written.
     Tree(PathBuf),
-    /// Debian's package.
     Package(debian::Package),
 }
 
-/// Builds a kernel, or answers with the one that was built from the same.
+/// Builds a kernel, or returns the one with the same inputs.
 ///
 /// # Errors
-/// When the source cannot be had, a tool is missing (with what to install), an option or a patch does not take, make
-/// fails (with its error lines and the log's place), or `options.cancel` is set, which ends make.
+/// When the source is not available, a tool is missing (with the package to install), an option or a patch has no effect, make
+/// fails (with its error lines and the path of the log), or `options.cancel` is set, which ends make.
 pub fn build(
     spec: &BuildSpec,
     cache: &Cache,
@@ -105,7 +103,7 @@ pub fn build(
         let why = format!("holdup builds kernels for x86_64 on x86_64, not for {} here", options.arch);
         return Err(Problem::usage(format!("kernel `build:{spec}`"), why));
     }
-    let wish = wish(spec)?;
+    let request = request(spec)?;
     let origin = match spec.source.strip_prefix("debian:") {
         Some(version) => Origin::Package(debian::package(version, cache, options, observer)?),
         None => Origin::Tree(source::tree(&spec.source)?),
@@ -116,32 +114,32 @@ pub fn build(
     };
     let patches = spec.patches.iter().map(|name| Patch::find(name, &version)).collect::<Result<Vec<Patch>, _>>()?;
     let tools = Tools::versions()?;
-    let config = format!("{}\n{}", wish.base.as_deref().unwrap_or_default(), wish.fragment.text());
+    let config = format!("{}\n{}", request.base.as_deref().unwrap_or_default(), request.fragment.text());
     let ingredients =
         Ingredients { source: &state, arch: &options.arch, config: &config, patches: &patches, tools: &tools.versions };
     let key = ingredients.key();
     if let Some(kernel) = cache.made(&key)? {
         return Ok(kernel);
     }
-    Tools::check(&wish.fragment, !patches.is_empty())?;
+    Tools::check(&request.fragment, !patches.is_empty())?;
     check_room(cache.root(), ROOM_BYTES, &format!("build:{spec}"))?;
     let name = match &origin {
         Origin::Tree(tree) => format!("tree-{}", &key::hex_digest(tree.as_os_str().as_encoded_bytes())[..16]),
-        Origin::Package(package) => package.word().replace(['/', ':'], "_"),
+        Origin::Package(package) => package.id().replace(['/', ':'], "_"),
     };
     let held = folder::hold(cache, &name, options, observer)?;
-    // Whoever held it before may have built the same.
+    // The previous holder may have built the same.
     if let Some(kernel) = cache.made(&key)? {
         return Ok(kernel);
     }
     let sources = prepare(&origin, &held, &state, &patches, options, observer)?;
     let work = Work { held: &held, sources: &sources, version: &version, key: &key, options };
-    work.configure(&wish, observer)?;
+    work.configure(&request, observer)?;
     work.make(observer)?;
     if let Origin::Tree(tree) = &origin {
         unchanged(tree, &state, &held)?;
     }
-    let mut parts = vec![origin_words(&origin, &version, &state), wish.name];
+    let mut parts = vec![origin_title(&origin, &version, &state), request.name];
     parts.extend(spec.options.iter().map(|(name, value)| format!("{name}={value}")));
     parts.extend(patches.iter().map(|patch| format!("patch {}", patch.name)));
     parts.push(tools.versions);
@@ -157,7 +155,7 @@ pub fn build(
     cache.add(&addition, options, observer)
 }
 
-fn wish(spec: &BuildSpec) -> Result<Wish, Problem> {
+fn request(spec: &BuildSpec) -> Result<Request, Problem> {
     let name = spec.config.as_deref().unwrap_or(DEFAULT_CONFIG);
     let text = match name {
         DEFAULT_CONFIG => GUEST_SMALL.to_owned(),
@@ -166,8 +164,7 @@ fn wish(spec: &BuildSpec) -> Result<Wish, Problem> {
                 Problem::usage(format!("configuration {path}"), e.to_string())
                     .hint(format!("a configuration is the path of a .config or a fragment, or {DEFAULT_CONFIG}"))
             })?;
-            String::from_utf8(bytes)
-                .map_err(|_| Problem::usage(format!("configuration {path}"), "it is no text in UTF-8"))?
+            String::from_utf8(bytes).map_err(|_| Problem::usage(format!("configuration {path}"), "not UTF-8"))?
         }
     };
     let whole = text.starts_with(WHOLE_CONFIG) || text.starts_with("#\n# Automatically generated file; DO NOT EDIT.");
@@ -176,10 +173,10 @@ fn wish(spec: &BuildSpec) -> Result<Wish, Problem> {
         false => (None, Fragment::parse(name, &text)?),
     };
     fragment.lay_over(&spec.options);
-    Ok(Wish { name: name.to_owned(), base, fragment })
+    Ok(Request { name: name.to_owned(), base, fragment })
 }
 
-/// The tree that make reads: the user's own where nothing is patched, else a private one.
+/// The tree for make: the user's own without patches, else a private one.
 fn prepare(
     origin: &Origin,
     held: &Held,
@@ -193,7 +190,7 @@ fn prepare(
         Origin::Tree(tree) if patches.is_empty() => return Ok(tree.clone()),
         Origin::Tree(tree) => Tree::copy_of(tree, &held.path),
         Origin::Package(package) => {
-            let tree = Tree::of_our_own(&held.path);
+            let tree = Tree::unpacked_in(&held.path);
             debian::unpack(package, &tree.path, options, observer)?;
             tree
         }
@@ -205,24 +202,24 @@ fn prepare(
     Ok(tree.path)
 }
 
-/// Refuses what was built from a user's tree that is no longer in the state that the kernel would be known by.
+/// Refuses a build whose tree changed meanwhile.
 fn unchanged(tree: &Path, state: &str, held: &Held) -> Result<(), Problem> {
     if source::state(tree)? == state {
         return Ok(());
     }
     Tree::copy_of(tree, &held.path).forget();
-    Err(Problem::host(format!("kernel source {}", tree.display()), "it changed while it was built")
-        .hint("build it again; nothing of this build was kept"))
+    Err(Problem::host(format!("kernel source {}", tree.display()), "the tree changed during the build")
+        .hint("build again; this build was discarded"))
 }
 
-fn origin_words(origin: &Origin, version: &Version, state: &str) -> String {
+fn origin_title(origin: &Origin, version: &Version, state: &str) -> String {
     match origin {
         Origin::Tree(tree) => format!("built from Linux {} in {} ({state})", version.text, tree.display()),
-        Origin::Package(package) => format!("built from {}", package.words()),
+        Origin::Package(package) => format!("built from {}", package.title()),
     }
 }
 
-/// One build under way.
+/// A running build.
 struct Work<'a> {
     held: &'a Held,
     sources: &'a Path,
@@ -232,7 +229,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Objects of a private tree are not those of the user's: their paths are compiled in.
+    /// Not the same for private and user's trees, because paths are compiled in.
     fn objects(&self) -> PathBuf {
         let private = self.sources.starts_with(&self.held.path);
         self.held.path.join(if private { "objects" } else { "objects-in-place" })
@@ -240,8 +237,7 @@ impl Work<'_> {
 
     fn command(&self) -> Command {
         let mut command = Command::new("make");
-        // What a shell happens to have set must not decide what is built.
-        for name in SHELL_MUST_NOT_SAY {
+        for name in CLEARED_VARIABLES {
             command.env_remove(name);
         }
         command
@@ -258,8 +254,8 @@ impl Work<'_> {
         command
     }
 
-    /// Writes `.config` and compares it with what was asked for.
-    fn configure(&self, wish: &Wish, observer: &mut dyn Observer) -> Result<(), Problem> {
+    /// Writes `.config` and checks it against the request.
+    fn configure(&self, request: &Request, observer: &mut dyn Observer) -> Result<(), Problem> {
         let what = format!("configuring Linux {}", self.version.text);
         observer.event(Event::Step(&what));
         let objects = self.objects();
@@ -270,20 +266,20 @@ impl Work<'_> {
         let call = Call { what: &what, log: &log, options: self.options };
         let written = objects.join(".config");
         let mut command = self.command();
-        match &wish.base {
+        match &request.base {
             None => {
                 let asked = objects.join("asked.config");
-                std::fs::write(&asked, wish.fragment.text()).map_err(failed)?;
+                std::fs::write(&asked, request.fragment.text()).map_err(failed)?;
                 command.arg("allnoconfig").env("KCONFIG_ALLCONFIG", &asked);
             }
             Some(base) => {
-                std::fs::write(&written, format!("{base}\n{}", wish.fragment.text())).map_err(failed)?;
+                std::fs::write(&written, format!("{base}\n{}", request.fragment.text())).map_err(failed)?;
                 command.arg("olddefconfig");
             }
         }
         make::run(command, &call, observer)?;
         let text = std::fs::read_to_string(&written).map_err(failed)?;
-        let unknown = wish.fragment.verify(&text, || kconfig::Symbols::read(self.sources))?;
+        let unknown = request.fragment.verify(&text, || kconfig::Symbols::read(self.sources))?;
         if !unknown.is_empty() {
             let text = format!("Linux {} has no option {}", self.version.text, unknown.join(", "));
             observer.event(Event::Note(&text));
@@ -313,7 +309,7 @@ mod tests {
         }
     }
 
-    /// The scheduler of the configuration is that of Debian's kernel, so that a result holds for it as well.
+    /// guest-small has the scheduler options of Debian's kernel, so that results hold for it as well.
     #[test]
     fn guest_small_has_the_scheduler_that_debian_ships() {
         let fragment = Fragment::parse(DEFAULT_CONFIG, GUEST_SMALL).unwrap().text();
@@ -322,7 +318,7 @@ mod tests {
             include_str!("../../../holdup-host/tests/trees/debian-7.2-amd64/usr/lib/modules/7.2.12+deb13-amd64/config");
         let debian = config::values(debian);
         let is_ours_to_choose = |name: &str| {
-            // Not Debian's: an option that guests read their configuration by.
+            // Guests read their configuration by this option, which Debian does not set.
             name.starts_with("IKCONFIG")
         };
         for (name, value) in &ours {
@@ -357,11 +353,11 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_is_ours_a_fragment_or_a_whole_one() {
+    fn a_configuration_is_named_a_fragment_or_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c");
         std::fs::write(&path, "CONFIG_A=y\n").unwrap();
-        let asked = |options: &str| wish(&spec(&format!("debian:7.2,config={}{options}", path.display())));
+        let asked = |options: &str| request(&spec(&format!("debian:7.2,config={}{options}", path.display())));
         let fragment = asked(",B=n").unwrap();
         assert_eq!((fragment.base, fragment.fragment.text().as_str()), (None, "CONFIG_A=y\nCONFIG_B=n\n"));
         std::fs::write(&path, format!("#\n{WHOLE_CONFIG}\n# Linux/x86 7.2.12\n#\nCONFIG_A=y\n")).unwrap();
@@ -374,11 +370,11 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         assert!(asked("").err().unwrap().hint.unwrap().contains(DEFAULT_CONFIG));
-        assert!(wish(&spec("debian:7.2")).unwrap().fragment.asks_for("PREEMPT_DYNAMIC"));
+        assert!(request(&spec("debian:7.2")).unwrap().fragment.is_set("PREEMPT_DYNAMIC"));
     }
 
     #[test]
-    fn what_cannot_be_built_is_refused_before_anything_is_fetched() {
+    fn impossible_builds_are_refused_before_anything_is_fetched() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open(folder.path()).unwrap();
         let refused = |text: &str, options: &Options| build(&spec(text), &cache, options, &mut Silent).unwrap_err();
@@ -386,7 +382,7 @@ mod tests {
         assert!(refused("debian:7.2", &arm).why.contains("aarch64"));
         let here = Options { offline: true, arch: "x86_64".to_owned(), ..Options::default() };
         assert!(refused("/no/such/tree", &here).to_string().contains("/no/such/tree"));
-        assert!(refused("debian:newest", &here).to_string().contains("no version"));
+        assert!(refused("debian:newest", &here).to_string().contains("not a kernel version"));
         assert!(refused("debian:7.2", &here).to_string().contains("linux-source-7.2"));
     }
 
@@ -400,7 +396,7 @@ mod tests {
         std::fs::write(held.path.join("tree.state"), "source x\n").unwrap();
         std::fs::write(tree.path().join("kernel/a.c"), "other\n").unwrap();
         let problem = unchanged(tree.path(), &state, &held).unwrap_err();
-        assert_eq!(problem.why, "it changed while it was built");
+        assert_eq!(problem.why, "the tree changed during the build");
         assert!(!held.path.join("tree.state").exists());
     }
 
@@ -416,7 +412,7 @@ mod tests {
             for carried in CARRIED {
                 let Ok(patch) = Patch::find(carried.name, &version) else { continue };
                 let scratch = tempfile::tempdir().unwrap();
-                let copy = Tree::of_our_own(scratch.path());
+                let copy = Tree::unpacked_in(scratch.path());
                 for file in &patch.touches {
                     let kept = [untouched.join(file), tree.join(file)].into_iter().find(|path| path.is_file()).unwrap();
                     let to = copy.path.join(file);

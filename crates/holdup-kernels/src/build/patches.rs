@@ -1,4 +1,4 @@
-//! Patches: those that holdup carries, and how any is read.
+//! Patches: those that holdup carries, and the user's.
 
 use super::key::hex_digest;
 use super::source::Version;
@@ -9,26 +9,26 @@ use std::path::{Component, Path};
 /// A patch that holdup carries.
 #[derive(Debug, Clone, Copy)]
 pub struct Carried {
-    /// The name to ask for it by.
+    /// Its name in specs.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// One line of description.
     pub about: &'static str,
-    /// Its texts, oldest kernel first: the code around a change differs between kernels.
+    /// Its variants, oldest kernel first.
     pub texts: &'static [Text],
 }
 
-/// A patch for some kernels.
+/// A variant for a range of kernels.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
-    /// The first kernel that it is for, major and minor number.
+    /// The first kernel, major and minor number.
     pub first: (u32, u32),
-    /// The last one.
+    /// The last kernel.
     pub last: (u32, u32),
-    /// The patch, with a header that says what was read and what was tested.
+    /// The patch, with a header that lists what was read and tested.
     pub text: &'static str,
 }
 
-/// The patches that holdup carries.
+/// All carried patches.
 pub const CARRIED: &[Carried] = &[Carried {
     name: "restore-preempt-none",
     about: "offers the models none and voluntary again beside full and lazy",
@@ -39,7 +39,7 @@ pub const CARRIED: &[Carried] = &[Carried {
 }];
 
 impl Carried {
-    /// The kernels that it is for, in words: `7.0 to 7.2`.
+    /// Its range of kernels: `7.0 to 7.2`.
     pub fn kernels(&self) -> String {
         let name = |(major, minor): (u32, u32)| format!("{major}.{minor}");
         let first = self.texts.first().map(|text| name(text.first)).unwrap_or_default();
@@ -48,24 +48,24 @@ impl Carried {
     }
 }
 
-/// A patch that is to be applied.
+/// A patch to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Patch {
-    /// As the spec names it.
+    /// Its name in the spec.
     pub(super) name: String,
-    /// The text; patches need not be UTF-8.
+    /// Patches need not be UTF-8.
     pub(super) bytes: Vec<u8>,
-    /// SHA-256 of the text behind its header, in hexadecimal: other words about a patch make no other kernel.
+    /// SHA-256 of the text after its header, in hexadecimal: the description does not change the kernel.
     pub(super) sha256: String,
-    /// The files that it changes, below the tree.
+    /// The files that it changes, relative to the tree.
     pub(super) touches: BTreeSet<String>,
 }
 
 impl Patch {
-    /// The patch of a name or a path.
+    /// Finds a patch by name or path.
     ///
     /// # Errors
-    /// When there is none, it is not for this kernel, or it is no patch of files below the tree.
+    /// When it does not exist, is for other kernels, or changes files outside the tree.
     pub(super) fn find(name: &str, version: &Version) -> Result<Patch, Problem> {
         if let Some(carried) = CARRIED.iter().find(|carried| carried.name == name) {
             let this = (version.major, version.minor);
@@ -94,7 +94,7 @@ impl Patch {
     }
 }
 
-/// Lines outside hunks by which `patch` does more than change text. Source: GNU patch 2.7, `src/pch.c:intuit_diff_type`.
+/// Lines outside hunks that make `patch` do more than edit text. Source: GNU patch 2.7, `src/pch.c:intuit_diff_type`.
 const MORE_THAN_TEXT: &[&str] = &[
     "rename from ",
     "rename to ",
@@ -106,7 +106,7 @@ const MORE_THAN_TEXT: &[&str] = &[
     "GIT binary patch",
 ];
 
-/// What stands behind the header of a patch: from the first line that begins `--- `.
+/// The part of a patch after its header: from the first line that begins `--- `.
 fn difference(bytes: &[u8]) -> &[u8] {
     let begin = b"--- ";
     if bytes.starts_with(begin) {
@@ -116,11 +116,11 @@ fn difference(bytes: &[u8]) -> &[u8] {
     at.map_or(bytes, |at| &bytes[at + 1..])
 }
 
-/// The files that a unified difference changes, without the first part of their paths, as `patch -p1` has them.
+/// The files that a unified diff changes, without the first path component (`patch -p1`).
 fn touched(text: &str) -> Result<BTreeSet<String>, String> {
     let mut files = BTreeSet::new();
     let mut lines = text.lines().peekable();
-    // How many lines of the old and the new text the hunk still has.
+    // The remaining lines of the hunk, old and new.
     let mut left = (0_u64, 0_u64);
     while let Some(line) = lines.next() {
         if left != (0, 0) {
@@ -138,12 +138,12 @@ fn touched(text: &str) -> Result<BTreeSet<String>, String> {
         }
         if MORE_THAN_TEXT.iter().any(|begin| line.starts_with(begin)) {
             let shown: String = line.escape_debug().take(80).collect();
-            return Err(format!("it is more than a change of text: `{shown}`"));
+            return Err(format!("it does more than edit text: `{shown}`"));
         }
         let Some(old) = line.strip_prefix("--- ") else { continue };
         let Some(new) = lines.peek().and_then(|next| next.strip_prefix("+++ ")) else { continue };
         for path in [old, new] {
-            // A time may follow behind a tab.
+            // A timestamp may follow after a tab.
             let path = path.split('\t').next().unwrap_or_default().trim_end();
             if path == "/dev/null" {
                 continue;
@@ -151,7 +151,7 @@ fn touched(text: &str) -> Result<BTreeSet<String>, String> {
             let below = path.split_once('/').map(|(_, below)| below).unwrap_or_default();
             let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
             if below.is_empty() || !Path::new(below).components().all(plain) {
-                return Err(format!("`{}` is no file below the tree", path.escape_debug()));
+                return Err(format!("`{}` is not a file in the tree", path.escape_debug()));
             }
             files.insert(below.to_owned());
         }
@@ -159,11 +159,11 @@ fn touched(text: &str) -> Result<BTreeSet<String>, String> {
     Ok(files)
 }
 
-/// The lengths of the hunk that a line `@@ -FIRST,LENGTH +FIRST,LENGTH @@` begins, old and new, in lines.
+/// The old and new line counts of `@@ -FIRST,LENGTH +FIRST,LENGTH @@`.
 fn hunk(line: &str) -> Option<(u64, u64)> {
     let (old, rest) = line.strip_prefix("@@ -")?.split_once(" +")?;
     let (new, _) = rest.split_once(" @@")?;
-    // A length of one may be left out.
+    // A length of 1 may be omitted.
     let length = |range: &str| range.split_once(',').map_or(Some(1), |(_, length)| length.parse().ok());
     Some((length(old)?, length(new)?))
 }
@@ -181,7 +181,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_carried_patch_can_be_read_and_says_what_was_tested() {
+    fn every_carried_patch_parses_and_lists_what_was_tested() {
         for (carried, text) in CARRIED.iter().flat_map(|carried| carried.texts.iter().map(move |text| (carried, text)))
         {
             let patch = Patch::find(carried.name, &version(&format!("{}.{}.0", text.first.0, text.first.1))).unwrap();
@@ -194,7 +194,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_carried_patch_is_refused_for_a_kernel_that_it_is_not_for() {
+    fn a_carried_patch_is_refused_for_other_kernels() {
         for kernel in ["6.19.14", "7.3.4", "8.0.1"] {
             let problem = Patch::find("restore-preempt-none", &version(kernel)).unwrap_err();
             assert_eq!(problem.why, format!("it is for Linux 7.0 to 7.2, not for {kernel}"));
@@ -204,7 +204,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_patch_is_known_by_its_difference_and_not_by_its_header() {
+    fn a_patch_is_identified_by_its_diff_not_its_header() {
         let of = |text: &str| patch(text).sha256;
         let change = "--- a/x.c\n+++ b/x.c\n@@ -1 +1 @@\n-x\n+y\n";
         assert_eq!(of(change), of(&format!("words\nmore\n{change}")));
@@ -212,7 +212,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_files_of_a_patch_are_known_and_those_outside_the_tree_refused() {
+    fn patches_of_files_outside_the_tree_are_refused() {
         let text =
             "words\n--- a/kernel/a.c\t2026-01-01\n+++ b/kernel/a.c\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.c\n";
         assert_eq!(touched(text).unwrap().into_iter().collect::<Vec<_>>(), ["kernel/a.c", "new.c"]);
@@ -223,9 +223,9 @@ pub(super) mod tests {
         for line in MORE_THAN_TEXT {
             let bad = format!("diff --git a/x b/y\n{line}\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-x\n+y\n");
             let why = Patch::read("p", bad.into_bytes()).unwrap_err().why;
-            assert!(why.contains("more than a change of text"), "{why}");
+            assert!(why.contains("more than edit text"), "{why}");
         }
-        // What is in a hunk is text, whatever it looks like.
+        // Inside a hunk every line is text.
         let inside = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n new mode \n--- a/y\n+++ b/z\n\\ No newline\n copy from \n";
         assert_eq!(touched(inside).unwrap().into_iter().collect::<Vec<_>>(), ["x"]);
         assert!(Patch::read("p", vec![0xff, 0xfe, 0]).is_err());

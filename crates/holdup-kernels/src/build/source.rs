@@ -1,4 +1,4 @@
-//! Where a kernel's source comes from, and which state of it that is.
+//! A user's source tree, its version and its state.
 
 use super::key::hex_digest;
 use crate::files::MOST_BYTES;
@@ -10,24 +10,24 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version of a source, from the first lines of its Makefile.
+/// The version of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) major: u32,
     pub(super) minor: u32,
-    /// In full: `7.2.12`, `7.3.0-rc4`.
+    /// `7.2.12`, `7.3.0-rc4`.
     pub(super) text: String,
 }
 
 impl Version {
-    /// Reads `7.2.12` or `7.2`.
+    /// Parses `7.2.12` or `7.2`.
     pub(super) fn parse(text: &str) -> Option<Version> {
         let (major, rest) = text.split_once('.')?;
         let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
         Some(Version { major: major.parse().ok()?, minor: minor.parse().ok()?, text: text.to_owned() })
     }
 
-    /// Reads the `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` lines of a kernel's Makefile.
+    /// Parses `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` of a kernel's Makefile.
     fn of_makefile(text: &str) -> Option<Version> {
         let line = |name: &str| {
             let values =
@@ -44,21 +44,21 @@ impl Version {
     /// The version of a source tree.
     ///
     /// # Errors
-    /// When the folder is no source tree of a kernel.
+    /// When the folder is not a kernel source tree.
     pub(super) fn of_tree(tree: &Path) -> Result<Version, Problem> {
         let wrong = |why: String| Problem::usage(format!("kernel source {}", tree.display()), why);
         let makefile =
             read_input(&tree.join("Makefile"), MOST_BYTES).map_err(|e| wrong(format!("its Makefile: {e}")))?;
         let version = Version::of_makefile(&String::from_utf8_lossy(&makefile));
         let is_kernel = ["Kbuild", "Kconfig", "arch/x86/Kconfig"].iter().all(|file| tree.join(file).is_file());
-        version.filter(|_| is_kernel).ok_or_else(|| wrong("it is no source tree of a Linux kernel".to_owned()))
+        version.filter(|_| is_kernel).ok_or_else(|| wrong("not a Linux kernel source tree".to_owned()))
     }
 }
 
-/// The source tree that a spec names by its path, made absolute.
+/// The absolute path of a source tree.
 ///
 /// # Errors
-/// When it is no source tree, or was built in: make then refuses to build elsewhere.
+/// When it is not a source tree, or has build results: make then refuses to build elsewhere.
 pub(super) fn tree(path: &str) -> Result<PathBuf, Problem> {
     let what = || format!("kernel source {path}");
     let tree = std::fs::canonicalize(path).map_err(|e| {
@@ -74,7 +74,7 @@ pub(super) fn tree(path: &str) -> Result<PathBuf, Problem> {
     Ok(tree)
 }
 
-/// The state of a tree as a text: the commit and what differs from it, else all files with their sizes and times.
+/// The state of a tree: the commit and a hash of the changes, else a hash of all names, sizes and times.
 ///
 /// # Errors
 /// When the tree cannot be read.
@@ -85,7 +85,7 @@ pub(super) fn state(tree: &Path) -> Result<String, Problem> {
     }
 }
 
-/// `None` where the tree is no work tree of git's, or git is not there.
+/// `None` without a git work tree or git.
 fn git_state(tree: &Path) -> Option<String> {
     if !tree.join(".git").exists() {
         return None;
@@ -95,10 +95,10 @@ fn git_state(tree: &Path) -> Option<String> {
         output.status.success().then_some(output.stdout)
     };
     let commit = String::from_utf8(git(&["rev-parse", "HEAD"])?).ok()?;
-    // What a user has set for looking at differences must not decide which ones there are.
+    // The user's diff settings must not affect the result.
     let differs = git(&["diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv"])?;
     let mut changes = Vec::new();
-    // Lengths go in first, so that no two lists of parts look alike.
+    // With lengths, so that different lists hash different bytes.
     let mut part = |bytes: &[u8]| {
         changes.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         changes.extend_from_slice(bytes);
@@ -106,7 +106,7 @@ fn git_state(tree: &Path) -> Option<String> {
     if !differs.is_empty() {
         part(&differs);
     }
-    // New files are in no difference: their contents count as well.
+    // `git diff` omits new files.
     for name in git(&["ls-files", "--others", "--exclude-standard", "-z"])?.split(|byte| *byte == 0) {
         if !name.is_empty() {
             part(name);
@@ -128,7 +128,7 @@ fn listing(tree: &Path) -> Result<String, Problem> {
     Ok(format!("files {}", hex_digest(lines.concat().as_bytes())))
 }
 
-/// Calls `each` for every file and symbolic link below a folder, with its path from there; `.git` is left out.
+/// Calls `each` for every file and symbolic link with its relative path; skips `.git`.
 pub(super) fn walk(
     root: &Path,
     each: &mut dyn FnMut(&Path, &std::fs::Metadata) -> std::io::Result<()>,
@@ -155,7 +155,7 @@ pub(super) fn walk(
 pub(super) mod tests {
     use super::*;
 
-    /// A folder that passes for a kernel's source.
+    /// A minimal kernel source.
     pub(crate) fn small_tree() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
@@ -185,14 +185,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_source_tree_is_refused() {
+    fn folders_without_kernel_source_are_refused() {
         let folder = small_tree();
         let path = folder.path().to_str().unwrap();
         assert!(tree(path).is_ok());
         std::fs::write(folder.path().join(".config"), "").unwrap();
         assert!(tree(path).unwrap_err().hint.unwrap().contains("mrproper"));
         std::fs::remove_file(folder.path().join("Kbuild")).unwrap();
-        assert!(tree(path).unwrap_err().why.contains("no source tree"));
+        assert!(tree(path).unwrap_err().why.contains("source tree"));
         assert!(tree("/no/such/folder").is_err());
     }
 
@@ -206,7 +206,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_work_tree_of_gits_is_its_commit_and_what_differs() {
+    fn the_state_of_a_git_work_tree_is_its_commit_and_changes() {
         let folder = small_tree();
         let git = |args: &[&str]| {
             let named = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"];

@@ -1,6 +1,6 @@
-//! The programs and headers that building a kernel needs, looked for before it starts.
+//! The programs and headers for building a kernel, checked before it starts.
 //!
-//! Source: `Documentation/process/changes.rst` (v7.2) and what `make` calls for a guest's configuration on x86.
+//! Source: `Documentation/process/changes.rst` (v7.2) and make's calls for a guest's configuration on x86.
 
 use super::config::Fragment;
 use holdup_model::Problem;
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A program and the Debian package that holds it.
+/// Programs and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("make", "make"),
     ("gcc", "gcc"),
@@ -22,26 +22,24 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("find", "findutils"),
 ];
 
-/// What the tools say about themselves: part of a build's key, for another compiler makes another kernel.
+/// The versions of the tools: part of a build's key, because another compiler makes another kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tools {
-    /// The first lines that `gcc --version` and `ld --version` print.
+    /// The first lines of `gcc --version` and `ld --version`.
     pub(super) versions: String,
 }
 
 impl Tools {
-    /// Asks the compiler and the linker.
     ///
     /// # Errors
-    /// When one of them is not there: even a kernel that was built before is known by its compiler.
+    /// When one is missing: even a cached kernel is identified by its compiler.
     pub(super) fn versions() -> Result<Tools, Problem> {
         Ok(Tools { versions: format!("{}; {}", version("gcc", "gcc")?, version("ld", "binutils")?) })
     }
 
-    /// Looks for all that building needs.
     ///
     /// # Errors
-    /// Names everything that is missing and how to install it.
+    /// Lists what is missing and how to install it.
     pub(super) fn check(fragment: &Fragment, patches: bool) -> Result<(), Problem> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut missing: Vec<(&str, &str)> =
@@ -49,13 +47,13 @@ impl Tools {
         if patches && !is_there(&path, "patch") {
             missing.push(("patch", "patch"));
         }
-        if fragment.asks_for("DEBUG_INFO_BTF") && !is_there(&path, "pahole") {
+        if fragment.is_set("DEBUG_INFO_BTF") && !is_there(&path, "pahole") {
             missing.push(("pahole (for DEBUG_INFO_BTF)", "dwarves"));
         }
-        if fragment.asks_for("KERNEL_ZSTD") && !is_there(&path, "zstd") {
+        if fragment.is_set("KERNEL_ZSTD") && !is_there(&path, "zstd") {
             missing.push(("zstd (for KERNEL_ZSTD)", "zstd"));
         }
-        // x86 rewrites its calls with the tree's own objtool, which is built against libelf.
+        // x86 builds the tree's objtool, which needs libelf.
         if !missing.iter().any(|(name, _)| *name == "gcc") {
             for (header, package) in [("stdio.h", "libc6-dev"), ("gelf.h", "libelf-dev")] {
                 if !has_header(header) {

@@ -1,7 +1,7 @@
-//! A private copy of a source that patches may change.
+//! A private copy of a source, for patches.
 //!
-//! Files are shared with the original where the file system can (a clone, else a hard link), so a copy costs little. A
-//! file that a patch changes is always a copy of its own, and its time is now: make compiles it again, and only it.
+//! Files are shared with the original where possible (a clone, else a hard link), so a copy is cheap. A patched file is always
+//! a copy with the current time, so that make recompiles it and nothing else.
 
 use super::patches::Patch;
 use super::source::walk;
@@ -14,20 +14,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// A private tree, what it was made from, and what it was patched with.
+/// A private tree.
 pub(super) struct Tree {
-    /// The copy.
     pub(super) path: PathBuf,
-    /// Where unchanged files are: the user's tree, or for a tree of our own the folder that keeps what patches touched.
+    /// The unchanged files: the user's tree, or for an unpacked tree the folder with the originals of patched files.
     pristine: PathBuf,
-    /// Whether `pristine` is the user's whole tree.
+    /// Whether `pristine` is the user's tree.
     shared: bool,
-    /// Says which source, which patches, and which files they touch.
+    /// Records the source, the patches, and their files.
     state: PathBuf,
 }
 
 impl Tree {
-    /// The copy in `folder` of a user's tree.
     pub(super) fn copy_of(original: &Path, folder: &Path) -> Tree {
         Tree {
             path: folder.join("tree"),
@@ -37,8 +35,8 @@ impl Tree {
         }
     }
 
-    /// The tree in `folder` that was unpacked there and is nobody else's.
-    pub(super) fn of_our_own(folder: &Path) -> Tree {
+    /// A tree that was unpacked in `folder`.
+    pub(super) fn unpacked_in(folder: &Path) -> Tree {
         Tree {
             path: folder.join("tree"),
             pristine: folder.join("untouched"),
@@ -47,10 +45,10 @@ impl Tree {
         }
     }
 
-    /// Makes the tree the source in the state `source` with exactly these patches.
+    /// Brings the tree to the source state `source` with exactly these patches.
     ///
     /// # Errors
-    /// When files cannot be copied, or a patch does not apply (with what `patch` says).
+    /// When files cannot be copied, or a patch does not apply (with the message of `patch`).
     pub(super) fn bring_to(&self, source: &str, patches: &[Patch]) -> Result<(), Problem> {
         let wanted = described(source, patches);
         let state = std::fs::read_to_string(&self.state).unwrap_or_default();
@@ -60,14 +58,14 @@ impl Tree {
         let failed = |e: io::Error| Problem::host(format!("source {}", self.path.display()), e.to_string());
         let touched_before = state.lines().filter_map(|line| line.strip_prefix("touched ")).map(str::to_owned);
         let mut touched: BTreeSet<String> = touched_before.collect();
-        // Whoever comes after an interruption puts all of these back.
+        // After an interruption the next run restores all of these.
         touched.extend(patches.iter().flat_map(|patch| patch.touches.iter().cloned()));
         self.write_state(&["unfinished".to_owned()], &touched).map_err(failed)?;
         if self.shared {
             self.share(&touched).map_err(failed)?;
         }
         for file in &touched {
-            self.put_back(file).map_err(failed)?;
+            self.restore(file).map_err(failed)?;
         }
         let now: BTreeSet<String> = patches.iter().flat_map(|patch| patch.touches.iter().cloned()).collect();
         for patch in patches {
@@ -76,7 +74,7 @@ impl Tree {
         self.write_state(&wanted, &now).map_err(failed)
     }
 
-    /// Forgets what it was made from, so that it is compared with its original again, file by file.
+    /// Deletes the record, so that the tree is compared with its original again.
     pub(super) fn forget(&self) {
         let _was_absent = std::fs::remove_file(&self.state);
     }
@@ -87,7 +85,7 @@ impl Tree {
         std::fs::write(&self.state, text)
     }
 
-    /// Makes the tree the same as the original, the files of `except` left out.
+    /// Makes the tree equal to the original, except for the files in `except`.
     fn share(&self, except: &BTreeSet<String>) -> io::Result<()> {
         let excepted = |path: &Path| path.to_str().is_some_and(|path| except.contains(path));
         walk(&self.pristine, &mut |path, meta| {
@@ -108,12 +106,12 @@ impl Tree {
         gone.iter().try_for_each(|path| std::fs::remove_file(self.path.join(path)))
     }
 
-    /// Makes one file of the tree the untouched one, as a copy of its own; removes it where a patch had made it.
-    fn put_back(&self, file: &str) -> io::Result<()> {
+    /// Restores the original of one file, as a copy; removes it if a patch created it.
+    fn restore(&self, file: &str) -> io::Result<()> {
         let (copy, untouched) = (self.path.join(file), self.pristine.join(file));
         let absent = untouched.with_file_name(format!("{}.absent", name_of(file)));
         if !self.shared && !untouched.exists() && !absent.exists() {
-            // The first patch of this file: keep what is there.
+            // The first patch of this file: save the original.
             if let Some(folder) = untouched.parent() {
                 std::fs::create_dir_all(folder)?;
             }
@@ -155,7 +153,7 @@ impl Tree {
             .map_err(failed)?;
         let input = child.stdin.take().map(|mut stdin| {
             let bytes = patch.bytes.clone();
-            // A `patch` that stops reading has said why.
+            // If `patch` stops reading, it reports why.
             std::thread::spawn(move || drop(io::Write::write_all(&mut stdin, &bytes)))
         });
         let output = child.wait_with_output().map_err(failed)?;
@@ -163,15 +161,17 @@ impl Tree {
         if output.status.success() {
             return Ok(());
         }
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        let said: Vec<&str> = said.lines().filter(|line| line.contains("FAILED") || line.contains("patch:")).collect();
-        let said = if said.is_empty() { format!("patch ended with {}", output.status) } else { said.join("; ") };
-        Err(Problem::usage(what(), format!("it does not apply to this source: {said}")))
+        let messages = [output.stdout, output.stderr].concat();
+        let messages = String::from_utf8_lossy(&messages);
+        let failures: Vec<&str> =
+            messages.lines().filter(|line| line.contains("FAILED") || line.contains("patch:")).collect();
+        let messages =
+            if failures.is_empty() { format!("patch ended with {}", output.status) } else { failures.join("; ") };
+        Err(Problem::usage(what(), format!("it does not apply to this source: {messages}")))
     }
 }
 
-/// The lines of the state but for the touched files.
+/// The record without the list of files.
 fn described(source: &str, patches: &[Patch]) -> Vec<String> {
     let patches = patches.iter().map(|patch| format!("patch {}", patch.sha256));
     std::iter::once(format!("source {source}")).chain(patches).collect()
@@ -189,7 +189,7 @@ fn is_same(original: &std::fs::Metadata, copy: &std::fs::Metadata) -> bool {
     linked || alike
 }
 
-/// One file of the tree: a clone, else a hard link, else a copy; its time and mode stay.
+/// Creates a clone, else a hard link, else a copy, with the same time and mode.
 fn share_file(original: &Path, copy: &Path, meta: &std::fs::Metadata) -> io::Result<()> {
     if let Some(folder) = copy.parent() {
         std::fs::create_dir_all(folder)?;
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(read(&tree, "kernel/a.c").unwrap(), "one\nTWO\nthree\n");
         assert_eq!(read(&tree, "kernel/new.c").unwrap(), "new\n");
         assert_eq!(super::super::source::state(original.path()).unwrap(), before);
-        // The same again touches nothing, so make compiles nothing.
+        // Nothing changes, so make compiles nothing.
         let time = modified(&tree, "kernel/a.c");
         tree.bring_to("1", &[patch(CHANGE), patch(ADD)]).unwrap();
         assert_eq!(modified(&tree, "kernel/a.c"), time);
@@ -279,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_of_our_own_is_patched_and_put_back() {
+    fn a_tree_unpacked_in_is_patched_and_restore() {
         let folder = tempfile::tempdir().unwrap();
-        let tree = Tree::of_our_own(folder.path());
+        let tree = Tree::unpacked_in(folder.path());
         std::fs::create_dir_all(tree.path.join("kernel")).unwrap();
         std::fs::write(tree.path.join("kernel/a.c"), "one\ntwo\nthree\n").unwrap();
         for _ in 0..2 {

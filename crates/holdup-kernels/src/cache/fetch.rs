@@ -1,4 +1,4 @@
-//! Kernels out of packages: files that are given, and Debian's archive.
+//! Kernels from package files and from Debian's archive.
 
 use super::lock::Held;
 use super::manifest::Package;
@@ -12,10 +12,9 @@ use holdup_model::{Event, Observer, Problem};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How long an answer of the archive is believed, ns.
+/// An answer of the archive is reused for this long, ns.
 const BELIEVED_NS: u64 = 24 * 3600 * 1_000_000_000;
 
-/// The form of a package file.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Form {
     Deb,
@@ -23,7 +22,6 @@ pub(super) enum Form {
 }
 
 impl Cache {
-    /// A kernel out of a package file.
     pub(super) fn of_file(
         &self,
         spec: &Spec,
@@ -70,7 +68,7 @@ impl Cache {
         self.store(&held, &addition, Some(Package::File { sha256 }), options)
     }
 
-    /// An entry that is whole. A damaged one is removed; that is an error offline, and else a reason to fetch it again.
+    /// The kernel of an entry, if it is whole. A damaged entry is removed; offline that is an error, otherwise a note.
     fn cached(
         &self,
         found: Option<Found>,
@@ -89,7 +87,6 @@ impl Cache {
         }
     }
 
-    /// One of Debian's kernels.
     pub(super) fn of_debian(
         &self,
         spec: &Spec,
@@ -98,7 +95,7 @@ impl Cache {
         observer: &mut dyn Observer,
     ) -> Result<Kernel, Problem> {
         let known = self.newest(wanted, options)?;
-        if known.as_ref().is_some_and(|found| options.offline || is_settled(found, spec, wanted))
+        if known.as_ref().is_some_and(|found| options.offline || is_current(found, spec, wanted))
             && let Some(kernel) = self.cached(known, spec, options, observer)?
         {
             return Ok(kernel);
@@ -109,7 +106,7 @@ impl Cache {
         let held = Held::take(&self.root, &format!("fetching {spec}"), options, observer)?;
         // Another run may have fetched it while this one waited.
         let known = self.newest(wanted, options)?;
-        if known.as_ref().is_some_and(|found| is_settled(found, spec, wanted))
+        if known.as_ref().is_some_and(|found| is_current(found, spec, wanted))
             && let Some(kernel) = self.cached(known, spec, options, observer)?
         {
             return Ok(kernel);
@@ -119,7 +116,7 @@ impl Cache {
             Ok((apt, kernel)) => self.fetch(spec, &kernel, &apt, &held, options, observer),
             Err(problem) => {
                 options.check("fetching a kernel")?;
-                // What the archive has dropped, or cannot be asked for, may still be here.
+                // The cache may still have what the archive dropped or cannot deliver.
                 let known = self.newest(wanted, options)?;
                 let kernel = self.cached(known, spec, options, observer)?.ok_or_else(|| problem.clone())?;
                 observer.event(Event::Note(&format!(
@@ -131,7 +128,7 @@ impl Cache {
         }
     }
 
-    /// Asks the archive which kernel a spec means.
+    /// Resolves a spec in the archive.
     fn ask<'a>(
         &self,
         wanted: &DebianSpec,
@@ -195,7 +192,7 @@ impl Cache {
         self.store(held, &addition, Some(package), options)
     }
 
-    /// What to say when a kernel is not in the cache and the archive may not be asked.
+    /// The error for a kernel that is not in the cache.
     fn not_cached(&self, wanted: &DebianSpec, options: &Options) -> Result<Problem, Problem> {
         let cached: Vec<String> =
             self.list()?.into_iter().filter(|e| e.kernel.arch == options.arch).map(|e| e.kernel.release).collect();
@@ -207,16 +204,16 @@ impl Cache {
             .hint(has))
     }
 
-    /// The kernels of Debian that can be fetched, newest first.
+    /// Debian's kernels, newest first.
     ///
     /// # Errors
-    /// When the archive's index cannot be had; offline, when none is here.
+    /// When there is no index of the archive.
     pub fn available(&self, options: &Options, observer: &mut dyn Observer) -> Result<Vec<Available>, Problem> {
-        let held = Held::take(&self.root, "listing what there is", options, observer)?;
+        let held = Held::take(&self.root, "listing kernels", options, observer)?;
         let scratch = held.scratch()?;
         let apt = Apt::prepare(&self.root, options, scratch.path(), None)?;
         if options.offline && !apt.has_index() {
-            let why = "no index of it is in the cache, and --offline was given";
+            let why = "its index is not in the cache, and --offline was given";
             return Err(Problem::host("Debian's archive", why).hint("run it once without --offline"));
         }
         if !options.offline {
@@ -226,14 +223,14 @@ impl Cache {
     }
 }
 
-/// Whether the archive need not be asked: the spec names one version, or the archive was asked within a day.
-fn is_settled(found: &Found, spec: &Spec, wanted: &DebianSpec) -> bool {
+/// Whether no lookup is needed: the spec names one version, or the last lookup was less than a day ago.
+fn is_current(found: &Found, spec: &Spec, wanted: &DebianSpec) -> bool {
     let asked = found.manifest.asked_unix_ns.get(&spec.to_string());
     let is_recent = asked.is_some_and(|at| now_unix_ns().saturating_sub(*at) < BELIEVED_NS);
     is_recent || found.manifest.is_exactly(wanted)
 }
 
-/// The one image below a folder, and its release.
+/// The only image below a folder, and its release.
 fn only_image(folder: &Path, package: &Path) -> Result<(PathBuf, String), Problem> {
     let mut releases: Vec<String> = Vec::new();
     for path in crate::files::below(folder).map_err(|e| problem("folder", folder, &e))? {
@@ -252,8 +249,8 @@ fn only_image(folder: &Path, package: &Path) -> Result<(PathBuf, String), Proble
             let image = image.ok_or_else(|| Problem::host(what, "its image is a link"))?;
             Ok((image, release.clone()))
         }
-        [] => Err(Problem::host(what, "it holds no image of a kernel")
+        [] => Err(Problem::host(what, "it has no kernel image")
             .hint("the image is in linux-image-… or, since 6.19, linux-binary-… (Debian), in kernel-core (Fedora)")),
-        many => Err(Problem::host(what, format!("it holds several kernels: {}", many.join(", ")))),
+        many => Err(Problem::host(what, format!("it has several kernels: {}", many.join(", ")))),
     }
 }

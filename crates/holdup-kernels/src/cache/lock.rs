@@ -2,16 +2,14 @@
 
 use super::REMOVED;
 use crate::Options;
-use crate::files::problem;
+use crate::files::{lock, problem};
 use holdup_model::{Event, Observer, Problem};
-use rustix::fs::{FlockOperation, flock};
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// The cache's lock, held; it ends with the process at the latest (flock(2)).
+/// The locked cache.
 #[derive(Debug)]
 pub(super) struct Held {
     _file: File,
@@ -20,7 +18,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Takes the lock of a cache for `what`; waits for another process, and tells for which and for what.
+    /// Locks a cache for `what`. While another process holds the lock, the observer learns which one and for what.
     ///
     /// # Errors
     /// When the lock cannot be opened, or the wait is interrupted.
@@ -30,25 +28,16 @@ impl Held {
         options: &Options,
         observer: &mut dyn Observer,
     ) -> Result<Held, Problem> {
-        let path = root.join("lock");
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = file.map_err(|e| problem("lock", &path, &e))?;
-        let mut told = String::new();
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(problem("lock", &path, &e.into())),
-            }
-            let holder = holder(&mut file);
-            if told != holder {
+        let mut announced = String::new();
+        let mut file = lock(&root.join("lock"), |file| {
+            let holder = holder(file);
+            if announced != holder {
                 observer.event(Event::Step(&format!("waiting for {holder}, which uses the cache {}", root.display())));
-                told = holder;
+                announced = holder;
             }
-            options.check("waiting for the cache of kernels")?;
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        // A full disk must not be in the way of `rm`: whoever waits then waits for another run without a name.
+            options.check("waiting for the cache of kernels")
+        })?;
+        // A full disk must not prevent `rm`: others then wait for "another run".
         let _unnamed = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -58,8 +47,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Removes what runs that were killed left behind; only the holder of the lock has a scratch folder, and what is
-    /// to be removed may be removed by anybody.
+    /// Removes what killed runs left behind: only the holder of the lock has a scratch folder, and any process may empty `removed`.
     fn clean_up(&self) {
         let _was_absent = fs::remove_dir_all(self.root.join("scratch"));
         for left in fs::read_dir(self.root.join(REMOVED)).into_iter().flatten().flatten() {
@@ -70,7 +58,7 @@ impl Held {
         }
     }
 
-    /// A new folder in the cache, which is removed when it is dropped.
+    /// A new folder in the cache, which is removed on drop.
     pub(super) fn scratch(&self) -> Result<Scratch, Problem> {
         let number = self.scratches.get();
         self.scratches.set(number + 1);
@@ -80,7 +68,6 @@ impl Held {
     }
 }
 
-/// Who holds the lock, in its own words.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(256).read_to_string(&mut text));
@@ -91,7 +78,6 @@ fn holder(file: &mut File) -> String {
     }
 }
 
-/// A folder for what is under way.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,8 +1,8 @@
-//! The folder in which kernels are kept.
+//! The cache: a folder of kernels, packages and PostgreSQL versions.
 //!
-//! `kernels/RELEASE-SUM/` holds one kernel each with its manifest, `packages/SUITE/` packages, `postgres/` PostgreSQL
-//! with what it needs, `apt/ARCHITECTURE/` the state of apt, `scratch/` what is under way, `removed/` what is on its way
-//! out. Entries appear whole, by a rename. Who writes holds `lock`; who finds an entry damaged removes it without.
+//! `kernels/RELEASE-SUM/` has one kernel with its manifest, `packages/SUITE/` packages, `postgres/` PostgreSQL versions,
+//! `apt/ARCHITECTURE/` the state of apt, `scratch/` temporary folders, `removed/` entries being deleted. An entry appears
+//! atomically, by a rename. Writers hold `lock`; a reader that finds a damaged entry removes it without the lock.
 
 mod fetch;
 mod lock;
@@ -12,6 +12,7 @@ mod parts;
 mod postgres;
 mod resident;
 mod store;
+mod stored;
 
 use crate::files::{bytes_below, now_unix_ns, problem};
 use crate::{DebianSpec, Kernel, Options, Spec};
@@ -27,48 +28,42 @@ use std::path::{Path, PathBuf};
 pub use parts::{Part, PartSize};
 pub use postgres::{PostgresEntry, PostgresRoot, postgres, postgres_kept, postgres_remove};
 pub use store::Addition;
+use stored::{Checked, Damaged, Stored, scan};
 
-/// The folder of what is on its way out.
+/// Entries that are being deleted.
 const REMOVED: &str = "removed";
 
-/// A cache of kernels and of packages: a folder that several runs may use at once.
+/// A cache folder, which several runs can use at the same time.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// A kernel in the cache.
+/// A cached kernel.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The kernel; its `spec` is the first of `specs`.
+    /// Its `spec` is the first of `specs`.
     pub kernel: Kernel,
-    /// All specs that were answered with it, in alphabetical order.
+    /// All specs that it answered, sorted.
     pub specs: Vec<String>,
-    /// What it takes on disk.
+    /// Its size on disk.
     pub bytes: u64,
-    /// When it was put here, since 1970.
+    /// When it was added, since 1970.
     pub fetched_unix_ns: u64,
 }
 
-/// Folders of entries that cannot be read, each with the reason.
-type Damaged = Vec<(PathBuf, String)>;
-
-/// An entry as it was found on disk.
-struct Found {
-    folder: PathBuf,
-    manifest: Manifest,
-}
+type Found = Stored<Manifest>;
 
 impl Cache {
-    /// Opens a cache, which is made where there is none.
+    /// Opens a cache, and creates it if necessary.
     ///
     /// # Errors
-    /// When the folder cannot be made, is a link or belongs to another user; for root, when another user could put
-    /// another folder in its place: what lies in it is booted, and run as root.
+    /// When the folder cannot be created, is a link or belongs to another user; for root, when another user could replace it:
+    /// its content is booted, and executed as root.
     pub fn open(root: &Path) -> Result<Cache, Problem> {
         let open = || {
             private_folder(&std::path::absolute(root)?)?;
-            // The folder for what is removed is made now, because a disk may be full when something is.
+            // `removed` is created now, because the disk may be full when it is needed.
             ["kernels", REMOVED].iter().try_for_each(|folder| fs::create_dir_all(root.join(folder)))?;
             root.canonicalize()
         };
@@ -77,9 +72,9 @@ impl Cache {
         Ok(Cache { root })
     }
 
-    /// Where the cache is unless it is said: `$HOLDUP_CACHE`, else `$XDG_CACHE_HOME/holdup`, else `~/.cache/holdup`.
-    /// Root leaves out what another user can change, such as the home that `sudo` may keep, and takes
-    /// `/var/cache/holdup`; others without a home take `holdup-UID` in the folder for temporary files.
+    /// The default: `$HOLDUP_CACHE`, else `$XDG_CACHE_HOME/holdup`, else `~/.cache/holdup`. Root skips folders that another
+    /// user can change, such as the home that `sudo` may keep, and uses `/var/cache/holdup`; users without a home use
+    /// `holdup-UID` in the folder for temporary files.
     pub fn default_root() -> PathBuf {
         let euid = rustix::process::geteuid();
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -90,19 +85,19 @@ impl Cache {
             .map(|cache| cache.join("holdup"))
             .into_iter()
             .chain(set("HOME").map(|home| home.join(".cache/holdup")))
-            .find(|place| can_be_ours(place))
+            .find(|place| is_safe_from_others(place))
             .unwrap_or_else(|| match euid.is_root() {
                 true => PathBuf::from("/var/cache/holdup"),
                 false => std::env::temp_dir().join(format!("holdup-{}", euid.as_raw())),
             })
     }
 
-    /// Where it is.
+    /// Its folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// All kernels in it, by release. Damaged ones are left out; [`Cache::damaged`] tells them.
+    /// All whole kernels, by release. [`Cache::damaged`] lists the others.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -116,7 +111,7 @@ impl Cache {
         Ok(entries)
     }
 
-    /// The entries whose manifest cannot be read, each with its folder and the reason.
+    /// Folders of entries whose manifest cannot be read, each with the reason.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -125,30 +120,19 @@ impl Cache {
     }
 
     fn entries(&self) -> Result<(Vec<Found>, Damaged), Problem> {
-        let folder = self.root.join("kernels");
-        let (mut whole, mut damaged) = (Vec::new(), Vec::new());
-        for entry in fs::read_dir(&folder).map_err(|e| problem("cache", &folder, &e))? {
-            let entry = entry.map_err(|e| problem("cache", &folder, &e))?.path();
-            match Manifest::read(&entry) {
-                Ok(manifest) => whole.push(Found { folder: entry, manifest }),
-                // Another run may have removed it since.
-                Err(_) if !entry.exists() => {}
-                Err(why) => damaged.push((entry, why)),
-            }
-        }
-        Ok((whole, damaged))
+        scan(&self.root.join("kernels"))
     }
 
-    /// The kernel of a spec as far as it can be had without the network, for the machine that holdup runs on: from the
-    /// cache, or where the spec says it lies. Its files are checked.
+    /// The kernel of a spec for this machine, without the network: from the cache, or from the path in the spec. Its files are
+    /// checked.
     ///
     /// # Errors
-    /// When an entry is damaged, which removes it, or what lies where the spec says is no kernel.
+    /// When an entry is damaged (it is removed), or the path is not a kernel.
     pub fn which(&self, spec: &Spec) -> Result<Option<Kernel>, Problem> {
         self.which_for(spec, &Options::default())
     }
 
-    /// [`Cache::which`] for any machine, and with modules where they are asked for.
+    /// [`Cache::which`] for any machine, and with modules on request.
     ///
     /// # Errors
     /// As [`Cache::which`].
@@ -163,7 +147,7 @@ impl Cache {
         found.map_or(Ok(None), |found| self.whole(found, spec))
     }
 
-    /// Checks an entry's files; a damaged entry is removed, and one that somebody else removed is `None`.
+    /// Checks an entry's files. A damaged entry is removed; one that another process removed is `None`.
     fn whole(&self, found: Found, spec: &Spec) -> Result<Option<Kernel>, Problem> {
         match found.checked() {
             Checked::Whole(found) => Ok(Some(found.manifest.kernel(&found.folder, spec.to_string()))),
@@ -177,10 +161,10 @@ impl Cache {
         }
     }
 
-    /// Removes an entry or a file, at once for all who look.
+    /// Removes an entry or a file atomically.
     fn discard(&self, folder: &Path) -> Result<(), Problem> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        // The time, because the number of a process comes again.
+        // With the time, because pids are reused.
         let aside = self.root.join(REMOVED).join(format!("{}-{}-{name}", now_unix_ns(), std::process::id()));
         match fs::rename(folder, &aside) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
@@ -191,19 +175,19 @@ impl Cache {
             false => fs::remove_file(&aside),
         };
         match removed {
-            // The holder of the lock cleans up here too.
+            // The holder of the lock cleans up too.
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
             other => other.map_err(|e| problem("cache", &aside, &e)),
         }
     }
 
-    /// Puts a new entry at `to`, at once for all who look. What was there is afterwards at `entry` or gone.
+    /// Moves a new entry to `to` atomically. A previous entry is afterwards at `entry`, or deleted.
     fn put(&self, entry: &Path, to: &Path) -> Result<(), Problem> {
         let failed = |e: &std::io::Error| problem("cache", to, e);
         match renameat_with(CWD, entry, CWD, to, RenameFlags::EXCHANGE) {
             Ok(()) => return Ok(()),
             Err(Errno::NOENT) => {}
-            // A file system that cannot exchange; there is a moment without the entry.
+            // A file system without RENAME_EXCHANGE: for a moment there is no entry.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => self.discard(to)?,
             Err(e) => return Err(failed(&e.into())),
         }
@@ -220,14 +204,14 @@ impl Cache {
         Ok(whole)
     }
 
-    /// The newest of Debian's kernels in the cache that fits.
+    /// The newest cached Debian kernel that a spec matches.
     fn newest(&self, spec: &DebianSpec, options: &Options) -> Result<Option<Found>, Problem> {
         let fitting = self.matching(options, |manifest| manifest.fits(spec).is_some())?;
         let version = |found: &Found| found.manifest.fits(spec).unwrap_or_default().to_owned();
         Ok(fitting.into_iter().max_by(|a, b| crate::debian::version::compare(&version(a), &version(b))))
     }
 
-    /// The kernel that came out of a package file, by what is in the file.
+    /// The kernel from a package file with the same content.
     fn of_package(&self, path: &Path, options: &Options) -> Result<Option<Found>, Problem> {
         let sum = crate::files::sha256(path).map_err(|e| problem("package", path, &e))?;
         let package = Package::File { sha256: sum };
@@ -242,18 +226,17 @@ impl Cache {
         Ok(fitting.into_iter().max_by_key(|found| found.manifest.fetched_unix_ns))
     }
 
-    /// The kernel that was added under a key ([`Addition::key`]), where its files are still whole; a damaged one is
-    /// removed and not given.
+    /// The kernel that was added under a key ([`Addition::key`]), if its files are whole. A damaged one is removed.
     ///
     /// # Errors
-    /// When the cache cannot be read, or a damaged entry not be removed.
+    /// When the cache cannot be read, or a damaged entry cannot be removed.
     pub fn made(&self, key: &str) -> Result<Option<Kernel>, Problem> {
         let (whole, _) = self.entries()?;
         let Some(found) = whole.into_iter().find(|found| found.manifest.key.as_deref() == Some(key)) else {
             return Ok(None);
         };
         match found.checked() {
-            // What took its place may be made from something else.
+            // Its replacement may have another key.
             Checked::Whole(found) if found.manifest.key.as_deref() == Some(key) => {
                 Ok(Some(found.manifest.kernel(&found.folder, found.manifest.kernel.spec.clone())))
             }
@@ -262,8 +245,8 @@ impl Cache {
         }
     }
 
-    /// Removes the kernel of a spec; gives it, or `None` where there is none. What a `file:` or `host` spec names is
-    /// not in the cache. Damaged entries are removed as well, with a note: no spec names them.
+    /// Removes and returns the kernel of a spec, if there is one (kernels of `file:` and `host` specs are not in the cache),
+    /// and all damaged entries, with a note for each.
     ///
     /// # Errors
     /// When the cache cannot be written.
@@ -290,13 +273,12 @@ impl Cache {
         Ok(Some(entry))
     }
 
-    /// The kernel of a spec: from the cache, else from where the spec says it comes from, which may be the network.
+    /// The kernel of a spec: from the cache, otherwise from its source, which may be the network.
     ///
-    /// An answer of the archive is believed for a day, so that `debian:7.0` is looked up once a day at most; one that
-    /// names a whole version is not looked up again.
+    /// The archive is asked at most once a day for a spec such as `debian:7.0`, and never again for a complete version.
     ///
     /// # Errors
-    /// When it cannot be had; where the version is not to be had, the error lists the nearest that are.
+    /// When it is not available; if only the version is wrong, the hint lists the nearest ones.
     pub fn get(&self, spec: &Spec, options: &Options, observer: &mut dyn Observer) -> Result<Kernel, Problem> {
         match spec {
             Spec::Build(build) => crate::build::build(build, self, options, observer),
@@ -309,32 +291,7 @@ impl Cache {
     }
 }
 
-/// What an entry is when it is looked at closely.
-enum Checked {
-    Whole(Found),
-    /// Somebody else has removed it.
-    Gone,
-    /// It is damaged, and why.
-    Damaged(Found, String),
-}
-
 impl Found {
-    /// Checks an entry's files. Where they do not fit, the manifest is read again: another run may have put a new entry
-    /// there since.
-    fn checked(mut self) -> Checked {
-        let Err(why) = self.manifest.check(&self.folder) else { return Checked::Whole(self) };
-        match Manifest::read(&self.folder) {
-            Ok(manifest) => self.manifest = manifest,
-            Err(_) if !self.folder.exists() => return Checked::Gone,
-            Err(_) => return Checked::Damaged(self, why),
-        }
-        match self.manifest.check(&self.folder) {
-            Ok(()) => Checked::Whole(self),
-            Err(_) if !self.folder.exists() => Checked::Gone,
-            Err(why) => Checked::Damaged(self, why),
-        }
-    }
-
     fn entry(&self) -> Entry {
         let specs: Vec<String> = self.manifest.asked_unix_ns.keys().cloned().collect();
         let first = specs.first().cloned().unwrap_or_else(|| self.manifest.kernel.spec.clone());
@@ -347,8 +304,8 @@ impl Found {
     }
 }
 
-/// Whether no other user can change what is, or would be made, at a place. Always so for others than root.
-fn can_be_ours(place: &Path) -> bool {
+/// Whether no other user can change a folder at this path. Always true for users other than root.
+fn is_safe_from_others(place: &Path) -> bool {
     let there = place.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
     there.is_some_and(|above| check_ancestors(&above).is_ok())
 }

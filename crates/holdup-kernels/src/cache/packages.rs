@@ -1,4 +1,4 @@
-//! Other packages of Debian's, such as PostgreSQL's.
+//! Other Debian packages, such as kernel sources.
 
 use super::Cache;
 use super::lock::Held;
@@ -11,11 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 impl Cache {
-    /// The file of one of Debian's packages, the newest of a suite or of all that are looked through; apt verifies it.
-    /// Nothing that it depends on is fetched. [`unpack_deb`](crate::unpack_deb) unpacks it.
+    /// The file of a Debian package, the newest in a suite or in all searched suites. apt verifies it; dependencies are not
+    /// fetched. [`unpack_deb`](crate::unpack_deb) unpacks it.
     ///
     /// # Errors
-    /// When the name is none, the suite has no such package, or it cannot be fetched; offline, when it is not here.
+    /// When the name is invalid, the suite has no such package, or it cannot be fetched; offline, when it is not cached.
     pub fn package(
         &self,
         name: &str,
@@ -29,7 +29,7 @@ impl Cache {
             let suite = suite.unwrap_or_default();
             return Err(Problem::usage(
                 format!("package `{name}` {suite}").escape_debug().to_string(),
-                "no such name can be",
+                "not a package name",
             ));
         }
         let architecture = debian::architecture(&options.arch).unwrap_or_default();
@@ -48,8 +48,9 @@ impl Cache {
         let newest = of_suite.max_by(|a, b| compare(&a.version, &b.version)).ok_or_else(|| {
             let elsewhere: Vec<String> = all.iter().map(|found| format!("{} {}", found.suite, found.version)).collect();
             let place = suite.map_or("the archive".to_owned(), |suite| format!("the suite {suite}"));
-            let missing = Problem::host(format!("package {name}"), format!("{place} has none for {architecture}"));
-            if elsewhere.is_empty() { missing } else { missing.hint(format!("there are: {}", elsewhere.join(", "))) }
+            let missing =
+                Problem::host(format!("package {name}"), format!("{place} does not have it for {architecture}"));
+            if elsewhere.is_empty() { missing } else { missing.hint(format!("versions: {}", elsewhere.join(", "))) }
         })?;
         let folder = self.root.join("packages").join(&newest.suite);
         let to = folder.join(format!("{name}_{}_{architecture}.deb", newest.version));
@@ -65,7 +66,7 @@ impl Cache {
         Ok(to)
     }
 
-    /// The newest version that is here.
+    /// The newest cached version.
     fn kept(&self, name: &str, suite: Option<&str>, architecture: &str) -> Result<Option<PathBuf>, Problem> {
         let folder = self.root.join("packages");
         let suites: Vec<PathBuf> = match suite {

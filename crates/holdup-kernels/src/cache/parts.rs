@@ -1,4 +1,4 @@
-//! What the cache keeps beside kernels and PostgreSQL, of which nobody asks for one by name.
+//! The other contents of the cache: they are removed as a whole and recreated on demand.
 
 use super::Cache;
 use super::lock::Held;
@@ -10,23 +10,23 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// A part of the cache that goes as a whole; what was in it is made again when it is needed.
+/// A part of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Packages that were fetched whole, such as sources.
+    /// Debian packages, such as sources.
     Packages,
-    /// The images of guests' files.
+    /// Initramfs images.
     Images,
-    /// PostgreSQL's data folders that were made in advance for images.
+    /// Data folders that initdb made in advance.
     Templates,
 }
 
-/// What a part takes.
+/// The size of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartSize {
-    /// How many packages, images or data folders.
+    /// The number of packages, images or data folders.
     pub count: u64,
-    /// What they take on disk, bytes.
+    /// Bytes on disk.
     pub bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl Part {
     /// All parts.
     pub const ALL: [Part; 3] = [Part::Packages, Part::Images, Part::Templates];
 
-    /// Its name, which is that of its folder below the cache: `packages`, `images` or `templates`.
+    /// Its name and folder: `packages`, `images` or `templates`.
     pub fn name(self) -> &'static str {
         match self {
             Part::Packages => "packages",
@@ -43,7 +43,7 @@ impl Part {
         }
     }
 
-    /// Whether a file or folder in it is one of those that count; the others belong to them.
+    /// Whether a file or folder is an item; the others belong to items.
     fn counts(self, name: &str) -> bool {
         match self {
             Part::Packages => name.ends_with(".deb"),
@@ -53,7 +53,7 @@ impl Part {
     }
 }
 
-/// The file by which images and data folders are locked; it stays, because others may wait for it.
+/// Locks images and data folders. It is never removed, because other processes may wait for it.
 const LOCK: &str = "lock";
 
 impl Cache {
@@ -61,7 +61,7 @@ impl Cache {
         self.root().join(part.name())
     }
 
-    /// What a part takes; a part that is not there takes nothing.
+    /// The size of a part; zero if it does not exist.
     ///
     /// # Errors
     /// When its folder cannot be read.
@@ -84,10 +84,10 @@ impl Cache {
         Ok(PartSize { count, bytes: bytes_below(&self.part(part)) })
     }
 
-    /// Removes what is in a part, and gives what it took. Guests that run have read their image already.
+    /// Empties a part and returns its former size. Running guests have read their image already.
     ///
     /// # Errors
-    /// When an image or data folder is being made there, or it cannot be removed.
+    /// When another run writes there, or it cannot be removed.
     pub fn part_remove(&self, part: Part, options: &Options, observer: &mut dyn Observer) -> Result<PartSize, Problem> {
         let _held = Held::take(self.root(), &format!("removing {}", part.name()), options, observer)?;
         let folder = self.part(part);
@@ -97,7 +97,7 @@ impl Cache {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(size),
             entries => entries.map_err(|e| failed(&e))?,
         };
-        // Who makes an image holds this lock, and not that of the cache.
+        // A run that makes an image holds this lock, not that of the cache.
         let lock = match File::options().append(true).open(folder.join(LOCK)) {
             Err(e) if e.kind() == ErrorKind::NotFound => None,
             lock => Some(lock.map_err(|e| failed(&e))?),
@@ -122,7 +122,7 @@ mod tests {
     use holdup_model::progress::Silent;
 
     #[test]
-    fn a_part_is_counted_and_removed_unless_somebody_writes_there() {
+    fn a_part_is_counted_and_removed_unless_another_run_writes_there() {
         let top = tempfile::tempdir().unwrap();
         let cache = Cache::open(top.path()).unwrap();
         let (options, none) = (Options::default(), PartSize { count: 0, bytes: 0 });

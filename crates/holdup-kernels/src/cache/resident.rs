@@ -1,4 +1,4 @@
-//! Kernels that are used where they lie.
+//! Kernels that are used in place: `file:` and `host`.
 
 use crate::files::{problem, sha256};
 use crate::image::{check_arch, read_image};
@@ -7,7 +7,7 @@ use holdup_model::Problem;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The kernel at a path, with the configuration that lies beside it under the name that distributions give it.
+/// The kernel at a path, with the configuration beside it, if it has one of the usual names.
 pub(super) fn file(spec: &Spec, path: &Path, options: &Options) -> Result<Kernel, Problem> {
     let path = path.canonicalize().map_err(|e| problem("kernel", path, &e))?;
     let facts = read_image(&path)?;
@@ -29,7 +29,7 @@ pub(super) fn file(spec: &Spec, path: &Path, options: &Options) -> Result<Kernel
     })
 }
 
-/// The kernel that runs, from where distributions keep it below `root`.
+/// The running kernel, found at the usual paths below `root`.
 pub(super) fn host(root: &Path, spec: &Spec, options: &Options) -> Result<Kernel, Problem> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let modules = [root.join("usr/lib/modules").join(&release), root.join("lib/modules").join(&release)];
@@ -38,13 +38,12 @@ pub(super) fn host(root: &Path, spec: &Spec, options: &Options) -> Result<Kernel
     let Some(image) = paths.iter().find(|path| is_there(path)) else {
         let looked: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let why = format!("its image is at none of {}", looked.join(", "));
-        return Err(Problem::host(format!("kernel `host` ({release})"), why).hint(
-            "a machine that is booted from outside, or a container, has no image; say file:PATH or debian:VERSION",
-        ));
+        return Err(Problem::host(format!("kernel `host` ({release})"), why)
+            .hint("a machine that boots from outside, or a container, has no image; use file:PATH or debian:VERSION"));
     };
     if let Err(e) = holdup_files::open_input(image) {
         return Err(problem("kernel `host`:", image, &e)
-            .hint("some distributions let only root read it: copy it as root and say file:COPY"));
+            .hint("some distributions let only root read it: copy it as root and use file:COPY"));
     }
     let mut kernel = file(spec, image, options)?;
     if kernel.release != release {
@@ -57,7 +56,7 @@ pub(super) fn host(root: &Path, spec: &Spec, options: &Options) -> Result<Kernel
 }
 
 fn is_there(path: &Path) -> bool {
-    // A folder that may not be searched is told when the file is opened.
+    // A folder without permission is reported when the file is opened.
     !matches!(path.metadata(), Err(e) if e.kind() == io::ErrorKind::NotFound)
 }
 
@@ -76,7 +75,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let options = Options { arch: "x86_64".into(), modules: true, ..Options::default() };
         let error = host(root.path(), &Spec::Host, &options).unwrap_err();
-        assert!(error.hint.unwrap().contains("booted from outside"));
+        assert!(error.hint.unwrap().contains("boots from outside"));
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let modules = root.path().join("usr/lib/modules").join(&release);
         fs::create_dir_all(modules.join("kernel")).unwrap();

@@ -1,7 +1,8 @@
-//! Putting kernels into the cache.
+//! Adding kernels to the cache.
 
 use super::lock::Held;
 use super::manifest::{Manifest, Package};
+use super::stored::ManifestFile;
 use super::{Cache, Found};
 use crate::files::{below, bytes_below, check_room, now_unix_ns, problem, sha256};
 use crate::image::{check_arch, read_image};
@@ -11,29 +12,29 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A kernel that is to be kept.
+/// A kernel to add.
 #[derive(Debug, Clone)]
 pub struct Addition<'a> {
-    /// The spec that asks for it.
+    /// Its spec.
     pub spec: &'a Spec,
-    /// A name for all that it was made from, by which [`Cache::made`] finds it again; any text.
+    /// Identifies everything that it was built from; [`Cache::made`] finds it by this.
     pub key: Option<String>,
-    /// The image; it is copied.
+    /// Its image.
     pub image: &'a Path,
-    /// Its configuration; it is copied.
+    /// Its configuration.
     pub config: Option<&'a Path>,
-    /// Its modules, the folder `…/modules/RELEASE`; they are copied.
+    /// Its folder `…/modules/RELEASE`.
     pub modules: Option<&'a Path>,
-    /// Where it comes from, for [`Kernel::source`].
+    /// See [`Kernel::source`].
     pub source: String,
 }
 
 impl Cache {
-    /// Keeps a kernel that was made elsewhere. Where one with the same image is kept that came out of no package file,
-    /// this takes its place, and goes on answering the specs that were answered with it.
+    /// Copies a kernel into the cache. It replaces one with the same image that did not come from a package file, and answers
+    /// its specs.
     ///
     /// # Errors
-    /// When the image is none or for another machine than `options` say, or the cache cannot be written.
+    /// When the image is not a kernel or is for another machine than `options` say, or the cache cannot be written.
     pub fn add(
         &self,
         addition: &Addition<'_>,
@@ -71,14 +72,14 @@ impl Cache {
             sha256: sum,
             source: addition.source.clone(),
         };
-        let mut manifest = Manifest::of(kernel);
+        let mut manifest = Manifest::new(kernel);
         fill(&entry, addition, &manifest.kernel).map_err(|e| problem("cache", &self.root, &e))?;
         manifest.modules_asked = options.modules || addition.modules.is_some();
         manifest.package = package;
         manifest.key.clone_from(&addition.key);
         manifest.sum(&entry).map_err(|e| problem("cache", &self.root, &e))?;
         let mut name = format!("{}-{}", manifest.kernel.release, begin(&manifest.kernel.sha256));
-        // A file may hold the image of an entry that the archive gave, and must not take its place: nothing verified it.
+        // A package file may contain the image of a verified entry and must not replace it.
         if let Some(Package::File { sha256 }) = &manifest.package {
             name = format!("{name}-{}", begin(sha256));
         }
@@ -92,7 +93,7 @@ impl Cache {
         Ok(manifest.kernel(&to, addition.spec.to_string()))
     }
 
-    /// Notes that a spec was answered with an entry just now.
+    /// Records that an entry answered a spec now.
     pub(super) fn touch(&self, mut found: Found, spec: &Spec) -> Result<Found, Problem> {
         found.manifest.asked_unix_ns.insert(spec.to_string(), now_unix_ns());
         found.manifest.write(&found.folder)?;
@@ -100,12 +101,10 @@ impl Cache {
     }
 }
 
-/// As much of a sum as names need.
 fn begin(sha256: &str) -> &str {
     sha256.get(..16).unwrap_or_default()
 }
 
-/// Copies a kernel's files into a new folder.
 fn fill(entry: &Path, addition: &Addition<'_>, kernel: &Kernel) -> io::Result<()> {
     fs::create_dir_all(entry)?;
     fs::copy(addition.image, entry.join(&kernel.image))?;
@@ -115,7 +114,7 @@ fn fill(entry: &Path, addition: &Addition<'_>, kernel: &Kernel) -> io::Result<()
     if let (Some(from), Some(to)) = (addition.modules, &kernel.modules) {
         for path in below(from)? {
             let (from, to) = (from.join(&path), entry.join(to).join(&path));
-            // Links in it lead to the sources that it was built from, which are not here.
+            // Its links lead to the sources, which are not here.
             if fs::symlink_metadata(&from)?.is_file() {
                 fs::create_dir_all(to.parent().unwrap_or(entry))?;
                 fs::copy(from, to)?;

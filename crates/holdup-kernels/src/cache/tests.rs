@@ -5,11 +5,10 @@ use holdup_model::{Event, progress::Silent};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-/// Hears events and keeps their words.
 #[derive(Default)]
-struct Heard(Vec<String>);
+struct NoteRecorder(Vec<String>);
 
-impl Observer for Heard {
+impl Observer for NoteRecorder {
     fn event(&mut self, event: Event<'_>) {
         if let Event::Step(text) | Event::Note(text) = event {
             self.0.push(text.to_owned());
@@ -31,7 +30,7 @@ fn a_cache() -> (tempfile::TempDir, Cache) {
     (folder, cache)
 }
 
-/// A package file with a kernel of this release, a configuration and one module.
+/// A package file with a kernel, its configuration and one module.
 fn package(folder: &Path, release: &str) -> PathBuf {
     let image = bz_image(release);
     let (boot, config) = (format!("./boot/vmlinuz-{release}"), format!("./boot/config-{release}"));
@@ -47,7 +46,6 @@ fn package(folder: &Path, release: &str) -> PathBuf {
     path
 }
 
-/// Puts a kernel into the cache as if the archive had given it.
 fn as_if_fetched(cache: &Cache, folder: &Path, spec: &str, version: &str, suite: &str) -> Kernel {
     let abi = format!("{}+deb13", crate::debian::version::upstream(version));
     let image = folder.join("image");
@@ -72,7 +70,7 @@ fn a_package_file_becomes_an_entry_that_is_found_again_and_removed() {
     assert_eq!(fs::read(&kernel.image).unwrap(), bz_image("7.0.1-a"));
     assert_eq!((kernel.config.is_some(), kernel.modules.is_some()), (true, false));
     assert_eq!(cache.which_for(&spec, &options()).unwrap().as_ref(), Some(&kernel));
-    // Modules are another wish, which the entry does not yet fulfil.
+    // The entry has no modules yet.
     let with_modules = Options { modules: true, ..options() };
     assert_eq!(cache.which_for(&spec, &with_modules).unwrap(), None);
     let modules = cache.get(&spec, &with_modules, &mut Silent).unwrap().modules.unwrap();
@@ -106,15 +104,15 @@ fn a_damaged_entry_is_refused_and_removed_and_made_anew_unless_offline() {
         let mut image = fs::read(&kernel.image).unwrap();
         image[1000] ^= 1;
         fs::write(&kernel.image, image).unwrap();
-        let mut heard = Heard::default();
-        let again = cache.get(&spec, &with, &mut heard);
+        let mut recorder = NoteRecorder::default();
+        let again = cache.get(&spec, &with, &mut recorder);
         if with.offline {
             let problem = again.unwrap_err();
             assert!(problem.why.contains("damaged") && problem.why.contains("SHA-256"), "{problem}");
             assert!(!kernel.image.exists());
         } else {
             assert_eq!(fs::read(again.unwrap().image).unwrap(), bz_image("7.0.1-a"));
-            assert!(heard.0.iter().any(|line| line.contains("damaged")), "{:?}", heard.0);
+            assert!(recorder.0.iter().any(|line| line.contains("damaged")), "{:?}", recorder.0);
         }
     }
     let kernel = cache.get(&spec, &options(), &mut Silent).unwrap();
@@ -123,7 +121,7 @@ fn a_damaged_entry_is_refused_and_removed_and_made_anew_unless_offline() {
 }
 
 #[test]
-fn manifests_that_cannot_be_believed_are_told() {
+fn invalid_manifests_are_reported() {
     let (folder, cache) = a_cache();
     let kernel = cache.get(&Spec::Deb(package(folder.path(), "7.0.1-a")), &options(), &mut Silent).unwrap();
     let manifest = kernel.image.parent().unwrap().join("manifest.json");
@@ -138,9 +136,9 @@ fn manifests_that_cannot_be_believed_are_told() {
         let damaged = cache.damaged().unwrap();
         assert!(damaged[0].1.contains(says), "{}", damaged[0].1);
     }
-    let mut heard = Heard::default();
-    assert!(cache.remove(&Spec::parse("debian:7.0").unwrap(), &options(), &mut heard).unwrap().is_none());
-    assert!(heard.0[0].contains("is damaged and was removed: its manifest"), "{:?}", heard.0);
+    let mut recorder = NoteRecorder::default();
+    assert!(cache.remove(&Spec::parse("debian:7.0").unwrap(), &options(), &mut recorder).unwrap().is_none());
+    assert!(recorder.0[0].contains("is damaged and was removed: its manifest"), "{:?}", recorder.0);
     assert!(cache.damaged().unwrap().is_empty());
 }
 
@@ -166,7 +164,7 @@ fn offline_a_spec_is_the_newest_that_is_cached() {
     assert!(problem.why.contains("--offline") && problem.hint.unwrap().contains("7.1.3+deb13-amd64"));
     let arm = Options { arch: "aarch64".into(), ..offline() };
     assert!(cache.get(&Spec::parse("debian:7.0").unwrap(), &arm, &mut Silent).is_err());
-    // A whole version that is here is not looked up, though the archive might be asked.
+    // A complete version in the cache is not looked up.
     let exact = Spec::parse("debian:7.0.9").unwrap();
     let nowhere = Options { mirror: Some("file:/nonexistent".into()), ..options() };
     assert_eq!(cache.get(&exact, &nowhere, &mut Silent).unwrap().release, "7.0.9+deb13-amd64");
@@ -201,7 +199,7 @@ fn package_files_without_one_kernel_are_refused() {
     let (a, b) = (bz_image("7.0.1-a"), bz_image("7.0.1-b"));
     let two = [Made::File("./boot/vmlinuz-7.0.1-a", &a), Made::File("./boot/vmlinuz-7.0.1-b", &b)];
     for (members, says) in [
-        (&[Made::File("./usr/share/doc/x", b"doc")][..], "no image"),
+        (&[Made::File("./usr/share/doc/x", b"doc")][..], "no kernel image"),
         (&two, "several kernels"),
         (&[Made::File("./boot/vmlinuz-7.0.1-a", b"text")], "not a kernel"),
         (&[Made::Link("./boot/vmlinuz-7.0.1-a", "/etc/passwd")], "is a link"),
@@ -213,7 +211,7 @@ fn package_files_without_one_kernel_are_refused() {
     }
 }
 
-/// The other process of the test below: holds the lock until its standard input ends.
+/// The other process of the test below holds the lock until its standard input ends.
 #[test]
 fn holds_the_lock_for_another_test() {
     let Some(root) = std::env::var_os("HOLDUP_TEST_LOCK") else { return };
@@ -236,7 +234,7 @@ fn a_second_process_waits_and_says_for_whom() {
     let mut said = BufReader::new(other.stdout.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap() == "held"));
     let mut release = other.stdin.take().unwrap();
-    /// Lets the other process go as soon as the wait is told.
+    /// Releases the other process once the wait is reported.
     struct Waiting<'a>(Vec<String>, &'a mut dyn Write);
     impl Observer for Waiting<'_> {
         fn event(&mut self, event: Event<'_>) {
@@ -261,7 +259,7 @@ fn a_second_process_waits_and_says_for_whom() {
 }
 
 #[test]
-fn a_second_look_is_not_in_the_way_of_what_was_left_behind() {
+fn leftovers_of_a_killed_run_do_not_block_the_next() {
     let (folder, cache) = a_cache();
     fs::create_dir_all(cache.root().join("scratch/0/entry")).unwrap();
     fs::write(cache.root().join("scratch/0/entry/vmlinuz"), "half").unwrap();
@@ -270,7 +268,7 @@ fn a_second_look_is_not_in_the_way_of_what_was_left_behind() {
 }
 
 #[test]
-fn what_cannot_be_a_package_never_reaches_apt() {
+fn invalid_package_names_never_reach_apt() {
     let (_folder, cache) = a_cache();
     for name in ["", "-o", "a b", "../x", "A", "x/trixie"] {
         assert!(cache.package(name, None, &options(), &mut Silent).is_err(), "{name}");
@@ -324,7 +322,7 @@ fn an_entry_is_there_at_every_moment_while_it_is_replaced() {
 }
 
 #[test]
-fn what_killed_runs_left_to_be_removed_goes_with_the_next_lock() {
+fn the_next_lock_removes_what_killed_runs_left() {
     let (_folder, cache) = a_cache();
     let left = cache.root().join(REMOVED).join("1-1-7.0.1");
     fs::create_dir_all(left.join("modules")).unwrap();
@@ -342,7 +340,7 @@ fn a_cache_that_another_user_can_change_is_refused() {
     symlink(&own, top.path().join("link")).unwrap();
     let problem = Cache::open(&top.path().join("link")).unwrap_err();
     assert!(problem.hint.unwrap().contains("--cache"));
-    assert!(super::can_be_ours(&own.join(".cache/holdup")));
+    assert!(super::is_safe_from_others(&own.join(".cache/holdup")));
 }
 
 #[test]
@@ -356,5 +354,5 @@ fn root_uses_no_cache_of_another_user() {
         let problem = Cache::open(&place).unwrap_err();
         assert!(problem.why.contains("54321"), "{problem}");
     }
-    assert!(!super::can_be_ours(&home.join(".cache/holdup")));
+    assert!(!super::is_safe_from_others(&home.join(".cache/holdup")));
 }

@@ -1,11 +1,10 @@
-//! apt with a configuration and a state of its own: the system's are neither changed nor used, but for where its
-//! archive is and how it is reached.
+//! apt with its own configuration and state. The system's are not changed, and used only to find and reach the archive.
 
 mod solve;
 
-pub(crate) use solve::Request;
+pub(crate) use solve::{Request, Solved};
 
-use crate::files::{check_room, now_unix_ns, problem, sha256, size_in_words};
+use crate::files::{human_size, now_unix_ns, problem};
 use crate::{Options, debian};
 use holdup_model::{Event, Observer, Problem};
 use std::fmt::Write as _;
@@ -14,20 +13,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The suites that are looked through when none is named.
+/// The suites in which kernels are searched.
 const SUITES: &[&str] = &["bookworm", "bookworm-backports", "trixie", "trixie-backports"];
 
-/// Where the package debian-archive-keyring has the keys of the archive, newest place first.
+/// The files of the package debian-archive-keyring, newest name first.
 const KEYRINGS: &[&str] =
     &["/usr/share/keyrings/debian-archive-keyring.pgp", "/usr/share/keyrings/debian-archive-keyring.gpg"];
 
-/// Where apt has the program that fetches one file.
 const HELPER: &str = "/usr/lib/apt/apt-helper";
 
-/// What is under way, for the error when it is interrupted.
 const FETCHING: &str = "fetching from Debian's archive";
 
-/// An index that is younger is not fetched again.
+/// Younger indices are not fetched again.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
 
 /// One version of a package in one suite.
@@ -38,7 +35,7 @@ pub(crate) struct Found {
     pub(crate) suite: String,
 }
 
-/// Where a package lies in the archive, and what the signed index says of it.
+/// A package's entry in the signed index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     uri: String,
@@ -48,7 +45,6 @@ struct Place {
 
 /// apt for one architecture.
 pub(crate) struct Apt<'a> {
-    /// The folder with configuration and state.
     folder: PathBuf,
     architecture: &'static str,
     options: &'a Options,
@@ -56,24 +52,39 @@ pub(crate) struct Apt<'a> {
 }
 
 impl<'a> Apt<'a> {
-    /// Writes the configuration. `scratch` is a folder that the caller removes; the cache's lock must be held.
+    /// Writes the configuration for the suites of kernels and one more. `scratch` is a folder that the caller removes; the cache's lock
+    /// must be held.
     ///
     /// # Errors
-    /// When apt or the archive's keys are not there, or no archive is known.
+    /// When apt or the archive's keys are missing, or no archive is known.
     pub(crate) fn prepare(
         root: &Path,
         options: &'a Options,
         scratch: &'a Path,
         suite: Option<&str>,
     ) -> Result<Self, Problem> {
-        let architecture = debian::architecture(&options.arch).ok_or_else(|| {
-            Problem::usage(format!("machine `{}`", options.arch), "Debian's kernels are for x86_64 and aarch64 here")
-        })?;
-        let folder = root.join("apt").join(architecture);
-        let apt = Apt { folder, architecture, options, scratch };
         let more = suite.filter(|suite| !SUITES.contains(suite));
         let suites: Vec<&str> = SUITES.iter().copied().chain(more).collect();
-        apt.write(&suites)?;
+        Apt::with_suites(root, options, scratch, "", &suites)
+    }
+
+    /// apt with its own folder, whose name ends in `suffix`, and the index of these suites only.
+    fn with_suites(
+        root: &Path,
+        options: &'a Options,
+        scratch: &'a Path,
+        suffix: &str,
+        suites: &[&str],
+    ) -> Result<Self, Problem> {
+        let architecture = debian::architecture(&options.arch).ok_or_else(|| {
+            Problem::usage(
+                format!("machine `{}`", options.arch),
+                "holdup takes Debian's packages for x86_64 and aarch64",
+            )
+        })?;
+        let folder = root.join("apt").join(format!("{architecture}{suffix}"));
+        let apt = Apt { folder, architecture, options, scratch };
+        apt.write(suites)?;
         Ok(apt)
     }
 
@@ -90,7 +101,7 @@ impl<'a> Apt<'a> {
             fs::create_dir_all(folder.join(part)).map_err(|e| problem("folder", &folder.join(part), &e))?;
         }
         let keyring = KEYRINGS.iter().find(|path| Path::new(path).exists()).ok_or_else(|| {
-            Problem::host("Debian's packages", "the keys of Debian's archive are not on this machine")
+            Problem::host("Debian's packages", "this machine does not have the keys of Debian's archive")
                 .hint("install debian-archive-keyring")
         })?;
         let mirror = match &self.options.mirror {
@@ -98,7 +109,7 @@ impl<'a> Apt<'a> {
             None => self.system_mirror()?,
         };
         if mirror.is_empty() || mirror.contains(|c: char| c.is_whitespace() || c.is_control() || "[]\"".contains(c)) {
-            return Err(Problem::usage(format!("mirror `{}`", mirror.escape_debug()), "this is no address"));
+            return Err(Problem::usage(format!("mirror `{}`", mirror.escape_debug()), "not an address"));
         }
         let mut sources = String::new();
         for suite in suites {
@@ -106,7 +117,7 @@ impl<'a> Apt<'a> {
         }
         let list = folder.join("etc/sources.list");
         if fs::read_to_string(&list).ok().as_deref() != Some(sources.as_str()) {
-            // What was fetched for other sources says nothing about these.
+            // The index is of other sources.
             let _was_absent = fs::remove_file(self.stamp());
             fs::write(&list, sources).map_err(|e| problem("file", &list, &e))?;
         }
@@ -118,7 +129,7 @@ impl<'a> Apt<'a> {
 
     fn configuration(&self) -> Result<String, Problem> {
         let folder = self.folder.to_str().filter(|path| !path.contains(['"', '\n', '\\'])).ok_or_else(|| {
-            Problem::host(format!("cache {}", self.folder.display()), "apt cannot work in a folder of this name")
+            Problem::host(format!("cache {}", self.folder.display()), "apt cannot use a folder of this name")
         })?;
         let architecture = self.architecture;
         let mut text = format!(
@@ -132,9 +143,9 @@ impl<'a> Apt<'a> {
         Ok(text)
     }
 
-    /// The archive of Debian that this machine's own apt uses.
+    /// The Debian archive of this machine's own apt.
     fn system_mirror(&self) -> Result<String, Problem> {
-        // Where no index was fetched yet, as in images of containers, apt knows addresses but not whose they are.
+        // Before the first `apt update`, as in container images, apt has addresses without origins.
         for release_info in ["true", "false"] {
             let output = Command::new("apt-get")
                 .arg("indextargets")
@@ -149,33 +160,31 @@ impl<'a> Apt<'a> {
             }
             self.options.check(FETCHING)?;
         }
-        Err(Problem::host("Debian's packages", "this machine's apt is configured for no archive of Debian")
-            .hint("give one with --mirror, as apt writes it"))
+        Err(Problem::host("Debian's packages", "this machine's apt has no archive of Debian")
+            .hint("give one with --mirror, in apt's notation"))
     }
 
     fn stamp(&self) -> PathBuf {
         self.folder.join("updated")
     }
 
-    /// How old the index is; `None` where there is none.
+    /// The age of the index, if there is one.
     fn age(&self) -> Option<Duration> {
         let text = fs::read_to_string(self.stamp()).ok()?;
         let at: u64 = text.trim().parse().ok()?;
         Some(Duration::from_nanos(now_unix_ns().saturating_sub(at)))
     }
 
-    /// Fetches the index where it is older than a day, or always when asked to.
-    ///
-    /// A suite that is not to be had is a note; that none is, or not the one that is asked for, an error.
+    /// Fetches the index if it is older than a day, or always with `force`. A suite that cannot be fetched is a note.
     ///
     /// # Errors
-    /// With apt's own words.
+    /// When no suite can be fetched, or not `suite`; with apt's messages.
     pub(crate) fn update(&self, suite: Option<&str>, force: bool, observer: &mut dyn Observer) -> Result<(), Problem> {
         if !force && self.age().is_some_and(|age| age < FRESH) {
             return Ok(());
         }
         observer.event(Event::Step("fetching the index of Debian's archive"));
-        // Without the mode, an index that could not be fetched is a warning, and the old one stays.
+        // Without the mode, a failed fetch is a warning, and the old index stays.
         let arguments = ["update", "-q", "-o", "APT::Update::Error-Mode=any"];
         let lists = self.folder.join("state/lists");
         let watched = Some((lists.as_path(), "the index"));
@@ -191,12 +200,13 @@ impl<'a> Apt<'a> {
         if !wanted_is_there {
             let _was_absent = fs::remove_file(self.stamp());
             let what = suite.map_or("Debian's archive".to_owned(), |suite| format!("suite `{suite}`"));
-            return Err(Problem::host(what, said.reason("there is no index of it")));
+            return Err(Problem::host(what, said.reason("it has no index")));
         }
         if !said.is_ok {
-            observer.event(Event::Note(&format!("a part of the index could not be had: {}", said.reason("no reason"))));
+            observer
+                .event(Event::Note(&format!("a part of the index could not be fetched: {}", said.reason("no reason"))));
         }
-        // An archive of which nothing answered is asked again the next time.
+        // If no server answered, the next run tries again.
         if !said.text.lines().any(|line| line.starts_with("Get:") || line.starts_with("Hit:")) {
             return Ok(());
         }
@@ -204,23 +214,21 @@ impl<'a> Apt<'a> {
         fs::write(&stamp, now_unix_ns().to_string()).map_err(|e| problem("file", &stamp, &e))
     }
 
-    /// Whether an index was fetched for these sources.
     pub(crate) fn has_index(&self) -> bool {
         self.age().is_some()
     }
 
-    /// Whether the index was fetched within the last hour, so that another try would most likely find the same.
+    /// Whether the index is less than an hour old, so that fetching it again would change nothing.
     pub(crate) fn is_just_updated(&self) -> bool {
         self.age().is_some_and(|age| age < Duration::from_secs(3600))
     }
 
-    /// The names of packages that begin so.
     pub(crate) fn names(&self, begin: &str, observer: &mut dyn Observer) -> Result<Vec<String>, Problem> {
         let said = self.run("apt-cache", &["pkgnames", begin], observer)?;
         Ok(said.text.lines().map(str::to_owned).collect())
     }
 
-    /// All versions of packages; those that are not there are not in the answer.
+    /// All versions of packages in the index.
     pub(crate) fn versions(&self, names: &[String], observer: &mut dyn Observer) -> Result<Vec<Found>, Problem> {
         if names.is_empty() {
             return Ok(Vec::new());
@@ -232,55 +240,30 @@ impl<'a> Apt<'a> {
     }
 
     fn place(&self, found: &Found, observer: &mut dyn Observer) -> Result<Place, Problem> {
-        let name = self.full_name(found);
+        let name = format!("{}:{}={}", found.package, self.architecture, found.version);
         let said = self.run("apt-get", &["download", "--print-uris", &name], observer)?;
         said.text
             .lines()
             .find_map(place)
-            .ok_or_else(|| Problem::host(format!("package {name}"), said.reason("the index has no place of it")))
+            .ok_or_else(|| Problem::host(format!("package {name}"), said.reason("the index does not list it")))
     }
 
-    fn full_name(&self, found: &Found) -> String {
-        format!("{}:{}={}", found.package, self.architecture, found.version)
-    }
-
-    /// Downloads a package that is in the index, into the scratch folder; its checksum is in the signed index.
+    /// Downloads a package into the scratch folder and compares it with the checksum of the signed index.
     ///
     /// # Errors
-    /// When it is not to be had, does not fit its checksum, or there is no room for it.
+    /// When it cannot be fetched, does not match its checksum, or the disk is too full.
     pub(crate) fn download(&self, found: &Found, observer: &mut dyn Observer) -> Result<PathBuf, Problem> {
-        let place = self.place(found, observer)?;
-        check_room(self.scratch, place.bytes.saturating_mul(3), &found.package)?;
-        let name = self.full_name(found);
-        let size = size_in_words(place.bytes);
-        observer.event(Event::Step(&format!("fetching {} {} ({size})", found.package, found.version)));
-        let folder = self.scratch.join(&found.package);
-        fs::create_dir_all(&folder).map_err(|e| problem("folder", &folder, &e))?;
-        let said = self.run_in(&folder, "apt-get", &["download", "-q", &name], Some((&folder, &size)), observer)?;
-        let file = fs::read_dir(&folder)
-            .map_err(|e| problem("folder", &folder, &e))?
-            .filter_map(Result::ok)
-            .map(|entry| entry.path())
-            .find(|path| path.extension().is_some_and(|ending| ending == "deb"));
-        let (true, Some(file)) = (said.is_ok, file) else {
-            return Err(Problem::host(format!("package {name}"), said.reason("apt did not fetch it")));
-        };
-        let is = sha256(&file).map_err(|e| problem("package", &file, &e))?;
-        if is != place.sha256 {
-            let why = format!("its SHA-256 is {is}, and the signed index says {}", place.sha256);
-            return Err(Problem::host(format!("package {name}"), why).hint("it was deleted; fetch it again"));
-        }
-        Ok(file)
+        let Place { bytes, sha256, .. } = self.place(found, observer)?;
+        let one = Solved { package: found.package.clone(), version: found.version.clone(), bytes, sha256 };
+        let name = format!("{} {}", found.package, found.version);
+        self.download_all(&[one], &name, observer)?.pop().ok_or_else(|| Problem::internal(name, "no file"))
     }
 
-    /// Downloads a package that has left the index from the pool, where its neighbour at the same version still lies.
-    ///
-    /// Nothing verifies it: neither the neighbour nor the signed index knows its checksum.
-    ///
-    /// Answers `None` where the pool does not have it either.
+    /// Downloads a package that has left the index from the pool folder of a `neighbour` with the same version; `None` if the pool
+    /// does not have it. Nothing verifies it, because the signed index no longer has its checksum.
     ///
     /// # Errors
-    /// When the pool cannot be asked.
+    /// When the pool cannot be reached.
     pub(crate) fn download_unverified(
         &self,
         name: &str,
@@ -288,10 +271,10 @@ impl<'a> Apt<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Option<PathBuf>, Problem> {
         let place = self.place(neighbour, observer)?;
-        let wrong = || Problem::host(format!("package {name}"), format!("no place for it beside {}", place.uri));
+        let wrong = || Problem::host(format!("package {name}"), format!("no pool folder in {}", place.uri));
         let (folder, file) = place.uri.rsplit_once('/').ok_or_else(wrong)?;
         let (_, version) = file.split_once('_').ok_or_else(wrong)?;
-        // The signed images are a source package of their own; the rest is in linux.
+        // The signed images have their own source package; the rest is in linux.
         let folder = match folder.rsplit_once('/') {
             Some((above, last)) if last.starts_with("linux-signed-") => format!("{above}/linux"),
             _ => folder.to_owned(),
@@ -302,7 +285,7 @@ impl<'a> Apt<'a> {
         let said = self.run(HELPER, &["download-file", &uri, &to.to_string_lossy()], observer)?;
         match said.is_ok && to.is_file() {
             true => Ok(Some(to)),
-            // In apt's own words, of an archive in the network and of one in a folder.
+            // apt's messages for an archive in the network and one in a folder.
             false if said.says("404 ") || said.says("File not found") => Ok(None),
             false => Err(Problem::host(format!("package {name}"), said.reason("apt did not fetch it"))),
         }
@@ -312,8 +295,7 @@ impl<'a> Apt<'a> {
         self.run_in(self.scratch, program, arguments, None, observer)
     }
 
-    /// Runs a program of apt's in a folder. How many bytes there are in the folder that is watched, and of what, is
-    /// told now and then.
+    /// Runs a program of apt's in a folder, and reports the growth of the `watched` folder every 10 s.
     fn run_in(
         &self,
         folder: &Path,
@@ -334,7 +316,7 @@ impl<'a> Apt<'a> {
             .stderr(create(&err)?)
             .spawn()
             .map_err(|e| no_apt(program, &e))?;
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         let mut pause = Duration::from_millis(2);
         let status = loop {
             match child.try_wait() {
@@ -348,16 +330,16 @@ impl<'a> Apt<'a> {
                 return Err(interrupted);
             }
             if let Some((folder, what)) = watched
-                && told.elapsed() >= Duration::from_secs(10)
+                && reported.elapsed() >= Duration::from_secs(10)
             {
-                told = Instant::now();
+                reported = Instant::now();
                 let bytes = crate::files::bytes_below(folder);
-                observer.event(Event::Step(&format!("… {} of {what}", size_in_words(bytes))));
+                observer.event(Event::Step(&format!("… {} of {what}", human_size(bytes))));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(50));
         };
-        // A signal to the whole group ends apt before it ends us, and is no answer of apt's.
+        // A signal to the process group may end apt first; its exit code then says nothing.
         if !status.success() {
             self.options.check(FETCHING)?;
         }
@@ -372,18 +354,18 @@ impl<'a> Apt<'a> {
 
 fn no_apt(program: &str, error: &std::io::Error) -> Problem {
     Problem::host(format!("{program}: Debian's packages come through apt"), error.to_string())
-        .hint("run on Debian or a relative of it, or fetch a package elsewhere and say deb:PATH")
+        .hint("run on Debian or a derivative, or download a package and use deb:PATH")
 }
 
-/// What is taken over from this machine's apt: how it reaches the network, and whether it takes an index that is older
-/// than it says it may become, as whoever set up a mirror that stands still has decided.
+/// Settings taken from this machine's apt: how it reaches the network, and whether it accepts an expired index, as administrators
+/// of a frozen mirror configure.
 fn inherited(dump: &str) -> String {
     let taken = ["Acquire::http::", "Acquire::https::", "Acquire::Check-Valid-Until ", "Acquire::Check-Date "];
     let lines = dump.lines().filter(|line| !line.ends_with("\"\";") && taken.iter().any(|name| line.starts_with(name)));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What a program said.
+/// The output of a program.
 struct Said {
     is_ok: bool,
     text: String,
@@ -391,24 +373,22 @@ struct Said {
 }
 
 impl Said {
-    /// Whether words are in what it said; apt tells warnings and errors apart from the rest.
     fn says(&self, words: &str) -> bool {
         self.errors.contains(words) || self.text.contains(words)
     }
 
-    /// That a part of the archive is past its date. Its signature is right all the same, but whoever holds the mirror
-    /// could have kept back what was fixed since: apt refuses it too.
+    /// The error for an expired part of the archive. Its signature is valid, but the mirror may have withheld later fixes; apt refuses it
+    /// too.
     fn expired(&self) -> Option<Problem> {
         (!self.is_ok && self.errors.contains("is expired")).then(|| {
             Problem::host("Debian's archive", self.reason("its index is expired")).hint(
-                "name a mirror that is kept up to date with --mirror, and look whether this machine's clock is right; \
-                 for an archive that is closed set Acquire::Check-Valid-Until \"false\" for this machine's apt \
-                 (apt.conf(5)), which is followed",
+                "give an up-to-date mirror with --mirror, and check this machine's clock; for a closed archive set Acquire::Check-Valid-Until \"false\" \
+                 in this machine's apt.conf(5)",
             )
         })
     }
 
-    /// apt's own reasons, at most three.
+    /// apt's messages, at most three.
     fn reason(&self, otherwise: &str) -> String {
         let mut lines: Vec<&str> = Vec::new();
         for line in self.errors.lines().chain(self.text.lines()) {
@@ -422,7 +402,7 @@ impl Said {
     }
 }
 
-/// The address of `ADDRESS ORIGIN COMPONENT` where it is Debian's main archive; by its name where the origin is not known.
+/// The address in `ADDRESS ORIGIN COMPONENT` of Debian's main archive, recognised by its path if the origin is unknown.
 fn mirror(line: &str) -> Option<String> {
     let mut words = line.split(' ');
     let (uri, origin, component) = (words.next()?.trim_end_matches('/'), words.next()?, words.next()?);
@@ -458,7 +438,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_machine_has_set_for_its_archive_is_taken_over() {
+    fn settings_of_this_machines_apt_are_inherited() {
         let dump = "APT \"\";\nAcquire::Check-Valid-Until \"false\";\nAcquire::http::Proxy \"http://p.example:1\";\n\
                     Acquire::https::Proxy \"\";\nDir::Etc \"/etc/apt\";\nAcquire::AllowInsecureRepositories \"1\";\n";
         let is = inherited(dump);
@@ -467,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_apt_says_is_read() {
+    fn apts_output_is_parsed() {
         let line =
             "linux-image-6.1.0-50-amd64 |  6.1.176-1 | http://mirror.example/debian bookworm/main amd64 Packages";
         let is = found(line).unwrap();
@@ -496,9 +476,9 @@ mod tests {
         let expired =
             "E: Release file for http://mirror.example/debian/dists/x/InRelease is expired (invalid since 3d)\n";
         let said = Said { is_ok: false, text: String::new(), errors: expired.into() };
-        let problem = said.expired().expect("it is refused");
+        let problem = said.expired().expect("expired");
         assert!(problem.why.contains("invalid since 3d") && problem.hint.unwrap().contains("Check-Valid-Until"));
-        // Where this machine's apt is told not to look at the date, apt-get says so and goes on.
+        // With Check-Valid-Until "false", apt-get reports the date and continues.
         assert_eq!(Said { is_ok: true, ..said }.expired(), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Debian's kernels: which there are, and what is in which package.
+//! Debian's kernels and their packages.
 //!
-//! Up to 6.18 one package, `linux-image-RELEASE`, holds everything. From 6.19 on it is empty; the image is in
-//! `linux-binary-RELEASE`, modules in `linux-modules-RELEASE`, the configuration in `linux-base-RELEASE`. The index
-//! keeps the images of older versions, and drops the other two.
+//! Up to 6.18 one package, `linux-image-RELEASE`, contains everything. From 6.19 on it is empty; the image is in
+//! `linux-binary-RELEASE`, modules in `linux-modules-RELEASE`, the configuration in `linux-base-RELEASE`. The index keeps old
+//! images and drops the other two.
 
 use super::apt::{Apt, Found};
 use super::version::{compare, distance, fits, kernel_name, upstream};
@@ -12,42 +12,41 @@ use holdup_model::{Event, Observer, Problem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The most versions that an error lists.
 const NEAREST: usize = 12;
 
-/// A kernel that the archive has.
+/// A kernel in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Available {
-    /// The release that it will say: `7.0.13+deb13-cloud-amd64`.
+    /// `7.0.13+deb13-cloud-amd64`.
     pub release: String,
-    /// Without flavour and architecture: `7.0.13+deb13`.
+    /// The release without flavour and architecture: `7.0.13+deb13`.
     pub abi: String,
-    /// The flavour; `None` for the normal one.
+    /// `None` for the default flavour.
     pub flavour: Option<String>,
     /// The package's version: `7.0.13-1~bpo13+1`.
     pub version: String,
-    /// The suite that has it.
+    /// Its suite.
     pub suite: String,
-    /// The package that holds the image.
+    /// The package with the image.
     pub package: String,
 }
 
 impl Available {
-    /// The spec that names just this one.
+    /// The spec of exactly this kernel.
     pub fn spec(&self) -> String {
         let flavour = self.flavour.as_ref().map(|flavour| format!("/{flavour}")).unwrap_or_default();
         format!("debian:{}{flavour}", upstream(&self.version))
     }
 }
 
-/// All kernels that the index has, newest first.
+/// All kernels in the index, newest first.
 pub(crate) fn available(
     apt: &Apt<'_>,
     architecture: &str,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Available>, Problem> {
     let mut packages = BTreeMap::new();
-    // The later one of the two takes the place of the earlier: an image package beside a binary package is empty.
+    // An image package beside a binary package is empty, so the second prefix overwrites the first.
     for begin in ["linux-image-", "linux-binary-"] {
         for name in apt.names(begin, observer)? {
             if let Some(kernel) = kernel_name(&name, architecture) {
@@ -75,10 +74,10 @@ pub(crate) fn available(
     Ok(all)
 }
 
-/// The newest that fits.
+/// The newest match.
 ///
 /// # Errors
-/// When none does; the error lists the nearest that there are.
+/// When nothing matches; the hint lists the nearest versions.
 pub(crate) fn choose<'a>(
     all: &'a [Available],
     spec: &DebianSpec,
@@ -111,13 +110,12 @@ fn nearest(kernels: &[&Available], wanted: &Wanted) -> String {
     let mut versions: Vec<&str> = kernels.iter().map(|kernel| upstream(&kernel.version)).collect();
     versions.dedup();
     versions.sort_by_key(|version| distance(wanted, version));
-    let left_out = versions.len().saturating_sub(NEAREST);
+    let omitted = versions.len().saturating_sub(NEAREST);
     versions.truncate(NEAREST);
-    let more = if left_out == 0 { String::new() } else { format!(" and {left_out} more") };
-    format!("there are, nearest first: {}{more}", versions.join(", "))
+    let more = if omitted == 0 { String::new() } else { format!(" and {omitted} more") };
+    format!("nearest versions: {}{more}", versions.join(", "))
 }
 
-/// A kernel's files, unpacked below a folder.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) image: PathBuf,
@@ -141,7 +139,7 @@ pub(crate) fn fetch(
     let architecture = crate::debian::architecture(&options.arch).unwrap_or_default();
     let mut source = format!("{} {} {architecture} ({})", kernel.package, kernel.version, kernel.suite);
     let image = image_below(&into.join("image"), &kernel.release).ok_or_else(|| {
-        Problem::host(format!("package {} {}", kernel.package, kernel.version), "it holds no image of a kernel")
+        Problem::host(format!("package {} {}", kernel.package, kernel.version), "it has no kernel image")
     })?;
     let mut config = config_below(&into.join("image"), &kernel.release);
     if config.is_none() {
@@ -162,27 +160,24 @@ pub(crate) fn fetch(
     Ok(Files { image, config, modules, source })
 }
 
-/// A package beside that of the image.
+/// A package beside the one with the image.
 struct Beside {
-    /// What its name begins with.
     kind: &'static str,
-    /// What is missing without it.
     holds: &'static str,
-    /// Whether it may be taken from the pool once it has left the index: a configuration is read, and told to be
-    /// unverified; modules would be run.
+    /// Whether it may come unverified from the pool once it has left the index: a configuration is only read, modules would be
+    /// executed.
     unverified: bool,
 }
 
 const BASE: Beside = Beside { kind: "linux-base", holds: "configuration", unverified: true };
 const MODULES: Beside = Beside { kind: "linux-modules", holds: "modules", unverified: false };
 
-/// Fetches a package beside that of the image and unpacks it; gives the folder and what to say of it.
+/// Fetches and unpacks a package beside the one with the image; returns its folder and a note for the kernel's source.
 ///
-/// Answers `None`, with a note, only where the package has left the signed index and cannot be had: that is kept with
-/// the kernel, and not asked again.
+/// Returns `None`, with a note, only if the package has left the signed index and is not available: the cache records that.
 ///
 /// # Errors
-/// For any other reason, which may be gone at the next try.
+/// For reasons that may have gone at the next attempt.
 fn other(
     apt: &Apt<'_>,
     kernel: &Available,
@@ -200,7 +195,7 @@ fn other(
         return Ok(Some((folder, format!("; {name} {}", found.version))));
     }
     if !package.unverified {
-        observer.event(Event::Note(&without("it has left the signed index, so that nothing could verify it")));
+        observer.event(Event::Note(&without("it has left the signed index and cannot be verified")));
         return Ok(None);
     }
     let neighbour =
@@ -228,7 +223,7 @@ fn unpack_kernel(
     Ok(())
 }
 
-/// Whether a path in a package is of a kernel: image, configuration or, when wanted, a module.
+/// Whether a path in a package is an image, a configuration or, with `modules`, a module.
 pub(crate) fn belongs(path: &str, release: Option<&str>, modules: bool) -> bool {
     if let Some(name) = path.strip_prefix("boot/") {
         return ["vmlinuz-", "vmlinux-", "config-"]
@@ -246,13 +241,12 @@ pub(crate) fn belongs(path: &str, release: Option<&str>, modules: bool) -> bool 
     }
 }
 
-/// The folders of a kernel in an unpacked package.
 fn module_folders(folder: &Path, release: &str) -> [PathBuf; 2] {
     [folder.join("usr/lib/modules").join(release), folder.join("lib/modules").join(release)]
 }
 
 fn first_file(paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
-    // A link is not followed: what it leads to may be anything.
+    // Links are not followed.
     paths.into_iter().find(|path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()))
 }
 
@@ -274,7 +268,6 @@ pub(crate) fn config_below(folder: &Path, release: &str) -> Option<PathBuf> {
     first_file([folder.join("boot").join(format!("config-{release}")), new.join("config"), old.join("config")])
 }
 
-/// The folder of modules, where it holds any.
 pub(crate) fn modules_below(folder: &Path, release: &str) -> Option<PathBuf> {
     module_folders(folder, release).into_iter().find(|folder| folder.join("kernel").is_dir())
 }
@@ -301,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_that_fits_is_chosen_and_what_there_is_is_told() {
+    fn the_newest_match_is_chosen_and_alternatives_are_listed() {
         let mut all: Vec<Available> =
             (1..20).map(|patch| kernel(&format!("7.0.{patch}-1"), None, "trixie-backports")).rev().collect();
         all.push(kernel("6.12.107-1", None, "trixie"));
@@ -310,14 +303,14 @@ mod tests {
         assert_eq!(chosen("debian:7.0.3/amd64", &all).unwrap(), "7.0.3-1");
         assert_eq!(chosen("debian:trixie/cloud", &all).unwrap(), "6.12.107-1");
         let error = chosen("debian:7.0.30", &all).unwrap_err();
-        assert!(error.contains("nearest first: 7.0.19, 7.0.18") && error.contains("and 8 more"), "{error}");
+        assert!(error.contains("nearest versions: 7.0.19, 7.0.18") && error.contains("and 8 more"), "{error}");
         let error = chosen("debian:7.0/fast", &all).unwrap_err();
         assert!(error.contains("flavours: cloud"), "{error}");
         assert!(chosen("debian:forky", &all).unwrap_err().contains("suite forky"));
     }
 
     #[test]
-    fn what_belongs_to_a_kernel() {
+    fn paths_of_a_kernel() {
         let release = Some("7.2.1-a");
         for (path, bare, full) in [
             ("boot/vmlinuz-7.2.1-a", true, true),

@@ -1,4 +1,4 @@
-//! Debian's archive, through apt.
+//! Debian's archive, accessed through apt.
 
 mod apt;
 mod kernels;
@@ -8,7 +8,6 @@ pub(crate) use apt::{Apt, Found, Request};
 pub use kernels::Available;
 pub(crate) use kernels::{available, belongs, choose, config_below, fetch, image_below, modules_below};
 
-/// Debian's name of a machine.
 pub(crate) fn architecture(arch: &str) -> Option<&'static str> {
     match arch {
         "x86_64" => Some("amd64"),

@@ -1,4 +1,5 @@
-//! Debian's version numbers and kernel names.
+//! Debian's version numbers and kernel names. The order is dpkg's, in 45 lines and a table of cases; a crate would replace only
+//! these.
 
 use std::cmp::Ordering;
 
@@ -21,7 +22,7 @@ fn parts(version: &str) -> (u64, &str, &str) {
     (epoch, upstream, revision)
 }
 
-/// The version that the authors gave: `7.0.13` of `7.0.13-1~bpo13+1`.
+/// The upstream version: `7.0.13` of `7.0.13-1~bpo13+1`.
 pub(crate) fn upstream(version: &str) -> &str {
     parts(version).1
 }
@@ -55,25 +56,24 @@ fn compare_part(mut a: &[u8], mut b: &[u8]) -> Ordering {
     Ordering::Equal
 }
 
-/// The digits at the beginning without leading zeros, and what follows.
+/// Leading digits without zeros in front, and the rest.
 fn digits(part: &[u8]) -> (&[u8], &[u8]) {
     let end = part.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(part.len());
     let begin = part[..end].iter().position(|byte| *byte != b'0').unwrap_or(end);
     (&part[begin..end], &part[end..])
 }
 
-/// The name of a kernel's package taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KernelName<'a> {
-    /// What every file of the kernel is called by: `7.0.13+deb13-cloud-amd64`.
+    /// `7.0.13+deb13-cloud-amd64`.
     pub(crate) release: &'a str,
-    /// Without flavour and architecture: `7.0.13+deb13`, `6.1.0-50`.
+    /// `7.0.13+deb13`, `6.1.0-50`.
     pub(crate) abi: String,
-    /// `cloud`, `rt`, `16k`; nothing for the normal one.
+    /// `cloud`, `rt`, `16k`; `None` for the default.
     pub(crate) flavour: Option<String>,
 }
 
-/// Takes `linux-image-7.0.13+deb13-cloud-amd64` apart; `None` for what names no one kernel.
+/// Parses `linux-image-7.0.13+deb13-cloud-amd64`; `None` for metapackages and the like.
 pub(crate) fn kernel_name<'a>(package: &'a str, architecture: &str) -> Option<KernelName<'a>> {
     let release = package.strip_prefix("linux-image-").or_else(|| package.strip_prefix("linux-binary-"))?;
     let parts: Vec<&str> = release.split('-').collect();
@@ -95,14 +95,14 @@ pub(crate) fn kernel_name<'a>(package: &'a str, architecture: &str) -> Option<Ke
     (numbers.split('.').count() >= 3).then_some(KernelName { release, abi, flavour })
 }
 
-/// Whether a kernel fits a version that was asked for: its beginning, the whole, or its ABI.
+/// Whether a requested version is a kernel's version, a prefix of it, or its ABI.
 pub(crate) fn fits(wanted: &str, version: &str, abi: &str) -> bool {
     let upstream = upstream(version);
     let begins = upstream.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     begins || version == wanted || abi == wanted
 }
 
-/// How far a version is from the one that was asked for: smaller is nearer, by the first number first.
+/// The distance of a version from a requested one, most significant number first.
 pub(crate) fn distance(wanted: &str, version: &str) -> Vec<u64> {
     let numbers = |text: &str| -> Vec<i64> {
         text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0)).take(3).collect()
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_apart() {
+    fn package_names_are_parsed() {
         let of = |name| kernel_name(name, "amd64").map(|k| (k.abi, k.flavour.unwrap_or_default()));
         let is = |abi: &str, flavour: &str| Some((abi.to_owned(), flavour.to_owned()));
         assert_eq!(of("linux-image-6.1.0-50-rt-amd64"), is("6.1.0-50", "rt"));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_a_version() {
+    fn versions_match_by_prefix_whole_or_abi() {
         assert!(fits("7.0", "7.0.13-1~bpo13+1", "7.0.13+deb13"));
         assert!(fits("7.0.13", "7.0.13-1~bpo13+1", "7.0.13+deb13"));
         assert!(fits("6.1.0-50", "6.1.176-1", "6.1.0-50"));

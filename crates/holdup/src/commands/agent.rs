@@ -46,7 +46,7 @@ fn in_guest() -> i32 {
             let request = AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes };
             match role {
                 Role::Agent => serve(&request, input, line),
-                Role::Far(address) => serve_far(&request, address.into(), input, line),
+                Role::Peer(address) => serve_far(&request, address.into(), input, line),
             }
         });
     match served {

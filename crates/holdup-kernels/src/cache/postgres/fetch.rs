@@ -1,8 +1,9 @@
 //! PostgreSQL out of Debian's archive.
 
 use super::manifest::{Manifest, Package, ROOT};
-use super::suites::{COMPILER, Place, Wanted, choose, in_order, in_words, left_out, major_of, packages};
-use super::{Kept, PROGRAMS, tree};
+use super::suites::{COMPILER, Place, Wanted, choose, in_order, left_out, listing, major_of, packages};
+use super::{PROGRAMS, Stored, tree};
+use crate::cache::stored::ManifestFile;
 use crate::debian::{Apt, Found, Request};
 use crate::files::{now_unix_ns, problem};
 use crate::{Cache, Options};
@@ -10,22 +11,21 @@ use holdup_model::{Event, Observer, Problem};
 use std::fs;
 use std::path::Path;
 
-/// Looks through the suites for what is wanted and puts the newest that fits into the cache. The lock must be held.
+/// Searches the suites and puts the newest matching version into the cache. The lock must be held.
 ///
 /// # Errors
-/// When no suite has it; the error has all that there are.
+/// When no suite has it; the hint lists the versions that exist.
 pub(super) fn fetch(
     cache: &Cache,
     wanted: &Wanted,
     options: &Options,
     scratch: &Path,
     observer: &mut dyn Observer,
-) -> Result<Kept, Problem> {
-    let (mut seen, mut unread) = (Vec::new(), Vec::new());
+) -> Result<Stored<Manifest>, Problem> {
+    let (mut others, mut unread) = (Vec::new(), Vec::new());
     for place in in_order(wanted.major) {
         let apt = Apt::alone(cache.root(), options, scratch, place.suites)?;
-        let looked = look(&apt, &place, observer);
-        let found = match looked {
+        let found = match servers(&apt, &place, observer) {
             Ok(found) => found,
             Err(problem) => {
                 options.check("fetching PostgreSQL from Debian's archive")?;
@@ -34,29 +34,29 @@ pub(super) fn fetch(
                 continue;
             }
         };
-        let done = choose(&found, wanted).map(|server| {
-            let of = Making { cache, apt: &apt, place, server, major: wanted.major, options, scratch };
-            of.make(observer)
+        let made = choose(&found, wanted).map(|server| {
+            let making = Making { cache, apt: &apt, place, server, major: wanted.major, options, scratch };
+            making.make(observer)
         });
         apt.trim();
-        if let Some(done) = done {
-            return done;
+        if let Some(made) = made {
+            return made;
         }
-        seen.extend(found);
+        others.extend(found);
     }
     let what = format!("PostgreSQL `deb:{wanted}`");
-    if seen.is_empty() {
+    if others.is_empty() {
         return Err(Problem::host(what, format!("no index could be read: {}", unread.join("; "))));
     }
     for why in unread {
         observer.event(Event::Note(&why));
     }
     Err(Problem::host(what, format!("no suite of Debian's archive has it for {}", options.arch))
-        .hint(format!("there are: {}", in_words(&seen))))
+        .hint(format!("versions: {}", listing(&others))))
 }
 
-/// All servers that a place has.
-fn look(apt: &Apt<'_>, place: &Place, observer: &mut dyn Observer) -> Result<Vec<Found>, Problem> {
+/// All servers in a place.
+fn servers(apt: &Apt<'_>, place: &Place, observer: &mut dyn Observer) -> Result<Vec<Found>, Problem> {
     apt.update(Some(place.suite()), false, observer)?;
     let mut names = apt.names("postgresql-", observer)?;
     names.retain(|name| major_of(name).is_some());
@@ -74,8 +74,8 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// The server with what it needs, unpacked, as an entry of the cache.
-    fn make(&self, observer: &mut dyn Observer) -> Result<Kept, Problem> {
+    /// Unpacks the server and its dependencies as an entry of the cache.
+    fn make(&self, observer: &mut dyn Observer) -> Result<Stored<Manifest>, Problem> {
         let (server, arch) = (self.server, &self.options.arch);
         let to =
             super::folder(self.cache).join(format!("{}-{}-{arch}", self.major, server.version.replace(':', "%3a")));
@@ -84,7 +84,7 @@ impl Making<'_> {
         {
             manifest.looked_up_unix_ns = now_unix_ns();
             manifest.write(&to)?;
-            return Ok(Kept { folder: to, manifest });
+            return Ok(Stored { folder: to, manifest });
         }
         let name = format!("PostgreSQL {}", server.version);
         let left_out = left_out(self.apt.names(COMPILER, observer)?);
@@ -111,10 +111,10 @@ impl Making<'_> {
         manifest.write(&entry)?;
         fs::create_dir_all(super::folder(self.cache)).map_err(|e| problem("cache", &to, &e))?;
         self.cache.put(&entry, &to)?;
-        Ok(Kept { folder: to, manifest })
+        Ok(Stored { folder: to, manifest })
     }
 
-    /// Packages may be divided otherwise one day: then this is where it shows.
+    /// Fails when Debian divides the packages in another way.
     fn check_programs(&self, root: &Path) -> Result<(), Problem> {
         let bin = super::bin(root, self.major);
         let missing = PROGRAMS.iter().find(|program| !bin.join(program).is_file());

@@ -1,28 +1,27 @@
-//! What lies beside each PostgreSQL: its packages, and the lengths of its files.
+//! The manifest beside each PostgreSQL: its packages, and the lengths of its files.
 
-use crate::files::{below, write_manifest};
+use crate::cache::stored::ManifestFile;
+use crate::files::{below, read_manifest, write_manifest};
 use holdup_model::Problem;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "holdup.postgres/1";
 
-/// The file of a manifest in its entry.
 const FILE: &str = "manifest.json";
 
-/// The folder of an entry that is the root of what was unpacked.
+/// The folder of an entry into which its packages were unpacked.
 pub(super) const ROOT: &str = "root";
 
-/// One entry, as its manifest has it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Manifest {
     schema: String,
     pub(super) major: u32,
     /// The version of the server's package.
     pub(super) version: String,
-    /// The machine, as `uname -m` says it.
+    /// As `uname -m` prints it.
     pub(super) arch: String,
     /// The suites that it was chosen from; the last one has the server.
     pub(super) suites: Vec<String>,
@@ -30,11 +29,10 @@ pub(super) struct Manifest {
     /// Files and links below the root.
     files: Vec<Length>,
     pub(super) fetched_unix_ns: u64,
-    /// When the archive said last that there is no newer one.
+    /// When the archive last had no newer version.
     pub(super) looked_up_unix_ns: u64,
 }
 
-/// A package that was unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Package {
     pub(super) name: String,
@@ -65,25 +63,11 @@ impl Manifest {
         }
     }
 
-    pub(super) fn read(entry: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(entry.join(FILE)).map_err(|e| format!("its manifest: {e}"))?;
-        let manifest: Manifest = serde_json::from_str(&text).map_err(|e| format!("its manifest: {e}"))?;
-        if manifest.schema != SCHEMA {
-            return Err(format!("its manifest is of the schema `{}`, not {SCHEMA}", manifest.schema.escape_debug()));
-        }
-        let stays = |file: &&Length| !file.path.components().all(|part| matches!(part, Component::Normal(_)));
-        match manifest.files.iter().find(stays) {
-            Some(file) => Err(format!("its manifest has a file outside it: {}", file.path.display())),
-            None => Ok(manifest),
-        }
-    }
-
-    /// Writes it anew, whole or not at all.
     pub(super) fn write(&self, entry: &Path) -> Result<(), Problem> {
         write_manifest(self, &entry.join(FILE))
     }
 
-    /// Takes down all files of an entry that is being made.
+    /// Records the files of a new entry.
     pub(super) fn measure(&mut self, entry: &Path) -> io::Result<()> {
         let root = entry.join(ROOT);
         self.files.clear();
@@ -94,9 +78,23 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether all files are there in their lengths, which is enough for a disk that was full and a copy that was cut
-    /// off.
-    pub(super) fn check(&self, entry: &Path) -> Result<(), String> {
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+}
+
+impl ManifestFile for Manifest {
+    fn read(entry: &Path) -> Result<Manifest, String> {
+        read_manifest(
+            &entry.join(FILE),
+            SCHEMA,
+            |manifest: &Manifest| &manifest.schema,
+            |manifest| manifest.files.iter().map(|file| &file.path).collect(),
+        )
+    }
+
+    /// Compares the lengths of all files: enough for a full disk and a truncated copy.
+    fn check(&self, entry: &Path) -> Result<(), String> {
         if self.files.is_empty() {
             return Err("its manifest has no files".to_owned());
         }
@@ -109,11 +107,6 @@ impl Manifest {
         }
         Ok(())
     }
-
-    /// What its files take.
-    pub(super) fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
-    }
 }
 
 #[cfg(test)]
@@ -121,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_off_or_gone_is_seen() {
+    fn truncated_and_missing_files_are_found() {
         let entry = tempfile::tempdir().unwrap();
         let root = entry.path().join(ROOT);
         fs::create_dir_all(root.join("usr/bin")).unwrap();

@@ -1,8 +1,8 @@
-//! PostgreSQL of another version than the host's, for guests.
+//! PostgreSQL versions other than the host's, for guests.
 //!
-//! `postgres/MAJOR-VERSION-MACHINE/` holds one each: `root/` has the server and its clients with all that they load,
-//! the C library and its loader included, all from the same suite, so that the guest runs none of the host's files.
-//! What sets a system up is left out; nothing of the packages is run.
+//! Each is an entry `postgres/MAJOR-VERSION-MACHINE/`, whose `root/` has the server, its clients and all their libraries from
+//! one suite, the C library and its loader included: the guest uses no file of the host. Packages that set a system up are left
+//! out, and no maintainer script runs.
 
 mod fetch;
 mod manifest;
@@ -11,59 +11,51 @@ mod tree;
 
 use super::Cache;
 use super::lock::Held;
+use super::stored::{Checked, Damaged, Stored, scan};
 use crate::debian::version::{compare, upstream};
-use crate::files::{now_unix_ns, problem};
+use crate::files::now_unix_ns;
 use crate::{Options, debian};
 use holdup_model::{Event, Observer, Problem};
 use manifest::{Manifest, ROOT};
-use std::fs;
 use std::path::{Path, PathBuf};
 use suites::Wanted;
 
-/// How long the archive is believed that there is no newer one, ns: minor versions come four times a year.
+/// A lookup is repeated after this time, ns: minor versions come four times a year.
 const BELIEVED_NS: u64 = 7 * 24 * 3600 * 1_000_000_000;
 
-/// What a guest runs.
 const PROGRAMS: [&str; 3] = ["initdb", "pgbench", "postgres"];
 
-/// PostgreSQL with all that it needs, unpacked.
+/// An unpacked PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresRoot {
-    /// The folder that is `/` for its files.
+    /// The root folder of its files.
     pub root: PathBuf,
     /// The folder of its programs, below `root`.
     pub bin: PathBuf,
     /// The version of the server's package, such as `17.11-0+deb13u1` or `19~rc1-1`.
     pub version: String,
-    /// Where it comes from: package, version, architecture, suite, and how many packages came along.
+    /// Package, version, architecture, suite, and the number of other packages.
     pub source: String,
 }
 
-/// A PostgreSQL in the cache.
+/// A cached PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresEntry {
-    /// The text by which a plan names just this one: `deb:17.11`.
+    /// The spec of exactly this version: `deb:17.11`.
     pub spec: String,
     /// Its files.
     pub root: PostgresRoot,
-    /// The machine that it runs on, as `uname -m` says it.
+    /// As `uname -m` prints it.
     pub arch: String,
-    /// What it takes on disk.
+    /// Its size on disk.
     pub bytes: u64,
-    /// When it was put here, since 1970.
+    /// When it was added, since 1970.
     pub fetched_unix_ns: u64,
 }
 
-/// An entry as it was found on disk.
-struct Kept {
-    folder: PathBuf,
-    manifest: Manifest,
-}
+type Found = Stored<Manifest>;
 
-/// The folder of an entry that is damaged, and why.
-type Damaged = (PathBuf, String);
-
-impl Kept {
+impl Found {
     fn root(&self) -> PostgresRoot {
         let manifest = &self.manifest;
         let root = self.folder.join(ROOT);
@@ -89,7 +81,7 @@ impl Kept {
         }
     }
 
-    /// Whether the archive need not be asked for a newer one.
+    /// Whether no lookup of a newer version is needed.
     fn is_believed(&self, wanted: &Wanted) -> bool {
         let age = now_unix_ns().saturating_sub(self.manifest.looked_up_unix_ns);
         wanted.is_exactly(&self.manifest.version) || age < BELIEVED_NS
@@ -104,12 +96,12 @@ fn bin(root: &Path, major: u32) -> PathBuf {
     root.join(format!("usr/lib/postgresql/{major}/bin"))
 }
 
-/// The newest PostgreSQL of a version (`17`, `17.11`, `19rc1`), from the cache, else from Debian's archive through
-/// apt, which verifies it. The archive is asked once a week whether there is a newer one; where it cannot be reached
-/// then, what is kept is used, with a note.
+/// The newest PostgreSQL of a version (`17`, `17.11`, `19rc1`), from the cache or from Debian's archive through apt, which
+/// verifies it. A newer version is looked up once a week; if the archive cannot be reached, the cached one is used, with a
+/// note.
 ///
 /// # Errors
-/// When no suite has it, with all that there are; when it cannot be fetched or kept. Offline, when it is not here.
+/// When no suite has it (the hint lists the versions), or it cannot be fetched or stored. Offline, when it is not cached.
 pub fn postgres(
     major: &str,
     cache: &Cache,
@@ -117,27 +109,27 @@ pub fn postgres(
     observer: &mut dyn Observer,
 ) -> Result<PostgresRoot, Problem> {
     let wanted = Wanted::parse(major)?;
-    let is_enough = |kept: &Kept| options.offline || kept.is_believed(&wanted);
-    if let Some(kept) = newest(cache, &wanted, options, observer)?.filter(is_enough) {
-        return Ok(kept.root());
+    let is_enough = |found: &Found| options.offline || found.is_believed(&wanted);
+    if let Some(found) = newest(cache, &wanted, options, observer)?.filter(is_enough) {
+        return Ok(found.root());
     }
     if options.offline {
         return Err(not_here(cache, &wanted, options)?);
     }
     let held = Held::take(cache.root(), &format!("fetching PostgreSQL {wanted}"), options, observer)?;
     // Another run may have fetched it while this one waited.
-    let kept = newest(cache, &wanted, options, observer)?;
-    if let Some(kept) = kept.as_ref().filter(|kept| is_enough(kept)) {
-        return Ok(kept.root());
+    let found = newest(cache, &wanted, options, observer)?;
+    if let Some(found) = found.as_ref().filter(|found| is_enough(found)) {
+        return Ok(found.root());
     }
     let scratch = held.scratch()?;
-    match (fetch::fetch(cache, &wanted, options, scratch.path(), observer), kept) {
+    match (fetch::fetch(cache, &wanted, options, scratch.path(), observer), found) {
         (Ok(fetched), _) => Ok(fetched.root()),
-        (Err(why), Some(kept)) => {
+        (Err(why), Some(found)) => {
             options.check("looking for a newer PostgreSQL")?;
-            let version = &kept.manifest.version;
+            let version = &found.manifest.version;
             observer.event(Event::Note(&format!("PostgreSQL {version} of the cache is used; {why}")));
-            Ok(kept.root())
+            Ok(found.root())
         }
         (Err(why), None) => Err(why),
     }
@@ -145,8 +137,8 @@ pub fn postgres(
 
 fn not_here(cache: &Cache, wanted: &Wanted, options: &Options) -> Result<Problem, Problem> {
     let (whole, _) = entries(cache)?;
-    let mine = whole.iter().filter(|kept| kept.manifest.arch == options.arch);
-    let there: Vec<&str> = mine.map(|kept| upstream(&kept.manifest.version)).collect();
+    let mine = whole.iter().filter(|found| found.manifest.arch == options.arch);
+    let there: Vec<&str> = mine.map(|found| upstream(&found.manifest.version)).collect();
     let problem = Problem::host(
         format!("PostgreSQL `deb:{wanted}`"),
         format!("it is not in the cache {}, and nothing may be fetched (offline)", cache.root().display()),
@@ -157,18 +149,18 @@ fn not_here(cache: &Cache, wanted: &Wanted, options: &Options) -> Result<Problem
     })
 }
 
-/// All PostgreSQL in a cache, by version.
+/// All cached PostgreSQL versions.
 ///
 /// # Errors
 /// When the folder cannot be read.
 pub fn postgres_kept(cache: &Cache) -> Result<Vec<PostgresEntry>, Problem> {
-    Ok(entries(cache)?.0.iter().map(Kept::entry).collect())
+    Ok(entries(cache)?.0.iter().map(Found::entry).collect())
 }
 
-/// Removes the PostgreSQL of a version, all of them where several fit, damaged ones included; gives what was removed.
+/// Removes and returns all cached versions that match, and damaged ones.
 ///
 /// # Errors
-/// When the text is no version, or the cache cannot be written.
+/// When the text is not a version, or the cache cannot be written.
 pub fn postgres_remove(
     version: &str,
     cache: &Cache,
@@ -179,9 +171,11 @@ pub fn postgres_remove(
     let _held = Held::take(cache.root(), &format!("removing PostgreSQL {wanted}"), options, observer)?;
     let (whole, damaged) = entries(cache)?;
     let mut removed = Vec::new();
-    for kept in whole.iter().filter(|kept| wanted.fits(&kept.manifest.version) && kept.manifest.arch == options.arch) {
-        removed.push(kept.entry());
-        cache.discard(&kept.folder)?;
+    for found in
+        whole.iter().filter(|found| wanted.matches(&found.manifest.version) && found.manifest.arch == options.arch)
+    {
+        removed.push(found.entry());
+        cache.discard(&found.folder)?;
     }
     for (folder, why) in damaged {
         observer.event(Event::Note(&format!("{} is damaged and was removed: {why}", folder.display())));
@@ -190,56 +184,37 @@ pub fn postgres_remove(
     Ok(removed)
 }
 
-/// The newest in the cache that fits and is whole; damaged ones are removed.
+/// The newest whole match in the cache; damaged entries are removed.
 fn newest(
     cache: &Cache,
     wanted: &Wanted,
     options: &Options,
     observer: &mut dyn Observer,
-) -> Result<Option<Kept>, Problem> {
+) -> Result<Option<Found>, Problem> {
     let (mut whole, _) = entries(cache)?;
-    while let Some(mut kept) = whole.pop() {
-        if kept.manifest.arch != options.arch || !wanted.fits(&kept.manifest.version) {
-            continue;
-        }
-        // Another run may have put a new one there since, or removed it.
-        let checked = kept.manifest.check(&kept.folder).or_else(|_| {
-            kept.manifest = Manifest::read(&kept.folder)?;
-            kept.manifest.check(&kept.folder)
-        });
-        match checked {
-            Ok(()) => return Ok(Some(kept)),
-            Err(_) if !kept.folder.exists() => {}
-            Err(why) => {
-                let version = &kept.manifest.version;
+    whole.retain(|found| found.manifest.arch == options.arch && wanted.matches(&found.manifest.version));
+    while let Some(found) = whole.pop() {
+        match found.checked() {
+            Checked::Whole(found) => return Ok(Some(found)),
+            Checked::Gone => {}
+            Checked::Damaged(found, why) => {
+                let version = &found.manifest.version;
                 observer.event(Event::Note(&format!(
                     "PostgreSQL {version} of the cache is damaged and was removed: {why}"
                 )));
-                cache.discard(&kept.folder)?;
+                cache.discard(&found.folder)?;
             }
         }
     }
     Ok(None)
 }
 
-/// All entries by version, and those whose manifest cannot be read with the reason.
-fn entries(cache: &Cache) -> Result<(Vec<Kept>, Vec<Damaged>), Problem> {
-    let folder = folder(cache);
-    let (mut whole, mut damaged) = (Vec::new(), Vec::new());
-    let all = match fs::read_dir(&folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok((whole, damaged)),
-        all => all.map_err(|e| problem("cache", &folder, &e))?,
-    };
-    for entry in all {
-        let folder = entry.map_err(|e| problem("cache", &folder, &e))?.path();
-        match Manifest::read(&folder) {
-            Ok(manifest) => whole.push(Kept { folder, manifest }),
-            // Another run may have removed it since.
-            Err(_) if !folder.exists() => {}
-            Err(why) => damaged.push((folder, why)),
-        }
-    }
-    whole.sort_by(|a, b| compare(&a.manifest.version, &b.manifest.version).then_with(|| a.folder.cmp(&b.folder)));
+/// All entries by version.
+fn entries(cache: &Cache) -> Result<(Vec<Found>, Damaged), Problem> {
+    let (mut whole, damaged) = scan(&folder(cache))?;
+    whole.sort_by(|a: &Found, b| {
+        compare(&a.manifest.version, &b.manifest.version).then_with(|| a.folder.cmp(&b.folder))
+    });
     Ok((whole, damaged))
 }
 

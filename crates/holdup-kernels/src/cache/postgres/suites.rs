@@ -1,29 +1,29 @@
-//! Which suites have which PostgreSQL, and what of it a guest does not need.
+//! The suites with their PostgreSQL versions, and the packages that a guest does not need.
 
 use crate::debian::Found;
 use crate::debian::version::{compare, upstream};
 use holdup_model::Problem;
 use std::collections::BTreeMap;
 
-/// Suites that are looked through together: the first one completes the second.
+/// Suites that are searched together: the first completes the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) suites: &'static [&'static str],
-    /// The major version that it had in 2026; there it is looked for first. What it has is in its index.
-    usual: Option<u32>,
+    /// Its major version in 2026; such a request is looked up here first.
+    in_2026: Option<u32>,
 }
 
-/// From the oldest suite to the newest: what several have is taken from the most settled one.
+/// From the oldest suite to the newest: a version in several suites is taken from the most stable one.
 const PLACES: &[Place] = &[
-    Place { suites: &["bookworm"], usual: Some(15) },
-    Place { suites: &["trixie"], usual: Some(17) },
-    Place { suites: &["forky"], usual: Some(18) },
-    Place { suites: &["sid"], usual: None },
-    Place { suites: &["sid", "experimental"], usual: Some(19) },
+    Place { suites: &["bookworm"], in_2026: Some(15) },
+    Place { suites: &["trixie"], in_2026: Some(17) },
+    Place { suites: &["forky"], in_2026: Some(18) },
+    Place { suites: &["sid"], in_2026: None },
+    Place { suites: &["sid", "experimental"], in_2026: Some(19) },
 ];
 
-/// What is left out though packages depend on it: what sets a system up, the shared tools that start clusters, and
-/// what the server loads only when it is told to. Names as they are in all suites.
+/// Dependencies that are left out: system setup, cluster management, and libraries that the server loads only on request. Their
+/// names are the same in all suites.
 const LEFT_OUT: &[&str] = &[
     "adduser",
     "base-passwd",
@@ -55,30 +55,30 @@ const LEFT_OUT: &[&str] = &[
     "usrmerge",
 ];
 
-/// The beginning of the names of the compiler that PostgreSQL compiles queries with (JIT); it is larger than the rest.
+/// The package prefix of the JIT compiler, which is larger than everything else.
 pub(super) const COMPILER: &str = "libllvm";
 
-/// What is needed with the server: a shell, which initdb runs the server through, and UTC.
+/// Needed beside the server: a shell, through which initdb runs the server, and UTC.
 const WITH_IT: &[&str] = &["dash", "tzdata"];
 
 impl Place {
-    /// The suite that is looked through; the others complete it.
+    /// The suite that is searched; the others complete it.
     pub(super) fn suite(&self) -> &'static str {
         self.suites.last().copied().unwrap_or_default()
     }
 }
 
-/// The PostgreSQL that is asked for: `17`, `17.11`, `19rc1`.
+/// A requested version: `17`, `17.11`, `19rc1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) major: u32,
-    /// The whole text without tildes.
+    /// Without tildes.
     text: String,
 }
 
 impl Wanted {
     /// # Errors
-    /// When it does not begin with a number.
+    /// When it is not a version.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         let text_without = text.replace('~', "");
         let digits: String = text_without.chars().take_while(char::is_ascii_digit).collect();
@@ -92,8 +92,8 @@ impl Wanted {
         }
     }
 
-    /// Whether a package's version is one of those: `17` fits `17.11-0+deb13u1`, `17.1` does not.
-    pub(super) fn fits(&self, version: &str) -> bool {
+    /// Whether a package version matches: `17` matches `17.11-0+deb13u1`, `17.1` does not.
+    pub(super) fn matches(&self, version: &str) -> bool {
         let upstream = upstream(version).replace('~', "");
         let ends_with_number = self.text.ends_with(|c: char| c.is_ascii_digit());
         let begins = upstream
@@ -102,7 +102,7 @@ impl Wanted {
         begins || version.replace('~', "") == self.text
     }
 
-    /// Whether only this very version fits, so that a newer one cannot.
+    /// Whether only this version matches, so that no newer one can.
     pub(super) fn is_exactly(&self, version: &str) -> bool {
         self.text == upstream(version).replace('~', "") || self.text == version.replace('~', "")
     }
@@ -114,28 +114,28 @@ impl std::fmt::Display for Wanted {
     }
 }
 
-/// All places, the one that is likely to have it first.
+/// All places, the most likely one first.
 pub(super) fn in_order(major: u32) -> Vec<Place> {
-    let (mut first, rest): (Vec<Place>, Vec<Place>) = PLACES.iter().partition(|place| place.usual == Some(major));
+    let (mut first, rest): (Vec<Place>, Vec<Place>) = PLACES.iter().partition(|place| place.in_2026 == Some(major));
     first.extend(rest);
     first
 }
 
-/// The major version of the server's package `postgresql-17`; `None` for other packages.
+/// The major version of a server package such as `postgresql-17`.
 pub(super) fn major_of(package: &str) -> Option<u32> {
     let number = package.strip_prefix("postgresql-")?;
     number.chars().all(|c| c.is_ascii_digit()).then(|| number.parse().ok()).flatten()
 }
 
-/// The newest of the server's packages that fits.
+/// The newest matching server package.
 pub(super) fn choose<'a>(all: &'a [Found], wanted: &Wanted) -> Option<&'a Found> {
     all.iter()
-        .filter(|found| major_of(&found.package) == Some(wanted.major) && wanted.fits(&found.version))
+        .filter(|found| major_of(&found.package) == Some(wanted.major) && wanted.matches(&found.version))
         .max_by(|a, b| compare(&a.version, &b.version))
 }
 
-/// What there is, for an error: `15.18 (bookworm), 18.6 (forky, sid)`.
-pub(super) fn in_words(all: &[Found]) -> String {
+/// For an error: `15.18 (bookworm), 18.6 (forky, sid)`.
+pub(super) fn listing(all: &[Found]) -> String {
     let mut versions: BTreeMap<(u32, &str), Vec<&str>> = BTreeMap::new();
     for found in all {
         let Some(major) = major_of(&found.package) else { continue };
@@ -148,7 +148,7 @@ pub(super) fn in_words(all: &[Found]) -> String {
     versions.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What apt is to choose the closure of, for a server's package.
+/// The packages to install for a server.
 pub(super) fn packages(server: &Found, major: u32) -> Vec<String> {
     let mut all = vec![format!("{}={}", server.package, server.version)];
     all.push(format!("postgresql-client-{major}={}", server.version));
@@ -156,7 +156,7 @@ pub(super) fn packages(server: &Found, major: u32) -> Vec<String> {
     all
 }
 
-/// What apt is to leave out, given the names of all packages of the compiler that the index has.
+/// The packages to leave out, with those of the `compiler`.
 pub(super) fn left_out(compiler: Vec<String>) -> Vec<String> {
     LEFT_OUT.iter().map(|name| (*name).to_owned()).chain(compiler).collect()
 }
@@ -170,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_fit() {
-        let fits = |wanted: &str, version: &str| Wanted::parse(wanted).unwrap().fits(version);
+    fn versions_match() {
+        let fits = |wanted: &str, version: &str| Wanted::parse(wanted).unwrap().matches(version);
         for wanted in ["17", "17.11", "17.11-0+deb13u1"] {
             assert!(fits(wanted, "17.11-0+deb13u1"), "{wanted}");
         }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused() {
+    fn text_that_is_no_version_is_refused() {
         for text in ["", "latest", "0", "1000", "99999999999", "17;x", "17 ", "17/../..", "-17", "17\n"] {
             let why = Wanted::parse(text).unwrap_err();
             assert_eq!(why.kind, holdup_model::ProblemKind::Usage, "{text}");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_likely_suite_is_looked_through_first_and_then_all() {
+    fn the_likely_suite_is_searched_first_and_then_all() {
         let suites = |major| in_order(major).iter().map(Place::suite).collect::<Vec<_>>();
         assert_eq!(suites(18), ["forky", "bookworm", "trixie", "sid", "experimental"]);
         assert_eq!(suites(16), ["bookworm", "trixie", "forky", "sid", "experimental"]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_server_is_chosen_and_what_there_is_is_told() {
+    fn the_newest_server_is_chosen_and_versions_are_listed() {
         let all = [
             found("postgresql-18", "18.5-1", "forky"),
             found("postgresql-18", "18.10-1", "sid"),
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(chosen("18.5").unwrap(), "18.5-1");
         assert_eq!(chosen("18.1"), None);
         assert_eq!(chosen("16"), None);
-        assert_eq!(in_words(&all), "18.10 (sid, experimental), 18.5 (forky), 19~rc1 (experimental)");
+        assert_eq!(listing(&all), "18.10 (sid, experimental), 18.5 (forky), 19~rc1 (experimental)");
         let packages = packages(&all[0], 18);
         assert_eq!(packages[..2], ["postgresql-18=18.5-1", "postgresql-client-18=18.5-1"]);
     }

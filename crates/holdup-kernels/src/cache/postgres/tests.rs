@@ -1,11 +1,13 @@
 use super::manifest::Package;
 use super::*;
+use crate::cache::stored::ManifestFile;
 use holdup_model::ProblemKind;
 use holdup_model::progress::Silent;
+use std::fs;
 
-struct Heard(Vec<String>);
+struct NoteRecorder(Vec<String>);
 
-impl Observer for Heard {
+impl Observer for NoteRecorder {
     fn event(&mut self, event: Event<'_>) {
         if let Event::Note(text) = event {
             self.0.push(text.to_owned());
@@ -17,7 +19,6 @@ fn offline() -> Options {
     Options { offline: true, arch: "x86_64".into(), ..Options::default() }
 }
 
-/// Puts an entry into the cache as a fetch does.
 fn keep(cache: &Cache, major: u32, version: &str, arch: &str) -> PathBuf {
     let entry = folder(cache).join(format!("{major}-{version}-{arch}"));
     let root = entry.join(ROOT);
@@ -34,7 +35,7 @@ fn keep(cache: &Cache, major: u32, version: &str, arch: &str) -> PathBuf {
 }
 
 #[test]
-fn offline_the_newest_that_is_kept_answers() {
+fn offline_the_newest_cached_version_is_used() {
     let top = tempfile::tempdir().unwrap();
     let cache = Cache::open(top.path()).unwrap();
     let none = postgres("17", &cache, &offline(), &mut Silent).unwrap_err();
@@ -59,38 +60,38 @@ fn offline_the_newest_that_is_kept_answers() {
 }
 
 #[test]
-fn what_is_fresh_is_used_without_asking_the_archive() {
+fn a_recent_entry_is_used_without_a_lookup() {
     let top = tempfile::tempdir().unwrap();
     let cache = Cache::open(top.path()).unwrap();
     let entry = keep(&cache, 17, "17.11-1", "x86_64");
-    // This archive answers nothing, so whoever asks it fails or tells.
+    // Every request to this archive fails or is reported.
     let options = Options { offline: false, mirror: Some("not an address".into()), ..offline() };
-    let mut heard = Heard(Vec::new());
-    postgres("17", &cache, &options, &mut heard).unwrap();
-    assert!(heard.0.is_empty(), "{:?}", heard.0);
+    let mut recorder = NoteRecorder(Vec::new());
+    postgres("17", &cache, &options, &mut recorder).unwrap();
+    assert!(recorder.0.is_empty(), "{:?}", recorder.0);
     let mut manifest = Manifest::read(&entry).unwrap();
     manifest.looked_up_unix_ns = 0;
     manifest.write(&entry).unwrap();
-    postgres("17.11", &cache, &options, &mut heard).unwrap();
-    assert!(heard.0.is_empty(), "{:?}", heard.0);
-    assert_eq!(postgres("17", &cache, &options, &mut heard).unwrap().version, "17.11-1");
-    assert!(heard.0.iter().any(|note| note.contains("17.11-1 of the cache is used")), "{:?}", heard.0);
+    postgres("17.11", &cache, &options, &mut recorder).unwrap();
+    assert!(recorder.0.is_empty(), "{:?}", recorder.0);
+    assert_eq!(postgres("17", &cache, &options, &mut recorder).unwrap().version, "17.11-1");
+    assert!(recorder.0.iter().any(|note| note.contains("17.11-1 of the cache is used")), "{:?}", recorder.0);
 }
 
 #[test]
-fn a_damaged_one_is_removed_and_told() {
+fn a_damaged_entry_is_removed_and_reported() {
     let top = tempfile::tempdir().unwrap();
     let cache = Cache::open(top.path()).unwrap();
     let entry = keep(&cache, 17, "17.11-1", "x86_64");
     fs::write(entry.join(ROOT).join("usr/lib/postgresql/17/bin/initdb"), "").unwrap();
-    let mut heard = Heard(Vec::new());
-    assert!(postgres("17", &cache, &offline(), &mut heard).is_err());
-    assert!(heard.0[0].contains("initdb has 0 bytes and had 6"), "{:?}", heard.0);
+    let mut recorder = NoteRecorder(Vec::new());
+    assert!(postgres("17", &cache, &offline(), &mut recorder).is_err());
+    assert!(recorder.0[0].contains("initdb has 0 bytes and had 6"), "{:?}", recorder.0);
     assert!(!entry.exists());
 }
 
 #[test]
-fn what_is_removed_is_gone_and_nothing_else() {
+fn only_the_matching_versions_are_removed() {
     let top = tempfile::tempdir().unwrap();
     let cache = Cache::open(top.path()).unwrap();
     keep(&cache, 17, "17.11-1", "x86_64");

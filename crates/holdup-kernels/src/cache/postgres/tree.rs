@@ -1,4 +1,4 @@
-//! Packages unpacked into one root, with the folders merged below /usr as all of Debian's systems have them.
+//! Packages unpacked into one root, with /bin, /lib and /sbin merged into /usr as on all Debian systems.
 
 use crate::archive::unpack_deb;
 use crate::files::problem;
@@ -8,14 +8,14 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders of the root that are links to folders below /usr. Older packages still have files in them.
+/// Links to folders below /usr. Older packages still have files in them.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// Whether a guest may need a file of a package; that which initdb, the server and its clients never read is left out.
+/// Whether a guest may need a file: initdb, the server and its clients never read the others.
 pub(super) fn belongs(path: &str) -> bool {
     let path = path.strip_prefix("usr/").unwrap_or(path);
     if let Some(zone) = path.strip_prefix("share/zoneinfo/") {
-        // initdb looks through all zones that there are for the one of the machine; the guest's clock is UTC.
+        // initdb searches all zones for the machine's own; the guest's clock is UTC.
         return zone.starts_with("Etc/") || ["GMT", "UCT", "UTC", "Universal", "Zulu"].contains(&zone);
     }
     if let Some(own) = path.strip_prefix("share/postgresql/") {
@@ -29,7 +29,6 @@ pub(super) fn belongs(path: &str) -> bool {
     ["bin/", "lib64/", "sbin/"].iter().any(|folder| path.starts_with(folder))
 }
 
-/// Makes the links of an empty root.
 pub(super) fn begin(root: &Path) -> Result<(), Problem> {
     let make = || -> io::Result<()> {
         fs::create_dir_all(root.join("usr"))?;
@@ -42,10 +41,10 @@ pub(super) fn begin(root: &Path) -> Result<(), Problem> {
     make().map_err(|e| problem("folder", root, &e))
 }
 
-/// Unpacks a package into a root; `scratch` is a folder that must not exist, and does not exist afterwards.
+/// Unpacks a package into a root through the temporary folder `scratch`.
 ///
 /// # Errors
-/// When the package is damaged, has a file that another one has already, or the disk is full.
+/// When the package is damaged, another package has the same file, or the disk is full.
 pub(super) fn add(package: &Path, root: &Path, scratch: &Path) -> Result<(), Problem> {
     fs::create_dir(scratch).map_err(|e| problem("folder", scratch, &e))?;
     let (facts, unpacked) = unpack_deb(package, scratch, &belongs)?;
@@ -62,7 +61,7 @@ fn move_in(path: &Path, from: &Path, root: &Path) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     if fs::symlink_metadata(&to).is_ok() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another package has it too"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another package has the same file"));
     }
     if !fs::symlink_metadata(&from)?.is_symlink() {
         return fs::rename(&from, &to);
@@ -73,7 +72,7 @@ fn move_in(path: &Path, from: &Path, root: &Path) -> io::Result<()> {
     }
 }
 
-/// Where a file of a package lies once folders are merged.
+/// The path of a file in the merged root.
 fn merged(path: &Path) -> PathBuf {
     let first = path.components().next().map(Component::as_os_str);
     match first.is_some_and(|first| MERGED.iter().any(|name| first == *name)) {
@@ -82,7 +81,7 @@ fn merged(path: &Path) -> PathBuf {
     }
 }
 
-/// What a relative link at `path` says once both ends lie in merged folders; `None` when it leaves the root.
+/// The target of a relative link in the merged root; `None` when it leaves the root.
 fn relinked(path: &Path, target: &Path) -> Option<PathBuf> {
     let mut whole = path.parent()?.to_owned();
     for part in target.components() {
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_guest_may_need() {
+    fn only_files_that_a_guest_may_need_are_unpacked() {
         for path in [
             "usr/lib/postgresql/17/bin/postgres",
             "usr/lib/postgresql/17/lib/plpgsql.so",

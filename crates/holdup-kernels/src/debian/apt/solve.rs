@@ -1,29 +1,27 @@
-//! A package with all that it needs, chosen by apt from the index of few suites.
+//! Packages with their dependencies, as apt resolves them in the index of few suites.
 
 use super::{Apt, Place, place, problem};
-use crate::files::{check_room, sha256, size_in_words};
-use crate::{Options, debian};
+use crate::Options;
+use crate::files::{check_room, human_size, sha256};
 use holdup_model::{Event, Observer, Problem};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How much more room than its packages an unpacked closure takes at most, with the packages themselves.
+/// Disk space for packages and their unpacked files, at most, by the size of the packages.
 const ROOM_FACTOR: u64 = 6;
 
-/// What is to be chosen.
 #[derive(Debug, Clone)]
 pub(crate) struct Request<'a> {
     /// Packages by name, or `name=version`.
     pub(crate) packages: &'a [String],
-    /// Packages that apt is to take for installed, so that neither they nor what only they need is chosen.
+    /// Packages that apt takes for installed, so that it chooses neither them nor their own dependencies.
     pub(crate) left_out: &'a [String],
-    /// The source package whose versions come before all others of the same packages, of whatever suite they are.
+    /// The source package whose versions are preferred in every suite.
     pub(crate) source: &'a str,
 }
 
-/// A package that was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Solved {
     pub(crate) package: String,
@@ -33,7 +31,7 @@ pub(crate) struct Solved {
 }
 
 impl<'a> Apt<'a> {
-    /// apt with the index of these suites and of no others, in a folder of its own. The cache's lock must be held.
+    /// apt with the index of these suites only, in its own folder. The cache's lock must be held.
     ///
     /// # Errors
     /// As [`Apt::prepare`].
@@ -43,22 +41,17 @@ impl<'a> Apt<'a> {
         scratch: &'a Path,
         suites: &[&str],
     ) -> Result<Self, Problem> {
-        let architecture = debian::architecture(&options.arch).ok_or_else(|| {
-            Problem::usage(format!("machine `{}`", options.arch), "Debian's packages are for x86_64 and aarch64 here")
-        })?;
-        let folder = root.join("apt").join(format!("{architecture}-{}", suites.join("-")));
-        let apt = Apt { folder, architecture, options, scratch };
-        apt.write(suites)?;
-        // As files, an index is six times as large as it came; apt reads it as it came, too.
+        let apt = Apt::with_suites(root, options, scratch, &format!("-{}", suites.join("-")), suites)?;
+        // Uncompressed, an index is six times as large; apt reads both.
         let compressed = apt.folder.join("etc/apt.conf.d/compressed.conf");
         fs::write(&compressed, "Acquire::GzipIndexes \"true\";\n").map_err(|e| problem("file", &compressed, &e))?;
         Ok(apt)
     }
 
-    /// What is to be installed for `request`, in apt's order: all of it, and nothing that is only recommended.
+    /// The packages to install for `request`, without recommendations.
     ///
     /// # Errors
-    /// With apt's own words, when the suites do not have all that is needed.
+    /// When a dependency is missing; with apt's messages.
     pub(crate) fn solve(&self, request: &Request<'_>, observer: &mut dyn Observer) -> Result<Vec<Solved>, Problem> {
         let files = [
             ("state/status", status(request.left_out, self.architecture)),
@@ -76,7 +69,7 @@ impl<'a> Apt<'a> {
             let what = format!("packages {}", request.packages.join(", "));
             return Err(Problem::host(what, said.reason("apt chose nothing")));
         }
-        // What `install` prints has the checksum that the archive lists first, which may be of another kind.
+        // `install` prints the checksum that the archive lists first, which need not be SHA-256.
         let mut download = vec!["download", "--print-uris"];
         download.extend(names.iter().map(String::as_str));
         let said = self.run("apt-get", &download, observer)?;
@@ -95,10 +88,10 @@ impl<'a> Apt<'a> {
         }
     }
 
-    /// Downloads what was chosen into the scratch folder; gives the files in the same order.
+    /// Downloads packages into the scratch folder and verifies them; returns the files in the same order.
     ///
     /// # Errors
-    /// When there is no room, something is not to be had, or does not fit the checksum in the signed index.
+    /// When the disk is too full, or a package cannot be fetched or does not match the signed index.
     pub(crate) fn download_all(
         &self,
         solved: &[Solved],
@@ -107,8 +100,9 @@ impl<'a> Apt<'a> {
     ) -> Result<Vec<PathBuf>, Problem> {
         let bytes = solved.iter().map(|one| one.bytes).sum::<u64>();
         check_room(self.scratch, bytes.saturating_mul(ROOM_FACTOR), for_what)?;
-        let size = size_in_words(bytes);
-        observer.event(Event::Step(&format!("fetching {for_what}: {} packages ({size})", solved.len())));
+        let size = human_size(bytes);
+        let packages = if solved.len() > 1 { format!(": {} packages", solved.len()) } else { String::new() };
+        observer.event(Event::Step(&format!("fetching {for_what}{packages} ({size})")));
         let folder = self.scratch.join("packages");
         fs::create_dir_all(&folder).map_err(|e| problem("folder", &folder, &e))?;
         let names: Vec<String> = solved.iter().map(|one| exactly((one.package.clone(), one.version.clone()))).collect();
@@ -126,7 +120,7 @@ impl<'a> Apt<'a> {
         solved.iter().map(|one| verified(one, files.remove(&(one.package.clone(), one.version.clone())))).collect()
     }
 
-    /// Removes what apt makes anew from the index whenever it is not there.
+    /// Removes files that apt recreates from the index.
     pub(crate) fn trim(&self) {
         for name in ["cache/pkgcache.bin", "cache/srcpkgcache.bin"] {
             let _was_absent = fs::remove_file(self.folder.join(name));
@@ -140,12 +134,12 @@ fn verified(one: &Solved, file: Option<PathBuf>) -> Result<PathBuf, Problem> {
     let is = sha256(&file).map_err(|e| problem("package", &file, &e))?;
     if is != one.sha256 {
         let why = format!("its SHA-256 is {is}, and the signed index says {}", one.sha256);
-        return Err(Problem::host(what, why).hint("it was deleted; fetch it again"));
+        return Err(Problem::host(what, why).hint("fetch it again"));
     }
     Ok(file)
 }
 
-/// The state of dpkg in which packages are installed, at a version that is as new as anything asks for.
+/// A dpkg status file with packages installed at a version above every requirement.
 fn status(installed: &[String], architecture: &str) -> String {
     let mut text = String::new();
     for package in installed {
@@ -168,7 +162,7 @@ fn name_in(line: &str) -> Option<(String, String)> {
     name_of_file(rest.split_whitespace().next()?)
 }
 
-/// Name and version in the name `NAME_VERSION_ARCHITECTURE.deb` that apt gives a file; it escapes the epoch's colon.
+/// Name and version in `NAME_VERSION_ARCHITECTURE.deb`, where apt escapes the epoch's colon.
 fn name_of_file(file: &str) -> Option<(String, String)> {
     let mut parts = file.strip_suffix(".deb")?.split('_');
     let (name, version, _) = (parts.next()?, parts.next()?, parts.next()?);
@@ -192,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_counts_as_installed() {
+    fn packages_left_out_count_as_installed() {
         let text = status(&["perl".to_owned(), "libllvm19".to_owned()], "arm64");
         let stanzas: Vec<&str> = text.trim_end().split("\n\n").collect();
         assert_eq!(stanzas.len(), 2);
@@ -201,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_is_not_what_the_index_says_is_refused() {
+    fn a_package_that_differs_from_the_index_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a_1_amd64.deb");
         fs::write(&file, "cut off").unwrap();
