@@ -1,6 +1,9 @@
 # Shared by the scripts of this folder; sourced, not run.
 # shellcheck shell=sh
 
+# Every run of holdup queues behind another run on this host.
+export HOLDUP_WAIT="${HOLDUP_WAIT:-1h}"
+
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $*"; exit 3; }
 

@@ -83,10 +83,8 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
         }
     }
     let context = KnobContext { host: request.host, postgres: None, pids: vec![std::process::id()] };
-    let mut touches = Vec::new();
     for name in names(request.plan) {
         let Some((knob, instance)) = holdup_knobs::find(name) else { continue };
-        touches.push((name.to_owned(), knob.touches(instance)));
         // A server's settings can only be asked when there is a server: `LocalSession::open` does that.
         if !knob.is_of_server() {
             usable(&format!("factor {name}"), knob.probe(&context, instance), &mut notes)?;
@@ -104,7 +102,13 @@ pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> 
             availability: probe_collector(c, &collecting, request.plan),
         })
         .collect();
-    Ok(Readiness { metrics, collectors, touches, notes, emulated: None })
+    Ok(Readiness { metrics, collectors, touches: touches(request.plan), notes, emulated: None })
+}
+
+/// What each factor and setting of a plan changes, as (factor, in words).
+pub(crate) fn touches(plan: &Plan) -> Vec<(String, String)> {
+    let known = names(plan).filter_map(|name| Some((name, holdup_knobs::find(name)?)));
+    known.map(|(name, (knob, instance))| (name.to_owned(), knob.touches(instance))).collect()
 }
 
 /// A collector that needs a server is asked again when there is one; before that only its host side counts.

@@ -43,7 +43,7 @@ pub struct GuestOptions {
 }
 
 /// What was found before anything was touched.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Readiness {
     /// The metrics of each workload, as (workload name in the plan, metric).
     pub metrics: Vec<(String, Metric)>,
@@ -109,6 +109,13 @@ pub trait Target: Sync {
     /// # Errors
     /// When something that the plan needs cannot work there.
     fn ready(&self, request: &SessionRequest<'_>, observer: &mut dyn Observer) -> Result<Readiness, Problem>;
+    /// What a dry run reports: [`Target::ready`] as far as nothing has to be fetched, built or booted for it.
+    ///
+    /// # Errors
+    /// As [`Target::ready`].
+    fn preview(&self, request: &SessionRequest<'_>, observer: &mut dyn Observer) -> Result<Readiness, Problem> {
+        self.ready(request, observer)
+    }
     /// Opens the session of a trial: a fresh cluster, a boot.
     ///
     /// # Errors

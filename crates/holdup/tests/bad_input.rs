@@ -45,8 +45,6 @@ fn a_bundle_cut_in_half_is_refused_and_verify_says_what_is_damaged() {
             "0s",
             "--blocks",
             "3",
-            "--wait",
-            "10m",
             "--out",
             "l.holdup",
             "--quiet",
@@ -88,7 +86,7 @@ fn a_missing_postgresql_is_said_with_what_to_install() {
 fn a_server_that_refuses_connections_is_said() {
     let place = Place::new();
     let url = "postgres://nobody@localhost:1/none";
-    let output = place.output(&["run", "pgbench", "--pg", url, "--wait", "10m", "--out", "a.holdup"]);
+    let output = place.output(&["run", "pgbench", "--pg", url, "--out", "a.holdup"]);
     let (_, err) = common::texts(&output);
     assert_eq!(output.status.code(), Some(3), "{err}");
     assert!(err.contains("localhost") || err.contains("refused"), "{err}");

@@ -53,6 +53,21 @@ fn a_plan_for_guests_needs_a_kernel_and_a_target_that_boots() {
 }
 
 #[test]
+fn a_dry_run_fetches_and_boots_nothing() {
+    let place = Place::new();
+    let dry = ["run", "lock-contention", "--target", "qemu", "--set", "kernel=debian:7.0", "--dry-run"];
+    let output = place.output(&dry);
+    let (out, err) = common::texts(&output);
+    assert!(out.contains("1 boot"), "{out}");
+    match output.status.code() {
+        Some(0) => assert!(err.contains("kernel debian:7.0 is not cached"), "{err}"),
+        code => assert!(code == Some(3) && err.contains("qemu-system"), "{err}"),
+    }
+    let (out, _) = place.expect(0, &["kernels", "list"]);
+    assert!(out.contains("no kernel"), "{out}");
+}
+
+#[test]
 fn what_was_had_is_told_though_the_next_was_not() {
     let place = Place::new();
     let mut image = vec![0; 2720];

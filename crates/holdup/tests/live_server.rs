@@ -69,7 +69,7 @@ fn a_running_server_is_watched_by_its_process_and_by_a_connection() {
     let pid = cluster.pid().unwrap().to_string();
     let url = cluster.connection_string();
     let watch = |named: &str, out: &str| {
-        let args = ["record", "--pg", named, "-d", "1s", "--wait", "10m", "--json", "--out", out];
+        let args = ["record", "--pg", named, "-d", "1s", "--json", "--out", out];
         let (told, err) = place.expect(0, &args);
         assert!(err.contains(&format!("postmaster {pid}")), "{err}");
         serde_json::from_str::<Value>(&told).unwrap()

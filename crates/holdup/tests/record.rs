@@ -39,7 +39,7 @@ impl Drop for Running {
 }
 
 fn watch<'a>(target: &[&'a str], duration: &'a str, out: &'a str) -> Vec<&'a str> {
-    let mut args = vec!["record", "--collect", COLLECT, "--wait", "10m", "-d", duration, "--out", out];
+    let mut args = vec!["record", "--collect", COLLECT, "-d", duration, "--out", out];
     args.extend(target);
     args
 }
@@ -117,13 +117,17 @@ fn an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then() {
     let pid = busy.pid();
     let child = place.start(&watch(&["--pid", &pid, "--windows", "500"], "500s", "i.holdup"));
     wait_for("two windows", || trials_in(&place, "i.holdup").is_some_and(|n| n >= 2));
-    refused(&place, 3, &["record", "--pid", &pid, "-d", "1s", "--out", "n.holdup"], &["under way", "hint:"]);
+    let second = ["record", "--pid", &pid, "-d", "1s", "--out", "n.holdup"];
+    let refused = place.holdup(&second).env_remove("HOLDUP_WAIT").output().expect("the binary starts");
+    let (_, err) = texts(&refused);
+    assert_eq!(refused.status.code(), Some(3), "{err}");
+    assert!(err.contains("under way") && err.contains("hint:"), "{err}");
     assert!(!place.path("n.holdup").exists(), "nothing was written");
     signal(&child, Signal::INT);
     let output = child.wait_with_output().expect("it ends");
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(4), "{err}");
-    assert!(out.contains("it was interrupted") && err.contains("holds what was seen"), "{out}{err}");
+    assert!(out.contains("it was interrupted") && err.contains("holds what was recorded"), "{out}{err}");
     assert!(trials_in(&place, "i.holdup").is_some_and(|n| n >= 2));
     assert!(!place.path("i.holdup-journal").exists(), "one file only");
 }
@@ -146,7 +150,7 @@ fn what_cannot_be_watched_is_refused() {
         (&["--pid", &pid, "--collect", "magic"], &["there is no such collector", "run-queue"]),
         (&["--pid", &pid, "--collect", ","], &["without collectors"]),
         (&["--pid", &pid, "--frequency", "100000"], &["--frequency"]),
-        (&["--pid", &pid, "-d", "1s", "--wait", "10m", "--out", "old.holdup"], &["old.holdup"]),
+        (&["--pid", &pid, "-d", "1s", "--out", "old.holdup"], &["old.holdup"]),
     ];
     for (args, says) in cases {
         let all: Vec<&str> = std::iter::once("record").chain(args.iter().copied()).collect();
@@ -168,8 +172,6 @@ fn arms_of_a_run_are_explained_and_chosen() {
         "200ms",
         "--warmup",
         "0s",
-        "--wait",
-        "10m",
         "--blocks",
         "3",
         "--out",
@@ -186,8 +188,8 @@ fn arms_of_a_run_are_explained_and_chosen() {
     assert_eq!(all["arms"].as_array().map(Vec::len), Some(2), "{all:#}");
     let one = told(&["explain", "l.holdup", "--json", "--arm", "lock-contention algorithm=ticket"]);
     assert_eq!(one["arms"].as_array().map(Vec::len), Some(1), "{one:#}");
-    refused(&place, 2, &["explain", "l.holdup", "--arm", "mcs"], &["no arm is called so", "hint:"]);
-    refused(&place, 2, &["explain", "l.holdup", "--arm", "t"], &["arms are called so"]);
+    refused(&place, 2, &["explain", "l.holdup", "--arm", "mcs"], &["no arm has this name", "hint:"]);
+    refused(&place, 2, &["explain", "l.holdup", "--arm", "t"], &["arms match"]);
     refused(&place, 2, &["explain", "none.holdup"], &["none.holdup"]);
 }
 

@@ -6,7 +6,7 @@ use common::{Place, signal, texts, wait_for};
 use rustix::process::Signal;
 
 /// A run of one block, whose command says by a file that its window is open.
-const COMMAND: &[&str] = &["run", "command", "--blocks", "1", "--wait", "10m", "--out", "s.holdup"];
+const COMMAND: &[&str] = &["run", "command", "--blocks", "1", "--out", "s.holdup"];
 
 /// The reason of each trial that is void, in the order in which they ran.
 fn reasons(place: &Place) -> Vec<Option<String>> {

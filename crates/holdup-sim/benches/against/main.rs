@@ -133,6 +133,7 @@ fn measure(holdup: &Path, blocks: &str) -> BTreeMap<String, Vec<f64>> {
     std::fs::create_dir_all(&dir).expect("a folder for the bundle");
     let bundle = dir.join("against.holdup");
     let status = Command::new(holdup)
+        .env("HOLDUP_WAIT", "1h")
         .args(["run", "lock-contention", "--quiet", "--collect", "none", "--blocks", blocks])
         .args(["--threads", &list(THREADS, ""), "--algorithm", &list(ALGORITHMS, "")])
         .args(["--section", &list(SECTIONS_NS, "ns"), "--think", &format!("{THINK_NS}ns")])

@@ -9,6 +9,8 @@ use crate::session::{Readiness, SessionRequest};
 use boots::Choice;
 use guest::Running;
 use holdup_guest::machine::{self, Chosen};
+use holdup_kernels::{Cache, Options, Spec};
+use holdup_model::guest::Accelerator;
 use holdup_model::wire::{Answer, Checked, Order, Work};
 use holdup_model::{Event, Guest, Observer, Plan, Problem, TrialSpec};
 use prepare::Prepared;
@@ -86,6 +88,24 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
         merge(&mut readiness, checked, &choice);
     }
     Ok(readiness)
+}
+
+/// What can be said without a guest: whether there is a QEMU, which kernels are not cached, and what would be changed.
+pub(crate) fn preview(request: &SessionRequest<'_>) -> Result<Readiness, Problem> {
+    check_together(request)?;
+    machine::probe(arch(), Accelerator::Tcg)?;
+    let cache = Cache::open(&request.guests.cache.clone().unwrap_or_else(Cache::default_root))?;
+    let options = Options { arch: arch().to_owned(), ..Options::default() };
+    let mut notes =
+        vec!["the guests' kernels decide what else can be set; a run asks each before its first trial".to_owned()];
+    for choice in boots::choices(request.plan, request.schedule)?.into_keys() {
+        let spec = Spec::parse(&choice.kernel)?;
+        let note = format!("kernel {spec} is not cached: a run fetches or builds it");
+        if !notes.contains(&note) && cache.which_for(&spec, &options)?.is_none() {
+            notes.push(note);
+        }
+    }
+    Ok(Readiness { touches: crate::local::touches(request.plan), notes, ..Readiness::default() })
 }
 
 /// Boots the one kind of guest that a plan describes and has its agent measure what things cost there. Gives the machine file

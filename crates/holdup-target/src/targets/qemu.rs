@@ -51,6 +51,10 @@ impl Target for Qemu {
         qemu::ready(request, observer)
     }
 
+    fn preview(&self, request: &SessionRequest<'_>, _observer: &mut dyn Observer) -> Result<Readiness, Problem> {
+        qemu::preview(request)
+    }
+
     fn open<'a>(
         &self,
         request: &'a SessionRequest<'a>,

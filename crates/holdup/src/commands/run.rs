@@ -197,7 +197,8 @@ fn dry_run(args: &Args, host: &Host, plan: &Plan, schedule: &Schedule) -> anyhow
     };
     let estimate_ns = holdup_plan::estimate_ns(plan, schedule, &holdup_plan::Overhead::default());
     // A plan that cannot run here is still shown: that is what a dry run is for.
-    let ready = target.ready(&request, &mut Progress::new(args.quiet));
+    let ready = target.preview(&request, &mut Progress::new(args.quiet));
+    ready.iter().flat_map(|r| &r.notes).for_each(|note| output::say(note));
     let touches = ready.as_ref().map(|r| r.touches.clone()).unwrap_or_default();
     output::data(&holdup_report::dry_run(plan, schedule, estimate_ns, &touches))?;
     ready?;

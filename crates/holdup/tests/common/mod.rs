@@ -45,6 +45,7 @@ impl Place {
             .current_dir(self.folder.path())
             .env("HOLDUP_STATE_DIR", self.path("state"))
             .env("HOLDUP_CACHE", self.path("cache"))
+            .env("HOLDUP_WAIT", "10m")
             .env_remove("HOLDUP_NO_PROGRESS")
             .stdin(Stdio::null());
         command
