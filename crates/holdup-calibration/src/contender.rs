@@ -3,6 +3,7 @@
 use super::bench::{beside, on_cpu, pieces_ns, repeats};
 use super::samples::quiet;
 use super::{Context, Cost, Samples};
+use holdup_load::board::CachePadded;
 use holdup_model::Problem;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,16 +18,13 @@ pub(super) const COST: Cost = Cost {
 /// The most others: more add the same each, and make it likelier that one of them is not running.
 const MOST: usize = 7;
 
-#[repr(align(128))]
-struct Line(AtomicU32);
-
 fn measure(context: &Context) -> Result<Samples, Problem> {
     if context.cpus.len() < 3 {
         return Err(Problem::host("a second spinner", "it takes three CPUs"));
     }
     let cpus: Vec<u32> = context.cpus.iter().map(|place| place.cpu).take(MOST + 1).collect();
     let (cpu, others) = (cpus[0], &cpus[1..]);
-    let line = Line(AtomicU32::new(0));
+    let line = CachePadded(AtomicU32::new(0));
     on_cpu(cpu, || Ok(()))?;
     let spins = |stop: &AtomicBool| {
         while !stop.load(Ordering::Relaxed) {

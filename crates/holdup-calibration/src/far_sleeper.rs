@@ -24,7 +24,7 @@ pub(super) fn far_wakes(
     what: &str,
     of: impl Fn(&FarWake) -> f64 + Sync,
 ) -> Result<Samples, Problem> {
-    let (near, far) = context.two_cpus()?;
+    let (cpu, other) = context.two_cpus()?;
     let (word, awake_at) = (AtomicU32::new(0), AtomicU64::new(0));
     let sleeps = |stop: &AtomicBool| {
         while !stop.load(Ordering::SeqCst) {
@@ -39,7 +39,7 @@ pub(super) fn far_wakes(
         word.fetch_add(1, Ordering::SeqCst);
         futex_wake_all(&word);
     };
-    beside((near, &[far]), &sleeps, &release, || {
+    beside((cpu, &[other]), &sleeps, &release, || {
         let nobody = AtomicU32::new(0);
         repeats(what, || {
             let empty_ns =

@@ -22,7 +22,7 @@ const FEWEST: usize = 40;
 const LEAST_NS: f64 = 200.0;
 
 fn measure(context: &Context) -> Result<Samples, Problem> {
-    let (near, far) = context.two_cpus()?;
+    let (cpu, other) = context.two_cpus()?;
     register()?;
     let sends = |stop: &AtomicBool| {
         while !stop.load(Ordering::Relaxed) {
@@ -33,7 +33,7 @@ fn measure(context: &Context) -> Result<Samples, Problem> {
             }
         }
     };
-    beside((near, &[far]), &sends, &|| (), || {
+    beside((cpu, &[other]), &sends, &|| (), || {
         repeats("interrupts", || {
             let gaps: Vec<f64> =
                 gaps_ns(3_000_000).into_iter().map(|(_, ns)| ns).filter(|ns| *ns >= LEAST_NS).collect();

@@ -34,9 +34,9 @@ pub(super) fn barrier() {
 }
 
 fn measure(context: &Context) -> Result<Samples, Problem> {
-    let (near, far) = context.two_cpus()?;
+    let (cpu, other) = context.two_cpus()?;
     register()?;
-    let alone_ns = on_cpu(near, || Ok(quiet((0..200).map(|_| each_ns(20, barrier)).collect()).unwrap_or_default()))?;
+    let alone_ns = on_cpu(cpu, || Ok(quiet((0..200).map(|_| each_ns(20, barrier)).collect()).unwrap_or_default()))?;
     let turns = AtomicU32::new(0);
     let spins = |stop: &AtomicBool| {
         while !stop.load(Ordering::Relaxed) {
@@ -44,7 +44,7 @@ fn measure(context: &Context) -> Result<Samples, Problem> {
             std::hint::spin_loop();
         }
     };
-    beside((near, &[far]), &spins, &|| (), || {
+    beside((cpu, &[other]), &spins, &|| (), || {
         repeats("interrupts between CPUs", || {
             let mut pieces = Vec::with_capacity(100);
             for _ in 0..100 {

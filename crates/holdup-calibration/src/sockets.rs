@@ -24,21 +24,21 @@ pub(super) struct Times {
 pub(super) fn measure(context: &Context, which: fn(&Times) -> f64) -> Result<Samples, Problem> {
     let syscall_ns = context.known("syscall_ns")?;
     on_cpu(context.cpu()?, || {
-        let (mut near, mut far) = UnixStream::pair().map_err(refused("a pair of sockets"))?;
+        let (mut sender, mut receiver) = UnixStream::pair().map_err(refused("a pair of sockets"))?;
         let mut bytes = [1u8; BYTES];
         repeats("messages", || {
             let mut pieces = Vec::with_capacity(60);
             for _ in 0..60 {
                 let mut result = Ok(());
                 let send_ns = each_ns(MESSAGES, || {
-                    if let Err(e) = near.write_all(&bytes) {
+                    if let Err(e) = sender.write_all(&bytes) {
                         result = Err(e);
                     }
                 });
                 result.map_err(refused("a message"))?;
                 let mut result = Ok(());
                 let receive_ns = each_ns(MESSAGES, || {
-                    if let Err(e) = far.read_exact(&mut bytes) {
+                    if let Err(e) = receiver.read_exact(&mut bytes) {
                         result = Err(e);
                     }
                 });

@@ -4,6 +4,7 @@ use super::bench::{beside, each_ns, repeats};
 use super::samples::quiet;
 use super::{Context, Cost, Samples};
 use holdup_host::CpuPlace;
+use holdup_load::board::CachePadded;
 use holdup_load::clock::now_ns;
 use holdup_model::Problem;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -37,15 +38,11 @@ fn pair(cpus: &[CpuPlace], are: fn(&CpuPlace, &CpuPlace) -> bool) -> Option<(u32
     cpus.iter().find_map(|a| cpus.iter().find(|b| b.cpu != a.cpu && are(a, b)).map(|b| (a.cpu, b.cpu)))
 }
 
-/// A word on a line of its own; 128 bytes because the neighbouring line is fetched along.
-#[repr(align(128))]
-struct Line(AtomicU32);
-
 const ROUNDS: u32 = 20;
 /// How long a piece may take until the other side counts as away.
 const PIECE_NS: u64 = 20_000_000;
 
-fn hands_over(line: &Line, from: u32, to: u32, ends: impl Fn() -> bool) -> bool {
+fn hands_over(line: &CachePadded<AtomicU32>, from: u32, to: u32, ends: impl Fn() -> bool) -> bool {
     let mut turns = 0u32;
     while line.0.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_err() {
         turns += 1;
@@ -57,13 +54,13 @@ fn hands_over(line: &Line, from: u32, to: u32, ends: impl Fn() -> bool) -> bool 
 }
 
 fn measure(context: &Context, distance: &str, are: fn(&CpuPlace, &CpuPlace) -> bool) -> Result<Samples, Problem> {
-    let Some((near, far)) = pair(&context.cpus, are) else {
+    let Some((cpu, other)) = pair(&context.cpus, are) else {
         return Err(Problem::host(format!("distance {distance}"), "no two CPUs here are so far apart, as far as told"));
     };
     let atomic_ns = context.known("atomic_ns")?;
-    let line = Line(AtomicU32::new(0));
+    let line = CachePadded(AtomicU32::new(0));
     let answer = |stop: &AtomicBool| while hands_over(&line, 1, 0, || stop.load(Ordering::Relaxed)) {};
-    beside((near, &[far]), &answer, &|| (), || {
+    beside((cpu, &[other]), &answer, &|| (), || {
         repeats("a line to and fro", || {
             let mut pieces = Vec::with_capacity(100);
             for _ in 0..100 {

@@ -1,7 +1,7 @@
 //! Causes that processes make.
 
 use crate::group::Group;
-use crate::processes::{Job, Processes, Told};
+use crate::processes::{Job, Processes, StopFlag};
 use holdup_host::{Host, Scheduling};
 use holdup_load::clock::now_ns;
 use holdup_locks::syscall;
@@ -19,8 +19,8 @@ const BLOCKS: usize = 16;
 /// What direct reads must be aligned to on every disk.
 const ALIGNMENT: usize = 4096;
 
-fn spin_until(told: &Told, end_ns: u64) {
-    while now_ns() < end_ns && !told.to_stop() {
+fn spin_until(stop: &StopFlag, end_ns: u64) {
+    while now_ns() < end_ns && !stop.is_set() {
         std::hint::spin_loop();
     }
 }
@@ -30,7 +30,7 @@ fn sleep_until(end_ns: u64) {
 }
 
 fn spinner() -> (Job, Vec<i32>) {
-    (Box::new(|told| spin_until(&told, u64::MAX)), Vec::new())
+    (Box::new(|stop| spin_until(&stop, u64::MAX)), Vec::new())
 }
 
 /// Busy processes that want no lock (`hu-busy`).
@@ -46,8 +46,8 @@ pub fn oversubscription(count: usize) -> Result<Processes, Problem> {
 /// # Errors
 /// When it cannot be started.
 pub fn nothing() -> Result<Processes, Problem> {
-    let job: Job = Box::new(|told| {
-        while !told.to_stop() {
+    let job: Job = Box::new(|stop| {
+        while !stop.is_set() {
             syscall::sleep(Duration::from_millis(1));
         }
     });
@@ -79,10 +79,10 @@ pub fn throttling(quota: Duration, period: Duration) -> Result<Processes, Proble
 pub fn cpu_thief(cpu: u32, busy: Duration, period: Duration) -> Result<Processes, Problem> {
     let nanoseconds = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     let (busy_ns, period_ns) = (nanoseconds(busy), nanoseconds(period));
-    let job: Job = Box::new(move |told| {
+    let job: Job = Box::new(move |stop| {
         let mut begin_ns = now_ns();
-        while !told.to_stop() {
-            spin_until(&told, begin_ns.saturating_add(busy_ns));
+        while !stop.is_set() {
+            spin_until(&stop, begin_ns.saturating_add(busy_ns));
             begin_ns = begin_ns.saturating_add(period_ns).max(now_ns());
             sleep_until(begin_ns);
         }
@@ -108,11 +108,11 @@ pub fn slow_disk(folder: &Path, bytes_per_s: u64) -> Result<Processes, Problem> 
     let device = disk_of(&Host::real(), file.metadata().map_err(problem)?.dev())?;
     let mut buffer = vec![0u8; BLOCK_BYTES + ALIGNMENT];
     let keeps = vec![file.as_raw_fd()];
-    let job: Job = Box::new(move |told| {
+    let job: Job = Box::new(move |stop| {
         let begin = buffer.as_ptr().align_offset(ALIGNMENT);
         let block = &mut buffer[begin..][..BLOCK_BYTES];
         for i in (0..BLOCKS).cycle() {
-            if told.to_stop() {
+            if stop.is_set() {
                 return;
             }
             let _read = rustix::io::pread(&file, &mut *block, (i * BLOCK_BYTES) as u64);

@@ -1,6 +1,7 @@
 //! A control group of its own, which is gone with the test.
 
 use holdup_host::Host;
+use holdup_load::fork;
 use holdup_model::Problem;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::{Pid, WaitOptions};
@@ -93,11 +94,9 @@ fn hierarchy(host: &Host, v1: &str, v2: &str) -> Result<(String, bool), Problem>
 fn guard(folder: &str) -> io::Result<(OwnedFd, Pid)> {
     let path = CString::new(folder)?;
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    // SAFETY: the child makes nothing but system calls on what was made before, and ends without returning.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        // SAFETY: plain system calls, each of which may be made in a forked child; the path lives as long as it does.
-        unsafe {
+    // SAFETY: the child makes nothing but system calls on what was made before, and ends in exit.
+    let pid = unsafe {
+        fork::fork(|| {
             let keep = read.as_raw_fd().unsigned_abs();
             libc::setsid();
             libc::syscall(libc::SYS_close_range, 0, keep.saturating_sub(1), 0);
@@ -110,9 +109,8 @@ fn guard(folder: &str) -> io::Result<(OwnedFd, Pid)> {
                 }
                 libc::usleep(BETWEEN_US);
             }
-            libc::_exit(0);
-        }
-    }
-    let error = io::Error::last_os_error();
-    Ok((write, Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)?))
+            fork::exit(0)
+        })
+    }?;
+    Ok((write, pid))
 }

@@ -1,6 +1,6 @@
 //! A busy thread of the kernel, and work for the kernel's threads of each CPU that has to wait behind it.
 
-use crate::processes::{Job, Processes, Told};
+use crate::processes::{Job, Processes, StopFlag};
 use crate::ring::Ring;
 use holdup_host::{Host, Scheduling};
 use holdup_locks::syscall;
@@ -33,10 +33,10 @@ pub struct KernelHog {
 pub fn kernel_hog(cpu: u32, busy: Duration, period: Duration, first: bool) -> Result<KernelHog, Problem> {
     let idle_ms = u32::try_from(busy.as_millis()).unwrap_or(u32::MAX).max(1);
     let pause = if period > busy { period } else { busy / 2 };
-    let job = move |told: Told| {
+    let job = move |stop: StopFlag| {
         // Made here, because the thread belongs to the process that makes it.
         let Ok(ring) = Ring::new(cpu, idle_ms) else { return };
-        while !told.to_stop() {
+        while !stop.is_set() {
             ring.poke();
             syscall::sleep(pause);
         }

@@ -5,12 +5,12 @@
 //! A preempted holder and a fault under the lock come from the workload `lock-contention` itself (more threads than CPUs,
 //! `faults`).
 
-pub mod alone;
 mod causes;
 mod group;
 mod kernel;
 mod processes;
 mod ring;
+pub mod trial;
 
 pub use causes::{cpu_thief, nothing, oversubscription, slow_disk, throttling};
 pub use group::Group;

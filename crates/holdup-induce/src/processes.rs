@@ -3,7 +3,7 @@
 use crate::group::Group;
 use holdup_host::Host;
 use holdup_load::board::{Board, phase};
-use holdup_load::crew::{self, Crew, Sharing};
+use holdup_load::worker_pool::{self, Sharing, WorkerPool};
 use holdup_model::Problem;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
@@ -11,22 +11,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Whether a process goes on.
-pub(crate) struct Told(Arc<Board<(), ()>>);
+pub(crate) struct StopFlag(Arc<Board<(), ()>>);
 
-impl Told {
+impl StopFlag {
     /// Whether it should end.
-    pub(crate) fn to_stop(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.stage().stopped()
     }
 }
 
 /// What a process does until it is told to stop.
-pub(crate) type Job = Box<dyn FnOnce(Told) + Send>;
+pub(crate) type Job = Box<dyn FnOnce(StopFlag) + Send>;
 
 /// Running processes. Dropping ends them.
 pub struct Processes {
     // Ended before their group is removed.
-    crew: Crew,
+    pool: WorkerPool,
     pids: Vec<u32>,
     _group: Option<Group>,
 }
@@ -45,7 +45,7 @@ impl Processes {
 
     /// What one of them died of, if one did.
     pub fn failed(&mut self) -> Option<String> {
-        self.crew.failed()
+        self.pool.failed()
     }
 
     /// Starts processes of a name (at most 15 bytes count), which begin when `prepare` has seen all of them.
@@ -55,31 +55,31 @@ impl Processes {
         prepare: impl FnOnce(&Host, &[u32]) -> Result<Option<Group>, Problem>,
     ) -> Result<Self, Problem> {
         let count = jobs.len();
-        let no_memory = |e| Problem::host("induced processes", format!("no memory for what they are told: {e}"));
+        let no_memory = |e| Problem::host("induced processes", format!("no memory for their stop flag: {e}"));
         let board = Arc::new(Board::<(), ()>::new(0).map_err(no_memory)?);
         let job = |(run, keeps): (Job, Vec<RawFd>)| {
-            let told = Told(board.clone());
-            let job = crew::Job::new(move || {
+            let stop = StopFlag(board.clone());
+            let job = worker_pool::Job::new(move || {
                 // SAFETY: the name is ended by a zero byte.
                 unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-                if told.0.stage().wait_for_begin() {
-                    run(told);
+                if stop.0.stage().wait_for_begin() {
+                    run(stop);
                 }
             });
             job.keeping(keeps)
         };
         let stop = board.clone();
         let jobs = jobs.into_iter().map(job).collect();
-        let mut crew = Crew::start(Sharing::Processes, "induced", jobs, move || stop.stage().enter(phase::STOP))?;
+        let mut pool = WorkerPool::start(Sharing::Processes, "induced", jobs, move || stop.stage().enter(phase::STOP))?;
         while board.stage().ready() < count {
-            if let Some(why) = crew.failed() {
+            if let Some(why) = pool.failed() {
                 return Err(Problem::host("induced processes", why));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let pids = crew.pids();
+        let pids = pool.pids();
         let group = prepare(&Host::real(), &pids)?;
         board.stage().enter(phase::OPEN);
-        Ok(Processes { crew, pids, _group: group })
+        Ok(Processes { pool, pids, _group: group })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Two cache lines of 64 bytes: x86 fetches lines in pairs, and some aarch64 lines have 128 bytes.
 #[repr(C, align(128))]
 #[derive(Default)]
-pub struct Line<T>(pub T);
+pub struct CachePadded<T>(pub T);
 
 /// What the workers are to do. Written by the coordinator, read by the workers.
 pub mod phase {
@@ -28,9 +28,9 @@ pub mod phase {
 #[repr(C)]
 pub struct Stage {
     /// See [`phase`].
-    phase: Line<AtomicU32>,
+    phase: CachePadded<AtomicU32>,
     /// How many workers wait for the begin.
-    ready: Line<AtomicU32>,
+    ready: CachePadded<AtomicU32>,
 }
 
 impl Stage {
@@ -98,7 +98,7 @@ impl Stage {
 ///
 /// # Safety
 /// All-zero bytes are a valid value, everything that changes in it is atomic (or made to be shared), its alignment is at
-/// most that of a [`Line`], and it is never dropped.
+/// most that of a [`CachePadded`], and it is never dropped.
 pub unsafe trait Shareable: Sync {}
 
 // SAFETY: two atomics.
@@ -124,9 +124,11 @@ unsafe impl<H: Shareable, S: Shareable> Send for Board<H, S> {}
 // SAFETY: see above.
 unsafe impl<H: Shareable, S: Shareable> Sync for Board<H, S> {}
 
-/// The next multiple of what everything on the board is aligned to.
+/// The alignment of everything on the board, and the most that it may ask for.
+const ALIGNMENT: usize = align_of::<CachePadded<()>>();
+
 const fn aligned(bytes: usize) -> usize {
-    bytes.next_multiple_of(align_of::<Line<()>>())
+    bytes.next_multiple_of(ALIGNMENT)
 }
 
 impl<H: Shareable, S: Shareable> Board<H, S> {
@@ -139,7 +141,7 @@ impl<H: Shareable, S: Shareable> Board<H, S> {
     /// # Errors
     /// When there is not that much memory.
     pub fn new(slots: usize) -> io::Result<Self> {
-        const { assert!(align_of::<H>() <= align_of::<Line<()>>() && align_of::<S>() <= align_of::<Line<()>>()) };
+        const { assert!(align_of::<H>() <= ALIGNMENT && align_of::<S>() <= ALIGNMENT) };
         let bytes = slots
             .checked_mul(Self::STRIDE)
             .and_then(|b| b.checked_add(Self::SLOTS_AT))

@@ -4,7 +4,7 @@
 //! the begin and at the end of the window the coordinator reads what they have counted.
 
 use crate::board::{Stage, phase};
-use crate::crew::Crew;
+use crate::worker_pool::WorkerPool;
 use crate::{Cancel, TrialContext};
 use holdup_model::Problem;
 use std::time::{Duration, Instant};
@@ -23,13 +23,13 @@ pub trait Team {
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem>;
 }
 
-impl Team for Crew {
+impl Team for WorkerPool {
     fn failed(&mut self) -> Option<String> {
-        Crew::failed(self)
+        WorkerPool::failed(self)
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
-        Crew::finish(self, hurry)
+        WorkerPool::finish(self, hurry)
     }
 }
 

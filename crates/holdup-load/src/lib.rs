@@ -1,7 +1,7 @@
 //! What workloads are made of, and what a workload is.
 //!
 //! In it: the traits [`Workload`] and [`Prepared`] with what is handed to them (`workload.rs`), and the parts of a load
-//! engine. [`board`] is the memory that the workers of a trial share, [`crew`] starts and ends them as threads or as
+//! engine. [`board`] is the memory that the workers of a trial share, [`worker_pool`] starts and ends them as threads or as
 //! processes, [`drive`] leads them through warm-up and window, [`record`] counts durations where they happen,
 //! [`placement`] chooses the CPUs of the two sides of a workload, [`files`] makes room for open files, [`parameters`] reads
 //! those of a checked plan, [`account`] asks the kernel about a worker, [`metrics`] turns counts into measurements.
@@ -14,14 +14,15 @@ pub mod account;
 pub mod board;
 pub mod by;
 pub mod clock;
-pub mod crew;
 pub mod drive;
 pub mod files;
+pub mod fork;
 pub mod metrics;
 pub mod network;
 pub mod parameters;
 pub mod placement;
 pub mod record;
+pub mod worker_pool;
 mod workload;
 
 pub use workload::{

@@ -28,15 +28,15 @@ pub const MTU: Parameter = Parameter {
 
 /// The network of an arm, not made yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NetworkSpec {
     /// What lies between the two ends.
     pub topology: Topology,
     mtu: Option<u32>,
 }
 
-impl Wanted {
+impl NetworkSpec {
     /// The host's own.
-    pub const HOST: Wanted = Wanted { topology: Topology::Host, mtu: None };
+    pub const HOST: NetworkSpec = NetworkSpec { topology: Topology::Host, mtu: None };
 
     /// Reads [`NETWORK`] and [`MTU`].
     ///
@@ -44,7 +44,7 @@ impl Wanted {
     /// When a value is missing or unknown.
     pub fn read(parameters: &Parameters) -> Result<Self, Problem> {
         let mtu = whole_or_none(parameters, "mtu", 68, 65_535)?;
-        Ok(Wanted {
+        Ok(NetworkSpec {
             topology: Topology::parse(parameters.required_text("network")?)?,
             mtu: mtu.and_then(|mtu| u32::try_from(mtu).ok()),
         })

@@ -50,7 +50,7 @@ pub fn number(parameters: &Parameters, name: &str, max: f64) -> Result<f64, Prob
 ///
 /// # Errors
 /// When it is missing, of another type or none of them.
-pub fn meant<T>(
+pub fn parse_enum<T>(
     parameters: &Parameters,
     name: &str,
     words: &[&str],
@@ -84,7 +84,8 @@ mod tests {
         assert_eq!(a_number(2.5.into()), "2.5");
         assert_eq!(a_number(f64::NAN.into()), "x NaN: it is not between 0 and 10");
         assert_eq!(a_number((-0.5).into()), "x -0.5: it is not between 0 and 10");
-        let a_word = |value: Value| shown(meant(&with(value), "x", &["a"], |w| (w == "a").then(|| "A".to_owned())));
+        let a_word =
+            |value: Value| shown(parse_enum(&with(value), "x", &["a"], |w| (w == "a").then(|| "A".to_owned())));
         assert_eq!(a_word("a".into()), "A");
         assert_eq!(a_word("b".into()), "x b: there is no such value");
         assert_eq!(

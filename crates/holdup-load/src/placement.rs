@@ -22,9 +22,9 @@ pub const PLACEMENT: Parameter = Parameter {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Where those run who send, ask or wake; `None` for anywhere.
-    pub near: Option<Vec<u32>>,
+    pub client: Option<Vec<u32>>,
     /// Where those run who receive, answer or are woken; `None` for anywhere.
-    pub far: Option<Vec<u32>>,
+    pub server: Option<Vec<u32>>,
 }
 
 impl Placement {
@@ -47,15 +47,15 @@ impl Placement {
     pub fn of(word: &str, cpus: &[CpuPlace]) -> Result<Self, Problem> {
         let impossible = |why: &str, hint: &str| Err(Problem::host(format!("placement {word}"), why).hint(hint));
         let Some(first) = cpus.first() else { return impossible("no CPU is allowed", "look at taskset -p $$") };
-        let both = |near: Vec<u32>, far: Vec<u32>| Ok(Placement { near: Some(near), far: Some(far) });
+        let both = |client: Vec<u32>, server: Vec<u32>| Ok(Placement { client: Some(client), server: Some(server) });
         match word {
             "none" => Ok(Placement::default()),
             "same-cpu" => both(vec![first.cpu], vec![first.cpu]),
             "two-cpus" => {
                 let others = || cpus.iter().filter(|other| other.cpu != first.cpu && !first.core.contains(&other.cpu));
                 // The nearest other core, so that two CPUs of one socket are preferred to two sockets.
-                let near = others().find(|other| first.llc.contains(&other.cpu));
-                match near.or_else(|| others().next()) {
+                let client = others().find(|other| first.llc.contains(&other.cpu));
+                match client.or_else(|| others().next()) {
                     Some(other) => both(vec![first.cpu], vec![other.cpu]),
                     None => impossible("the allowed CPUs are all of one core", "take smt-siblings, or allow more CPUs"),
                 }
@@ -81,11 +81,11 @@ impl Placement {
     /// In words, for a note of the trial; `None` where it is anywhere.
     pub fn in_words(&self) -> Option<String> {
         let ranges = |cpus: &Option<Vec<u32>>| cpus.as_deref().map(holdup_host::cpu_ranges);
-        let (near, far) = (ranges(&self.near)?, ranges(&self.far)?);
-        Some(if near == far {
-            format!("both sides ran on CPU {near}")
+        let (client, server) = (ranges(&self.client)?, ranges(&self.server)?);
+        Some(if client == server {
+            format!("both sides ran on CPU {client}")
         } else {
-            format!("one side ran on CPU {near}, the other on {far}")
+            format!("one side ran on CPU {client}, the other on {server}")
         })
     }
 }

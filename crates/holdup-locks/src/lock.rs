@@ -6,7 +6,7 @@
 use crate::record::NamedBy;
 use crate::syscall;
 use crate::worker::{Entry, Job};
-pub use holdup_load::crew::Sharing;
+pub use holdup_load::worker_pool::Sharing;
 use holdup_model::{Availability, Meta};
 use serde::Serialize;
 use std::ptr::NonNull;

@@ -1,7 +1,7 @@
 //! The memory that the workers of one trial share, whether they are threads or processes.
 
 use crate::record::{Identity, Said};
-use holdup_load::board::{Board, Line, Shareable};
+use holdup_load::board::{Board, CachePadded, Shareable};
 use holdup_load::clock::now_ns;
 use holdup_load::record::Record;
 use std::ptr::NonNull;
@@ -17,14 +17,14 @@ pub(crate) const SEGMENTS: usize = 4;
 #[repr(C)]
 pub(crate) struct Head {
     /// The lock.
-    pub(crate) lock: Line<[u8; LOCK_BYTES]>,
+    pub(crate) lock: CachePadded<[u8; LOCK_BYTES]>,
     /// What the lock protects: the number of operations. Written with a load and a store, so that
     /// two workers inside the lock at once lose an update and show.
-    pub(crate) protected: Line<AtomicU64>,
+    pub(crate) protected: CachePadded<AtomicU64>,
     /// The next page to touch, counted without wrapping; protected by the lock as well.
-    pub(crate) cursor: Line<AtomicU64>,
+    pub(crate) cursor: CachePadded<AtomicU64>,
     /// For which pass each segment of pages was last made untouched.
-    pub(crate) clean: Line<[AtomicU64; SEGMENTS]>,
+    pub(crate) clean: CachePadded<[AtomicU64; SEGMENTS]>,
 }
 
 /// A worker's account with the kernel at one moment. Written by the worker, read after it has ended.
@@ -104,7 +104,7 @@ pub(crate) mod ending {
 #[repr(C, align(128))]
 pub(crate) struct Slot {
     /// Completed operations, written after each.
-    pub(crate) operations: Line<AtomicU64>,
+    pub(crate) operations: CachePadded<AtomicU64>,
     /// See [`ending`].
     pub(crate) ending: AtomicU32,
     /// Why the kernel refused what the lock needs; 0 when it did not.
@@ -116,7 +116,7 @@ pub(crate) struct Slot {
     /// Since when a sampled acquisition waits, CLOCK_MONOTONIC; 0 when none does.
     pub(crate) waiting_since_ns: AtomicU64,
     /// What the worker does at the moment, when someone wants to know.
-    pub(crate) said: Line<Said>,
+    pub(crate) said: CachePadded<Said>,
     /// Who it is, when someone wants to know.
     pub(crate) identity: Identity,
     /// The sampled acquisitions.

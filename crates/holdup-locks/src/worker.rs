@@ -6,7 +6,7 @@ use crate::lock::{Acquired, RawLock, Sharing};
 use crate::record::{self, Exact, Keep, NamedBy, Nothing, Record};
 use crate::region::{Head, Region, Slot, ending, lock_of};
 use crate::truth::OWNER_AT;
-use holdup_load::board::{Line, Stage, phase};
+use holdup_load::board::{CachePadded, Stage, phase};
 use holdup_load::clock::now_ns;
 use std::hint::black_box;
 use std::io;
@@ -34,7 +34,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) const fn of<L: RawLock>() -> Self {
-        assert!(size_of::<L>() <= OWNER_AT && align_of::<L>() <= align_of::<Line<()>>());
+        assert!(size_of::<L>() <= OWNER_AT && align_of::<L>() <= align_of::<CachePadded<()>>());
         let recorded: (fn(&Job), NamedBy) = (run::<L, Record>, L::NAMED_BY);
         Entry { init: init::<L>, run: run::<L, Nothing>, by_owner: recorded, by_word: recorded }
     }

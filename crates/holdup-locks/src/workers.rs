@@ -4,8 +4,8 @@ use crate::lock::{Algorithm, Sharing};
 use crate::region::{Region, ending};
 use crate::worker::Job;
 use holdup_load::board::phase;
-use holdup_load::crew::{self, Crew};
 use holdup_load::drive::Team;
+use holdup_load::worker_pool::{self, WorkerPool};
 use holdup_model::Problem;
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// The workers of a trial. Dropping ends all of them.
 pub(crate) struct Workers {
     region: Arc<Region>,
-    crew: Crew,
+    pool: WorkerPool,
 }
 
 impl Workers {
@@ -25,10 +25,10 @@ impl Workers {
         sharing: Sharing,
         jobs: Vec<Job>,
     ) -> Result<Self, Problem> {
-        let jobs = jobs.into_iter().map(|job| crew::Job::new(move || algorithm.run(&job))).collect();
+        let jobs = jobs.into_iter().map(|job| worker_pool::Job::new(move || algorithm.run(&job))).collect();
         let stop = region.clone();
-        let crew = Crew::start(sharing, "lock", jobs, move || stop.stage().enter(phase::STOP))?;
-        Ok(Workers { region: region.clone(), crew })
+        let pool = WorkerPool::start(sharing, "lock", jobs, move || stop.stage().enter(phase::STOP))?;
+        Ok(Workers { region: region.clone(), pool })
     }
 
     /// What a worker said that ended before its time, if one did.
@@ -50,12 +50,12 @@ impl Team for Workers {
         if let Some(why) = self.gave_up() {
             return Some(why);
         }
-        let ended = self.crew.failed();
+        let ended = self.pool.failed();
         // A worker that gave up between the two looks has said so before it ended.
         ended.map(|early| self.gave_up().unwrap_or(early))
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
-        self.crew.finish(hurry)
+        self.pool.finish(hurry)
     }
 }

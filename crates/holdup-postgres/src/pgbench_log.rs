@@ -93,7 +93,7 @@ enum Outcome {
 
 /// One line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Line {
+struct Transaction {
     client: u64,
     outcome: Outcome,
     at_us: i64,
@@ -185,7 +185,7 @@ impl LogReader {
     }
 
     #[inline]
-    fn count(&mut self, line: Line) {
+    fn count(&mut self, line: Transaction) {
         self.lines += 1;
         match line.outcome {
             Outcome::Skipped => self.counts.all_skipped += 1,
@@ -318,7 +318,7 @@ impl Columns<'_> {
 /// Reads one line with its end from the begin of `bytes`; gives it and its length. `None` when the begin
 /// of `bytes` is no such line.
 #[inline(always)]
-fn scan(bytes: &[u8], format: LogFormat) -> Option<(Line, usize)> {
+fn scan(bytes: &[u8], format: LogFormat) -> Option<(Transaction, usize)> {
     let mut columns = Columns { bytes, at: 0 };
     let client = columns.number()?;
     columns.byte(b' ')?;
@@ -334,7 +334,7 @@ fn scan(bytes: &[u8], format: LogFormat) -> Option<(Line, usize)> {
     let seconds = columns.number()?;
     columns.byte(b' ')?;
     let micros = columns.number()?;
-    let mut line = Line { client, outcome, at_us: 0, lag_us: 0, retries: 0 };
+    let mut line = Transaction { client, outcome, at_us: 0, lag_us: 0, retries: 0 };
     if format.lag {
         columns.byte(b' ')?;
         line.lag_us = columns.number()?;

@@ -1,6 +1,6 @@
 //! What the workers of both ends count, in memory that they share with the coordinator.
 
-use holdup_load::board::{Board, Line, Shareable};
+use holdup_load::board::{Board, CachePadded, Shareable};
 use holdup_load::record::Record;
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -24,8 +24,8 @@ pub(crate) struct Side {
 /// What went over one connection; the sides are written by different workers.
 #[repr(C)]
 pub(crate) struct Flow {
-    pub(crate) sent: Line<Side>,
-    pub(crate) received: Line<Side>,
+    pub(crate) sent: CachePadded<Side>,
+    pub(crate) received: CachePadded<Side>,
 }
 
 /// One worker. It alone writes.

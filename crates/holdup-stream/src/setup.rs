@@ -4,10 +4,10 @@ use crate::profile::{MOST_DATAGRAM_BYTES, MOST_SIZE_BYTES, Mode, Protocol};
 use holdup_host::Host;
 use holdup_host::network::Topology;
 use holdup_load::by;
-use holdup_load::crew::Sharing;
-use holdup_load::network::{MTU, NETWORK, Wanted};
+use holdup_load::network::{MTU, NETWORK, NetworkSpec};
 use holdup_load::parameters::{whole, word};
 use holdup_load::placement::{PLACEMENT, Placement};
+use holdup_load::worker_pool::Sharing;
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem};
 use std::path::PathBuf;
 
@@ -102,7 +102,7 @@ pub struct Setup {
     pub(crate) workers: usize,
     pub(crate) sharing: Sharing,
     /// What lies between the two ends.
-    pub network: Wanted,
+    pub network: NetworkSpec,
     /// Whether the far end is another machine.
     pub is_apart: bool,
     /// The profile of uperf that is run instead.
@@ -137,7 +137,7 @@ impl Setup {
         };
         let sharing = Sharing::of(parameters.required_text("sharing")?).unwrap_or(Sharing::Threads);
         let is_apart = parameters.required_text("network")? == PEER;
-        let network = if is_apart { Wanted::HOST } else { Wanted::read(parameters)? };
+        let network = if is_apart { NetworkSpec::HOST } else { NetworkSpec::read(parameters)? };
         if protocol == Protocol::Unix && network.topology != Topology::Host {
             return Err(Problem::usage(
                 format!("protocol unix with network {}", network.topology.word()),

@@ -13,8 +13,8 @@ use holdup_host::Host;
 use holdup_host::network::{Counters, End};
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
-use holdup_load::crew::{self, Crew, Sharing};
 use holdup_load::drive::{self, Team};
+use holdup_load::worker_pool::{self, Sharing, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -69,8 +69,8 @@ pub fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialR
     let drops_before = drops(setup, &connected.ends)?;
     let counters_before = network.counters()?;
     let stop = workers.clone();
-    let crew = Crew::start(setup.sharing, "stream", jobs, move || stop.stage().enter(phase::STOP))?;
-    let team = Streams { workers: workers.clone(), crew };
+    let pool = WorkerPool::start(setup.sharing, "stream", jobs, move || stop.stage().enter(phase::STOP))?;
+    let team = Streams { workers: workers.clone(), pool };
     let edge = || Edge::read(setup, &flows, &workers);
     let (begin, end) = drive::through(trial, workers.stage(), 2 * setup.workers, team, edge)?;
     let socket_drops = drops(setup, &connected.ends)?.saturating_sub(drops_before);
@@ -92,9 +92,16 @@ pub fn run(setup: &Setup, host: &Host, trial: TrialContext<'_>) -> Result<TrialR
     Ok(result)
 }
 
-fn jobs(setup: &Setup, ends: &[Ends], flows: &Arc<Flows>, workers: &Arc<Workers>) -> Result<Vec<crew::Job>, Problem> {
+fn jobs(
+    setup: &Setup,
+    ends: &[Ends],
+    flows: &Arc<Flows>,
+    workers: &Arc<Workers>,
+) -> Result<Vec<worker_pool::Job>, Problem> {
     let mut jobs = Vec::with_capacity(2 * setup.workers);
-    for (end, first, cpus) in [(End::Near, 0, &setup.placement.near), (End::Far, setup.workers, &setup.placement.far)] {
+    for (end, first, cpus) in
+        [(End::Near, 0, &setup.placement.client), (End::Far, setup.workers, &setup.placement.server)]
+    {
         let side = Side {
             ends: ends.iter().map(|ends| (ends.of(end), ends.sends(end))).collect(),
             workers: setup.workers,
@@ -130,7 +137,7 @@ impl Side {
     ///
     /// # Errors
     /// Of kind `Trial` when a socket cannot be made ready.
-    pub(crate) fn jobs(&self, flows: &Arc<Flows>, workers: &Arc<Workers>) -> Result<Vec<crew::Job>, Problem> {
+    pub(crate) fn jobs(&self, flows: &Arc<Flows>, workers: &Arc<Workers>) -> Result<Vec<worker_pool::Job>, Problem> {
         let one = |worker: usize| {
             let own = self.ends.iter().enumerate().skip(worker).step_by(self.workers);
             let streams: Vec<Stream> = own
@@ -151,7 +158,7 @@ impl Side {
                 is_apart: self.is_apart,
                 cpus: self.cpus.clone(),
             };
-            Ok(crew::Job::new(move || job.run()).keeping(keeps))
+            Ok(worker_pool::Job::new(move || job.run()).keeping(keeps))
         };
         (0..self.workers).map(one).collect()
     }
@@ -201,7 +208,7 @@ fn cpu_ns(setup: &Setup, workers: &Workers, first: usize) -> Option<u64> {
 /// The workers, and why one of them gave up.
 struct Streams {
     workers: Arc<Workers>,
-    crew: Crew,
+    pool: WorkerPool,
 }
 
 /// What the first of the workers that gave up says of itself; those of the near end have the first `near` slots.
@@ -221,14 +228,14 @@ fn one_gave_up(workers: &Workers) -> Option<String> {
 impl Team for Streams {
     fn failed(&mut self) -> Option<String> {
         // A worker that was killed leaves its peer with an error that says less.
-        match self.crew.failed() {
+        match self.pool.failed() {
             Some(dead) => Some(one_gave_up(&self.workers).filter(|_| dead.contains("ended early")).unwrap_or(dead)),
             None => one_gave_up(&self.workers),
         }
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
-        self.crew.finish(hurry)?;
+        self.pool.finish(hurry)?;
         one_gave_up(&self.workers).map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
     }
 }

@@ -6,7 +6,7 @@ use holdup_analysis::explain;
 use holdup_evidence::{CollectContext, CollectOptions};
 use holdup_host::{Host, Scheduling};
 use holdup_induce::PerCpuWork;
-use holdup_induce::alone::{Trial, prepare};
+use holdup_induce::trial::{Trial, prepare};
 use holdup_load::Cancel;
 use holdup_locks::setup::defaults;
 use holdup_locks::truth::Published;

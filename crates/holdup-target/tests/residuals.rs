@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_evidence::{CollectContext, Collecting, Subject};
-use holdup_induce::alone::{Trial, prepare};
+use holdup_induce::trial::{Trial, prepare};
 use holdup_locks::setup::defaults;
 use holdup_model::{Availability, Collected, Parameters, SparseHistogram};
 use holdup_stats::residual::{MIN_RESIDUALS, mean_length};

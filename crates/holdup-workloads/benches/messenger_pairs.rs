@@ -9,7 +9,7 @@
 #[path = "../../holdup-locks/benches/by_hand/pairs.rs"]
 mod pairs;
 
-use holdup_induce::alone::{self, Trial};
+use holdup_induce::trial::{self, Trial};
 use holdup_model::Parameters;
 use holdup_workloads::messenger::setup::defaults;
 use std::process::Command;
@@ -67,7 +67,7 @@ fn ours(work: Work, timing: bool) -> (f64, f64) {
     parameters.set("sharing", work.sharing);
     parameters.set("transport", work.transport);
     parameters.set("timing", timing);
-    let mut prepared = alone::prepare("messenger", &parameters).expect("it can be prepared");
+    let mut prepared = trial::prepare("messenger", &parameters).expect("it can be prepared");
     let result = Trial { warmup_ms: 0, ..Trial::new(&parameters, 0) }.run(&mut *prepared);
     let measurements = result.expect("a trial without trouble").measurements;
     let metric = |id: &str| {

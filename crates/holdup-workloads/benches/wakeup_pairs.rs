@@ -9,7 +9,7 @@
 #[path = "../../holdup-locks/benches/by_hand/pairs.rs"]
 mod pairs;
 
-use holdup_induce::alone::{self, Trial};
+use holdup_induce::trial::{self, Trial};
 use holdup_load::clock::now_ns;
 use holdup_load::placement::stay_on;
 use holdup_model::{Parameters, Value};
@@ -65,7 +65,7 @@ fn ours(ms: u64) -> Measured {
     for (name, value) in values {
         parameters.set(name, value);
     }
-    let mut prepared = alone::prepare("wakeup", &parameters).expect("it can be prepared everywhere");
+    let mut prepared = trial::prepare("wakeup", &parameters).expect("it can be prepared everywhere");
     let result = Trial { warmup_ms: 0, ..Trial::new(&parameters, ms) }.run(&mut *prepared);
     let measurements = result.unwrap_or_else(|problem| panic!("{problem}")).measurements;
     let value = |id: &str| measurements.iter().find(|m| m.metric == id).and_then(|m| m.value.value());

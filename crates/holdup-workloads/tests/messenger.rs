@@ -1,6 +1,6 @@
 //! `messenger` with real threads and real processes on this machine.
 
-use holdup_induce::alone::{self, Trial};
+use holdup_induce::trial::{self, Trial};
 use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
 use holdup_workloads::messenger::setup::defaults;
@@ -18,7 +18,7 @@ fn parameters(changes: &[(&str, Value)]) -> Parameters {
 }
 
 fn prepare(parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
-    alone::prepare("messenger", parameters)
+    trial::prepare("messenger", parameters)
 }
 
 fn run_with(

@@ -1,6 +1,6 @@
 //! `ping` with real sockets on the loopback interface of this machine.
 
-use holdup_induce::alone::{self, Trial};
+use holdup_induce::trial::{self, Trial};
 use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
 use holdup_workloads::ping::setup::defaults;
@@ -20,7 +20,7 @@ fn parameters(changes: Changes<'_>) -> Parameters {
 }
 
 fn prepare(parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
-    alone::prepare("ping", parameters)
+    trial::prepare("ping", parameters)
 }
 
 fn run_with(
@@ -166,7 +166,7 @@ fn what_a_full_queue_drops_is_counted_by_the_kernel() {
     }
 }
 
-/// A burst that the far end's queue cannot hold loses messages, and their answers never come.
+/// A burst that the server's queue cannot hold loses messages, and their answers never come.
 #[test]
 fn a_lost_message_does_not_hang_a_ping_pong() {
     let _alone = alone();
@@ -209,7 +209,7 @@ fn long_ones(result: &TrialResult) -> u64 {
     latency.buckets().filter(|(low, _, _)| *low >= 20_000_000).map(|(_, _, count)| count).sum()
 }
 
-/// Ground truth: the far end stands still for 150 ms. A closed loop sees one long round trip; an open one sees that
+/// Ground truth: the server stands still for 150 ms. A closed loop sees one long round trip; an open one sees that
 /// all who would have come meanwhile had to wait.
 #[test]
 fn a_stall_shows_in_full_only_in_an_open_loop() {
@@ -233,7 +233,7 @@ fn a_stall_shows_in_full_only_in_an_open_loop() {
         conserves(&result);
         result
     };
-    // The first child is the near end, the second one the far end.
+    // The first child is the client, the second one the server.
     for victim in [0, 1] {
         let open = stalled("under-load", victim);
         assert!(long_ones(&open) > 400, "{} round trips of the open loop, victim {victim}", long_ones(&open));
@@ -243,12 +243,12 @@ fn a_stall_shows_in_full_only_in_an_open_loop() {
         }
     }
     let closed = stalled("ping-pong", 1);
-    // Its next message may be sent a while after the far end was stopped, where the machine is busy.
+    // Its next message may be sent a while after the server was stopped, where the machine is busy.
     assert!(metric(&closed, "rtt_max_us") > 75_000.0);
     assert!(long_ones(&closed) < 50, "{} round trips of the closed loop", long_ones(&closed));
 }
 
-/// No message is sent before it is due, however far behind the sender was before.
+/// No message is sent before it is due, however server behind the sender was before.
 #[test]
 fn a_rate_is_never_exceeded() {
     let _alone = alone();
@@ -264,7 +264,7 @@ fn a_rate_is_never_exceeded() {
 #[test]
 fn a_killed_end_voids_the_trial_and_leaves_no_process() {
     let _alone = alone();
-    for (index, name) in [(0, "the near end"), (1, "the far end")] {
+    for (index, name) in [(0, "the client"), (1, "the server")] {
         for (mode, protocol) in [("ping-pong", "tcp"), ("throughput", "udp"), ("under-load", "unix-stream")] {
             let changes: [(&str, Value); 2] = [("mode", mode.into()), ("protocol", protocol.into())];
             let mut kill = || kill_process(children()[index], Signal::KILL).expect("it is ours");

@@ -1,6 +1,6 @@
 //! `request` with real threads on this machine.
 
-use holdup_induce::alone::{self, Trial};
+use holdup_induce::trial::{self, Trial};
 use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
 use holdup_workloads::request::setup::defaults;
@@ -17,7 +17,7 @@ fn parameters(changes: &[(&str, Value)]) -> Parameters {
 }
 
 fn prepare(parameters: &Parameters) -> Result<Box<dyn Prepared>, Problem> {
-    alone::prepare("request", parameters)
+    trial::prepare("request", parameters)
 }
 
 fn run_with(parameters: &Parameters, duration_ms: u64, cancel: &Cancel) -> Result<TrialResult, Problem> {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
-use holdup_induce::alone::{self, Trial};
+use holdup_induce::trial::{self, Trial};
 use holdup_load::{Cancel, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, Value};
 use holdup_testkit::ignore;
@@ -25,7 +25,7 @@ fn run(changes: &[(&str, Value)], duration_ms: u64, enough: &Cancel) -> Result<T
         parameters.set(name, value.clone());
     }
     let trial = Trial { enough: enough.clone(), ..Trial::new(&parameters, duration_ms) };
-    trial.run(&mut *alone::prepare("wakeup", &parameters)?)
+    trial.run(&mut *trial::prepare("wakeup", &parameters)?)
 }
 
 fn metric(result: &TrialResult, id: &str) -> f64 {

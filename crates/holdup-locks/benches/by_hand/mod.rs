@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 #[repr(align(128))]
 #[derive(Default)]
-struct Line<T>(T);
+struct CachePadded<T>(T);
 
 /// The same atomics with the same padding as `lock-contention` has, without any timing.
 #[derive(Default)]
 pub(crate) struct ByHand {
-    stop: Line<AtomicBool>,
-    lock: Line<AtomicU32>,
-    protected: Line<AtomicU64>,
-    operations: Line<AtomicU64>,
+    stop: CachePadded<AtomicBool>,
+    lock: CachePadded<AtomicU32>,
+    protected: CachePadded<AtomicU64>,
+    operations: CachePadded<AtomicU64>,
 }
 
 impl ByHand {

@@ -10,7 +10,7 @@ use crate::trial::{Side, gave_up};
 use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_load::board::phase;
-use holdup_load::crew::{Crew, Sharing};
+use holdup_load::worker_pool::{Sharing, WorkerPool};
 use holdup_model::Problem;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
@@ -42,7 +42,7 @@ impl Drop for HangUp {
 struct Working {
     // Dropped in this order: connections are ended, workers end, sockets are closed.
     line: HangUp,
-    crew: Crew,
+    pool: WorkerPool,
     flows: Arc<Flows>,
     workers: Arc<Workers>,
     begin: Begin,
@@ -130,10 +130,10 @@ impl Working {
         };
         let jobs = side.jobs(&flows, &workers)?;
         let stop = workers.clone();
-        let crew = Crew::start(begin.sharing(), "stream", jobs, move || stop.stage().enter(phase::STOP))?;
+        let pool = WorkerPool::start(begin.sharing(), "stream", jobs, move || stop.stage().enter(phase::STOP))?;
         workers.stage().enter(phase::WARM);
         let line = HangUp(sockets.iter().map(sockets::number).collect());
-        Ok((Working { line, crew, flows, workers, begin, sockets, network, _limit: limit }, strangers))
+        Ok((Working { line, pool, flows, workers, begin, sockets, network, _limit: limit }, strangers))
     }
 
     fn counts(&self) -> Counts {
@@ -150,16 +150,16 @@ impl Working {
     }
 
     fn end(self) -> Result<Counts, Problem> {
-        let Working { mut line, crew, flows, workers, begin, sockets, network, _limit } = self;
+        let Working { mut line, pool, flows, workers, begin, sockets, network, _limit } = self;
         // They end in order, each when the other end is done.
         line.0.clear();
-        crew.finish(&|| false)?;
+        pool.finish(&|| false)?;
         if let Some(why) = gave_up(&workers, 0) {
             return Err(Problem::trial("a worker is gone", why));
         }
-        let left = Crew::start(Sharing::Threads, "none", Vec::new(), || ())?;
+        let left = WorkerPool::start(Sharing::Threads, "none", Vec::new(), || ())?;
         // The workers have ended, so their CPU time is not told any more; what they moved is.
-        let counts = Working { line, crew: left, flows, workers, begin, sockets, network, _limit }.counts();
+        let counts = Working { line, pool: left, flows, workers, begin, sockets, network, _limit }.counts();
         Ok(Counts { cpu_ns: None, ..counts })
     }
 }

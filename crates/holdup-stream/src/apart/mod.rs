@@ -10,7 +10,7 @@ mod near;
 pub use half::Half;
 pub use near::{reach, run};
 
-use holdup_load::crew::Sharing;
+use holdup_load::worker_pool::Sharing;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 

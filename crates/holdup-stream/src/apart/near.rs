@@ -13,8 +13,8 @@ use holdup_host::Host;
 use holdup_host::network::{Network, Options, Topology};
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
-use holdup_load::crew::{Crew, Sharing};
 use holdup_load::drive::{self, Team};
+use holdup_load::worker_pool::{Sharing, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ pub fn reach(setup: &Setup, host: &Host, cancel: &holdup_load::Cancel) -> Result
     if setup.profile.is_some() {
         return refuse(with("a profile"), "profiles run on one host", "network = veth");
     }
-    if setup.placement.near.is_some() {
+    if setup.placement.client.is_some() {
         return refuse(with("placement"), "each machine places its own end", "placement = none");
     }
     if setup.connections > MOST_CONNECTIONS {
@@ -113,10 +113,10 @@ pub(super) fn run_with(far: Far, setup: &Setup, host: &Host, trial: TrialContext
     let network = Network::make(Topology::Host, Options::default(), host)?;
     let counters_before = network.counters()?;
     let stop = workers.clone();
-    let crew = Crew::start(setup.sharing, "stream", jobs, move || stop.stage().enter(phase::STOP))?;
+    let pool = WorkerPool::start(setup.sharing, "stream", jobs, move || stop.stage().enter(phase::STOP))?;
     let theirs = Theirs { flows: flows.clone(), sends, retransmitted: Rc::default() };
     let line = HangUp(sockets.iter().map(sockets::number).collect());
-    let team = Apart { line, crew, workers: workers.clone(), far: far.clone(), theirs: theirs.clone() };
+    let team = Apart { line, pool, workers: workers.clone(), far: far.clone(), theirs: theirs.clone() };
     let edge = || edge(setup, &far, &theirs, &workers);
     let (begin, end) = drive::through(trial, workers.stage(), setup.workers, team, edge)?;
     let (begin, end) = (begin?, end?);
@@ -213,7 +213,7 @@ fn edge(setup: &Setup, far: &Rc<RefCell<Far>>, theirs: &Theirs, workers: &Worker
 struct Apart {
     // Dropped in this order.
     line: HangUp,
-    crew: Crew,
+    pool: WorkerPool,
     workers: Arc<Workers>,
     far: Rc<RefCell<Far>>,
     theirs: Theirs,
@@ -221,20 +221,20 @@ struct Apart {
 
 impl Team for Apart {
     fn failed(&mut self) -> Option<String> {
-        gave_up(&self.workers, usize::MAX).or_else(|| self.crew.failed())
+        gave_up(&self.workers, usize::MAX).or_else(|| self.pool.failed())
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
         // Near senders stop first, so that far receivers come to an end while the answer is awaited.
         self.workers.stage().enter(phase::STOP);
-        let Apart { mut line, crew, workers, far, theirs } = self;
+        let Apart { mut line, pool, workers, far, theirs } = self;
         match ask(&far, Order::End)? {
             Answer::Ended(counts) => theirs.take(&counts),
             other => return out_of_turn(&other),
         }
         // They end in order, each when the other end is done.
         line.0.clear();
-        crew.finish(hurry)?;
+        pool.finish(hurry)?;
         gave_up(&workers, usize::MAX).map_or(Ok(()), |why| Err(Problem::trial("a worker is gone", why)))
     }
 }

@@ -17,7 +17,7 @@ use holdup_files::read_input;
 use holdup_host::Host;
 use holdup_host::network::Counters;
 use holdup_load::board::phase;
-use holdup_load::crew::{self, Crew, Sharing};
+use holdup_load::worker_pool::{self, Sharing, WorkerPool};
 use holdup_load::{Cancel, TrialContext, TrialResult};
 use holdup_model::{Parameters, Problem};
 
@@ -129,14 +129,14 @@ pub fn run(setup: &Setup, path: &Path, host: &Host, trial: TrialContext<'_>) -> 
     let sharing = if is_processes { Sharing::Processes } else { Sharing::Threads };
     let jobs = ready.strands.into_iter().map(|strand| {
         let keeps = keeps(&strand);
-        crew::Job::new(move || strand.run()).keeping(keeps)
+        worker_pool::Job::new(move || strand.run()).keeping(keeps)
     });
     let stop = board.clone();
-    let crew = Crew::start(sharing, "strand", jobs.collect(), move || {
+    let pool = WorkerPool::start(sharing, "strand", jobs.collect(), move || {
         stop.stage().enter(phase::STOP);
         stop.head().wake();
     })?;
-    let mut lead = Lead { board: &board, pairs: &pairs, crew, processes: is_processes, cancel: trial.cancel.clone() };
+    let mut lead = Lead { board: &board, pairs: &pairs, pool, processes: is_processes, cancel: trial.cancel.clone() };
     let (begun_ns, cpu_ns) = lead.through(trial.window)?;
     lead.finish()?;
     let left = leftovers(&ready.datagram_sockets);
@@ -186,7 +186,7 @@ fn leftovers(kept: &[Arc<OwnedFd>]) -> Left {
 struct Lead<'a> {
     board: &'a Arc<Strands>,
     pairs: &'a [Pair],
-    crew: Crew,
+    pool: WorkerPool,
     processes: bool,
     cancel: Cancel,
 }
@@ -243,7 +243,7 @@ impl Lead<'_> {
             return Err(Problem::interrupted("the trial"));
         }
         // A strand that was killed leaves its peer with an error that says less.
-        let dead = self.crew.failed();
+        let dead = self.pool.failed();
         match dead.as_ref().filter(|why| why.contains("killed")).cloned().or_else(|| gave_up(self.board)).or(dead) {
             None => Ok(()),
             Some(why) => Err(Problem::trial("a strand is gone", why)),
@@ -251,7 +251,7 @@ impl Lead<'_> {
     }
 
     fn finish(self) -> Result<(), Problem> {
-        self.crew.finish(&|| self.cancel.is_cancelled())?;
+        self.pool.finish(&|| self.cancel.is_cancelled())?;
         if self.cancel.is_cancelled() {
             return Err(Problem::interrupted("the trial"));
         }

@@ -180,7 +180,7 @@ pub(crate) fn strands(
     let strand = |(index, (program, ways, files)): (usize, (Arc<Program>, Vec<Option<Way>>, _))| {
         let is_near = index < count;
         let end = if is_near { End::Near } else { End::Far };
-        let cpus = if is_near { setup.placement.near.clone() } else { setup.placement.far.clone() };
+        let cpus = if is_near { setup.placement.client.clone() } else { setup.placement.server.clone() };
         let bytes = program.buffer_bytes.clamp(64 << 10, MOST_CALL_BYTES) as usize;
         let receives = receives(&program);
         Strand {

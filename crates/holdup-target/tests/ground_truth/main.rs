@@ -7,7 +7,7 @@
 mod witness;
 
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
-use holdup_induce::alone::{Trial, prepare};
+use holdup_induce::trial::{Trial, prepare};
 use holdup_locks::setup::defaults;
 use holdup_locks::truth::{Published, Truth, role};
 use holdup_model::timeline::{Timeline, TimelineKind};

@@ -1,6 +1,6 @@
 //! A trial of `ping` as a plan would run it.
 
-use holdup_induce::alone;
+use holdup_induce::trial;
 use holdup_load::TrialResult;
 use holdup_model::Parameters;
 use holdup_workloads::ping::setup::defaults;
@@ -24,9 +24,9 @@ impl Trial {
     }
 
     pub(crate) fn run(&self, window: Duration) -> TrialResult {
-        let mut prepared = alone::prepare("ping", &self.0).expect("it can be prepared");
+        let mut prepared = trial::prepare("ping", &self.0).expect("it can be prepared");
         let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
-        let trial = alone::Trial { warmup_ms: 400, ..alone::Trial::new(&self.0, window_ms) };
+        let trial = trial::Trial { warmup_ms: 400, ..trial::Trial::new(&self.0, window_ms) };
         trial.run(&mut *prepared).unwrap_or_else(|problem| panic!("{problem}"))
     }
 }

@@ -4,6 +4,7 @@
 //! go on when holdup is killed. So each process group has a member more, which does nothing but wait for the death of
 //! its parent, and then kills its group. Because it is a member, the number of the group is its own as long as it lives.
 
+use holdup_load::fork;
 use rustix::process::{Pid, Signal};
 use std::io;
 use std::mem::MaybeUninit;
@@ -22,23 +23,9 @@ impl Guard {
     pub(crate) fn start(group: Pid) -> io::Result<Self> {
         let parent = rustix::process::getpid().as_raw_nonzero().get();
         let number = group.as_raw_nonzero().get();
-        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: both sets are written before they are read.
-        unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        }
-        // SAFETY: the child makes system calls only, see the head of `holdup_load::crew`.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            child(number, parent);
-        }
-        let error = io::Error::last_os_error();
-        // SAFETY: `before` was written above.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-        let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)?;
-        // The child does the same; whoever comes first, it is in the group when this returns.
+        // SAFETY: the child makes system calls only, and ends in exit or is killed.
+        let pid = unsafe { fork::fork(|| child(number, parent)) }?;
+        // The child does the same; whichever is first, it is in the group when this returns.
         let _already_done = rustix::process::setpgid(Some(pid), Some(group));
         Ok(Guard { pid })
     }
@@ -64,7 +51,7 @@ fn child(group: i32, parent: i32) -> ! {
         libc::setpgid(0, group);
         // Outside of the group, the signal below would reach holdup's own.
         if libc::getpgrp() != group {
-            libc::_exit(1);
+            fork::exit(1);
         }
         // What holdup has open must not stay open because of this process. Before Linux 5.9 it does, for as long as a
         // trial takes.
@@ -77,6 +64,6 @@ fn child(group: i32, parent: i32) -> ! {
             libc::sigwaitinfo(death.as_ptr(), ptr::null_mut());
         }
         libc::kill(0, libc::SIGKILL);
-        libc::_exit(0)
+        fork::exit(0)
     }
 }

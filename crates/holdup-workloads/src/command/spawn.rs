@@ -3,13 +3,13 @@
 //!
 //! The standard library starts programs in one step, which would put the collectors' own start
 //! into the measured time. Between `fork` and `execve` the child makes system calls only; the
-//! rules are those of `holdup_load::crew`.
+//! rules are those of [`holdup_load::fork`].
 
+use holdup_load::fork;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::Pid;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::mem::MaybeUninit;
 use std::ptr;
 
 /// What to run.
@@ -55,23 +55,10 @@ pub(crate) fn start(program: &Program) -> io::Result<AtGate> {
     let arguments = pointers(&program.arguments);
     let environment = pointers(&program.environment);
     let parent = rustix::process::getpid();
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are written before they are read.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    // SAFETY: the child makes system calls only, see the head of this file.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        child(&program.file, &arguments, &environment, &side, parent, gate.as_raw_fd());
-    }
-    let error = io::Error::last_os_error();
-    // SAFETY: `before` was written above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-    let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)?;
-    // The child does the same; whoever comes first, the group exists before anyone wants to signal it.
+    let gate_fd = gate.as_raw_fd();
+    // SAFETY: the child makes system calls only, on what was made above, and ends in execve or exit.
+    let pid = unsafe { fork::fork(|| child(&program.file, &arguments, &environment, &side, parent, gate_fd)) }?;
+    // The child does the same; whichever is first, the group exists before it is signalled.
     let _already_done = rustix::process::setpgid(Some(pid), Some(pid));
     rustix::io::ioctl_fionbio(&stdout, true)?;
     rustix::io::ioctl_fionbio(&stderr, true)?;
@@ -118,17 +105,8 @@ fn child(
     // SAFETY: system calls only, on memory that was made before the fork; ends in execve or _exit.
     unsafe {
         libc::setpgid(0, 0);
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // The parent may have died before the line above.
-        if libc::getppid() != parent.as_raw_nonzero().get() {
-            libc::_exit(0);
-        }
-        for signal in 1..32 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+        fork::end_with(parent);
+        fork::reset_signals(&[]);
         libc::dup2(side.stdin.as_raw_fd(), 0);
         libc::dup2(side.stdout.as_raw_fd(), 1);
         libc::dup2(side.stderr.as_raw_fd(), 2);
@@ -136,11 +114,11 @@ fn child(
         libc::close(parent_gate);
         let mut go = 0u8;
         if libc::read(side.gate.as_raw_fd(), (&raw mut go).cast(), 1) != 1 {
-            libc::_exit(0);
+            fork::exit(0);
         }
         libc::execve(file.as_ptr(), arguments.as_ptr(), environment.as_ptr());
         let code = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
         libc::write(side.verdict.as_raw_fd(), code.as_ptr().cast(), code.len());
-        libc::_exit(127)
+        fork::exit(127)
     }
 }

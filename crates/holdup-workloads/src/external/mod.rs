@@ -3,9 +3,9 @@
 //! One tool is one file in [`tools`]: its arguments, and a reader of its output that is a function of text alone.
 
 pub mod metrics;
+pub(crate) mod reference_tool;
 pub(crate) mod setup;
 pub mod snmp;
-pub(crate) mod stand_in;
 pub mod text;
 pub mod tools;
 pub(crate) mod trial;

@@ -3,8 +3,8 @@
 use crate::external::tools;
 use crate::external::{About, Tool};
 use holdup_host::Host;
-use holdup_load::crew::Sharing;
 use holdup_load::placement::{PLACEMENT, Placement};
+use holdup_load::worker_pool::Sharing;
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 
 const fn optional(name: &'static str, kind: ParameterKind, summary: &'static str) -> Parameter {

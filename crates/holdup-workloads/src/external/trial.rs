@@ -181,12 +181,12 @@ fn memory_file(text: &str) -> Result<OwnedFd, Problem> {
 type Places = (Option<Vec<u32>>, Option<Vec<u32>>);
 
 fn cpus(setup: &Setup, host: &Host, has_server: bool) -> Result<Places, Problem> {
-    let Placement { near, far } = setup.placement(host)?;
+    let Placement { client, server } = setup.placement(host)?;
     if has_server {
-        return Ok((far, near));
+        return Ok((server, client));
     }
-    let both = near.zip(far).map(|(near, far)| {
-        let mut both = [near, far].concat();
+    let both = client.zip(server).map(|(client, server)| {
+        let mut both = [client, server].concat();
         both.sort_unstable();
         both.dedup();
         both

@@ -4,13 +4,13 @@
 //! sends and receives, [`trial`] leads them, [`results`] turns counts into measurements.
 
 mod message;
+mod reference_tool;
 mod results;
 pub mod setup;
-mod stand_in;
 mod trial;
 mod wires;
 mod worker;
 
+pub(crate) use reference_tool::REFERENCE_TOOLS;
 pub(crate) use results::metrics;
-pub(crate) use stand_in::STAND_INS;
 pub(crate) use trial::run;

@@ -3,8 +3,8 @@
 use crate::messenger::message::STAMP_BYTES;
 use holdup_host::Host;
 use holdup_load::by;
-use holdup_load::crew::Sharing;
 use holdup_load::placement::{self, Placement};
+use holdup_load::worker_pool::Sharing;
 use holdup_load::{files, parameters};
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 
@@ -109,8 +109,8 @@ impl Setup {
             senders: whole("senders", 1, 8192)? as usize,
             receivers: whole("receivers", 1, 8192)? as usize,
             size: whole("size", 1, LARGEST)? as usize,
-            sharing: parameters::meant(parameters, "sharing", Sharing::WORDS, Sharing::of)?,
-            transport: parameters::meant(parameters, "transport", Transport::WORDS, Transport::of)?,
+            sharing: parameters::parse_enum(parameters, "sharing", Sharing::WORDS, Sharing::of)?,
+            transport: parameters::parse_enum(parameters, "transport", Transport::WORDS, Transport::of)?,
             messages: Some(whole("messages", 0, 1_000_000_000)?).filter(|messages| *messages > 0),
             sample_every: timed.then_some(every),
             placement: Placement::read(parameters, host)?,

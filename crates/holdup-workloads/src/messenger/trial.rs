@@ -7,9 +7,9 @@ use crate::messenger::wires::{self, Wires};
 use crate::messenger::worker::{self, Region, Task};
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
-use holdup_load::crew::{self, Crew};
 use holdup_load::drive::{self, Team};
 use holdup_load::files;
+use holdup_load::worker_pool::{self, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::io;
@@ -34,8 +34,8 @@ pub(crate) fn run(setup: &Setup, trial: TrialContext<'_>) -> Result<TrialResult,
     })?;
     let jobs = jobs(setup, &region, wires, trial.seed);
     let stop = region.clone();
-    let crew = Crew::start(setup.sharing, "msg", jobs, move || stop.stage().enter(phase::STOP))?;
-    let team = Tasks { region: region.clone(), crew };
+    let pool = WorkerPool::start(setup.sharing, "msg", jobs, move || stop.stage().enter(phase::STOP))?;
+    let team = Tasks { region: region.clone(), pool };
     let stage = region.stage();
     let reading = || edge(setup, &region);
     let (begin, end) = match setup.messages {
@@ -46,9 +46,9 @@ pub(crate) fn run(setup: &Setup, trial: TrialContext<'_>) -> Result<TrialResult,
 }
 
 /// In each group the receivers come first: their slots are `0..receivers`, the senders' are behind.
-fn jobs(setup: &Setup, region: &Arc<Region>, wires: Vec<Wires>, seed: u64) -> Vec<crew::Job> {
-    let near = setup.placement.near.clone().map(Arc::new);
-    let far = setup.placement.far.clone().map(Arc::new);
+fn jobs(setup: &Setup, region: &Arc<Region>, wires: Vec<Wires>, seed: u64) -> Vec<worker_pool::Job> {
+    let sender_cpus = setup.placement.client.clone().map(Arc::new);
+    let receiver_cpus = setup.placement.server.clone().map(Arc::new);
     let mut jobs = Vec::with_capacity(setup.tasks());
     for Wires { into, out } in wires {
         let task = |index: usize, cpus: &Option<Arc<Vec<u32>>>| Task {
@@ -60,16 +60,16 @@ fn jobs(setup: &Setup, region: &Arc<Region>, wires: Vec<Wires>, seed: u64) -> Ve
         };
         let expected = setup.messages.map(|messages| messages * setup.senders as u64);
         for out in out {
-            let task = task(jobs.len(), &far);
+            let task = task(jobs.len(), &receiver_cpus);
             let file = out.as_raw_fd();
-            jobs.push(crew::Job::new(move || worker::receiver(task, &out, expected)).keeping([file]));
+            jobs.push(worker_pool::Job::new(move || worker::receiver(task, &out, expected)).keeping([file]));
         }
         for _ in 0..setup.senders {
-            let task = task(jobs.len(), &near);
+            let task = task(jobs.len(), &sender_cpus);
             let seed = seed ^ (jobs.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let files: Vec<_> = into.iter().map(AsRawFd::as_raw_fd).collect();
             let (into, rounds) = (into.clone(), setup.messages);
-            jobs.push(crew::Job::new(move || worker::sender(task, &into, rounds, seed)).keeping(files));
+            jobs.push(worker_pool::Job::new(move || worker::sender(task, &into, rounds, seed)).keeping(files));
         }
     }
     jobs
@@ -97,7 +97,7 @@ fn edge(setup: &Setup, region: &Region) -> Edge {
 /// The senders and receivers of a trial. Dropping ends all of them.
 struct Tasks {
     region: Arc<Region>,
-    crew: Crew,
+    pool: WorkerPool,
 }
 
 /// What a task said that could not go on, if one did.
@@ -117,7 +117,7 @@ fn gave_up(region: &Region) -> Option<String> {
 impl Team for Tasks {
     fn failed(&mut self) -> Option<String> {
         // Who was killed is told before those of its group who say that their peer is gone, which only follows from it.
-        let ended = self.crew.failed();
+        let ended = self.pool.failed();
         match gave_up(&self.region) {
             Some(why) if ended.as_ref().is_none_or(|ended| !ended.contains("killed")) => Some(why),
             _ => ended,
@@ -125,7 +125,7 @@ impl Team for Tasks {
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
-        self.crew.finish(hurry)?;
+        self.pool.finish(hurry)?;
         gave_up(&self.region).map_or(Ok(()), |why| Err(Problem::trial("a task did not end well", why)))
     }
 }

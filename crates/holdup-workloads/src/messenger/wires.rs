@@ -40,13 +40,13 @@ pub(crate) fn make(transport: Transport, groups: usize, receivers: usize) -> io:
 
 /// A connection from this process to itself.
 fn tcp(listener: &TcpListener) -> io::Result<(OwnedFd, OwnedFd)> {
-    let near = TcpStream::connect(listener.local_addr()?)?;
-    let own = near.local_addr()?;
+    let ours = TcpStream::connect(listener.local_addr()?)?;
+    let own = ours.local_addr()?;
     for _ in 0..STRANGERS {
         // Anyone on this machine may connect to a listening socket; theirs are closed.
-        let (far, peer) = listener.accept()?;
+        let (accepted, peer) = listener.accept()?;
         if peer == own {
-            return Ok((near.into(), far.into()));
+            return Ok((ours.into(), accepted.into()));
         }
     }
     Err(io::Error::other("others connect to the listening socket all the time"))

@@ -2,7 +2,7 @@
 
 use crate::messenger::message::{Message, Stamp};
 use holdup_load::account::Marks;
-use holdup_load::board::{Board, Line, Shareable, Stage, phase};
+use holdup_load::board::{Board, CachePadded, Shareable, Stage, phase};
 use holdup_load::clock::now_ns;
 use holdup_load::placement;
 use holdup_load::record::Record;
@@ -16,16 +16,16 @@ use std::time::Duration;
 #[repr(C)]
 pub(crate) struct Head {
     /// Receivers that have not yet got all that they are to get; who takes it to 0 wakes the coordinator.
-    left: Line<AtomicU32>,
+    left: CachePadded<AtomicU32>,
     /// Set once a task cannot go on, so that the coordinator need not look at each.
-    troubled: Line<AtomicU32>,
+    troubled: CachePadded<AtomicU32>,
 }
 
 /// A task's part of the board.
 #[repr(C, align(128))]
 pub(crate) struct Slot {
     /// Messages sent or received, written after each.
-    pub(crate) messages: Line<AtomicU64>,
+    pub(crate) messages: CachePadded<AtomicU64>,
     /// When the last message was received that was to be, CLOCK_MONOTONIC; 0 before.
     pub(crate) all_received_ns: AtomicU64,
     /// Timed messages whose time could not be read.

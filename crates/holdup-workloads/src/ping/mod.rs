@@ -2,22 +2,22 @@
 //!
 //! [`setup`] reads the parameters and [`playback`] the recorded times, [`sockets`] makes the two ends, [`message`] is
 //! what goes between them and [`order`] finds what came twice or late, [`region`] is the memory in which both count,
-//! [`near`] is the end that sends and [`far`] the one that receives and answers, [`inbox`], [`outbox`] and [`schedule`]
+//! [`client`] is the end that sends and [`server`] the one that receives and answers, [`inbox`], [`outbox`] and [`schedule`]
 //! are their parts, [`trial`] coordinates, [`results`] turns counts into metrics.
 
-mod far;
+mod client;
 mod inbox;
 mod message;
-mod near;
 mod order;
 mod outbox;
 mod playback;
+mod reference_tool;
 mod region;
 pub(crate) mod results;
 mod schedule;
+mod server;
 pub mod setup;
 pub(crate) mod sockets;
-mod stand_in;
 pub(crate) mod trial;
 
-pub(crate) use stand_in::STAND_INS;
+pub(crate) use reference_tool::REFERENCE_TOOLS;

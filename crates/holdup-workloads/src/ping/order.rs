@@ -1,6 +1,6 @@
 //! Finds messages that came twice or out of order.
 
-/// Numbers that are remembered: an older one cannot be told from one that comes for the first time.
+/// Numbers that are remembered: an older one cannot be reason from one that comes for the first time.
 const WINDOW: u64 = 1 << 16;
 /// The smallest message whose number can be trusted when some are missing: it has 32 bits.
 pub(crate) const SMALLEST: usize = 4;
@@ -8,7 +8,7 @@ const WORDS: usize = (WINDOW / 64) as usize;
 
 /// How a message came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum Arrival {
     /// After all lower numbers that came at all.
     InOrder,
     /// After a higher number.
@@ -27,7 +27,7 @@ pub(crate) struct Order {
 
 impl Order {
     /// None so far, of messages of this size. The numbers of the shortest ones are as short as they are: nothing is
-    /// told from those.
+    /// reason from those.
     pub(crate) fn of_size(bytes: usize) -> Self {
         Order { next: 0, trusted: bytes >= SMALLEST, seen: vec![0; WORDS].into_boxed_slice() }
     }
@@ -40,17 +40,17 @@ impl Order {
 
     /// Takes note of one.
     #[inline]
-    pub(crate) fn note(&mut self, number: u64) -> Came {
+    pub(crate) fn note(&mut self, number: u64) -> Arrival {
         if number == self.next || !self.trusted {
             self.next += 1;
             self.set(number);
-            return Came::InOrder;
+            return Arrival::InOrder;
         }
         self.unusual(number)
     }
 
     #[cold]
-    fn unusual(&mut self, number: u64) -> Came {
+    fn unusual(&mut self, number: u64) -> Arrival {
         if number > self.next {
             if number - self.next >= WINDOW {
                 self.seen.fill(0);
@@ -59,16 +59,16 @@ impl Order {
             }
             self.next = number.saturating_add(1);
             self.set(number);
-            return Came::InOrder;
+            return Arrival::InOrder;
         }
         if self.next - number > WINDOW {
-            return Came::Late;
+            return Arrival::Late;
         }
         if *self.word(number) & Self::bit(number) != 0 {
-            return Came::Again;
+            return Arrival::Again;
         }
         self.set(number);
-        Came::Late
+        Arrival::Late
     }
 
     fn set(&mut self, number: u64) {
@@ -94,16 +94,16 @@ mod tests {
     fn what_came_twice_is_told_from_what_came_late() {
         let mut order = Order::of_size(14);
         let mut check = |number, expect| assert_eq!(order.note(number), expect, "{number}");
-        check(0, Came::InOrder);
-        check(2, Came::InOrder);
-        check(1, Came::Late);
-        check(1, Came::Again);
-        check(2, Came::Again);
-        check(WINDOW * 3, Came::InOrder);
-        check(WINDOW * 3 - 1, Came::Late);
-        check(WINDOW * 3 - 1, Came::Again);
-        check(5, Came::Late);
-        check(u64::MAX, Came::InOrder);
+        check(0, Arrival::InOrder);
+        check(2, Arrival::InOrder);
+        check(1, Arrival::Late);
+        check(1, Arrival::Again);
+        check(2, Arrival::Again);
+        check(WINDOW * 3, Arrival::InOrder);
+        check(WINDOW * 3 - 1, Arrival::Late);
+        check(WINDOW * 3 - 1, Arrival::Again);
+        check(5, Arrival::Late);
+        check(u64::MAX, Arrival::InOrder);
     }
 
     proptest! {
@@ -112,9 +112,9 @@ mod tests {
             let (mut order, mut seen, mut highest) = (Order::of_size(14), BTreeSet::new(), None);
             for number in steps {
                 let expect = match (seen.insert(number), highest.is_none_or(|h| number > h)) {
-                    (false, _) => Came::Again,
-                    (true, true) => Came::InOrder,
-                    (true, false) => Came::Late,
+                    (false, _) => Arrival::Again,
+                    (true, true) => Arrival::InOrder,
+                    (true, false) => Arrival::Late,
                 };
                 highest = highest.max(Some(number));
                 prop_assert_eq!(order.note(number), expect);

@@ -1,21 +1,21 @@
 //! The memory in which the two ends of one trial count.
 
-use holdup_load::board::{Board, Line, Shareable, phase};
+use holdup_load::board::{Board, CachePadded, Shareable, phase};
 use holdup_load::clock::now_ns;
 use holdup_load::record::Record;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The slot of the end that sends.
-pub(crate) const NEAR: usize = 0;
+pub(crate) const CLIENT: usize = 0;
 /// The slot of the end that receives and answers.
-pub(crate) const FAR: usize = 1;
+pub(crate) const SERVER: usize = 1;
 /// How many ends there are.
 pub(crate) const ENDS: usize = 2;
 
 /// How an end's work ended.
 pub(crate) mod ending {
     // 0 while it works.
-    /// As told, with everything accounted or after it waited in vain.
+    /// As reason, with everything accounted or after it waited in vain.
     pub(crate) const DONE: u32 = 1;
     /// The other end closed the connection.
     pub(crate) const CLOSED: u32 = 2;
@@ -78,32 +78,32 @@ fn own_cpu_ns() -> u64 {
 /// One end's part of the region. Everything is counted over the whole trial unless it says otherwise.
 #[repr(C, align(128))]
 pub(crate) struct Slot {
-    /// Messages (near) or answers (far) that the kernel took, written after each.
-    pub(crate) sent: Line<AtomicU64>,
-    /// Messages (far) or answers (near) that came for the first time, and their payload in bytes; written after each.
-    pub(crate) received: Line<AtomicU64>,
+    /// Messages (client) or answers (server) that the kernel took, written after each.
+    pub(crate) sent: CachePadded<AtomicU64>,
+    /// Messages (server) or answers (client) that came for the first time, and their payload in bytes; written after each.
+    pub(crate) received: CachePadded<AtomicU64>,
     pub(crate) received_bytes: AtomicU64,
-    /// Messages that asked for an answer (near).
+    /// Messages that asked for an answer (client).
     pub(crate) asked: AtomicU64,
     /// What the kernel had no room for at the moment of sending.
     pub(crate) not_sent: AtomicU64,
-    /// Came after a higher number.
+    /// Arrival after a higher number.
     pub(crate) late: AtomicU64,
-    /// Came once more; in no other count.
+    /// Arrival once more; in no other count.
     pub(crate) again: AtomicU64,
     /// Answers that were no longer waited for.
     pub(crate) timeouts: AtomicU64,
     /// 1 when nothing more will be sent by this end.
-    pub(crate) said_all: AtomicU32,
+    pub(crate) sent_all: AtomicU32,
     /// See [`ending`].
     pub(crate) ending: AtomicU32,
     /// What belongs to the ending.
     pub(crate) detail: AtomicU64,
     opened: Mark,
     closed: Mark,
-    /// Near: from sending to the answer. Far: from sending to receiving. Of messages sent in the window.
+    /// Client: from sending to the answer. Server: from sending to receiving. Of messages sent in the window.
     pub(crate) latency: Record,
-    /// Near: from when a message should have been sent to when it was. In the window.
+    /// Client: from when a message should have been sent to when it was. In the window.
     pub(crate) lag: Record,
 }
 
@@ -135,8 +135,8 @@ impl Slot {
     }
 
     /// Whether nothing more will come from this end.
-    pub(crate) fn has_said_all(&self) -> bool {
-        self.said_all.load(Ordering::Acquire) != 0
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.sent_all.load(Ordering::Acquire) != 0
     }
 
     /// Adds one to a count that only the slot's own end writes.

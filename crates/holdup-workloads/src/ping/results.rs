@@ -2,7 +2,7 @@
 
 use crate::ping::message::COMPACT;
 use crate::ping::order;
-use crate::ping::region::{FAR, NEAR, Region, Slot};
+use crate::ping::region::{CLIENT, Region, SERVER, Slot};
 use crate::ping::setup::{Mode, Setup};
 use crate::ping::sockets::{self, Ends};
 use holdup_load::TrialResult;
@@ -24,16 +24,16 @@ pub(crate) struct Edge {
     pub(crate) dropped: u32,
 }
 
-/// A sender that sends less than this share of its rate is told of.
+/// A sender that sends less than this share of its rate is reason of.
 const KEPT: f64 = 0.98;
 
 /// What is measured, in the order shown: id, unit, direction, summary.
 pub(crate) const METRICS: &[Row] = &[
-    ("delivered_per_s", "1/s", Direction::Higher, "messages that the far end received"),
-    ("messages_per_s", "1/s", Direction::Higher, "round trips in ping-pong, else messages that the far end received"),
-    ("sent_per_s", "1/s", Direction::Higher, "messages that the kernel took from the near end"),
-    ("dropped_per_s", "1/s", Direction::Lower, "messages that the kernel dropped at the far end's full queue"),
-    ("bandwidth_mbit_per_s", "Mbit/s", Direction::Higher, "payload that the far end received, 10^6 bits"),
+    ("delivered_per_s", "1/s", Direction::Higher, "messages that the server received"),
+    ("messages_per_s", "1/s", Direction::Higher, "round trips in ping-pong, else messages that the server received"),
+    ("sent_per_s", "1/s", Direction::Higher, "messages that the kernel took from the client"),
+    ("dropped_per_s", "1/s", Direction::Lower, "messages that the kernel dropped at the server's full queue"),
+    ("bandwidth_mbit_per_s", "Mbit/s", Direction::Higher, "payload that the server received, 10^6 bits"),
     ("rtt_p50_us", "us", Direction::Lower, "from sending to the answer, median"),
     ("rtt_p99_us", "us", Direction::Lower, "from sending to the answer, 99th percentile"),
     ("rtt_p999_us", "us", Direction::Lower, "from sending to the answer, 99.9th percentile"),
@@ -42,14 +42,14 @@ pub(crate) const METRICS: &[Row] = &[
     ("one_way_p99_us", "us", Direction::Lower, "from sending to receiving, 99th percentile"),
     ("one_way_p999_us", "us", Direction::Lower, "from sending to receiving, 99.9th percentile"),
     ("send_lag_p99_us", "us", Direction::Lower, "how much later than due a message was sent, 99th percentile"),
-    ("near_cpu_ns_per_message", "ns", Direction::Lower, "CPU time of the near end per delivered message"),
-    ("far_cpu_ns_per_message", "ns", Direction::Lower, "CPU time of the far end per delivered message"),
+    ("client_cpu_ns_per_message", "ns", Direction::Lower, "CPU time of the client per delivered message"),
+    ("server_cpu_ns_per_message", "ns", Direction::Lower, "CPU time of the server per delivered message"),
     ("cpu_ns_per_message", "ns", Direction::Lower, "CPU time of both ends per delivered message"),
     ("messages_sent", "1", Direction::Higher, "whole trial: messages that the kernel took"),
-    ("messages_received", "1", Direction::Higher, "whole trial: messages that the far end received"),
-    ("messages_dropped", "1", Direction::Lower, "whole trial: messages dropped at the far end's full queue"),
+    ("messages_received", "1", Direction::Higher, "whole trial: messages that the server received"),
+    ("messages_dropped", "1", Direction::Lower, "whole trial: messages dropped at the server's full queue"),
     ("messages_not_sent", "1", Direction::Lower, "whole trial: messages that the kernel had no room for"),
-    ("replies_dropped", "1", Direction::Lower, "whole trial: answers dropped at the near end's full queue"),
+    ("replies_dropped", "1", Direction::Lower, "whole trial: answers dropped at the client's full queue"),
     ("replies_lost", "1", Direction::Lower, "whole trial: answers that were asked for and never came"),
     ("reply_timeouts", "1", Direction::Lower, "whole trial: answers no longer waited for after 200 ms"),
     ("duplicated", "1", Direction::Lower, "whole trial: messages and answers that came once more"),
@@ -75,21 +75,21 @@ pub(crate) fn of(
     begin: &Edge,
     end: &Edge,
 ) -> Result<TrialResult, Problem> {
-    let (near, far) = (region.slot(NEAR), region.slot(FAR));
-    let whole = Whole::read(setup, near, far, ends)?;
+    let (client, server) = (region.slot(CLIENT), region.slot(SERVER));
+    let whole = Whole::read(setup, client, server, ends)?;
     whole.is_conserved()?;
     let delivered = end.delivered.saturating_sub(begin.delivered);
     if delivered == 0 {
         return Err(Problem::trial("the window", "no message was delivered in it").hint("take a longer duration"));
     }
-    let rtt = record::together(std::iter::once(&near.latency));
-    let one_way = record::together(std::iter::once(&far.latency));
-    let lag = record::together(std::iter::once(&near.lag));
+    let rtt = record::together(std::iter::once(&client.latency));
+    let one_way = record::together(std::iter::once(&server.latency));
+    let lag = record::together(std::iter::once(&client.lag));
     let mut measurements = rates(setup, begin, end);
-    measurements.extend(round_trips(setup, &rtt, near.latency.longest_ns()));
+    measurements.extend(round_trips(setup, &rtt, client.latency.longest_ns()));
     measurements.extend(one_ways(setup, &one_way));
     measurements.push(send_lag(setup, &lag));
-    let ends_cpu = [cpu("near_cpu_ns_per_message", near), cpu("far_cpu_ns_per_message", far)];
+    let ends_cpu = [cpu("client_cpu_ns_per_message", client), cpu("server_cpu_ns_per_message", server)];
     let both = both_cpu(&ends_cpu);
     measurements.extend(ends_cpu);
     measurements.push(both);
@@ -118,26 +118,26 @@ struct Whole {
 }
 
 impl Whole {
-    fn read(setup: &Setup, near: &Slot, far: &Slot, ends: &Ends) -> Result<Self, Problem> {
-        let (sent, received) = (count(&near.sent.0), count(&far.received.0));
-        let (replies_sent, replies) = (count(&far.sent.0), count(&near.received.0));
-        let untold = |e: std::io::Error| Problem::trial("drops of a socket", e.to_string());
+    fn read(setup: &Setup, client: &Slot, server: &Slot, ends: &Ends) -> Result<Self, Problem> {
+        let (sent, received) = (count(&client.sent.0), count(&server.received.0));
+        let (replies_sent, replies) = (count(&server.sent.0), count(&client.received.0));
+        let unknown = |e: std::io::Error| Problem::trial("drops of a socket", e.to_string());
         let dropped = |end: &_, missing: u64| match setup.protocol.may_lose() {
-            true => sockets::drops(end).map(|drops| unwrapped(drops, missing)).map_err(untold),
+            true => sockets::drops(end).map(|drops| unwrapped(drops, missing)).map_err(unknown),
             false => Ok(0),
         };
         Ok(Whole {
             sent,
             received,
-            dropped: dropped(&ends.far, sent.saturating_sub(received))?,
-            not_sent: count(&near.not_sent) + count(&far.not_sent),
-            asked: count(&near.asked),
+            dropped: dropped(&ends.server, sent.saturating_sub(received))?,
+            not_sent: count(&client.not_sent) + count(&server.not_sent),
+            asked: count(&client.asked),
             replies_sent,
             replies,
-            replies_dropped: dropped(&ends.near, replies_sent.saturating_sub(replies))?,
-            timeouts: count(&near.timeouts),
-            again: count(&near.again) + count(&far.again),
-            late: count(&near.late) + count(&far.late),
+            replies_dropped: dropped(&ends.client, replies_sent.saturating_sub(replies))?,
+            timeouts: count(&client.timeouts),
+            again: count(&client.again) + count(&server.again),
+            late: count(&client.late) + count(&server.late),
         })
     }
 
@@ -152,7 +152,7 @@ impl Whole {
             let hint = match received + dropped > sent {
                 true => "somebody else writes to the socket",
                 false => {
-                    "the far end was stopped, or something between the ends dropped them: look at the second column of \
+                    "the server was stopped, or something between the ends dropped them: look at the second column of \
                      /proc/net/softnet_stat (net.core.netdev_max_backlog) and at the drops of the interfaces"
                 }
             };
@@ -171,7 +171,7 @@ impl Whole {
             _ => exact(id, n),
         };
         let order = |id: &str, n: u64| match setup.size < order::SMALLEST {
-            true => Measurement::absent(id, format!("a number cannot be told from {} bytes", setup.size)),
+            true => Measurement::absent(id, format!("a number cannot be reason from {} bytes", setup.size)),
             false => exact(id, n),
         };
         vec![
@@ -269,7 +269,7 @@ fn cpu(id: &str, slot: &Slot) -> Measurement {
 fn both_cpu(ends: &[Measurement; 2]) -> Measurement {
     let id = "cpu_ns_per_message";
     match ends.each_ref().map(|end| &end.value) {
-        [Measured::Value(near), Measured::Value(far)] => Measurement::new(id, near + far),
+        [Measured::Value(client), Measured::Value(server)] => Measurement::new(id, client + server),
         [Measured::Absent(why), _] | [_, Measured::Absent(why)] => Measurement::absent(id, why.clone()),
     }
 }
@@ -279,7 +279,7 @@ fn notes(setup: &Setup, begin: &Edge, end: &Edge) -> Vec<String> {
     let seconds = end.at_ns.saturating_sub(begin.at_ns) as f64 / 1e9;
     let sent = end.sent.saturating_sub(begin.sent) as f64 / seconds;
     if setup.recorded.is_none() && setup.rate > 0 && sent < setup.rate as f64 * KEPT {
-        notes.push(format!("the near end could not keep its rate: {sent:.0} of {} messages per second", setup.rate));
+        notes.push(format!("the client could not keep its rate: {sent:.0} of {} messages per second", setup.rate));
     }
     notes
 }

@@ -5,10 +5,10 @@ use crate::ping::playback::Recorded;
 use holdup_host::Host;
 use holdup_host::network::Topology;
 use holdup_load::by;
-use holdup_load::crew::Sharing;
-use holdup_load::network::{MTU, NETWORK, Wanted};
-use holdup_load::parameters::{meant, whole, whole_or_none, word};
+use holdup_load::network::{MTU, NETWORK, NetworkSpec};
+use holdup_load::parameters::{parse_enum, whole, whole_or_none, word};
 use holdup_load::placement::{PLACEMENT, Placement};
+use holdup_load::worker_pool::Sharing;
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ const UNDER_LOAD_RATE: u64 = 10_000;
 /// One of so many messages is answered when the plan does not say.
 const REPLY_EVERY: u64 = 100;
 
-/// How the near end sends.
+/// How the client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// One burst, then its answers, then the next burst: a closed loop.
     PingPong,
-    /// At its own rate, whatever the far end does; some messages are answered: an open loop.
+    /// At its own rate, whatever the server does; some messages are answered: an open loop.
     UnderLoad,
     /// At its own rate or as fast as it can; nothing is answered.
     Throughput,
@@ -143,7 +143,7 @@ pub const PARAMETERS: &[Parameter] = &[
 /// One arm's parameters.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// How the near end sends.
+    /// How the client sends.
     pub mode: Mode,
     /// What carries the messages.
     pub protocol: Protocol,
@@ -162,7 +162,7 @@ pub struct Setup {
     /// Which CPUs.
     pub placement: Placement,
     /// What lies between the ends.
-    pub(crate) network: Wanted,
+    pub(crate) network: NetworkSpec,
     /// Bytes; 0 for the kernel's default.
     pub receive_buffer: usize,
     /// Bytes; 0 for the kernel's default.
@@ -205,7 +205,7 @@ impl Setup {
                 Mode::UnderLoad | Mode::Playback => reply_every.unwrap_or(REPLY_EVERY),
             },
             recorded,
-            sharing: meant(parameters, "sharing", Sharing::WORDS, Sharing::of)?,
+            sharing: parse_enum(parameters, "sharing", Sharing::WORDS, Sharing::of)?,
             placement: Placement::read(parameters, host)?,
             network: network(parameters, protocol)?,
             receive_buffer: buffer(parameters, "receive_buffer")?,
@@ -219,7 +219,7 @@ impl Setup {
         self.mode == Mode::Throughput
     }
 
-    /// Whether the near end sends by the clock whatever the far end does.
+    /// Whether the client sends by the clock whatever the server does.
     pub fn is_open_loop(&self) -> bool {
         match self.mode {
             Mode::PingPong => false,
@@ -229,8 +229,8 @@ impl Setup {
     }
 }
 
-fn network(parameters: &Parameters, protocol: Protocol) -> Result<Wanted, Problem> {
-    let network = Wanted::read(parameters)?;
+fn network(parameters: &Parameters, protocol: Protocol) -> Result<NetworkSpec, Problem> {
+    let network = NetworkSpec::read(parameters)?;
     let is_unix = matches!(protocol, Protocol::UnixDatagram | Protocol::UnixStream);
     if is_unix && network.topology != Topology::Host {
         let what = format!("protocol {} with network {}", protocol.word(), network.topology.word());

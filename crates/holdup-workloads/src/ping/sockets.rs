@@ -31,9 +31,9 @@ const MOST_STRANGERS: usize = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// The one that sends.
-    Near,
+    Client,
     /// The one that receives and answers.
-    Far,
+    Server,
 }
 
 /// Where the ends are. A socket stays for ever in the network namespace of the thread that made it, wherever it is
@@ -69,8 +69,8 @@ pub(crate) struct Apart<'a>(pub(crate) &'a Network);
 impl Apart<'_> {
     fn place(&self, side: Side) -> &Place {
         self.0.end(match side {
-            Side::Near => End::Near,
-            Side::Far => End::Far,
+            Side::Client => End::Near,
+            Side::Server => End::Far,
         })
     }
 }
@@ -93,9 +93,9 @@ impl Ground for Apart<'_> {
 #[derive(Debug)]
 pub(crate) struct Ends {
     /// The one that sends.
-    pub(crate) near: OwnedFd,
+    pub(crate) client: OwnedFd,
     /// The one that receives and answers.
-    pub(crate) far: OwnedFd,
+    pub(crate) server: OwnedFd,
     /// See the head of this file. UDP only.
     guards: Vec<OwnedFd>,
     /// Strangers that came before the guards stood.
@@ -107,7 +107,7 @@ impl Ends {
     #[cfg(test)]
     pub(crate) fn again(&self) -> Self {
         let again = |socket: &OwnedFd| socket.try_clone().expect("a file more");
-        Ends { near: again(&self.near), far: again(&self.far), guards: Vec::new(), early: 0 }
+        Ends { client: again(&self.client), server: again(&self.server), guards: Vec::new(), early: 0 }
     }
 
     /// How many datagrams (UDP) or connections (TCP) came from others than the two ends.
@@ -129,7 +129,7 @@ pub(crate) fn endpoints(setup: &Setup, ground: &dyn Ground) -> Result<Ends, Prob
         Protocol::UnixDatagram => pair(SocketType::DGRAM).map_err(refused)?,
         Protocol::UnixStream => pair(SocketType::STREAM).map_err(refused)?,
     };
-    for end in [&ends.near, &ends.far] {
+    for end in [&ends.client, &ends.server] {
         buffers(end, setup)?;
         patience(end).map_err(refused)?;
     }
@@ -137,8 +137,8 @@ pub(crate) fn endpoints(setup: &Setup, ground: &dyn Ground) -> Result<Ends, Prob
 }
 
 fn pair(kind: SocketType) -> io::Result<Ends> {
-    let (near, far) = rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-    Ok(Ends { near, far, guards: Vec::new(), early: 0 })
+    let (client, server) = rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    Ok(Ends { client, server, guards: Vec::new(), early: 0 })
 }
 
 fn udp(ground: &dyn Ground, setup: &Setup) -> io::Result<Ends> {
@@ -157,18 +157,18 @@ fn udp(ground: &dyn Ground, setup: &Setup) -> io::Result<Ends> {
         }
         Ok((guard, end, at))
     };
-    let (near_guard, near, near_at) = guarded(Side::Near)?;
-    let (far_guard, far, far_at) = guarded(Side::Far)?;
-    rustix::net::connect(&near, &far_at)?;
-    rustix::net::connect(&far, &near_at)?;
-    for end in [&near, &far] {
+    let (near_guard, client, near_at) = guarded(Side::Client)?;
+    let (far_guard, server, far_at) = guarded(Side::Server)?;
+    rustix::net::connect(&client, &far_at)?;
+    rustix::net::connect(&server, &near_at)?;
+    for end in [&client, &server] {
         // With it a full queue of a network device is an error of the sender's and not a silent loss: net/ipv4/udp.c
         // udp_send_skb drops ENOBUFS without it.
         report_errors(end)?;
         buffers(end, setup).map_err(|p| io::Error::other(p.to_string()))?;
     }
-    let early = empty(&near) + empty(&far);
-    Ok(Ends { near, far, guards: vec![near_guard, far_guard], early })
+    let early = empty(&client) + empty(&server);
+    Ok(Ends { client, server, guards: vec![near_guard, far_guard], early })
 }
 
 /// Sets IP_RECVERR (ip(7)), for which rustix has no call.
@@ -183,24 +183,24 @@ fn report_errors(socket: &OwnedFd) -> io::Result<()> {
 }
 
 fn tcp(ground: &dyn Ground, setup: &Setup) -> io::Result<Ends> {
-    let listener = ground.socket(Side::Far, SocketType::STREAM)?;
-    rustix::net::bind(&listener, &SocketAddrV4::new(ground.address(Side::Far), 0))?;
+    let listener = ground.socket(Side::Server, SocketType::STREAM)?;
+    rustix::net::bind(&listener, &SocketAddrV4::new(ground.address(Side::Server), 0))?;
     rustix::net::listen(&listener, 16)?;
-    let near = ground.socket(Side::Near, SocketType::STREAM)?;
-    rustix::net::bind(&near, &SocketAddrV4::new(ground.address(Side::Near), 0))?;
+    let client = ground.socket(Side::Client, SocketType::STREAM)?;
+    rustix::net::bind(&client, &SocketAddrV4::new(ground.address(Side::Client), 0))?;
     // Buffers are set before the connection is made, because they decide its window (tcp(7)).
-    for socket in [&listener, &near] {
+    for socket in [&listener, &client] {
         buffers(socket, setup).map_err(|p| io::Error::other(p.to_string()))?;
     }
-    rustix::net::connect(&near, &own_address(&listener)?)?;
-    let near_at = own_address(&near)?;
+    rustix::net::connect(&client, &own_address(&listener)?)?;
+    let near_at = own_address(&client)?;
     for early in 0..MOST_STRANGERS {
-        let (far, from) = rustix::net::acceptfrom_with(&listener, SocketFlags::CLOEXEC)?;
+        let (server, from) = rustix::net::acceptfrom_with(&listener, SocketFlags::CLOEXEC)?;
         if from.is_some_and(|from| SocketAddrV4::try_from(from).is_ok_and(|from| from == near_at)) {
-            for end in [&near, &far] {
+            for end in [&client, &server] {
                 sockopt::set_tcp_nodelay(end, !setup.coalesces())?;
             }
-            return Ok(Ends { near, far, guards: Vec::new(), early: early as u64 });
+            return Ok(Ends { client, server, guards: Vec::new(), early: early as u64 });
         }
     }
     Err(io::Error::other(format!("{MOST_STRANGERS} others connected before the own end")))

@@ -2,23 +2,23 @@
 //!
 //! Both ends run from before the warm-up until after the window; nothing of theirs is stopped or reset at its edges, at
 //! which the coordinator reads their counts and the kernel's. Each message says itself whether it was sent while the
-//! window was open: those count for latency, whenever they or their answers come. After the window the near end sends
-//! no more, the far end reads until all that was sent has come or was dropped, and the near end until all answers have.
+//! window was open: those count for latency, whenever they or their answers come. After the window the client sends
+//! no more, the server reads until all that was sent has come or was dropped, and the client until all answers have.
 
-use crate::ping::far::Far;
+use crate::ping::client::{Client, State};
 use crate::ping::inbox::Inbox;
-use crate::ping::near::{Near, State};
 use crate::ping::order::Order;
 use crate::ping::outbox::Outbox;
-use crate::ping::region::{ENDS, FAR, NEAR, Region, Slot, ending};
+use crate::ping::region::{CLIENT, ENDS, Region, SERVER, Slot, ending};
 use crate::ping::results::{self, Edge};
 use crate::ping::schedule::Schedule;
+use crate::ping::server::Server;
 use crate::ping::setup::{Mode, Setup};
 use crate::ping::sockets::{self, Ends};
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
-use holdup_load::crew::{Crew, Job};
 use holdup_load::drive::{self, Team};
+use holdup_load::worker_pool::{Job, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::io;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What the ends are called, by their slot.
-const NAMES: [&str; ENDS] = ["the near end", "the far end"];
+const NAMES: [&str; ENDS] = ["the client", "the server"];
 
 /// Runs one trial between two ends.
 ///
@@ -35,9 +35,9 @@ const NAMES: [&str; ENDS] = ["the near end", "the far end"];
 /// Of kind `Trial` when it is void, of kind `Interrupted` when it was cancelled, of kind `Host` when the kernel does not
 /// count its drops.
 pub(crate) fn run(setup: &Setup, ends: Ends, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-    let untold = |e: io::Error| Problem::host("drops of a socket", e.to_string());
+    let unknown = |e: io::Error| Problem::host("drops of a socket", e.to_string());
     if setup.protocol.may_lose() {
-        sockets::drops(&ends.far).map_err(untold)?;
+        sockets::drops(&ends.server).map_err(unknown)?;
     }
     let region = Region::new(ENDS).map_err(|e| Problem::trial("ping", format!("no memory for its counts: {e}")))?;
     let (region, ends) = (Arc::new(region), Arc::new(ends));
@@ -50,28 +50,28 @@ pub(crate) fn run(setup: &Setup, ends: Ends, trial: TrialContext<'_>) -> Result<
 /// The two ends at work. Dropping ends both.
 struct Pair {
     region: Arc<Region>,
-    crew: Crew,
+    pool: WorkerPool,
 }
 
 impl Pair {
     fn start(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Result<Self, Problem> {
-        let (near, far) = (near(setup, region, ends), far(setup, region, ends));
+        let (client, server) = (client(setup, region, ends), server(setup, region, ends));
         // In the order of their slots.
         let jobs = vec![
-            Job::new(move || near.run()).keeping([ends.near.as_raw_fd()]),
-            Job::new(move || far.run()).keeping([ends.far.as_raw_fd()]),
+            Job::new(move || client.run()).keeping([ends.client.as_raw_fd()]),
+            Job::new(move || server.run()).keeping([ends.server.as_raw_fd()]),
         ];
         let stop = region.clone();
-        let crew = Crew::start(setup.sharing, "ping", jobs, move || stop.stage().enter(phase::STOP))?;
-        Ok(Pair { region: region.clone(), crew })
+        let pool = WorkerPool::start(setup.sharing, "ping", jobs, move || stop.stage().enter(phase::STOP))?;
+        Ok(Pair { region: region.clone(), pool })
     }
 
     /// What an end said that could not go on, if one did.
     fn gave_up(region: &Region) -> Option<String> {
-        let mut told = region.slots().zip(NAMES).filter(|(slot, _)| slot.has_broken()).collect::<Vec<_>>();
+        let mut reason = region.slots().zip(NAMES).filter(|(slot, _)| slot.has_broken()).collect::<Vec<_>>();
         // That the other end is gone is the least that there is to say.
-        told.sort_by_key(|(slot, _)| slot.ending.load(Ordering::Acquire) == ending::CLOSED);
-        told.first().map(|(slot, name)| format!("{name} gave up: {}", why(slot)))
+        reason.sort_by_key(|(slot, _)| slot.ending.load(Ordering::Acquire) == ending::CLOSED);
+        reason.first().map(|(slot, name)| format!("{name} gave up: {}", why(slot)))
     }
 }
 
@@ -91,15 +91,15 @@ fn why(slot: &Slot) -> String {
 
 impl Team for Pair {
     fn failed(&mut self) -> Option<String> {
-        let told = Self::gave_up(&self.region);
-        let told = told.or_else(|| self.crew.failed().map(|early| named(&early)));
+        let reason = Self::gave_up(&self.region);
+        let reason = reason.or_else(|| self.pool.failed().map(|early| named(&early)));
         // An end that gave up between the two looks has said so before it ended.
-        told.map(|told| Self::gave_up(&self.region).unwrap_or(told))
+        reason.map(|reason| Self::gave_up(&self.region).unwrap_or(reason))
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
-        let Pair { region, crew } = self;
-        crew.finish(hurry).map_err(|problem| Problem { why: named(&problem.why), ..problem })?;
+        let Pair { region, pool } = self;
+        pool.finish(hurry).map_err(|problem| Problem { why: named(&problem.why), ..problem })?;
         match Pair::gave_up(&region) {
             Some(why) => Err(Problem::trial("the end of the trial", why)),
             None => Ok(()),
@@ -107,18 +107,22 @@ impl Team for Pair {
     }
 }
 
-/// What a crew says of its worker 0 or 1, said of an end.
+/// What a pool says of its worker 0 or 1, said of an end.
 fn named(early: &str) -> String {
-    let ends =
-        [("worker 0", NAMES[NEAR]), ("thread 0", NAMES[NEAR]), ("worker 1", NAMES[FAR]), ("thread 1", NAMES[FAR])];
+    let ends = [
+        ("worker 0", NAMES[CLIENT]),
+        ("thread 0", NAMES[CLIENT]),
+        ("worker 1", NAMES[SERVER]),
+        ("thread 1", NAMES[SERVER]),
+    ];
     let found = ends.iter().find_map(|(begin, name)| early.strip_prefix(begin).map(|rest| format!("{name}{rest}")));
     found.unwrap_or_else(|| early.to_owned())
 }
 
-fn near(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Near {
+fn client(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Client {
     let stream = setup.protocol.is_stream();
-    let fd = ends.near.as_raw_fd();
-    Near {
+    let fd = ends.client.as_raw_fd();
+    Client {
         region: region.clone(),
         ends: ends.clone(),
         inbox: Inbox::new(fd, stream, setup.size),
@@ -136,15 +140,15 @@ fn near(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Near {
         polls: setup.polls,
         closed_loop: setup.mode == Mode::PingPong,
         open_loop: setup.is_open_loop(),
-        cpus: setup.placement.near.clone(),
+        cpus: setup.placement.client.clone(),
         state: State::default(),
     }
 }
 
-fn far(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Far {
+fn server(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Server {
     let stream = setup.protocol.is_stream();
-    let fd = ends.far.as_raw_fd();
-    Far {
+    let fd = ends.server.as_raw_fd();
+    Server {
         region: region.clone(),
         ends: ends.clone(),
         inbox: Inbox::new(fd, stream, setup.size),
@@ -156,7 +160,7 @@ fn far(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Far {
         may_lose: setup.protocol.may_lose(),
         polls: setup.polls,
         bare_answer: setup.mode == Mode::PingPong,
-        cpus: setup.placement.far.clone(),
+        cpus: setup.placement.server.clone(),
         place: 0,
     }
 }
@@ -164,18 +168,18 @@ fn far(setup: &Setup, region: &Arc<Region>, ends: &Arc<Ends>) -> Far {
 /// Reads the counts of both ends and the kernel's.
 fn edge(setup: &Setup, region: &Region, ends: &Ends) -> Edge {
     let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
-    let (near, far) = (region.slot(NEAR), region.slot(FAR));
+    let (client, server) = (region.slot(CLIENT), region.slot(SERVER));
     // The clock in the middle, so that half of what happens during the reading falls on either side.
-    let delivered = count(&far.received.0);
-    let delivered_bytes = count(&far.received_bytes);
+    let delivered = count(&server.received.0);
+    let delivered_bytes = count(&server.received_bytes);
     let at_ns = now_ns();
     Edge {
         at_ns,
-        sent: count(&near.sent.0),
+        sent: count(&client.sent.0),
         delivered,
         delivered_bytes,
-        answered: count(&near.received.0),
-        dropped: if setup.protocol.may_lose() { sockets::drops(&ends.far).unwrap_or(0) } else { 0 },
+        answered: count(&client.received.0),
+        dropped: if setup.protocol.may_lose() { sockets::drops(&ends.server).unwrap_or(0) } else { 0 },
     }
 }
 
@@ -233,7 +237,7 @@ mod tests {
                 let changes =
                     [("protocol", protocol), ("mode", mode), kind].map(|(name, word)| (name, Value::from(word)));
                 let problem = disturbed(&changes, &mut |ends| {
-                    rustix::net::shutdown(&ends.near, Shutdown::Write).expect("it is connected");
+                    rustix::net::shutdown(&ends.client, Shutdown::Write).expect("it is connected");
                 })
                 .expect_err("nothing can be sent any more");
                 assert_eq!(problem.kind, holdup_model::ProblemKind::Trial);
@@ -249,7 +253,7 @@ mod tests {
             for extra in [&[0xFFu8; 14][..], &[1u8; 3][..]] {
                 let changes = [("protocol", "tcp"), ("mode", "under-load"), kind];
                 let problem = disturbed(&changes.map(|(name, word)| (name, Value::from(word))), &mut |ends| {
-                    rustix::net::send(&ends.near, extra, SendFlags::empty()).expect("it is connected");
+                    rustix::net::send(&ends.client, extra, SendFlags::empty()).expect("it is connected");
                 })
                 .expect_err("the stream is garbled");
                 assert!(problem.why.contains("others write to the socket"), "{problem}");
@@ -266,7 +270,7 @@ mod tests {
         for (bytes, expect) in [(&message[..], "messages: "), (&[0u8; 15][..], "15 bytes came")] {
             let changes = [("mode", "under-load".into())];
             let problem = disturbed(&changes, &mut |ends| {
-                rustix::net::send(&ends.near, bytes, SendFlags::empty()).expect("it is connected");
+                rustix::net::send(&ends.client, bytes, SendFlags::empty()).expect("it is connected");
             })
             .expect_err("more came than was sent");
             assert!(problem.to_string().contains(expect), "{problem}");
@@ -279,7 +283,7 @@ mod tests {
         let changes = [("mode", "under-load".into()), ("rate", 200.into()), ("receive_buffer", 65_536.into())];
         let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let measurements = disturbed(&changes, &mut |ends| {
-            for end in [&ends.near, &ends.far] {
+            for end in [&ends.client, &ends.server] {
                 let at = SocketAddrV4::try_from(rustix::net::getsockname(end).expect("bound")).expect("IPv4");
                 for _ in 0..1_000 {
                     stranger.send_to(&[7; 14], at).expect("sent");

@@ -3,13 +3,13 @@
 //! Nobody else runs on a CPU while its lock is taken there, unless the holder was preempted or migrated: then the next
 //! one that wants it spins until the holder has run again. How often that happens is what the lock is for.
 
-use holdup_load::board::{Line, Stage};
+use holdup_load::board::{CachePadded, Stage};
 use holdup_load::clock::now_ns;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The locks of all CPUs.
 pub(crate) struct CpuLocks {
-    locks: Vec<Line<AtomicU32>>,
+    locks: Vec<CachePadded<AtomicU32>>,
 }
 
 /// A lock that is held; it is given back by [`CpuLocks::release`].
@@ -28,7 +28,7 @@ fn current_cpu() -> usize {
 impl CpuLocks {
     /// Free locks for CPUs up to this number.
     pub(crate) fn new(highest_cpu: u32) -> Self {
-        CpuLocks { locks: (0..=highest_cpu).map(|_| Line(AtomicU32::new(0))).collect() }
+        CpuLocks { locks: (0..=highest_cpu).map(|_| CachePadded(AtomicU32::new(0))).collect() }
     }
 
     fn of(&self, cpu: usize) -> &AtomicU32 {

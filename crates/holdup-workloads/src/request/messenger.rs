@@ -1,6 +1,6 @@
 //! Who posts requests.
 
-use crate::request::desk::Call;
+use crate::request::idle_workers::Posted;
 use crate::request::worker::{Shared, sleep_until};
 use holdup_load::board::{Shareable, phase};
 use holdup_load::clock::now_ns;
@@ -46,7 +46,7 @@ impl Arrivals {
 
 /// A messenger's life.
 pub(crate) fn run(shared: &Arc<Shared>, index: usize) {
-    if let Some(cpus) = &shared.near {
+    if let Some(cpus) = &shared.messenger_cpus {
         // The CPUs were allowed a moment ago; where one went offline since, the environment's facts show it.
         let _stays = placement::stay_on(cpus);
     }
@@ -66,12 +66,12 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize) {
 
 /// Calls whoever asks. As in schbench, all that ask together are called with the time of the first call.
 fn on_asking(shared: &Shared, index: usize) {
-    let (desk, chairs) = (&shared.desks[index], shared.chairs_of(index));
-    let open = |worker: usize, posted_ns| chairs[worker].call(Call { posted_ns, arrived_ns: 0 });
+    let (idle_workers, wake_slots) = (&shared.idle[index], shared.wake_slots_of(index));
+    let open = |worker: usize, posted_ns| wake_slots[worker].call(Posted { posted_ns, arrived_ns: 0 });
     loop {
-        desk.wait();
+        idle_workers.wait();
         let posted_ns = now_ns();
-        if !desk.take(chairs, |worker| open(worker, posted_ns)) {
+        if !idle_workers.take(wake_slots, |worker| open(worker, posted_ns)) {
             return;
         }
     }
@@ -79,10 +79,11 @@ fn on_asking(shared: &Shared, index: usize) {
 
 /// Calls a free worker whenever a request arrives; the one that was free last comes first.
 fn on_schedule(shared: &Shared, index: usize, interval_ns: f64) {
-    let (desk, chairs, arrivals) = (&shared.desks[index], shared.chairs_of(index), &shared.board.slot(index).arrivals);
-    let mut free = Vec::with_capacity(chairs.len());
+    let (idle_workers, wake_slots, arrivals) =
+        (&shared.idle[index], shared.wake_slots_of(index), &shared.board.slot(index).arrivals);
+    let mut free = Vec::with_capacity(wake_slots.len());
     // Messengers take turns.
-    let phase_ns = interval_ns * index as f64 / shared.desks.len() as f64;
+    let phase_ns = interval_ns * index as f64 / shared.idle.len() as f64;
     arrivals.first_ns.store(now_ns() + phase_ns as u64, Ordering::Release);
     let (mut assigned, mut late_until) = (0, 0);
     let late = |due: u64, assigned: u64, late_until: &mut u64| {
@@ -93,7 +94,7 @@ fn on_schedule(shared: &Shared, index: usize, interval_ns: f64) {
         }
     };
     loop {
-        if !desk.take(chairs, |worker| free.push(worker)) {
+        if !idle_workers.take(wake_slots, |worker| free.push(worker)) {
             return;
         }
         let due = arrivals.due(now_ns(), interval_ns);
@@ -103,11 +104,11 @@ fn on_schedule(shared: &Shared, index: usize, interval_ns: f64) {
             // Counted before the worker can be done with it, so that no more are done than were given.
             assigned += 1;
             arrivals.assigned.store(assigned, Ordering::Release);
-            chairs[worker].call(Call { posted_ns: now_ns(), arrived_ns });
+            wake_slots[worker].call(Posted { posted_ns: now_ns(), arrived_ns });
         }
         if assigned < due {
             late(due, assigned, &mut late_until);
-            desk.wait();
+            idle_workers.wait();
             // What arrived meanwhile found nobody free either.
             late(arrivals.due(now_ns(), interval_ns), assigned, &mut late_until);
         } else {

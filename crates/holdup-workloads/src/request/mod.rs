@@ -1,17 +1,17 @@
 //! The engine of `request`: messengers that wake workers, who do a piece of work each time.
 //!
-//! [`setup`] reads the parameters, [`desk`] is where workers ask and are called, [`cpu_lock`] is the lock of each CPU,
+//! [`setup`] reads the parameters, [`idle_workers`] is where workers ask and are called, [`cpu_lock`] is the lock of each CPU,
 //! [`messenger`] posts, [`worker`] works, [`trial`] leads them, [`results`] turns counts into measurements.
 
 mod cpu_lock;
-mod desk;
+mod idle_workers;
 mod messenger;
+mod reference_tool;
 mod results;
 pub mod setup;
-mod stand_in;
 mod trial;
 mod worker;
 
+pub(crate) use reference_tool::REFERENCE_TOOLS;
 pub(crate) use results::metrics;
-pub(crate) use stand_in::STAND_INS;
 pub(crate) use trial::run;

@@ -1,15 +1,15 @@
 //! One trial of `request`: the coordinator's side.
 
 use crate::request::cpu_lock::CpuLocks;
-use crate::request::desk::{Chair, Desk};
+use crate::request::idle_workers::{IdleWorkers, WakeSlot};
 use crate::request::results::{self, Edge};
 use crate::request::setup::Setup;
 use crate::request::worker::{Region, Shared};
 use crate::request::{messenger, worker};
 use holdup_host::Host;
 use holdup_load::clock::now_ns;
-use holdup_load::crew::{self, Crew, Sharing};
 use holdup_load::drive;
+use holdup_load::worker_pool::{self, Sharing, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_locks::calibrate::Calibration;
 use holdup_model::Problem;
@@ -32,16 +32,16 @@ fn share(setup: &Setup, calibration: &Calibration) -> Result<Shared, Problem> {
     let highest = holdup_host::cpu_places(&Host::real()).iter().map(|place| place.cpu).max().unwrap_or(0);
     Ok(Shared {
         board,
-        desks: (0..setup.messengers).map(|_| Desk::default()).collect(),
-        chairs: (0..setup.all_workers()).map(|_| Chair::default()).collect(),
+        idle: (0..setup.messengers).map(|_| IdleWorkers::default()).collect(),
+        wake_slots: (0..setup.all_workers()).map(|_| WakeSlot::default()).collect(),
         workers_each: setup.workers,
         locks: setup.lock.then(|| CpuLocks::new(highest)),
         work: calibration.work(setup.work_ns),
         operations: setup.operations,
         think_ns: setup.think_ns,
         interval_ns: setup.interval_ns,
-        near: setup.placement.near.clone(),
-        far: setup.placement.far.clone(),
+        messenger_cpus: setup.placement.client.clone(),
+        worker_cpus: setup.placement.server.clone(),
         #[cfg(test)]
         disturbance: worker::tests::Disturbance::default(),
     })
@@ -51,16 +51,16 @@ fn run_shared(setup: &Setup, shared: &Arc<Shared>, trial: TrialContext<'_>) -> R
     let mut jobs = Vec::with_capacity(setup.messengers + setup.all_workers());
     for index in 0..setup.messengers {
         let shared = shared.clone();
-        jobs.push(crew::Job::new(move || messenger::run(&shared, index)));
+        jobs.push(worker_pool::Job::new(move || messenger::run(&shared, index)));
     }
     for index in 0..setup.all_workers() {
         let shared = shared.clone();
-        jobs.push(crew::Job::new(move || worker::run(&shared, index)));
+        jobs.push(worker_pool::Job::new(move || worker::run(&shared, index)));
     }
     let threads = jobs.len();
     let stop = shared.clone();
-    let crew = Crew::start(Sharing::Threads, "req", jobs, move || stop.stop())?;
-    let (begin, end) = drive::through(trial, shared.board.stage(), threads, crew, || edge(shared))?;
+    let pool = WorkerPool::start(Sharing::Threads, "req", jobs, move || stop.stop())?;
+    let (begin, end) = drive::through(trial, shared.board.stage(), threads, pool, || edge(shared))?;
     results::of(setup, shared, &begin, &end)
 }
 

@@ -1,10 +1,10 @@
 //! Who is woken and works.
 
 use crate::request::cpu_lock::CpuLocks;
-use crate::request::desk::{Chair, Desk};
+use crate::request::idle_workers::{IdleWorkers, WakeSlot};
 use crate::request::messenger::Arrivals;
 use holdup_load::account::Marks;
-use holdup_load::board::{Board, Line, Shareable, Stage, phase};
+use holdup_load::board::{Board, CachePadded, Shareable, Stage, phase};
 use holdup_load::clock::now_ns;
 use holdup_load::placement;
 use holdup_load::record::Record;
@@ -21,7 +21,7 @@ const LOOK_NS: u64 = 20_000_000;
 #[repr(C, align(128))]
 pub(crate) struct Slot {
     /// Completed requests, written after each.
-    pub(crate) requests: Line<AtomicU64>,
+    pub(crate) requests: CachePadded<AtomicU64>,
     /// Requests that found the lock of their CPU held, in the window.
     pub(crate) spins: AtomicU64,
     /// How long they spun, ns.
@@ -45,9 +45,9 @@ pub(crate) type Region = Board<(), Slot>;
 /// All that the threads of one trial share.
 pub(crate) struct Shared {
     pub(crate) board: Region,
-    pub(crate) desks: Vec<Desk>,
+    pub(crate) idle: Vec<IdleWorkers>,
     /// Of all workers, those of one messenger after another.
-    pub(crate) chairs: Vec<Chair>,
+    pub(crate) wake_slots: Vec<WakeSlot>,
     pub(crate) workers_each: usize,
     /// `None` where operations hold no lock.
     pub(crate) locks: Option<CpuLocks>,
@@ -56,33 +56,33 @@ pub(crate) struct Shared {
     pub(crate) think_ns: u64,
     /// Distance of two requests of a messenger; `None` where they come when a worker asks.
     pub(crate) interval_ns: Option<f64>,
-    pub(crate) near: Option<Vec<u32>>,
-    pub(crate) far: Option<Vec<u32>>,
+    pub(crate) messenger_cpus: Option<Vec<u32>>,
+    pub(crate) worker_cpus: Option<Vec<u32>>,
     #[cfg(test)]
     pub(crate) disturbance: tests::Disturbance,
 }
 
 impl Shared {
-    /// The chairs of a messenger's workers.
-    pub(crate) fn chairs_of(&self, messenger: usize) -> &[Chair] {
-        &self.chairs[messenger * self.workers_each..(messenger + 1) * self.workers_each]
+    /// The wake_slots of a messenger's workers.
+    pub(crate) fn wake_slots_of(&self, messenger: usize) -> &[WakeSlot] {
+        &self.wake_slots[messenger * self.workers_each..(messenger + 1) * self.workers_each]
     }
 
     /// The slots of all workers.
     pub(crate) fn worker_slots(&self) -> impl Iterator<Item = &Slot> {
-        self.board.slots().skip(self.desks.len())
+        self.board.slots().skip(self.idle.len())
     }
 
     /// The slots of all messengers.
     pub(crate) fn messenger_slots(&self) -> impl Iterator<Item = &Slot> {
-        self.board.slots().take(self.desks.len())
+        self.board.slots().take(self.idle.len())
     }
 
-    /// Tells everyone to end. Desks come first: who finds its desk closed does not sit down any more.
+    /// Tells everyone to end. Desks come first: who finds its idle_workers closed does not sit down any more.
     pub(crate) fn stop(&self) {
         self.board.stage().enter(phase::STOP);
-        self.desks.iter().for_each(Desk::close);
-        self.chairs.iter().for_each(Chair::close);
+        self.idle.iter().for_each(IdleWorkers::close);
+        self.wake_slots.iter().for_each(WakeSlot::close);
     }
 }
 
@@ -102,25 +102,25 @@ pub(crate) fn sleep_until(until_ns: u64, stage: &Stage) {
 
 /// A worker's life. `index` counts the workers of all messengers.
 pub(crate) fn run(shared: &Arc<Shared>, index: usize) {
-    if let Some(cpus) = &shared.far {
+    if let Some(cpus) = &shared.worker_cpus {
         // The CPUs were allowed a moment ago; where one went offline since, the environment's facts show it.
         let _stays = placement::stay_on(cpus);
     }
-    let slot = shared.board.slot(shared.desks.len() + index);
+    let slot = shared.board.slot(shared.idle.len() + index);
     slot.wakeups.touch();
     slot.latencies.touch();
     let stage = shared.board.stage();
     if !stage.wait_for_begin() {
         return;
     }
-    let (desk, chair) = (&shared.desks[index / shared.workers_each], &shared.chairs[index]);
+    let (idle_workers, wake_slot) = (&shared.idle[index / shared.workers_each], &shared.wake_slots[index]);
     let (mut requests, mut seen, mut done) = (0, phase::IDLE, 0);
     loop {
-        chair.clear();
-        if !desk.ask(index % shared.workers_each, chair) {
+        wake_slot.clear();
+        if !idle_workers.ask(index % shared.workers_each, wake_slot) {
             break;
         }
-        let Some(call) = chair.wait() else { break };
+        let Some(call) = wake_slot.wait() else { break };
         let running_ns = now_ns();
         if stage.is_open() {
             slot.wakeups.count(running_ns.saturating_sub(call.posted_ns));

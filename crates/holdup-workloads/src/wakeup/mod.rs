@@ -6,11 +6,11 @@ pub(crate) mod setup;
 pub(crate) mod trial;
 mod worker;
 
-use crate::external::stand_in::{StandIns, carry, measured};
+use crate::external::reference_tool::{ReferenceTools, carry, measured};
 use holdup_model::{Measurement, Parameters, Problem};
 
 /// cyclictest measures the same.
-pub(crate) const STAND_INS: StandIns = StandIns { metrics: results::METRICS, translate, derive };
+pub(crate) const REFERENCE_TOOLS: ReferenceTools = ReferenceTools { metrics: results::METRICS, translate, derive };
 
 fn translate(tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
     let pinned = own.boolean("pin")?.unwrap_or(true);

@@ -128,10 +128,10 @@ fn cpus(parameters: &Parameters, host: &Host) -> Result<Vec<u32>, Problem> {
     let named = parameters.required_text("cpus")?;
     let what = || format!("cpus {named}");
     if named == "allowed" {
-        let cpus = placement.near.unwrap_or(allowed);
+        let cpus = placement.client.unwrap_or(allowed);
         return if cpus.is_empty() { Err(Problem::host(what(), "no CPU is allowed")) } else { Ok(cpus) };
     }
-    if placement.near.is_some() {
+    if placement.client.is_some() {
         return Err(Problem::usage(what(), "placement names CPUs as well").hint("give one of the two"));
     }
     let cpus = holdup_host::cpu_list(named).filter(|cpus| !cpus.is_empty());

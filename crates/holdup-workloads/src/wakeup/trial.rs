@@ -5,8 +5,8 @@ use crate::wakeup::setup::Setup;
 use crate::wakeup::worker::{Job, Slots, become_fifo};
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
-use holdup_load::crew::{self, Crew, Sharing};
 use holdup_load::drive::{self, Team};
+use holdup_load::worker_pool::{self, Sharing, WorkerPool};
 use holdup_load::{TrialContext, TrialResult};
 use holdup_model::Problem;
 use std::io;
@@ -40,13 +40,13 @@ pub(crate) fn run(setup: &Setup, trial: TrialContext<'_>) -> Result<TrialResult,
             priority: setup.priority,
             cpus,
         };
-        crew::Job::new(move || job.run())
+        worker_pool::Job::new(move || job.run())
     };
     let stop = slots.clone();
-    let crew = Crew::start(Sharing::Threads, "wakeup", (0..setup.threads).map(job).collect(), move || {
+    let pool = WorkerPool::start(Sharing::Threads, "wakeup", (0..setup.threads).map(job).collect(), move || {
         stop.stage().enter(phase::STOP);
     })?;
-    let team = Threads { slots: slots.clone(), crew };
+    let team = Threads { slots: slots.clone(), pool };
     let (begin, end) = drive::through(trial, slots.stage(), setup.threads, team, now_ns)?;
     results::of(setup, &slots, end.saturating_sub(begin))
 }
@@ -54,7 +54,7 @@ pub(crate) fn run(setup: &Setup, trial: TrialContext<'_>) -> Result<TrialResult,
 /// The threads, and why one of them gave up.
 struct Threads {
     slots: Arc<Slots>,
-    crew: Crew,
+    pool: WorkerPool,
 }
 
 impl Team for Threads {
@@ -63,10 +63,10 @@ impl Team for Threads {
             let errno = slot.errno.load(Ordering::Acquire);
             (errno != 0).then(|| format!("thread {index} gave up: {}", io::Error::from_raw_os_error(errno)))
         });
-        gave_up.or_else(|| self.crew.failed())
+        gave_up.or_else(|| self.pool.failed())
     }
 
     fn finish(self, hurry: &dyn Fn() -> bool) -> Result<(), Problem> {
-        self.crew.finish(hurry)
+        self.pool.finish(hurry)
     }
 }

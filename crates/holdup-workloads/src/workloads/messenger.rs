@@ -69,11 +69,11 @@ impl Workload for Messenger {
 
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         let own = || Setup::read(parameters, host).map(drop);
-        crate::messenger::STAND_INS.check(host, parameters, own)
+        crate::messenger::REFERENCE_TOOLS.check(host, parameters, own)
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        crate::messenger::STAND_INS.prepare(context, |context| {
+        crate::messenger::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
                 Setup::read(parameters, context.host)?;
             }

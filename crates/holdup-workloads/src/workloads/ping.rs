@@ -18,15 +18,15 @@ pub struct Ping;
 const META: Meta = Meta {
     id: "ping",
     summary: "messages between two ends: round trips, one way, at a rate, as recorded; delivered beside sent",
-    docs: "The near end sends, the far end receives and answers. In `ping-pong` a burst is sent, then its answers are \
+    docs: "The client sends, the server receives and answers. In `ping-pong` a burst is sent, then its answers are \
            awaited, then the next burst is sent: a closed loop, in which somebody who is slow delays the next question \
-           and so hides what others would have waited. `under-load` and `playback` send by the clock whatever the far \
+           and so hides what others would have waited. `under-load` and `playback` send by the clock whatever the server \
            end does, and one of `reply_every` messages is answered. `throughput` sends as fast as it can, or at a \
            rate, and nothing is answered.\n\n\
            Delivered is not sent: messages are counted where they are received, and what a full queue dropped is the \
            kernel's count at the receiving socket. Over the whole life of a trial, warm-up and end included, sent is \
            received and dropped together, exactly, for messages and for answers; a trial of which that is not true \
-           is void. So after the window the near end falls silent, and the far end reads until all is accounted.\n\n\
+           is void. So after the window the client falls silent, and the server reads until all is accounted.\n\n\
            A message says itself whether it was sent while the window was open. Those that were count for latency, \
            whenever they or their answers come; rates count what was delivered in the window. Times are of one clock \
            at both ends, CLOCK_MONOTONIC, so that one way can be measured. Where messages have a time at which they are \
@@ -38,8 +38,8 @@ const META: Meta = Meta {
            TCP small messages are put together (Nagle) in `throughput` only. One message is one system call at the \
            sender; at the receiver as well with datagrams, while a read of a stream takes all that is there.\n\n\
            Limits: what the kernel does to deliver over loopback runs in the sender's context, so it is part of the \
-           near end's CPU time. CPU times are over what was delivered between the moments when the end itself saw the \
-           window open and close. A rate that the near end cannot keep is told in a note.",
+           client's CPU time. CPU times are over what was delivered between the moments when the end itself saw the \
+           window open and close. A rate that the client cannot keep is reason in a note.",
     references: &[
         "sockperf 3.7 (ping-pong, under-load, throughput, playback), whose throughput counts what was sent",
         "getsockopt SO_MEMINFO: net/core/sock.c sk_get_meminfo; udp(7); tcp(7); unix(7)",
@@ -92,13 +92,13 @@ impl Workload for Ping {
 
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         let own = || Setup::read(parameters, host).map(drop);
-        crate::ping::STAND_INS.check(host, parameters, own)
+        crate::ping::REFERENCE_TOOLS.check(host, parameters, own)
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        crate::ping::STAND_INS.prepare(context, |context| {
+        crate::ping::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
-                // Made and closed at once, so that what cannot be had is told before the first trial.
+                // Made and closed at once, so that what cannot be had is reason before the first trial.
                 let setup = Setup::read(parameters, context.host)?;
                 let network = setup.network.make(context.host)?;
                 drop(sockets::endpoints(&setup, &Apart(&network))?);

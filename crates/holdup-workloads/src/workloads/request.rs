@@ -83,11 +83,11 @@ impl Workload for Request {
 
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         let own = || Setup::read(parameters, host).map(drop);
-        crate::request::STAND_INS.check(host, parameters, own)
+        crate::request::REFERENCE_TOOLS.check(host, parameters, own)
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        crate::request::STAND_INS.prepare(context, |context| {
+        crate::request::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
                 Setup::read(parameters, context.host)?;
             }

@@ -1,6 +1,6 @@
 //! N connections that carry data for a while, over a network that holdup makes.
 
-use crate::external::stand_in::{StandIns, carry};
+use crate::external::reference_tool::{ReferenceTools, carry};
 use holdup_host::Host;
 use holdup_host::network::Topology;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
@@ -86,11 +86,11 @@ impl Workload for Stream {
             let setup = Setup::read(parameters, host)?;
             setup.profile.as_ref().map_or(Ok(()), |path| pass::read(path, &setup, ANY_DURATION_NS).map(drop))
         };
-        STAND_INS.check(host, parameters, own)
+        REFERENCE_TOOLS.check(host, parameters, own)
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        STAND_INS.prepare(context, |context| {
+        REFERENCE_TOOLS.prepare(context, |context| {
             let mut seen = Vec::new();
             for parameters in context.combinations {
                 let setup = Setup::read(parameters, context.host)?;
@@ -140,7 +140,7 @@ impl Prepared for Session {
 }
 
 /// iperf3 and uperf: both carry data over connections for a while.
-const STAND_INS: StandIns = StandIns { metrics: results::METRICS, translate, derive: |_| Vec::new() };
+const REFERENCE_TOOLS: ReferenceTools = ReferenceTools { metrics: results::METRICS, translate, derive: |_| Vec::new() };
 
 fn translate(tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
     let refuse = |why: &str, hint: &str| Err(Problem::usage(format!("by {tool}"), why).hint(hint));

@@ -70,11 +70,11 @@ impl Workload for Wakeup {
 
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         let own = || Setup::read(parameters, host)?.possible();
-        crate::wakeup::STAND_INS.check(host, parameters, own)
+        crate::wakeup::REFERENCE_TOOLS.check(host, parameters, own)
     }
 
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
-        crate::wakeup::STAND_INS.prepare(context, |context| {
+        crate::wakeup::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
                 Setup::read(parameters, context.host)?.possible()?;
             }

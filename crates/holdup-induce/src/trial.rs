@@ -7,12 +7,12 @@ use holdup_workloads::find;
 use std::time::Instant;
 
 /// The window of nobody but the workload itself.
-struct Alone<'a> {
+struct TrialWindow<'a> {
     begin: Option<Instant>,
     on_open: &'a mut dyn FnMut(),
 }
 
-impl WindowHooks for Alone<'_> {
+impl WindowHooks for TrialWindow<'_> {
     fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem> {
         if subjects.is_empty() {
             return Err(Problem::internal("the window", "it was opened without subjects"));
@@ -79,7 +79,7 @@ impl<'a> Trial<'a> {
             seed: 7,
             cancel: self.cancel,
             enough: self.enough,
-            window: &mut Alone { begin: None, on_open },
+            window: &mut TrialWindow { begin: None, on_open },
         })
     }
 

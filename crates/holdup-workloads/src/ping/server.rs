@@ -2,10 +2,10 @@
 
 use crate::ping::inbox::{Inbox, Look};
 use crate::ping::message::Message;
-use crate::ping::order::{Came, Order};
+use crate::ping::order::{Arrival, Order};
 use crate::ping::outbox::{Outbox, Sent};
 use crate::ping::playback::Recorded;
-use crate::ping::region::{FAR, NEAR, Region, Slot, ending};
+use crate::ping::region::{CLIENT, Region, SERVER, Slot, ending};
 use crate::ping::sockets::{self, Ends};
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
@@ -18,8 +18,8 @@ pub(crate) const GRACE_NS: u64 = 2_000_000_000;
 /// How an end that cannot go on says so: one of [`ending`], and its detail.
 pub(crate) type Broken = (u32, u64);
 
-/// All that the far end needs, made before it starts.
-pub(crate) struct Far {
+/// All that the server needs, made before it starts.
+pub(crate) struct Server {
     pub(crate) region: Arc<Region>,
     pub(crate) ends: Arc<Ends>,
     pub(crate) inbox: Inbox,
@@ -37,19 +37,19 @@ pub(crate) struct Far {
     pub(crate) place: usize,
 }
 
-impl Far {
+impl Server {
     /// The whole life, but for the thread or process.
     pub(crate) fn run(mut self) {
         let region = self.region.clone();
-        let slot = region.slot(FAR);
-        settle(self.cpus.as_deref());
+        let slot = region.slot(SERVER);
+        prepare_thread(self.cpus.as_deref());
         slot.latency.touch();
         let (how, detail) = match self.work(slot) {
             Ok(()) => (ending::DONE, 0),
             Err(broken) => broken,
         };
         slot.detail.store(detail, Ordering::Relaxed);
-        slot.said_all.store(1, Ordering::Release);
+        slot.sent_all.store(1, Ordering::Release);
         slot.ending.store(how, Ordering::Release);
     }
 
@@ -73,7 +73,7 @@ impl Far {
                     self.take(slot)?;
                 }
                 Look::Nothing if now == phase::STOP => {
-                    if self.is_over(slot) || region.slot(NEAR).has_broken() {
+                    if self.is_over(slot) || region.slot(CLIENT).has_broken() {
                         return Ok(());
                     }
                     if idle.lasts() {
@@ -82,7 +82,7 @@ impl Far {
                     }
                 }
                 Look::Nothing => {
-                    if region.slot(NEAR).has_broken() {
+                    if region.slot(CLIENT).has_broken() {
                         return Ok(());
                     }
                 }
@@ -115,9 +115,9 @@ impl Far {
             return Err((ending::GARBLED, message.number));
         }
         match self.order.note(message.number) {
-            Came::InOrder => (),
-            Came::Late => Slot::add(&slot.late, 1),
-            Came::Again => {
+            Arrival::InOrder => (),
+            Arrival::Late => Slot::add(&slot.late, 1),
+            Arrival::Again => {
                 Slot::add(&slot.again, 1);
                 return Ok(());
             }
@@ -154,9 +154,9 @@ impl Far {
                     Slot::add(&slot.not_sent, 1);
                     return Ok(());
                 }
-                // The near end reads for as long as it lives, so it is stopped or gone; then nobody waits for the rest.
+                // The client reads for as long as it lives, so it is stopped or gone; then nobody waits for the rest.
                 Sent::NoRoom => {
-                    if self.region.slot(NEAR).has_ended() || self.region.stage().stopped() && idle.lasts() {
+                    if self.region.slot(CLIENT).has_ended() || self.region.stage().stopped() && idle.lasts() {
                         return Ok(());
                     }
                 }
@@ -168,12 +168,12 @@ impl Far {
 
     /// Whether all that was sent has come or was dropped.
     fn is_over(&self, slot: &Slot) -> bool {
-        let near = self.region.slot(NEAR);
-        if !near.has_said_all() || self.inbox.left() > 0 {
+        let client = self.region.slot(CLIENT);
+        if !client.has_sent_all() || self.inbox.left() > 0 {
             return false;
         }
-        let dropped = if self.may_lose { sockets::drops(&self.ends.far).unwrap_or(0) } else { 0 };
-        let missing = near.sent.0.load(Ordering::Acquire).wrapping_sub(slot.received.0.load(Ordering::Relaxed));
+        let dropped = if self.may_lose { sockets::drops(&self.ends.server).unwrap_or(0) } else { 0 };
+        let missing = client.sent.0.load(Ordering::Acquire).wrapping_sub(slot.received.0.load(Ordering::Relaxed));
         missing as u32 == dropped
     }
 }
@@ -211,7 +211,7 @@ impl Idle {
 }
 
 /// Puts the calling thread where it belongs, and lets it wake as exactly as the kernel can.
-pub(crate) fn settle(cpus: Option<&[u32]>) {
+pub(crate) fn prepare_thread(cpus: Option<&[u32]>) {
     if let Some(cpus) = cpus {
         // The CPUs were allowed a moment ago; when they went offline since, the environment's facts show it.
         let _pinned = holdup_load::placement::stay_on(cpus);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// What a workload says about those who stand in for it.
 #[derive(Clone, Copy)]
-pub(crate) struct StandIns {
+pub(crate) struct ReferenceTools {
     /// Its metrics.
     pub(crate) metrics: &'static [Row],
     /// The parameters of a tool that mean what these parameters of the workload mean, without `tool`.
@@ -28,7 +28,7 @@ fn tool(parameters: &Parameters) -> Result<Option<&str>, Problem> {
     Ok(parameters.text(BY)?.filter(|by| *by != OWN))
 }
 
-impl StandIns {
+impl ReferenceTools {
     fn parameters(&self, tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
         let mut theirs = (self.translate)(tool, own)?;
         theirs.set("tool", tool);
@@ -88,7 +88,7 @@ impl StandIns {
                 Some(own(PrepareContext { host, parameters, combinations, metrics, postgres, workdir, cancel, step })?)
             }
         };
-        Ok(Box::new(Either { own, tools, stand_ins: self }))
+        Ok(Box::new(Either { own, tools, reference_tools: self }))
     }
 
     /// What a tool measured, as the workload's metrics.
@@ -110,7 +110,7 @@ impl StandIns {
 struct Either {
     own: Option<Box<dyn Prepared>>,
     tools: Box<dyn Prepared>,
-    stand_ins: StandIns,
+    reference_tools: ReferenceTools,
 }
 
 impl Prepared for Either {
@@ -129,13 +129,13 @@ impl Prepared for Either {
             let own = self.own.as_mut().ok_or_else(|| Problem::internal("by holdup", "it was not prepared"))?;
             return own.run(trial);
         };
-        let parameters = self.stand_ins.parameters(tool, trial.parameters)?;
+        let parameters = self.reference_tools.parameters(tool, trial.parameters)?;
         let tool = tool.to_owned();
         let TrialContext { warmup_ns, duration_ns, seed, cancel, enough, window, .. } = trial;
         let parameters = &parameters;
         let trial = TrialContext { parameters, warmup_ns, duration_ns, seed, cancel, enough, window };
         let result = self.tools.run(trial)?;
-        Ok(self.stand_ins.rename(&tool, result))
+        Ok(self.reference_tools.rename(&tool, result))
     }
 
     fn close(self: Box<Self>) -> Result<(), Problem> {

@@ -2,13 +2,13 @@
 //!
 //! One thread does both, sending and reading the answers: two clocks less to agree, and no lock between them.
 
-use crate::ping::far::{Broken, Idle, settle};
 use crate::ping::inbox::{Inbox, Look};
 use crate::ping::message::{COMPACT, Message};
-use crate::ping::order::{Came, Order};
+use crate::ping::order::{Arrival, Order};
 use crate::ping::outbox::{Outbox, Sent};
-use crate::ping::region::{FAR, NEAR, Region, Slot, ending};
+use crate::ping::region::{CLIENT, Region, SERVER, Slot, ending};
 use crate::ping::schedule::{Schedule, Turn};
+use crate::ping::server::{Broken, Idle, prepare_thread};
 use crate::ping::sockets::{self, Ends, PATIENCE};
 use holdup_load::board::{Stage, phase};
 use holdup_load::clock::now_ns;
@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 /// counts, with all of its time.
 pub(crate) const ANSWER_NS: u64 = 200_000_000;
 
-/// All that the near end needs, made before it starts.
-pub(crate) struct Near {
+/// All that the client needs, made before it starts.
+pub(crate) struct Client {
     pub(crate) region: Arc<Region>,
     pub(crate) ends: Arc<Ends>,
     pub(crate) inbox: Inbox,
@@ -52,7 +52,7 @@ pub(crate) struct State {
     /// How many messages asked for an answer.
     asked: u64,
     /// How many of those were answered or followed by an answer to a later one.
-    settled: u64,
+    answered: u64,
     /// How many answers came to messages from `first` on.
     answers: u64,
     /// The first message of the burst.
@@ -71,12 +71,12 @@ enum Go {
     Stop,
 }
 
-impl Near {
+impl Client {
     /// The whole life, but for the thread or process.
     pub(crate) fn run(mut self) {
         let region = self.region.clone();
-        let slot = region.slot(NEAR);
-        settle(self.cpus.as_deref());
+        let slot = region.slot(CLIENT);
+        prepare_thread(self.cpus.as_deref());
         slot.latency.touch();
         slot.lag.touch();
         let (how, detail) = match self.work(&region, slot) {
@@ -84,7 +84,7 @@ impl Near {
             Err(broken) => broken,
         };
         slot.detail.store(detail, Ordering::Relaxed);
-        slot.said_all.store(1, Ordering::Release);
+        slot.sent_all.store(1, Ordering::Release);
         slot.ending.store(how, Ordering::Release);
     }
 
@@ -99,7 +99,7 @@ impl Near {
         } else {
             self.one_after_the_other(region.stage(), slot)?;
         }
-        slot.said_all.store(1, Ordering::Release);
+        slot.sent_all.store(1, Ordering::Release);
         self.last_answers(region, slot)
     }
 
@@ -109,7 +109,7 @@ impl Near {
         let now = stage.phase();
         if now != self.state.seen {
             self.state.seen = now;
-            slot.saw(now, self.region.slot(FAR).received.0.load(Ordering::Relaxed));
+            slot.saw(now, self.region.slot(SERVER).received.0.load(Ordering::Relaxed));
         }
         if now == phase::STOP { Go::Stop } else { Go::On }
     }
@@ -159,7 +159,7 @@ impl Near {
             }
             self.send(turn, stage, slot)?;
             self.schedule.advance();
-            if self.state.asked > self.state.settled {
+            if self.state.asked > self.state.answered {
                 self.read_answer(slot, false)?;
             }
         }
@@ -178,7 +178,7 @@ impl Near {
             if self.look_up(stage, slot) == Go::Stop {
                 return Ok(Go::Stop);
             }
-            let expects = self.state.asked > self.state.settled;
+            let expects = self.state.asked > self.state.answered;
             if expects && self.read_answer(slot, false)? {
                 continue;
             }
@@ -236,7 +236,7 @@ impl Near {
     }
 
     /// Gives the message to the kernel; whether that took it. Where nothing may be lost it waits for room, and reads
-    /// the answers meanwhile, because the far end may wait for room for those.
+    /// the answers meanwhile, because the server may wait for room for those.
     #[inline]
     fn post(&mut self, size: usize, slot: &Slot) -> Result<bool, Broken> {
         // Where nobody answers there is nothing to read meanwhile, and the kernel can do the waiting.
@@ -252,8 +252,8 @@ impl Near {
                 }
                 Sent::NoRoom if self.may_lose => return Ok(false),
                 Sent::NoRoom => {
-                    let (stage, far) = (self.region.stage(), self.region.slot(FAR));
-                    if far.has_ended() || stage.stopped() && from == 0 {
+                    let (stage, server) = (self.region.stage(), self.region.slot(SERVER));
+                    if server.has_ended() || stage.stopped() && from == 0 {
                         return Ok(false);
                     }
                     if stage.stopped() && idle.lasts() {
@@ -289,7 +289,7 @@ impl Near {
     fn answer_size(&self) -> usize {
         match &self.schedule {
             Schedule::Recorded { recorded, .. } => {
-                recorded.message((self.state.settled * self.reply_every) as usize % recorded.len()).1
+                recorded.message((self.state.answered * self.reply_every) as usize % recorded.len()).1
             }
             _ => self.size,
         }
@@ -306,16 +306,16 @@ impl Near {
         // Answers skip the numbers that are not answered, so the expected one is the oldest that is still out; a
         // number that is cut short can only be that of the latest ones.
         let short = length < COMPACT;
-        let expected = if short { self.state.number.saturating_sub(1) } else { self.state.settled * self.reply_every };
+        let expected = if short { self.state.number.saturating_sub(1) } else { self.state.answered * self.reply_every };
         let message = Message::read(bytes, expected, arrived_ns, false);
         if message.number >= self.state.number {
             return Err((ending::GARBLED, message.number));
         }
         let place = message.number / self.reply_every.max(1);
         match self.order.note(place) {
-            Came::InOrder => self.state.settled = place + 1,
-            Came::Late => Slot::add(&slot.late, 1),
-            Came::Again => {
+            Arrival::InOrder => self.state.answered = place + 1,
+            Arrival::Late => Slot::add(&slot.late, 1),
+            Arrival::Again => {
                 Slot::add(&slot.again, 1);
                 return Ok(());
             }
@@ -336,27 +336,27 @@ impl Near {
         Ok(())
     }
 
-    /// After the last message: reads the answers until the far end has said all and everything is accounted.
+    /// After the last message: reads the answers until the server has said all and everything is accounted.
     fn last_answers(&mut self, region: &Region, slot: &Slot) -> Result<(), Broken> {
-        let far = region.slot(FAR);
+        let server = region.slot(SERVER);
         let mut idle = Idle::default();
         loop {
-            let over = far.has_said_all();
+            let over = server.has_sent_all();
             let _go = self.look_up(region.stage(), slot);
             if self.read_answer(slot, !self.polls)? {
                 idle.over();
                 continue;
             }
-            if over && (self.is_over(far, slot) || far.has_broken()) || idle.lasts_twice() {
+            if over && (self.is_over(server, slot) || server.has_broken()) || idle.lasts_twice() {
                 return Ok(());
             }
         }
     }
 
     /// Whether all answers have come or were dropped.
-    fn is_over(&self, far: &Slot, slot: &Slot) -> bool {
-        let dropped = if self.may_lose { sockets::drops(&self.ends.near).unwrap_or(0) } else { 0 };
-        let missing = far.sent.0.load(Ordering::Acquire).wrapping_sub(slot.received.0.load(Ordering::Relaxed));
+    fn is_over(&self, server: &Slot, slot: &Slot) -> bool {
+        let dropped = if self.may_lose { sockets::drops(&self.ends.client).unwrap_or(0) } else { 0 };
+        let missing = server.sent.0.load(Ordering::Acquire).wrapping_sub(slot.received.0.load(Ordering::Relaxed));
         missing as u32 == dropped
     }
 }

@@ -1,19 +1,10 @@
 //! Starting and ending workers, as threads or as processes.
-//!
-//! # Forking from a process that may have several threads
-//!
-//! Only the forking thread exists in a child, and a lock of the C library or of Rust that another
-//! thread held at that moment stays locked there for ever. So a child does nothing that could take
-//! one: everything it needs was made before, and from `fork` to `_exit` it makes system calls and
-//! runs its job, which neither allocates nor prints nor unwinds. It never returns into
-//! the code around it. Signals are blocked from before the fork until the child has put
-//! their handlers back to the default, so that no handler of holdup runs in a child.
 
+use crate::fork;
 use holdup_model::Problem;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus};
 use serde::Serialize;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -76,13 +67,13 @@ enum Members {
 }
 
 /// The workers of a trial. Dropping ends all of them.
-pub struct Crew {
+pub struct WorkerPool {
     /// Tells all workers to end.
     stop: Box<dyn Fn() + Send>,
     members: Members,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts one worker for each job. `name` is the begin of the threads' names, `stop` tells all of them to end.
     ///
     /// # Errors
@@ -97,16 +88,16 @@ impl Crew {
             Sharing::Threads => Members::Threads(Vec::with_capacity(jobs.len())),
             Sharing::Processes => Members::Processes(Vec::with_capacity(jobs.len())),
         };
-        let mut crew = Crew { stop: Box::new(stop), members };
+        let mut pool = WorkerPool { stop: Box::new(stop), members };
         let wanted = jobs.len();
         for (index, job) in jobs.into_iter().enumerate() {
-            crew.add(name, index, job).map_err(|e| {
+            pool.add(name, index, job).map_err(|e| {
                 Problem::trial(format!("{wanted} workers"), format!("only {index} could be started: {e}")).hint(
                     "take fewer, or raise the limits on processes (ulimit -u, kernel.pid_max, pids.max of the cgroup)",
                 )
             })?;
         }
-        Ok(crew)
+        Ok(pool)
     }
 
     fn add(&mut self, name: &str, index: usize, job: Job) -> io::Result<()> {
@@ -115,7 +106,7 @@ impl Crew {
                 let builder = std::thread::Builder::new().name(format!("{name}-{index}")).stack_size(STACK_BYTES);
                 threads.push(builder.spawn(job.run)?);
             }
-            Members::Processes(children) => children.push((index, fork(job)?)),
+            Members::Processes(children) => children.push((index, process(job)?)),
         }
         Ok(())
     }
@@ -164,7 +155,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         (self.stop)();
         match &mut self.members {
@@ -233,59 +224,21 @@ fn in_words(status: WaitStatus) -> String {
     }
 }
 
-/// Makes a process that runs the job and ends. See the head of this file for why this is safe.
-fn fork(job: Job) -> io::Result<Pid> {
+/// Makes a process that runs the job and ends.
+fn process(job: Job) -> io::Result<Pid> {
     let parent = rustix::process::getpid();
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are written before they are read.
+    // SAFETY: a job keeps to the rules, see [`Job`].
     unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        fork::fork(move || {
+            fork::end_with(parent);
+            // Ctrl-C reaches the whole foreground group; the parent ends the trial in order. A peer that is gone is an
+            // error of a write, not a signal.
+            fork::reset_signals(&[libc::SIGINT, libc::SIGPIPE]);
+            close_all_but(&job.keeps);
+            (job.run)();
+            fork::exit(0)
+        })
     }
-    // SAFETY: the child keeps to what is allowed there: see the head of this file.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        child(job, parent);
-    }
-    let error = io::Error::last_os_error();
-    // SAFETY: `before` was written above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)
-}
-
-fn child(job: Job, parent: Pid) -> ! {
-    /// Ends the process when it is dropped, so that an unwinding panic cannot leave the child's part of the code.
-    struct NeverReturn;
-    impl Drop for NeverReturn {
-        fn drop(&mut self) {
-            // SAFETY: ends the process without running anything of the parent's.
-            unsafe { libc::_exit(70) };
-        }
-    }
-    let _guard = NeverReturn;
-    // SAFETY: plain system calls; each may be made in a forked child.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // The parent may have died before the line above.
-        if libc::getppid() != parent.as_raw_nonzero().get() {
-            libc::_exit(0);
-        }
-        for signal in 1..32 {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        // Ctrl-C reaches the whole foreground group; the parent ends the trial in order. A peer that is gone is an
-        // error of a write, not a signal.
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
-    }
-    close_all_but(&job.keeps);
-    (job.run)();
-    // SAFETY: ends the process without running anything of the parent's.
-    unsafe { libc::_exit(0) }
 }
 
 /// Locks, pipes and sockets of the parent must not stay open in a worker that outlives it for a moment, and a socket
@@ -332,14 +285,14 @@ mod tests {
                 })
             });
             let stop = board.clone();
-            let crew = Crew::start(sharing, "test", jobs.collect(), move || stop.stage().enter(phase::STOP));
-            let mut crew = crew.expect("starts");
+            let pool = WorkerPool::start(sharing, "test", jobs.collect(), move || stop.stage().enter(phase::STOP));
+            let mut pool = pool.expect("starts");
             while board.stage().ready() < 3 {
-                assert_eq!(crew.failed(), None);
+                assert_eq!(pool.failed(), None);
                 std::thread::sleep(Duration::from_millis(1));
             }
             board.stage().enter(phase::OPEN);
-            crew.finish(&|| false).expect("all end well");
+            pool.finish(&|| false).expect("all end well");
             let seen: Vec<u64> = board.slots().map(|s| s.load(Ordering::SeqCst)).collect();
             assert_eq!(seen, [1, 2, 3], "{sharing:?}");
         }
@@ -356,11 +309,11 @@ mod tests {
             let answer = unsafe { u8::from(libc::fcntl(other, libc::F_GETFD) == -1) };
             let _written = rustix::io::write(&its, &[b'0' + answer]);
         });
-        let crew = Crew::start(Sharing::Processes, "test", vec![job.keeping([keep])], || ()).expect("starts");
+        let pool = WorkerPool::start(Sharing::Processes, "test", vec![job.keeping([keep])], || ()).expect("starts");
         let mut answer = [0u8; 1];
         mine.read_exact(&mut answer).expect("the child answers");
         assert_eq!(answer, *b"1", "the other pair is closed in the child");
-        crew.finish(&|| false).expect("it ends well");
+        pool.finish(&|| false).expect("it ends well");
         other_mine.write_all(b"x").expect("the parent's stay open");
         drop(other_its);
     }
@@ -368,9 +321,9 @@ mod tests {
     #[test]
     fn a_worker_that_ends_before_its_time_is_told() {
         for (sharing, expect) in [(Sharing::Threads, "thread 0 ended early"), (Sharing::Processes, "exit code 0")] {
-            let mut crew = Crew::start(sharing, "test", vec![Job::new(|| ())], || ()).expect("starts");
+            let mut pool = WorkerPool::start(sharing, "test", vec![Job::new(|| ())], || ()).expect("starts");
             let why = loop {
-                match crew.failed() {
+                match pool.failed() {
                     Some(why) => break why,
                     None => std::thread::sleep(Duration::from_millis(1)),
                 }

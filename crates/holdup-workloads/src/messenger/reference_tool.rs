@@ -1,11 +1,11 @@
 //! hackbench and perf bench in the place of this engine.
 
 use super::results::METRICS;
-use crate::external::stand_in::{StandIns, carry, measured};
+use crate::external::reference_tool::{ReferenceTools, carry, measured};
 use holdup_model::{Measurement, Parameters, Problem};
 
 /// Both do fixed work.
-pub(crate) const STAND_INS: StandIns = StandIns { metrics: METRICS, translate, derive };
+pub(crate) const REFERENCE_TOOLS: ReferenceTools = ReferenceTools { metrics: METRICS, translate, derive };
 
 fn translate(tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
     let refuse = |why: &str, hint: &str| Err(Problem::usage(format!("by {tool}"), why).hint(hint));

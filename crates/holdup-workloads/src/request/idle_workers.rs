@@ -1,20 +1,20 @@
 //! Where workers ask a messenger for a request, and are called.
 
-use holdup_load::board::Line;
+use holdup_load::board::CachePadded;
 use rustix::thread::futex::{self, Flags};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// On a desk: nobody asks. On a chair: nobody has called.
+/// On a idle_workers: nobody asks. On a wake_slot: nobody has called.
 const NONE: u32 = 0;
-/// On a desk: the trial is over.
+/// On a idle_workers: the trial is over.
 const CLOSED: u32 = u32::MAX;
-/// On a chair: there is a request.
+/// On a wake_slot: there is a request.
 const CALLED: u32 = 1;
 
 /// A worker's place. All waiting is in the kernel (futex(2)), as it is in schbench.
 #[derive(Default)]
-pub(crate) struct Chair {
-    called: Line<AtomicU32>,
+pub(crate) struct WakeSlot {
+    called: CachePadded<AtomicU32>,
     /// The worker that asked before, as its number + 1.
     below: AtomicU32,
     /// When the messenger called, CLOCK_MONOTONIC.
@@ -25,7 +25,7 @@ pub(crate) struct Chair {
 
 /// A call, as the worker finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct Posted {
     /// When the messenger called, CLOCK_MONOTONIC.
     pub(crate) posted_ns: u64,
     /// When the request arrived by the schedule; 0 where there is none.
@@ -34,27 +34,27 @@ pub(crate) struct Call {
 
 /// A messenger's place.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct IdleWorkers {
     /// The worker that asked last, as its number + 1; the others hang below it.
-    asking: Line<AtomicU32>,
+    asking: CachePadded<AtomicU32>,
     /// Whether the messenger sleeps until someone asks.
-    asleep: Line<AtomicU32>,
+    asleep: CachePadded<AtomicU32>,
 }
 
 fn wake(word: &AtomicU32) {
     let _woken = futex::wake(word, Flags::PRIVATE, 1);
 }
 
-impl Desk {
-    /// A worker says that it is free. Its chair must be one that nobody has called since. Returns `false` when the
+impl IdleWorkers {
+    /// A worker says that it is free. Its wake_slot must be one that nobody has called since. Returns `false` when the
     /// trial is over.
-    pub(crate) fn ask(&self, worker: usize, chair: &Chair) -> bool {
+    pub(crate) fn ask(&self, worker: usize, wake_slot: &WakeSlot) -> bool {
         let mut last = self.asking.0.load(Ordering::SeqCst);
         loop {
             if last == CLOSED {
                 return false;
             }
-            chair.below.store(last, Ordering::Relaxed);
+            wake_slot.below.store(last, Ordering::Relaxed);
             match self.asking.0.compare_exchange_weak(last, worker as u32 + 1, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => break,
                 Err(now) => last = now,
@@ -67,7 +67,7 @@ impl Desk {
     }
 
     /// Takes all workers that ask, the latest first; returns `false` when the trial is over.
-    pub(crate) fn take(&self, chairs: &[Chair], mut each: impl FnMut(usize)) -> bool {
+    pub(crate) fn take(&self, wake_slots: &[WakeSlot], mut each: impl FnMut(usize)) -> bool {
         let mut last = self.asking.0.load(Ordering::SeqCst);
         // Not a swap: what is closed must stay closed for those who ask at the same moment.
         while last != NONE && last != CLOSED {
@@ -83,7 +83,7 @@ impl Desk {
         while next != NONE {
             let worker = next as usize - 1;
             // Read before the worker is called, who may ask again at once.
-            next = chairs[worker].below.load(Ordering::Relaxed);
+            next = wake_slots[worker].below.load(Ordering::Relaxed);
             each(worker);
         }
         true
@@ -105,14 +105,14 @@ impl Desk {
     }
 }
 
-impl Chair {
+impl WakeSlot {
     /// Makes it one that nobody has called; by its worker, before it asks. A closed one stays closed.
     pub(crate) fn clear(&self) {
         let _closed = self.called.0.compare_exchange(CALLED, NONE, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// A messenger has a request for who sits here; a closed one stays closed.
-    pub(crate) fn call(&self, call: Call) {
+    pub(crate) fn call(&self, call: Posted) {
         self.posted_ns.store(call.posted_ns, Ordering::Relaxed);
         self.arrived_ns.store(call.arrived_ns, Ordering::Relaxed);
         // Whoever sits here sees the two above once it sees this.
@@ -122,14 +122,14 @@ impl Chair {
     }
 
     /// Sleeps until called; `None` when the trial is over.
-    pub(crate) fn wait(&self) -> Option<Call> {
+    pub(crate) fn wait(&self) -> Option<Posted> {
         loop {
             match self.called.0.load(Ordering::Acquire) {
                 NONE => {
                     let _again = futex::wait(&self.called.0, Flags::PRIVATE, NONE, None);
                 }
                 CALLED => {
-                    return Some(Call {
+                    return Some(Posted {
                         posted_ns: self.posted_ns.load(Ordering::Relaxed),
                         arrived_ns: self.arrived_ns.load(Ordering::Relaxed),
                     });
@@ -151,54 +151,54 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    fn taken(desk: &Desk, chairs: &[Chair]) -> Option<Vec<usize>> {
+    fn taken(idle_workers: &IdleWorkers, wake_slots: &[WakeSlot]) -> Option<Vec<usize>> {
         let mut workers = Vec::new();
-        desk.take(chairs, |worker| workers.push(worker)).then_some(workers)
+        idle_workers.take(wake_slots, |worker| workers.push(worker)).then_some(workers)
     }
 
     #[test]
     fn who_asks_is_taken_once_and_the_latest_first() {
-        let desk = Desk::default();
-        let chairs: Vec<Chair> = (0..3).map(|_| Chair::default()).collect();
-        assert_eq!(taken(&desk, &chairs), Some(vec![]));
+        let idle_workers = IdleWorkers::default();
+        let wake_slots: Vec<WakeSlot> = (0..3).map(|_| WakeSlot::default()).collect();
+        assert_eq!(taken(&idle_workers, &wake_slots), Some(vec![]));
         for worker in [1, 0, 2] {
-            assert!(desk.ask(worker, &chairs[worker]));
+            assert!(idle_workers.ask(worker, &wake_slots[worker]));
         }
-        assert_eq!(taken(&desk, &chairs), Some(vec![2, 0, 1]));
-        assert_eq!(taken(&desk, &chairs), Some(vec![]));
-        desk.close();
-        assert!(!desk.ask(0, &chairs[0]));
-        assert_eq!(taken(&desk, &chairs), None);
-        desk.wait();
+        assert_eq!(taken(&idle_workers, &wake_slots), Some(vec![2, 0, 1]));
+        assert_eq!(taken(&idle_workers, &wake_slots), Some(vec![]));
+        idle_workers.close();
+        assert!(!idle_workers.ask(0, &wake_slots[0]));
+        assert_eq!(taken(&idle_workers, &wake_slots), None);
+        idle_workers.wait();
     }
 
     #[test]
     fn a_closed_chair_stays_closed() {
-        let chair = Chair::default();
-        let call = Call { posted_ns: 5, arrived_ns: 3 };
-        chair.call(call);
-        assert_eq!(chair.wait(), Some(call));
-        chair.clear();
-        chair.close();
-        chair.call(call);
-        chair.clear();
-        assert_eq!(chair.wait(), None);
+        let wake_slot = WakeSlot::default();
+        let call = Posted { posted_ns: 5, arrived_ns: 3 };
+        wake_slot.call(call);
+        assert_eq!(wake_slot.wait(), Some(call));
+        wake_slot.clear();
+        wake_slot.close();
+        wake_slot.call(call);
+        wake_slot.clear();
+        assert_eq!(wake_slot.wait(), None);
     }
 
     /// Everyone is called as often as it asked, whoever of the two was first.
     #[test]
     fn no_call_is_lost() {
         const ROUNDS: usize = 2_000;
-        let shared = Arc::new((Desk::default(), (0..3).map(|_| Chair::default()).collect::<Vec<_>>()));
+        let shared = Arc::new((IdleWorkers::default(), (0..3).map(|_| WakeSlot::default()).collect::<Vec<_>>()));
         let workers: Vec<_> = (0..3)
             .map(|worker| {
                 let shared = shared.clone();
                 std::thread::spawn(move || {
-                    let (desk, chairs) = &*shared;
+                    let (idle_workers, wake_slots) = &*shared;
                     let mut calls = 0;
                     loop {
-                        chairs[worker].clear();
-                        if !desk.ask(worker, &chairs[worker]) || chairs[worker].wait().is_none() {
+                        wake_slots[worker].clear();
+                        if !idle_workers.ask(worker, &wake_slots[worker]) || wake_slots[worker].wait().is_none() {
                             return calls;
                         }
                         calls += 1;
@@ -206,23 +206,23 @@ mod tests {
                 })
             })
             .collect();
-        let (desk, chairs) = &*shared;
+        let (idle_workers, wake_slots) = &*shared;
         let mut called = 0;
         while called < ROUNDS {
-            desk.wait();
-            desk.take(chairs, |worker| {
-                chairs[worker].call(Call { posted_ns: 1, arrived_ns: 0 });
+            idle_workers.wait();
+            idle_workers.take(wake_slots, |worker| {
+                wake_slots[worker].call(Posted { posted_ns: 1, arrived_ns: 0 });
                 called += 1;
             });
         }
         // Once all of them ask again, every call has been answered.
         let mut asking = 0;
         while asking < 3 {
-            desk.wait();
-            desk.take(chairs, |_| asking += 1);
+            idle_workers.wait();
+            idle_workers.take(wake_slots, |_| asking += 1);
         }
-        desk.close();
-        chairs.iter().for_each(Chair::close);
+        idle_workers.close();
+        wake_slots.iter().for_each(WakeSlot::close);
         let answered: usize = workers.into_iter().map(|w| w.join().expect("it ends")).sum();
         assert_eq!(answered, called);
     }

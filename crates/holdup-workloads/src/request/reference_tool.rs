@@ -1,11 +1,12 @@
 //! schbench in the place of this engine.
 
 use super::results::METRICS;
-use crate::external::stand_in::{StandIns, carry};
+use crate::external::reference_tool::{ReferenceTools, carry};
 use holdup_model::{Parameters, Problem};
 
 /// schbench's operations are multiplications of matrices, whose length cannot be set: only `operations` can.
-pub(crate) const STAND_INS: StandIns = StandIns { metrics: METRICS, translate, derive: |_| Vec::new() };
+pub(crate) const REFERENCE_TOOLS: ReferenceTools =
+    ReferenceTools { metrics: METRICS, translate, derive: |_| Vec::new() };
 
 fn translate(_tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
     let mut theirs = carry(own, &[("messengers", "messengers"), ("workers", "threads"), ("placement", "placement")]);

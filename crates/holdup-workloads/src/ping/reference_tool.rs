@@ -1,11 +1,11 @@
 //! sockperf in the place of this engine.
 
 use super::results::METRICS;
-use crate::external::stand_in::{StandIns, carry, measured};
+use crate::external::reference_tool::{ReferenceTools, carry, measured};
 use holdup_model::{Measurement, Parameters, Problem};
 
 /// sockperf measures the same, but for recorded times.
-pub(crate) const STAND_INS: StandIns = StandIns { metrics: METRICS, translate, derive };
+pub(crate) const REFERENCE_TOOLS: ReferenceTools = ReferenceTools { metrics: METRICS, translate, derive };
 
 fn translate(tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
     let refuse = |why: &str, hint: &str| Err(Problem::usage(format!("by {tool}"), why).hint(hint));
@@ -28,7 +28,7 @@ fn translate(tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
         ("placement", "placement"),
         ("reply_every", "reply_every"),
     ];
-    // 0 is as fast as can be, which is what it does when it is not told.
+    // 0 is as fast as can be, which is what it does when it is not reason.
     if own.integer("rate")?.is_some_and(|rate| rate > 0) {
         names.push(("rate", "rate"));
     }
