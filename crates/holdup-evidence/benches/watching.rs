@@ -1,15 +1,15 @@
-//! What watching costs: throughput with each observer against nobody, beside the peers, interleaved in random order.
+//! What watching costs: throughput with each observer against no observer, beside the peers, interleaved in random order.
 //!
 //! `cargo bench -p holdup-evidence --bench watching -- [--loads pgbench,hackbench,ping-pong] [--observers bare,switches,…]
 //! [--blocks 10] [--seconds 3] [--rezolus PROGRAM] [--wprof PROGRAM]`, as root.
 //!
-//! In each block every observer watches one window of the load, and nobody watches the windows before and after it: what
+//! In each block every observer watches one window of the load, and none watches the windows before and after it: what
 //! others take of a shared machine changes within seconds, so an observer is compared with its neighbours. `none again`
-//! is nobody once more, as an observer: it shows the bench's own noise. `bare` is the reference, a bare BPF histogram of
+//! is no observer once more: it shows the bench's own noise. `bare` is the reference, a bare BPF histogram of
 //! waits for a CPU. An observer is attached before the window and detached after it. A peer that is not there is left
 //! out. Ours watch the processes of the load, as they do in a trial; the peers and `bare` know nothing but the whole
 //! machine.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench tells its numbers")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its numbers")]
 
 #[path = "by_hand/arguments.rs"]
 mod arguments;
@@ -73,10 +73,10 @@ fn trial(load: &mut dyn Load, observers: &Observers, observer: &str, block: u32)
     Ok(Trial { block, observer, done, length_s, switches, attach_s, detach_s, observer_cpu_s, said })
 }
 
-/// Nobody, as what observers are compared with.
+/// No observer, as the reference of the others.
 pub(crate) const NONE: &str = "none";
 
-/// Those that can watch here, and nobody as one of them; the others are told with what stands in the way.
+/// Observers that can watch here, with `none again`; the others are printed with the reason.
 fn present(load: &mut dyn Load, observers: &Observers, arguments: &Arguments) -> Result<Vec<String>, String> {
     let mut there = vec!["none again".to_owned()];
     for name in &arguments.observers {

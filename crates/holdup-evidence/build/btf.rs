@@ -78,9 +78,7 @@ fn structure(
     for (field, of, bit) in members {
         // Padding would be uninitialised bytes, which neither keys of maps nor a cast to bytes may have.
         if *bit != 8 * end {
-            return Err(format!(
-                "struct {name} has padding or a bit field at {field}: give padding a field of its own"
-            ));
+            return Err(format!("struct {name} has padding or a bit field at {field}: name the padding"));
         }
         let (written, size) = field_type(types, *of, waiting)?;
         let _infallible = write!(fields, " pub(crate) {field}: {written},");
@@ -88,7 +86,7 @@ fn structure(
         end += size;
     }
     if end != bytes {
-        return Err(format!("struct {name} has padding at its end: give it a field of its own"));
+        return Err(format!("struct {name} has padding at its end: name it"));
     }
     let _infallible = write!(
         text,

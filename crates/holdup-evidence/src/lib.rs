@@ -1,8 +1,15 @@
-//! One collector per file: what watches a trial.
+//! Collectors: what is measured beside a trial, in one window.
 //!
-//! A collector is started when the window opens and stopped when it closes. It
-//! says what it saw, what it lost and what it cost; a source that does not
-//! exist here makes it unavailable, with the reason.
+//! - `collectors/` is the catalogue, one file or folder each. A collector starts when the window opens and stops when it
+//!   closes; it reports its evidence, what it lost and what it cost. A source that does not exist here makes it
+//!   unavailable, with the reason.
+//! - `reading.rs` has those that compare two readings of a file, `tasks.rs` and `table.rs` the common files; `kernel/` has
+//!   the BPF object; `processes.rs` has the mappings of the processes under test, for call stacks.
+//!
+//! Not here: opening /proc, perf events and packet sockets (`holdup-host`), section maps (`holdup-sections`), unwinding
+//! (`holdup-stacks`), judging packets (`holdup-packets`), and any conclusion (`holdup-analysis`).
+//!
+//! Start with `collectors/migrations.rs`, then `kernel/mod.rs` and docs/evidence.md.
 
 pub mod collectors;
 mod kernel;

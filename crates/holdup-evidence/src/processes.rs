@@ -24,7 +24,7 @@ pub(crate) struct Area {
 struct Process {
     /// Which of the roles; `None` for a process outside.
     role: Option<usize>,
-    /// `None` as long as nobody asked.
+    /// `None` until it is asked for.
     areas: Option<Vec<Area>>,
     space: Option<Option<SpaceId>>,
 }
@@ -101,7 +101,7 @@ impl Processes {
         &self.roles
     }
 
-    /// The role of a process. One that nobody announced is looked up by its parents once.
+    /// The role of a process. One that was not announced is looked up by its parents once.
     pub(crate) fn role(&mut self, pid: u32) -> Option<usize> {
         if let Some(known) = self.by_pid.get(&pid) {
             return known.role;
@@ -382,7 +382,7 @@ mod tests {
                         7ffd0be00000-7ffd0be02000 r-xp 00000000 00:00 0       [vdso]\ngarbage\n1-2\n";
 
     #[test]
-    fn code_is_told_from_data_and_files_from_the_rest() {
+    fn only_code_is_an_area_and_only_files_have_paths() {
         let areas = areas(MAPS);
         let paths: Vec<_> = areas.iter().map(|area| area.path.as_deref()).collect();
         assert_eq!(
@@ -451,7 +451,7 @@ mod tests {
         processes.note(&Record::Mapped { pid: 8, start: 0x1000, length: 0x1000, offset: 0, file, path });
         let shell = processes.space(8, &mut symbolizer);
         assert!(shell.is_some() && shell != server);
-        assert_eq!(processes.role(9), None, "nobody knows it");
+        assert_eq!(processes.role(9), None, "it was not announced");
         processes.note(&Record::Began { pid: 10, tid: 10, parent_pid: 9, parent_tid: 9 });
         assert_eq!(processes.role(10), None);
     }

@@ -32,8 +32,8 @@ fn value(collected: &Collected, name: &str, label: Option<&str>) -> f64 {
     }
 }
 
-/// The sockets live until the collector has ended, so that the kernel tells of them.
-fn what_the_kernel_tells_of_a_socket_is_told() {
+/// The sockets live until the collector has ended, so that the kernel shows them.
+fn tcp_info_of_a_socket_is_reported() {
     let mut open = None;
     let collected = watched(|| {
         let (mut near, mut far) = pair();
@@ -64,7 +64,7 @@ fn a_transfer_is_counted_once_and_without_trouble() {
     };
     let collected = watched(transfer);
     let payload_bytes = value(&collected, "tcp_payload_bytes", None);
-    // Others use this link as well, but nobody else sends so much.
+    // Others use this link as well, but none sends that much.
     assert!((bytes as f64..bytes as f64 * 1.5).contains(&payload_bytes), "{payload_bytes}");
     assert!(value(&collected, "tcp_segments", None) > 20.0);
     assert!(value(&collected, "tcp_marks", Some("tcp.connection.syn")) >= 1.0);
@@ -77,13 +77,13 @@ fn a_transfer_is_counted_once_and_without_trouble() {
     assert!(kept.flows.iter().any(|f| sent(f) >= bytes as u64), "{kept:?}");
 }
 
-fn a_receiver_that_does_not_read_is_named_and_its_kernel_tells_the_same() {
+fn a_receiver_that_does_not_read_is_named_and_the_kernel_agrees() {
     let stall = || {
         let (mut near, mut far) = pair();
         near.set_write_timeout(Some(Duration::from_millis(400))).expect("a timeout");
         let piece = vec![1; 1 << 20];
         let mut sent = 0;
-        // The last write tells how much it could not send by failing.
+        // The last write fails when no more can be sent.
         while let Ok(n) = near.write(&piece) {
             sent += n;
             assert!(sent < 1 << 30, "the window never closes");
@@ -103,7 +103,7 @@ fn a_receiver_that_does_not_read_is_named_and_its_kernel_tells_the_same() {
 }
 
 holdup_testkit::tests!(
-    what_the_kernel_tells_of_a_socket_is_told,
+    tcp_info_of_a_socket_is_reported,
     a_transfer_is_counted_once_and_without_trouble,
-    a_receiver_that_does_not_read_is_named_and_its_kernel_tells_the_same
+    a_receiver_that_does_not_read_is_named_and_the_kernel_agrees
 );

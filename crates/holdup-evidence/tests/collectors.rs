@@ -18,7 +18,7 @@ fn labelled(collected: &Collected, name: &str, label: &str) -> Option<f64> {
     collected.items.iter().find(|i| i.name == name && i.label.as_deref() == Some(label)).and_then(|i| i.value.value())
 }
 
-/// A shell that does what it is told, line by line, and answers each line.
+/// A shell that runs what it is given, line by line, and answers each line.
 struct Shell(Child);
 
 impl Shell {
@@ -27,7 +27,7 @@ impl Shell {
         Shell(child)
     }
 
-    fn tell(&mut self, line: &str) {
+    fn run(&mut self, line: &str) {
         let input = self.0.stdin.as_mut().expect("piped");
         writeln!(input, "{line}; echo done").expect("it listens");
         let mut answer = String::new();
@@ -49,11 +49,11 @@ impl Drop for Shell {
 /// What a collector saw of a shell while it did something.
 fn watch(id: &str, work: &str) -> Collected {
     let mut shell = Shell::new();
-    shell.tell("true");
+    shell.run("true");
     let subjects = vec![Subject { role: "shell".to_owned(), pid: shell.0.id() }];
     let context = CollectContext { host: Host::real(), subjects, ..CollectContext::default() };
     let running = collector(id).start(&context).expect("it starts");
-    shell.tell(work);
+    shell.run(work);
     running.stop()
 }
 
@@ -114,7 +114,7 @@ fn migrations_of_a_process_that_is_moved_are_seen() {
     }
 }
 
-fn a_subject_that_ends_inside_the_window_is_said() {
+fn a_subject_that_ends_inside_the_window_is_noted() {
     let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
     let subjects = vec![Subject { role: "load".to_owned(), pid: child.id() }];
     let context = CollectContext { host: Host::real(), subjects, ..CollectContext::default() };
@@ -249,6 +249,28 @@ fn every_collector_describes_itself() {
     }
 }
 
+/// Walks the catalogue; those for PostgreSQL have their own test, with a server (`evidence_of_postgres`).
+fn every_collector_brings_the_items_that_it_declares() {
+    let mut shell = Shell::new();
+    shell.run("true");
+    let subjects = vec![Subject { role: "shell".to_owned(), pid: shell.0.id() }];
+    let context = CollectContext { host: Host::real(), subjects, ..CollectContext::default() };
+    let works = |c: &&dyn Collector| !c.needs_postgres() && c.probe(&context).is_usable();
+    let usable: Vec<&dyn Collector> = collectors::ALL.iter().copied().filter(works).collect();
+    let context = context.clone().for_collectors(&usable);
+    let running: Vec<_> = usable.iter().map(|c| c.start(&context).unwrap_or_else(|p| panic!("{p}"))).collect();
+    shell.run("for i in 1 2 3 4; do sleep 0.02; done");
+    for (collector, running) in usable.iter().zip(running) {
+        let (id, collected) = (collector.meta().id, running.stop());
+        assert_eq!(collected.collector, id);
+        assert!(!collected.items.is_empty(), "{id}: {:?}", collected.coverage);
+        for item in &collected.items {
+            let is_declared = |(name, unit, _): &(&str, &str, &str)| *name == item.name && *unit == item.unit;
+            assert!(collector.produces().iter().any(is_declared), "{id} does not declare {item:?}");
+        }
+    }
+}
+
 fn a_busy_process_is_profiled_from_its_first_function_on_and_a_captured_tree_is_not() {
     let root = tree(&[("sys/devices/system/cpu/online", b"0-1\n")]);
     let Availability::Unavailable { reason, .. } = collector("cpu-profile").probe(&at(root.path())) else {
@@ -275,10 +297,11 @@ holdup_testkit::tests!(
     waiting_for_a_cpu_and_times_on_it_are_seen,
     first_touch_of_memory_is_seen_as_minor_faults,
     migrations_of_a_process_that_is_moved_are_seen,
-    a_subject_that_ends_inside_the_window_is_said,
+    a_subject_that_ends_inside_the_window_is_noted,
     without_their_sources_collectors_are_unavailable_with_a_reason,
     garbage_gives_reasons_and_no_panic,
     a_captured_tree_gives_the_differences_of_its_counters,
     every_collector_describes_itself,
+    every_collector_brings_the_items_that_it_declares,
     a_busy_process_is_profiled_from_its_first_function_on_and_a_captured_tree_is_not
 );

@@ -61,8 +61,8 @@ fn assert_all_seen(seen: &Collected, counted: Account) {
     assert_eq!(left(seen, &["exited"]), 0);
     assert_eq!(counted.arrived, counted.switches(), "the kernel's two accounts");
     let waited = seen.items.iter().find(|i| i.name == "run_queue_wait_s").and_then(|i| i.value.value());
-    let waited_ns = waited.expect("always told") * 1e9;
-    // The kernel leaves out the time from a wake-up to the switch that it causes, and begins before the wake-up is told: the
+    let waited_ns = waited.expect("always there") * 1e9;
+    // The kernel leaves out the time from a wake-up to the switch that it causes, and begins before the wake-up is traced: the
     // two accounts differ by some microseconds for each switch, one way or the other. On a virtual machine whose CPUs others
     // take meanwhile, these are more.
     let most_ns = 5_000.0 * counted.switches() as f64 + 0.01 * counted.wait_ns as f64;

@@ -170,7 +170,7 @@ fn faults_of(touch: impl FnOnce()) -> (f64, f64) {
     (of("huge"), of("huge") + of("minor") + of("major"))
 }
 
-/// In a process of its own: faults of threads of other tests would be this one's.
+/// In another process: faults of threads of other tests would be this one's.
 fn alone(test: &str) -> bool {
     if std::env::var_os("HOLDUP_ALONE").is_some() {
         return true;

@@ -86,7 +86,7 @@ fn wakes_by_the_pipe(mut pipe: PipeWriter, end: &AtomicBool) {
     }
 }
 
-fn a_sleeping_thread_is_found_where_it_sleeps_and_with_who_wakes_it() {
+fn a_sleeping_thread_is_found_where_it_sleeps_with_its_waker() {
     let collector = collector();
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let end = AtomicBool::new(false);
@@ -119,7 +119,7 @@ fn a_sleeping_thread_is_found_where_it_sleeps_and_with_who_wakes_it() {
     assert!(inside as f64 > 0.95 * woke as f64, "{inside} of {woke}");
     let pair = collected.items.iter().find(|i| i.label.as_deref() == Some("the-sleeper < the-waker"));
     assert_eq!(pair.and_then(|i| i.value.value()), Some(woke as f64 / 1e9));
-    // Who sleeps for a time is woken by a timer, whatever task that interrupts.
+    // A timed sleep is ended by a timer, which may interrupt any task.
     let (by_interrupt, _) = weights(profile(&collected, "waker"), "[interrupt]", "hrtimer_wakeup");
     assert!(by_interrupt > 0);
     let place = collected.items.iter().find(|i| i.label.as_deref() == Some("command: sleeping"));
@@ -136,7 +136,7 @@ impl Drop for Shell {
     }
 }
 
-fn of_others_nothing_is_told() {
+fn tasks_that_are_not_under_test_are_left_out() {
     let collector = collector();
     let idle = Shell(Command::new("sh").args(["-c", "read nothing"]).stdin(Stdio::piped()).spawn().expect("a shell"));
     let busy = Shell(Command::new("sh").args(["-c", "while :; do sleep 0.01; done"]).spawn().expect("a shell"));
@@ -151,4 +151,7 @@ fn of_others_nothing_is_told() {
     assert!(!collected.items.iter().any(|i| i.name == "off_cpu_s"));
 }
 
-holdup_testkit::tests!(a_sleeping_thread_is_found_where_it_sleeps_and_with_who_wakes_it, of_others_nothing_is_told);
+holdup_testkit::tests!(
+    a_sleeping_thread_is_found_where_it_sleeps_with_its_waker,
+    tasks_that_are_not_under_test_are_left_out
+);

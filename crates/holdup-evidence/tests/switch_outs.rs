@@ -105,8 +105,8 @@ fn two_loops_on_one_cpu_are_switched_out_at_the_user_boundary() {
             assert!(boundary >= 10.0 && kernel <= boundary / 2.0, "{role}: {boundary} R, {kernel} R+");
         }
         assert_eq!(collected.coverage.lost, 0, "{:?}", collected.coverage);
-        // Both are called `sh`, so only their ids tell them apart.
-        assert!(collected.coverage.notes.iter().any(|n| n.starts_with("tasks of one were told by id: the 1")));
+        // Both are called `sh`, so only their ids distinguish them.
+        assert!(collected.coverage.notes.iter().any(|n| n.starts_with("tasks of one were selected by id: the 1")));
         assert!(collected.cost.cpu_ns > 0 && collected.cost.wakeups == 2, "{:?}", collected.cost);
     });
 }
@@ -127,7 +127,7 @@ fn who_waits_for_lines_is_blocked() {
         let [blocked, boundary, kernel] = counts(&collected, "reader");
         assert!(blocked >= 10.0 && blocked > boundary + kernel, "{blocked} blocked, {boundary} R, {kernel} R+");
         drop(reader);
-        writer.join().expect("it ends when nobody reads");
+        writer.join().expect("it ends without a reader");
     });
 }
 
@@ -143,12 +143,12 @@ fn a_long_system_call_beside_a_loop_is_switched_out_in_the_kernel() {
         assert!(kernel >= 10.0 && boundary <= kernel / 5.0, "reader: {boundary} R, {kernel} R+");
         let [_, boundary, kernel] = counts(&collected, "other");
         assert!(boundary >= 10.0 && kernel <= boundary / 2.0, "other: {boundary} R, {kernel} R+");
-        // Nobody else here is called `dd`.
-        assert!(collected.coverage.notes.iter().any(|n| n.starts_with("tasks of reader were told")));
+        // No other task here is called `dd`.
+        assert!(collected.coverage.notes.iter().any(|n| n.starts_with("tasks of reader were selected")));
     });
 }
 
-/// Yields are not preemptions, and the tracepoint does not tell the two apart: this holds on to what the docs say.
+/// Yields are not preemptions, and the tracepoint shows both alike: this holds what the docs say.
 fn a_task_that_yields_is_runnable_at_the_boundary() {
     where_tracefs_is(|| {
         let yielding = "exec python3 -c 'import os\nwhile True: os.sched_yield()'";

@@ -1,4 +1,4 @@
-//! CPU time of processes, for what wall-clock rates on a shared machine cannot tell.
+//! CPU time of processes, for what wall-clock rates on a shared machine do not show.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub(crate) fn of_ended(child: &Child) -> f64 {
 
 /// Sends a signal to a process and waits for its end; kills it when that takes longer than `patience`.
 pub(crate) fn end(child: &Child, signal: i32, patience: Duration) -> Result<(), String> {
-    // SAFETY: a plain system call on a child that nobody has waited for, so that the number is its own.
+    // SAFETY: a plain system call on a child that has not been waited for, so that the number is its own.
     let send = |signal| unsafe { libc::kill(child.id() as i32, signal) };
     send(signal);
     let begun = Instant::now();

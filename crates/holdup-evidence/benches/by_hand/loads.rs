@@ -77,8 +77,8 @@ impl Program {
 
     /// Its output and its CPU time.
     fn go(mut self) -> Result<(String, f64), String> {
-        let told = self.0.stdin.take().map(|mut stdin| stdin.write_all(b"go\n"));
-        told.transpose().map_err(|e| e.to_string())?;
+        let written = self.0.stdin.take().map(|mut stdin| stdin.write_all(b"go\n"));
+        written.transpose().map_err(|e| e.to_string())?;
         let (mut text, mut errors) = (String::new(), String::new());
         if let (Some(mut out), Some(mut err)) = (self.0.stdout.take(), self.0.stderr.take()) {
             out.read_to_string(&mut text).map_err(|e| e.to_string())?;
@@ -114,7 +114,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SAFETY: a plain system call on a child that nobody has waited for. SIGINT is PostgreSQL's fast shutdown.
+        // SAFETY: a plain system call on a child that has not been waited for. SIGINT is PostgreSQL's fast shutdown.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGINT) };
         let _ended = self.0.wait();
     }
@@ -222,7 +222,7 @@ impl Load for Postgres {
         let cpu_s = client_s + cpu_time::of_running(self.server.0.id()) - before;
         let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse::<f64>().ok());
         let where_ = (&self.bin, self.folder.path());
-        let rate = rate.ok_or_else(|| format!("pgbench of {where_:?} told no tps: {text}"))?;
+        let rate = rate.ok_or_else(|| format!("pgbench of {where_:?} printed no tps: {text}"))?;
         Ok(Done { rate, work: rate * self.seconds, cpu_s })
     }
 }
@@ -269,7 +269,7 @@ impl Load for Hackbench {
     fn run(&mut self, ready: Ready) -> Result<Done, String> {
         let (text, cpu_s) = ready.program()?.go()?;
         let time = text.lines().find_map(|line| line.strip_prefix("Time: ")?.trim().parse::<f64>().ok());
-        let time_s = time.ok_or_else(|| format!("hackbench told no time: {text}"))?;
+        let time_s = time.ok_or_else(|| format!("hackbench printed no time: {text}"))?;
         Ok(Done { rate: self.messages() / time_s, work: self.messages(), cpu_s })
     }
 }

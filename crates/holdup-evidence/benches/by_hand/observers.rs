@@ -1,4 +1,4 @@
-//! Who watches: nobody, the bare reference, our collectors by name, and the peers.
+//! Observers: none, the bare reference, our collectors by name, and the peers.
 
 use crate::arguments::Arguments;
 use crate::bare::Bare;
@@ -60,7 +60,7 @@ impl Observers {
     /// Attaches one; it watches when this comes back.
     pub(crate) fn start(&self, name: &str, subjects: Vec<Subject>) -> Result<Box<dyn Watching>, String> {
         match name {
-            "none" | "none again" => Ok(Box::new(Nobody)),
+            "none" | "none again" => Ok(Box::new(Nothing)),
             "bare" => self.bare.start(),
             "perf-sched" | "perf-switch" | "runqlat" | "bpftrace" | "rezolus" | "wprof" => self.peers.start(name),
             collectors => ours(collectors, subjects),
@@ -68,9 +68,9 @@ impl Observers {
     }
 }
 
-struct Nobody;
+struct Nothing;
 
-impl Watching for Nobody {
+impl Watching for Nothing {
     fn cpu_s(&self) -> f64 {
         0.0
     }
@@ -104,16 +104,16 @@ impl Watching for Ours {
     }
 
     fn stop(self: Box<Self>) -> Result<Said, String> {
-        let told: Vec<Collected> = self.0.into_iter().map(Collecting::stop).collect();
-        // The programs of all collectors are one object, and each tells the cost of the whole.
-        let most = |of: fn(&Collected) -> u64| told.iter().map(of).max().unwrap_or(0);
+        let collected: Vec<Collected> = self.0.into_iter().map(Collecting::stop).collect();
+        // The programs of all collectors are one object, and each reports the cost of the whole.
+        let most = |of: fn(&Collected) -> u64| collected.iter().map(of).max().unwrap_or(0);
         Ok(Said {
-            bpf: told.iter().filter_map(|c| c.cost.bpf).map(|bpf| (bpf.runs, bpf.run_ns)).max(),
+            bpf: collected.iter().filter_map(|c| c.cost.bpf).map(|bpf| (bpf.runs, bpf.run_ns)).max(),
             seen: most(|c| c.coverage.seen),
             lost: most(|c| c.coverage.lost),
             memory_bytes: most(|c| c.cost.memory_bytes),
             bytes: 0,
-            notes: told.into_iter().flat_map(|c| c.coverage.notes).collect(),
+            notes: collected.into_iter().flat_map(|c| c.coverage.notes).collect(),
         })
     }
 }

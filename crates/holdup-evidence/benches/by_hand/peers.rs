@@ -84,7 +84,7 @@ impl Peers {
         let again = out.try_clone().map_err(|e| e.to_string())?;
         let mut command = self.command(name, &file);
         let command = command.current_dir(self.folder.path()).stdin(Stdio::null()).stdout(out).stderr(again);
-        // A process group of its own: an interrupt at the terminal does not reach it before the bench does.
+        // Its own process group: an interrupt at the terminal does not reach it before the bench does.
         let child = command.process_group(0).spawn().map_err(|e| format!("{name}: {e}"))?;
         let mut peer = Box::new(Peer { child, file, log, is_over: false });
         let begun = Instant::now();
@@ -94,7 +94,7 @@ impl Peers {
             match peer.child.try_wait() {
                 Ok(None) => {}
                 other => {
-                    let why = format!("{name} ended at once: {other:?} {}", text());
+                    let why = format!("{name} ended immediately: {other:?} {}", text());
                     peer.is_over = true;
                     return Err(why);
                 }

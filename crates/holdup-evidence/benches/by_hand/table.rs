@@ -48,7 +48,7 @@ impl Interval {
 }
 
 impl Table<'_> {
-    /// One pair for each block: nobody, in the middle of the windows before and after, and the observer.
+    /// One pair for each block: no observer, in the middle of the windows before and after, and the observer.
     fn pairs(&self, observer: &str, measure: Measure) -> Vec<BlockPair> {
         let pair = |around: &[Trial]| {
             let [before, trial, after] = around else { return None };
@@ -67,7 +67,7 @@ impl Table<'_> {
         Some(Interval(100.0 * (1.0 - ratio.value), 100.0 * (1.0 - ratio.high), 100.0 * (1.0 - ratio.low)))
     }
 
-    /// Logarithms of the ratios to nobody, of two observers, in the blocks where there are both.
+    /// Logarithms of the ratios to no observer, of two observers, in the blocks where there are both.
     fn logs(&self, one: &str, other: &str, measure: Measure) -> Vec<(f64, f64)> {
         let (one, other) = (self.pairs(one, measure), self.pairs(other, measure));
         let log = |pair: &BlockPair| (pair.b / pair.a).ln();

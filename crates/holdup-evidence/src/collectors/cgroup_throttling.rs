@@ -21,7 +21,7 @@ static META: Meta = Meta {
     id: "cgroup-throttling",
     summary: "periods in which a CPU limit of the control group held tasks up",
     docs: "From cpu.stat of the control group of the first process under test: how many enforcement periods passed, in \
-           how many the group was throttled, and for how long in all. Version 2 tells the time in us (throttled_usec), \
+           how many the group was throttled, and for how long in all. Version 2 has the time in us (throttled_usec), \
            version 1 in ns (throttled_time). A limit on a group above it is not seen.",
     references: &[
         "kernel/sched/core.c:cpu_cfs_stat_show, cpu_extra_stat_show (v6.18)",

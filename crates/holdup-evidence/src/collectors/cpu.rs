@@ -25,7 +25,7 @@ static META: Meta = Meta {
     id: "cpu",
     summary: "user, system, interrupt and stolen CPU time, and that of the server",
     docs: "The host's split comes from the first line of /proc/stat, as shares of all CPU time between two readings. \
-           Time of a guest is inside user time there; it is told as a kind of its own, `guest`. The processes under test are told in CPUs: \
+           Time of a guest is inside user time there; it is taken out and reported as `guest`. The processes under test are measured in CPUs: \
            2.0 is two CPUs used in full. Both are counted by the kernel in ticks (usually 10 ms) and, without \
            CONFIG_VIRT_CPU_ACCOUNTING, the split of user and system is sampled at the tick. What a process did that \
            ended inside the window is not known.",

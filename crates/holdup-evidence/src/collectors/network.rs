@@ -24,7 +24,7 @@ pub(crate) static NETWORK: &TwoReadings<(), BTreeMap<String, u64>> = &TwoReading
 static META: Meta = Meta {
     id: "network",
     summary: "TCP and UDP counters: segments, retransmissions, drops",
-    docs: "From /proc/net/snmp and /proc/net/netstat of holdup's own network namespace. Counters that matter are told even \
+    docs: "From /proc/net/snmp and /proc/net/netstat of holdup's own network namespace. Counters that matter are reported even \
            when they did not move (retransmissions, receive-buffer errors); of the others only those that moved. Gauges \
            such as CurrEstab are left out. What is sent is not delivered: UDP's RcvbufErrors are the kernel's drops.",
     references: &["net/ipv4/proc.c:snmp_seq_show, netstat_seq_show (v6.18)", "RFC 4022", "RFC 4113"],
@@ -32,7 +32,7 @@ static META: Meta = Meta {
 
 const PRODUCES: Produces = &[("network", "1", "increase of a counter, by protocol and name")];
 
-/// Told even when they did not move: a zero here is an answer.
+/// Reported even when they did not move: a zero here is an answer.
 const ALWAYS: [&str; 6] = [
     "Tcp RetransSegs",
     "Tcp OutSegs",

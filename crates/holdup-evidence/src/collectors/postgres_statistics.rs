@@ -15,7 +15,7 @@ static META: Meta = Meta {
     docs: "Sums over pg_stat_database, and pg_stat_bgwriter, pg_stat_checkpointer and pg_stat_wal where the version has \
            them. Read on a connection that is opened before the window and used at its two edges. Backends hand their \
            counts in when idle and at most once a second while busy, so each edge is blurred by up to a second: in short \
-           windows compare arms, not absolute values. Columns that a version does not have are not told.",
+           windows compare arms, not absolute values. Columns that a version does not have are left out.",
     references: &[
         "PostgreSQL 15-18 manual, The Cumulative Statistics System",
         "src/backend/utils/activity/pgstat.c: PGSTAT_MIN_INTERVAL (15.18)",
@@ -69,7 +69,7 @@ fn read(client: &mut Client, version: i64) -> Result<Reading, holdup_sql::Error>
         if (*from..*until).contains(&version) {
             let row = client.query_one(sql, &[])?;
             for (index, column) in row.columns().iter().enumerate() {
-                // Sums over no rows are NULL: then the counter is not told.
+                // Sums over no rows are NULL: then the counter is left out.
                 if let Some(value) = row.try_get::<_, Option<f64>>(index)? {
                     all.insert(column.name().to_owned(), value);
                 }

@@ -22,7 +22,7 @@ static META: Meta = Meta {
     summary: "voluntary and involuntary context switches of server and load",
     docs: "From /proc/PID/task/TID/status of every thread of the processes under test. A switch is voluntary when the \
            task blocked, involuntary when it was still runnable: preempted, at the user boundary or in the kernel; the \
-           two are not told apart here. The host's total comes from `ctxt` in /proc/stat and counts every task.",
+           two count alike here. The host's total comes from `ctxt` in /proc/stat and counts every task.",
     references: &[
         "kernel/sched/core.c:__schedule, switch_count (v6.18)",
         "fs/proc/array.c:task_context_switch_counts (v6.18)",

@@ -1,4 +1,4 @@
-//! Where the processes under test were when the CPU was taken from them.
+//! The states in which tasks under test leave the CPU, counted by filters of a tracepoint.
 
 use crate::reading::{Meter, Produces, Reader, all_absent};
 use crate::tasks;
@@ -17,13 +17,13 @@ static META: Meta = Meta {
            (not runnable any more); still runnable at the user boundary (prev_state R: on the return to user mode, or \
            in sched_yield); still runnable inside the kernel (R+: preempted there by an interrupt or at the end of a \
            section that held preemption off, or in cond_resched; rseq_slice_yield shows as R+ too). What a task did in \
-           the kernel, a page fault or a system call, is not told. Under `none` and `voluntary` R+ comes from \
+           the kernel, a page fault or a system call, is not visible. Under `none` and `voluntary` R+ comes from \
            cond_resched and rseq_slice_yield only. Calls of sched_yield are not counted, because the tracepoint of a \
            system call slows down every system call of the host (measured: by a fifth for the shortest).\n\n\
-           One perf counter for each CPU, role and place counts what its filter lets through; nothing is recorded. \
-           Tasks are told by the names that the processes under test have at the begin of the window, so tasks that \
+           One perf counter for each CPU, role and state counts what its filter lets through; nothing is recorded. \
+           Tasks are selected by the names that the processes under test have at the begin of the window, so tasks that \
            begin later under such a name count as well. Where a process outside has the same name, or there are too \
-           many names, tasks are told by their ids, and those that begin inside the window are missing, which is said. \
+           many names, tasks are selected by their ids, and those that begin inside the window are missing, with a note. \
            Every switch of the host becomes longer by the filters, also those of other tasks: by about half a \
            microsecond with one role on a virtual machine where a switch takes 3.5; a plan can measure that with \
            `unobserved = true`. The counts of the CPUs begin and end some microseconds apart.\n\n\
@@ -46,31 +46,31 @@ const TRACEPOINT: &str = "sched/sched_switch";
 /// (include/linux/proc_ns.h: PROC_PID_INIT_INO).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Where a task was when it left the CPU.
+/// The state that a task leaves the CPU in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum SwitchOutState {
     Blocked,
     UserBoundary,
     Kernel,
 }
 
-impl Place {
-    const ALL: [Place; 3] = [Place::Blocked, Place::UserBoundary, Place::Kernel];
+impl SwitchOutState {
+    const ALL: [SwitchOutState; 3] = [SwitchOutState::Blocked, SwitchOutState::UserBoundary, SwitchOutState::Kernel];
 
     fn name(self) -> &'static str {
         match self {
-            Place::Blocked => "blocked",
-            Place::UserBoundary => "user boundary (R)",
-            Place::Kernel => "in the kernel (R+)",
+            SwitchOutState::Blocked => "blocked",
+            SwitchOutState::UserBoundary => "user boundary (R)",
+            SwitchOutState::Kernel => "in the kernel (R+)",
         }
     }
 
-    /// The part of a filter that lets this place through. `preempted` is the value that stands for R+.
+    /// The part of a filter that lets this state through. `preempted` is the value that stands for R+.
     fn condition(self, preempted: u64) -> String {
         match self {
-            Place::Blocked => format!("prev_state != 0 && prev_state != {preempted}"),
-            Place::UserBoundary => "prev_state == 0".to_owned(),
-            Place::Kernel => format!("prev_state == {preempted}"),
+            SwitchOutState::Blocked => format!("prev_state != 0 && prev_state != {preempted}"),
+            SwitchOutState::UserBoundary => "prev_state == 0".to_owned(),
+            SwitchOutState::Kernel => format!("prev_state == {preempted}"),
         }
     }
 }
@@ -111,23 +111,23 @@ fn number(text: &str) -> Option<u64> {
 /// One task: its id and its name.
 type Named = (u32, String);
 
-/// How the tasks of a role are told from others.
+/// How the tasks of a role are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Told {
+enum TaskFilter {
     ByName(BTreeSet<String>),
     ById(BTreeSet<u32>),
 }
 
-impl Told {
+impl TaskFilter {
     /// By name where no process outside has one of the names, else by id.
     fn of(tasks: &[Named], outside: &BTreeSet<&str>) -> Result<Self, String> {
         let names: BTreeSet<String> = tasks.iter().map(|(_, name)| name.clone()).collect();
         let is_own = names.iter().all(|name| can_be_filtered(name) && !outside.contains(name.as_str()));
-        let by_name = Told::ByName(names);
+        let by_name = TaskFilter::ByName(names);
         if is_own && by_name.filter().len() <= LONGEST_CHOICE {
             return Ok(by_name);
         }
-        let by_id = Told::ById(tasks.iter().map(|(id, _)| *id).collect());
+        let by_id = TaskFilter::ById(tasks.iter().map(|(id, _)| *id).collect());
         match by_id.filter().len() <= LONGEST_CHOICE {
             true => Ok(by_id),
             false => Err(format!("{} tasks have too many ids and names for the filter of a tracepoint", tasks.len())),
@@ -137,28 +137,28 @@ impl Told {
     /// The part of a filter that lets these tasks through.
     fn filter(&self) -> String {
         let parts: Vec<String> = match self {
-            Told::ByName(names) => names.iter().map(|name| format!("prev_comm == \"{name}\"")).collect(),
-            Told::ById(ids) => ranges(ids).into_iter().map(range_condition).collect(),
+            TaskFilter::ByName(names) => names.iter().map(|name| format!("prev_comm == \"{name}\"")).collect(),
+            TaskFilter::ById(ids) => ranges(ids).into_iter().map(range_condition).collect(),
         };
         parts.join(" || ")
     }
 
     fn has(&self, (id, name): &Named) -> bool {
         match self {
-            Told::ByName(names) => names.contains(name),
-            Told::ById(ids) => ids.contains(id),
+            TaskFilter::ByName(names) => names.contains(name),
+            TaskFilter::ById(ids) => ids.contains(id),
         }
     }
 
     fn in_words(&self, role: &str) -> String {
         match self {
-            Told::ByName(names) => {
+            TaskFilter::ByName(names) => {
                 let (first, rest) = (names.iter().take(3).cloned().collect::<Vec<_>>(), names.len().saturating_sub(3));
                 let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-                format!("tasks of {role} were told by name: {}{more}", first.join(", "))
+                format!("tasks of {role} were selected by name: {}{more}", first.join(", "))
             }
-            Told::ById(ids) => format!(
-                "tasks of {role} were told by id: the {} that were there when the window began, and none that began later",
+            TaskFilter::ById(ids) => format!(
+                "tasks of {role} were selected by id: the {} that were there when the window began, and none that began later",
                 ids.len()
             ),
         }
@@ -168,7 +168,7 @@ impl Told {
 /// What a condition on `prev_state` leaves of a filter's length.
 const LONGEST_CHOICE: usize = LONGEST_FILTER - 80;
 
-/// Whether a name can stand in a filter: its parser knows no escapes.
+/// Whether a filter's parser, which has no escapes, takes a name.
 fn can_be_filtered(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\' || b == b' ')
 }
@@ -218,14 +218,14 @@ fn tasks_by_role(reader: &mut Reader<'_>, subjects: &[Subject]) -> Result<BTreeM
 /// One counter, and what it counts.
 struct Watched {
     role: String,
-    place: Place,
+    state: SwitchOutState,
     counter: Counter,
 }
 
 struct Running {
     host: Host,
     subjects: Vec<Subject>,
-    told: BTreeMap<String, Told>,
+    filters: BTreeMap<String, TaskFilter>,
     counters: Vec<Watched>,
     meter: Meter,
 }
@@ -234,32 +234,32 @@ fn begin(context: &CollectContext) -> Result<Running, String> {
     let host = &context.host;
     let (tracepoint, preempted, cpus) = ground(host).map_err(|(why, _)| why)?;
     let mut meter = Meter::default();
-    let (told, counters) = meter.spend(host, |reader| {
-        let mut told = BTreeMap::new();
+    let (filters, counters) = meter.spend(host, |reader| {
+        let mut filters = BTreeMap::new();
         for (role, (tasks, outside)) in tasks_by_role(reader, &context.subjects)? {
             let outside = outside.iter().map(String::as_str).collect();
-            let choice = Told::of(&tasks, &outside).map_err(|why| format!("{role}: {why}"))?;
-            if matches!(choice, Told::ById(_)) {
+            let choice = TaskFilter::of(&tasks, &outside).map_err(|why| format!("{role}: {why}"))?;
+            if matches!(choice, TaskFilter::ById(_)) {
                 in_first_pid_namespace(host)?;
             }
-            told.insert(role, choice);
+            filters.insert(role, choice);
         }
         let mut counters = Vec::new();
-        for (role, choice) in &told {
-            for place in Place::ALL {
-                let filter = format!("{} && ({})", place.condition(preempted), choice.filter());
+        for (role, choice) in &filters {
+            for state in SwitchOutState::ALL {
+                let filter = format!("{} && ({})", state.condition(preempted), choice.filter());
                 for cpu in &cpus {
                     let counter = host.counter(&tracepoint, *cpu, &filter).map_err(|e| e.to_string())?;
-                    counters.push(Watched { role: role.clone(), place, counter });
+                    counters.push(Watched { role: role.clone(), state, counter });
                 }
             }
         }
         for watched in &counters {
             watched.counter.enable().map_err(|e| e.to_string())?;
         }
-        Ok::<_, String>((told, counters))
+        Ok::<_, String>((filters, counters))
     })?;
-    Ok(Running { host: host.clone(), subjects: context.subjects.clone(), told, counters, meter })
+    Ok(Running { host: host.clone(), subjects: context.subjects.clone(), filters, counters, meter })
 }
 
 /// What all counters stand on: the tracepoint, the value of R+ and the CPUs.
@@ -284,20 +284,20 @@ fn without_tracefs(error: &HostError) -> &'static str {
 fn in_first_pid_namespace(host: &Host) -> Result<(), String> {
     match host.read_link("/proc/self/ns/pid") {
         Ok(link) if link == FIRST_PID_NAMESPACE => Ok(()),
-        Ok(_) => Err("in a pid namespace of its own holdup knows no ids that a tracepoint has".to_owned()),
+        Ok(_) => Err("inside a pid namespace holdup does not know the ids that a tracepoint has".to_owned()),
         Err(e) => Err(e.to_string()),
     }
 }
 
-fn counts(counters: &[Watched]) -> Result<BTreeMap<(String, Place), Count>, HostError> {
+fn counts(counters: &[Watched]) -> Result<BTreeMap<(String, SwitchOutState), Count>, HostError> {
     // All are stopped before the first is read, so that the places belong to the same time.
     for watched in counters {
         watched.counter.disable()?;
     }
-    let mut sums: BTreeMap<(String, Place), Count> = BTreeMap::new();
-    for Watched { role, place, counter } in counters {
+    let mut sums: BTreeMap<(String, SwitchOutState), Count> = BTreeMap::new();
+    for Watched { role, state, counter } in counters {
         let one = counter.read()?;
-        let sum = sums.entry((role.clone(), *place)).or_default();
+        let sum = sums.entry((role.clone(), *state)).or_default();
         sum.count += one.count;
         sum.enabled_ns += one.enabled_ns;
         sum.running_ns += one.running_ns;
@@ -306,39 +306,43 @@ fn counts(counters: &[Watched]) -> Result<BTreeMap<(String, Place), Count>, Host
 }
 
 /// How many tasks under test live now that no counter lets through.
-fn missed(reader: &mut Reader<'_>, subjects: &[Subject], told: &BTreeMap<String, Told>) -> Result<u64, String> {
+fn missed(
+    reader: &mut Reader<'_>,
+    subjects: &[Subject],
+    filters: &BTreeMap<String, TaskFilter>,
+) -> Result<u64, String> {
     let now = tasks_by_role(reader, subjects)?;
-    let is_missed = |role: &str, task: &Named| told.get(role).is_none_or(|told| !told.has(task));
+    let is_missed = |role: &str, task: &Named| filters.get(role).is_none_or(|filter| !filter.has(task));
     let missed = now.iter().map(|(role, (tasks, _))| tasks.iter().filter(|task| is_missed(role, task)).count());
     Ok(missed.sum::<usize>() as u64)
 }
 
 impl Collecting for Running {
     fn stop(self: Box<Self>) -> Collected {
-        let Running { host, subjects, told, counters, mut meter } = *self;
+        let Running { host, subjects, filters, counters, mut meter } = *self;
         let (counts, missed) = meter.spend(&host, |reader| {
             let counts = counts(&counters);
             // Removing the counters is a part of the price.
             drop(counters);
-            (counts, missed(reader, &subjects, &told))
+            (counts, missed(reader, &subjects, &filters))
         });
         let counts = match counts {
             Ok(counts) => counts,
             Err(e) => return all_absent(META.id, PRODUCES, &e.to_string(), meter.0),
         };
-        let mut notes: Vec<String> = told.iter().map(|(role, told)| told.in_words(role)).collect();
+        let mut notes: Vec<String> = filters.iter().map(|(role, filter)| filter.in_words(role)).collect();
         match &missed {
             Ok(0) => {}
             Ok(missed) => notes.push(format!("{missed} tasks began inside the window and were not counted")),
             // The counters have seen the tasks all the same.
-            Err(why) => notes.push(format!("tasks that began inside the window cannot be told: {why}")),
+            Err(why) => notes.push(format!("tasks that began inside the window are not known: {why}")),
         }
         let interrupted = counts.values().any(|count| count.running_ns < count.enabled_ns);
         if interrupted {
             notes.push("the counters did not run all the time; the counts are too low".to_owned());
         }
-        let items = counts.iter().map(|((role, place), count)| {
-            let label = format!("{role} {}", place.name());
+        let items = counts.iter().map(|((role, state), count)| {
+            let label = format!("{role} {}", state.name());
             EvidenceItem::labelled("switched_out", label, "1", count.count as f64)
         });
         Collected {
@@ -374,7 +378,7 @@ impl Collector for SwitchOuts {
             Err((why, None)) => return Availability::unavailable(why),
             Err((why, Some(remedy))) => return Availability::unavailable_but(why, remedy),
         };
-        // Removed again at once; it was never switched on.
+        // Removed again immediately; it was never switched on.
         match context.host.counter(&tracepoint, cpus[0], "") {
             Ok(_) => Availability::Ready,
             Err(e) => Availability::unavailable_but(e.to_string(), "run holdup as root, or with CAP_PERFMON"),
@@ -400,7 +404,7 @@ mod tests {
     const FIELDS: &str = "\tfield:char prev_comm[16];\n\tfield:pid_t prev_pid;\n\tfield:long prev_state;\n";
 
     #[test]
-    fn the_value_of_r_plus_comes_from_the_event_s_own_words() {
+    fn the_value_of_r_plus_comes_from_the_event_s_format() {
         let printed = |what: &str| format!("name: sched_switch\n{FIELDS}\nprint fmt: \"%s%s\", {what}");
         let v6_18 = "(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | \
                      0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & 1, \
@@ -431,9 +435,9 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_told_by_name_where_nobody_else_has_it() {
+    fn tasks_are_selected_by_name_where_no_other_has_it() {
         let filter = |tasks: &[(u32, &str)], outside: &[&str]| {
-            Told::of(&named(tasks), &outside.iter().copied().collect()).map(|told| told.filter())
+            TaskFilter::of(&named(tasks), &outside.iter().copied().collect()).map(|choice| choice.filter())
         };
         let server = [(7, "postgres"), (9, "postgres"), (8, "a b")];
         assert_eq!(filter(&server, &["sh"]).as_deref(), Ok("prev_comm == \"a b\" || prev_comm == \"postgres\""));
@@ -447,10 +451,10 @@ mod tests {
             );
         }
         let many: Vec<Named> = (0..4096).map(|i| (10_000 + i, format!("lock-{i}"))).collect();
-        let told = Told::of(&many, &BTreeSet::new()).expect("they follow each other");
-        assert_eq!(told.filter(), "(prev_pid >= 10000 && prev_pid <= 14095)");
-        assert!(told.has(&(10_000, String::new())) && !told.has(&(1, "lock-0".to_owned())));
+        let choice = TaskFilter::of(&many, &BTreeSet::new()).expect("they follow each other");
+        assert_eq!(choice.filter(), "(prev_pid >= 10000 && prev_pid <= 14095)");
+        assert!(choice.has(&(10_000, String::new())) && !choice.has(&(1, "lock-0".to_owned())));
         let scattered: Vec<Named> = (0..4096).map(|i| (2 * i, format!("lock-{i}"))).collect();
-        assert!(Told::of(&scattered, &BTreeSet::new()).expect_err("too long").starts_with("4096 tasks"));
+        assert!(TaskFilter::of(&scattered, &BTreeSet::new()).expect_err("too long").starts_with("4096 tasks"));
     }
 }

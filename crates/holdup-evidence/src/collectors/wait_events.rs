@@ -20,11 +20,11 @@ const LONGEST_LOOK: Duration = Duration::from_secs(5);
 static META: Meta = Meta {
     id: "wait-events",
     summary: "what client backends wait for: locks, I/O, the client; or CPU",
-    docs: "Samples pg_stat_activity ten times a second on a connection of its own and counts client backends by wait event \
+    docs: "Samples pg_stat_activity ten times a second on its own connection and counts client backends by wait event \
            (Type:Event). An active backend without a wait event runs or waits for a CPU: `CPU`. An idle one waits for its \
            client: `Client:ClientRead`. The numbers are backends on average over the samples. A spin lock shows only while \
-           a backend sleeps in it (Timeout:SpinDelay, PostgreSQL 16 and later). Few samples say little: the number of \
-           samples is told, and those that came late by more than an interval are counted as lost.",
+           a backend sleeps in it (Timeout:SpinDelay, PostgreSQL 16 and later). Few samples say little: their number \
+           is `wait_event_samples`, and those that came late by more than an interval are counted as lost.",
     references: &["PostgreSQL 15-18 manual, pg_stat_activity", "src/backend/utils/activity/wait_event.c (15.18)"],
 };
 
@@ -102,11 +102,11 @@ impl Collecting for Running {
         let Ok(samples) = self.thread.join() else {
             return all_absent(META.id, PRODUCES, "the sampling thread failed", SelfCost::default());
         };
-        told(&samples)
+        report(&samples)
     }
 }
 
-fn told(samples: &Samples) -> Collected {
+fn report(samples: &Samples) -> Collected {
     if samples.taken == 0 {
         let why = samples.failure.clone().unwrap_or_else(|| "no sample fell into the window".to_owned());
         return all_absent(META.id, PRODUCES, &why, samples.cost);
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_server_that_never_answered_gives_absent_items() {
         let samples = Samples { failure: Some("connection closed".to_owned()), ..Samples::default() };
-        let collected = told(&samples);
+        let collected = report(&samples);
         assert!(collected.items.iter().all(|i| i.value == Measured::Absent("connection closed".to_owned())));
         assert_eq!(collected.coverage.seen, 0);
     }
@@ -199,7 +199,7 @@ mod tests {
     fn the_mean_is_over_all_samples() {
         let samples =
             Samples { by_event: BTreeMap::from([("CPU".to_owned(), 30)]), taken: 10, late: 2, ..Samples::default() };
-        let collected = told(&samples);
+        let collected = report(&samples);
         assert_eq!(collected.items[0].value, Measured::Value(3.0));
         assert_eq!((collected.coverage.seen, collected.coverage.lost), (10, 2));
     }

@@ -141,7 +141,7 @@ fn add(context: &CollectContext, pid: u32, exe: &str, files: &[Mapped], images: 
     images.add(&loaded)
 }
 
-/// What could not be analysed is told up to here; a large server has many locks that are taken in ways of their own.
+/// Notes of a file; a large server has many locks that cannot be analysed.
 const MOST_NOTES: usize = 5;
 
 impl Analysis {

@@ -1,8 +1,7 @@
-//! Analyses kept on disk from one run to the next, a file for each build and what was asked of it.
+//! A cache of analyses on disk, with a file for each build and question.
 //!
 //! A folder or file that is not this user's own, or that others may write, is not used: who can write a map can say
-//! where a lock is held. A file that cannot be used is removed and made anew. What cannot be written is not kept, which
-//! costs the analysis and nothing else.
+//! where a lock is held. A file that cannot be used is removed and made anew. What cannot be written is analysed again.
 
 use holdup_files::{Folder, Owner, private_folder};
 use holdup_sections::cached::{CachedAnalysis, MOST_BYTES};
@@ -10,16 +9,16 @@ use rustix::fs::{FileType, fstat};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The oldest files are removed beyond so many.
+/// The oldest files beyond this number are removed.
 const MOST_FILES: usize = 64;
-/// And beyond so many bytes of all of them.
+/// And beyond this size of all of them, bytes.
 const MOST_BYTES_OF_ALL: u64 = 32 << 20;
 
-/// The folder of kept analyses.
+/// The folder of the cache.
 pub(crate) struct MapCache<'a>(pub(crate) &'a Path);
 
 impl MapCache<'_> {
-    /// What is kept of a build for what is asked; `None` where that is nothing that can be used.
+    /// The analysis of a build for a question; `None` where there is none that can be used.
     pub(crate) fn get(&self, build_id: &str, is_program: bool, functions: &[String]) -> Option<CachedAnalysis> {
         let name = file_name(build_id, is_program, functions)?;
         let folder = Folder::open(self.0).ok()?;
@@ -33,7 +32,7 @@ impl MapCache<'_> {
         }
     }
 
-    /// Keeps what was found, all or nothing.
+    /// Writes an analysis, all or nothing.
     pub(crate) fn put(&self, kept: &CachedAnalysis) {
         let Some(name) = file_name(&kept.build_id, kept.is_program, &kept.functions) else { return };
         let Some(bytes) = kept.encode() else { return };
@@ -96,7 +95,7 @@ mod tests {
 
     const ID: &str = "0123456789abcdef";
 
-    fn kept(build_id: &str) -> CachedAnalysis {
+    fn analysis(build_id: &str) -> CachedAnalysis {
         let map = SectionMap { build_id: build_id.to_owned(), notes: vec!["a".to_owned()], ..SectionMap::default() };
         CachedAnalysis { build_id: build_id.to_owned(), is_program: true, map, ..CachedAnalysis::default() }
     }
@@ -114,10 +113,10 @@ mod tests {
         let (path, f) = (folder.path().join("maps"), ["f".to_owned()]);
         let maps = MapCache(&path);
         assert_eq!(maps.get(ID, true, &[]), None);
-        maps.put(&kept(ID));
-        assert_eq!(maps.get(ID, true, &[]), Some(kept(ID)));
+        maps.put(&analysis(ID));
+        assert_eq!(maps.get(ID, true, &[]), Some(analysis(ID)));
         assert_eq!((maps.get(ID, true, &f), maps.get(ID, false, &[])), (None, None));
-        maps.put(&kept("../../etc/passwd"));
+        maps.put(&analysis("../../etc/passwd"));
         assert_eq!(maps.get("../../etc/passwd", true, &[]), None);
         only_file(&path);
     }
@@ -127,17 +126,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("maps");
         let maps = MapCache(&path);
-        maps.put(&kept(ID));
+        maps.put(&analysis(ID));
         let file = only_file(&path);
-        let other = kept("00000000ffffffff").encode().expect("it is small");
+        let other = analysis("00000000ffffffff").encode().expect("it is small");
         let mut bytes = fs::read(&file).expect("readable");
         bytes[20] ^= 1;
         for bytes in [bytes, other, Vec::new()] {
             fs::write(&file, bytes).expect("writable");
             assert_eq!(maps.get(ID, true, &[]), None);
             assert!(!file.exists());
-            maps.put(&kept(ID));
-            assert_eq!(maps.get(ID, true, &[]), Some(kept(ID)));
+            maps.put(&analysis(ID));
+            assert_eq!(maps.get(ID, true, &[]), Some(analysis(ID)));
         }
     }
 
@@ -146,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("maps");
         let maps = MapCache(&path);
-        maps.put(&kept(ID));
+        maps.put(&analysis(ID));
         let file = only_file(&path);
         let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
         mode(&file, 0o620);
@@ -154,9 +153,9 @@ mod tests {
         mode(&file, 0o600);
         mode(&path, 0o777);
         assert_eq!(maps.get(ID, true, &[]), None);
-        maps.put(&kept(ID));
+        maps.put(&analysis(ID));
         assert_eq!(fs::metadata(&path).expect("ours").permissions().mode() & 0o7777, 0o700, "the mode is put right");
-        assert_eq!(maps.get(ID, true, &[]), Some(kept(ID)));
+        assert_eq!(maps.get(ID, true, &[]), Some(analysis(ID)));
         let elsewhere = folder.path().join("elsewhere");
         fs::rename(&file, &elsewhere).expect("ours");
         std::os::unix::fs::symlink(&elsewhere, &file).expect("ours");
@@ -176,7 +175,7 @@ mod tests {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("ours");
         for n in 0..MOST_FILES + 5 {
             let build_id = format!("{n:016x}");
-            maps.put(&kept(&build_id));
+            maps.put(&analysis(&build_id));
             let file = folder.path().join(file_name(&build_id, true, &[]).expect("an id"));
             let age = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64 + 1);
             if let Ok(file) = File::options().write(true).open(file) {

@@ -74,7 +74,7 @@ fn message(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// What the object is made for.
+/// What the object is loaded for.
 pub(crate) struct Purpose<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) roles: u32,

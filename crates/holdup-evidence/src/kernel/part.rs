@@ -8,7 +8,7 @@ use aya::programs::perf_event::SoftwareEvent;
 pub struct Part {
     /// The constants in C that switch it on.
     pub(crate) switches: &'static [&'static str],
-    /// Programs of its own.
+    /// Its programs.
     pub(crate) programs: &'static [Program],
     /// The sizes of its rings, bytes; those of parts that are off have a page.
     pub(crate) rings: &'static [(&'static str, u32)],
@@ -28,7 +28,7 @@ pub(crate) enum At {
     Tracepoint(&'static str),
     /// One that older kernels lack; the constant in C is 1 where it is there.
     TracepointIfAny(&'static str, &'static str),
-    /// Every so many counts of a software event, on each CPU.
+    /// A software event with its period, on each CPU.
     Event(SoftwareEvent, u64),
 }
 

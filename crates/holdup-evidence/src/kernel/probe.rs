@@ -1,4 +1,4 @@
-//! Whether BPF programs can be loaded here, told from files alone.
+//! Whether BPF programs can be loaded here, by files alone.
 
 use holdup_host::Host;
 use holdup_model::Availability;
@@ -28,7 +28,7 @@ pub(crate) fn probe(host: &Host) -> Availability {
     match host.read_text("/proc/self/status").ok().and_then(|text| capabilities(&text)) {
         Some(held) if may_load(held) => Availability::Ready,
         Some(_) => Availability::unavailable("BPF programs need root, or CAP_BPF with CAP_PERFMON"),
-        None => Availability::unavailable("/proc/self/status does not tell the capabilities of this process"),
+        None => Availability::unavailable("/proc/self/status does not show the capabilities of this process"),
     }
 }
 

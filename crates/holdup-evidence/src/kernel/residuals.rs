@@ -1,7 +1,7 @@
-//! How much longer preempted holders run until they give their locks back.
+//! The residual time of preempted holders: how much longer they run until they release their locks.
 //!
-//! The program at the switch asks for a few holders each second; breakpoints at the instructions that give the lock back
-//! have to be set while the holder is off the CPU. What came too late is counted, and no residual.
+//! The program at the switch asks for a few holders each second; breakpoints at the instructions that release the lock
+//! have to be set while the holder is off the CPU. One that comes too late is counted, and gives no residual.
 
 use crate::kernel::layout::{RESIDUAL_ASKED, ResidualEvent, read};
 use crate::reading::thread_cpu_ns;
@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{PipeReader, PipeWriter};
 use std::thread::JoinHandle;
 
-/// A holder that has not given its lock back after so long is left alone.
+/// A holder that has not released its lock by then is given up.
 const LONGEST_NS: u64 = 500_000_000;
 
-/// What came of it.
+/// The residual times of a window.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Residuals {
     /// By number of the section.
@@ -33,24 +33,24 @@ pub(crate) struct Residuals {
     set: u64,
     /// Holders that were back on a CPU before the breakpoints were set.
     late: u64,
-    /// Holders that were not seen to go on, because the instruction is tried again after a fault, which no breakpoint stops.
+    /// Holders that resumed at an instruction that is tried again after a fault, where no breakpoint stops.
     faulted: u64,
     /// Holders that did not come to a breakpoint.
     censored: u64,
-    /// Holders of which it is not known where they give the lock back, or at more places than there are registers.
+    /// Holders whose releases are not known, or more than there are registers.
     unknown: u64,
     /// Breakpoints that could not be set, and the first reason.
     refused: (u64, Option<String>),
     /// The shortest residual, ns: what a breakpoint takes. The others are without it.
     way_back_ns: u64,
-    /// Sections whose residuals are not told, because breakpoints take longer.
+    /// Sections whose residuals are left out, because breakpoints take longer.
     short: u64,
     /// CPU time of the thread.
     pub(crate) cpu_ns: u64,
 }
 
 impl Residuals {
-    /// What is to be known of the numbers.
+    /// Notes for the user.
     pub(crate) fn notes(&self) -> Vec<String> {
         if self.asked == 0 {
             return Vec::new();
@@ -58,15 +58,15 @@ impl Residuals {
         let known: u64 = self.of_section.values().map(SparseHistogram::count).sum();
         let (ms, asked, set) = (self.cpu_ns as f64 / 1e6, self.asked, self.set);
         let mut notes = vec![format!(
-            "for what was left of the sections of preempted holders {asked} of them were followed with {set} breakpoints, which \
-             took {ms:.0} ms of CPU; {known} residuals, without {:.1} us, the shortest, that a breakpoint takes",
+            "residual times: {asked} preempted holders were followed with {set} breakpoints, which took {ms:.0} ms of CPU \
+             time; {known} residuals, less the shortest, {:.1} us, which is what a breakpoint takes",
             self.way_back_ns as f64 / 1e3
         )];
         for (count, why) in [
             (self.late, "were back on a CPU before their breakpoints were set"),
-            (self.faulted, "went on with an instruction that had a page fault, which no breakpoint tells"),
-            (self.censored, "did not give the lock back within 500 ms after they had lost the CPU"),
-            (self.unknown, "were where it is not known how the lock is given back, or at more than three places"),
+            (self.faulted, "resumed at an instruction that had a page fault, where no breakpoint stops"),
+            (self.censored, "did not release the lock within 500 ms after they had lost the CPU"),
+            (self.unknown, "were where it is not known how the lock is released, or at more than three places"),
         ] {
             if count > 0 {
                 notes.push(format!("of the followed holders {count} {why}"));
@@ -74,7 +74,7 @@ impl Residuals {
         }
         if self.short > 0 {
             notes.push(format!(
-                "{} sections are too short for their residuals to be told from what a breakpoint takes here",
+                "{} sections are too short: a breakpoint takes longer here than their residuals",
                 self.short
             ));
         }
@@ -112,9 +112,9 @@ struct Follower {
     program: OwnedFd,
     releases: BTreeMap<u32, Vec<ReleasedAt>>,
     followed: BTreeMap<u32, Followed>,
-    /// Sections, and for how long their holders went on; `None` for not at all.
+    /// Sections, and how much longer their holders ran; `None` for not at all.
     values: Vec<(u16, Option<u64>)>,
-    told: Residuals,
+    sum: Residuals,
 }
 
 impl Following {
@@ -131,8 +131,8 @@ impl Following {
         let ring = object.take_map("residuals").ok_or("the object has no map residuals")?;
         let ring = RingBuf::try_from(ring).map_err(|e| e.to_string())?;
         let (until, end) = std::io::pipe().map_err(|e| e.to_string())?;
-        let (followed, values, told) = (BTreeMap::new(), Vec::new(), Residuals::default());
-        let mut follower = Follower { host: host.clone(), ring, program, releases, followed, values, told };
+        let (followed, values, sum) = (BTreeMap::new(), Vec::new(), Residuals::default());
+        let mut follower = Follower { host: host.clone(), ring, program, releases, followed, values, sum };
         let run = move || follower.run(&until);
         let thread =
             std::thread::Builder::new().name("holdup-residual".to_owned()).spawn(run).map_err(|e| e.to_string())?;
@@ -158,19 +158,19 @@ impl Follower {
         self.followed.clear();
         // The interrupted are anywhere in their sections, so one of many was at its end: its residual is what a
         // breakpoint takes itself.
-        self.told.way_back_ns = self.values.iter().filter_map(|(_, ns)| *ns).min().unwrap_or(0);
+        self.sum.way_back_ns = self.values.iter().filter_map(|(_, ns)| *ns).min().unwrap_or(0);
         for (section, ns) in std::mem::take(&mut self.values) {
-            let ns = ns.map_or(0, |ns| ns - self.told.way_back_ns);
-            self.told.of_section.entry(section).or_default().record_ns(ns);
+            let ns = ns.map_or(0, |ns| ns - self.sum.way_back_ns);
+            self.sum.of_section.entry(section).or_default().record_ns(ns);
         }
         // What a breakpoint takes differs by about as much from one to the next: residuals that are no longer say nothing.
-        let shortest = self.told.way_back_ns;
-        let is_told = |h: &SparseHistogram| h.quantile_ns(0.5).is_some_and(|median| median > shortest);
-        let before = self.told.of_section.len();
-        self.told.of_section.retain(|_, h| is_told(h));
-        self.told.short = (before - self.told.of_section.len()) as u64;
-        self.told.cpu_ns = thread_cpu_ns().saturating_sub(begun);
-        std::mem::take(&mut self.told)
+        let shortest = self.sum.way_back_ns;
+        let is_longer = |h: &SparseHistogram| h.quantile_ns(0.5).is_some_and(|median| median > shortest);
+        let before = self.sum.of_section.len();
+        self.sum.of_section.retain(|_, h| is_longer(h));
+        self.sum.short = (before - self.sum.of_section.len()) as u64;
+        self.sum.cpu_ns = thread_cpu_ns().saturating_sub(begun);
+        std::mem::take(&mut self.sum)
     }
 
     /// Waits for the ring; whether it is the end.
@@ -196,31 +196,31 @@ impl Follower {
     }
 
     fn follow(&mut self, event: &ResidualEvent) {
-        self.told.asked += 1;
+        self.sum.asked += 1;
         let covers = |r: &&ReleasedAt| (r.begin..r.end).contains(&event.value);
         let all = self.releases.get(&event.image).into_iter().flatten().filter(covers);
         let at: BTreeSet<u64> = all.flat_map(|r| r.at.iter().copied()).collect();
-        // One more register tells when it goes on.
+        // One more register stops where it resumes.
         if at.is_empty() || at.len() >= MOST_OF_A_THREAD {
-            self.told.unknown += 1;
+            self.sum.unknown += 1;
             return;
         }
         if at.contains(&event.ip) {
-            // What it goes on with is what gives the lock back.
+            // The next instruction releases the lock.
             self.values.push((event.section, None));
             return;
         }
         let set = |address: &u64| self.host.breakpoint(event.tid, *address, self.program.as_fd());
         match at.iter().chain([&event.ip]).map(set).collect::<Result<Vec<Breakpoint>, _>>() {
             Ok(breakpoints) => {
-                self.told.set += breakpoints.len() as u64;
+                self.sum.set += breakpoints.len() as u64;
                 let (section, asked_ns, armed_ns) = (event.section, event.ns, now_ns());
                 let followed = Followed { section, asked_ns, armed_ns, _breakpoints: breakpoints };
                 self.followed.insert(event.number, followed);
             }
             Err(why) => {
-                self.told.refused.0 += 1;
-                self.told.refused.1.get_or_insert(why.to_string());
+                self.sum.refused.0 += 1;
+                self.sum.refused.1.get_or_insert(why.to_string());
             }
         }
     }
@@ -229,9 +229,9 @@ impl Follower {
     fn ended(&mut self, event: &ResidualEvent) {
         let Some(followed) = self.followed.remove(&event.number) else { return };
         if event.ns <= followed.armed_ns {
-            self.told.late += 1;
+            self.sum.late += 1;
         } else if event.resumed == 0 {
-            self.told.faulted += 1;
+            self.sum.faulted += 1;
         } else {
             self.values.push((followed.section, Some(event.value)));
         }
@@ -240,6 +240,6 @@ impl Follower {
     fn give_up_before(&mut self, ns: u64) {
         let before = self.followed.len();
         self.followed.retain(|_, f| f.asked_ns >= ns);
-        self.told.censored += (before - self.followed.len()) as u64;
+        self.sum.censored += (before - self.followed.len()) as u64;
     }
 }

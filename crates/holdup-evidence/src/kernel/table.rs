@@ -11,7 +11,7 @@ const IMAGE_NONE: u32 = crate::kernel::layout::IMAGE_NONE as u32;
 const PT_REGS: [u16; 17] = [80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0, 144];
 const RSP: usize = 4;
 const RBP: usize = 5;
-/// More entries than a search of 17 steps finds are not kept.
+/// As many entries as a search of 17 steps finds.
 const MOST_ENTRIES: usize = 1 << 16;
 
 /// Tables of all processes under test; processes with the same files at the same places share one.
@@ -50,22 +50,22 @@ impl Images {
         number
     }
 
-    /// Whether it is known of any section where its lock is given back.
+    /// Whether the releases of any section are known.
     pub(crate) fn has_releases(&self) -> bool {
         self.releases.values().any(|all| !all.is_empty())
     }
 
-    /// Takes out where locks are given back, by the number of a table, with addresses of its processes.
+    /// Takes out the releases, by the number of a table, with addresses of its processes.
     pub(crate) fn take_releases(&mut self) -> BTreeMap<u32, Vec<ReleasedAt>> {
         std::mem::take(&mut self.releases)
     }
 
-    /// Says which table is that of a process.
+    /// Gives a process its table.
     pub(crate) fn assign(&mut self, pid: u32, number: u32) {
         self.of_process.insert(pid, number);
     }
 
-    /// Keeps what could not be done.
+    /// Adds a note, once.
     pub(crate) fn note(&mut self, what: String) {
         if !self.notes.contains(&what) {
             self.notes.push(what);
@@ -133,8 +133,8 @@ fn meaning(kind: &Kind, numbers: &[u16]) -> Option<Meaning> {
     })
 }
 
-/// Where the locks of these files are given back, by begin. The numbers of sections are not told apart by file here: the
-/// instruction alone tells.
+/// Where the locks of these files are released, by begin. Sections have the numbers of their files: the instruction
+/// alone decides.
 fn releases(files: &[Loaded<'_>]) -> Vec<ReleasedAt> {
     let mut all = Vec::new();
     for file in files {
@@ -147,7 +147,7 @@ fn releases(files: &[Loaded<'_>]) -> Vec<ReleasedAt> {
     all
 }
 
-/// The table with all that is said of one place in one entry.
+/// The table, with all meanings of an address in one entry.
 fn entries(table: &Table, numbers: &[u16]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for group in table.entries.chunk_by(|a, b| a.begin == b.begin) {

@@ -238,7 +238,7 @@ impl Switching {
 
 impl Drop for Switching {
     fn drop(&mut self) {
-        // SAFETY: children that nobody has waited for, files that are open, and memory that nobody uses any more.
+        // SAFETY: children that have not been waited for, files that are open, and memory that is not used any more.
         unsafe {
             for pid in &self.pids {
                 libc::kill(*pid, libc::SIGKILL);

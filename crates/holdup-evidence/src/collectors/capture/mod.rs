@@ -1,8 +1,8 @@
 //! TCP segments as they pass the links of the tasks under test, judged as Wireshark does.
 
-mod place;
+mod namespace;
+mod report;
 mod sockets;
-mod told;
 
 use super::network;
 use crate::reading::{Meter, Produces, all_absent, increase};
@@ -10,7 +10,7 @@ use crate::{CollectContext, Collecting, Collector, Subject, tasks};
 use holdup_host::Host;
 use holdup_host::network::TasksNamespace;
 use holdup_model::{Availability, Collected, Meta, Problem};
-use place::{CAPTURING, Place};
+use namespace::{CAPTURING, NamespaceCapture};
 use sockets::Sockets;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ static META: Meta = Meta {
     id: "capture",
     summary: "TCP segments of the tasks under test, with Wireshark's marks",
     docs: "A packet socket with a ring of 32 MB in each network namespace that a task under test is in or has a socket of, on all of its links. 192 \
-           bytes of each packet are taken from its network header on, decoded and judged at once, as `holdup packets` does \
+           bytes of each packet are taken from its network header on, decoded and judged immediately, as `holdup packets` does \
            with a file; no packet is kept. A connection is counted where it is opened from (of one that was \
-           open before the begin, the end with the higher port is taken for the opener), so that one between two namespaces counts once: what its opener sends again is seen whole, what the other end sends again only as far as \
-           it arrives. On loopback links each packet is seen once. Super-packets (TSO, GRO) are judged as they are.\n\n\
-           Packets for which the ring had no room are lost, and told; a judgement after a loss may take it for one of the \
-           network. Beside the marks stand the kernel's own TCP counters of the same namespaces: where both tell of \
-           retransmissions, the kernel's are right. What it tells of the sockets that the tasks have at the end (tcp_info, as `ss -i` \
-           shows it) is summed: of those that were there at the begin what was added. Sockets that were closed before are not in it.\n\n\
-           The worst three connections of a namespace are kept over time, and the numbers of at most 1,000. As nobody knows before the end \
-           which are worst, 128 of each link are traced at a time: where more have trouble at once, a trace begins with the trouble, or is \
-           given up for a worse one, and that is told.\n\n\
+           open before the begin, the side with the higher port is taken for the opener), so that one between two namespaces counts once: retransmissions of its opener are seen whole, those of the other side only as far as \
+           they arrive. On loopback links each packet is seen once. Super-packets (TSO, GRO) are judged as they are.\n\n\
+           Packets for which the ring had no room are counted as lost; a judgement after a loss may take it for one of the \
+           network. Beside the marks stand the kernel's own TCP counters of the same namespaces: where both count \
+           retransmissions, the kernel's are right. Its numbers of the sockets that the tasks have at the end (tcp_info, as `ss -i` \
+           shows them) are summed: of those that were there at the begin what was added.  Sockets that were closed before are left out.\n\n\
+           The worst three connections of a namespace are traced over time, and the numbers of at most 1,000 are kept. Which are worst is \
+           known at the end only, so 128 of each link are traced at a time: where more have trouble, a trace begins with the trouble, or is \
+           given up for a worse one, with a note.\n\n\
            Needs CAP_NET_RAW, and CAP_SYS_ADMIN for namespaces other than holdup's own.",
     references: &[
         "net/packet/af_packet.c:tpacket_rcv (v6.18)",
@@ -75,7 +75,7 @@ fn counters(namespace: &TasksNamespace) -> Result<Counters, String> {
 struct Running {
     host: Host,
     ends: Arc<AtomicBool>,
-    places: Vec<JoinHandle<Place>>,
+    captures: Vec<JoinHandle<NamespaceCapture>>,
     /// Each namespace, its counters at the begin and its sockets.
     before: Vec<(TasksNamespace, Result<Counters, String>, Sockets)>,
     subjects: Vec<Subject>,
@@ -84,10 +84,10 @@ struct Running {
 
 impl Collecting for Running {
     fn stop(self: Box<Self>) -> Collected {
-        let Running { host, ends, places, before, subjects, mut meter } = *self;
+        let Running { host, ends, captures, before, subjects, mut meter } = *self;
         ends.store(true, Ordering::Relaxed);
-        let places: Result<Vec<Place>, _> = places.into_iter().map(JoinHandle::join).collect();
-        let Ok(places) = places else {
+        let captures: Result<Vec<NamespaceCapture>, _> = captures.into_iter().map(JoinHandle::join).collect();
+        let Ok(captures) = captures else {
             return all_absent(META.id, PRODUCES, "a thread that reads packets broke down", meter.0);
         };
         let mut moved = Counters::new();
@@ -109,7 +109,7 @@ impl Collecting for Running {
                 (Err(why), _) | (_, Err(why)) => notes.push(format!("the kernel's counters: {why}")),
             }
         }
-        told::told(places, &moved, sum, notes, meter.0)
+        report::report(captures, &moved, sum, notes, meter.0)
     }
 }
 
@@ -122,7 +122,7 @@ fn processes(host: &Host, subjects: &[Subject], meter: &mut Meter) -> Result<Vec
 /// Where these processes are.
 fn namespaces(context: &CollectContext, processes: &[u32]) -> Result<Vec<TasksNamespace>, String> {
     let found = context.host.network_namespaces(processes);
-    if found.is_empty() { Err("no task under test tells its network namespace".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err("no task under test shows its network namespace".to_owned()) } else { Ok(found) }
 }
 
 impl Collector for Capture {
@@ -155,7 +155,7 @@ impl Collector for Capture {
         let namespaces = namespaces(context, &processes).map_err(failed)?;
         let files = meter.spend(&context.host, |_| context.host.socket_files(&processes));
         let ends = Arc::new(AtomicBool::new(false));
-        let mut places = Vec::with_capacity(namespaces.len());
+        let mut captures = Vec::with_capacity(namespaces.len());
         let mut before = Vec::with_capacity(namespaces.len());
         for namespace in namespaces {
             let ring = context.host.packet_ring(Some(&namespace), CAPTURING).map_err(|e| failed(e.to_string()))?;
@@ -164,10 +164,10 @@ impl Collector for Capture {
             before.push((namespace, counters, of_sockets));
             let ends = ends.clone();
             let thread = std::thread::Builder::new().name("capture".to_owned());
-            let thread = thread.spawn(move || Place::default().watch(ring, &ends));
-            places.push(thread.map_err(|e| failed(e.to_string()))?);
+            let thread = thread.spawn(move || NamespaceCapture::default().watch(ring, &ends));
+            captures.push(thread.map_err(|e| failed(e.to_string()))?);
         }
         let (host, subjects) = (context.host.clone(), context.subjects.clone());
-        Ok(Box::new(Running { host, ends, places, before, subjects, meter }))
+        Ok(Box::new(Running { host, ends, captures, before, subjects, meter }))
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of the sockets of the tasks under test, as `ss -i` shows it.
+//! tcp_info of the sockets of the tasks under test, as `ss -i` shows it.
 
 use holdup_host::Host;
 use holdup_host::network::{TCP_FIELDS, TasksNamespace, TcpInfo, TcpUnit};
@@ -14,7 +14,7 @@ pub(super) fn read(host: &Host, namespace: &TasksNamespace, files: &BTreeSet<u64
     host.tcp_sockets(namespace, files).map_err(|e| e.to_string())
 }
 
-/// What all namespaces came to.
+/// The sum over all namespaces.
 #[derive(Default)]
 pub(super) struct Sum {
     sockets: u64,
@@ -52,7 +52,7 @@ impl Sum {
         }
     }
 
-    /// The numbers; absent where no namespace told.
+    /// The numbers; absent where no namespace could be read.
     pub(super) fn items(&self) -> Vec<EvidenceItem> {
         if self.sockets == 0 && !self.absent.is_empty() {
             let why: Vec<&str> = self.absent.iter().map(String::as_str).collect();
@@ -83,7 +83,7 @@ impl Sum {
             self.absent.iter().map(|why| format!("the sockets of a namespace: {why}")).collect();
         if self.gone > 0 {
             notes.push(format!(
-                "{} open at the begin, closed before the end: what the kernel told of them after the begin is not known",
+                "{} open at the begin, closed before the end: their tcp_info after the begin is not known",
                 holdup_model::text::count(usize::try_from(self.gone).unwrap_or(usize::MAX), "socket")
             ));
         }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grew_is_summed_and_what_is_gone_is_told() {
+    fn increases_are_summed_and_closed_sockets_are_noted() {
         let mut sum = Sum::default();
         sum.add(
             &sockets(&[(1, info(10, None)), (2, info(5, None))]),
@@ -120,14 +120,14 @@ mod tests {
         assert_eq!(value("tcp_sockets", None), Some(2.0));
         assert_eq!(value("tcp_info", Some("total_retrans")), Some(7.0), "3 more of one, all 4 of the new one");
         assert_eq!(value("tcp_info_s", Some("busy_time")), Some(7e-6));
-        assert_eq!(value("tcp_info_s", Some("sndbuf_limited")), None, "this kernel does not tell");
+        assert_eq!(value("tcp_info_s", Some("sndbuf_limited")), None, "this kernel does not have it");
         assert!(sum.notes()[0].starts_with("1 socket open at the begin"), "{:?}", sum.notes());
         let histograms = sum.histograms();
         assert_eq!((histograms.len(), histograms[0].name.as_str()), (1, "tcp_info_rtt_ns"));
     }
 
     #[test]
-    fn what_is_not_known_is_absent_and_no_zero() {
+    fn unreadable_sockets_are_absent_and_no_zero() {
         let mut sum = Sum::default();
         sum.add(&sockets(&[]), &Err("it may not".to_owned()));
         let items = sum.items();

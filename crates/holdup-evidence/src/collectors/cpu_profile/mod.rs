@@ -14,7 +14,7 @@ pub(crate) struct CpuProfile;
 
 static META: Meta = Meta {
     id: "cpu-profile",
-    summary: "cpu-profile: call stacks on CPU, sampled by a clock, kernel included",
+    summary: "call stacks on CPU, sampled by a clock, kernel included",
     docs: "Which functions CPU time goes to, with the way that leads there: 99 times a second a clock of perf on each CPU \
            (cpu-clock, no counter of hardware) notes which task runs, its call chain in the kernel, its registers and \
            the top 16 KB of its stack. Stacks are followed by the unwind information of programs and libraries \
@@ -102,7 +102,7 @@ impl Collector for CpuProfile {
         if !cfg!(target_arch = "x86_64") {
             return Availability::unavailable("stacks are unwound on x86-64 only");
         }
-        // Removed again at once; it was never switched on.
+        // Removed again immediately; it was never switched on.
         match sampler(context, frequency_hz(context)) {
             Ok(_) => Availability::Ready,
             Err((why, None)) => Availability::unavailable(why),

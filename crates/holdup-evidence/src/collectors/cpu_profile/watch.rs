@@ -1,4 +1,4 @@
-//! Reads samples while the window is open, and tells what they say.
+//! Reads samples while the window is open, and sums them up.
 
 use super::META;
 use crate::processes::{Processes, kernel_symbols};
@@ -24,8 +24,8 @@ struct Counts {
     truncated: u64,
 }
 
-/// What is known from samples so far.
-struct Seen {
+/// The samples so far.
+struct Samples {
     processes: Processes,
     symbolizer: Symbolizer,
     by_role: Vec<Counts>,
@@ -39,7 +39,7 @@ struct Seen {
 pub(super) struct Watcher {
     host: Host,
     sampler: Sampler,
-    seen: Seen,
+    samples: Samples,
     period_ns: u64,
     cost: SelfCost,
     /// CPU time of reading programs before the window, ns.
@@ -66,14 +66,14 @@ impl Watcher {
         let members = meter.spend(&host, |reader| tasks::processes(reader, &context.subjects))?;
         processes.add(&members);
         let by_role = vec![Counts::default(); processes.roles().len()];
-        let seen = Seen { processes, symbolizer, by_role, outside: 0, lost: 0, throttled: 0, bits32: 0 };
+        let samples = Samples { processes, symbolizer, by_role, outside: 0, lost: 0, throttled: 0, bits32: 0 };
         let period_ns = 1_000_000_000 / u64::from(frequency_hz);
         let prepared_ns = meter.0.cpu_ns;
         let cost = SelfCost { cpu_ns: 0, ..meter.0 };
-        Ok(Watcher { host, sampler, seen, period_ns, cost, prepared_ns, broken: 0 })
+        Ok(Watcher { host, sampler, samples, period_ns, cost, prepared_ns, broken: 0 })
     }
 
-    /// Reads until the other end of the pipe is closed.
+    /// Reads until the pipe is closed.
     pub(super) fn run(mut self, ended: &PipeReader) -> Result<Collected, String> {
         let begun_cpu_ns = thread_cpu_ns();
         loop {
@@ -83,26 +83,26 @@ impl Watcher {
                 self.sampler.disable().map_err(|e| e.to_string())?;
             }
             self.cost.wakeups += 1;
-            let seen = &mut self.seen;
-            let drained = self.sampler.drain(|_, record| seen.take(record));
+            let samples = &mut self.samples;
+            let drained = self.sampler.drain(|_, record| samples.take(record));
             self.cost.bytes += drained.bytes;
             self.broken += drained.broken;
             if is_over {
                 break;
             }
         }
-        self.seen.lost = self.seen.lost.max(self.sampler.lost().unwrap_or(0));
+        self.samples.lost = self.samples.lost.max(self.sampler.lost().unwrap_or(0));
         let in_window_ns = thread_cpu_ns().saturating_sub(begun_cpu_ns);
         self.cost.cpu_ns += in_window_ns;
-        self.cost.bytes += self.seen.processes.bytes;
-        self.cost.memory_bytes = self.sampler.bytes() + self.seen.symbolizer.bytes();
-        Ok(self.told())
+        self.cost.bytes += self.samples.processes.bytes;
+        self.cost.memory_bytes = self.sampler.bytes() + self.samples.symbolizer.bytes();
+        Ok(self.report())
     }
 
     /// Gives names to what was seen; the window is over.
-    fn told(mut self) -> Collected {
+    fn report(mut self) -> Collected {
         drop(self.sampler);
-        let Seen { processes, symbolizer, by_role, outside, lost, throttled, bits32 } = &mut self.seen;
+        let Samples { processes, symbolizer, by_role, outside, lost, throttled, bits32 } = &mut self.samples;
         processes.add_debug_files(symbolizer);
         let (kernel, nameless) = kernel_symbols(&self.host);
         let mut notes: Vec<String> = nameless.into_iter().collect();
@@ -154,15 +154,15 @@ impl Watcher {
     }
 }
 
-/// Whether the other end is closed; nothing is ever written to it.
+/// Whether the pipe is closed; nothing is ever written to it.
 fn is_closed(ended: &PipeReader) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::new(ended, PollFlags::IN)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    let immediately = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&immediately)).is_ok_and(|ready| ready > 0)
 }
 
-impl Seen {
+impl Samples {
     fn take(&mut self, record: &Record<'_>) {
         match record {
             Record::Sample { pid, tid, kernel, user } => self.sample(*pid, *tid, kernel, *user),

@@ -1,4 +1,4 @@
-//! Holder, waiter or neither: at every switch-out, every fault and every sample.
+//! Holders and waiters of locks at every switch-out, every fault and every sample.
 
 use crate::collectors::switches::CAUSE_NAMES;
 use crate::kernel::layout::{CONTEXTS, HELD, HOLDER, NEITHER, SECTION_OFF, SectionCounts, WAITER};
@@ -19,19 +19,19 @@ static PART: Part = Part {
 
 static META: Meta = Meta {
     id: "critical-sections",
-    summary: "who held a lock or waited for one when it lost the CPU, without uprobes",
+    summary: "holders and waiters of locks that lost the CPU, without uprobes",
     docs: "When a task under test leaves the CPU, and 251 times a second on each CPU, its user instruction pointer is looked \
            up in the section map of its program: instructions between the atomic operation that takes a lock and the \
-           store that gives it back (holder), and those that wait for it (waiter). Inside a page fault or a system call \
+           store that releases it (holder), and those that wait for it (waiter). Inside a page fault or a system call \
            the pointer is that of the user code that caused it. Between the atomic operation and the branch on its \
-           result, the register or flag that tells the result decides. A function that is called from a section is told \
-           by its return address. Nothing is put into the program's code, and nothing runs when a lock is taken or given \
-           back.\n\n\
+           result, the register or flag with the result decides. A function that is called from a section is recognised \
+           by its return address. Nothing is put into the program's code, and nothing runs when a lock is taken or \
+           released.\n\n\
            The map is made once for a build (by build id) from the binary itself, stripped or not. Spinlocks of \
            PostgreSQL 15 to 18 are known; `holdup record --section FUNCTION` adds functions; a binary may declare its \
            sections in a note, as `lock-contention` does.\n\n\
            `waiter_s` is sampled: samples times their period. `waiter_behind_off_cpu_holder_s` are those of them at which \
-           a holder of the same section was off the CPU; sections are told apart by code, so two locks of one section \
+           a holder of the same section was off the CPU; sections are distinguished by code, so two locks of one section \
            (buffer headers, for example) count as one, and the number is an upper bound there.\n\n\
            x86-64 only. Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
-/* How much longer a preempted holder runs until it gives its lock back, of a few of them each second. The agent is asked,
- * sets breakpoints at the instructions that give the lock back before the holder is on a CPU again, and this object's
+/* How much longer a preempted holder runs until it releases its lock, of a few of them each second. The agent is asked,
+ * sets breakpoints at the instructions that release the lock before the holder is on a CPU again, and this object's
  * program runs at the first of them. */
 #pragma once
 #include "state.h"
 #include "sections.bpf.h"
 
-/* At most so many are asked for: each costs the agent some system calls. */
+/* The least time between two questions: each costs the agent some system calls. */
 #define RESIDUAL_EVERY_NS 50000000ull
-/* What was not answered after so long is asked anew. */
+/* A question without an answer by then is asked anew. */
 #define RESIDUAL_STALE_NS 1000000000ull
 
 enum residual_kind { RESIDUAL_ASKED, RESIDUAL_ENDED };
@@ -19,14 +19,14 @@ struct residual_event {
 	u64 ns;
 	/* Where it was in the section; when it ended: for how long it had run since. */
 	u64 value;
-	/* When it left the CPU: the instruction that it goes on with. */
+	/* When it left the CPU: the instruction that it resumes at. */
 	u64 ip;
 	u32 number;
 	u32 tid;
 	u32 image;
 	u16 section;
 	u8 kind;
-	/* When it ended: whether it was seen to go on. */
+	/* When it ended: whether it was seen to resume. */
 	u8 resumed;
 };
 SHARED(struct, residual_event);
@@ -73,7 +73,7 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	if (state->residual && now - state->residual_asked_ns < RESIDUAL_STALE_NS)
 		return;
 	gate = bpf_map_lookup_elem(&residual_gates, &zero);
-	/* Two CPUs may pass at once, which is one more. */
+	/* Two CPUs may pass at the same time, which is one more. */
 	if (!gate || now < gate->next_ns)
 		return;
 	gate->next_ns = now + RESIDUAL_EVERY_NS;
@@ -98,9 +98,9 @@ INLINE void residual_asks(struct task_state *state, struct task_struct *task, u6
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 }
 
-/* A breakpoint: a thread goes on where it had left the CPU, from where on it counts (the way back to user mode takes longer
- * than many a section), or is about to give its lock back. What is not 0 has the kernel go on to take the breakpoint away,
- * which serves once; otherwise each pass would cost an exception until the agent has done so. */
+/* A breakpoint: a thread resumes where it had left the CPU, from where on it counts (the way back to user mode takes longer
+ * than many a section), or is about to release its lock. With a result of 1 the kernel removes the breakpoint, which serves
+ * once; otherwise each pass would cost an exception until the agent has removed it. */
 SEC("perf_event")
 int residual_ends(void *ctx)
 {

@@ -6,7 +6,7 @@
 #define DEPTH 6
 
 enum section_table {
-	/* A meaning that holds whatever registers have; an offset in struct pt_regs else. */
+	/* A meaning that holds for all values of registers; else an offset in struct pt_regs. */
 	ALWAYS = 0xffff,
 	/* Besides enum held: a function that a section calls. */
 	CALLEE = HELD,
@@ -57,8 +57,8 @@ struct {
 	__type(value, struct image);
 } images SEC(".maps");
 
-/* The lines of 64 bytes of code that any entry of an image touches, by a hash: most code is in none, and to know that takes
- * one look instead of a search. Two lines may share a bit, so a bit that is set is no answer yet. */
+/* A Bloom filter of the lines of 64 bytes of code that any entry of an image touches: most code is in none, which one look
+ * shows instead of a search. Two lines may share a bit, so a bit that is set is no answer yet. */
 struct section_filter {
 	u64 bits[FILTER_BITS / 64];
 };
@@ -85,7 +85,7 @@ struct {
 	__type(value, struct histogram);
 } section_histograms SEC(".maps");
 
-/* Who took the CPU from a holder of a section. */
+/* The task that took the CPU from a holder of a section. */
 struct section_preempter {
 	u32 section;
 	char by[COMM];
@@ -99,7 +99,7 @@ struct {
 	__type(value, u64);
 } holder_preempted_by SEC(".maps");
 
-/* A holder that could go on lost the CPU to the task whose name its state has. */
+/* A runnable holder lost the CPU to the task whose name its state has. */
 INLINE void count_preempter(struct task_state *state, struct counts *c)
 {
 	struct section_preempter key = { .section = state->section };
@@ -306,7 +306,7 @@ INLINE void section_leaves(struct task_state *state, struct task_struct *task, s
 	}
 }
 
-/* A watched task comes to the CPU after `off_ns`. */
+/* A watched task arrives on the CPU after `off_ns`. */
 INLINE void section_arrives(struct task_state *state, u64 off_ns)
 {
 	struct section_counts *s;
@@ -323,7 +323,7 @@ INLINE void section_arrives(struct task_state *state, u64 off_ns)
 	record_section(index * SECTION_HISTOGRAMS + SECTION_OFF, off_ns);
 }
 
-/* So many times a second on each CPU: who is in a section, and who waits behind a holder that is off the CPU? */
+/* Sampled on each CPU: is the task in a section, and does it wait behind a holder that is off the CPU? */
 SEC("perf_event")
 int section_sample(void *ctx)
 {

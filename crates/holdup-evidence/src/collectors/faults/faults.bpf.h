@@ -7,12 +7,12 @@
 
 enum { PAGES_HUGETLB, PAGES_RSS };
 
-/* A fault that brings so many pages at once brings a huge one. Such a page has 512, and they reach the sum together; of
- * small ones a fault brings 16 at most (fault around), and with them comes what the CPU had not added up, which is less
+/* A fault during which the process grows by this number of pages brings a huge one. Such a page has 512, and they reach
+ * the sum together; of small ones a fault brings 16 at most (fault around), and with them comes what the CPU had not added up, which is less
  * than the batch of its counter (lib/percpu_counter.c: 32, or two for each CPU). */
 #define HUGE_GROWTH 256
 
-/* What the process has of memory of hugetlbfs, and of all other; -1 where this kernel does not tell. */
+/* What the process has of memory of hugetlbfs, and of all other; -1 where this kernel does not count it. */
 INLINE void read_pages(struct task_struct *task, s64 *pages)
 {
 	struct mm_struct *mm = task->mm;

@@ -31,10 +31,10 @@ static META: Meta = Meta {
            error code was off); a write to a page that is mapped for reading only is a fault, but not a first touch.\n\n\
            A huge fault brought a page of 2 MB or more, whether or not it had to wait: what the process has of memory \
            grew by so much between its begin and its end (mm_struct.hugetlb_usage for hugetlbfs; rss_stat, the sum that \
-           CPUs add to, for transparent huge pages, on at most 100 CPUs). It is told as huge, not as minor or major. Huge \
-           pages smaller than 2 MB and the huge page of zeros are not told; and a fault of one thread counts as huge that \
+           CPUs add to, for transparent huge pages, on at most 100 CPUs). It counts as huge, not as minor or major. Huge \
+           pages smaller than 2 MB and the huge page of zeros count as small; and a fault of one thread counts as huge that \
            happens while another one of its process maps a huge page.\n\n\
-           With `critical-sections` beside it, faults of a task that held a lock are told by the lock: the user \
+           With `critical-sections` beside it, faults of a task that held a lock are reported by the lock: the user \
            instruction pointer at the fault is looked up in the section map.\n\n\
            Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later; x86-64.",
     references: &[

@@ -24,7 +24,7 @@ struct {
 	__type(value, struct hog_counts);
 } hogs SEC(".maps");
 
-/* Who had this CPU for longest lately, and since when somebody has it now. */
+/* The task that had this CPU for longest lately, and since when the current one has it. */
 struct runner {
 	u64 since_ns;
 	u64 begin_ns;
@@ -76,8 +76,8 @@ INLINE void runs_until_now(u64 *ctx, struct task_struct *prev)
 	r->since_ns = now;
 }
 
-/* A kernel worker that was woken at `woken_ns` has its CPU. It waited behind whoever ran for most of that time; where
- * nobody did, behind the last. */
+/* A kernel worker that was woken at `woken_ns` has its CPU. It waited behind the task that ran for most of that time, or
+ * else behind the last one. */
 INLINE void worker_arrives(u64 *ctx, struct task_struct *before, struct task_struct *task, u64 woken_ns, u64 now,
 			   struct counts *c)
 {

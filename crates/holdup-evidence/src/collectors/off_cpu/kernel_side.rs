@@ -1,8 +1,8 @@
-//! The kernel's side of a sampled stack: without what took the sample, and without who was only interrupted.
+//! The kernel's side of a sampled stack, without the sampler's own frames and without a task that was only interrupted.
 
 use holdup_stacks::KernelSymbols;
 
-/// The program, what calls it and the tracepoint are at most so many.
+/// Frames of the program, its caller and the tracepoint, at most.
 const OWN_FRAMES: usize = 10;
 
 /// Where the frames begin that are not of the sample itself: behind `after`, or behind what is known to belong to a
@@ -34,8 +34,7 @@ pub(super) fn of_sleeper(kernel: &KernelSymbols, stack: &[u64]) -> Vec<u64> {
     from(stack, if is_there && place + 1 < stack.len() { place + 1 } else { place })
 }
 
-/// How somebody came to wake a task; and whether that was an interrupt, of which the task that it interrupted is
-/// innocent: then its frames are left out.
+/// How a task was woken; and whether by an interrupt: then the frames of the interrupted task are left out.
 pub(super) fn of_waker(kernel: &KernelSymbols, stack: &[u64]) -> (Vec<u64>, bool) {
     let mut kept = from(stack, begin(kernel, stack, |name| name == "try_to_wake_up"));
     let is_entry = |address: &u64| kernel.find(address.saturating_sub(1)).is_some_and(|(name, _)| is_interrupt(name));
@@ -63,7 +62,7 @@ mod tests {
                             1600 t __schedule\n1700 t schedule\n1800 t do_syscall_64\n1900 t hrtimer_wakeup\n";
 
     #[test]
-    fn what_took_the_sample_is_left_out() {
+    fn the_frames_of_the_sampler_are_left_out() {
         let kernel = KernelSymbols::parse(KALLSYMS);
         assert_eq!(of_sleeper(&kernel, &[0x1010, 0x1110, 0x1210, 0x1610, 0x1710, 0x1810]), [0x170f, 0x1810]);
         let other = [0x1010, 0x1110, 0x1710, 0x1810];
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_interrupted_is_no_waker() {
+    fn an_interrupted_task_is_no_waker() {
         let kernel = KernelSymbols::parse(KALLSYMS);
         let by_task = [0x1010, 0x1110, 0x1310, 0x1410, 0x1810];
         assert_eq!(of_waker(&kernel, &by_task), (vec![0x130f, 0x1410, 0x1810], false));

@@ -1,4 +1,4 @@
-//! Where tasks were while they were off the CPU, and who woke them.
+//! Where tasks were while they were off the CPU, and which tasks woke them.
 
 mod kernel_side;
 mod names;
@@ -21,14 +21,14 @@ static META: Meta = Meta {
            sample: a time of 25 ms gives two or three, one of 0.1 ms gives one in one of a hundred cases, so what is short \
            and frequent counts for as much as what is long and rare, and no sample is more likely than its time. A \
            sample has the kernel's call chain, the registers and the top 16 KB of the stack; it is followed by the \
-           unwind information of programs and libraries, as that of cpu-profile is. Whoever wakes a sleeping task is \
+           unwind information of programs and libraries, as that of cpu-profile is. A task that wakes a sleeping one is \
            sampled in the same way, by the time that it slept: with its own stack when it is under test, else with its \
            name and the kernel's call chain. Wake-ups by interrupts count for `[interrupt]`, and the task that was \
            interrupted is left out.\n\n\
            The sums by role and place are exact. With PostgreSQL (14 and later) each sample says what its backend \
            waited for: the wait event is read from the backend's memory at the same moment, and gets its name from \
            pg_stat_activity, asked ten times a second.\n\n\
-           Before Linux 6.16 nothing tells when a task is back (sched_exit_tp). There a switch-out is sampled, the more \
+           Linux before 6.16 lacks sched_exit_tp, which runs when a task is back. There a switch-out is sampled, the more \
            likely the longer the task's last one is ago, and its time counts by that probability: right on average, but \
            single samples may stand for much.\n\n\
            Times that began before the window, or have not ended with it, are not seen. Needs root (or CAP_BPF and \

@@ -59,7 +59,7 @@ impl Named {
     }
 
     fn vote(&mut self, event: u32, name: &str) {
-        // A name of another class was told at another moment.
+        // A name of another class belongs to another moment.
         if name.split(": ").next() == Some(class(event)) {
             *self.votes.entry(event).or_default().entry(name.to_owned()).or_default() += 1;
         }

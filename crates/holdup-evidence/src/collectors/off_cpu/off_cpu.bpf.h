@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
-/* Where tasks were while they were off the CPU, and who woke them: samples of that time, with stacks.
+/* Where tasks were while they were off the CPU, and which tasks woke them: samples of that time, with stacks.
  *
- * A time of length d gives d / period samples on average, whatever came before it: as many whole periods as it has, and
+ * A time of length d gives d / period samples on average, independently of what came before: its whole periods, and
  * one more with the probability that the rest of it is of a period. So each sample stands for a period, and what is
  * longer is not more likely to be missed. */
 #pragma once
@@ -40,7 +40,7 @@ struct stack_sample {
 	u8 has_wait_event;
 	u8 unused[4];
 	char comm[COMM];
-	/* Of a waker: whom it woke up. */
+	/* Of a waker: the task that it woke. */
 	char wakee[COMM];
 	u64 kernel[STACK_FRAMES];
 };
@@ -57,7 +57,7 @@ struct {
 	__uint(max_entries, 4096);
 } stack_samples SEC(".maps");
 
-/* Whether the task that comes to this CPU is to be sampled as soon as it runs. */
+/* Whether the task that arrives on this CPU is to be sampled as soon as it runs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -70,7 +70,7 @@ const volatile u64 off_cpu_period_ns = 10000000;
 /* Where the tasks of a role have the pointer to what they wait for (PostgreSQL's my_wait_event_info), or 0. */
 const volatile u64 wait_event_at[ROLES] = {};
 
-/* For how much a time is to stand in a profile: mostly nothing, else whole periods. */
+/* The weight of a time in a profile: mostly 0, else whole periods. */
 INLINE u64 weight_of(u64 ns)
 {
 	u64 until = ns + (((u64)bpf_get_prandom_u32() * off_cpu_period_ns) >> 32);
@@ -84,7 +84,7 @@ INLINE u32 is_waiting(struct task_state *state)
 	       (state->out_state == OUT_SLEEPING || state->out_state == OUT_BLOCKED);
 }
 
-/* Before 6.16 nothing tells when a task is back. There a switch-out is sampled with a probability that is known before:
+/* Before 6.16 no program runs when a task is back. There a switch-out is sampled with a probability that is known before:
  * the longer the task's time since its last one, the more likely, so that a task gives about one sample in ten periods.
  * Its weight is its time by that probability. */
 #define SPAN_NS (10 * off_cpu_period_ns)
@@ -112,7 +112,7 @@ INLINE void stack_back(struct task_struct *task, struct task_state *state, u64 o
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 }
 
-/* A watched task comes to the CPU after `off_ns`. Its memory cannot be read before it is there. */
+/* A watched task arrives on the CPU after `off_ns`. Its memory cannot be read before it is there. */
 INLINE void stack_arrives(struct task_struct *task, struct task_state *state, u32 role, u32 out_state, u64 off_ns,
 			  struct counts *c)
 {
@@ -277,7 +277,7 @@ int task_is_back(u64 *ctx)
 	return 0;
 }
 
-/* sched_waking(p): always in the context of who wakes, while sched_wakeup may be told on the CPU of who is woken. */
+/* sched_waking(p): always in the context of the waker, while sched_wakeup may run on the CPU of the task that is woken. */
 SEC("tp_btf/sched_waking")
 int is_waking(u64 *ctx)
 {
@@ -289,7 +289,7 @@ int is_waking(u64 *ctx)
 
 	if (!state || state->is_kernel_worker || !is_waiting(state) || state->waking_of_ns == state->off_since_ns)
 		return 0;
-	/* One of several that wake the task at once is its waker. */
+	/* Of several tasks that wake it at the same time one is its waker. */
 	state->waking_of_ns = state->off_since_ns;
 	now = bpf_ktime_get_ns();
 	if (now < state->off_since_ns)

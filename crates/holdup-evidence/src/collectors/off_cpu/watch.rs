@@ -1,4 +1,4 @@
-//! Reads the samples while the window is open, and tells what they say.
+//! Reads the samples while the window is open, and sums them up.
 
 use super::names::Named;
 use super::{META, kernel_side};
@@ -23,9 +23,9 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(100);
 /// What stands for interrupts, which are no task.
 const INTERRUPT: &str = "[interrupt]";
-/// Pairs of names that are told, those with the most time.
+/// Pairs of names in the evidence, those with the most time.
 const MOST_PAIRS: usize = 64;
-/// The size of what is told of a process.
+/// The size of a record without a stack.
 const HEAD_BYTES: usize = std::mem::offset_of!(StackSample, comm);
 
 /// The programs under test and the kernel's functions, read before the window.
@@ -143,7 +143,7 @@ impl Watcher {
     }
 }
 
-/// The head of a sample and the copy of its stack; what is told of a process has no more than the first fields.
+/// The head of a sample and the copy of its stack; a record of a process has the first fields alone.
 fn parse(bytes: &[u8]) -> Option<(StackSample, &[u8])> {
     if bytes.len() < HEAD_BYTES {
         return None;
@@ -181,7 +181,7 @@ impl Samples {
         self.count(&Left { followed, role: sample.role, wait_event: wait_event(sample) }, sample.weight_ns);
     }
 
-    /// A task has left its CPU; for how long is told when it is back.
+    /// A task has left its CPU; for how long is known when it is back.
     fn left(&mut self, sample: &StackSample, stack: &[u8]) {
         let followed = self.follow_sleeper(sample, stack);
         self.left.insert(sample.tid, Left { followed, role: sample.role, wait_event: wait_event(sample) });
@@ -214,7 +214,7 @@ impl Samples {
         let name = if is_interrupt { INTERRUPT.to_owned() } else { comm_name(&sample.comm) };
         let role = Some(sample.role).filter(|_| !is_interrupt);
         let task = self.task(STACK_WAKER, &name, role);
-        // Without kernel symbols an interrupt cannot be told from a call: then nobody's user stack is shown.
+        // Without kernel symbols an interrupt looks like a call: then no user stack is shown.
         let is_own = !is_interrupt && !self.programs.kernel.is_empty();
         let user = if is_own { sample.user } else { USER_NONE as u8 };
         let followed = self.follow(task, &StackSample { user, ..*sample }, stack, &kernel);
@@ -362,7 +362,7 @@ impl Samples {
         notes.push(match self.how.has_sched_exit {
             true => format!("each sample stands for {period_ms} ms off the CPU"),
             false => {
-                "this kernel does not tell when a task is back (sched_exit_tp, Linux 6.16): stacks were sampled when \
+                "this kernel lacks sched_exit_tp (Linux 6.16), which runs when a task is back: stacks were sampled when \
                       tasks left, and single ones may stand for much"
                     .to_owned()
             }

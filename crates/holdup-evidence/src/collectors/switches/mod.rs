@@ -1,4 +1,4 @@
-//! Every switch of the tasks under test: where they were, why they left, who took the CPU, how long they waited.
+//! Every switch of the tasks under test: their state, the cause, the next task, the wait.
 
 use crate::kernel::layout::{
     CAUSES, HISTOGRAM_OFF, HISTOGRAM_ON, HISTOGRAM_WAIT_PREEMPTED, HISTOGRAM_WAIT_WOKEN, OUT_STATES, Pair, PairCounts,
@@ -17,17 +17,17 @@ static META: Meta = Meta {
     id: "switches",
     summary: "every switch: where, why, by whom; waits and times off the CPU",
     docs: "A BPF program at the tracepoint sched_switch follows the threads of the processes under test, and those that they \
-           start. Where a task was when it left the CPU: sleeping, blocked (uninterruptible), at the user boundary (R), in \
-           the kernel (R+), throttled by its cgroup, exited. Why, for one that could go on: preempted for a task that \
+           start. The state that a task left the CPU in: sleeping, blocked (uninterruptible), at the user boundary (R), in \
+           the kernel (R+), throttled by its cgroup, exited. The cause, for a runnable one: preempted for a task that \
            woke up, at the end of its slice, because a lazy request was promoted at the tick while it was in the kernel, \
            by a higher class, throttled, other (sched_yield, a change of affinity, cond_resched without a request). From \
-           6.18 on the cause is what sched_set_need_resched told when the task was asked to leave; before, it is inferred \
+           6.18 on the cause comes from sched_set_need_resched, when the task was asked to leave; before, it is inferred \
            from how much of its slice the task had run, and `causes_inferred` says so.\n\n\
            A wait for a CPU begins when the task is woken up (sched_wakeup), or when it left the CPU and could go on. (The \
            kernel's own account, sched_info.run_delay, is not used: it leaves out the time from a wake-up to the switch \
            that it causes, because the clock of the run queue is not read anew in between.) Histograms are log-linear, at \
            most 0.8 % \
-           wrong per value. `preempted_by` tells who took the CPU and how long the victim was off it then.\n\n\
+           wrong per value. `preempted_by` names the task that took the CPU, `preempted_by_off_cpu_s` has how long the victim was off it.\n\n\
            Needs root (or CAP_BPF and CAP_PERFMON) and a kernel with BTF, 5.15 or later.",
     references: &[
         "kernel/sched/core.c:__schedule, trace_sched_switch; __resched_curr, trace_sched_set_need_resched_tp (v6.18)",
@@ -40,7 +40,7 @@ const PRODUCES: Produces = &[
     ("switched_out", "1", "times that tasks left a CPU, by role and place"),
     ("preempted_by_cause", "1", "times that tasks left a CPU while they could go on, by role and cause"),
     ("preempted_off_cpu_s", "s", "time that they were off the CPU then, by role and cause"),
-    ("causes_inferred", "share", "share of the causes that were inferred, because the kernel does not tell them"),
+    ("causes_inferred", "share", "share of the causes that were inferred, because the kernel does not report them"),
     ("preempted_by", "1", "times that one took the CPU from another, by their names (victim < preempter)"),
     ("preempted_by_off_cpu_s", "s", "time that victims were off the CPU then, by the names (victim < preempter)"),
     ("on_cpu_s", "s", "time on a CPU, by role"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
-/* Why a task that could run left the CPU, and who took it. */
+/* Why a runnable task left the CPU, and which task took it. */
 #pragma once
 #include "state.h"
 
@@ -15,7 +15,7 @@ struct pair_counts {
 };
 SHARED(struct, pair_counts);
 
-/* Who preempted whom, by name. */
+/* Preempters and victims, by name. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -34,7 +34,7 @@ struct {
 /* Frames between this program and who asked: the program, the tracepoint's two, __resched_curr, resched_curr_lazy. */
 #define ASKING_FRAMES 7
 
-/* Where the call from that code left its return address: not above so many bytes of the stack from the program's context
+/* Where the call from that code left its return address: within this part of the stack from the program's context
  * on, which lies in the frame of bpf_trace_run. Read in chunks. */
 #define ASKING_BYTES 768
 #define ASKING_CHUNK 16
@@ -62,8 +62,8 @@ INLINE u32 began_slice(struct task_struct *task)
 }
 
 /* Whether the task is asked because its time was charged and is used up: in the tick, or when the clock is brought forward
- * for another task's sake. A wake-up asks right after it has charged, so the account itself does not tell the two apart;
- * the caller does. */
+ * for another task's sake. A wake-up asks right after it has charged, so the account is the same for both; the
+ * caller differs. */
 INLINE u32 is_charged(u64 *ctx, struct task_struct *task)
 {
 	u64 stack[ASKING_FRAMES] = {};
@@ -111,7 +111,7 @@ int set_need_resched(u64 *ctx)
 	return asked_to_leave(ctx);
 }
 
-/* hrtimer_expire_entry(timer, now) and hrtimer_expire_exit(timer): the tick is a timer with a function of its own. fentry
+/* hrtimer_expire_entry(timer, now) and hrtimer_expire_exit(timer): the tick is a timer with its own function. fentry
  * at the tick itself would be simpler, and is refused on some kernels. */
 SEC("tp_btf/hrtimer_expire_entry")
 int timer_begins(u64 *ctx)
@@ -137,7 +137,7 @@ int timer_ends(u64 *ctx)
 	return 0;
 }
 
-/* Why `prev`, which could go on, gives way to `next`. */
+/* Why `prev`, which is runnable, gives way to `next`. */
 INLINE u32 cause_of(struct task_state *state, struct task_struct *prev, struct task_struct *next, u64 now, struct counts *c)
 {
 	if (state->out_state == OUT_THROTTLED)
@@ -151,7 +151,7 @@ INLINE u32 cause_of(struct task_state *state, struct task_struct *prev, struct t
 			return CAUSE_PROMOTED;
 		return state->asked;
 	}
-	/* Without the tracepoint: whoever ran for a whole slice was at its end. */
+	/* Without the tracepoint: a task that ran for a whole slice was at its end. */
 	add(&c->inferred, 1);
 	if (!next->pid)
 		return CAUSE_OTHER;

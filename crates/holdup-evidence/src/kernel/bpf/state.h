@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
-/* What is kept for each watched task, and the tables that programs count into. */
+/* The state of each watched task, and the tables that programs count into. */
 #pragma once
 #include "base.h"
 
@@ -13,7 +13,7 @@ enum sizes {
 };
 SHARED(enum, sizes);
 
-/* Where a task was when it left the CPU. */
+/* The state that a task left the CPU in. */
 enum switch_out_state { OUT_SLEEPING, OUT_BLOCKED, OUT_USER, OUT_KERNEL, OUT_THROTTLED, OUT_EXITED, OUT_STATES };
 SHARED(enum, switch_out_state);
 /* Why it left while it could run. */
@@ -36,8 +36,8 @@ struct task_state {
 	u64 fault_begin_ns;
 	/* What the process had of memory when the fault began, pages. */
 	s64 fault_begin_pages[2];
-	/* Where in its section it is. A holder whose remaining time is asked for: its number (0: none) and when it was asked, when it first was back on a
-	 * CPU, since when it counts now, for how long before it left again, and where it goes on. */
+	/* Where in its section it is. A holder whose residual time is asked for: its number (0: none) and when it was asked, when it first was back on a
+	 * CPU, since when it counts now, for how long before it left again, and where it resumes. */
 	u64 section_at;
 	u64 residual_asked_ns;
 	u64 residual_back_ns;
@@ -45,7 +45,7 @@ struct task_state {
 	u64 residual_on_ns;
 	u64 residual_ip;
 	u32 residual;
-	/* Whether it was seen to go on. */
+	/* Whether it was seen to resume. */
 	u32 residual_resumed;
 	u32 role;
 	/* Which section table; IMAGE_NONE for none, IMAGE_UNKNOWN after exec. */
@@ -57,7 +57,7 @@ struct task_state {
 	u8 held;
 	u8 context;
 	u8 cause;
-	/* What sched_set_need_resched told since the task came to the CPU. */
+	/* The cause and flag of sched_set_need_resched since the task came to the CPU. */
 	u8 asked;
 	u8 asked_flag;
 	u8 is_promoted;
@@ -157,11 +157,11 @@ const volatile u32 want_residuals = 0;
 const volatile u32 want_kworkers = 0;
 const volatile u32 want_timeline = 0;
 const volatile u32 want_stacks = 0;
-/* Since 6.16 sched_exit_tp tells when a task is back, in its own context. */
+/* Since 6.16 sched_exit_tp runs when a task is back, in its own context. */
 const volatile u32 has_sched_exit = 0;
 /* Since 5.18 the tracepoint gives the state that __schedule saw. */
 const volatile u32 switch_has_state = 0;
-/* Since 6.18 sched_set_need_resched tells why a task is asked to leave. */
+/* Since 6.18 sched_set_need_resched shows why a task is asked to leave. */
 const volatile u32 has_need_resched = 0;
 /* The function of the timer that is the tick (time/tick-sched.c:tick_nohz_handler). */
 const volatile u64 tick_function = 1;
@@ -175,7 +175,7 @@ const volatile u32 regs_bp = 32;
 const volatile u32 regs_syscall = 120;
 const volatile u32 regs_cs = 136;
 const volatile u32 sections = 0;
-/* Whether a huge page stands out of what the kernel adds up at once (collectors/faults/faults.bpf.h). */
+/* Whether a huge page stands out from the batches that the kernel adds up (collectors/faults/faults.bpf.h). */
 const volatile u32 counts_transparent = 0;
 
 struct {
@@ -219,8 +219,8 @@ INLINE struct task_state *state_of(struct task_struct *task)
 	return bpf_task_storage_get(&tasks, task, NULL, 0);
 }
 
-/* The role of a watched task, as an index. The mask is an instruction of its own: where the compiler is left to compare, it
- * goes on with a copy of the value of which the checker of 6.1 does not know that it was compared. 64 bits, because those
+/* The role of a watched task, as an index. The mask is an instruction in assembly: the compiler's own comparison is followed by
+ * a copy of the value, of which the verifier of 6.1 does not know that it was compared. 64 bits, because those
  * before 5.16 forget the bounds of narrower values that were kept on the stack. */
 INLINE u64 role_of(struct task_state *state)
 {

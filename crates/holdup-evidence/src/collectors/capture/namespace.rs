@@ -1,4 +1,4 @@
-//! One network namespace: its packets are judged as they come.
+//! One network namespace: its packets are judged as they pass.
 
 use crate::reading::thread_cpu_ns;
 use holdup_host::network::{Capturing, Packet, PacketRing, RingCounts};
@@ -32,7 +32,7 @@ struct OfLink {
 }
 
 /// Whether the connection of a first segment was opened from the side that it was captured on. Of one that was open before,
-/// the end with the higher port is taken for the opener, as most are: both sides tell the same, so that it counts once.
+/// the end with the higher port is taken for the opener, as most are: both sides decide alike, so that it counts once.
 fn is_opened_from(segment: &Segment, is_outgoing: bool) -> bool {
     let key = |end: &Endpoint| (end.port, IpAddr::from(end.address));
     let sender_opened = match (segment.has(SYN), segment.has(ACK)) {
@@ -83,7 +83,7 @@ pub(super) struct Passed {
     pub(super) flows: Vec<Flow>,
     /// The worst of them over time, the worst first.
     pub(super) traces: Vec<CaptureTrace>,
-    /// How many of the worst had to give up their place to others.
+    /// Connections among the worst whose trace was given up for another's.
     pub(super) untraced: usize,
     /// The memory that traces took, bytes.
     pub(super) trace_bytes: u64,
@@ -91,9 +91,9 @@ pub(super) struct Passed {
     pub(super) analysis: Analysis,
 }
 
-/// What was seen in one namespace.
+/// The packets of one namespace.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct NamespaceCapture {
     links: BTreeMap<u32, OfLink>,
     pub(super) counts: RingCounts,
     pub(super) notes: Vec<String>,
@@ -102,7 +102,7 @@ pub(super) struct Place {
     pub(super) bytes: u64,
 }
 
-impl Place {
+impl NamespaceCapture {
     /// Judges what comes until it is to end.
     pub(super) fn watch(mut self, mut ring: PacketRing, ends: &AtomicBool) -> Self {
         loop {
@@ -181,11 +181,11 @@ mod tests {
         for flags in [SYN | ACK, ACK] {
             assert_eq!(taken(&Tcp { flags, ..Tcp::new(server, client) }, false), (true, false), "{flags}");
         }
-        // A SYN tells it against the ports.
+        // A SYN decides against the ports.
         assert_eq!(taken(&Tcp { flags: SYN, ..Tcp::new(server, client) }, true), (true, false));
         // Ports that are the same leave the addresses.
         let twin = Endpoint { port: 40_000, ..server };
-        let (near, far) = taken(&Tcp { flags: ACK, ..Tcp::new(client, twin) }, true);
-        assert_ne!(near, far);
+        let (of_client, of_server) = taken(&Tcp { flags: ACK, ..Tcp::new(client, twin) }, true);
+        assert_ne!(of_client, of_server);
     }
 }

@@ -1,6 +1,6 @@
-//! What the places saw, as evidence.
+//! The captures of all namespaces, as evidence.
 
-use super::place::{CAPTURING, MOST_TRACES, Passed, Place};
+use super::namespace::{CAPTURING, MOST_TRACES, NamespaceCapture, Passed};
 use super::sockets;
 use super::{Counters, META};
 use holdup_model::captures::{CaptureKept, CaptureTrace};
@@ -13,9 +13,9 @@ use holdup_packets::flows::Flow;
 /// The most connections that are kept of a trial.
 const MOST_FLOWS: usize = 1_000;
 
-/// All places together.
-pub(super) fn told(
-    places: Vec<Place>,
+/// All namespaces together.
+pub(super) fn report(
+    namespaces: Vec<NamespaceCapture>,
     moved: &Counters,
     sockets: sockets::Sum,
     mut notes: Vec<String>,
@@ -25,16 +25,16 @@ pub(super) fn told(
     let (mut flows, mut traces): (Vec<Flow>, Vec<CaptureTrace>) = (Vec::new(), Vec::new());
     let mut untraced = 0;
     let (mut ack_rtt_ns, mut rto_ns) = (Histogram::new(), Histogram::new());
-    for place in places {
-        seen += place.counts.packets.saturating_sub(place.counts.dropped);
-        lost += place.counts.dropped;
-        cost.cpu_ns += place.cpu_ns;
-        cost.wakeups += place.wakeups;
-        cost.bytes += place.bytes;
+    for namespace in namespaces {
+        seen += namespace.counts.packets.saturating_sub(namespace.counts.dropped);
+        lost += namespace.counts.dropped;
+        cost.cpu_ns += namespace.cpu_ns;
+        cost.wakeups += namespace.wakeups;
+        cost.bytes += namespace.bytes;
         cost.memory_bytes += CAPTURING.ring_bytes as u64;
-        notes.extend(place.notes.iter().cloned());
-        let mut of_place = Vec::new();
-        for passed in place.finish() {
+        notes.extend(namespace.notes.iter().cloned());
+        let mut of_namespace = Vec::new();
+        for passed in namespace.finish() {
             let Passed { flows: of_link, traces: mut of_worst, analysis, .. } = passed;
             untraced += passed.untraced;
             cost.memory_bytes += passed.trace_bytes;
@@ -44,7 +44,7 @@ pub(super) fn told(
                 let place = of_link.partition_point(|flow| flow.stream < trace.stream);
                 trace.stream = first + place as u32;
             }
-            of_place.extend(of_worst);
+            of_namespace.extend(of_worst);
             flows.extend(of_link.into_iter().zip(first..).map(|(flow, stream)| Flow { stream, ..flow }));
             ack_rtt_ns.add(&analysis.ack_rtt_ns);
             rto_ns.add(&analysis.rto_ns);
@@ -53,9 +53,9 @@ pub(super) fn told(
                 notes.push(format!("{beyond} segments are of connections beyond the limit on their number"));
             }
         }
-        of_place.sort_by_key(|trace| std::cmp::Reverse(trace.trouble));
-        of_place.truncate(MOST_TRACES);
-        traces.extend(of_place);
+        of_namespace.sort_by_key(|trace| std::cmp::Reverse(trace.trouble));
+        of_namespace.truncate(MOST_TRACES);
+        traces.extend(of_namespace);
     }
     traces.sort_by_key(|trace| std::cmp::Reverse(trace.trouble));
     if untraced > 0 {
