@@ -1,7 +1,8 @@
 //! What must hold for a case to apply, and what several conditions amount to.
 
 use crate::words::number;
-use holdup_model::survey::{Exposure, Known, Model, Server, Survey};
+use holdup_model::PreemptModel;
+use holdup_model::survey::{Exposure, Reading, Server, Survey};
 
 /// One thing that must hold for a case to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl Condition {
     }
 
     /// One that is not known: says what, why and what would make it known.
-    pub(crate) fn unknown<T>(what: &str, known: &Known<T>) -> Self {
+    pub(crate) fn unknown<T>(what: &str, known: &Reading<T>) -> Self {
         let why = known.why_unknown.as_deref().unwrap_or("no source names it");
         let found = format!("{what} is not known: {}: {why}.", known.source);
         Condition::new(None, found, known.remedy.clone().unwrap_or_default())
@@ -51,7 +52,7 @@ pub(crate) fn weigh(conditions: &[Condition]) -> (Exposure, Vec<String>, Vec<Str
 ///
 /// # Errors
 /// When no source names one, and the probe leaves several.
-pub(crate) fn model(survey: &Survey) -> Result<(Model, String), Condition> {
+pub(crate) fn model(survey: &Survey) -> Result<(PreemptModel, String), Condition> {
     let known = &survey.preempt.model;
     let probed = survey.probe.as_ref().and_then(|p| p.models.get());
     if let Some(model) = known.get() {
@@ -71,7 +72,7 @@ pub(crate) fn model(survey: &Survey) -> Result<(Model, String), Condition> {
     }
     match probed.map(Vec::as_slice) {
         // The two differ in what the kernel itself does under its locks, and not in any case here.
-        Some([Model::Full, Model::Rt]) => Ok((Model::Full, "full or rt (measured)".to_owned())),
+        Some([PreemptModel::Full, PreemptModel::Rt]) => Ok((PreemptModel::Full, "full or rt (measured)".to_owned())),
         Some([model]) => Ok((*model, format!("{} (measured)", model.word()))),
         Some(several) if !several.is_empty() && several.iter().all(|m| !m.preempts_kernel_code()) => {
             Ok((several[0], "none or voluntary (measured)".to_owned()))

@@ -6,13 +6,14 @@
 use Exposure::{Exposed, NotExposed, Undecided};
 use holdup_analysis::{check, impossible, overall};
 use holdup_model::survey::*;
+use holdup_model::{KernelVersion, PreemptModel};
 
-fn known<T>(value: T) -> Known<T> {
-    Known::found(value, "/test")
+fn known<T>(value: T) -> Reading<T> {
+    Reading::found(value, "/test")
 }
 
-fn unknown<T>() -> Known<T> {
-    Known::unknown("/test", "permission denied").but("run holdup as root")
+fn unknown<T>() -> Reading<T> {
+    Reading::unknown("/test", "permission denied").but("run holdup as root")
 }
 
 fn setting(name: &str, value: &str, default: &str) -> Setting {
@@ -62,11 +63,11 @@ fn host() -> Survey {
             distribution: known("Test".to_owned()),
         },
         preempt: Preemption {
-            model: known(Model::Lazy),
-            choices: known(vec![Model::Full, Model::Lazy]),
+            model: known(PreemptModel::Lazy),
+            choices: known(vec![PreemptModel::Full, PreemptModel::Lazy]),
             asked: Some("none".to_owned()),
             refused: Some("this kernel offers full and lazy only since 7.0".to_owned()),
-            witnesses: Vec::new(),
+            sources: Vec::new(),
             disagreement: None,
         },
         settings: vec![
@@ -140,9 +141,14 @@ fn a_host_with_every_cause_is_told_of_every_case_with_advice() {
 type Change = (&'static str, fn(&mut Survey), Exposure, &'static str);
 
 const CHANGES: &[Change] = &[
-    ("lazy-cold-pool", |h| h.preempt.model = known(Model::None), NotExposed, "keeps its CPU through a page fault"),
-    ("lazy-cold-pool", |h| h.preempt.model = known(Model::Voluntary), NotExposed, "voluntary"),
-    ("lazy-cold-pool", |h| h.preempt.model = known(Model::Full), Undecided, "no measurement"),
+    (
+        "lazy-cold-pool",
+        |h| h.preempt.model = known(PreemptModel::None),
+        NotExposed,
+        "keeps its CPU through a page fault",
+    ),
+    ("lazy-cold-pool", |h| h.preempt.model = known(PreemptModel::Voluntary), NotExposed, "voluntary"),
+    ("lazy-cold-pool", |h| h.preempt.model = known(PreemptModel::Full), Undecided, "no measurement"),
     ("lazy-cold-pool", |h| h.preempt.model = unknown(), Undecided, "model is not known"),
     ("lazy-cold-pool", |h| with(|s| s.major_version = known(18), h), Exposed, ""),
     ("lazy-cold-pool", |h| with(|s| s.major_version = known(19), h), NotExposed, "has no freelist"),
@@ -166,7 +172,7 @@ const CHANGES: &[Change] = &[
             with(
                 |s| {
                     s.huge_pages_in_effect = unknown();
-                    s.huge_pages_asked = Known::found(HugePagesAsked::On, "pg_settings (huge_pages)");
+                    s.huge_pages_asked = Reading::found(HugePagesAsked::On, "pg_settings (huge_pages)");
                 },
                 h,
             );
@@ -225,13 +231,18 @@ const CHANGES: &[Change] = &[
         "",
     ),
     ("lazy-cold-pool", |h| h.machine.cpus_online = unknown(), Undecided, "number of CPUs is not known"),
-    ("lazy-cold-pool", |h| h.probe = measured(&[Model::None, Model::Voluntary]), Undecided, "is not certain"),
-    ("lazy-cold-pool", |h| h.probe = measured(&[Model::Lazy]), Exposed, ""),
+    (
+        "lazy-cold-pool",
+        |h| h.probe = measured(&[PreemptModel::None, PreemptModel::Voluntary]),
+        Undecided,
+        "is not certain",
+    ),
+    ("lazy-cold-pool", |h| h.probe = measured(&[PreemptModel::Lazy]), Exposed, ""),
     (
         "kworker-hog",
         |h| {
             h.preempt.model = unknown();
-            h.probe = measured(&[Model::Full, Model::Rt]);
+            h.probe = measured(&[PreemptModel::Full, PreemptModel::Rt]);
         },
         NotExposed,
         "full or rt (measured)",
@@ -277,7 +288,7 @@ const CHANGES: &[Change] = &[
     ),
     ("migration-cost-folklore", |h| h.settings[1].value = unknown(), Undecided, "migration cost is not known"),
     ("migration-cost-folklore", |h| h.settings[1].default = None, Undecided, "default of this kernel is not known"),
-    ("kworker-hog", |h| h.preempt.model = known(Model::Full), NotExposed, "was not seen"),
+    ("kworker-hog", |h| h.preempt.model = known(PreemptModel::Full), NotExposed, "was not seen"),
     ("kworker-hog", |h| h.machine.virtual_switch = known(Vec::new()), NotExposed, "No virtual switch"),
     ("kworker-hog", |h| h.machine.virtual_switch = unknown(), Undecided, "virtual switch or guests"),
     ("kworker-hog", |h| h.kernel.version = known(KernelVersion::new(7, 2)), Undecided, "directly"),
@@ -297,7 +308,7 @@ const CHANGES: &[Change] = &[
     ("advice-without-effect", |h| h.preempt.asked = None, NotExposed, "No preempt="),
 ];
 
-fn measured(models: &[Model]) -> Option<Probed> {
+fn measured(models: &[PreemptModel]) -> Option<Probed> {
     Some(Probed { models: known(models.to_vec()), measured: Vec::new(), duration_ns: 1 })
 }
 
@@ -347,7 +358,7 @@ fn what_is_no_harm_by_itself_does_not_count() {
     let mut host = host();
     host.servers = known(Vec::new());
     host.settings[1].value = known("500000".to_owned());
-    host.preempt.model = known(Model::Full);
+    host.preempt.model = known(PreemptModel::Full);
     let findings = check(&host);
     assert!(findings.iter().any(|f| f.exposure == Exposure::Exposed && f.weight == Weight::None));
     assert_eq!(overall(&findings), Exposure::NotExposed);
@@ -356,10 +367,10 @@ fn what_is_no_harm_by_itself_does_not_count() {
 /// Advice must be possible on the kernel that it is given for.
 #[test]
 fn no_advice_names_a_model_that_this_kernel_does_not_offer() {
-    let models = [Model::None, Model::Voluntary, Model::Full, Model::Lazy];
+    let models = PreemptModel::SWITCHABLE;
     for mask in 1_u32..16 {
-        let choices: Vec<Model> = (0..4).filter(|i| mask >> i & 1 == 1).map(|i| models[i]).collect();
-        for model in models {
+        let choices: Vec<PreemptModel> = (0..4).filter(|i| mask >> i & 1 == 1).map(|i| models[i]).collect();
+        for model in models.iter().copied() {
             let mut host = host();
             host.preempt.choices = known(choices.clone());
             host.preempt.model = known(model);
@@ -373,7 +384,7 @@ fn no_advice_names_a_model_that_this_kernel_does_not_offer() {
                 }
             }
             let refuses_none = impossible(&host).iter().any(|s| s.contains("preempt=none"));
-            assert_eq!(refuses_none, !choices.contains(&Model::None), "{choices:?}");
+            assert_eq!(refuses_none, !choices.contains(&PreemptModel::None), "{choices:?}");
         }
     }
 }

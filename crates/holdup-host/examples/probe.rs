@@ -23,8 +23,8 @@ fn waits(of: &Result<Waits, String>) -> String {
 fn line(probe: &Probe) -> String {
     let of = &probe.measured;
     format!(
-        "{{\"model\":\"{:?}\",\"why\":{:?},\"tick_ns\":{},\"arrival\":\"{:?}\",\"user\":{},\"faults\":{},\"walk\":{},\"poll\":{}}}",
-        probe.verdict.model,
+        "{{\"models\":\"{:?}\",\"why\":{:?},\"tick_ns\":{},\"arrival\":\"{:?}\",\"user\":{},\"faults\":{},\"walk\":{},\"poll\":{}}}",
+        probe.verdict.models,
         probe.verdict.why,
         of.tick_ns,
         of.arrival,

@@ -1,7 +1,7 @@
 //! Control groups, as far as they bear on scheduling.
 
 use crate::{Host, HostError};
-use holdup_model::survey::Known;
+use holdup_model::survey::Reading;
 
 /// The most bytes of /proc/PID/cgroup, which has a line for each hierarchy.
 const LONGEST: usize = 16 << 10;
@@ -102,7 +102,7 @@ pub struct CpuLimit {
 /// The tightest CPU limit (`cpu.max`, `cpu.cfs_quota_us`) on the way from the control groups in `memberships` up to the
 /// root; `None` inside: there is none. `memberships` is the text of a /proc/PID/cgroup, its lines parted by white space
 /// of any kind.
-pub fn cpu_limit(host: &Host, memberships: &str) -> Known<Option<CpuLimit>> {
+pub fn cpu_limit(host: &Host, memberships: &str) -> Reading<Option<CpuLimit>> {
     let memberships = &memberships[..memberships.floor_char_boundary(LONGEST)];
     let mut tightest: Option<(CpuLimit, String)> = None;
     let mut seen = 0;
@@ -116,11 +116,11 @@ pub fn cpu_limit(host: &Host, memberships: &str) -> Known<Option<CpuLimit>> {
             let text = match host.read_value(&path) {
                 Ok(text) => text,
                 Err(e) if e.kind == std::io::ErrorKind::NotFound => continue,
-                Err(e) => return Known::unknown(path, e.message),
+                Err(e) => return Reading::unknown(path, e.message),
             };
             let period = if is_v2 { None } else { host.read_value(&format!("{level}/cpu.cfs_period_us")).ok() };
             let Some(limit) = limit_of(&text, period.as_deref()) else {
-                return Known::unknown(path, format!("`{}` is no quota", crate::survey::shown(&text)));
+                return Reading::unknown(path, format!("`{}` is no quota", crate::text::shown(&text)));
             };
             seen += 1;
             let Some(limit) = limit else { continue };
@@ -130,9 +130,9 @@ pub fn cpu_limit(host: &Host, memberships: &str) -> Known<Option<CpuLimit>> {
         }
     }
     match tightest {
-        Some((limit, path)) => Known::found(Some(limit), path),
-        None if seen > 0 => Known::found(None, "cpu.max or cpu.cfs_quota_us, up to the root"),
-        None => Known::unknown("/sys/fs/cgroup", "no file cpu.max or cpu.cfs_quota_us on the way to the root"),
+        Some((limit, path)) => Reading::found(Some(limit), path),
+        None if seen > 0 => Reading::found(None, "cpu.max or cpu.cfs_quota_us, up to the root"),
+        None => Reading::unknown("/sys/fs/cgroup", "no file cpu.max or cpu.cfs_quota_us on the way to the root"),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use holdup_host::Host;
 use holdup_host::survey::postgres::{Asked, servers};
-use holdup_model::survey::{Known, Server};
+use holdup_model::survey::{Reading, Server};
 use holdup_testkit::ignore;
 use rustix::fs::{CWD, FileType, mknodat};
 use std::fs::{self, Permissions};
@@ -68,7 +68,7 @@ impl Fake {
     }
 }
 
-fn why<T>(known: &Known<T>) -> &str {
+fn why<T>(known: &Reading<T>) -> &str {
     known.why_unknown.as_deref().expect("it is not known")
 }
 

@@ -5,7 +5,7 @@ use holdup_host::fake::MemoryFs;
 use holdup_host::postgres::{PostgresControl, Setting};
 use holdup_host::survey::postgres::{Asked, servers};
 use holdup_model::Problem;
-use holdup_model::survey::{HugePagesAsked, Known, Pool, Server, SpinWaits};
+use holdup_model::survey::{HugePagesAsked, Pool, Reading, Server, SpinWaits};
 
 const MB: u64 = 1024 * 1024;
 const DATA: &str = "/var/lib/postgresql/17/main";
@@ -62,7 +62,7 @@ fn one(fs: &MemoryFs) -> Server {
     all.remove(0)
 }
 
-fn why<T>(known: &Known<T>) -> &str {
+fn why<T>(known: &Reading<T>) -> &str {
     known.why_unknown.as_deref().expect("it is not known")
 }
 
@@ -72,9 +72,9 @@ fn a_server_is_found_with_its_settings_and_its_processes() {
     assert_eq!((server.name.as_str(), server.pid.value()), ("postmaster 812", Some(812)));
     assert_eq!(server.data_directory.value().as_deref(), Some(DATA));
     assert_eq!(server.major_version.value(), Some(17));
-    assert_eq!(server.shared_buffers_bytes, Known::found(128 * MB, format!("{CONF}:1")));
-    assert_eq!(server.huge_pages_asked, Known::found(HugePagesAsked::Try, format!("{CONF}:3")));
-    assert_eq!(server.huge_pages_in_effect, Known::found(false, "/proc/812/smaps"));
+    assert_eq!(server.shared_buffers_bytes, Reading::found(128 * MB, format!("{CONF}:1")));
+    assert_eq!(server.huge_pages_asked, Reading::found(HugePagesAsked::Try, format!("{CONF}:3")));
+    assert_eq!(server.huge_pages_in_effect, Reading::found(false, "/proc/812/smaps"));
     assert_eq!(server.max_connections.value(), Some(200));
     assert_eq!((server.clients.value(), server.active_clients.value()), (Some(2), Some(1)));
     assert_eq!(server.page_tables_bytes.value(), Some(5 * 100 * 1024));
@@ -205,7 +205,7 @@ fn what_another_user_may_not_read_is_unknown_with_its_reason() {
     fs.refuse("read", &format!("{DATA}/PG_VERSION"), libc::EACCES);
     fs.refuse("read", &format!("{DATA}/postgresql.auto.conf"), libc::EACCES);
     let server = one(&fs);
-    assert_eq!(server.data_directory, Known::found(DATA.to_owned(), "-D in /proc/812/cmdline"));
+    assert_eq!(server.data_directory, Reading::found(DATA.to_owned(), "-D in /proc/812/cmdline"));
     assert_eq!(server.major_version.value(), Some(17), "by the path of the program");
     let remedy = "run holdup as the server's user or as root, or give --pg URL";
     for known in [why(&server.shared_buffers_bytes), why(&server.max_connections), why(&server.huge_pages_asked)] {
@@ -389,7 +389,7 @@ fn a_connection_tells_what_is_in_force() {
     let server = &found[0];
     assert_eq!(server.version.value().as_deref(), Some("17.11"));
     assert_eq!(server.shared_buffers_bytes.value(), Some(15_728_640 * 8192));
-    assert_eq!(server.huge_pages_in_effect, Known::found(true, "SHOW huge_pages_status"));
+    assert_eq!(server.huge_pages_in_effect, Reading::found(true, "SHOW huge_pages_status"));
     assert_eq!((server.clients.value(), server.active_clients.value()), (Some(900), Some(96)));
     assert_eq!(server.pool.value(), Some(Pool { unused_buffers: 15_000_000, buffers: 15_728_640 }));
     assert_eq!(server.spin_waits.value(), Some(SpinWaits { waiting: 62, looks: 192 }));

@@ -2,11 +2,12 @@
 //!
 //! The host layer fills it, the cases judge it, reports print it. Nothing here reads anything.
 
+use crate::{KernelVersion, PreemptModel};
 use serde::Serialize;
 
 /// Something that was looked for: what it is and where that stands, or why it is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Known<T> {
+pub struct Reading<T> {
     /// What it is; `None` when it is not known.
     pub value: Option<T>,
     /// Where it was read or would stand: a path, a system call, a query.
@@ -19,15 +20,15 @@ pub struct Known<T> {
     pub remedy: Option<String>,
 }
 
-impl<T> Known<T> {
+impl<T> Reading<T> {
     /// Something that was found.
     pub fn found(value: T, source: impl Into<String>) -> Self {
-        Known { value: Some(value), source: source.into(), why_unknown: None, remedy: None }
+        Reading { value: Some(value), source: source.into(), why_unknown: None, remedy: None }
     }
 
     /// Something that is not known.
     pub fn unknown(source: impl Into<String>, why: impl Into<String>) -> Self {
-        Known { value: None, source: source.into(), why_unknown: Some(why.into()), remedy: None }
+        Reading { value: None, source: source.into(), why_unknown: Some(why.into()), remedy: None }
     }
 
     /// The same, with what would make it known.
@@ -45,21 +46,21 @@ impl<T> Known<T> {
     }
 
     /// The same thing seen through a function.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Known<U> {
-        Known { value: self.value.map(f), source: self.source, why_unknown: self.why_unknown, remedy: self.remedy }
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
+        Reading { value: self.value.map(f), source: self.source, why_unknown: self.why_unknown, remedy: self.remedy }
     }
 
     /// The same thing seen through a function that may find it to be nonsense, and then says why.
-    pub fn and_then<U>(self, f: impl FnOnce(T) -> Result<U, String>) -> Known<U> {
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Result<U, String>) -> Reading<U> {
         match self.value.map(f) {
-            None => Known { value: None, source: self.source, why_unknown: self.why_unknown, remedy: self.remedy },
-            Some(Ok(value)) => Known::found(value, self.source),
-            Some(Err(why)) => Known::unknown(self.source, why),
+            None => Reading { value: None, source: self.source, why_unknown: self.why_unknown, remedy: self.remedy },
+            Some(Ok(value)) => Reading::found(value, self.source),
+            Some(Err(why)) => Reading::unknown(self.source, why),
         }
     }
 }
 
-impl<T: Clone> Known<T> {
+impl<T: Clone> Reading<T> {
     /// The value as a thing of its own.
     pub fn value(&self) -> Option<T> {
         self.value.clone()
@@ -82,120 +83,39 @@ pub struct Survey {
     /// Memory.
     pub memory: MemorySurvey,
     /// Every PostgreSQL server that was found, or why none could be looked for.
-    pub servers: Known<Vec<Server>>,
+    pub servers: Reading<Vec<Server>>,
     /// What the behavioural probe measured, where it was asked for.
     pub probe: Option<Probed>,
-}
-
-/// A kernel's version, as far as what it can do depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct KernelVersion {
-    /// 6 in 6.18.15.
-    pub major: u32,
-    /// 18 in 6.18.15.
-    pub minor: u32,
-}
-
-impl KernelVersion {
-    /// The oldest whose defaults are known here.
-    pub const OLDEST_READ: Self = KernelVersion { major: 5, minor: 4 };
-    /// The newest whose source was read for what is said here.
-    pub const NEWEST_READ: Self = KernelVersion { major: 7, minor: 3 };
-
-    /// A version by its numbers.
-    pub const fn new(major: u32, minor: u32) -> Self {
-        KernelVersion { major, minor }
-    }
-
-    /// The version at the head of a release such as `6.18.15+deb13-amd64` or `5.14.0-503.el9.x86_64`.
-    pub fn of_release(release: &str) -> Option<Self> {
-        let mut numbers = release.split('.').map(|part| {
-            let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-            part[..end].parse::<u32>().ok()
-        });
-        let (major, minor) = (numbers.next()??, numbers.next()??);
-        release.as_bytes().first().is_some_and(u8::is_ascii_digit).then_some(KernelVersion { major, minor })
-    }
-
-    /// Whether what is said here about versions was read in this one's source.
-    pub fn is_read(self) -> bool {
-        (Self::OLDEST_READ..=Self::NEWEST_READ).contains(&self)
-    }
-}
-
-impl std::fmt::Display for KernelVersion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
 }
 
 /// The kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Kernel {
     /// As `uname -r` prints it.
-    pub release: Known<String>,
+    pub release: Reading<String>,
     /// The numbers at its head.
-    pub version: Known<KernelVersion>,
+    pub version: Reading<KernelVersion>,
     /// Whether its vendor is known to put newer parts into older versions, so that a version says less (`.el9`).
     pub has_backports: bool,
     /// As `uname -m` prints it: `x86_64`, `aarch64`.
-    pub architecture: Known<String>,
+    pub architecture: Reading<String>,
     /// The command line.
-    pub command_line: Known<String>,
+    pub command_line: Reading<String>,
     /// Whether and how far it is locked down: `none`, `integrity`, `confidentiality`.
-    pub lockdown: Known<String>,
+    pub lockdown: Reading<String>,
     /// Ticks in a second.
-    pub hz: Known<u32>,
+    pub hz: Reading<u32>,
     /// The distribution.
-    pub distribution: Known<String>,
-}
-
-/// How the kernel preempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Model {
-    /// Kernel code is left at its own wish only.
-    None,
-    /// The same, with more places where it may.
-    Voluntary,
-    /// Kernel code is preempted at once.
-    Full,
-    /// Kernel code is preempted at the tick, user code on return.
-    Lazy,
-    /// PREEMPT_RT.
-    Rt,
-}
-
-impl Model {
-    /// The word of the kernel for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Model::None => "none",
-            Model::Voluntary => "voluntary",
-            Model::Full => "full",
-            Model::Lazy => "lazy",
-            Model::Rt => "rt",
-        }
-    }
-
-    /// The model of a word, but for `rt`, which no file names.
-    pub fn of_word(word: &str) -> Option<Self> {
-        [Model::None, Model::Voluntary, Model::Full, Model::Lazy].into_iter().find(|model| model.word() == word)
-    }
-
-    /// Whether a task can lose its CPU inside the kernel other than at its own wish.
-    pub fn preempts_kernel_code(self) -> bool {
-        matches!(self, Model::Full | Model::Lazy | Model::Rt)
-    }
+    pub distribution: Reading<String>,
 }
 
 /// What one source says of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Witness {
+pub struct PreemptSource {
     /// The source.
     pub source: String,
     /// The models that agree with what it says; empty when it does not tell.
-    pub says: Vec<Model>,
+    pub says: Vec<PreemptModel>,
     /// Its words, or why it does not tell.
     pub note: String,
 }
@@ -204,15 +124,15 @@ pub struct Witness {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Preemption {
     /// The model that the best source names.
-    pub model: Known<Model>,
+    pub model: Reading<PreemptModel>,
     /// The models that this kernel can be switched to; one where it is fixed when built.
-    pub choices: Known<Vec<Model>>,
+    pub choices: Reading<Vec<PreemptModel>>,
     /// What `preempt=` on the command line asks for.
     pub asked: Option<String>,
     /// Why what was asked for did not come about.
     pub refused: Option<String>,
     /// All sources, the best first.
-    pub witnesses: Vec<Witness>,
+    pub sources: Vec<PreemptSource>,
     /// Where sources disagree: which, and which of them counts.
     pub disagreement: Option<String>,
 }
@@ -225,7 +145,7 @@ pub struct Setting {
     /// The unit of the numbers below, where they are of one.
     pub unit: Option<String>,
     /// What is in force.
-    pub value: Known<String>,
+    pub value: Reading<String>,
     /// The default of this version on this machine; `None` when it is not known or there is none.
     pub default: Option<String>,
     /// What is said of such a value elsewhere, with the evidence for and against.
@@ -243,61 +163,61 @@ impl Setting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SliceExtension {
     /// Whether a program can use it here through the C library's registration.
-    pub usable: Known<bool>,
+    pub usable: Reading<bool>,
     /// What was found on the way, one sentence each.
     pub reasons: Vec<String>,
     /// What the kernel allows, in ns.
-    pub length_ns: Known<u64>,
+    pub length_ns: Reading<u64>,
     /// The length of rseq that the kernel offers (AT_RSEQ_FEATURE_SIZE), in bytes.
-    pub feature_size_bytes: Known<u64>,
+    pub feature_size_bytes: Reading<u64>,
     /// The version of the C library.
-    pub libc: Known<String>,
+    pub libc: Reading<String>,
 }
 
 /// Processors and what is taken from them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MachineSurvey {
     /// CPUs that are online.
-    pub cpus_online: Known<u32>,
+    pub cpus_online: Reading<u32>,
     /// NUMA nodes.
-    pub numa_nodes: Known<u32>,
+    pub numa_nodes: Reading<u32>,
     /// The share of CPU time since boot in which the hypervisor ran something else, from 0 to 1.
-    pub steal_share: Known<f64>,
+    pub steal_share: Reading<f64>,
     /// Whether it is a virtual machine, and which where it tells.
-    pub hypervisor: Known<String>,
+    pub hypervisor: Reading<String>,
     /// The governor of the CPU frequency.
-    pub governor: Known<String>,
+    pub governor: Reading<String>,
     /// The tightest CPU limit on the way from the processes looked at to the root group, in CPUs; `None` inside: no limit.
-    pub cpu_limit_cpus: Known<Option<f64>>,
+    pub cpu_limit_cpus: Reading<Option<f64>>,
     /// Periods of that limit in which the group was throttled, since it was made.
-    pub throttled_periods: Known<u64>,
+    pub throttled_periods: Reading<u64>,
     /// What has a virtual switch or guests run in this kernel: modules and threads that were seen.
-    pub virtual_switch: Known<Vec<String>>,
+    pub virtual_switch: Reading<Vec<String>>,
     /// The share of time in which some task waited for a CPU, over the last 5 minutes, from 0 to 1.
-    pub cpu_pressure_share: Known<f64>,
+    pub cpu_pressure_share: Reading<f64>,
 }
 
 /// Memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MemorySurvey {
     /// Memory of the machine, in bytes.
-    pub total_bytes: Known<u64>,
+    pub total_bytes: Reading<u64>,
     /// Memory that programs can have without swapping, in bytes.
-    pub available_bytes: Known<u64>,
+    pub available_bytes: Reading<u64>,
     /// Page tables of all processes, in bytes.
-    pub page_tables_bytes: Known<u64>,
+    pub page_tables_bytes: Reading<u64>,
     /// Huge pages of the default size in the pool.
-    pub huge_pages_total: Known<u64>,
+    pub huge_pages_total: Reading<u64>,
     /// Memory in huge pages of every size (Hugetlb), in bytes.
-    pub huge_pages_all_bytes: Known<u64>,
+    pub huge_pages_all_bytes: Reading<u64>,
     /// Those that nobody has taken or reserved.
-    pub huge_pages_free: Known<u64>,
+    pub huge_pages_free: Reading<u64>,
     /// The default size of a huge page, in bytes.
-    pub huge_page_bytes: Known<u64>,
+    pub huge_page_bytes: Reading<u64>,
     /// `always`, `madvise`, `never`.
-    pub transparent_huge_pages: Known<String>,
+    pub transparent_huge_pages: Reading<String>,
     /// The share of time in which some task waited for memory, over the last 5 minutes, from 0 to 1.
-    pub memory_pressure_share: Known<f64>,
+    pub memory_pressure_share: Reading<f64>,
 }
 
 /// `huge_pages` of PostgreSQL.
@@ -334,37 +254,37 @@ pub struct Server {
     /// How it is told apart: `postmaster 812`, `/var/lib/postgresql/17/main`, `host=… port=…` (never a password).
     pub name: String,
     /// The postmaster.
-    pub pid: Known<u32>,
+    pub pid: Reading<u32>,
     /// Its data directory.
-    pub data_directory: Known<String>,
+    pub data_directory: Reading<String>,
     /// Major version: 15, 17.
-    pub major_version: Known<u32>,
+    pub major_version: Reading<u32>,
     /// The version in full, where it is known: `17.11`.
-    pub version: Known<String>,
+    pub version: Reading<String>,
     /// `shared_buffers`, in bytes.
-    pub shared_buffers_bytes: Known<u64>,
+    pub shared_buffers_bytes: Reading<u64>,
     /// `huge_pages` as set.
-    pub huge_pages_asked: Known<HugePagesAsked>,
+    pub huge_pages_asked: Reading<HugePagesAsked>,
     /// Whether the shared memory lies on huge pages.
-    pub huge_pages_in_effect: Known<bool>,
+    pub huge_pages_in_effect: Reading<bool>,
     /// `max_connections`.
-    pub max_connections: Known<u32>,
+    pub max_connections: Reading<u32>,
     /// Client connections now.
-    pub clients: Known<u32>,
+    pub clients: Reading<u32>,
     /// Client connections that run something now.
-    pub active_clients: Known<u32>,
+    pub active_clients: Reading<u32>,
     /// Page tables of its processes together (VmPTE), in bytes.
-    pub page_tables_bytes: Known<u64>,
+    pub page_tables_bytes: Reading<u64>,
     /// The largest page table of one process, in bytes.
-    pub page_tables_largest_bytes: Known<u64>,
+    pub page_tables_largest_bytes: Reading<u64>,
     /// How full the buffer pool is.
-    pub pool: Known<Pool>,
+    pub pool: Reading<Pool>,
     /// Client connections that were seen waiting for a spinlock, of how many looks at one.
-    pub spin_waits: Known<SpinWaits>,
+    pub spin_waits: Reading<SpinWaits>,
     /// Whether it is scheduled in the root task group, the only one in which autogroup acts.
-    pub is_in_root_task_group: Known<bool>,
+    pub is_in_root_task_group: Reading<bool>,
     /// The tightest CPU limit on the way from its control group to the root, in CPUs; `None` inside: no limit.
-    pub cpu_limit_cpus: Known<Option<f64>>,
+    pub cpu_limit_cpus: Reading<Option<f64>>,
     /// Settings whose file has another value than the one in force, or that stand twice: one sentence each.
     pub notes: Vec<String>,
 }
@@ -382,7 +302,7 @@ pub struct SpinWaits {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Probed {
     /// The models that behave as was measured.
-    pub models: Known<Vec<Model>>,
+    pub models: Reading<Vec<PreemptModel>>,
     /// How it was measured, with the numbers, one sentence each.
     pub measured: Vec<String>,
     /// How long it took, in ns.

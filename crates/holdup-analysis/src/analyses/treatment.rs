@@ -4,7 +4,7 @@ use super::{Analysis, Context, note};
 use crate::words;
 use holdup_model::guest::KERNEL;
 use holdup_model::outcome::FindingVerdict;
-use holdup_model::{Arm, Fact, Finding, Level, Meta, Trial};
+use holdup_model::{Arm, Fact, Finding, Level, Meta, PreemptModel, Trial};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See [`META`].
@@ -138,7 +138,7 @@ fn fact<'a>(context: &Context<'a>, trial: &'a Trial, key: &str) -> Option<&'a Fa
 
 fn is_model(level: &str, model: &str) -> Option<bool> {
     // What leaves the model to the kernel (`boot.preempt=default`) asks for none in particular.
-    ["none", "voluntary", "full", "lazy"].contains(&level).then_some(level == model)
+    PreemptModel::of_word(level).map(|_| level == model)
 }
 
 /// Whether a release is that of `debian:VERSION`, which may be the begin of one: `debian:7.0` is 7.0.3 as well, but

@@ -2,8 +2,8 @@
 
 use super::{About, Case};
 use crate::condition::Condition;
-use holdup_model::Meta;
-use holdup_model::survey::{Advice, KernelVersion, Model, Survey, Weight};
+use holdup_model::survey::{Advice, Survey, Weight};
+use holdup_model::{KernelVersion, Meta, PreemptModel};
 
 static META: Meta = Meta {
     id: "advice-without-effect",
@@ -51,7 +51,7 @@ fn conditions(survey: &Survey) -> Vec<Condition> {
 
 fn advice(survey: &Survey) -> Vec<Advice> {
     let choices: Vec<&str> =
-        survey.preempt.choices.get().into_iter().flatten().map(|model: &Model| model.word()).collect();
+        survey.preempt.choices.get().into_iter().flatten().map(|model: &PreemptModel| model.word()).collect();
     vec![Advice {
         action: match choices.as_slice() {
             [] => "take preempt= off the command line".to_owned(),
@@ -68,13 +68,13 @@ pub fn impossible(survey: &Survey) -> Vec<String> {
     let mut all = Vec::new();
     let choices = survey.preempt.choices.get();
     if let Some(choices) = choices
-        && !choices.contains(&Model::None)
+        && !choices.contains(&PreemptModel::None)
     {
         let words: Vec<&str> = choices.iter().map(|m| m.word()).collect();
         let offers = if words.len() == 1 { "has one model," } else { "can be switched between" };
         all.push(format!("Booting with preempt=none: this kernel {offers} {}.", words.join(" and ")));
     }
-    let has_lazy = choices.is_some_and(|c| c.contains(&Model::Lazy));
+    let has_lazy = choices.is_some_and(|c| c.contains(&PreemptModel::Lazy));
     if survey.kernel.version.value().is_some_and(|v| v >= KernelVersion::new(7, 0) && v.is_read()) && has_lazy {
         all.push(
             "Building this kernel with CONFIG_PREEMPT_NONE=y: from 7.0 on it is not offered on architectures with lazy \

@@ -2,8 +2,8 @@
 
 use super::{About, Case};
 use crate::condition::Condition;
-use holdup_model::Meta;
-use holdup_model::survey::{Advice, KernelVersion, Survey, Weight};
+use holdup_model::survey::{Advice, Survey, Weight};
+use holdup_model::{KernelVersion, Meta};
 
 static META: Meta = Meta {
     id: "hrtick-confounder",

@@ -2,8 +2,8 @@
 
 use super::{About, Case};
 use crate::condition::{self, Condition};
-use holdup_model::Meta;
-use holdup_model::survey::{Advice, KernelVersion, Model, Survey, Weight};
+use holdup_model::survey::{Advice, Survey, Weight};
+use holdup_model::{KernelVersion, Meta, PreemptModel};
 
 static META: Meta = Meta {
     id: "kworker-hog",
@@ -29,7 +29,7 @@ fn conditions(survey: &Survey) -> Vec<Condition> {
 
 fn advice(survey: &Survey) -> Vec<Advice> {
     let mut all = Vec::new();
-    if survey.preempt.choices.get().is_some_and(|c| c.contains(&Model::Full) && c.len() > 1) {
+    if survey.preempt.choices.get().is_some_and(|c| c.contains(&PreemptModel::Full) && c.len() > 1) {
         all.push(Advice {
             action: condition::how_to_switch(survey, "full"),
             evidence: "50 Gb/s under full against 13 Gb/s under lazy (s390, two guests, 50 streams, June 2026)"
@@ -50,7 +50,7 @@ fn advice(survey: &Survey) -> Vec<Advice> {
 fn model(survey: &Survey) -> Condition {
     match condition::model(survey) {
         Err(unknown) => unknown,
-        Ok((Model::Lazy, told)) => Condition::new(
+        Ok((PreemptModel::Lazy, told)) => Condition::new(
             Some(true),
             format!("The preemption model is {told}: a worker waits for the tick behind a task that is in the kernel."),
             "the full model",

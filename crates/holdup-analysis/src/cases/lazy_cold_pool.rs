@@ -3,9 +3,9 @@
 use super::{About, Case};
 use crate::condition::{self, Condition};
 use crate::words::number;
-use holdup_model::Meta;
-use holdup_model::survey::{Advice, HugePagesAsked, Model, Server, Survey, Weight};
+use holdup_model::survey::{Advice, HugePagesAsked, Server, Survey, Weight};
 use holdup_model::text::size;
+use holdup_model::{Meta, PreemptModel};
 
 static META: Meta = Meta {
     id: "lazy-cold-pool",
@@ -46,7 +46,7 @@ fn advice(survey: &Survey, server: &Server) -> Vec<Advice> {
 fn model(survey: &Survey) -> Condition {
     match condition::model(survey) {
         Err(unknown) => unknown,
-        Ok((Model::Lazy, told)) => Condition::new(
+        Ok((PreemptModel::Lazy, told)) => Condition::new(
             Some(true),
             format!("The preemption model is {told}: a backend can lose its CPU inside a page fault."),
             match other_word(survey) {
@@ -54,12 +54,12 @@ fn model(survey: &Survey) -> Condition {
                 None => String::new(),
             },
         ),
-        Ok((Model::None | Model::Voluntary, told)) => Condition::new(
+        Ok((PreemptModel::None | PreemptModel::Voluntary, told)) => Condition::new(
             Some(false),
             format!("The preemption model is {told}: a backend keeps its CPU through a page fault."),
             "the lazy or full model, which is all that kernels from 7.0 on offer",
         ),
-        Ok((Model::Full | Model::Rt, told)) => Condition::new(
+        Ok((PreemptModel::Full | PreemptModel::Rt, told)) => Condition::new(
             None,
             format!(
                 "The preemption model is {told}: a backend can lose its CPU inside a page fault, but no measurement \
@@ -209,7 +209,8 @@ fn prewarm() -> Advice {
 /// A model that leaves kernel code alone, if this very kernel can be switched to one.
 fn other_word(survey: &Survey) -> Option<&'static str> {
     let choices = survey.preempt.choices.get()?;
-    let model = [Model::None, Model::Voluntary].into_iter().find(|m| choices.contains(m) && choices.len() > 1)?;
+    let model =
+        [PreemptModel::None, PreemptModel::Voluntary].into_iter().find(|m| choices.contains(m) && choices.len() > 1)?;
     Some(model.word())
 }
 

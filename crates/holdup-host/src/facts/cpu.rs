@@ -3,7 +3,7 @@
 use super::{from_file, from_list_file, why};
 use crate::Host;
 use holdup_model::Fact;
-use holdup_model::survey::Known;
+use holdup_model::survey::Reading;
 use std::collections::BTreeMap;
 
 const CPU: &str = "/sys/devices/system/cpu";
@@ -29,11 +29,11 @@ pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
 }
 
 /// The governor of the CPU frequency; each with the number of its policies where they differ.
-pub(crate) fn governor(host: &Host) -> Known<String> {
+pub(crate) fn governor(host: &Host) -> Reading<String> {
     let fact = of_policies(host, "cpu.governor", "scaling_governor");
     match fact.value {
-        Some(value) => Known::found(value, fact.source),
-        None => Known::unknown(fact.source, fact.absent.unwrap_or_default()),
+        Some(value) => Reading::found(value, fact.source),
+        None => Reading::unknown(fact.source, fact.absent.unwrap_or_default()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The kernel: which one, how it preempts, how it was started.
 
 use super::{from_file, from_list_file, why};
-use crate::kernel_config::kernel_config;
-use crate::{Host, survey};
+use crate::Host;
+use crate::kernel::{kernel_config, preemption};
 use holdup_model::Fact;
 use holdup_model::survey::Preemption;
 
@@ -13,7 +13,7 @@ pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
     all.push(from_file(host, "kernel.version", "/proc/version"));
     all.push(from_file(host, "kernel.command_line", "/proc/cmdline"));
     all.push(from_file(host, "kernel.boot_id", "/proc/sys/kernel/random/boot_id").steady());
-    all.push(preempt(survey::preemption(host)).steady());
+    all.push(preempt(preemption(host)).steady());
     all.push(match &config {
         Ok(config) => match config.get("CONFIG_HZ") {
             Some(hz) => Fact::read("kernel.hz", hz, &config.source).steady(),
@@ -45,7 +45,7 @@ fn os(host: &Host) -> Fact {
     }
 }
 
-/// The preemption model in force, as [`survey::preemption`] finds it.
+/// The preemption model in force, as [`preemption`] finds it.
 fn preempt(found: Preemption) -> Fact {
     const KEY: &str = "kernel.preempt";
     match found.model.value {
@@ -63,7 +63,7 @@ mod tests {
     fn what_did_not_tell_the_model_says_why() {
         let fs = MemoryFs::of(&[("/sys/kernel/debug/sched/preempt", "x"), ("/proc/cmdline", "quiet\n")]);
         fs.refuse("read", "/sys/kernel/debug/sched/preempt", libc::EPERM);
-        let absent = preempt(survey::preemption(&fs.host())).absent.expect("nothing tells");
+        let absent = preempt(preemption(&fs.host())).absent.expect("nothing tells");
         for part in
             ["debug/sched/preempt: operation not permitted", "the kernel's log: ", "/proc/config.gz", "no preempt="]
         {

@@ -10,6 +10,7 @@ mod scheduler;
 
 pub(crate) use cpu::governor;
 
+use crate::text::chosen;
 use crate::{Host, HostError};
 use holdup_model::Fact;
 use std::collections::BTreeMap;
@@ -65,13 +66,6 @@ fn from_list_file(host: &Host, key: &str, path: &str) -> Fact {
         Ok(value) => Fact::read(key, value, path),
         Err(e) => Fact::absent(key, path, why(&e)),
     }
-}
-
-/// The word that stands between these in a file such as `always [madvise] never`.
-pub(crate) fn chosen(text: &str, open: char, close: char) -> Option<&str> {
-    let (_, rest) = text.split_once(open)?;
-    let (word, _) = rest.split_once(close)?;
-    Some(word.trim()).filter(|word| !word.is_empty())
 }
 
 /// A file of words of which one is in brackets, as a fact with that word.

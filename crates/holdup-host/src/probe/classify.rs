@@ -1,35 +1,30 @@
-//! What a measurement tells about the model; pure, over numbers.
+//! The model that fits a measurement; pure, over numbers.
 //!
 //! | hog is in | none, voluntary | lazy | full |
 //! |---|---|---|---|
-//! | a call of many ticks | leaves at its end | leaves at the next tick | leaves at once |
-//! | a shorter call | leaves at its end | leaves at its end or the tick | leaves at once |
-//! | user mode | leaves at once | leaves at the next interrupt | leaves at once |
-//! | page faults | leaves at once | leaves at once | leaves at once |
+//! | a call of many ticks | leaves at its end | leaves at the next tick | leaves immediately |
+//! | a shorter call | leaves at its end | leaves at its end or the tick | leaves immediately |
+//! | user mode | leaves immediately | leaves at the next interrupt | leaves immediately |
+//! | page faults | leaves immediately | leaves immediately | leaves immediately |
 //!
 //! All times are judged against the tick and against the faults, which are the same in every model and so
 //! show what an arrival costs on this host at this time.
 
 use super::{Measured, Waits};
+use holdup_model::PreemptModel;
 
-/// A preemption model, as far as waits tell one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
-    /// None or voluntary: these differ only where the kernel has `might_resched()`.
-    NoneOrVoluntary,
-    /// Lazy.
-    Lazy,
-    /// Full. A PREEMPT_RT kernel whose model is full looks the same.
-    Full,
-    /// The measurement does not tell.
-    Unknown,
-}
+/// These differ only where the kernel has `might_resched()`.
+const NONE_OR_VOLUNTARY: &[PreemptModel] = &[PreemptModel::None, PreemptModel::Voluntary];
+const LAZY: &[PreemptModel] = &[PreemptModel::Lazy];
+/// A PREEMPT_RT kernel whose model is full looks the same.
+const FULL: &[PreemptModel] = &[PreemptModel::Full, PreemptModel::Rt];
+const UNKNOWN: &[PreemptModel] = &[];
 
-/// What the measurement tells, and why.
+/// The models that fit a measurement, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The model.
-    pub model: Model,
+    /// The models; none where the measurement is undecided.
+    pub models: &'static [PreemptModel],
     /// The reason in words, with the numbers.
     pub why: String,
 }
@@ -37,7 +32,7 @@ pub struct Verdict {
 /// When the hog left its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leaves {
-    AtOnce,
+    Immediately,
     AtTick,
     AtEnd,
     Unclear,
@@ -46,7 +41,7 @@ enum Leaves {
 impl Leaves {
     fn words(self) -> &'static str {
         match self {
-            Leaves::AtOnce => "at once",
+            Leaves::Immediately => "immediately",
             Leaves::AtTick => "at the next tick",
             Leaves::AtEnd => "at its end",
             Leaves::Unclear => "at no clear time",
@@ -54,10 +49,10 @@ impl Leaves {
     }
 }
 
-/// Fewer arrivals than this tell nothing.
+/// Fewer arrivals than this are no measurement.
 const FEWEST: usize = 5;
 
-/// Fewer than this tell nothing about a quarter of them.
+/// Fewer than this have no quartiles.
 const FEWEST_FOR_QUARTERS: usize = 12;
 
 /// The model that fits the measurement.
@@ -70,7 +65,7 @@ pub fn classify(measured: &Measured) -> Verdict {
         }
         Ok(waits) => Ok(*waits),
     };
-    let unknown = |why: String| Verdict { model: Model::Unknown, why };
+    let unknown = |why: String| Verdict { models: UNKNOWN, why };
     let faults = match enough(&measured.faults, "page faults") {
         Ok(faults) => faults,
         Err(why) => return unknown(why),
@@ -97,36 +92,36 @@ pub fn classify(measured: &Measured) -> Verdict {
     verdict
 }
 
-/// Whether each kind tells, and all tell the same: what is asked for where the host is disturbed.
+/// Whether all kinds fit one model, which is required where the host is disturbed.
 fn is_unanimous(walk: &Result<Leaves, String>, poll: Leaves, user: Leaves) -> bool {
     matches!(
         (walk, poll, user),
-        (Ok(Leaves::AtEnd), _, Leaves::AtOnce)
+        (Ok(Leaves::AtEnd), _, Leaves::Immediately)
             | (Ok(Leaves::AtTick), Leaves::AtEnd, Leaves::AtTick)
-            | (Ok(Leaves::AtOnce), Leaves::AtOnce, Leaves::AtOnce)
+            | (Ok(Leaves::Immediately), Leaves::Immediately, Leaves::Immediately)
     )
 }
 
 /// One kind alone may be wrong: where two contradict each other there is no verdict.
 fn together(walk: &Result<Leaves, String>, poll: Leaves, user: Leaves) -> Verdict {
-    let model = match (walk, poll, user) {
+    let models = match (walk, poll, user) {
         // No model that preempts kernel code lets a call of many ticks come to its end. The shorter call gives way by
         // itself under voluntary (seen on 6.12 and 6.18), so it has no say.
-        (Ok(Leaves::AtEnd), _, Leaves::AtOnce | Leaves::Unclear) => Model::NoneOrVoluntary,
+        (Ok(Leaves::AtEnd), _, Leaves::Immediately | Leaves::Unclear) => NONE_OR_VOLUNTARY,
         // An interrupt on its CPU (high-resolution preemption sends one) makes also a lazy hog leave user mode at once.
-        (Ok(Leaves::AtTick), Leaves::AtEnd | Leaves::Unclear, _) => Model::Lazy,
+        (Ok(Leaves::AtTick), Leaves::AtEnd | Leaves::Unclear, _) => LAZY,
         // Full is what a call that gives way by itself would feign, so both calls have to say it.
-        (Ok(Leaves::AtOnce), Leaves::AtOnce, Leaves::AtOnce | Leaves::Unclear) => Model::Full,
-        (Err(_), Leaves::AtOnce, Leaves::AtOnce) => Model::Full,
-        (Err(_), Leaves::AtEnd, Leaves::AtTick) => Model::Lazy,
-        _ => Model::Unknown,
+        (Ok(Leaves::Immediately), Leaves::Immediately, Leaves::Immediately | Leaves::Unclear) => FULL,
+        (Err(_), Leaves::Immediately, Leaves::Immediately) => FULL,
+        (Err(_), Leaves::AtEnd, Leaves::AtTick) => LAZY,
+        _ => UNKNOWN,
     };
     let walk = match walk {
         Ok(leaves) => format!("a task in a long call left {}", leaves.words()),
         Err(why) => why.clone(),
     };
     let why = format!("{walk}, in a shorter call {}, in user mode {}", poll.words(), user.words());
-    Verdict { model, why }
+    Verdict { models, why }
 }
 
 /// When the hog left a call of several ticks.
@@ -144,7 +139,7 @@ fn long_call(walk: &Waits, tick: f64, arrival: f64) -> Leaves {
     }
     // Evenly between 0 and 1 tick, plus the arrival itself.
     if p50 <= arrival * 1.5 + tick * 0.05 {
-        return Leaves::AtOnce;
+        return Leaves::Immediately;
     }
     // With high-resolution preemption (HRTICK, on from 7.1 on x86) a slice ends before the tick, so the waits are shorter.
     let is_spread = p25 >= arrival * 2.0 && p50 >= arrival * 3.0 && p50 >= tick * 0.15;
@@ -154,7 +149,7 @@ fn long_call(walk: &Waits, tick: f64, arrival: f64) -> Leaves {
     Leaves::Unclear
 }
 
-/// When the hog left a call of less than a tick, where it is long enough to be told from an arrival.
+/// When the hog left a call of less than a tick, where it is long enough to be distinguished from an arrival.
 fn short_call(poll: &Waits, arrival: f64) -> Leaves {
     let call = poll.call_ns as f64;
     if call < arrival * 5.0 {
@@ -163,7 +158,7 @@ fn short_call(poll: &Waits, arrival: f64) -> Leaves {
     match poll.kept.p50 as f64 / call {
         // What is left of a call when the peer sets out; its length was measured at another time.
         share if share >= 0.4 => Leaves::AtEnd,
-        share if share <= 0.25 => Leaves::AtOnce,
+        share if share <= 0.25 => Leaves::Immediately,
         _ => Leaves::Unclear,
     }
 }
@@ -175,7 +170,7 @@ fn over_user(user: &Waits, tick: f64, arrival: f64) -> Leaves {
     }
     let [p25, p50] = [user.kept.p25, user.kept.p50].map(|ns| ns as f64);
     if p50 <= arrival * 1.5 + tick * 0.05 {
-        return Leaves::AtOnce;
+        return Leaves::Immediately;
     }
     if p25 >= tick * 0.12 && p50 >= tick * 0.3 && p50 >= arrival * 2.0 {
         return Leaves::AtTick;
@@ -216,10 +211,15 @@ mod tests {
     }
 
     #[test]
-    fn recorded_measurements_are_told_rightly_or_not_at_all() {
+    fn recorded_measurements_fit_their_model_or_are_undecided() {
         for row in rows() {
             let verdict = classify(&measured(&row));
-            let name = format!("{:?}", verdict.model);
+            let name = match verdict.models {
+                NONE_OR_VOLUNTARY => "NoneOrVoluntary",
+                LAZY => "Lazy",
+                FULL => "Full",
+                _ => "Unknown",
+            };
             assert_eq!(name, row[1], "{row:?}: {}", verdict.why);
             let truth = if matches!(row[0], "none" | "voluntary") { "NoneOrVoluntary" } else { row[0] };
             assert!(name == "Unknown" || name.eq_ignore_ascii_case(truth), "{row:?}: {}", verdict.why);
@@ -257,20 +257,20 @@ mod tests {
 
     #[test]
     fn the_models_have_their_patterns() {
-        let check = |measured: Measured, expect: Model| {
+        let check = |measured: Measured, expect: &[PreemptModel]| {
             let verdict = classify(&measured);
-            assert_eq!(verdict.model, expect, "{measured:?}: {}", verdict.why);
+            assert_eq!(verdict.models, expect, "{measured:?}: {}", verdict.why);
         };
-        check(quiet(END, 600, ONCE), Model::NoneOrVoluntary);
-        check(quiet(END, 12, ONCE), Model::NoneOrVoluntary);
-        check(quiet(TICK, 600, TICK), Model::Lazy);
-        check(quiet(TICK, 600, ONCE), Model::Lazy);
-        check(quiet(ONCE, 12, ONCE), Model::Full);
+        check(quiet(END, 600, ONCE), NONE_OR_VOLUNTARY);
+        check(quiet(END, 12, ONCE), NONE_OR_VOLUNTARY);
+        check(quiet(TICK, 600, TICK), LAZY);
+        check(quiet(TICK, 600, ONCE), LAZY);
+        check(quiet(ONCE, 12, ONCE), FULL);
         // Each contradiction takes the verdict away.
-        check(quiet(END, 600, TICK), Model::Unknown);
-        check(quiet(TICK, 12, TICK), Model::Unknown);
-        check(quiet(ONCE, 600, ONCE), Model::Unknown);
-        check(quiet(ONCE, 12, TICK), Model::Unknown);
+        check(quiet(END, 600, TICK), UNKNOWN);
+        check(quiet(TICK, 12, TICK), UNKNOWN);
+        check(quiet(ONCE, 600, ONCE), UNKNOWN);
+        check(quiet(ONCE, 12, TICK), UNKNOWN);
     }
 
     #[test]
@@ -279,10 +279,10 @@ mod tests {
             let refused = Err("/proc/kallsyms: Permission denied".to_owned());
             classify(&Measured { walk: refused, ..quiet(END, poll, user) })
         };
-        assert_eq!(without(600, TICK).model, Model::Lazy);
-        assert_eq!(without(12, ONCE).model, Model::Full);
+        assert_eq!(without(600, TICK).models, LAZY);
+        assert_eq!(without(12, ONCE).models, FULL);
         let either = without(600, ONCE);
-        assert_eq!(either.model, Model::Unknown);
+        assert_eq!(either.models, UNKNOWN);
         assert!(either.why.contains("Permission denied"), "{}", either.why);
     }
 
@@ -296,7 +296,7 @@ mod tests {
             }
             classify(&measured)
         };
-        assert_eq!(slow(12).model, Model::Lazy);
+        assert_eq!(slow(12).models, LAZY);
         assert!(slow(2000).why.contains("busy"));
         // Where only some arrivals are disturbed, all kinds have to agree.
         let disturbed = |user: [u64; 5]| {
@@ -306,12 +306,12 @@ mod tests {
             }
             classify(&measured)
         };
-        assert_eq!(disturbed(TICK).model, Model::Lazy);
+        assert_eq!(disturbed(TICK).models, LAZY);
         assert!(disturbed(ONCE).why.contains("busy"));
         let mut few = quiet(END, 600, ONCE);
         if let Ok(walk) = &mut few.walk {
             walk.samples = 4;
         }
-        assert_eq!(classify(&few).model, Model::Unknown);
+        assert_eq!(classify(&few).models, UNKNOWN);
     }
 }

@@ -13,7 +13,7 @@ mod classify;
 mod hog;
 mod peer;
 
-pub use classify::{Model, Verdict, classify};
+pub use classify::{Verdict, classify};
 
 use calls::{Calls, OpenFiles};
 use holdup_model::Problem;

@@ -2,7 +2,7 @@
 
 use crate::machine::{cpu_list, meminfo};
 use crate::{Host, cgroup, facts};
-use holdup_model::survey::{Known, MachineSurvey, MemorySurvey};
+use holdup_model::survey::{MachineSurvey, MemorySurvey, Reading};
 
 const CPU: &str = "/sys/devices/system/cpu";
 
@@ -27,16 +27,16 @@ pub(crate) fn memory(host: &Host) -> MemorySurvey {
     const PATH: &str = "/proc/meminfo";
     let text = host.read_text(PATH);
     let line = |name: &str| match &text {
-        Err(e) => Known::unknown(PATH, e.message.clone()),
+        Err(e) => Reading::unknown(PATH, e.message.clone()),
         Ok(text) => match meminfo(text, name) {
-            Some(number) => Known::found(number, PATH),
-            None => Known::unknown(PATH, format!("no number `{name}` in it")),
+            Some(number) => Reading::found(number, PATH),
+            None => Reading::unknown(PATH, format!("no number `{name}` in it")),
         },
     };
     const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-    let transparent = super::one_line(host, THP).and_then(|text| match facts::chosen(&text, '[', ']') {
+    let transparent = crate::text::one_line(host, THP).and_then(|text| match crate::text::chosen(&text, '[', ']') {
         Some(word) => Ok(word.to_owned()),
-        None => Err(format!("no word of `{}` is in brackets", super::shown(&text))),
+        None => Err(format!("no word of `{}` is in brackets", crate::text::shown(&text))),
     });
     MemorySurvey {
         total_bytes: line("MemTotal"),
@@ -52,40 +52,40 @@ pub(crate) fn memory(host: &Host) -> MemorySurvey {
 }
 
 /// Free pages that nobody has reserved: those a new server could take.
-fn free_huge_pages(free: &Known<u64>, reserved: &Known<u64>) -> Known<u64> {
+fn free_huge_pages(free: &Reading<u64>, reserved: &Reading<u64>) -> Reading<u64> {
     match (free.get(), reserved.get()) {
-        (Some(free_pages), Some(reserved)) => Known::found(free_pages.saturating_sub(*reserved), free.source.clone()),
+        (Some(free_pages), Some(reserved)) => Reading::found(free_pages.saturating_sub(*reserved), free.source.clone()),
         (Some(_), None) => reserved.clone(),
         (None, _) => free.clone(),
     }
 }
 
 /// The length of a list such as `0-3`.
-fn count(host: &Host, path: &str) -> Known<u32> {
-    super::one_line(host, path).and_then(|text| {
+fn count(host: &Host, path: &str) -> Reading<u32> {
+    crate::text::one_line(host, path).and_then(|text| {
         let listed = cpu_list(&text).and_then(|list| u32::try_from(list.len()).ok());
-        listed.filter(|n| *n > 0).ok_or_else(|| format!("`{}` is not a list of numbers", super::shown(&text)))
+        listed.filter(|n| *n > 0).ok_or_else(|| format!("`{}` is not a list of numbers", crate::text::shown(&text)))
     })
 }
 
 /// Fields of the line of all CPUs: user nice system idle iowait irq softirq steal (proc_stat(5)).
-fn steal(host: &Host) -> Known<f64> {
+fn steal(host: &Host) -> Reading<f64> {
     const PATH: &str = "/proc/stat";
     let head = match host.read_head(PATH, 1024) {
         Ok(head) => head,
-        Err(e) => return Known::unknown(PATH, e.message),
+        Err(e) => return Reading::unknown(PATH, e.message),
     };
     let line = head.lines().find_map(|l| l.strip_prefix("cpu ")).unwrap_or_default();
     let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|w| w.parse().ok()).collect();
     let all: u64 = ticks.iter().take(8).fold(0, |sum, t| sum.saturating_add(*t));
     match ticks.get(7) {
-        Some(stolen) if all > 0 => Known::found(*stolen as f64 / all as f64, PATH),
-        _ => Known::unknown(PATH, "no eighth number in the line `cpu`"),
+        Some(stolen) if all > 0 => Reading::found(*stolen as f64 / all as f64, PATH),
+        _ => Reading::unknown(PATH, "no eighth number in the line `cpu`"),
     }
 }
 
 /// The flag of x86, or a name of the maker of the machine.
-fn hypervisor(host: &Host) -> Known<String> {
+fn hypervisor(host: &Host) -> Reading<String> {
     const CPUINFO: &str = "/proc/cpuinfo";
     let name = ["/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor"]
         .into_iter()
@@ -93,31 +93,31 @@ fn hypervisor(host: &Host) -> Known<String> {
     let head = host.read_head(CPUINFO, 8192);
     let flags = head.as_ref().ok().and_then(|text| text.lines().find(|l| l.starts_with("flags")));
     match (flags, name) {
-        (Some(flags), name) if flags.split_ascii_whitespace().any(|flag| flag == "hypervisor") => Known::found(
-            name.map_or_else(|| "yes".to_owned(), |(name, _)| super::shown(&name)),
+        (Some(flags), name) if flags.split_ascii_whitespace().any(|flag| flag == "hypervisor") => Reading::found(
+            name.map_or_else(|| "yes".to_owned(), |(name, _)| crate::text::shown(&name)),
             "flag `hypervisor` in /proc/cpuinfo",
         ),
-        (Some(_), _) => Known::found("none".to_owned(), CPUINFO),
-        (None, Some((name, path))) if path == "/sys/hypervisor/type" => Known::found(super::shown(&name), path),
+        (Some(_), _) => Reading::found("none".to_owned(), CPUINFO),
+        (None, Some((name, path))) if path == "/sys/hypervisor/type" => Reading::found(crate::text::shown(&name), path),
         (None, _) => match head {
-            Ok(_) => Known::unknown(CPUINFO, "this architecture has no flag for it"),
-            Err(e) => Known::unknown(CPUINFO, e.message),
+            Ok(_) => Reading::unknown(CPUINFO, "this architecture has no flag for it"),
+            Err(e) => Reading::unknown(CPUINFO, e.message),
         },
     }
 }
 
-fn cpu_limit(host: &Host, group: &str) -> Known<Option<f64>> {
+fn cpu_limit(host: &Host, group: &str) -> Reading<Option<f64>> {
     match host.read_text(group) {
-        Err(e) => Known::unknown(group, e.message),
+        Err(e) => Reading::unknown(group, e.message),
         Ok(text) => cgroup::cpu_limit(host, &text).map(|limit| limit.map(|limit| limit.cpus)),
     }
 }
 
 /// The group whose limit is in force is the one that is throttled: `limit` names its file.
-fn throttled(host: &Host, group: &str, limit: &Known<Option<f64>>) -> Known<u64> {
+fn throttled(host: &Host, group: &str, limit: &Reading<Option<f64>>) -> Reading<u64> {
     let text = match host.read_text(group) {
         Ok(text) => text,
-        Err(e) => return Known::unknown(group, e.message),
+        Err(e) => return Reading::unknown(group, e.message),
     };
     let limited = limit.get().copied().flatten().and_then(|_| limit.source.rsplit_once('/')).map(|(folder, _)| folder);
     let folders: Vec<String> = match limited {
@@ -133,22 +133,22 @@ fn throttled(host: &Host, group: &str, limit: &Known<Option<f64>>) -> Known<u64>
         if let Ok(stat) = host.read_text(&path)
             && let Some(periods) = stat.lines().find_map(|l| l.strip_prefix("nr_throttled ")?.trim().parse().ok())
         {
-            return Known::found(periods, path);
+            return Reading::found(periods, path);
         }
         tried = path;
     }
-    Known::unknown(tried, "no `nr_throttled` in it: no limit was ever set here, or the file cannot be read")
+    Reading::unknown(tried, "no `nr_throttled` in it: no limit was ever set here, or the file cannot be read")
 }
 
 /// Modules that move packets or run guests inside the kernel now. A guest holds the module of its processor
 /// (`virt/kvm/kvm_main.c:kvm_create_vm`), which in turn holds `kvm` whether there are guests or not.
-fn virtual_switch(host: &Host) -> Known<Vec<String>> {
+fn virtual_switch(host: &Host) -> Reading<Vec<String>> {
     const FOLDER: &str = "/sys/module";
     // Where this is missing, KVM has found no processor that can run guests.
     const GUESTS: &str = "/sys/class/misc/kvm";
     let names = match host.list(FOLDER) {
         Ok(names) => names,
-        Err(e) => return Known::unknown(FOLDER, e.message),
+        Err(e) => return Reading::unknown(FOLDER, e.message),
     };
     let of_interest = ["openvswitch", "vhost_net", "kvm", "kvm_intel", "kvm_amd"];
     let (mut seen, mut not_counted) = (Vec::new(), None);
@@ -163,31 +163,31 @@ fn virtual_switch(host: &Host) -> Known<Vec<String>> {
             Err(e) if e.kind == std::io::ErrorKind::NotFound => {
                 if !module.starts_with("kvm") || host.exists(GUESTS) {
                     not_counted =
-                        Some(Known::unknown(path, format!("{module} is built in, so nobody counts its users")));
+                        Some(Reading::unknown(path, format!("{module} is built in, so nobody counts its users")));
                 }
             }
-            Err(e) => not_counted = Some(Known::unknown(path, e.message)),
-            Ok(Err(_)) => not_counted = Some(Known::unknown(path, "it holds no number")),
+            Err(e) => not_counted = Some(Reading::unknown(path, e.message)),
+            Ok(Err(_)) => not_counted = Some(Reading::unknown(path, "it holds no number")),
         }
     }
     match not_counted {
         Some(unknown) if seen.is_empty() => unknown.but("look for guests and virtual switches by hand"),
-        _ => Known::found(seen, FOLDER),
+        _ => Reading::found(seen, FOLDER),
     }
 }
 
 /// `some avg300` of a file of /proc/pressure.
-fn pressure(host: &Host, what: &str) -> Known<f64> {
+fn pressure(host: &Host, what: &str) -> Reading<f64> {
     let path = format!("/proc/pressure/{what}");
     let text = match host.read_text(&path) {
         Ok(text) => text,
-        Err(e) => return Known::unknown(path, e.message),
+        Err(e) => return Reading::unknown(path, e.message),
     };
     let line = text.lines().find(|l| l.starts_with("some "));
     let word = line.and_then(|l| l.split_ascii_whitespace().find_map(|w| w.strip_prefix("avg300=")));
     match word.and_then(|w| w.parse::<f64>().ok()).filter(|percent| (0.0..=100.0).contains(percent)) {
-        Some(percent) => Known::found(percent / 100.0, path),
-        None => Known::unknown(path, "no `some … avg300=` in it"),
+        Some(percent) => Reading::found(percent / 100.0, path),
+        None => Reading::unknown(path, "no `some … avg300=` in it"),
     }
 }
 

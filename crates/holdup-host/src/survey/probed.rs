@@ -1,7 +1,7 @@
 //! The behavioural probe as a part of the survey.
 
 use crate::probe::{self, Measured, Waits};
-use holdup_model::survey::{Known, Model, Probed, Survey};
+use holdup_model::survey::{Probed, Reading, Survey};
 use std::time::{Duration, Instant};
 
 /// What the measurement is called among the sources.
@@ -25,14 +25,12 @@ pub fn probe_into(survey: &mut Survey, budget: Duration) {
 fn probed(budget: Duration) -> Probed {
     let begun = Instant::now();
     let (models, measured) = match probe::probe(budget) {
-        Err(problem) => (Known::unknown(SOURCE, format!("{}: {}", problem.what, problem.why)), Vec::new()),
+        Err(problem) => (Reading::unknown(SOURCE, format!("{}: {}", problem.what, problem.why)), Vec::new()),
         Ok(found) => {
             let why = found.verdict.why.clone();
-            let models = match found.verdict.model {
-                probe::Model::NoneOrVoluntary => Known::found(vec![Model::None, Model::Voluntary], SOURCE),
-                probe::Model::Lazy => Known::found(vec![Model::Lazy], SOURCE),
-                probe::Model::Full => Known::found(vec![Model::Full, Model::Rt], SOURCE),
-                probe::Model::Unknown => Known::unknown(SOURCE, why.clone()),
+            let models = match found.verdict.models {
+                [] => Reading::unknown(SOURCE, why.clone()),
+                models => Reading::found(models.to_vec(), SOURCE),
             };
             (models, sentences(&why, &found.measured))
         }

@@ -3,9 +3,10 @@
 //! Sources: `kernel/sched/debug.c:sched_init_debug`, `kernel/sched/fair.c:update_sysctl, get_update_sysctl_factor`,
 //! `kernel/sched/features.h` (v5.10, 6.1, 6.12, 6.18 to 7.3), `kernel/sysctl.c` (v5.10).
 
-use super::kernel::Ground;
+use crate::kernel::KernelFacts;
 use crate::{Host, cpu_list, online_cpus};
-use holdup_model::survey::{KernelVersion, Known, Setting};
+use holdup_model::KernelVersion;
+use holdup_model::survey::{Reading, Setting};
 
 const DEBUG: &str = "/sys/kernel/debug/sched";
 const SYSCTL: &str = "/proc/sys/kernel";
@@ -20,7 +21,7 @@ struct Place {
     /// The versions that have it: from, and before.
     from: KernelVersion,
     before: KernelVersion,
-    default: fn(&Ground, Option<u32>) -> Option<u64>,
+    default: fn(&KernelFacts, Option<u32>) -> Option<u64>,
     folklore: fn(u64) -> Option<&'static str>,
 }
 
@@ -129,7 +130,7 @@ fn scaled(ns: u64, cpus: Option<u32>) -> Option<u64> {
 }
 
 /// Every setting that this kernel has, or may have.
-pub(crate) fn settings(host: &Host, ground: &Ground) -> Vec<Setting> {
+pub(crate) fn settings(host: &Host, ground: &KernelFacts) -> Vec<Setting> {
     let cpus = online_cpus(host).and_then(|list| u32::try_from(list.len()).ok()).filter(|n| *n > 0);
     let version = ground.version.value();
     let mut all = vec![autogroup(host, ground)];
@@ -165,20 +166,20 @@ fn is_scaled_by_log(host: &Host) -> bool {
     value.is_none_or(|word| word == "1" || word.eq_ignore_ascii_case("log") || word.contains("(logarithmic)"))
 }
 
-fn number(host: &Host, ground: &Ground, place: &Place) -> Known<u64> {
+fn number(host: &Host, ground: &KernelFacts, place: &Place) -> Reading<u64> {
     let is_old = ground.version.get().is_some_and(|v| *v < KernelVersion::new(5, 13));
     let sysctl = format!("{SYSCTL}/{}", place.sysctl);
     let debug = format!("{DEBUG}/{}", place.debug);
     let path = if is_old || host.exists(&sysctl) { sysctl } else { debug };
-    let read = super::one_line(host, &path);
+    let read = crate::text::one_line(host, &path);
     let known = read.and_then(|text| {
-        text.parse().map_err(|_| format!("`{}` is not what the kernel writes there", super::shown(&text)))
+        text.parse().map_err(|_| format!("`{}` is not what the kernel writes there", crate::text::shown(&text)))
     });
     known.but(how_to_read(&path, ground))
 }
 
 /// What would let debugfs be read.
-fn how_to_read(path: &str, ground: &Ground) -> &'static str {
+fn how_to_read(path: &str, ground: &KernelFacts) -> &'static str {
     if !path.starts_with(DEBUG) {
         return "use a kernel with CONFIG_SCHED_DEBUG=y";
     }
@@ -188,22 +189,24 @@ fn how_to_read(path: &str, ground: &Ground) -> &'static str {
     }
 }
 
-fn autogroup(host: &Host, ground: &Ground) -> Setting {
+fn autogroup(host: &Host, ground: &KernelFacts) -> Setting {
     const PATH: &str = "/proc/sys/kernel/sched_autogroup_enabled";
     let value = match host.read_value(PATH) {
-        Ok(text) if text == "0" || text == "1" => Known::found(text, PATH),
-        Ok(text) => Known::unknown(PATH, format!("`{}` is not what the kernel writes there", super::shown(&text))),
+        Ok(text) if text == "0" || text == "1" => Reading::found(text, PATH),
+        Ok(text) => {
+            Reading::unknown(PATH, format!("`{}` is not what the kernel writes there", crate::text::shown(&text)))
+        }
         Err(e) if e.kind == std::io::ErrorKind::NotFound => {
             let option = ground.option("CONFIG_SCHED_AUTOGROUP");
             let has_noautogroup =
                 ground.command_line.get().is_some_and(|line| line.split_ascii_whitespace().any(|w| w == "noautogroup"));
             match option.get() {
-                _ if has_noautogroup => Known::found("0".to_owned(), "/proc/cmdline: noautogroup"),
-                Some(false) => Known::found("0".to_owned(), option.source.clone()),
-                _ => Known::unknown(PATH, "it does not exist"),
+                _ if has_noautogroup => Reading::found("0".to_owned(), "/proc/cmdline: noautogroup"),
+                Some(false) => Reading::found("0".to_owned(), option.source.clone()),
+                _ => Reading::unknown(PATH, "it does not exist"),
             }
         }
-        Err(e) => Known::unknown(PATH, e.message),
+        Err(e) => Reading::unknown(PATH, e.message),
     };
     let has_it = ground.option("CONFIG_SCHED_AUTOGROUP").value();
     // Debian builds it in but begins with it switched off: seen in 5.10 and 6.1, not any more in 6.12.
@@ -224,14 +227,14 @@ fn autogroup(host: &Host, ground: &Ground) -> Setting {
 }
 
 /// The words of the scheduler's features.
-fn features(host: &Host, ground: &Ground) -> Known<String> {
+fn features(host: &Host, ground: &KernelFacts) -> Reading<String> {
     const UP_TO_5_12: &str = "/sys/kernel/debug/sched_features";
     let path = if host.exists(UP_TO_5_12) { UP_TO_5_12.to_owned() } else { format!("{DEBUG}/features") };
-    super::one_line(host, &path).but(how_to_read(&path, ground))
+    crate::text::one_line(host, &path).but(how_to_read(&path, ground))
 }
 
 /// Slices that end by a timer of their own instead of at the tick.
-fn hrtick(ground: &Ground, features: &Known<String>) -> Setting {
+fn hrtick(ground: &KernelFacts, features: &Reading<String>) -> Setting {
     let value = features.clone().and_then(|text| {
         let has = |name: &str| text.split_ascii_whitespace().any(|word| word == name);
         match (has("HRTICK"), has("NO_HRTICK")) {
@@ -255,7 +258,7 @@ fn hrtick(ground: &Ground, features: &Known<String>) -> Setting {
 }
 
 /// The features of EEVDF that advice tells to switch off, where they are off.
-fn switched_features(features: Known<String>) -> Setting {
+fn switched_features(features: Reading<String>) -> Setting {
     const TOLD: [&str; 4] = ["PLACE_LAG", "RUN_TO_PARITY", "WAKEUP_PREEMPTION", "DELAY_DEQUEUE"];
     let value = features.map(|text| {
         let is_off = |name: &&str| text.split_ascii_whitespace().any(|word| word.strip_prefix("NO_") == Some(name));
@@ -272,7 +275,7 @@ fn switched_features(features: Known<String>) -> Setting {
 }
 
 /// Pages that follow their tasks between NUMA nodes (`mm/mempolicy.c:check_numabalancing_enable`, v6.18).
-fn numa_balancing(host: &Host, ground: &Ground) -> Setting {
+fn numa_balancing(host: &Host, ground: &KernelFacts) -> Setting {
     const PATH: &str = "/proc/sys/kernel/numa_balancing";
     let nodes = host.read_value("/sys/devices/system/node/online").ok().and_then(|list| cpu_list(&list));
     let by_build = ground.option("CONFIG_NUMA_BALANCING_DEFAULT_ENABLED").value();
@@ -280,7 +283,7 @@ fn numa_balancing(host: &Host, ground: &Ground) -> Setting {
         (Some(on), Some(nodes)) => Some(if on && nodes.len() > 1 { "1" } else { "0" }.to_owned()),
         _ => None,
     };
-    let value = super::one_line(host, PATH);
+    let value = crate::text::one_line(host, PATH);
     Setting { name: "numa-balancing".to_owned(), unit: None, value, default, folklore: None }
 }
 
@@ -299,7 +302,7 @@ mod tests {
                 ("/sys/devices/system/cpu/online", "0-1\n"),
                 ("/sys/kernel/debug/sched/base_slice_ns", "1400000\n"),
             ]);
-            let all = settings(&fs.host(), &Ground::of(&fs.host()));
+            let all = settings(&fs.host(), &KernelFacts::of(&fs.host()));
             let default = |name: &str| all.iter().find(|s| s.name == name).and_then(|s| s.default.clone());
             ["base-slice", "autogroup", "hrtick"].map(default)
         };

@@ -3,9 +3,10 @@
 //! Sources: `kernel/rseq.c`, `init/Kconfig`, `include/uapi/linux/rseq.h` (v7.0 to v7.3); glibc's
 //! `sysdeps/unix/sysv/linux/rseq-internal.h` (2.36, 2.41).
 
-use super::kernel::{Ground, asked_for};
 use crate::Host;
-use holdup_model::survey::{KernelVersion, Known, SliceExtension};
+use crate::kernel::{KernelFacts, asked_for};
+use holdup_model::KernelVersion;
+use holdup_model::survey::{Reading, SliceExtension};
 
 const LENGTH: &str = "/sys/kernel/debug/rseq/slice_ext_nsec";
 const AUXV: &str = "/proc/self/auxv";
@@ -21,7 +22,7 @@ enum Step {
     Unknown(String),
 }
 
-pub(crate) fn slice_extension(host: &Host, ground: &Ground) -> SliceExtension {
+pub(crate) fn slice_extension(host: &Host, ground: &KernelFacts) -> SliceExtension {
     let feature_size_bytes = feature_size(host);
     let libc = libc(host, ground);
     let steps = [
@@ -36,9 +37,9 @@ pub(crate) fn slice_extension(host: &Host, ground: &Ground) -> SliceExtension {
     let unavailable = steps.iter().find_map(|s| if let Step::Unavailable(why) = s { Some(why) } else { None });
     let unknown = steps.iter().find_map(|s| if let Step::Unknown(why) = s { Some(why) } else { None });
     let usable = match (unavailable, unknown) {
-        (Some(_), _) => Known::found(false, source),
-        (None, Some(why)) => Known::unknown(source, why.clone()),
-        (None, None) => Known::found(true, source),
+        (Some(_), _) => Reading::found(false, source),
+        (None, Some(why)) => Reading::unknown(source, why.clone()),
+        (None, None) => Reading::found(true, source),
     };
     let reasons = steps.into_iter().map(|step| match step {
         Step::Available(words) => format!("available: {words}"),
@@ -48,7 +49,7 @@ pub(crate) fn slice_extension(host: &Host, ground: &Ground) -> SliceExtension {
     SliceExtension { usable, reasons: reasons.collect(), length_ns: length(host, ground), feature_size_bytes, libc }
 }
 
-fn version(ground: &Ground) -> Step {
+fn version(ground: &KernelFacts) -> Step {
     match ground.version.value() {
         None => Step::Unknown("the kernel's version is not known".to_owned()),
         Some(v) if v < KernelVersion::new(7, 0) && ground.has_backports => {
@@ -62,7 +63,7 @@ fn version(ground: &Ground) -> Step {
     }
 }
 
-fn architecture(ground: &Ground) -> Step {
+fn architecture(ground: &KernelFacts) -> Step {
     // What later versions offer where is not known; the configuration of the kernel tells.
     let is_read = ground.version.value().is_some_and(KernelVersion::is_read);
     match ground.architecture.get().map(String::as_str) {
@@ -77,7 +78,7 @@ fn architecture(ground: &Ground) -> Step {
     }
 }
 
-fn option(ground: &Ground) -> Step {
+fn option(ground: &KernelFacts) -> Step {
     let known = ground.option("CONFIG_RSEQ_SLICE_EXTENSION");
     match known.get() {
         Some(true) => Step::Available(format!("CONFIG_RSEQ_SLICE_EXTENSION=y ({})", known.source)),
@@ -89,7 +90,7 @@ fn option(ground: &Ground) -> Step {
     }
 }
 
-fn boot_option(ground: &Ground) -> Step {
+fn boot_option(ground: &KernelFacts) -> Step {
     let Some(line) = ground.command_line.get() else {
         return Step::Unknown("the command line cannot be read".to_owned());
     };
@@ -107,7 +108,7 @@ fn is_no(word: &str) -> bool {
     word.starts_with(['0', 'n', 'f']) || word.starts_with("of")
 }
 
-fn offered(size: &Known<u64>) -> Step {
+fn offered(size: &Reading<u64>) -> Step {
     match size.get() {
         Some(bytes) if *bytes >= NEEDED_BYTES => Step::Available(format!("the kernel offers {bytes} bytes of rseq")),
         Some(bytes) => Step::Unavailable(format!("the kernel offers {bytes} bytes of rseq, {NEEDED_BYTES} are needed")),
@@ -116,7 +117,7 @@ fn offered(size: &Known<u64>) -> Step {
 }
 
 /// Whether this is a 7.0 that may be from before 7.0.10, which took to refusing registrations of 32 bytes.
-fn may_take_32_bytes(ground: &Ground) -> bool {
+fn may_take_32_bytes(ground: &KernelFacts) -> bool {
     let patch = ground.release.get().and_then(|release| {
         let rest = release.splitn(3, '.').nth(2)?;
         rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok()
@@ -124,7 +125,7 @@ fn may_take_32_bytes(ground: &Ground) -> bool {
     ground.version.value() == Some(KernelVersion::new(7, 0)) && patch.is_none_or(|patch| patch < 10)
 }
 
-fn registered(libc: &Known<String>, ground: &Ground) -> Step {
+fn registered(libc: &Reading<String>, ground: &KernelFacts) -> Step {
     let Some(text) = libc.get() else {
         return Step::Unknown(format!("the C library: {}", libc.why_unknown.clone().unwrap_or_default()));
     };
@@ -145,21 +146,21 @@ fn registered(libc: &Known<String>, ground: &Ground) -> Step {
 }
 
 /// The number that the kernel puts into the auxiliary vector of every program.
-fn feature_size(host: &Host) -> Known<u64> {
+fn feature_size(host: &Host) -> Reading<u64> {
     let bytes = match host.read(AUXV) {
         Ok(bytes) => bytes,
-        Err(e) => return Known::unknown(AUXV, e.message),
+        Err(e) => return Reading::unknown(AUXV, e.message),
     };
     let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
     let pairs = bytes.chunks_exact(16).map(|pair| (word(&pair[..8]), word(&pair[8..])));
     match pairs.take_while(|(key, _)| *key != 0).find(|(key, _)| *key == FEATURE_SIZE) {
-        Some((_, size)) => Known::found(size, AUXV),
-        None => Known::unknown(AUXV, "AT_RSEQ_FEATURE_SIZE is not in it: the kernel is older than 6.3"),
+        Some((_, size)) => Reading::found(size, AUXV),
+        None => Reading::unknown(AUXV, "AT_RSEQ_FEATURE_SIZE is not in it: the kernel is older than 6.3"),
     }
 }
 
 /// Name and version of the host's C library, from the library itself.
-fn libc(host: &Host, ground: &Ground) -> Known<String> {
+fn libc(host: &Host, ground: &KernelFacts) -> Reading<String> {
     // It names itself at the head of its help, within the first megabytes.
     const LONGEST: usize = 8 << 20;
     const NAME: &str = "GNU C Library";
@@ -180,23 +181,23 @@ fn libc(host: &Host, ground: &Ground) -> Known<String> {
             rest[..end].trim_end_matches('.').to_owned()
         });
         return match version.filter(|v| !v.is_empty()) {
-            Some(version) => Known::found(format!("glibc {version}"), path.clone()),
-            None => Known::unknown(path.clone(), "it does not name its version"),
+            Some(version) => Reading::found(format!("glibc {version}"), path.clone()),
+            None => Reading::unknown(path.clone(), "it does not name its version"),
         };
     }
     let musl = format!("/lib/ld-musl-{machine}.so.1");
     if host.exists(&musl) {
-        return Known::found("musl".to_owned(), musl);
+        return Reading::found("musl".to_owned(), musl);
     }
-    Known::unknown(paths[0].clone(), "no C library is where it is looked for")
+    Reading::unknown(paths[0].clone(), "no C library is where it is looked for")
 }
 
-fn length(host: &Host, ground: &Ground) -> Known<u64> {
+fn length(host: &Host, ground: &KernelFacts) -> Reading<u64> {
     if ground.version.get().is_some_and(|v| *v < KernelVersion::new(7, 0)) {
-        return Known::unknown(LENGTH, "kernels before 7.0 do not have it");
+        return Reading::unknown(LENGTH, "kernels before 7.0 do not have it");
     }
-    super::one_line(host, LENGTH)
-        .and_then(|text| text.parse().map_err(|_| format!("`{}` is no number", super::shown(&text))))
+    crate::text::one_line(host, LENGTH)
+        .and_then(|text| text.parse().map_err(|_| format!("`{}` is no number", crate::text::shown(&text))))
         .but("run holdup as root, with debugfs mounted")
 }
 
@@ -213,7 +214,7 @@ mod tests {
                 ("/proc/sys/kernel/arch", architecture),
                 ("/lib64/libc.so.6", "GNU C Library (x) stable release version 2.36."),
             ]);
-            let reasons = slice_extension(&fs.host(), &Ground::of(&fs.host())).reasons;
+            let reasons = slice_extension(&fs.host(), &KernelFacts::of(&fs.host())).reasons;
             assert!(reasons.iter().any(|reason| reason.contains(expect)), "{release} {architecture}: {reasons:#?}");
         };
         check("6.1.0", "x86_64", "not available: kernel 6.1 does not have it");

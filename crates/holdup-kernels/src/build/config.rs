@@ -4,7 +4,7 @@
 //! `scripts/kconfig/confdata.c:conf_read_simple` (v7.2), which also accepts `# CONFIG_NAME is not set`.
 
 use super::kconfig::Symbols;
-use holdup_model::Problem;
+use holdup_model::{PreemptModel, Problem};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Source: the `choice` blocks of `kernel/Kconfig.preempt`, `kernel/Kconfig.hz`, `kernel/time/Kconfig`, `init/Kconfig`,
 /// `mm/Kconfig`, `arch/x86/Kconfig.debug` and `lib/Kconfig.debug` (v7.2).
 const CHOICES: &[&[&str]] = &[
-    &["PREEMPT_NONE", "PREEMPT_VOLUNTARY", "PREEMPT", "PREEMPT_LAZY"],
+    PreemptModel::OPTIONS,
     &["HZ_100", "HZ_250", "HZ_300", "HZ_1000"],
     &["HZ_PERIODIC", "NO_HZ_IDLE", "NO_HZ_FULL"],
     &["TICK_CPU_ACCOUNTING", "VIRT_CPU_ACCOUNTING_GEN"],

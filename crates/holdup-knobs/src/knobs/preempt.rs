@@ -4,14 +4,12 @@ use crate::kernel_file::KernelFile;
 use crate::refused::{garbled, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
+use holdup_model::preempt::{DynamicModels, LAZY_SINCE, RESTRICTED_SINCE};
 use holdup_model::profile::Place;
-use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
+use holdup_model::{Availability, Meta, ParameterKind, PreemptModel, Problem, Value};
 
 /// `preempt`.
 pub(crate) struct Preempt;
-
-/// The models that a plan may name.
-const MODELS: &[&str] = &["none", "voluntary", "full", "lazy"];
 
 const FILE: KernelFile = KernelFile {
     newest: "/sys/kernel/debug/sched/preempt",
@@ -27,7 +25,7 @@ static META: Meta = Meta {
            normal policy run on until it leaves the kernel or the next tick comes. none and voluntary preempt a task \
            in the kernel only where it offers that itself (cond_resched; voluntary at more places). On the way back \
            to user mode all four preempt.\n\n\
-           The model is changed while the kernel runs, for all CPUs at once, by rewriting the kernel's code; each \
+           The model is changed while the kernel runs, for all CPUs in one step, by rewriting the kernel's code; each \
            change leaves a line `Dynamic Preempt:` in the kernel's log. Which models there are depends on the kernel: \
            none, voluntary and full from 5.12 on, lazy from 6.13 on (x86, arm64, riscv, s390, powerpc, loongarch), \
            and there only full and lazy from 7.0 on, as on every PREEMPT_RT kernel. 6.18 and 6.19 have all four, so \
@@ -51,7 +49,7 @@ impl Knob for Preempt {
     }
 
     fn values(&self) -> ParameterKind {
-        ParameterKind::Choice(MODELS)
+        ParameterKind::Choice(PreemptModel::WORDS)
     }
 
     fn touches(&self, _instance: &str) -> String {
@@ -60,7 +58,7 @@ impl Knob for Preempt {
 
     fn probe(&self, context: &KnobContext<'_>, _instance: &str) -> Availability {
         match FILE.ask(context.host) {
-            Ok(text) if Models::parse(&text).is_none() => {
+            Ok(text) if DynamicModels::parse(&text).is_none() => {
                 Availability::unavailable(garbled(FILE.path(context.host), &text).to_string())
             }
             Ok(_) => Availability::Ready,
@@ -76,12 +74,13 @@ impl Knob for Preempt {
     }
 
     fn read(&self, context: &KnobContext<'_>, _instance: &str) -> Result<Value, Problem> {
-        Models::read(context.host).map(|models| Value::Text(models.active))
+        let (path, text) = FILE.read(context.host)?;
+        parsed(path, &text).map(|models| Value::Text(models.active.to_owned()))
     }
 
     fn check(&self, _instance: &str, value: &Value) -> Result<(), Problem> {
         match value {
-            Value::Text(model) if MODELS.contains(&model.as_str()) => Ok(()),
+            Value::Text(model) if PreemptModel::WORDS.contains(&model.as_str()) => Ok(()),
             _ => Err(wrong(META.id, value, "none, voluntary, full or lazy")),
         }
     }
@@ -89,8 +88,9 @@ impl Knob for Preempt {
     fn check_here(&self, context: &KnobContext<'_>, instance: &str, value: &Value) -> Result<(), Problem> {
         self.check(instance, value)?;
         let wanted = value.to_string();
-        let offered = Models::read(context.host)?.offered;
-        if offered.contains(&wanted) {
+        let (path, text) = FILE.read(context.host)?;
+        let offered = parsed(path, &text)?.offered;
+        if offered.contains(&wanted.as_str()) {
             return Ok(());
         }
         Err(Problem::host(
@@ -103,7 +103,7 @@ impl Knob for Preempt {
     fn write(&self, context: &KnobContext<'_>, _instance: &str, value: &Value) -> Result<(), Problem> {
         match value {
             // What was in force may be a model that a plan cannot name, and is put back all the same.
-            Value::Text(model) if is_word(model) => FILE.write(context.host, model),
+            Value::Text(model) if DynamicModels::is_word(model) => FILE.write(context.host, model),
             _ => Err(wrong(META.id, value, "none, voluntary, full or lazy")),
         }
     }
@@ -118,50 +118,26 @@ impl Knob for Preempt {
 }
 
 /// What would make a model that is not offered one that is.
-fn who_offers(wanted: &str, offered: &[String], host: &Host) -> String {
+fn who_offers(wanted: &str, offered: &[&str], host: &Host) -> String {
     let is_realtime = host.read_value("/sys/kernel/realtime").is_ok_and(|text| text == "1");
     match wanted {
-        "none" | "voluntary" if is_realtime => "boot a kernel without PREEMPT_RT, up to 6.19".to_owned(),
-        "none" | "voluntary" if offered.iter().any(|model| model == "lazy") => {
-            "from 7.0 on the kernel has none and voluntary only where it has no lazy; boot one up to 6.19".to_owned()
+        "none" | "voluntary" if is_realtime => format!("boot a kernel without PREEMPT_RT, before {RESTRICTED_SINCE}"),
+        "none" | "voluntary" if offered.contains(&"lazy") => {
+            format!(
+                "from {RESTRICTED_SINCE} on the kernel has none and voluntary only where it has no lazy; boot an older one"
+            )
         }
-        "lazy" => "lazy came with Linux 6.13, on x86, arm64, riscv, s390, powerpc and loongarch; boot such a kernel, \
-                   6.18 or 6.19 to compare it with none and voluntary"
-            .to_owned(),
+        "lazy" => format!(
+            "lazy came with Linux {LAZY_SINCE}, on x86, arm64, riscv, s390, powerpc and loongarch; boot such a kernel, \
+             older than {RESTRICTED_SINCE} to compare it with none and voluntary"
+        ),
         _ => format!("boot a kernel that offers {wanted}"),
     }
 }
 
-/// What the kernel says of its models.
-struct Models {
-    active: String,
-    offered: Vec<String>,
-}
-
-impl Models {
-    fn read(host: &Host) -> Result<Self, Problem> {
-        let (path, text) = FILE.read(host)?;
-        Models::parse(&text).ok_or_else(|| garbled(path, &text))
-    }
-
-    /// `none voluntary (full) lazy`; `None` unless exactly one word is in parentheses.
-    fn parse(text: &str) -> Option<Self> {
-        let (mut active, mut offered) = (None, Vec::new());
-        for word in text.split_ascii_whitespace() {
-            let inside = word.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
-            let name = inside.unwrap_or(word);
-            if !is_word(name) || (inside.is_some() && active.is_some()) {
-                return None;
-            }
-            active = inside.map(str::to_owned).or(active);
-            offered.push(name.to_owned());
-        }
-        active.map(|active| Models { active, offered })
-    }
-}
-
-fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase())
+/// What the file holds, as the kernel writes it.
+fn parsed<'a>(path: &str, text: &'a str) -> Result<DynamicModels<'a>, Problem> {
+    DynamicModels::parse(text).ok_or_else(|| garbled(path, text))
 }
 
 #[cfg(test)]
@@ -213,7 +189,7 @@ mod tests {
         };
         let two = "this kernel offers only full and lazy";
         check("full (lazy) \n", "0\n", "none", two, "from 7.0 on");
-        check("full (lazy) \n", "0\n", "voluntary", two, "boot one up to 6.19");
+        check("full (lazy) \n", "0\n", "voluntary", two, "boot an older one");
         check("(full) lazy \n", "1\n", "none", two, "without PREEMPT_RT");
         let three = "this kernel offers only none and voluntary and full";
         check("none (voluntary) full \n", "0\n", "lazy", three, "came with Linux 6.13");
@@ -225,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn only_exactly_one_word_in_parentheses_is_a_reading() {
+    fn a_file_that_the_kernel_does_not_write_is_no_reading() {
         let read = |content: &[u8]| {
             let fs = MemoryFs::new();
             fs.put(PATH, content);
@@ -233,18 +209,7 @@ mod tests {
         };
         assert_eq!(read(b"none voluntary full (lazy) \n").ok(), Some(text("lazy")));
         assert_eq!(read(b"none (laziest)\n").ok(), Some(text("laziest")), "a model of a vendor");
-        let garbage: &[&[u8]] = &[
-            b"",
-            b"\n",
-            b"none full\n",
-            b"(none) (full)\n",
-            b"()\n",
-            b"(none full)\n",
-            b"(NONE)\n",
-            b"(\xff)\n",
-            b"0\n",
-        ];
-        for content in garbage {
+        for content in [&b"none full\n"[..], b"(\xff)\n"] {
             let refused = read(content).expect_err("garbage");
             assert!(refused.why.contains("is not what the kernel writes there"), "{content:?}: {refused}");
         }

@@ -1,7 +1,7 @@
 //! Everything that a survey holds as lines of words.
 
 use crate::text::{clean, grouped, number, percent};
-use holdup_model::survey::{HugePagesAsked, Known, Server, Survey};
+use holdup_model::survey::{HugePagesAsked, Reading, Server, Survey};
 use holdup_model::text::size;
 
 /// One thing that was looked for.
@@ -20,7 +20,7 @@ pub(super) struct Group {
     pub(super) lines: Vec<Line>,
 }
 
-fn line<T>(label: impl Into<String>, known: &Known<T>, show: impl Fn(&T) -> String) -> Line {
+fn line<T>(label: impl Into<String>, known: &Reading<T>, show: impl Fn(&T) -> String) -> Line {
     Line {
         label: label.into(),
         value: known.get().map(|v| clean(&show(v))),
@@ -72,7 +72,7 @@ fn kernel(survey: &Survey) -> Group {
     if kernel.has_backports {
         lines.push(line(
             "vendor",
-            &Known::found(
+            &Reading::found(
                 "puts newer parts under this version, which therefore says less".to_owned(),
                 "kernel.release",
             ),

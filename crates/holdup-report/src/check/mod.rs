@@ -230,10 +230,10 @@ fn impossible(all: &[String], options: &TerminalOptions) -> String {
 fn sources(survey: &Survey, options: &TerminalOptions) -> String {
     let width = options.columns();
     let mut out = format!("\n{}", options.bold_lines("Sources for the preemption model\n"));
-    for witness in &survey.preempt.witnesses {
-        let says: Vec<&str> = witness.says.iter().map(|m| m.word()).collect();
+    for source in &survey.preempt.sources {
+        let says: Vec<&str> = source.says.iter().map(|m| m.word()).collect();
         let says = if says.is_empty() { "not known".to_owned() } else { says.join(" or ") };
-        out.push_str(&wrap(&format!("{}: {says} ({})", witness.source, witness.note), width, "  · ", "    "));
+        out.push_str(&wrap(&format!("{}: {says} ({})", source.source, source.note), width, "  · ", "    "));
     }
     if let Some(probe) = &survey.probe {
         let says = match (probe.models.get(), &probe.models.why_unknown) {

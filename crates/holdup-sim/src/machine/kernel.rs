@@ -5,7 +5,8 @@
 
 use crate::preempt::Model;
 use crate::sched::{cfs, eevdf};
-use holdup_model::Problem;
+use holdup_model::preempt::LAZY_SINCE;
+use holdup_model::{KernelVersion, PreemptModel, Problem};
 
 /// The kernel.
 #[derive(Debug, Clone)]
@@ -42,22 +43,22 @@ pub struct Mechanisms {
     pub fault_under_lock: bool,
 }
 
-/// A version as (major, minor).
-type Version = (u32, u32);
-
 /// What a release changed: from this version on.
 struct Change {
-    since: Version,
+    since: KernelVersion,
     makes: fn(&mut Kernel),
 }
 
 /// What releases changed, oldest first. Each line of a kernel is a default that its release notes or features.h name.
 const CHANGES: &[Change] = &[
     // 5.13 (0c2de3f054a5): a slice of CFS is at least the minimal granularity.
-    Change { since: (5, 13), makes: |k| k.cfs = k.cfs.map(|cfs| cfs::Features { base_slice: true, ..cfs }) },
+    Change {
+        since: KernelVersion::new(5, 13),
+        makes: |k| k.cfs = k.cfs.map(|cfs| cfs::Features { base_slice: true, ..cfs }),
+    },
     // 6.6 (147f3efaa241, 63304558ba5d): EEVDF; a task runs to parity.
     Change {
-        since: (6, 6),
+        since: KernelVersion::new(6, 6),
         makes: |k| {
             k.cfs = None;
             k.fair = eevdf::Features {
@@ -72,7 +73,7 @@ const CHANGES: &[Change] = &[
     // 6.12 (152e11f6df29, 82e9d0456e06, 85e511df3cec, 857b158dc5e8): slices of one's own, delayed dequeue, relative
     // deadlines. 0.70 ms instead of 0.75 (2ae891b82695) is in 6.12.95 as well.
     Change {
-        since: (6, 12),
+        since: KernelVersion::new(6, 12),
         makes: |k| {
             k.fair = eevdf::Features {
                 preempt_short: true,
@@ -85,23 +86,11 @@ const CHANGES: &[Change] = &[
         },
     },
     // 6.17 ("Limit run to parity to the min slice of enqueued entities"; the release is inferred): protection lasts for the shortest slice of the queue.
-    Change { since: (6, 17), makes: |k| k.fair.protects_shortest = true },
+    Change { since: KernelVersion::new(6, 17), makes: |k| k.fair.protects_shortest = true },
     // 6.18 ("Forfeit vruntime on yield"; the release is inferred): who yields while it is eligible gives its slice up.
-    Change { since: (6, 18), makes: |k| k.fair.yield_forfeits = true },
+    Change { since: KernelVersion::new(6, 18), makes: |k| k.fair.yield_forfeits = true },
     // 7.1: HRTICK is on by default on x86.
-    Change { since: (7, 1), makes: |k| k.hrtick = true },
-];
-
-/// The versions that are known.
-const KNOWN: (Version, Version) = ((5, 4), (7, 3));
-
-/// Where models exist: id, first version, and the version in which architectures with the lazy model lost it.
-const MODELS: &[(&str, Version, Option<Version>)] = &[
-    ("none", (5, 4), Some((7, 0))),
-    ("voluntary", (5, 4), Some((7, 0))),
-    ("full", (5, 4), None),
-    ("lazy", (6, 13), None),
-    ("rt", (6, 12), None),
+    Change { since: KernelVersion::new(7, 1), makes: |k| k.hrtick = true },
 ];
 
 impl Kernel {
@@ -129,8 +118,7 @@ impl Kernel {
     /// When the version is none that is known.
     pub fn of_version(version: &str, cpus: u32, hz: u32) -> Result<Self, Problem> {
         let known = parsed(version)?;
-        let model = if known >= (7, 0) { "lazy" } else { "none" };
-        let model = crate::preempt::find(model)
+        let model = crate::preempt::find(PreemptModel::default_of(known).word())
             .ok_or_else(|| Problem::usage(format!("kernel.version {version}"), "its model is not known"))?;
         Self::of(version, model, hz, cpus)
     }
@@ -143,7 +131,7 @@ impl Kernel {
         parsed(version).map(models)
     }
 
-    fn base(version: Version, preempt: &'static Model, hz: u32, cpus: u32) -> Self {
+    fn base(version: KernelVersion, preempt: &'static Model, hz: u32, cpus: u32) -> Self {
         // `get_update_sysctl_factor()` with the default scaling.
         let factor = 1 + u64::from(cpus.clamp(1, 8).ilog2());
         let mut kernel = Kernel {
@@ -180,24 +168,23 @@ impl Kernel {
 /// `slice_ext_nsec` by default, which is its minimum too: 5 us; it can be set to up to 50 us (kernel/rseq.c, v7.2.12).
 pub const SLICE_EXTENSION_NS: u64 = 5_000;
 
-fn parsed(version: &str) -> Result<Version, Problem> {
-    let known = version.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    match known {
-        Some(v) if v >= KNOWN.0 && v <= KNOWN.1 => Ok(v),
+fn parsed(version: &str) -> Result<KernelVersion, Problem> {
+    let (oldest, newest) = (KernelVersion::OLDEST_READ, KernelVersion::NEWEST_READ);
+    let numbers = version.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    match numbers.map(|(major, minor)| KernelVersion::new(major, minor)) {
+        Some(version) if version.is_read() => Ok(version),
         Some(_) => {
             Err(Problem::usage(format!("kernel.version {version}"), "the model of the scheduler does not know it")
-                .hint("versions from 5.4 to 7.3 are known"))
+                .hint(format!("versions from {oldest} to {newest} are known")))
         }
         None => Err(Problem::usage(format!("kernel.version {version}"), "no version of Linux reads so")
             .hint("give it as \"6.18\"")),
     }
 }
 
-fn models(version: Version) -> Vec<&'static str> {
-    let offers = |(_, since, until): &&(&str, Version, Option<Version>)| {
-        version >= *since && until.is_none_or(|until| version < until)
-    };
-    MODELS.iter().filter(offers).map(|(id, ..)| *id).collect()
+/// The words of the models that a version offers on x86.
+fn models(version: KernelVersion) -> Vec<&'static str> {
+    PreemptModel::built_for(version, version >= LAZY_SINCE).into_iter().map(PreemptModel::word).collect()
 }
 
 #[cfg(test)]
@@ -243,12 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_offer_the_models_that_they_offer() {
-        let of = |version: &str| Kernel::models(version).expect("known").join(" ");
-        assert_eq!(of("6.1"), "none voluntary full");
-        assert_eq!(of("6.12"), "none voluntary full rt");
-        assert_eq!(of("6.18"), "none voluntary full lazy rt");
-        assert_eq!(of("7.0"), "full lazy rt");
+    fn a_model_that_the_version_does_not_offer_is_refused() {
         let none = crate::preempt::find("none").expect("a model");
         let problem = Kernel::of("7.0", none, 250, 8).expect_err("no such model");
         assert_eq!(problem.hint.as_deref(), Some("it offers full, lazy, rt"));

@@ -11,6 +11,7 @@ use guest::Running;
 use holdup_guest::machine::{self, Chosen};
 use holdup_kernels::{Cache, Options, Spec};
 use holdup_model::guest::Accelerator;
+use holdup_model::preempt::DynamicModels;
 use holdup_model::wire::{Answer, Checked, Order, Work};
 use holdup_model::{Event, Guest, Observer, Plan, Problem, TrialSpec};
 use prepare::Prepared;
@@ -183,13 +184,15 @@ fn took_preempt(choice: &Choice, append: &str, now: Option<&str>) -> Result<(), 
         return Err(Problem::host(what, "the guest cannot tell its preemption model")
             .hint("the kernel needs CONFIG_PREEMPT_DYNAMIC and CONFIG_DEBUG_FS"));
     };
-    let in_force = now.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-    if in_force == Some(asked) {
+    let Some(models) = DynamicModels::parse(now) else {
+        return Err(Problem::host(what, format!("`{now}` in debugfs' sched/preempt is no list of models")));
+    };
+    if models.active == asked {
         return Ok(());
     }
-    let offered: Vec<&str> = now.split_whitespace().map(|word| word.trim_matches(['(', ')'])).collect();
-    Err(Problem::host(what, format!("the kernel does not take it: its model is {}", in_force.unwrap_or("unknown")))
-        .hint(format!("this kernel offers {}; leave the combination out with [[exclude]]", offered.join(", "))))
+    let offered = models.offered.join(", ");
+    Err(Problem::host(what, format!("the kernel does not take it: its model is {}", models.active))
+        .hint(format!("this kernel offers {offered}; leave the combination out with [[exclude]]")))
 }
 
 /// Adds what one kind of guest said.

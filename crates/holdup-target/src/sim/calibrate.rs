@@ -7,7 +7,7 @@ use holdup_files::Output;
 use holdup_host::{CpuPlace, Host};
 use holdup_load::Cancel;
 use holdup_model::survey::Survey;
-use holdup_model::{Observer, Problem};
+use holdup_model::{KernelVersion, Observer, Problem};
 use holdup_sim::machine::{Costs, Described, Kernel, Known, Machine, Parameter, Topology};
 use holdup_sim::preempt;
 use std::io::{self, Write};
@@ -187,10 +187,11 @@ fn kernel(survey: &Survey, hz: u32, cpus: u32) -> Result<(Kernel, String, String
     let own = survey.kernel.version.value();
     let release = survey.kernel.release.get().map_or("of an unknown release", String::as_str);
     // The nearest version that the simulator knows; 6.18 where nothing is told.
-    let nearest = own.map_or((6, 18), |v| (v.major, v.minor)).clamp((5, 4), (7, 3));
-    let version = format!("{}.{}", nearest.0, nearest.1);
+    let nearest =
+        own.unwrap_or(KernelVersion::new(6, 18)).clamp(KernelVersion::OLDEST_READ, KernelVersion::NEWEST_READ);
+    let version = nearest.to_string();
     let mut told = format!("kernel {release}");
-    if own.is_none_or(|v| (v.major, v.minor) != nearest) {
+    if own.is_none_or(|v| v != nearest) {
         told.push_str(&format!(", simulated as {version}"));
     }
     let model = survey.preempt.model.get().map(|model| model.word());

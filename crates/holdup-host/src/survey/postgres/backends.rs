@@ -4,7 +4,7 @@ use super::find::TITLE;
 use super::{AS_OWNER, BY_SQL};
 use crate::Host;
 use crate::machine::meminfo;
-use holdup_model::survey::Known;
+use holdup_model::survey::Reading;
 
 /// Processes that are looked at; of more a sample is taken, so that the time does not grow with them.
 const MOST_READ: usize = 1000;
@@ -30,13 +30,13 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Backends {
     /// Client connections.
-    pub(super) clients: Known<u32>,
+    pub(super) clients: Reading<u32>,
     /// Those that run something.
-    pub(super) active_clients: Known<u32>,
+    pub(super) active_clients: Reading<u32>,
     /// Page tables of all, in bytes.
-    pub(super) page_tables_bytes: Known<u64>,
+    pub(super) page_tables_bytes: Reading<u64>,
     /// The largest, in bytes.
-    pub(super) page_tables_largest_bytes: Known<u64>,
+    pub(super) page_tables_largest_bytes: Reading<u64>,
 }
 
 /// The kind of a process by its title; `None` when it has none yet: it was forked just now and shows the postmaster's
@@ -91,7 +91,7 @@ pub(super) fn look(host: &Host, postmaster: u32, children: &[u32], updates_title
         }
     }
     let source = format!("VmPTE in /proc/PID/status of {postmaster} and its children{of}");
-    let unknown = |why: String| Known::unknown(source.as_str(), why).but(AS_OWNER);
+    let unknown = |why: String| Reading::unknown(source.as_str(), why).but(AS_OWNER);
     let (page_tables_bytes, page_tables_largest_bytes) = match (own, failed) {
         (Err(why), _) | (_, Some(why)) => (unknown(why.clone()), unknown(why)),
         (Ok(None), None) => {
@@ -99,8 +99,8 @@ pub(super) fn look(host: &Host, postmaster: u32, children: &[u32], updates_title
             (unknown(why.clone()), unknown(why))
         }
         (Ok(Some(own)), None) => (
-            Known::found(scale(sum).saturating_add(own), source.as_str()),
-            Known::found(largest.max(own), source.as_str()),
+            Reading::found(scale(sum).saturating_add(own), source.as_str()),
+            Reading::found(largest.max(own), source.as_str()),
         ),
     };
     Backends { clients, active_clients, page_tables_bytes, page_tables_largest_bytes }
@@ -120,7 +120,7 @@ fn clients(
     updates_titles: Option<bool>,
     of: &str,
     scale: &dyn Fn(u64) -> u64,
-) -> (Known<u32>, Known<u32>) {
+) -> (Reading<u32>, Reading<u32>) {
     let source = format!("the titles of the server's processes (/proc/PID/cmdline){of}");
     let (mut clients, mut active, mut silent) = (0, 0, 0);
     for title in in_parallel(sample, |pid| host.read_head_bytes(&format!("/proc/{pid}/cmdline"), LONGEST_TITLE)) {
@@ -128,7 +128,7 @@ fn clients(
             Ok(title) => title,
             Err(e) if e.is_gone() => continue,
             Err(e) => {
-                let unknown = || Known::unknown(source.as_str(), e.to_string()).but(AS_OWNER);
+                let unknown = || Reading::unknown(source.as_str(), e.to_string()).but(AS_OWNER);
                 return (unknown(), unknown());
             }
         };
@@ -142,11 +142,11 @@ fn clients(
             }
         }
     }
-    let count = |count: u64| Known::found(u32::try_from(scale(count)).unwrap_or(u32::MAX), source.as_str());
+    let count = |count: u64| Reading::found(u32::try_from(scale(count)).unwrap_or(u32::MAX), source.as_str());
     // A connection that is just being made has no activity yet; it is at work.
     let are_silent = updates_titles == Some(false) || (updates_titles.is_none() && silent > 0);
     let active = if are_silent && clients > 0 {
-        Known::unknown(source.as_str(), "update_process_title is off: titles do not say what a connection does")
+        Reading::unknown(source.as_str(), "update_process_title is off: titles do not say what a connection does")
             .but(BY_SQL)
     } else {
         count(active + silent)

@@ -6,7 +6,7 @@ use super::files::{self, Late};
 use super::{AS_OWNER, Asked};
 use crate::process::{self, Stat};
 use crate::{Host, HostError};
-use holdup_model::survey::Known;
+use holdup_model::survey::Reading;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -45,11 +45,11 @@ pub(super) struct Seen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     /// The postmaster.
-    pub(super) pid: Known<u32>,
+    pub(super) pid: Reading<u32>,
     /// The data directory, as the server sees it.
-    pub(super) data_directory: Known<String>,
+    pub(super) data_directory: Reading<String>,
     /// The command line, and where it stands.
-    pub(super) command_line: Known<CommandLine>,
+    pub(super) command_line: Reading<CommandLine>,
     /// What the paths of the server begin with on this host: empty, or `/proc/PID/root` where it has other mounts.
     pub(super) prefix: String,
 }
@@ -145,9 +145,9 @@ impl Seen {
 }
 
 /// The servers asked for, or all; `also` is a postmaster that is known from elsewhere and comes first.
-pub(super) fn places(host: &Host, seen: &Seen, asked: Option<&Asked>, also: Option<u32>) -> Known<Vec<Place>> {
+pub(super) fn places(host: &Host, seen: &Seen, asked: Option<&Asked>, also: Option<u32>) -> Reading<Vec<Place>> {
     const SOURCE: &str = "/proc/*/stat";
-    let hidden = |known: Known<Vec<Place>>| known.but(AS_OWNER);
+    let hidden = |known: Reading<Vec<Place>>| known.but(AS_OWNER);
     match asked {
         Some(Asked::Pid(pid)) => hidden(by_pid(host, seen, *pid)),
         Some(Asked::DataDirectory(folder)) => hidden(by_folder(host, seen, folder)),
@@ -160,9 +160,9 @@ pub(super) fn places(host: &Host, seen: &Seen, asked: Option<&Asked>, also: Opti
             seen.passed_by.set(pids.len().saturating_sub(MOST_SERVERS));
             pids.truncate(MOST_SERVERS);
             match &seen.hidden {
-                Some(why) if pids.is_empty() => hidden(Known::unknown(SOURCE, why)),
-                Some(why) => Known::found(all(host, &pids), format!("{SOURCE}; {why}")),
-                None => Known::found(all(host, &pids), SOURCE),
+                Some(why) if pids.is_empty() => hidden(Reading::unknown(SOURCE, why)),
+                Some(why) => Reading::found(all(host, &pids), format!("{SOURCE}; {why}")),
+                None => Reading::found(all(host, &pids), SOURCE),
             }
         }
     }
@@ -173,27 +173,27 @@ fn all(host: &Host, pids: &[u32]) -> Vec<Place> {
 }
 
 /// The server of a pid, which may also be one of its backends.
-fn by_pid(host: &Host, seen: &Seen, pid: u32) -> Known<Vec<Place>> {
+fn by_pid(host: &Host, seen: &Seen, pid: u32) -> Reading<Vec<Place>> {
     let source = format!("/proc/{pid}/stat");
     let stat = match process::stat(host, pid) {
         Ok(stat) => stat,
-        Err(e) if e.is_gone() => return Known::unknown(source, format!("there is no process {pid} to be seen")),
-        Err(e) => return Known::unknown(source, e.to_string()),
+        Err(e) if e.is_gone() => return Reading::unknown(source, format!("there is no process {pid} to be seen")),
+        Err(e) => return Reading::unknown(source, e.to_string()),
     };
     let postmasters = seen.postmasters(host);
     match [pid, stat.ppid].into_iter().find(|pid| postmasters.contains(pid)) {
-        Some(pid) => Known::found(vec![place(host, pid)], source),
-        None => Known::unknown(source, format!("process {pid} is `{}`, which is no PostgreSQL server", stat.comm)),
+        Some(pid) => Reading::found(vec![place(host, pid)], source),
+        None => Reading::unknown(source, format!("process {pid} is `{}`, which is no PostgreSQL server", stat.comm)),
     }
 }
 
 /// The server of a data directory, which need not run.
-fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Known<Vec<Place>> {
+fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Reading<Vec<Place>> {
     let folder = absolute(folder, "/");
     let pids = seen.postmasters(host);
     let places = pids.iter().map(|pid| place(host, *pid));
     if let Some(place) = places.into_iter().find(|place| place.data_directory.get() == Some(&folder)) {
-        return Known::found(vec![place], format!("{folder} as the working directory of a postmaster"));
+        return Reading::found(vec![place], format!("{folder} as the working directory of a postmaster"));
     }
     let lock = format!("{folder}/postmaster.pid");
     let version = format!("{folder}/PG_VERSION");
@@ -206,23 +206,23 @@ fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Known<Vec<Place>> {
     });
     let (written, is_there, options) = match read {
         Ok(read) => read,
-        Err(why) => return Known::unknown(folder, why),
+        Err(why) => return Reading::unknown(folder, why),
     };
     if let Some(pid) = written.filter(|pid| pids.contains(pid)) {
-        return Known::found(vec![place(host, pid)], lock);
+        return Reading::found(vec![place(host, pid)], lock);
     }
     match is_there {
-        Err((true, _)) => Known::unknown(version, format!("{folder} is no data directory: it has no PG_VERSION")),
-        Err((false, why)) => Known::unknown(version, why),
+        Err((true, _)) => Reading::unknown(version, format!("{folder} is no data directory: it has no PG_VERSION")),
+        Err((false, why)) => Reading::unknown(version, why),
         Ok(()) => {
             let opts = format!("{folder}/postmaster.opts");
             let command_line = match options {
-                Ok(text) => Known::found(CommandLine::of_opts_file(&text), opts),
-                Err(why) => Known::unknown(opts, why),
+                Ok(text) => Reading::found(CommandLine::of_opts_file(&text), opts),
+                Err(why) => Reading::unknown(opts, why),
             };
-            let pid = Known::unknown(lock, format!("no server runs in {folder}")).but("start the server");
-            let data_directory = Known::found(folder, "as asked for");
-            Known::found(vec![Place { pid, data_directory, command_line, prefix: String::new() }], version)
+            let pid = Reading::unknown(lock, format!("no server runs in {folder}")).but("start the server");
+            let data_directory = Reading::found(folder, "as asked for");
+            Reading::found(vec![Place { pid, data_directory, command_line, prefix: String::new() }], version)
         }
     }
 }
@@ -242,22 +242,22 @@ impl Place {
 fn place(host: &Host, pid: u32) -> Place {
     let cmdline = format!("/proc/{pid}/cmdline");
     let command_line = match command_line(host, pid) {
-        Ok(bytes) => Known::found(CommandLine::of_cmdline(&bytes), cmdline.as_str()),
-        Err(e) => Known::unknown(cmdline.as_str(), e.to_string()),
+        Ok(bytes) => Reading::found(CommandLine::of_cmdline(&bytes), cmdline.as_str()),
+        Err(e) => Reading::unknown(cmdline.as_str(), e.to_string()),
     };
     let cwd = format!("/proc/{pid}/cwd");
     let named = command_line.get().and_then(|line| line.data_directory.clone());
     // The postmaster changes into its data directory before it does anything else
     // (`src/backend/utils/init/miscinit.c:ChangeToDataDir`), also where -D names the folder of the configuration.
     let data_directory = match (host.read_link(&cwd), named) {
-        (Ok(folder), _) => Known::found(folder, cwd),
+        (Ok(folder), _) => Reading::found(folder, cwd),
         (Err(_), Some(folder)) if folder.starts_with('/') => {
-            Known::found(absolute(&folder, "/"), format!("-D in {cmdline}"))
+            Reading::found(absolute(&folder, "/"), format!("-D in {cmdline}"))
         }
-        (Err(e), _) => Known::unknown(cwd, e.to_string()).but(AS_OWNER),
+        (Err(e), _) => Reading::unknown(cwd, e.to_string()).but(AS_OWNER),
     };
     Place {
-        pid: Known::found(pid, format!("/proc/{pid}/stat")),
+        pid: Reading::found(pid, format!("/proc/{pid}/stat")),
         data_directory,
         command_line,
         prefix: prefix(host, pid),

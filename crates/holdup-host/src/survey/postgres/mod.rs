@@ -16,7 +16,7 @@ use crate::{Host, cgroup};
 use backends::Backends;
 use files::Contents;
 use find::{Place, Seen};
-use holdup_model::survey::{Known, Server};
+use holdup_model::survey::{Reading, Server};
 use settings::Settings;
 use sql::Session;
 use std::time::{Duration, Instant};
@@ -47,17 +47,17 @@ pub enum Asked {
 ///
 /// Unknown when /proc cannot be listed, hides processes of other users and shows no server, or does not have what is
 /// asked for.
-pub fn servers(host: &Host, asked: Option<&Asked>, control: Option<&dyn PostgresControl>) -> Known<Vec<Server>> {
+pub fn servers(host: &Host, asked: Option<&Asked>, control: Option<&dyn PostgresControl>) -> Reading<Vec<Server>> {
     let seen = match find::seen(host) {
         Ok(seen) => seen,
-        Err(e) => return Known::unknown("/proc", e.to_string()),
+        Err(e) => return Reading::unknown("/proc", e.to_string()),
     };
     let connected = control.and_then(PostgresControl::postmaster_pid);
     let begun = Instant::now();
     let places = find::places(host, &seen, asked, connected);
     let alone = control.filter(|_| asked.is_none() && connected.is_none());
     let Some(found) = places.value else {
-        return Known { value: alone.map(|control| vec![by_sql(control)]), ..without_value(places) };
+        return Reading { value: alone.map(|control| vec![by_sql(control)]), ..without_value(places) };
     };
     let mut servers: Vec<Server> = alone.map(by_sql).into_iter().collect();
     for (at, place) in found.iter().enumerate() {
@@ -74,7 +74,7 @@ pub fn servers(host: &Host, asked: Option<&Asked>, control: Option<&dyn Postgres
             format!("{} more servers are not looked at: the limit is {}.", seen.passed_by.get(), find::MOST_SERVERS);
         say_of_last(&mut servers, note);
     }
-    Known::found(servers, places.source)
+    Reading::found(servers, places.source)
 }
 
 /// After so long no further server is looked at.
@@ -87,7 +87,7 @@ fn say_of_last(servers: &mut [Server], note: String) {
 }
 
 /// The same without its value, for one of another type.
-fn without_value<T, U>(known: Known<T>) -> Known<U> {
+fn without_value<T, U>(known: Reading<T>) -> Reading<U> {
     known.and_then(|_| Err(String::new()))
 }
 
@@ -110,8 +110,8 @@ fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn Postgres
     let (pool, spin_waits) = match by_session() {
         Some((control, session)) => (session.pool(control), session.spin_waits(control)),
         None => (
-            Known::unknown("pg_buffercache", ONLY_SQL).but(BUFFERCACHE),
-            Known::unknown("pg_stat_activity", ONLY_SQL).but(BY_SQL),
+            Reading::unknown("pg_buffercache", ONLY_SQL).but(BUFFERCACHE),
+            Reading::unknown("pg_stat_activity", ONLY_SQL).but(BY_SQL),
         ),
     };
     let name = match (pid, place.data_directory.get()) {
@@ -125,8 +125,8 @@ fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn Postgres
         data_directory: place.data_directory.clone(),
         major_version: major_version(version, place, session),
         version: session.map_or_else(
-            || Known::unknown("server_version", "only the server itself tells its minor version").but(BY_SQL),
-            |session| Known::found(session.version(), "server_version_num"),
+            || Reading::unknown("server_version", "only the server itself tells its minor version").but(BY_SQL),
+            |session| Reading::found(session.version(), "server_version_num"),
         ),
         shared_buffers_bytes: settings.shared_buffers(shared_bytes),
         huge_pages_asked: settings.huge_pages(),
@@ -162,27 +162,27 @@ fn by_sql(control: &dyn PostgresControl) -> Server {
             .to_owned(),
     );
     let place = Place {
-        pid: Known::unknown("pg_backend_pid()", WHY).but("run holdup on the server's host"),
+        pid: Reading::unknown("pg_backend_pid()", WHY).but("run holdup on the server's host"),
         data_directory: session.and_then(|session| session.setting("data_directory")).map_or_else(
             || {
-                Known::unknown("data_directory", "this user may not see it")
+                Reading::unknown("data_directory", "this user may not see it")
                     .but("GRANT pg_read_all_settings to the user of --pg")
             },
-            |folder| Known::found(folder.to_owned(), "pg_settings (data_directory)"),
+            |folder| Reading::found(folder.to_owned(), "pg_settings (data_directory)"),
         ),
-        command_line: Known::unknown("/proc/PID/cmdline", WHY),
+        command_line: Reading::unknown("/proc/PID/cmdline", WHY),
         prefix: String::new(),
     };
     let settings = Settings::without_files(&place, session);
     notes.extend(settings.notes(None));
     let backends = look_by_sql(session, &place.pid);
-    let pool = session.map_or_else(|| Known::unknown("pg_buffercache", WHY), |session| session.pool(control));
+    let pool = session.map_or_else(|| Reading::unknown("pg_buffercache", WHY), |session| session.pool(control));
     let spin_waits =
-        session.map_or_else(|| Known::unknown("pg_stat_activity", WHY), |session| session.spin_waits(control));
+        session.map_or_else(|| Reading::unknown("pg_stat_activity", WHY), |session| session.spin_waits(control));
     Server {
         name: session.map_or_else(|| "the server of --pg".to_owned(), Session::name),
-        major_version: Known::found(control.version_num() / 10_000, "server_version_num"),
-        version: Known::found(sql::version(control.version_num()), "server_version_num"),
+        major_version: Reading::found(control.version_num() / 10_000, "server_version_num"),
+        version: Reading::found(sql::version(control.version_num()), "server_version_num"),
         shared_buffers_bytes: settings.shared_buffers(None),
         huge_pages_asked: settings.huge_pages(),
         huge_pages_in_effect: session
@@ -216,24 +216,26 @@ fn contents(host: &Host, seen: &Seen, place: &Place) -> Contents {
 }
 
 /// The major version: of the connection, of the data directory, or in the path of the program.
-fn major_version(version: Option<Result<String, String>>, place: &Place, session: Option<&Session>) -> Known<u32> {
+fn major_version(version: Option<Result<String, String>>, place: &Place, session: Option<&Session>) -> Reading<u32> {
     if let Some(session) = session {
-        return Known::found(session.major_version(), "server_version_num");
+        return Reading::found(session.major_version(), "server_version_num");
     }
     let path = place.version_file();
     if let (Some(path), Some(Ok(text))) = (&path, &version) {
         return match text.trim().parse::<u32>() {
-            Ok(major) => Known::found(major, path.as_str()),
+            Ok(major) => Reading::found(major, path.as_str()),
             // Before 10 two numbers made a major version; none of those is known here.
-            Err(_) => Known::unknown(path.as_str(), format!("`{}` is no major version", super::shown(text.trim()))),
+            Err(_) => {
+                Reading::unknown(path.as_str(), format!("`{}` is no major version", crate::text::shown(text.trim())))
+            }
         };
     }
     let program = place.command_line.get().map(|line| line.program.as_str()).unwrap_or_default();
     if let Some(major) = version_in(program) {
-        return Known::found(major, format!("the path {program} of the program"));
+        return Reading::found(major, format!("the path {program} of the program"));
     }
     match (path, version) {
-        (Some(path), Some(Err(why))) => Known::unknown(path, why).but(AS_OWNER),
+        (Some(path), Some(Err(why))) => Reading::unknown(path, why).but(AS_OWNER),
         _ => without_value(place.data_directory.clone()),
     }
 }
@@ -246,16 +248,16 @@ fn version_in(program: &str) -> Option<u32> {
 }
 
 /// The shared memory as the postmaster maps it.
-fn shared_memory(host: &Host, place: &Place) -> Known<memory::Shared> {
+fn shared_memory(host: &Host, place: &Place) -> Reading<memory::Shared> {
     let Some(pid) = place.pid.get() else { return without_value(place.pid.clone()) };
     let source = format!("/proc/{pid}/smaps");
     // A process can have many thousand mappings; a postmaster has some hundred.
     const LONGEST: usize = 16 << 20;
     match host.read_bounded(&source, LONGEST) {
-        Err(e) => Known::unknown(source, e.to_string()).but(AS_OWNER),
+        Err(e) => Reading::unknown(source, e.to_string()).but(AS_OWNER),
         Ok(text) => match memory::shared(&String::from_utf8_lossy(&text)) {
-            Some(shared) => Known::found(shared, source),
-            None => Known::unknown(source, "there is no shared mapping in it that can hold the buffer pool"),
+            Some(shared) => Reading::found(shared, source),
+            None => Reading::unknown(source, "there is no shared mapping in it that can hold the buffer pool"),
         },
     }
 }
@@ -270,23 +272,23 @@ fn transparent_note(shared: Option<&memory::Shared>) -> Option<String> {
 
 fn look(host: &Host, seen: &Seen, pid: Option<u32>, settings: &Settings, session: Option<&Session>) -> Backends {
     let Some(pid) = pid else {
-        return look_by_sql(session, &Known::unknown("postmaster.pid", "the server does not run"));
+        return look_by_sql(session, &Reading::unknown("postmaster.pid", "the server does not run"));
     };
     let mut backends = backends::look(host, pid, &seen.children(pid), settings.updates_titles());
     if let Some((clients, active)) = session.and_then(Session::clients) {
-        backends.clients = Known::found(clients, "pg_stat_activity");
+        backends.clients = Reading::found(clients, "pg_stat_activity");
         if let Some(active) = active {
-            backends.active_clients = Known::found(active, "pg_stat_activity");
+            backends.active_clients = Reading::found(active, "pg_stat_activity");
         }
     }
     backends
 }
 
-fn look_by_sql(session: Option<&Session>, pid: &Known<u32>) -> Backends {
+fn look_by_sql(session: Option<&Session>, pid: &Reading<u32>) -> Backends {
     let counts = session.and_then(Session::clients);
     let count = |count: Option<u32>, why: &str| match count {
-        Some(count) => Known::found(count, "pg_stat_activity"),
-        None => Known::unknown("pg_stat_activity", why).but("GRANT pg_monitor to the user of --pg"),
+        Some(count) => Reading::found(count, "pg_stat_activity"),
+        None => Reading::unknown("pg_stat_activity", why).but("GRANT pg_monitor to the user of --pg"),
     };
     let hidden = "this user may not see other users' connections";
     Backends {
@@ -303,21 +305,21 @@ fn look_by_sql(session: Option<&Session>, pid: &Known<u32>) -> Backends {
     }
 }
 
-fn in_root_task_group(host: &Host, pid: &Known<u32>) -> Known<bool> {
+fn in_root_task_group(host: &Host, pid: &Reading<u32>) -> Reading<bool> {
     let Some(pid) = pid.get() else { return without_value(pid.clone()) };
     let source = format!("/proc/{pid}/cgroup");
     match cgroup::in_root_task_group(host, *pid) {
-        Some(is_in) => Known::found(is_in, source),
-        None => Known::unknown(source, "the control group of the scheduler is not told"),
+        Some(is_in) => Reading::found(is_in, source),
+        None => Reading::unknown(source, "the control group of the scheduler is not told"),
     }
 }
 
-fn cpu_limit(host: &Host, pid: &Known<u32>) -> Known<Option<f64>> {
+fn cpu_limit(host: &Host, pid: &Reading<u32>) -> Reading<Option<f64>> {
     let Some(pid) = pid.get() else { return without_value(pid.clone()) };
     let source = format!("/proc/{pid}/cgroup");
     let quota = match host.read_text(&source) {
         Ok(text) => cgroup::cpu_limit(host, &text).map(|limit| limit.map(|limit| limit.cpus)),
-        Err(e) => Known::unknown(source, e.to_string()),
+        Err(e) => Reading::unknown(source, e.to_string()),
     };
     // A server that is bound to some CPUs may use no more than those, whatever the quota of its group.
     let status = format!("/proc/{pid}/status");
@@ -328,7 +330,7 @@ fn cpu_limit(host: &Host, pid: &Known<u32>) -> Known<Option<f64>> {
     match (bound, crate::online_cpus(host)) {
         (Some(bound), Some(online)) if bound < online.len() as f64 => match quota.get() {
             Some(Some(quota_cpus)) if *quota_cpus <= bound => quota,
-            _ => Known::found(Some(bound), format!("Cpus_allowed_list in {status}")),
+            _ => Reading::found(Some(bound), format!("Cpus_allowed_list in {status}")),
         },
         _ => quota,
     }

@@ -6,7 +6,7 @@ use super::find::Place;
 use super::sql::Session;
 use super::{AS_OWNER, BY_SQL};
 use crate::guc;
-use holdup_model::survey::{HugePagesAsked, Known};
+use holdup_model::survey::{HugePagesAsked, Reading};
 
 /// Settings that are looked at, for what is said about those that stand twice.
 const WATCHED: [&str; 3] = ["shared_buffers", "huge_pages", "max_connections"];
@@ -44,7 +44,7 @@ pub(super) fn contents(reader: &Reader<'_>, place: &Place) -> Contents {
 }
 
 /// A value in words, with its source.
-type Text = Known<Option<String>>;
+type Text = Reading<Option<String>>;
 
 /// The settings of one server.
 pub(super) struct Settings<'a> {
@@ -69,23 +69,25 @@ impl<'a> Settings<'a> {
         match self.place.command_line.get() {
             Some(line) => {
                 if let Some(value) = line.last(name) {
-                    return Known::found(Some(value.to_owned()), self.place.command_line.source.as_str());
+                    return Reading::found(Some(value.to_owned()), self.place.command_line.source.as_str());
                 }
             }
             None => {
                 let why = self.place.command_line.why_unknown.clone().unwrap_or_default();
-                return Known::unknown(self.place.command_line.source.as_str(), why).but(AS_OWNER);
+                return Reading::unknown(self.place.command_line.source.as_str(), why).but(AS_OWNER);
             }
         }
         match self.files.last(name) {
-            Ok(Some(setting)) => Known::found(Some(setting.value.clone()), at(setting)),
-            Ok(None) => Known::found(None, format!("not in the server's files or command line: the default of {name}")),
-            Err(why) => Known::unknown(format!("the server's files ({name})"), why).but(AS_OWNER),
+            Ok(Some(setting)) => Reading::found(Some(setting.value.clone()), at(setting)),
+            Ok(None) => {
+                Reading::found(None, format!("not in the server's files or command line: the default of {name}"))
+            }
+            Err(why) => Reading::unknown(format!("the server's files ({name})"), why).but(AS_OWNER),
         }
     }
 
     /// A setting as a number in its own unit; `default` where nothing sets it.
-    fn integer(&self, name: &str, base: Option<guc::Unit>, bounds: (i32, i32), default: i32) -> Known<i32> {
+    fn integer(&self, name: &str, base: Option<guc::Unit>, bounds: (i32, i32), default: i32) -> Reading<i32> {
         self.set(name).and_then(|text| {
             let Some(text) = text else { return Ok(default) };
             let value = guc::integer(&text, base).map_err(|why| format!("{name}: {why}"))?;
@@ -97,7 +99,7 @@ impl<'a> Settings<'a> {
     }
 
     /// `shared_buffers` in bytes, as far as command line and files say.
-    fn shared_buffers_set(&self) -> Known<u64> {
+    fn shared_buffers_set(&self) -> Reading<u64> {
         let set = self.integer("shared_buffers", Some(guc::BLOCKS), (LEAST_BUFFERS, i32::MAX / 2), 16_384);
         let is_bare = self.set("shared_buffers").value.flatten().is_some_and(|text| guc::integer(&text, None).is_ok());
         let mut bytes = set.map(|blocks| u64::from(blocks.unsigned_abs()) * 8192);
@@ -108,30 +110,30 @@ impl<'a> Settings<'a> {
     }
 
     /// `shared_buffers` in bytes. `shared_bytes` is the size of the shared memory that holds it.
-    pub(super) fn shared_buffers(&self, shared_bytes: Option<u64>) -> Known<u64> {
+    pub(super) fn shared_buffers(&self, shared_bytes: Option<u64>) -> Reading<u64> {
         if let Some(bytes) = self.session.and_then(|session| session.bytes("shared_buffers")) {
-            return Known::found(bytes, "pg_settings (shared_buffers)");
+            return Reading::found(bytes, "pg_settings (shared_buffers)");
         }
         let set = self.shared_buffers_set();
         match set.get().and_then(|bytes| misfit(*bytes, shared_bytes?)) {
-            Some(why) => Known::unknown(set.source.as_str(), format!("{} has {why}", set.source)).but(BY_SQL),
+            Some(why) => Reading::unknown(set.source.as_str(), format!("{} has {why}", set.source)).but(BY_SQL),
             None => set,
         }
     }
 
     /// `huge_pages` as set.
-    pub(super) fn huge_pages(&self) -> Known<HugePagesAsked> {
+    pub(super) fn huge_pages(&self) -> Reading<HugePagesAsked> {
         if let Some(value) = self.session.and_then(|session| session.setting("huge_pages")) {
-            return Known::found(value.to_owned(), "pg_settings (huge_pages)").and_then(|text| huge_pages(&text));
+            return Reading::found(value.to_owned(), "pg_settings (huge_pages)").and_then(|text| huge_pages(&text));
         }
         self.set("huge_pages").and_then(|text| text.map_or(Ok(HugePagesAsked::Try), |text| huge_pages(&text)))
     }
 
     /// `max_connections`.
-    pub(super) fn max_connections(&self) -> Known<u32> {
+    pub(super) fn max_connections(&self) -> Reading<u32> {
         let in_force = self.session.and_then(|session| session.setting("max_connections"));
         if let Some(number) = in_force.and_then(|value| value.parse().ok()) {
-            return Known::found(number, "pg_settings (max_connections)");
+            return Reading::found(number, "pg_settings (max_connections)");
         }
         self.integer("max_connections", None, (1, MOST_CONNECTIONS), 100).map(i32::unsigned_abs)
     }

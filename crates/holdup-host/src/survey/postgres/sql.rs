@@ -3,7 +3,7 @@
 use crate::guc;
 use crate::postgres::PostgresControl;
 use holdup_model::Problem;
-use holdup_model::survey::{Known, Pool, SpinWaits};
+use holdup_model::survey::{Pool, Reading, SpinWaits};
 use std::collections::BTreeMap;
 
 /// The first version with `SHOW huge_pages_status`.
@@ -127,14 +127,14 @@ impl Session {
     }
 
     /// Whether the shared memory lies on huge pages, from 17 on.
-    pub(super) fn huge_pages_in_effect(&self) -> Option<Known<bool>> {
+    pub(super) fn huge_pages_in_effect(&self) -> Option<Reading<bool>> {
         const SOURCE: &str = "SHOW huge_pages_status";
         if self.version_num < HUGE_PAGES_STATUS {
             return None;
         }
         match self.setting("huge_pages_status") {
-            Some("on") => Some(Known::found(true, SOURCE)),
-            Some("off") => Some(Known::found(false, SOURCE)),
+            Some("on") => Some(Reading::found(true, SOURCE)),
+            Some("off") => Some(Reading::found(false, SOURCE)),
             // `unknown` is what a program that only prints settings says.
             _ => None,
         }
@@ -151,11 +151,11 @@ impl Session {
     }
 
     /// How full the buffer pool is, by pg_buffercache where it is installed.
-    pub(super) fn pool(&self, control: &dyn PostgresControl) -> Known<Pool> {
+    pub(super) fn pool(&self, control: &dyn PostgresControl) -> Reading<Pool> {
         const SOURCE: &str = "pg_buffercache";
         const INSTALL: &str = "CREATE EXTENSION pg_buffercache in the database that --pg names";
         let Some((schema, has_summary)) = &self.buffercache else {
-            return Known::unknown(SOURCE, "the extension pg_buffercache is not installed in this database")
+            return Reading::unknown(SOURCE, "the extension pg_buffercache is not installed in this database")
                 .but(INSTALL);
         };
         let buffers = self.setting("shared_buffers").and_then(|value| value.parse::<u64>().ok());
@@ -169,32 +169,32 @@ impl Session {
             );
             let by_hand = "SELECT count(*) FILTER (WHERE relfilenode IS NULL), count(*) FROM pg_buffercache tells, if the \
                            server may be held up for that";
-            return Known::unknown(SOURCE, why).but(by_hand);
+            return Reading::unknown(SOURCE, why).but(by_hand);
         } else {
             let from = format!("{schema}.pg_buffercache");
             (from.clone(), format!("SELECT count(*) FILTER (WHERE relfilenode IS NULL), count(*) FROM {from}"))
         };
         let rows = match control.query(&query) {
             Ok(rows) => rows,
-            Err(problem) => return Known::unknown(source, problem.why).but("GRANT pg_monitor to the user of --pg"),
+            Err(problem) => return Reading::unknown(source, problem.why).but("GRANT pg_monitor to the user of --pg"),
         };
         match rows.first().and_then(|row| numbers(row)) {
             Some([unused, all]) => {
-                Known::found(Pool { unused_buffers: unused, buffers: buffers.unwrap_or(all) }, source)
+                Reading::found(Pool { unused_buffers: unused, buffers: buffers.unwrap_or(all) }, source)
             }
-            None => Known::unknown(source, "it gave no two numbers"),
+            None => Reading::unknown(source, "it gave no two numbers"),
         }
     }
 
     /// Looks several times at what clients wait for. One connection, because each new one is work for the server.
-    pub(super) fn spin_waits(&self, control: &dyn PostgresControl) -> Known<SpinWaits> {
+    pub(super) fn spin_waits(&self, control: &dyn PostgresControl) -> Reading<SpinWaits> {
         let source = format!("wait_event of pg_stat_activity, {LOOKS} looks");
         if self.version_num < SPIN_DELAY {
             let why = format!("PostgreSQL {} does not tell of waits for spinlocks", self.major_version());
-            return Known::unknown(source, why).but("PostgreSQL 16 and later have the wait event SpinDelay");
+            return Reading::unknown(source, why).but("PostgreSQL 16 and later have the wait event SpinDelay");
         }
         if self.clients().is_none() {
-            return Known::unknown(source, "pg_stat_activity hides other users' connections from this user")
+            return Reading::unknown(source, "pg_stat_activity hides other users' connections from this user")
                 .but("GRANT pg_monitor to the user of --pg");
         }
         let look = "SELECT 'look', count(*), count(*) FILTER (WHERE wait_event = 'SpinDelay') FROM pg_stat_activity \
@@ -203,7 +203,7 @@ impl Session {
         let between = format!(";SELECT pg_sleep({BETWEEN_LOOKS_S});SELECT pg_stat_clear_snapshot();");
         let rows = match control.query(&[look; LOOKS].join(&between)) {
             Ok(rows) => rows,
-            Err(problem) => return Known::unknown(source, problem.why),
+            Err(problem) => return Reading::unknown(source, problem.why),
         };
         let mut seen = SpinWaits { waiting: 0, looks: 0 };
         for row in &rows {
@@ -212,12 +212,12 @@ impl Session {
                 continue;
             }
             let Some([looks, waiting]) = numbers(counts) else {
-                return Known::unknown(source, "it gave no two numbers");
+                return Reading::unknown(source, "it gave no two numbers");
             };
             seen.looks += looks;
             seen.waiting += waiting;
         }
-        Known::found(seen, source)
+        Reading::found(seen, source)
     }
 }
 

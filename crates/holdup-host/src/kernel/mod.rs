@@ -1,31 +1,38 @@
 //! The kernel: which one, how it was built and how it was started.
 
-use crate::kernel_config::{KernelConfig, KernelOption, kernel_config};
-use crate::{Host, facts};
-use holdup_model::survey::{Kernel, KernelVersion, Known};
+mod config;
+mod preempt;
 
-/// What other parts of the survey stand on.
-pub(crate) struct Ground {
-    pub(crate) release: Known<String>,
-    pub(crate) version: Known<KernelVersion>,
+use crate::Host;
+use crate::text::{chosen, one_line, shown};
+pub(crate) use config::kernel_config;
+pub use config::{KernelConfig, KernelOption};
+use holdup_model::KernelVersion;
+use holdup_model::survey::{Kernel, Preemption, Reading};
+pub(crate) use preempt::preemption as preemption_of;
+
+/// What the other parts of facts and survey depend on.
+pub(crate) struct KernelFacts {
+    pub(crate) release: Reading<String>,
+    pub(crate) version: Reading<KernelVersion>,
     /// Whether its vendor puts newer parts into older versions, so that a version alone settles nothing.
     pub(crate) has_backports: bool,
-    pub(crate) architecture: Known<String>,
-    pub(crate) command_line: Known<String>,
+    pub(crate) architecture: Reading<String>,
+    pub(crate) command_line: Reading<String>,
     pub(crate) config: Result<KernelConfig, String>,
-    pub(crate) lockdown: Known<String>,
+    pub(crate) lockdown: Reading<String>,
 }
 
-impl Ground {
+impl KernelFacts {
     pub(crate) fn of(host: &Host) -> Self {
-        let release = super::one_line(host, "/proc/sys/kernel/osrelease");
+        let release = one_line(host, "/proc/sys/kernel/osrelease");
         let config = kernel_config(host, release.get().map(String::as_str));
         let version = release.clone().and_then(|release| {
             KernelVersion::of_release(&release)
-                .ok_or_else(|| format!("`{}` does not begin with a version", super::shown(&release)))
+                .ok_or_else(|| format!("`{}` does not begin with a version", shown(&release)))
         });
         let architecture = architecture(host, &release, config.as_ref().ok());
-        Ground {
+        KernelFacts {
             command_line: command_line(host),
             lockdown: lockdown(host),
             has_backports: release.get().is_some_and(|r| has_backports(r)),
@@ -37,36 +44,41 @@ impl Ground {
     }
 
     /// Whether an option of the configuration is on.
-    pub(crate) fn option(&self, name: &str) -> Known<bool> {
+    pub(crate) fn option(&self, name: &str) -> Reading<bool> {
         match &self.config {
-            Err(why) => Known::unknown("the kernel's configuration", why.clone()),
+            Err(why) => Reading::unknown("the kernel's configuration", why.clone()),
             Ok(config) => match config.is_on(name) {
-                Ok(on) => Known::found(on, config.source.clone()),
-                Err(why) => Known::unknown(config.source.clone(), why),
+                Ok(on) => Reading::found(on, config.source.clone()),
+                Err(why) => Reading::unknown(config.source.clone(), why),
             },
         }
     }
 }
 
-pub(crate) fn kernel(host: &Host, ground: &Ground) -> Kernel {
+/// The preemption model in force.
+pub(crate) fn preemption(host: &Host) -> Preemption {
+    preempt::preemption(host, &KernelFacts::of(host))
+}
+
+pub(crate) fn kernel(host: &Host, facts: &KernelFacts) -> Kernel {
     Kernel {
-        release: ground.release.clone(),
-        version: ground.version.clone(),
-        has_backports: ground.has_backports,
-        architecture: ground.architecture.clone(),
-        command_line: ground.command_line.clone(),
-        lockdown: ground.lockdown.clone(),
-        hz: hz(ground),
+        release: facts.release.clone(),
+        version: facts.version.clone(),
+        has_backports: facts.has_backports,
+        architecture: facts.architecture.clone(),
+        command_line: facts.command_line.clone(),
+        lockdown: facts.lockdown.clone(),
+        hz: hz(facts),
         distribution: distribution(host),
     }
 }
 
 /// A kernel that was started without a word shows a line without a word; a file without a line is a masked one.
-fn command_line(host: &Host) -> Known<String> {
+fn command_line(host: &Host) -> Reading<String> {
     const PATH: &str = "/proc/cmdline";
     match host.read_head_bytes(PATH, 2) {
-        Ok(bytes) if bytes == b"\n" => Known::found(String::new(), PATH),
-        _ => super::one_line(host, PATH),
+        Ok(bytes) if bytes == b"\n" => Reading::found(String::new(), PATH),
+        _ => one_line(host, PATH),
     }
 }
 
@@ -82,16 +94,16 @@ fn has_backports(release: &str) -> bool {
 
 /// The machine's word as `uname -m` prints it. The running system is asked; a captured tree tells it in
 /// the release of many distributions, in the configuration, or in the fields of /proc/cpuinfo.
-fn architecture(host: &Host, release: &Known<String>, config: Option<&KernelConfig>) -> Known<String> {
+fn architecture(host: &Host, release: &Reading<String>, config: Option<&KernelConfig>) -> Reading<String> {
     if host.is_live() {
         let machine = rustix::system::uname().machine().to_string_lossy().into_owned();
-        return Known::found(machine, "uname(2)");
+        return Reading::found(machine, "uname(2)");
     }
     const ARCH: &str = "/proc/sys/kernel/arch";
     if let Ok(word) = host.read_value(ARCH)
         && !word.is_empty()
     {
-        return Known::found(word, ARCH);
+        return Reading::found(word, ARCH);
     }
     if let Some(config) = config {
         let options = [
@@ -105,7 +117,7 @@ fn architecture(host: &Host, release: &Known<String>, config: Option<&KernelConf
             ("CONFIG_X86_32", "i686"),
         ];
         if let Some((_, word)) = options.iter().find(|(name, _)| config.option(name) == KernelOption::Set("y")) {
-            return Known::found((*word).to_owned(), config.source.clone());
+            return Reading::found((*word).to_owned(), config.source.clone());
         }
     }
     let words = [
@@ -119,47 +131,47 @@ fn architecture(host: &Host, release: &Known<String>, config: Option<&KernelConf
     ];
     let parts = || release.get().into_iter().flat_map(|r| r.split(['-', '.', '+']));
     match words.iter().find(|(word, _)| parts().any(|part| part == *word)) {
-        Some((_, word)) => Known::found((*word).to_owned(), release.source.clone()),
-        None => Known::unknown(ARCH, "the tree does not tell the architecture")
+        Some((_, word)) => Reading::found((*word).to_owned(), release.source.clone()),
+        None => Reading::unknown(ARCH, "the tree does not tell the architecture")
             .but("capture it with `holdup check --capture DIR`, or write the word of `uname -m` into this file"),
     }
 }
 
-fn lockdown(host: &Host) -> Known<String> {
+fn lockdown(host: &Host) -> Reading<String> {
     const PATH: &str = "/sys/kernel/security/lockdown";
     match host.read_value(PATH) {
         Err(e) if e.kind == std::io::ErrorKind::NotFound => {
-            Known::unknown(PATH, "it does not exist: no lockdown in this kernel, or securityfs is not mounted")
+            Reading::unknown(PATH, "it does not exist: no lockdown in this kernel, or securityfs is not mounted")
         }
-        Err(e) => Known::unknown(PATH, e.message),
-        Ok(text) => match facts::chosen(&text, '[', ']') {
-            Some(word) => Known::found(word.to_owned(), PATH),
-            None => Known::unknown(PATH, format!("no word of `{}` is in brackets", super::shown(&text))),
+        Err(e) => Reading::unknown(PATH, e.message),
+        Ok(text) => match chosen(&text, '[', ']') {
+            Some(word) => Reading::found(word.to_owned(), PATH),
+            None => Reading::unknown(PATH, format!("no word of `{}` is in brackets", shown(&text))),
         },
     }
 }
 
-fn hz(ground: &Ground) -> Known<u32> {
-    match &ground.config {
-        Err(why) => Known::unknown("the kernel's configuration", why.clone()),
+fn hz(facts: &KernelFacts) -> Reading<u32> {
+    match &facts.config {
+        Err(why) => Reading::unknown("the kernel's configuration", why.clone()),
         Ok(config) => match config.option("CONFIG_HZ") {
             KernelOption::Set(text) => match text.parse() {
-                Ok(hz) => Known::found(hz, config.source.clone()),
-                Err(_) => Known::unknown(config.source.clone(), format!("CONFIG_HZ is `{}`", super::shown(text))),
+                Ok(hz) => Reading::found(hz, config.source.clone()),
+                Err(_) => Reading::unknown(config.source.clone(), format!("CONFIG_HZ is `{}`", shown(text))),
             },
-            KernelOption::Off => Known::unknown(config.source.clone(), "CONFIG_HZ is not in it"),
-            KernelOption::Unknown(why) => Known::unknown(config.source.clone(), why),
+            KernelOption::Off => Reading::unknown(config.source.clone(), "CONFIG_HZ is not in it"),
+            KernelOption::Unknown(why) => Reading::unknown(config.source.clone(), why),
         },
     }
 }
 
-fn distribution(host: &Host) -> Known<String> {
+fn distribution(host: &Host) -> Reading<String> {
     const PATH: &str = "/etc/os-release";
     match host.read_text(PATH) {
-        Err(e) => Known::unknown(PATH, e.message),
+        Err(e) => Reading::unknown(PATH, e.message),
         Ok(text) => match text.lines().find_map(|l| l.strip_prefix("PRETTY_NAME=")) {
-            Some(name) => Known::found(name.trim().trim_matches('"').to_owned(), PATH),
-            None => Known::unknown(PATH, "PRETTY_NAME is not in it"),
+            Some(name) => Reading::found(name.trim().trim_matches('"').to_owned(), PATH),
+            None => Reading::unknown(PATH, "PRETTY_NAME is not in it"),
         },
     }
 }
