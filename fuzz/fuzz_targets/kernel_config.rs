@@ -2,7 +2,7 @@
 #![no_main]
 
 use holdup_host::{KernelConfig, KernelOption};
-use holdup_model::survey::KernelVersion;
+use holdup_model::KernelVersion;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
