@@ -15,5 +15,6 @@ pub const fn parameter(words: &'static [&'static str]) -> Parameter {
         default: Some(OWN),
         required: false,
         summary: "who measures: holdup, or an original tool that is installed",
+        simulated: true,
     }
 }

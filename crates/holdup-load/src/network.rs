@@ -15,6 +15,7 @@ pub const NETWORK: Parameter = Parameter {
     default: Some("host"),
     required: false,
     summary: "what lies between the two ends; all but host is made for the trial",
+    simulated: true,
 };
 
 /// The parameter that sets the MTU of a network that is made.
@@ -24,6 +25,7 @@ pub const MTU: Parameter = Parameter {
     default: None,
     required: false,
     summary: "MTU of that network's links in bytes",
+    simulated: true,
 };
 
 /// The network of an arm, not made yet.

@@ -16,6 +16,7 @@ pub const PLACEMENT: Parameter = Parameter {
     default: Some("none"),
     required: false,
     summary: "where the two sides run: anywhere, on one CPU, on two cores, …",
+    simulated: true,
 };
 
 /// The CPUs of the two sides.

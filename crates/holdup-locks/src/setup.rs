@@ -18,6 +18,7 @@ pub const PARAMETERS: &[Parameter] = &[
         default: Some("1x cpus"),
         required: false,
         summary: "workers that want the lock, threads or processes",
+        simulated: true,
     },
     Parameter {
         name: "algorithm",
@@ -25,20 +26,23 @@ pub const PARAMETERS: &[Parameter] = &[
         default: Some("tas"),
         required: false,
         summary: "the lock, see `holdup list algorithms`",
+        simulated: true,
     },
     Parameter {
         name: "section",
-        kind: ParameterKind::Duration,
+        kind: ParameterKind::DURATION,
         default: Some("100ns"),
         required: false,
         summary: "work inside the lock, calibrated; 0 is really none",
+        simulated: true,
     },
     Parameter {
         name: "think",
-        kind: ParameterKind::Duration,
+        kind: ParameterKind::DURATION,
         default: Some("100ns"),
         required: false,
         summary: "work outside the lock, calibrated; 0 is really none",
+        simulated: true,
     },
     Parameter {
         name: "sharing",
@@ -46,6 +50,7 @@ pub const PARAMETERS: &[Parameter] = &[
         default: Some("threads"),
         required: false,
         summary: "whether workers share page tables (threads) or not (processes)",
+        simulated: true,
     },
     Parameter {
         name: "faults",
@@ -53,6 +58,7 @@ pub const PARAMETERS: &[Parameter] = &[
         default: Some("0"),
         required: false,
         summary: "first touches of 4 KB steps of memory inside the lock",
+        simulated: true,
     },
     Parameter {
         name: "pages",
@@ -60,6 +66,7 @@ pub const PARAMETERS: &[Parameter] = &[
         default: Some("4k"),
         required: false,
         summary: "the pages that `faults` touches: 4 KB, or reserved 2 MB ones",
+        simulated: true,
     },
     Parameter {
         name: "sample_every",
@@ -67,6 +74,7 @@ pub const PARAMETERS: &[Parameter] = &[
         default: Some("0"),
         required: false,
         summary: "one of so many acquisitions is timed; 0: as many as cost 2 %",
+        simulated: true,
     },
     Parameter {
         name: "pin",
@@ -74,6 +82,7 @@ pub const PARAMETERS: &[Parameter] = &[
         default: Some("off"),
         required: false,
         summary: "whether worker i stays on the i-th allowed CPU, round and round",
+        simulated: true,
     },
     Parameter {
         name: "truth",
@@ -81,6 +90,7 @@ pub const PARAMETERS: &[Parameter] = &[
         default: None,
         required: false,
         summary: "for tests: a file that tells where workers record what they do; absent: none do",
+        simulated: true,
     },
     Parameter {
         name: "truth_record",
@@ -88,6 +98,7 @@ pub const PARAMETERS: &[Parameter] = &[
         default: None,
         required: false,
         summary: "for tests: what names the holder, the lock's word (default; by another instruction) or one beside it",
+        simulated: true,
     },
 ];
 

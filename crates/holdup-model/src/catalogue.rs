@@ -2,6 +2,8 @@
 //! analysis, target) says about itself.
 
 use crate::semantics::Semantics;
+use crate::units::{self, Relative, Wrong};
+use crate::{Machine, Value};
 use serde::{Deserialize, Serialize};
 
 /// What every catalogue member states. `holdup list KIND` and the reference
@@ -56,7 +58,7 @@ impl Availability {
     }
 }
 
-/// The type of a parameter or of a knob's values.
+/// The type of a parameter or of a knob's values, with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParameterKind {
@@ -75,9 +77,19 @@ pub enum ParameterKind {
         max: f64,
     },
     /// `"500ms"`, `"2s"`, `"1500ns"`; held as integer nanoseconds.
-    Duration,
+    Duration {
+        /// The shortest, ns.
+        min: i64,
+        /// The longest, ns.
+        max: i64,
+    },
     /// `"64MB"`, `"50% memory"`; held as integer bytes, suffixes of 1024.
-    Size,
+    Size {
+        /// The smallest, bytes.
+        min: i64,
+        /// The largest, bytes.
+        max: i64,
+    },
     /// `true`, `false`, `"on"`, `"off"`.
     Bool,
     /// One of these words.
@@ -89,6 +101,101 @@ pub enum ParameterKind {
     /// A program with its arguments, as a list in the plan or after `--`;
     /// held as a JSON array of strings in `Value::Text`.
     CommandLine,
+}
+
+impl ParameterKind {
+    /// Any duration.
+    pub const DURATION: ParameterKind = ParameterKind::Duration { min: 0, max: i64::MAX };
+    /// Any size.
+    pub const SIZE: ParameterKind = ParameterKind::Size { min: 0, max: i64::MAX };
+
+    /// A value with its unit.
+    pub fn show(&self, value: &Value) -> String {
+        match (self, value) {
+            (ParameterKind::Duration { .. }, Value::Integer(ns)) => units::shown_duration(*ns),
+            (ParameterKind::Size { .. }, Value::Integer(bytes)) => units::shown_size(*bytes),
+            _ => value.to_string(),
+        }
+    }
+
+    /// What a value must be: `from 1 to 4096`, `one of tcp, udp`.
+    pub fn expected(&self) -> String {
+        let bounds = |min: i64, max: i64| {
+            let shown = |n: i64| self.show(&Value::Integer(n));
+            if max == i64::MAX {
+                format!("{} or more", shown(min))
+            } else {
+                format!("from {} to {}", shown(min), shown(max))
+            }
+        };
+        match self {
+            ParameterKind::Integer { min, max }
+            | ParameterKind::Duration { min, max }
+            | ParameterKind::Size { min, max } => bounds(*min, *max),
+            ParameterKind::Float { min, max } => format!("from {min} to {max}"),
+            ParameterKind::Bool => "on or off".to_owned(),
+            ParameterKind::Choice(words) => format!("one of {}", words.join(", ")),
+            ParameterKind::Text => "a text".to_owned(),
+            ParameterKind::Path => "a path".to_owned(),
+            ParameterKind::CommandLine => "a list of words".to_owned(),
+        }
+    }
+
+    /// Checks the type and the bounds of a value.
+    ///
+    /// # Errors
+    /// `it must be …` with what is expected.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        let fits = match (self, value) {
+            (
+                ParameterKind::Integer { min, max }
+                | ParameterKind::Duration { min, max }
+                | ParameterKind::Size { min, max },
+                Value::Integer(n),
+            ) => (min..=max).contains(&n),
+            (ParameterKind::Float { min, max }, Value::Float(x)) => (min..=max).contains(&x),
+            (ParameterKind::Float { min, max }, Value::Integer(n)) => (*min..=*max).contains(&(*n as f64)),
+            (ParameterKind::Choice(words), Value::Text(word)) => words.contains(&word.as_str()),
+            (ParameterKind::Bool, Value::Bool(_))
+            | (ParameterKind::Text | ParameterKind::Path | ParameterKind::CommandLine, Value::Text(_)) => true,
+            _ => false,
+        };
+        if fits { Ok(()) } else { Err(format!("it must be {}", self.expected())) }
+    }
+
+    /// The value that a text of a plan stands for, and whether it depends on the machine; `None` for a text that is no
+    /// value of this kind. Texts, paths and command lines are taken as they are.
+    ///
+    /// # Errors
+    /// When it is out of bounds, or a duration or a size that cannot be read.
+    pub fn parse(&self, text: &str, machine: Machine) -> Result<Option<(Value, bool)>, Wrong> {
+        let number = |n: u64| Some(Value::Integer(i64::try_from(n).unwrap_or(i64::MAX)));
+        let relative = match self {
+            ParameterKind::Integer { .. } | ParameterKind::Size { .. } => units::relative(text, machine).transpose()?,
+            _ => None,
+        };
+        let value = match (self, relative) {
+            (ParameterKind::Integer { .. }, Some(Relative::Cpus(n))) => Some(Value::Integer(n)),
+            (ParameterKind::Integer { .. }, None) => text.trim().parse().ok().map(Value::Integer),
+            (ParameterKind::Size { .. }, Some(Relative::Memory(bytes))) => number(bytes),
+            (_, Some(_)) => None,
+            (ParameterKind::Size { .. }, None) => number(units::size(text)?),
+            (ParameterKind::Duration { .. }, _) => number(units::duration(text)?),
+            (ParameterKind::Float { .. }, _) => text.trim().parse().ok().map(Value::Float),
+            (ParameterKind::Bool, _) => match text {
+                "on" | "true" => Some(Value::Bool(true)),
+                "off" | "false" => Some(Value::Bool(false)),
+                _ => None,
+            },
+            _ => Some(Value::from(text)),
+        };
+        let Some(value) = value else { return Ok(None) };
+        match self.check(&value) {
+            Ok(()) => Ok(Some((value, relative.is_some()))),
+            Err(why) if relative.is_some() => Err(Wrong::new(format!("it is {} here; {why}", self.show(&value)))),
+            Err(why) => Err(Wrong::new(why)),
+        }
+    }
 }
 
 /// A parameter of a workload, or a factor that a workload offers.
@@ -104,6 +211,15 @@ pub struct Parameter {
     pub required: bool,
     /// One line, with the unit in it where it has one.
     pub summary: &'static str,
+    /// Whether a simulated workload has it too; one without takes no value but the default.
+    pub simulated: bool,
+}
+
+impl Parameter {
+    /// The default on a machine, where there is one.
+    pub fn default_on(&self, machine: Machine) -> Option<Value> {
+        self.kind.parse(self.default?, machine).ok().flatten().map(|(value, _)| value)
+    }
 }
 
 /// What a plan may name: made by the flow layer from the catalogues and handed

@@ -33,6 +33,7 @@ pub mod survey;
 pub mod text;
 pub mod timeline;
 pub mod trial;
+pub mod units;
 pub mod value;
 pub mod wire;
 

@@ -85,22 +85,7 @@ impl From<PlanErrors> for Problem {
 }
 
 /// An error without its place yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wrong {
-    pub(crate) why: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl Wrong {
-    pub(crate) fn new(why: impl Into<String>) -> Self {
-        Wrong { why: why.into(), hint: None }
-    }
-
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
+pub(crate) use holdup_model::units::Wrong;
 
 /// Gathers errors while a plan is checked; the checking goes on after each.
 #[derive(Debug, Default)]

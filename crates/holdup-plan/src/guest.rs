@@ -139,7 +139,7 @@ impl Checker<'_> {
 
     fn guest_memory(&mut self, keys: &[Entry], nodes: u32) -> Option<u64> {
         let entry = find(keys, "memory")?;
-        let typed = self.value("memory", &entry.node, &ParameterKind::Size, TextIs::Plain)?;
+        let typed = self.value("memory", &entry.node, &ParameterKind::SIZE, TextIs::Plain)?;
         let Value::Integer(bytes) = typed.level.value else { return None };
         let step = MEGABYTE * u64::from(nodes);
         let bytes = u64::try_from(bytes).ok()?;

@@ -29,7 +29,6 @@ mod schedule;
 mod source;
 mod tables;
 mod toml;
-mod units;
 mod values;
 mod words;
 mod workloads;
@@ -37,9 +36,9 @@ mod workloads;
 pub use arms::{MOST_ARMS, MOST_TRIALS};
 pub use command_line::from_command_line;
 pub use errors::{MOST_ERRORS, PlanError, PlanErrors};
+pub use holdup_model::units::parse_duration_ns;
 pub use profile::check_profile;
 pub use schedule::{Overhead, estimate_ns, notes, schedule};
-pub use units::parse_duration_ns;
 
 use holdup_model::catalogue::Vocabulary;
 use holdup_model::{Machine, Plan, Problem};

@@ -4,9 +4,9 @@ use crate::boot::BootFactor;
 use crate::errors::Wrong;
 use crate::node::{Data, Node};
 use crate::source::{Place, resolve};
-use crate::units::{self, Relative};
 use crate::words::{did_you_mean, shown};
 use holdup_model::plan::Level;
+use holdup_model::units::{self, Relative};
 use holdup_model::{Machine, ParameterKind, Value};
 
 /// A value that was checked.
@@ -41,10 +41,23 @@ impl Against<'_> {
     /// Reads a node as a value of a kind.
     pub(crate) fn read(&self, node: &Node, kind: &ParameterKind) -> Result<Typed, Wrong> {
         match kind {
-            ParameterKind::Integer { min, max } => self.integer(node, *min, *max),
-            ParameterKind::Float { min, max } => float(node, *min, *max),
-            ParameterKind::Duration => duration(node),
-            ParameterKind::Size => self.size(node),
+            ParameterKind::Integer { .. } => {
+                let hint = "for example 16 or \"2x cpus\"";
+                self.amount(node, kind, |data| integer(data).map(Value::Integer), ("a whole number", hint))
+            }
+            ParameterKind::Float { .. } => {
+                self.amount(node, kind, |data| float(data).map(Value::Float), ("a number", ""))
+            }
+            ParameterKind::Size { .. } => {
+                let hint = "for example \"64MB\" or \"50% memory\"";
+                self.amount(node, kind, |data| integer(data).map(Value::Integer), ("a size", hint))
+            }
+            ParameterKind::Duration { .. } => {
+                let (ns, label) = duration_ns(node)?;
+                let value = Value::Integer(i64::try_from(ns).unwrap_or(i64::MAX));
+                kind.check(&value).map_err(Wrong::new)?;
+                Ok(Typed { level: Level { value, label }, relative: false })
+            }
             ParameterKind::Bool => boolean(node),
             ParameterKind::Choice(words) => choice(node, words),
             ParameterKind::Text => self.text(node),
@@ -53,43 +66,31 @@ impl Against<'_> {
         }
     }
 
-    fn integer(&self, node: &Node, min: i64, max: i64) -> Result<Typed, Wrong> {
-        let expected = || unexpected(node, "a whole number").hint("for example 16 or \"2x cpus\"");
-        let (i, relative) = match &node.data {
-            Data::Integer(i) => (*i, false),
-            Data::Text(text) => match units::relative(text, self.machine) {
-                Some(Ok(Relative::Cpus(i))) => (i, true),
-                Some(Ok(Relative::Memory(_))) => return Err(expected()),
-                Some(Err(wrong)) => return Err(wrong),
-                None => (text.trim().parse().map_err(|_| expected())?, false),
-            },
-            _ => return Err(expected()),
+    /// A number within the bounds of its kind, or a text that stands for one.
+    fn amount(
+        &self,
+        node: &Node,
+        kind: &ParameterKind,
+        number: impl Fn(&Data) -> Option<Value>,
+        (wanted, example): (&str, &str),
+    ) -> Result<Typed, Wrong> {
+        let expected = || match example {
+            "" => unexpected(node, wanted),
+            _ => unexpected(node, wanted).hint(example),
         };
-        if i < min || i > max {
-            let came = if relative { format!("it comes to {i} here; ") } else { String::new() };
-            return Err(Wrong::new(format!("{came}it must be {}", bounds(&min.to_string(), &max.to_string()))));
-        }
-        Ok(Typed { level: Level::plain(i), relative })
-    }
-
-    fn size(&self, node: &Node) -> Result<Typed, Wrong> {
-        let typed = |bytes: u64, label: String, relative| Typed {
-            level: Level { value: Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX)), label },
-            relative,
+        let (value, relative) = match &node.data {
+            Data::Text(text) => kind.parse(text, self.machine)?.ok_or_else(expected)?,
+            data => (number(data).ok_or_else(expected)?, false),
         };
-        match &node.data {
-            Data::Integer(i) => {
-                let bytes = u64::try_from(*i).map_err(|_| Wrong::new("a size cannot be negative"))?;
-                Ok(typed(bytes, i.to_string(), false))
+        kind.check(&value).map_err(Wrong::new)?;
+        let label = match (kind, &node.data, &value) {
+            (ParameterKind::Size { .. }, Data::Text(_), Value::Integer(bytes)) if relative => {
+                units::postgres_size(bytes.unsigned_abs())
             }
-            Data::Text(text) => match units::relative(text, self.machine) {
-                Some(Ok(Relative::Memory(bytes))) => Ok(typed(bytes, units::postgres_size(bytes), true)),
-                Some(Ok(Relative::Cpus(_))) => Err(Wrong::new("a size was expected, not a number of CPUs")),
-                Some(Err(wrong)) => Err(wrong),
-                None => units::size(text).map(|bytes| typed(bytes, text.trim().to_owned(), false)),
-            },
-            _ => Err(unexpected(node, "a size").hint("for example \"64MB\" or \"50% memory\"")),
-        }
+            (ParameterKind::Size { .. }, Data::Text(text), _) => text.trim().to_owned(),
+            _ => value.to_string(),
+        };
+        Ok(Typed { level: Level { value, label }, relative })
     }
 
     /// Text; numbers and truth values are taken as the text that they are written as.
@@ -129,28 +130,21 @@ impl Against<'_> {
     }
 }
 
-fn float(node: &Node, min: f64, max: f64) -> Result<Typed, Wrong> {
-    let expected = || unexpected(node, "a number");
-    let x = match &node.data {
-        Data::Integer(i) => *i as f64,
-        Data::Float(x) => *x,
-        Data::Text(text) => text.trim().parse().map_err(|_| expected())?,
-        _ => return Err(expected()),
-    };
-    if !x.is_finite() {
-        return Err(Wrong::new("it is not a finite number"));
+fn integer(data: &Data) -> Option<i64> {
+    match data {
+        Data::Integer(i) => Some(*i),
+        _ => None,
     }
-    if x < min || x > max {
-        return Err(Wrong::new(format!("it must be {}", bounds(&min.to_string(), &max.to_string()))));
-    }
-    // One zero only, so that two levels that are the same number are seen to be.
-    Ok(Typed { level: Level::plain(if x == 0.0 { 0.0 } else { x }), relative: false })
 }
 
-fn duration(node: &Node) -> Result<Typed, Wrong> {
-    let (ns, label) = duration_ns(node)?;
-    let value = Value::Integer(i64::try_from(ns).unwrap_or(i64::MAX));
-    Ok(Typed { level: Level { value, label }, relative: false })
+/// One zero only, so that two levels that are the same number are seen to be.
+fn float(data: &Data) -> Option<f64> {
+    match data {
+        Data::Integer(i) => Some(*i as f64),
+        Data::Float(x) if *x == 0.0 => Some(0.0),
+        Data::Float(x) => Some(*x),
+        _ => None,
+    }
 }
 
 /// A duration in ns, and how it is shown.
@@ -227,10 +221,6 @@ fn label(text: &str) -> String {
 
 pub(crate) fn unexpected(node: &Node, wanted: &str) -> Wrong {
     Wrong::new(format!("{wanted} was expected, this is {}", node.describe()))
-}
-
-fn bounds(min: &str, max: &str) -> String {
-    format!("from {min} to {max}")
 }
 
 /// Whether something can be the name of a plan's workload or metric: it stands in labels and on command lines.

@@ -17,7 +17,6 @@
 //! times as much the two get done.
 #![expect(clippy::print_stdout, reason = "a bench tells its result")]
 
-use holdup_model::Parameters;
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology, known};
 use holdup_sim::preempt;
 use holdup_sim::workloads::lock_contention::{Setup, load};
@@ -82,10 +81,10 @@ fn pgbench(script: &str, clients: u32, machine: &Machine) -> Load {
 }
 
 fn pgbench_of(script: &str, clients: u32, threads: u32, machine: &Machine) -> Load {
-    let mut parameters = Parameters::default();
+    let mut parameters = holdup_catalogue::defaults(holdup_catalogue::pgbench::Parameters::ALL, 1);
     parameters.set("script", script);
     let (clients, threads) = (i64::from(clients), i64::from(threads.max(1)));
-    for (name, value) in [("clients", clients), ("threads", threads), ("scale", 1000), ("fillfactor", 100)] {
+    for (name, value) in [("clients", clients), ("threads", threads), ("scale", 1000)] {
         parameters.set(name, value);
     }
     let pgbench = workloads::find("pgbench").expect("the workload");

@@ -16,7 +16,9 @@ use crate::random::Span;
 use crate::seen::Seen;
 use crate::workloads::{Account, account};
 use crate::world::{ChannelSpec, Load, TaskSpec};
-use holdup_model::{Parameters, Problem};
+use holdup_catalogue::Sharing;
+use holdup_catalogue::stream::{Network, Protocol};
+use holdup_model::Problem;
 
 /// Segments received; counted by task.
 pub(crate) const RECEIVED: MarkId = 0;
@@ -46,14 +48,6 @@ const WINDOW_BYTES: u64 = 512 << 10;
 const VIRTIO_RING: u32 = 256;
 const TAP_RING: u32 = 500;
 
-/// What carries segments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Tcp,
-    Udp,
-    Unix,
-}
-
 /// Who works on a segment between its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -76,6 +70,7 @@ pub(crate) struct Flows {
     pub(crate) back: u32,
     /// Whether each task is a process of its own.
     pub(crate) processes: bool,
+    placement: holdup_catalogue::Placement,
     way: Way,
 }
 
@@ -90,26 +85,20 @@ pub(crate) fn true_size(bytes: u64) -> u64 {
 
 impl Flows {
     /// Flows of an arm.
-    ///
-    /// # Errors
-    /// When the parameters name a network that cannot be simulated.
-    pub(crate) fn read(
-        parameters: &Parameters,
+    pub(crate) fn new(
         protocol: Protocol,
-        (bytes, there, back): (u64, u32, u32),
-    ) -> Result<Self, Problem> {
-        let way = match parameters.text("network")?.unwrap_or("host") {
+        network: Network,
+        sharing: Sharing,
+        placement: holdup_catalogue::Placement,
+        (bytes, [there, back]): (u64, [u32; 2]),
+    ) -> Self {
+        let way = match network {
             _ if protocol == Protocol::Unix => Way::Sender,
-            "host" | "loopback" | "veth" | "bridge" => Way::Sender,
-            "openvswitch" => Way::Switch,
-            "peer" => Way::Guests,
-            other => {
-                return Err(Problem::host(format!("network {other}"), "the simulator does not have it")
-                    .hint("it has host, loopback, veth, bridge, openvswitch and peer"));
-            }
+            Network::Host | Network::Loopback | Network::Veth | Network::Bridge => Way::Sender,
+            Network::OpenVSwitch => Way::Switch,
+            Network::Peer => Way::Guests,
         };
-        let processes = parameters.text("sharing")? == Some("processes");
-        Ok(Flows { protocol, bytes: bytes.max(1), there, back, processes, way })
+        Flows { protocol, bytes: bytes.max(1), there, back, processes: sharing == Sharing::Processes, placement, way }
     }
 
     /// Segments of a transfer.
@@ -249,9 +238,9 @@ impl Flows {
     /// All tasks: of each flow the sender and the receiver, one after the other; then those of switches.
     ///
     /// # Errors
-    /// When the parameters name a placement that the machine does not have.
-    pub(crate) fn load(&self, parameters: &Parameters, machine: &Machine) -> Result<Load, Problem> {
-        let at = Placement::read(parameters, machine.topology)?;
+    /// When the machine does not have the placement.
+    pub(crate) fn load(&self, machine: &Machine) -> Result<Load, Problem> {
+        let at = Placement::of(self.placement, machine.topology)?;
         let costs = &machine.costs;
         let flows = self.there + self.back;
         let name = |name: &str| Program { name: name.to_owned(), role: "load".to_owned(), ops: Vec::new() };

@@ -1,7 +1,7 @@
 //! On which CPUs of a simulated machine the two sides of a workload run: the words of the parameter `placement`.
 
 use crate::machine::Topology;
-use holdup_model::{Parameters, Problem};
+use holdup_model::Problem;
 
 /// The CPU of each side that stays on one; `None` for anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,27 +13,25 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// The placement that the parameters of an arm ask for; a workload without the parameter runs anywhere.
+    /// The CPUs of a placement.
     ///
     /// # Errors
     /// When the machine has no such CPUs, or the sides would share several.
-    pub(crate) fn read(parameters: &Parameters, topology: Topology) -> Result<Self, Problem> {
-        let word = parameters.text("placement")?.unwrap_or("none");
-        let refuse = |why: &str, hint: &str| Err(Problem::host(format!("placement {word}"), why).hint(hint));
+    pub(crate) fn of(placement: holdup_catalogue::Placement, topology: Topology) -> Result<Self, Problem> {
+        use holdup_catalogue::Placement::{Llc, Node, None, SameCpu, SmtSiblings, TwoCpus};
+        let refuse = |why: &str, hint: &str| Err(Problem::host(format!("placement {placement}"), why).hint(hint));
         let both = |near, far| Ok(Placement { near: Some(near), far: Some(far) });
         // The threads of a core have neighbouring numbers.
-        match word {
-            "none" => Ok(Placement::default()),
-            "same-cpu" => both(0, 0),
-            "two-cpus" if topology.cpus() > topology.smt => both(0, topology.smt),
-            "two-cpus" => {
-                refuse("the CPUs of the machine are all of one core", "take smt-siblings, or a larger machine")
-            }
-            "smt-siblings" if topology.smt > 1 => both(0, 1),
-            "smt-siblings" => refuse("no two CPUs of the machine are of one core", "take two-cpus"),
-            "llc" if topology.cpus_of_llc() == topology.cpus() => Ok(Placement::default()),
-            "node" if topology.cpus_of_node() == topology.cpus() => Ok(Placement::default()),
-            _ => refuse("a simulated task stays on one CPU or on none", "take none, same-cpu or two-cpus"),
+        match placement {
+            None => Ok(Placement::default()),
+            SameCpu => both(0, 0),
+            TwoCpus if topology.cpus() > topology.smt => both(0, topology.smt),
+            TwoCpus => refuse("the CPUs of the machine are all of one core", "take smt-siblings, or a larger machine"),
+            SmtSiblings if topology.smt > 1 => both(0, 1),
+            SmtSiblings => refuse("no two CPUs of the machine are of one core", "take two-cpus"),
+            Llc if topology.cpus_of_llc() == topology.cpus() => Ok(Placement::default()),
+            Node if topology.cpus_of_node() == topology.cpus() => Ok(Placement::default()),
+            Llc | Node => refuse("a simulated task stays on one CPU or on none", "take none, same-cpu or two-cpus"),
         }
     }
 }
@@ -44,13 +42,12 @@ mod tests {
 
     #[test]
     fn a_word_comes_to_the_lowest_cpus_that_fit() {
-        let shown = |word: &str, smt, cores, llcs| {
-            let mut parameters = Parameters::default();
-            parameters.set("placement", word);
-            match Placement::read(&parameters, Topology { smt, cores, llcs, nodes: 1 }) {
-                Ok(Placement { near, far }) => format!("{near:?} {far:?}"),
-                Err(problem) => problem.why,
-            }
+        let shown = |word: &str, smt, cores, llcs| match Placement::of(
+            word.parse().expect("a word"),
+            Topology { smt, cores, llcs, nodes: 1 },
+        ) {
+            Ok(Placement { near, far }) => format!("{near:?} {far:?}"),
+            Err(problem) => problem.why,
         };
         assert_eq!(shown("none", 2, 4, 1), "None None");
         assert_eq!(shown("same-cpu", 2, 4, 1), "Some(0) Some(0)");

@@ -62,7 +62,10 @@ fn read(texts: &[&str], prefix: &str) -> Parameters {
 
 /// What a workload brings in 50 ms after 10 ms, and what was seen.
 fn run(workload: &str, parameters: &Parameters, machine: &Machine) -> (Vec<Measurement>, Seen) {
-    let workload = workloads::find(workload).expect("it is there");
+    let declared = holdup_catalogue::workloads::find(workload).expect("it is declared");
+    let mut all = holdup_catalogue::defaults(declared.parameters, machine.topology.cpus());
+    all.0.extend(parameters.0.clone());
+    let (workload, parameters) = (workloads::find(workload).expect("it is there"), &all);
     let load = workload.load(parameters, &Levels::new(), machine).expect("a load");
     let mut world = World::new(machine, &load, 1);
     world.run_until(10_000_000);

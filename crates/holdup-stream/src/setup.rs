@@ -37,7 +37,7 @@ const fn optional(
     default: Option<&'static str>,
     summary: &'static str,
 ) -> Parameter {
-    Parameter { name, kind, default, required: false, summary }
+    Parameter { name, kind, default, required: false, summary, simulated: true }
 }
 
 /// What users may set, each also as an axis.
@@ -49,7 +49,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "connections that carry data, in each direction",
     ),
     optional("protocol", ParameterKind::Choice(PROTOCOLS), Some("tcp"), "what they speak"),
-    optional("size", ParameterKind::Size, None, "bytes of one transfer; 128KB, with udp 1472 bytes"),
+    optional("size", ParameterKind::SIZE, None, "bytes of one transfer; 128KB, with udp 1472 bytes"),
     optional(
         "mode",
         ParameterKind::Choice(MODES),
@@ -77,8 +77,8 @@ pub const PARAMETERS: &[Parameter] = &[
         "transfers per second of each connection; 0 is as fast as it can",
     ),
     optional("no_delay", ParameterKind::Bool, Some("off"), "TCP_NODELAY at both ends"),
-    optional("send_buffer", ParameterKind::Size, None, "SO_SNDBUF; left to the kernel otherwise"),
-    optional("receive_buffer", ParameterKind::Size, None, "SO_RCVBUF; left to the kernel otherwise"),
+    optional("send_buffer", ParameterKind::SIZE, None, "SO_SNDBUF; left to the kernel otherwise"),
+    optional("receive_buffer", ParameterKind::SIZE, None, "SO_RCVBUF; left to the kernel otherwise"),
     PLACEMENT,
     by::parameter(&[by::OWN, "iperf3", "uperf"]),
 ];

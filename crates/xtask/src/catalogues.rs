@@ -4,7 +4,8 @@ use crate::Repo;
 use regex::Regex;
 
 /// The catalogue folders, with the least number of members that each must have.
-pub const CATALOGUES: [(&str, usize); 8] = [
+pub const CATALOGUES: [(&str, usize); 9] = [
+    ("crates/holdup-catalogue/src/workloads", 10),
     ("crates/holdup-workloads/src/workloads", 3),
     ("crates/holdup-locks/src/algorithms", 6),
     ("crates/holdup-evidence/src/collectors", 8),

@@ -10,7 +10,7 @@ use super::{Applied, Change, Failed, Journal, Pending, read_back};
 use crate::{Knob, KnobContext, Standing};
 use holdup_host::Host;
 use holdup_model::profile::{ProfileLine, ProfileState, Setting};
-use holdup_model::{Availability, ParameterKind, Problem, ProblemKind, Profile, Value};
+use holdup_model::{Availability, Problem, ProblemKind, Profile, Value};
 
 /// The journal of the profiles of a host.
 pub struct ProfileJournal {
@@ -291,7 +291,7 @@ pub fn survey(context: &KnobContext<'_>, profile: &Profile) -> Result<Vec<Profil
                 Ok(found) => {
                     let is_in_force = knob.same_here(context, instance, &setting.level.value, &found);
                     line.state = if is_in_force { ProfileState::InForce } else { ProfileState::WouldChange };
-                    line.found = Some(shown(knob, &found));
+                    line.found = Some(knob.values().show(&found));
                 }
             }
             Ok(line)
@@ -331,7 +331,7 @@ pub fn verify(context: &KnobContext<'_>, settings: &[Setting]) -> Result<Vec<Pro
                 Ok(found) => {
                     let is_in_force = knob.same_here(context, instance, &setting.level.value, &found);
                     line.state = if is_in_force { ProfileState::InForce } else { ProfileState::Differs };
-                    line.found = Some(shown(knob, &found));
+                    line.found = Some(knob.values().show(&found));
                 }
                 Err(problem) => {
                     line.state = unavailable(setting);
@@ -357,19 +357,6 @@ fn line(knob: &dyn Knob, instance: &str, setting: &Setting) -> ProfileLine {
         remedy: None,
         touches: knob.touches(instance),
     }
-}
-
-/// A value with its unit.
-fn shown(knob: &dyn Knob, value: &Value) -> String {
-    let (Value::Integer(amount), kind) = (value, knob.values()) else { return value.to_string() };
-    let units: &[(i64, &str)] = match kind {
-        ParameterKind::Duration => &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")],
-        ParameterKind::Size => &[(1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"), (1, "B")],
-        _ => return amount.to_string(),
-    };
-    // Zero divides by all and is best told in the smallest unit, which the kernel counts in.
-    let unit = units.iter().find(|(size, _)| *amount != 0 && amount % size == 0).or(units.last());
-    unit.map_or_else(|| amount.to_string(), |(size, name)| format!("{}{name}", amount / size))
 }
 
 fn unavailable(setting: &Setting) -> ProfileState {

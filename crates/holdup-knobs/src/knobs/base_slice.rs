@@ -24,7 +24,7 @@ pub(crate) static KNOB: KernelNumber = KernelNumber {
             "kernel/sysctl.c:min_sched_granularity_ns, max_sched_granularity_ns (v5.10)",
         ],
     },
-    kind: ParameterKind::Duration,
+    kind: ParameterKind::DURATION,
     touches: "the scheduler's base_slice_ns (debugfs; min_granularity_ns before 6.6, a sysctl up to 5.12), for the \
               whole host",
     file: KernelFile {

@@ -39,7 +39,7 @@ impl Knob for CpuDmaLatency {
     }
 
     fn values(&self) -> ParameterKind {
-        ParameterKind::Duration
+        ParameterKind::DURATION
     }
 
     fn touches(&self, _instance: &str) -> String {

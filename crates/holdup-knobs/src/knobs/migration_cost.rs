@@ -20,7 +20,7 @@ pub(crate) static KNOB: KernelNumber = KernelNumber {
             "kernel/sysctl.c (v5.10)",
         ],
     },
-    kind: ParameterKind::Duration,
+    kind: ParameterKind::DURATION,
     touches: "the scheduler's migration_cost_ns (debugfs, or a sysctl up to 5.12), for the whole host",
     file: KernelFile {
         newest: "/sys/kernel/debug/sched/migration_cost_ns",

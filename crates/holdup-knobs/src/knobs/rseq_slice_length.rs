@@ -26,7 +26,7 @@ pub(crate) static KNOB: KernelNumber = KernelNumber {
             "Documentation/admin-guide/kernel-parameters.txt: rseq_slice_ext= (v7.2)",
         ],
     },
-    kind: ParameterKind::Duration,
+    kind: ParameterKind::DURATION,
     touches: "the length of rseq time slice extensions (debugfs rseq/slice_ext_nsec), for the whole host",
     file: KernelFile {
         newest: "/sys/kernel/debug/rseq/slice_ext_nsec",

@@ -10,7 +10,7 @@ use holdup_plan::{Inputs, Overrides, PlanErrors};
 pub(crate) const MACHINE: Machine = Machine { cpus: 4, memory_bytes: 8 << 30 };
 
 const fn parameter(name: &'static str, kind: ParameterKind, default: Option<&'static str>) -> Parameter {
-    Parameter { name, kind, default, required: false, summary: "what it is" }
+    Parameter { name, kind, default, required: false, summary: "what it is", simulated: true }
 }
 
 const fn whole(min: i64, max: i64) -> ParameterKind {
@@ -30,7 +30,7 @@ const PGBENCH: &[Parameter] = &[
     parameter("threads", whole(1, 100_000), None),
     parameter("protocol", ParameterKind::Choice(&["simple", "extended", "prepared"]), Some("prepared")),
     parameter("rate", ParameterKind::Float { min: 0.001, max: 1e9 }, None),
-    parameter("latency_limit", ParameterKind::Duration, None),
+    parameter("latency_limit", ParameterKind::DURATION, None),
 ];
 
 const POOL: &[Parameter] = &[parameter("postgres.pool", ParameterKind::Choice(&["warm", "cold"]), Some("warm"))];
@@ -40,13 +40,13 @@ const ALGORITHMS: &[&str] = &["tas", "ttas-backoff", "postgres-s-lock", "ticket"
 const LOCK_CONTENTION: &[Parameter] = &[
     parameter("threads", whole(1, 100_000), Some("1x cpus")),
     parameter("algorithm", ParameterKind::Choice(ALGORITHMS), Some("tas")),
-    parameter("section", ParameterKind::Duration, Some("100ns")),
-    parameter("think", ParameterKind::Duration, Some("100ns")),
+    parameter("section", ParameterKind::DURATION, Some("100ns")),
+    parameter("think", ParameterKind::DURATION, Some("100ns")),
     parameter("sharing", ParameterKind::Choice(&["threads", "processes"]), Some("threads")),
     parameter("faults", whole(0, 4096), Some("0")),
     parameter("pages", ParameterKind::Choice(&["4k", "huge"]), Some("4k")),
     parameter("pin", ParameterKind::Bool, Some("off")),
-    parameter("region", ParameterKind::Size, Some("64MB")),
+    parameter("region", ParameterKind::SIZE, Some("64MB")),
 ];
 
 const COMMAND: &[Parameter] = &[
@@ -56,8 +56,9 @@ const COMMAND: &[Parameter] = &[
         default: None,
         required: true,
         summary: "the program and its arguments, as a list or after `--`",
+        simulated: true,
     },
-    parameter("timeout", ParameterKind::Duration, None),
+    parameter("timeout", ParameterKind::DURATION, None),
     parameter("expect_exit", whole(0, 255), Some("0")),
 ];
 
@@ -68,11 +69,12 @@ const MIXED: &[Parameter] = &[
         default: None,
         required: true,
         summary: "the kind of the workload that is measured",
+        simulated: true,
     },
     parameter("background", ParameterKind::Text, Some("none")),
     parameter("pgbench.clients", whole(1, 100_000), None),
     parameter("lock-contention.threads", whole(1, 100_000), None),
-    parameter("lock-contention.section", ParameterKind::Duration, None),
+    parameter("lock-contention.section", ParameterKind::DURATION, None),
     parameter("command.command", ParameterKind::CommandLine, None),
 ];
 
@@ -112,7 +114,7 @@ pub(crate) fn vocabulary() -> Vocabulary {
             knob("postgres-setting", Some("postgres."), ParameterKind::Text),
             knob("autogroup", None, ParameterKind::Bool),
             knob("sched-policy", None, ParameterKind::Text),
-            knob("migration-cost", None, ParameterKind::Duration),
+            knob("migration-cost", None, ParameterKind::DURATION),
             knob("huge-pages-reserved", None, whole(0, 4_294_967_295)),
         ],
         default_collectors: collectors[..4].to_vec(),

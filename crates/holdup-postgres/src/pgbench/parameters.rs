@@ -9,7 +9,7 @@ const fn parameter(
     default: Option<&'static str>,
     summary: &'static str,
 ) -> Parameter {
-    Parameter { name, kind, default, required: false, summary }
+    Parameter { name, kind, default, required: false, summary, simulated: true }
 }
 
 /// Every parameter.
@@ -59,7 +59,7 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
     parameter(
         "latency_limit",
-        ParameterKind::Duration,
+        ParameterKind::DURATION,
         None,
         "with rate: transactions that cannot start this long after their time are skipped",
     ),
@@ -78,6 +78,7 @@ pub const FACTORS: &[Parameter] = &[Parameter {
     default: Some("warm"),
     required: false,
     summary: "the buffer pool before a trial: tables read into it, or emptied by a restart",
+    simulated: true,
 }];
 
 /// The script of a trial.

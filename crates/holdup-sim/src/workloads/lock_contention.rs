@@ -7,6 +7,8 @@ use crate::program::{Op, Program};
 use crate::random::Span;
 use crate::seen::{Left, Seen};
 use crate::world::{Load, RegionSpec, TaskSpec};
+use holdup_catalogue::Sharing;
+use holdup_catalogue::lock_contention::{self, Pages};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem};
 
@@ -102,23 +104,20 @@ impl Workload for LockContention {
     }
 
     fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
-        let name = parameters.required_text("algorithm")?;
-        let algorithm = locks::id(name).ok_or_else(|| {
-            Problem::host(format!("algorithm {name}"), "the simulator does not have it")
+        let p = lock_contention::Parameters::read_simulated(parameters)?;
+        let algorithm = locks::id(p.algorithm.word()).ok_or_else(|| {
+            Problem::host(format!("algorithm {}", p.algorithm), "the simulator does not have it")
                 .hint(format!("it has {}", locks::ids().join(", ")))
         })?;
-        if parameters.text("truth")?.is_some() {
-            return Err(Problem::usage("truth", "simulated workers keep no record").hint("leave it out"));
-        }
         let setup = Setup {
-            workers: parameters.required_whole("threads")? as u32,
+            workers: p.threads,
             algorithm,
-            section_ns: parameters.required_whole("section")?,
-            think_ns: parameters.required_whole("think")?,
-            processes: parameters.required_text("sharing")? == "processes",
-            faults: parameters.required_whole("faults")? as u32,
-            huge: parameters.required_text("pages")? == "huge",
-            pin: parameters.boolean("pin")?.unwrap_or(false),
+            section_ns: p.section,
+            think_ns: p.think,
+            processes: p.sharing == Sharing::Processes,
+            faults: p.faults,
+            huge: p.pages == Pages::Huge,
+            pin: p.pin,
         };
         Ok(load(&setup, machine.topology.cpus()))
     }

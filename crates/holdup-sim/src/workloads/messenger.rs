@@ -6,13 +6,15 @@
 //! goes into the last one (fs/pipe.c `pipe_write()`), and writers are woken when a whole page has become free
 //! (`pipe_read()`), one of which wakes the next as long as there is room.
 
-use super::{Levels, Results, Workload, account, own_engine};
+use super::{Levels, Results, Workload, account};
 use crate::machine::Machine;
 use crate::network::true_size;
 use crate::placement::Placement;
 use crate::program::{Channel, Op, Program};
 use crate::seen::Seen;
 use crate::world::{ChannelSpec, Load, TaskSpec};
+use holdup_catalogue::Sharing;
+use holdup_catalogue::messenger::{self, Transport};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem};
 
@@ -32,19 +34,22 @@ const PAGE_BYTES: u64 = 4096;
 const PIPE_PAGES: u64 = 16;
 
 /// What messages of so many bytes go through.
-fn channel(transport: &str, bytes: u64) -> Result<ChannelSpec, Problem> {
+fn channel(transport: Transport, bytes: u64) -> Result<ChannelSpec, Problem> {
     let (most, refills_at) = match transport {
-        "socketpair" => (SEND_BUFFER_BYTES.div_ceil(true_size(bytes)), SEND_BUFFER_BYTES / 4 / true_size(bytes)),
-        "pipe" => {
+        Transport::SocketPair => {
+            (SEND_BUFFER_BYTES.div_ceil(true_size(bytes)), SEND_BUFFER_BYTES / 4 / true_size(bytes))
+        }
+        Transport::Pipe => {
             let of_page = PAGE_BYTES / bytes;
             match of_page {
                 0 => (PIPE_PAGES / bytes.div_ceil(PAGE_BYTES), 0),
                 _ => (PIPE_PAGES * of_page, (PIPE_PAGES - 1) * of_page),
             }
         }
-        other => {
-            return Err(Problem::host(format!("transport {other}"), "the simulator does not have it")
-                .hint("it has socketpair and pipe"));
+        Transport::Tcp => {
+            return Err(
+                Problem::host("transport tcp", "the simulator does not have it").hint("it has socketpair and pipe")
+            );
         }
     };
     Ok(ChannelSpec { most: most.max(1) as u32, refills_at: Some(refills_at as u32), carries: Some(RECEIVED) })
@@ -74,15 +79,11 @@ impl Workload for Messenger {
     }
 
     fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
-        own_engine(parameters)?;
-        if parameters.required_whole("messages")? > 0 {
-            return Err(Problem::host("messages", "simulated senders go on until the window ends").hint("leave it out"));
-        }
-        let count = |name: &str| parameters.required_whole(name).map(|n| n as u32);
-        let (groups, senders, receivers) = (count("groups")?, count("senders")?, count("receivers")?);
-        let channel = channel(parameters.required_text("transport")?, parameters.required_whole("size")?)?;
-        let placement = Placement::read(parameters, machine.topology)?;
-        let processes = parameters.required_text("sharing")? == "processes";
+        let p = messenger::Parameters::read_simulated(parameters)?;
+        let messenger::Parameters { groups, senders, receivers, .. } = p;
+        let channel = channel(p.transport, p.size)?;
+        let placement = Placement::of(p.placement, machine.topology)?;
+        let processes = p.sharing == Sharing::Processes;
         let mut load = Load {
             programs: vec![receiver()],
             channels: vec![channel; (groups * receivers) as usize],
@@ -153,14 +154,14 @@ mod tests {
 
     #[test]
     fn channels_hold_what_the_kernel_holds() {
-        let of = |transport: &str, bytes| channel(transport, bytes).map(|c| (c.most, c.refills_at)).expect("known");
+        let of = |transport, bytes| channel(transport, bytes).map(|c| (c.most, c.refills_at)).expect("known");
         // 100 bytes are charged as 768: hackbench's senders wait after 278 messages.
         assert_eq!(true_size(100), 768);
-        assert_eq!(of("socketpair", 100), (278, Some(69)));
+        assert_eq!(of(Transport::SocketPair, 100), (278, Some(69)));
         // 40 messages of 100 bytes fit into a page, one of 4096, and one of 5000 takes two.
-        assert_eq!(of("pipe", 100), (640, Some(600)));
-        assert_eq!(of("pipe", 4096), (16, Some(15)));
-        assert_eq!(of("pipe", 5000), (8, Some(0)));
-        assert!(channel("tcp", 100).is_err());
+        assert_eq!(of(Transport::Pipe, 100), (640, Some(600)));
+        assert_eq!(of(Transport::Pipe, 4096), (16, Some(15)));
+        assert_eq!(of(Transport::Pipe, 5000), (8, Some(0)));
+        assert!(channel(Transport::Tcp, 100).is_err());
     }
 }

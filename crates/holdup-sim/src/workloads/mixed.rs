@@ -5,27 +5,16 @@ use crate::machine::Machine;
 use crate::seen::Seen;
 use crate::together;
 use crate::world::Load;
+use holdup_catalogue::mixed::{self, own};
 use holdup_model::{Measurement, Parameters, Problem};
 
 /// The workload.
 pub(super) struct Mixed;
 
-/// Who takes part: the foreground first.
-fn kinds(parameters: &Parameters) -> Vec<&str> {
-    let text = |name| parameters.text(name).ok().flatten().unwrap_or("none");
-    let backgrounds = text("background").split('+').map(str::trim).filter(|kind| *kind != "none");
-    std::iter::once(text("foreground")).chain(backgrounds).collect()
-}
-
-/// A member's own parameters.
-fn own(kind: &str, parameters: &Parameters) -> Parameters {
-    let mut own = Parameters::default();
-    for (name, value) in &parameters.0 {
-        if let Some(name) = name.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.')) {
-            own.set(name, value.clone());
-        }
-    }
-    own
+/// The kinds that take part: the foreground first.
+fn kinds(parameters: &Parameters) -> Vec<String> {
+    let Ok(p) = mixed::Parameters::read(parameters) else { return Vec::new() };
+    std::iter::once(p.foreground.clone()).chain(p.backgrounds().map(str::to_owned)).collect()
 }
 
 fn member(kind: &str) -> Result<&'static dyn Workload, Problem> {
@@ -46,7 +35,7 @@ impl Workload for Mixed {
     }
 
     fn members(&self, parameters: &Parameters) -> Vec<&'static dyn Workload> {
-        kinds(parameters).into_iter().filter_map(|kind| member(kind).ok()).collect()
+        kinds(parameters).iter().filter_map(|kind| member(kind).ok()).collect()
     }
 
     fn changes(&self, factor: &str) -> Option<&'static str> {
@@ -55,7 +44,7 @@ impl Workload for Mixed {
 
     fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
         let mut all = Load::default();
-        for kind in kinds(parameters) {
+        for kind in &kinds(parameters) {
             together::add(&mut all, member(kind)?.load(&own(kind, parameters), levels, machine)?);
         }
         Ok(all)
@@ -63,7 +52,7 @@ impl Workload for Mixed {
 
     fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
         let (mut measurements, mut histograms) = (Vec::new(), Vec::new());
-        for (place, (kind, part)) in kinds(parameters).into_iter().zip(&seen.parts).enumerate() {
+        for (place, (kind, part)) in kinds(parameters).iter().zip(&seen.parts).enumerate() {
             let Some(workload) = find(kind) else { continue };
             let (theirs, of_theirs) = workload.results(&own(kind, parameters), &part.of(seen), length_ns);
             let named = |name: String| if place == 0 { name } else { format!("{kind}.{name}") };

@@ -82,12 +82,3 @@ pub(crate) fn account(roles: &[RoleSeen]) -> Account {
         cpu_ns: sum(|r| r.user_ns + r.kernel_ns + r.spin_ns),
     }
 }
-
-/// Refuses an original tool in the place of holdup's own engine.
-pub(crate) fn own_engine(parameters: &Parameters) -> Result<(), Problem> {
-    match parameters.text("by")? {
-        None | Some("holdup") => Ok(()),
-        Some(tool) => Err(Problem::host(format!("by {tool}"), "an original tool does not run on a simulated machine")
-            .hint("leave it out")),
-    }
-}

@@ -12,6 +12,7 @@ use crate::program::{Channel, Inside, Op, Program};
 use crate::random::Span;
 use crate::seen::Seen;
 use crate::world::{Load, LogSpec, RegionSpec, TaskSpec};
+use holdup_catalogue::pgbench::{self, Script};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem, Value};
 use std::iter;
@@ -68,32 +69,19 @@ struct Setup {
     wait_list: Option<&'static str>,
 }
 
-fn script(name: &str) -> Option<&'static [Statement]> {
-    use Statement::{Begin, End, Insert, Select, Update};
-    match name {
-        "select-only" => Some(&[Select]),
-        "simple-update" => Some(&[Begin, Update, Select, Insert, End]),
-        "tpcb-like" => Some(&[Begin, Update, Select, Update, Update, Insert, End]),
-        _ => None,
-    }
-}
-
 impl Setup {
     fn read(parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Self, Problem> {
-        let name = parameters.required_text("script")?;
-        let script = script(name).ok_or_else(|| {
-            Problem::host(format!("script {name}"), "the simulator does not have it")
-                .hint("it has select-only, simple-update and tpcb-like")
-        })?;
-        for absent in ["rate", "latency_limit"] {
-            if parameters.get(absent).is_some() {
-                return Err(Problem::host(absent, "the simulated pgbench runs a closed loop").hint("leave it out"));
+        use Statement::{Begin, End, Insert, Select, Update};
+        let p = pgbench::Parameters::read_simulated(parameters)?;
+        let script: &[Statement] = match p.script {
+            Script::SelectOnly => &[Select],
+            Script::SimpleUpdate => &[Begin, Update, Select, Insert, End],
+            Script::TpcbLike => &[Begin, Update, Select, Update, Update, Insert, End],
+            Script::File => {
+                return Err(Problem::host("script file", "the simulator does not have it")
+                    .hint("it has select-only, simple-update and tpcb-like"));
             }
-        }
-        let clients = parameters.required_whole("clients")? as u32;
-        let threads = parameters.integer("threads")?.map_or(machine.topology.cpus(), |n| n as u32).clamp(1, clients);
-        let scale = parameters.required_whole("scale")?;
-        let fillfactor = parameters.required_whole("fillfactor")?.max(10);
+        };
         let level = |name: &str| levels.get(name);
         // A switch as PostgreSQL's settings have it; `None` where it says neither.
         let switch = |name: &str| match level(name) {
@@ -105,12 +93,12 @@ impl Setup {
         let shared = level("postgres.shared_buffers").map(bytes).transpose()?.unwrap_or(SHARED_BUFFERS_BYTES);
         Ok(Setup {
             script,
-            clients,
-            threads,
-            cold: matches!(level("postgres.pool"), Some(Value::Text(text)) if text == "cold"),
+            clients: p.clients,
+            threads: p.threads.unwrap_or(machine.topology.cpus()).min(p.clients),
+            cold: matches!(level(pgbench::POOL), Some(Value::Text(text)) if text == "cold"),
             huge: switch("postgres.huge_pages") == Some(true),
             buffers: (shared / PAGE_BYTES).max(16),
-            pages: scale * PAGES_OF_SCALE * 100 / fillfactor,
+            pages: u64::from(p.scale) * PAGES_OF_SCALE * 100 / u64::from(p.fillfactor),
             wait_list: level(WAIT_LIST).map(wait_list).transpose()?,
             flushes: switch("postgres.synchronous_commit") != Some(false),
         })
@@ -247,7 +235,7 @@ impl Workload for Pgbench {
 
     fn changes(&self, factor: &str) -> Option<&'static str> {
         Some(match factor {
-            "postgres.pool" => "whether the simulated buffer pool is filled when the run begins",
+            pgbench::POOL => "whether the simulated buffer pool is filled when the run begins",
             "postgres.shared_buffers" => "the size of the simulated buffer pool",
             "postgres.huge_pages" => "the pages that the simulated buffer descriptors lie in",
             WAIT_LIST => "what protects the list of those that wait until the log is written",

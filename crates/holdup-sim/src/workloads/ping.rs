@@ -1,11 +1,13 @@
 //! One end that sends messages as fast as it can, and one that receives them: the programs of `ping` in its mode
 //! `throughput`.
 
-use super::{Levels, Results, Workload, own_engine};
+use super::{Levels, Results, Workload};
 use crate::machine::Machine;
-use crate::network::{Flows, LOST, Protocol, RECEIVED, SENT, TRANSFER};
+use crate::network::{Flows, LOST, RECEIVED, SENT, TRANSFER};
 use crate::seen::Seen;
 use crate::world::Load;
+use holdup_catalogue::ping;
+use holdup_catalogue::stream::{Network, Protocol};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem};
 
@@ -27,28 +29,32 @@ const UNTOLD: [&str; 8] = [
 ];
 
 fn flow(parameters: &Parameters) -> Result<Flows, Problem> {
-    own_engine(parameters)?;
+    let p = ping::Parameters::read_simulated(parameters)?;
     let refuse = |what: String, hint: &str| {
-        Err(Problem::host(what, "the simulated ping sends one way, as fast as it can").hint(hint.to_owned()))
+        Err(Problem::host(what, "the simulated ping sends one way, as fast as it can").hint(hint))
     };
-    match parameters.required_text("mode")? {
-        "throughput" => {}
-        other => return refuse(format!("mode {other}"), "take mode = throughput"),
+    if p.mode != ping::Mode::Throughput {
+        return refuse(format!("mode {}", p.mode), "take mode = throughput");
     }
-    if parameters.text("waiting")? == Some("poll") {
+    if p.waiting == ping::Waiting::Poll {
         return refuse("waiting poll".to_owned(), "take waiting = block");
     }
-    for absent in ["rate", "receive_buffer", "send_buffer", "mtu"] {
-        if parameters.integer(absent)?.unwrap_or(0) > 0 {
-            return refuse(absent.to_owned(), "leave it out");
-        }
+    if let Some(rate) = p.rate.filter(|rate| *rate > 0) {
+        return refuse(format!("rate {rate}"), "leave it out");
     }
-    let protocol = match parameters.required_text("protocol")? {
-        "udp" => Protocol::Udp,
-        "tcp" => Protocol::Tcp,
-        _ => Protocol::Unix,
+    let protocol = match p.protocol {
+        ping::Protocol::Udp => Protocol::Udp,
+        ping::Protocol::Tcp => Protocol::Tcp,
+        ping::Protocol::UnixDatagram | ping::Protocol::UnixStream => Protocol::Unix,
     };
-    Flows::read(parameters, protocol, (parameters.required_whole("size")?, 1, 0))
+    let network = match p.network {
+        ping::Network::Host => Network::Host,
+        ping::Network::Loopback => Network::Loopback,
+        ping::Network::Veth => Network::Veth,
+        ping::Network::Bridge => Network::Bridge,
+        ping::Network::OpenVSwitch => Network::OpenVSwitch,
+    };
+    Ok(Flows::new(protocol, network, p.sharing, p.placement, (p.size, [1, 0])))
 }
 
 impl Workload for Ping {
@@ -61,7 +67,7 @@ impl Workload for Ping {
     }
 
     fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
-        flow(parameters)?.load(parameters, machine)
+        flow(parameters)?.load(machine)
     }
 
     fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {

@@ -1,18 +1,16 @@
 //! Connections that carry data for a while: the programs of `stream`.
 
-use super::{Levels, Results, Workload, own_engine};
+use super::{Levels, Results, Workload};
 use crate::machine::Machine;
-use crate::network::{Flows, LOST, Protocol, RECEIVED, SENT, TRANSFER};
+use crate::network::{Flows, LOST, RECEIVED, SENT, TRANSFER};
 use crate::seen::Seen;
 use crate::world::Load;
+use holdup_catalogue::stream::{self, Protocol};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem};
 
 /// The workload.
 pub(super) struct Stream;
-
-/// The most workers of one end when none are asked for.
-const OWN_WORKERS: u64 = 64;
 
 /// What an arm says.
 struct Setup {
@@ -22,33 +20,13 @@ struct Setup {
 
 impl Setup {
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        own_engine(parameters)?;
-        for absent in ["profile", "send_buffer", "receive_buffer", "mtu"] {
-            if parameters.get(absent).is_some() {
-                return Err(Problem::host(absent, "the simulated stream does not have it").hint("leave it out"));
-            }
-        }
-        if parameters.integer("rate")?.unwrap_or(0) > 0 {
-            return Err(Problem::host("rate", "the simulated stream sends as fast as it can").hint("leave it out"));
-        }
-        let (protocol, own_bytes) = match parameters.required_text("protocol")? {
-            "tcp" => (Protocol::Tcp, 128 << 10),
-            "udp" => (Protocol::Udp, 1472),
-            _ => (Protocol::Unix, 128 << 10),
-        };
-        let bytes = parameters.integer("size")?.map_or(own_bytes, |bytes| bytes.max(1) as u64);
-        let each = parameters.required_whole("connections")?.max(1);
-        let (there, back) = match parameters.required_text("mode")? {
-            "write" => (each, 0),
-            "read" => (0, each),
-            _ => (each, each),
-        };
-        let connections = there + back;
-        let workers = parameters.integer("workers")?.map_or(OWN_WORKERS, |n| n.max(1) as u64);
+        let p = stream::Parameters::read_simulated(parameters)?;
+        let both = p.flows();
         // Where there are fewer workers than connections, each carries what its connections would as one.
-        let most = |flows: u64| flows.min(workers.div_ceil(if there > 0 && back > 0 { 2 } else { 1 })) as u32;
-        let flows = Flows::read(parameters, protocol, (bytes, most(there), most(back)))?;
-        Ok(Setup { flows, connections })
+        let directions = both.iter().filter(|flows| **flows > 0).count() as u32;
+        let most = both.map(|flows| flows.min(p.most_workers().div_ceil(directions)));
+        let flows = Flows::new(p.protocol, p.network, p.sharing, p.placement, (p.transfer_bytes(), most));
+        Ok(Setup { flows, connections: both.iter().map(|flows| u64::from(*flows)).sum() })
     }
 }
 
@@ -64,7 +42,7 @@ impl Workload for Stream {
     }
 
     fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
-        Setup::read(parameters)?.flows.load(parameters, machine)
+        Setup::read(parameters)?.flows.load(machine)
     }
 
     fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {

@@ -1,11 +1,12 @@
 //! Periodic timers, and how late each wakes its thread: the programs of `wakeup`.
 
-use super::{Levels, Results, Workload, account, own_engine};
+use super::{Levels, Results, Workload, account};
 use crate::machine::Machine;
 use crate::placement::Placement;
 use crate::program::{Op, Program};
 use crate::seen::Seen;
 use crate::world::{Load, Policy, TaskSpec};
+use holdup_catalogue::wakeup;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Measurement, Parameters, Problem};
 use holdup_stats::tail::Tail;
@@ -26,13 +27,12 @@ fn thread(interval_ns: u64) -> Program {
 }
 
 /// The CPUs of the threads; empty for anywhere.
-fn cpus(parameters: &Parameters, machine: &Machine) -> Result<Vec<u32>, Problem> {
+fn cpus(p: &wakeup::Parameters, machine: &Machine) -> Result<Vec<u32>, Problem> {
     let all = machine.topology.cpus();
-    let is_pinned = parameters.boolean("pin")?.unwrap_or(true);
-    let named = parameters.required_text("cpus")?;
+    let (is_pinned, named) = (p.pin, p.cpus.as_str());
     let wrong = |why: String, hint: &str| Err(Problem::usage(format!("cpus {named}"), why).hint(hint));
     let mut cpus: Vec<u32> = Vec::new();
-    match (named, Placement::read(parameters, machine.topology)?.near) {
+    match (named, Placement::of(p.placement, machine.topology)?.near) {
         ("allowed", Some(cpu)) => return Ok(vec![cpu]),
         ("allowed", None) if is_pinned => return Ok((0..all).collect()),
         ("allowed", None) => return Ok(Vec::new()),
@@ -72,18 +72,13 @@ impl Workload for Wakeup {
     }
 
     fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
-        own_engine(parameters)?;
-        let threads = parameters.required_whole("threads")? as u32;
-        let (interval_ns, distance_ns) =
-            (parameters.required_whole("interval")?, parameters.required_whole("distance")?);
-        if !(10_000..=1_000_000_000).contains(&interval_ns) {
-            return Err(Problem::usage(format!("interval {interval_ns}"), "it is not between 10000 and 1000000000"));
-        }
-        let policy = match parameters.required_whole("priority")? {
+        let p = wakeup::Parameters::read_simulated(parameters)?;
+        let (threads, interval_ns, distance_ns) = (p.threads, p.interval, p.distance);
+        let policy = match p.priority {
             0 => Policy::Other,
             priority => Policy::Fifo(priority as u8),
         };
-        let cpus = cpus(parameters, machine)?;
+        let cpus = cpus(&p, machine)?;
         let programs = if distance_ns == 0 { 1 } else { threads };
         let task = |number: u32| TaskSpec {
             policy,

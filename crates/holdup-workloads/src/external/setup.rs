@@ -8,7 +8,7 @@ use holdup_load::worker_pool::Sharing;
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 
 const fn optional(name: &'static str, kind: ParameterKind, summary: &'static str) -> Parameter {
-    Parameter { name, kind, default: None, required: false, summary }
+    Parameter { name, kind, default: None, required: false, summary, simulated: true }
 }
 
 /// What users may set. All but `tool` and `placement` stay absent when not given: the tool's own default holds then.
@@ -19,6 +19,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         default: None,
         required: true,
         summary: "the tool",
+        simulated: true,
     },
     PLACEMENT,
     optional(
@@ -40,14 +41,14 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     optional("protocol", ParameterKind::Choice(&["tcp", "udp", "unix", "pipe"]), "how messages go"),
     optional("sharing", ParameterKind::Choice(Sharing::WORDS), "what tasks are (hackbench, perf-bench, uperf)"),
     optional("threads", whole(1, 4096), "threads (cyclictest, sysbench), workers per messenger (schbench)"),
-    optional("interval", ParameterKind::Duration, "time between wake-ups (cyclictest)"),
-    optional("distance", ParameterKind::Duration, "what each thread's interval is longer (cyclictest)"),
+    optional("interval", ParameterKind::DURATION, "time between wake-ups (cyclictest)"),
+    optional("distance", ParameterKind::DURATION, "what each thread's interval is longer (cyclictest)"),
     optional("priority", whole(0, 99), "SCHED_FIFO priority; 0 is SCHED_OTHER (cyclictest)"),
     optional("groups", whole(1, 10_000), "groups (hackbench, perf-bench)"),
     optional("senders", whole(1, 10_000), "senders and as many receivers per group (hackbench)"),
     optional("messengers", whole(1, 4096), "message threads (schbench)"),
     optional("loops", whole(1, i64::MAX), "messages per sender and receiver, or wake-ups of a thread: fixed work"),
-    optional("size", ParameterKind::Size, "bytes of a message or a transfer"),
+    optional("size", ParameterKind::SIZE, "bytes of a message or a transfer"),
     optional("connections", whole(1, 100_000), "connections (iperf3, uperf)"),
     optional("rate", whole(1, i64::MAX), "messages or requests per second (sockperf, schbench, iperf3)"),
     optional("burst", whole(1, 1_000_000), "messages sent at once (sockperf)"),

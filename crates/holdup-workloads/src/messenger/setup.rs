@@ -43,7 +43,7 @@ impl Transport {
 }
 
 const fn parameter(name: &'static str, kind: ParameterKind, default: &'static str, summary: &'static str) -> Parameter {
-    Parameter { name, kind, default: Some(default), required: false, summary }
+    Parameter { name, kind, default: Some(default), required: false, summary, simulated: true }
 }
 
 /// What users may set, each also as an axis.
@@ -51,7 +51,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter("groups", ParameterKind::Integer { min: 1, max: 8192 }, "10", "groups of senders and receivers"),
     parameter("senders", ParameterKind::Integer { min: 1, max: 8192 }, "20", "senders of a group"),
     parameter("receivers", ParameterKind::Integer { min: 1, max: 8192 }, "20", "receivers of a group"),
-    parameter("size", ParameterKind::Size, "100B", "a message, up to 1 MB; with timing from 16 bytes"),
+    parameter("size", ParameterKind::SIZE, "100B", "a message, up to 1 MB; with timing from 16 bytes"),
     parameter("sharing", ParameterKind::Choice(Sharing::WORDS), "processes", "what the tasks are"),
     parameter("transport", ParameterKind::Choice(Transport::WORDS), "socketpair", "what messages go through"),
     parameter(

@@ -83,7 +83,7 @@ const fn parameter(
     default: Option<&'static str>,
     summary: &'static str,
 ) -> Parameter {
-    Parameter { name, kind, default, required: false, summary }
+    Parameter { name, kind, default, required: false, summary, simulated: true }
 }
 
 /// What users may set, each also as an axis.
@@ -97,7 +97,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter("protocol", ParameterKind::Choice(PROTOCOLS), Some("udp"), "what carries the messages"),
     parameter(
         "size",
-        ParameterKind::Size,
+        ParameterKind::SIZE,
         Some("14"),
         "bytes of a message, header included; 8 at least where some are answered and some not",
     ),
@@ -127,8 +127,8 @@ pub const PARAMETERS: &[Parameter] = &[
         "whether the ends are processes of their own or threads of one",
     ),
     PLACEMENT,
-    parameter("receive_buffer", ParameterKind::Size, Some("0"), "of each socket, bytes; 0 for the kernel's default"),
-    parameter("send_buffer", ParameterKind::Size, Some("0"), "of each socket, bytes; 0 for the kernel's default"),
+    parameter("receive_buffer", ParameterKind::SIZE, Some("0"), "of each socket, bytes; 0 for the kernel's default"),
+    parameter("send_buffer", ParameterKind::SIZE, Some("0"), "of each socket, bytes; 0 for the kernel's default"),
     parameter(
         "waiting",
         ParameterKind::Choice(&["block", "poll"]),

@@ -12,7 +12,7 @@ pub const MOST_TASKS: usize = 4096;
 pub const HIGHEST_RATE: f64 = 1e7;
 
 const fn parameter(name: &'static str, kind: ParameterKind, default: &'static str, summary: &'static str) -> Parameter {
-    Parameter { name, kind, default: Some(default), required: false, summary }
+    Parameter { name, kind, default: Some(default), required: false, summary, simulated: true }
 }
 
 const TASKS: ParameterKind = ParameterKind::Integer { min: 1, max: MOST_TASKS as i64 - 1 };
@@ -21,14 +21,14 @@ const TASKS: ParameterKind = ParameterKind::Integer { min: 1, max: MOST_TASKS as
 pub const PARAMETERS: &[Parameter] = &[
     parameter("messengers", TASKS, "1", "threads that wake workers"),
     parameter("workers", TASKS, "1x cpus", "threads that work, for each messenger"),
-    parameter("work", ParameterKind::Duration, "1ms", "one operation of a request, calibrated; 0 is really none"),
+    parameter("work", ParameterKind::DURATION, "1ms", "one operation of a request, calibrated; 0 is really none"),
     parameter(
         "operations",
         ParameterKind::Integer { min: 0, max: 1_000_000 },
         "5",
         "operations of a request, under the lock of the CPU",
     ),
-    parameter("think", ParameterKind::Duration, "100us", "sleep of a request before its operations"),
+    parameter("think", ParameterKind::DURATION, "100us", "sleep of a request before its operations"),
     parameter("lock", ParameterKind::Bool, "on", "whether operations hold a spin lock of the CPU that they begin on"),
     parameter(
         "rate",

@@ -50,13 +50,15 @@ const PARAMETERS: &[Parameter] = &[
         default: None,
         required: true,
         summary: "the program and its arguments, as a list or after `--`",
+        simulated: true,
     },
     Parameter {
         name: "timeout",
-        kind: ParameterKind::Duration,
+        kind: ParameterKind::DURATION,
         default: None,
         required: false,
         summary: "the longest that the program may run",
+        simulated: true,
     },
     Parameter {
         name: "expect_exit",
@@ -64,6 +66,7 @@ const PARAMETERS: &[Parameter] = &[
         default: Some("0"),
         required: false,
         summary: "the exit code that counts as success",
+        simulated: true,
     },
 ];
 

@@ -29,8 +29,14 @@ const META: Meta = Meta {
 };
 
 static PARAMETERS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
-    let own =
-        |name, default, required, summary| Parameter { name, kind: ParameterKind::Text, default, required, summary };
+    let own = |name, default, required, summary| Parameter {
+        name,
+        kind: ParameterKind::Text,
+        default,
+        required,
+        summary,
+        simulated: true,
+    };
     let mut all = vec![
         own(FOREGROUND, None, true, "the kind of the workload that is measured"),
         own(BACKGROUND, Some(members::NONE), false, "the kinds of those behind it, with + between, or none"),

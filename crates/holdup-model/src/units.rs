@@ -1,7 +1,29 @@
 //! Durations, sizes, and amounts relative to the machine, read from text.
 
-use crate::errors::Wrong;
-use holdup_model::Machine;
+use crate::Machine;
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Why it cannot be taken.
+    pub why: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+impl Wrong {
+    /// Without a hint.
+    pub fn new(why: impl Into<String>) -> Self {
+        Wrong { why: why.into(), hint: None }
+    }
+
+    /// With a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
 
 /// Longest unit first, so that a written duration goes from long to short.
 const DURATION_UNITS: &[(&str, u64)] = &[
@@ -38,7 +60,10 @@ pub fn parse_duration_ns(text: &str) -> Option<u64> {
 }
 
 /// A duration in nanoseconds, at most `i64::MAX`.
-pub(crate) fn duration(text: &str) -> Result<u64, Wrong> {
+///
+/// # Errors
+/// When the text is none.
+pub fn duration(text: &str) -> Result<u64, Wrong> {
     let mut rest = text.trim();
     if rest == "0" {
         return Ok(0);
@@ -79,7 +104,10 @@ pub(crate) fn duration(text: &str) -> Result<u64, Wrong> {
 }
 
 /// A size in bytes. A bare number is in bytes.
-pub(crate) fn size(text: &str) -> Result<u64, Wrong> {
+///
+/// # Errors
+/// When the text is none.
+pub fn size(text: &str) -> Result<u64, Wrong> {
     let text = text.trim();
     if text.starts_with('-') {
         return Err(Wrong::new("a size cannot be negative").hint(SIZE_HINT));
@@ -101,15 +129,18 @@ pub(crate) fn size(text: &str) -> Result<u64, Wrong> {
 
 /// An amount that depends on the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Relative {
-    /// So many CPUs or clients.
+pub enum Relative {
+    /// A number of CPUs or clients.
     Cpus(i64),
-    /// So many bytes.
+    /// A number of bytes.
     Memory(u64),
 }
 
 /// `2x cpus` or `50% memory`; `None` when the text means neither.
-pub(crate) fn relative(text: &str, machine: Machine) -> Option<Result<Relative, Wrong>> {
+///
+/// # Errors
+/// When the factor or the share is out of bounds.
+pub fn relative(text: &str, machine: Machine) -> Option<Result<Relative, Wrong>> {
     let text = text.trim();
     if let Some(front) = text.strip_suffix("cpus").or_else(|| text.strip_suffix("cpu")) {
         let front = front.trim_end().strip_suffix('x')?.trim_end();
@@ -146,8 +177,26 @@ fn whole_decimal(text: &str) -> Option<f64> {
 }
 
 /// Bytes as PostgreSQL takes them: whole megabytes, or kilobytes below one.
-pub(crate) fn postgres_size(bytes: u64) -> String {
+pub fn postgres_size(bytes: u64) -> String {
     if bytes >= 1 << 20 { format!("{}MB", bytes >> 20) } else { format!("{}kB", (bytes >> 10).max(1)) }
+}
+
+const SHOWN_DURATIONS: [(i64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+const SHOWN_SIZES: [(i64, &str); 4] = [(1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"), (1, "B")];
+
+/// A duration in the largest unit that leaves a whole number: `10us`, `1s`; `0ns`.
+pub fn shown_duration(ns: i64) -> String {
+    in_largest_unit(ns, SHOWN_DURATIONS)
+}
+
+/// A size in the largest unit that leaves a whole number: `128kB`, `1GB`; `0B`.
+pub fn shown_size(bytes: i64) -> String {
+    in_largest_unit(bytes, SHOWN_SIZES)
+}
+
+fn in_largest_unit(n: i64, units: [(i64, &str); 4]) -> String {
+    let (unit, name) = units.into_iter().find(|(unit, _)| n != 0 && n % unit == 0).unwrap_or(units[3]);
+    format!("{}{name}", n / unit)
 }
 
 /// An exact decimal number: `digits / 10^decimals`.

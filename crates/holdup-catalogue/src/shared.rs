@@ -1,0 +1,52 @@
+//! Words that several workloads have.
+
+use crate::parameters::words;
+
+words! {
+    /// What workers are.
+    Sharing {
+        /// Threads of holdup: one set of page tables.
+        Threads,
+        /// Processes forked from holdup: page tables of their own over the same memory.
+        Processes,
+    }
+}
+
+words! {
+    /// Where the two sides of a workload run. Whether the two share a run queue, a core, a cache or nothing decides most
+    /// of what is measured.
+    Placement {
+        /// Anywhere.
+        None,
+        /// On one CPU.
+        SameCpu,
+        /// On two CPUs of different cores.
+        TwoCpus,
+        /// On two threads of one core.
+        SmtSiblings,
+        /// On the CPUs of one last-level cache.
+        Llc,
+        /// On the CPUs of one memory node.
+        Node,
+    }
+}
+
+words! {
+    /// The lock algorithms of `lock-contention`, real or simulated; `docs` of each: `holdup list algorithms`.
+    Algorithm {
+        /// Test-and-set.
+        Tas,
+        /// Test-and-set in a time slice that the kernel extends.
+        SliceExtension,
+        /// Test-and-test-and-set with backoff.
+        TtasBackoff,
+        /// PostgreSQL's s_lock.
+        PostgresSLock,
+        /// A ticket lock.
+        Ticket,
+        /// A mutex on futex(2).
+        FutexMutex,
+        /// The C library's mutex.
+        PthreadMutex,
+    }
+}
