@@ -1,11 +1,11 @@
-//! Any text as a scenario: refused with a reason, or run for 10 ms of simulated time in order.
+//! Any text as a scenario: refused with a reason, or run for 10 ms of simulated time without breaking an invariant.
 #![no_main]
 
-use holdup_sim::scenario::{self, Scenario};
+use holdup_scenarios::{self as scenario, Scenario};
 use holdup_sim::world::World;
 use libfuzzer_sys::fuzz_target;
 
-/// Who does something each nanosecond is not followed to the end.
+/// A program that does something each nanosecond is not run to the end.
 const MOST_EVENTS: u64 = 300_000;
 
 fuzz_target!(|text: &str| {
@@ -23,15 +23,15 @@ fuzz_target!(|text: &str| {
     }
     let mut world = World::new(&machine, &scenario.load, scenario.seed);
     for step in 1..=200 {
-        if let Err(trouble) = world.advance(step * 50_000) {
-            let problem = world.problem(&trouble, &scenario.names);
+        if let Err(failure) = world.advance(step * 50_000) {
+            let problem = world.problem(&failure, &scenario.names);
             return assert!(!problem.what.is_empty() && !problem.why.is_empty());
         }
         if world.events() > MOST_EVENTS {
             break;
         }
     }
-    if let Err(why) = world.glance() {
+    if let Err(why) = world.check_invariants() {
         panic!("{why}");
     }
     world.deadlock();

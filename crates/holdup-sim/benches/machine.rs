@@ -17,7 +17,7 @@
 //! times as much the two get done.
 #![expect(clippy::print_stdout, reason = "a bench tells its result")]
 
-use holdup_sim::machine::{Costs, Kernel, Machine, Topology, known};
+use holdup_sim::machine::{Costs, Kernel, Machine, Topology, catalogue};
 use holdup_sim::preempt;
 use holdup_sim::workloads::lock_contention::{Setup, load};
 use holdup_sim::workloads::{self, Levels};
@@ -207,7 +207,7 @@ fn together_s(threads: u64) -> f64 {
     std::thread::scope(|scope| {
         for seed in 0..threads {
             scope.spawn(move || {
-                let machine = known::find("graviton4-96").expect("a machine").machine;
+                let machine = catalogue::find("graviton4-96").expect("a machine").machine;
                 let mut world = World::new(&machine, &pgbench("simple-update", 1024, &machine), seed);
                 world.run_until(10 * WARM_UP_NS);
                 world.close().events
@@ -286,7 +286,7 @@ fn main() {
     for script in ["select-only", "simple-update", "tpcb-like"] {
         let name = format!("pgbench {script}");
         for (model, clients) in [("graviton4-96", 1024), ("neoverse-v3-192", 2000)] {
-            let machine = known::find(model).expect("a machine").machine;
+            let machine = catalogue::find(model).expect("a machine").machine;
             if is_wanted(&name, machine.topology.cpus()) {
                 measure(&name, &machine, &pgbench(script, clients, &machine), how);
             }

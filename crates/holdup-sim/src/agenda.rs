@@ -14,7 +14,7 @@
 
 /// The slots and their next events.
 ///
-/// Slots that are set much more often than the others can stand in a tree of their own, which is lower.
+/// Slots that are set much more often than the others can have their own tree, which is lower.
 #[derive(Debug, Clone)]
 pub struct Agenda {
     all: Tree,

@@ -1,9 +1,9 @@
-//! Whether a load can be carried out: everything that a program names is there, and locks are given back that are held.
+//! Checks a load: everything that a program names exists, and locks are held when they are released.
 
 use crate::agenda::MOST_SLOTS;
 use crate::machine::Machine;
 use crate::names::Names;
-use crate::program::{COUNTERS, Channel, LockId, Op};
+use crate::program::{COUNTERS, Channel, LockId, Op, Operand};
 use crate::random::Span;
 use crate::world::{Load, Policy, SLOTS};
 use holdup_model::Problem;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const MOST_SPAN_NS: u64 = 1_000_000_000_000_000;
 /// The most pages of one operation: it is one step of the simulation.
 const MOST_PAGES: u32 = 1 << 16;
-/// The most locks that a task holds at once.
+/// The most locks that a task holds at the same time.
 const MOST_HELD: u8 = 100;
 
 /// The most operations that are followed until nothing new is found.
@@ -70,7 +70,7 @@ impl Load {
     fn sizes(&self, cpus: u32) -> Result<(), Problem> {
         let slots = cpus as usize * SLOTS + self.groups.len() + self.tasks.len().max(self.most_tasks);
         if slots > MOST_SLOTS {
-            let why = format!("{cpus} CPUs and so many tasks need {slots} places for events, the most is {MOST_SLOTS}");
+            let why = format!("{cpus} CPUs and these tasks need {slots} slots for events, the most is {MOST_SLOTS}");
             return Err(Problem::usage("the simulated machine", why).hint("simulate fewer tasks"));
         }
         if self.regions.iter().any(|region| region.steps == 0) {
@@ -92,49 +92,49 @@ impl Load {
         Ok(())
     }
 
-    fn operation(&self, op: Op, len: usize) -> Result<(), String> {
-        let there = |is: bool, what: &str| if is { Ok(()) } else { Err(format!("there is no such {what}")) };
-        let lock = |id: u32| there((id as usize) < self.locks.len(), "lock");
-        let region = |id: u32| there((id as usize) < self.regions.len(), "region");
-        let log = |id: u32| there((id as usize) < self.logs.len(), "log");
-        let channel = |to: Channel| match to {
-            Channel::Of(id) => there((id as usize) < self.channels.len(), "channel"),
-            // Whether a task has one is known when it names it.
-            Channel::OfCpu(_) | Channel::Mine | Channel::Peer | Channel::Sender | Channel::SenderPeer => Ok(()),
-        };
-        // The end of the list is a target too: the program ends there.
-        let target = |to: u32| match to as usize <= len {
-            true => Ok(()),
-            false => Err(format!("the jump leads out of the program, to operation {}", u64::from(to) + 1)),
-        };
+    fn operation(&self, mut op: Op, len: usize) -> Result<(), String> {
+        let mut wrong = None;
+        op.operands(&mut |operand| {
+            let (id, count, what) = match operand {
+                Operand::Lock(id) => (*id, self.locks.len(), "lock"),
+                Operand::Region(id) => (*id, self.regions.len(), "region"),
+                Operand::Device(id) => (*id, self.devices.len(), "device"),
+                Operand::Log(id) => (*id, self.logs.len(), "log"),
+                Operand::Mark(id) => (u32::from(*id), self.marks, "mark"),
+                Operand::Program(id) => (*id, self.programs.len(), "program"),
+                Operand::Channel(Channel::Of(id)) => (*id, self.channels.len(), "channel"),
+                // Whether a task has such a channel is known when it uses it.
+                Operand::Channel(_) => return,
+                // The end of the list is a target too: the program ends there.
+                Operand::Target(to) => {
+                    if *to as usize > len {
+                        let why = format!("the jump leads out of the program, to operation {}", u64::from(*to) + 1);
+                        wrong = Some(why);
+                    }
+                    return;
+                }
+            };
+            if id as usize >= count {
+                wrong = wrong.take().or_else(|| Some(format!("there is no such {what}")));
+            }
+        });
+        if let Some(why) = wrong {
+            return Err(why);
+        }
         match op {
-            Op::Compute(span) | Op::Sleep(span) | Op::System { work: span, .. } => time(span),
-            Op::Lock(id) | Op::LockShared(id) | Op::Unlock(id) | Op::Data { lock: id, .. } => lock(id),
-            Op::Touch { region: id, pages } => match pages <= MOST_PAGES {
-                true => region(id),
-                false => Err(format!("{pages} pages are more than the {MOST_PAGES} of one operation")),
-            },
-            Op::Forget(id) => region(id),
-            Op::Io { device, work } => {
-                there((device as usize) < self.devices.len(), "device").and_then(|()| time(work))
+            Op::Compute(span) | Op::Sleep(span) | Op::System { work: span, .. } | Op::Io { work: span, .. } => {
+                time(span)
             }
-            Op::Send { to, .. } | Op::Transmit { to, .. } | Op::Receive(to) | Op::Take { from: to, .. } => channel(to),
-            Op::Append(id) | Op::Flush(id) => log(id),
-            Op::Jump(to) | Op::Chance { to, .. } | Op::IfTag { to, .. } | Op::IfLost(to) => target(to),
-            Op::UsedUp { region: id, to } | Op::Found { region: id, to, .. } => region(id).and_then(|()| target(to)),
-            Op::Repeat { to, counter, .. } => match (counter as usize) < COUNTERS {
-                true => target(to),
-                false => Err(format!("there are {COUNTERS} loop counters")),
-            },
-            Op::Begin(mark) | Op::Done(mark) | Op::BeginFor(mark) | Op::DoneFor(mark) => {
-                there((mark as usize) < self.marks, "mark")
+            Op::Touch { pages, .. } if pages > MOST_PAGES => {
+                Err(format!("{pages} pages are more than the {MOST_PAGES} of one operation"))
             }
-            Op::NextMoment { interval_ns, late, missed } => match interval_ns {
-                1..=MOST_SPAN_NS => there((late.max(missed) as usize) < self.marks, "mark"),
-                _ => Err(format!("an interval of {interval_ns} ns is none")),
-            },
-            Op::Fork(id) => there((id as usize) < self.programs.len(), "program"),
-            Op::Yield | Op::ExtendBegin | Op::ExtendEnd | Op::Join | Op::Exit => Ok(()),
+            Op::Repeat { counter, .. } if counter as usize >= COUNTERS => {
+                Err(format!("there are {COUNTERS} loop counters"))
+            }
+            Op::NextMoment { interval_ns, .. } if !(1..=MOST_SPAN_NS).contains(&interval_ns) => {
+                Err(format!("an interval of {interval_ns} ns is not possible"))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -188,19 +188,11 @@ fn held(ops: &[Op]) -> Result<(), (u32, LockId, String)> {
             let lock = held.keys().next().copied().unwrap_or(0);
             return wrong(lock, "there are too many ways through the program to follow which locks are held");
         }
-        match ops[at] {
-            Op::Exit => {}
-            Op::Jump(to) => open.push((to as usize, held)),
-            Op::Repeat { to, .. }
-            | Op::Chance { to, .. }
-            | Op::IfTag { to, .. }
-            | Op::IfLost(to)
-            | Op::UsedUp { to, .. }
-            | Op::Found { to, .. } => {
-                open.push((to as usize, held.clone()));
-                open.push((at + 1, held));
-            }
-            _ => open.push((at + 1, held)),
+        if let Some(to) = ops[at].target() {
+            open.push((to as usize, held.clone()));
+        }
+        if !matches!(ops[at], Op::Exit | Op::Jump(_)) {
+            open.push((at + 1, held));
         }
     }
     Ok(())

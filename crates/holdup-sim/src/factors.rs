@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::preempt;
-use crate::sched::{cfs, eevdf};
+use crate::sched::{Switch, cfs, eevdf};
 use holdup_model::{Problem, Value};
 
 /// A factor that changes the simulated kernel.
@@ -22,11 +22,32 @@ pub const ALL: &[Factor] = &[
         changes: "base_slice_ns of the simulated fair class, min_granularity_ns before 6.6",
         set: base_slice,
     },
-    Factor { id: "migration-cost", changes: "how long a task is hot on its CPU", set: migration_cost },
+    Factor {
+        id: "migration-cost",
+        changes: "how long a task is hot on its CPU",
+        set: |machine, value| {
+            machine.kernel.migration_cost_ns = duration_ns(value)?;
+            Ok(())
+        },
+    },
     Factor { id: "rseq-slice-length", changes: "how long a slice extension lasts", set: slice_extension },
-    Factor { id: "autogroup", changes: "whether each session of the simulated tasks is a group", set: autogroup },
-    Factor { id: "nr-migrate", changes: "how many tasks one simulated balancing looks at", set: nr_migrate },
-    Factor { id: "hrtick", changes: "whether a timer ends simulated slices", set: hrtick },
+    Factor {
+        id: "autogroup",
+        changes: "whether each session of the simulated tasks is a group",
+        set: |machine, value| {
+            machine.kernel.autogroup = truth(value)?;
+            Ok(())
+        },
+    },
+    Factor { id: "nr-migrate", changes: "how many tasks one simulated balancing considers", set: nr_migrate },
+    Factor {
+        id: "hrtick",
+        changes: "whether a timer ends simulated slices",
+        set: |machine, value| {
+            machine.kernel.hrtick = truth(value)?;
+            Ok(())
+        },
+    },
 ];
 
 /// A mechanism of the model that can be switched off alone: a factor that no real host has.
@@ -47,7 +68,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "mechanism.fault-under-lock",
-        off: "the first touch of a page by who holds a lock is no fault",
+        off: "the first touch of a page by the holder of a lock is no fault",
         switch_off: |machine| machine.kernel.mechanisms.fault_under_lock = false,
     },
     Mechanism {
@@ -76,7 +97,7 @@ const FEATURE: &str = "sched-feature.";
 /// What a factor changes, in words; `None` when a simulated machine does not have it.
 pub fn changes(name: &str) -> Option<String> {
     if let Some(feature) = name.strip_prefix(FEATURE) {
-        let is_known = EEVDF_FEATURES.contains(&feature) || CFS_FEATURES.contains(&feature);
+        let is_known = names(eevdf::SWITCHES).contains(&feature) || names(cfs::SWITCHES).contains(&feature);
         return is_known.then(|| format!("the feature {feature} of the simulated scheduler"));
     }
     let mechanism = || MECHANISMS.iter().find(|m| m.id == name).map(|m| format!("off: {}", m.off));
@@ -165,24 +186,9 @@ fn base_slice(machine: &mut Machine, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn autogroup(machine: &mut Machine, value: &Value) -> Result<(), String> {
-    machine.kernel.autogroup = truth(value)?;
-    Ok(())
-}
-
 fn nr_migrate(machine: &mut Machine, value: &Value) -> Result<(), String> {
     let Value::Integer(tasks) = value else { return Err("a number of tasks was expected".to_owned()) };
     machine.kernel.nr_migrate = u32::try_from(*tasks).map_err(|_| "it is negative or too large".to_owned())?;
-    Ok(())
-}
-
-fn hrtick(machine: &mut Machine, value: &Value) -> Result<(), String> {
-    machine.kernel.hrtick = truth(value)?;
-    Ok(())
-}
-
-fn migration_cost(machine: &mut Machine, value: &Value) -> Result<(), String> {
-    machine.kernel.migration_cost_ns = duration_ns(value)?;
     Ok(())
 }
 
@@ -197,62 +203,33 @@ fn slice_extension(machine: &mut Machine, value: &Value) -> Result<(), String> {
 
 /// A feature of the fair class that the machine's kernel has.
 fn feature_of<'a>(machine: &'a mut Machine, name: &str) -> Result<&'a mut bool, Problem> {
-    let what = format!("factor {FEATURE}{name}");
     let (class, known, found) = match &mut machine.kernel.cfs {
-        Some(cfs) => ("CFS", CFS_FEATURES, of_cfs(cfs, name)),
-        None => ("EEVDF", EEVDF_FEATURES, of_eevdf(&mut machine.kernel.fair, name)),
+        Some(cfs) => ("CFS", names(cfs::SWITCHES), switch(cfs::SWITCHES, cfs, name)),
+        None => ("EEVDF", names(eevdf::SWITCHES), switch(eevdf::SWITCHES, &mut machine.kernel.fair, name)),
     };
     found.ok_or_else(|| {
-        Problem::host(what, format!("the fair class of the simulated kernel is {class}, which does not have it here"))
+        let why = format!("the fair class of the simulated kernel is {class}, which has no such feature");
+        Problem::host(format!("factor {FEATURE}{name}"), why)
             .hint(format!("it has {}; HRTICK is the factor hrtick", known.join(", ")))
     })
 }
 
-const CFS_FEATURES: &[&str] = &["GENTLE_FAIR_SLEEPERS", "START_DEBIT", "WAKEUP_PREEMPTION", "BASE_SLICE"];
-
-fn of_cfs<'a>(features: &'a mut cfs::Features, name: &str) -> Option<&'a mut bool> {
-    Some(match name {
-        "GENTLE_FAIR_SLEEPERS" => &mut features.gentle_fair_sleepers,
-        "START_DEBIT" => &mut features.start_debit,
-        "WAKEUP_PREEMPTION" => &mut features.wakeup_preemption,
-        "BASE_SLICE" => &mut features.base_slice,
-        _ => return None,
-    })
+fn names<T>(switches: &[(&'static str, T)]) -> Vec<&'static str> {
+    switches.iter().map(|(name, _)| *name).collect()
 }
 
-const EEVDF_FEATURES: &[&str] = &[
-    "PLACE_LAG",
-    "PLACE_DEADLINE_INITIAL",
-    "RUN_TO_PARITY",
-    "PLACE_REL_DEADLINE",
-    "PREEMPT_SHORT",
-    "DELAY_DEQUEUE",
-    "DELAY_ZERO",
-    "WAKEUP_PREEMPTION",
-];
-
-fn of_eevdf<'a>(features: &'a mut eevdf::Features, name: &str) -> Option<&'a mut bool> {
-    Some(match name {
-        "PLACE_LAG" => &mut features.place_lag,
-        "PLACE_DEADLINE_INITIAL" => &mut features.place_deadline_initial,
-        "RUN_TO_PARITY" => &mut features.run_to_parity,
-        "PLACE_REL_DEADLINE" => &mut features.place_rel_deadline,
-        "PREEMPT_SHORT" => &mut features.preempt_short,
-        "DELAY_DEQUEUE" => &mut features.delay_dequeue,
-        "DELAY_ZERO" => &mut features.delay_zero,
-        "WAKEUP_PREEMPTION" => &mut features.wakeup_preemption,
-        _ => return None,
-    })
+fn switch<'a, F>(switches: &[Switch<F>], of: &'a mut F, name: &str) -> Option<&'a mut bool> {
+    switches.iter().find(|(known, _)| *known == name).map(|(_, get)| get(of))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::known;
+    use crate::machine::catalogue;
 
     #[test]
     fn levels_are_set_or_refused_with_the_reason() {
-        let mut machine = known::find("server-8").expect("it is there").machine;
+        let mut machine = catalogue::find("server-8").expect("it is there").machine;
         let mut shown = |name: &str, value: Value| {
             set(&mut machine, name, &value).map_err(|p| format!("{}: {}", p.what, p.why)).err()
         };
@@ -274,11 +251,11 @@ mod tests {
     #[test]
     fn every_feature_and_mechanism_that_is_named_can_be_set() {
         let machine = |version: &str| {
-            let mut machine = known::find("server-8").expect("it is there").machine;
+            let mut machine = catalogue::find("server-8").expect("it is there").machine;
             machine.kernel = crate::machine::Kernel::of_version(version, 8, 250).expect("known");
             machine
         };
-        for (version, features) in [("6.1", CFS_FEATURES), ("6.18", EEVDF_FEATURES)] {
+        for (version, features) in [("6.1", names(cfs::SWITCHES)), ("6.18", names(eevdf::SWITCHES))] {
             for feature in features {
                 let name = format!("{FEATURE}{feature}");
                 set(&mut machine(version), &name, &false.into()).expect("it has it");
@@ -296,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_of_the_machine_does_not_have_is_refused() {
-        let mut machine = known::find("server-8").expect("it is there").machine;
+        let mut machine = catalogue::find("server-8").expect("it is there").machine;
         machine.kernel = crate::machine::Kernel::of_version("6.1", 8, 250).expect("known");
         set(&mut machine, "base-slice", &1_000_000.into()).expect("a granularity");
         assert_eq!(machine.kernel.cfs.expect("CFS").min_granularity_ns, 1_000_000);
@@ -306,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_mechanism_that_is_off_stays_off_whatever_else_is_set() {
-        let mut machine = known::find("server-8").expect("it is there").machine;
+        let mut machine = catalogue::find("server-8").expect("it is there").machine;
         let levels = [("mechanism.migration-hot", Value::Bool(false)), ("migration-cost", Value::Integer(5_000_000))];
         set_all(&mut machine, levels.iter().map(|(name, value)| (*name, value))).expect("levels");
         assert_eq!(machine.kernel.migration_cost_ns, 0);

@@ -9,7 +9,9 @@
 
 pub mod agenda;
 mod check;
+pub mod combine;
 pub mod factors;
+pub(crate) mod locking;
 pub mod locks;
 pub mod machine;
 pub mod names;
@@ -19,9 +21,7 @@ pub mod preempt;
 pub mod program;
 pub mod random;
 pub mod record;
-pub mod scenario;
 pub mod sched;
-pub mod seen;
-pub mod together;
+pub mod stats;
 pub mod workloads;
 pub mod world;

@@ -1,11 +1,11 @@
-//! What networks are to tasks: who works on a segment on its way from one end to the other, and what holds it.
+//! Networks as tasks see them: which task works on a segment on its way, and which queues hold it.
 //!
 //! Over loopback, veth and a bridge the softirq that delivers runs in the call that sends, with preemption off
 //! (net/core/dev.c `__dev_xmit_skb()`, `process_backlog()`; kernel/softirq.c `__local_bh_enable_ip()`, v6.18). Through a
 //! switch in user space (Open vSwitch with the netdev datapath) a thread takes each segment and sends it on. Between two
 //! guests the sender's vhost worker takes it from the virtio ring, forwards it and puts it into the ring of the other
 //! guest's tap, which drops what does not fit (drivers/net/tun.c `tun_net_xmit()`); the other guest's vhost worker copies
-//! it, and where the interrupt cannot be injected at once, a work item does it on a kworker of that very CPU
+//! it, and where the interrupt cannot be injected immediately, a work item does it on a kworker of that CPU
 //! (virt/kvm/eventfd.c `irqfd_wakeup()`, `schedule_work()`). Neither vhost worker returns to user mode, so it makes room
 //! for a fair task at `cond_resched()`, at preemption points, or where a tick has promoted the request.
 
@@ -13,7 +13,7 @@ use crate::machine::{Costs, Machine};
 use crate::placement::Placement;
 use crate::program::{Channel, MarkId, Op, Program};
 use crate::random::Span;
-use crate::seen::Seen;
+use crate::stats::WindowStats;
 use crate::workloads::{Account, account};
 use crate::world::{ChannelSpec, Load, TaskSpec};
 use holdup_catalogue::Sharing;
@@ -38,7 +38,7 @@ const FAR_RECEIVES: usize = 1;
 const FAR_SENDS: usize = 2;
 const NEAR_RECEIVES: usize = 3;
 
-/// The most bytes of a segment: what segmentation offload hands down at once (GSO_LEGACY_MAX_SIZE).
+/// The most bytes of a segment: what segmentation offload hands down in one piece (GSO_LEGACY_MAX_SIZE).
 const SEGMENT_BYTES: u64 = 65_536;
 /// `net.core.rmem_default` and `wmem_default`, bytes.
 const BUFFER_BYTES: u64 = 212_992;
@@ -68,13 +68,13 @@ pub(crate) struct Flows {
     /// Flows from the near end to the far end, and back.
     pub(crate) there: u32,
     pub(crate) back: u32,
-    /// Whether each task is a process of its own.
+    /// Whether each task is its own process.
     pub(crate) processes: bool,
     placement: holdup_catalogue::Placement,
     way: Way,
 }
 
-/// What a socket buffer charges for so many bytes: the data with `skb_shared_info` in a slab of a power of two, and
+/// What a socket buffer charges for this number of bytes: the data with `skb_shared_info` in a slab of a power of two, and
 /// `struct sk_buff` (SKB_TRUESIZE, include/linux/skbuff.h, v6.18); large ones lie in pages.
 pub(crate) fn true_size(bytes: u64) -> u64 {
     match bytes.next_multiple_of(64) + 320 {
@@ -183,7 +183,7 @@ impl Flows {
         ops
     }
 
-    /// One that takes a segment and sends it on; what is dropped is told to who sent it.
+    /// A task that forwards segments; over TCP the sender is notified of those that are dropped.
     fn onward(&self, before: &[Op], to: Channel, (work_ns, softirq_ns): (u32, u32), waits: bool) -> Vec<Op> {
         let mut ops = before.to_vec();
         ops.push(Op::Transmit { to, tag: 0, work_ns, softirq_ns, waits, onward: true });
@@ -283,13 +283,13 @@ impl Flows {
     }
 
     /// What was seen of the near and of the far end's tasks.
-    pub(crate) fn ends(seen: &Seen) -> [Account; 2] {
+    pub(crate) fn ends(seen: &WindowStats) -> [Account; 2] {
         let of = |programs: [usize; 2]| account(&programs.map(|program| seen.roles[program].clone()));
         [of([NEAR_SENDS, NEAR_RECEIVES]), of([FAR_SENDS, FAR_RECEIVES])]
     }
 
     /// Segments that each flow received.
-    pub(crate) fn received<'a>(&self, seen: &'a Seen) -> impl Iterator<Item = u64> + Clone + 'a {
+    pub(crate) fn received<'a>(&self, seen: &'a WindowStats) -> impl Iterator<Item = u64> + Clone + 'a {
         let flows = (self.there + self.back) as usize;
         seen.by_task[..2 * flows].chunks(2).map(|tasks| tasks[1])
     }

@@ -15,190 +15,179 @@ pub type LogId = u32;
 /// One of the counters and histograms that tasks write to.
 pub type MarkId = u8;
 
-/// Something that a task does.
+/// Something that a task does. A field `to` that is a number is the operation with which the program continues when the
+/// condition holds; otherwise it continues with the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the operation says what its fields are")]
 pub enum Op {
     /// Computes in user mode.
     Compute(Span),
-    /// A system call that takes so long in the kernel, beside what entering it takes.
-    System {
-        /// Time in the kernel.
-        work: Span,
-        /// How it can be left there.
-        inside: Inside,
-    },
+    /// A system call that works this long in the kernel, beside the cost of entering it.
+    System { work: Span, preemption: Preemption },
     /// Takes a lock.
     Lock(LockId),
-    /// Takes a lock shared, where its algorithm knows that; any other takes it exclusively.
+    /// Takes a lock shared, where its algorithm has that mode; any other is taken exclusively.
     LockShared(LockId),
-    /// Reads and writes cache lines that a lock protects.
-    Data {
-        /// The lock.
-        lock: LockId,
-        /// How many lines.
-        lines: u32,
-    },
-    /// Gives a lock back.
+    /// Reads and writes this number of cache lines that a lock protects.
+    Data { lock: LockId, lines: u32 },
+    /// Releases a lock.
     Unlock(LockId),
-    /// Writes to so many pages of a region, one after the other; each that the page tables do not hold faults.
-    Touch {
-        /// The region.
-        region: RegionId,
-        /// How many pages.
-        pages: u32,
-    },
+    /// Writes to pages of a region one after the other; each that is not in the page tables faults.
+    Touch { region: RegionId, pages: u32 },
     /// Drops the page table entries of a region (MADV_DONTNEED).
     Forget(RegionId),
     /// Sleeps.
     Sleep(Span),
-    /// Sleeps until the next moment of a timer with an interval (clock_nanosleep() with TIMER_ABSTIME). How late the task
-    /// came for the moment before is the length of a mark; moments that were over by then are left out and counted.
-    NextMoment {
-        /// From one moment to the next, ns.
-        interval_ns: u64,
-        /// The mark whose lengths are how late it came.
-        late: MarkId,
-        /// The mark that counts the moments that were left out.
-        missed: MarkId,
-    },
-    /// Gives way: sched_yield().
+    /// Sleeps until the next expiry of a periodic timer (clock_nanosleep() with TIMER_ABSTIME). How late the task was for
+    /// the expiry before is the length of the mark `late`; expiries that had passed by then are skipped and counted by
+    /// `missed`.
+    NextMoment { interval_ns: u64, late: MarkId, missed: MarkId },
+    /// sched_yield().
     Yield,
-    /// Asks a device and waits for it.
-    Io {
-        /// The device.
-        device: DeviceId,
-        /// How long the device works on it, without waiting for its turn.
-        work: Span,
-    },
-    /// Puts a message into a channel; waits where it is full.
-    Send {
-        /// The channel.
-        to: Channel,
-        /// What the receiver can tell messages apart by.
-        tag: u8,
-    },
-    /// Takes a message out of a channel; waits where it is empty.
+    /// Sends a request to a device and waits for it; `work` is the service time without the queue.
+    Io { device: DeviceId, work: Span },
+    /// Puts a message into a channel; waits while it is full. Receivers distinguish messages by their tags.
+    Send { to: Channel, tag: u8 },
+    /// Takes a message out of a channel; waits while it is empty.
     Receive(Channel),
-    /// A call that sends through a network: it works in the kernel, then the softirq that delivers runs in its name with
-    /// preemption off, and the message is in the channel. Where that is full, the call waits, or the message is lost.
-    Transmit {
-        /// The channel.
-        to: Channel,
-        /// What the receiver can tell messages apart by.
-        tag: u8,
-        /// Time in the kernel before the softirq, beside what entering it takes, ns.
-        work_ns: u32,
-        /// What the softirq takes, ns.
-        softirq_ns: u32,
-        /// Whether it waits for room.
-        waits: bool,
-        /// Whether it hands on the message that the task received last: who sent that and its tag stay what they are.
-        onward: bool,
-    },
-    /// Goes on at an operation when the last message that the task transmitted was lost, else with the next one.
+    /// A call that sends through a network: `work_ns` in the kernel, then the softirq that delivers runs in its context with
+    /// preemption off for `softirq_ns`, and the message is in the channel. Where that is full, the call waits, or the
+    /// message is lost. `onward` forwards the message that the task received last, with its sender and tag.
+    Transmit { to: Channel, tag: u8, work_ns: u32, softirq_ns: u32, waits: bool, onward: bool },
+    /// When the last message that the task transmitted was lost.
     IfLost(u32),
-    /// Takes a message out of a channel, and works so long in the kernel with what it got; waits where it is empty.
-    Take {
-        /// The channel.
-        from: Channel,
-        /// Time in the kernel with the message, ns.
-        work_ns: u32,
-    },
-    /// Goes on at an operation when the last message that the task received has this tag, else with the next one.
-    IfTag {
-        /// The tag.
-        tag: u8,
-        /// Where to.
-        to: u32,
-    },
+    /// Takes a message out of a channel, and works this long in the kernel with it; waits while it is empty.
+    Take { from: Channel, work_ns: u32 },
+    /// When the last message that the task received has this tag.
+    IfTag { tag: u8, to: u32 },
     /// Writes a record to a log in memory: what the task waits for at its next [`Op::Flush`].
     Append(LogId),
     /// Waits until the task's last record is on the log's device. One task at a time writes, for all whose records are
     /// there by then (group commit).
     Flush(LogId),
-    /// Goes on at an operation.
+    /// Always.
     Jump(u32),
-    /// Goes on at an operation so many times, then with the next one.
-    Repeat {
-        /// Where the loop begins.
-        to: u32,
-        /// Which of the task's loop counters counts.
-        counter: u8,
-        /// How often the loop's body runs.
-        times: u32,
-    },
-    /// Goes on at an operation with this chance in 2^32, else with the next one.
-    Chance {
-        /// The chance.
-        of: u32,
-        /// Where to.
-        to: u32,
-    },
-    /// Goes on at an operation when a region that all walk through together is used up, else with the next one.
-    UsedUp {
-        /// The region.
-        region: RegionId,
-        /// Where to.
-        to: u32,
-    },
-    /// Goes on at an operation when one of `of` things, each as likely, is among those that were taken from a region that
-    /// all walk through together; else with the next one.
-    Found {
-        /// The region.
-        region: RegionId,
-        /// How many things there are.
-        of: u32,
-        /// Where to.
-        to: u32,
-    },
+    /// The body of a loop runs `times`; the task's loop counter `counter` counts.
+    Repeat { to: u32, counter: u8, times: u32 },
+    /// With this chance in 2^32.
+    Chance { of: u32, to: u32 },
+    /// When a region that all tasks walk through together is used up.
+    UsedUp { region: RegionId, to: u32 },
+    /// When one of `of` equally likely things is among those already taken from a region that all walk through together.
+    Found { region: RegionId, of: u32, to: u32 },
     /// Asks for a slice extension from now on (rseq); nothing where the kernel has none.
     ExtendBegin,
-    /// Asks for it no longer; a task that has one gives it back with rseq_slice_yield().
+    /// Withdraws the request; a task that has an extension returns it with rseq_slice_yield().
     ExtendEnd,
-    /// Something that is timed begins.
+    /// Begins a mark.
     Begin(MarkId),
-    /// Something that is counted is done; when it was begun, its time is kept.
+    /// Counts a mark; when it was begun, its length is recorded.
     Done(MarkId),
-    /// Something that is timed begins for who sent the last message.
+    /// Begins a mark of the task that sent the last message.
     BeginFor(MarkId),
-    /// Something that is counted is done for who sent the last message; when it was begun, its time is kept.
+    /// [`Op::Done`] of the task that sent the last message.
     DoneFor(MarkId),
-    /// Makes a task that runs a program, in a process of its own, where fewer than the machine's most tasks are alive.
+    /// Creates a task that runs a program, in its own process, while fewer than the machine's most tasks are alive.
     Fork(u32),
-    /// Waits until every task that this one made has ended.
+    /// Waits until every child has ended.
     Join,
     /// Ends.
     Exit,
 }
 
+/// An operand of an operation that names something of the load.
+pub(crate) enum Operand<'a> {
+    Lock(&'a mut LockId),
+    Region(&'a mut RegionId),
+    Device(&'a mut DeviceId),
+    Log(&'a mut LogId),
+    Mark(&'a mut MarkId),
+    Program(&'a mut u32),
+    Channel(&'a mut Channel),
+    /// An operation of the same program.
+    Target(&'a mut u32),
+}
+
+impl Op {
+    /// Visits every operand that is a number of something.
+    pub(crate) fn operands(&mut self, visit: &mut dyn FnMut(Operand<'_>)) {
+        match self {
+            Op::Lock(lock) | Op::LockShared(lock) | Op::Unlock(lock) | Op::Data { lock, .. } => {
+                visit(Operand::Lock(lock));
+            }
+            Op::Touch { region, .. } | Op::Forget(region) => visit(Operand::Region(region)),
+            Op::Io { device, .. } => visit(Operand::Device(device)),
+            Op::Send { to, .. } | Op::Transmit { to, .. } | Op::Receive(to) | Op::Take { from: to, .. } => {
+                visit(Operand::Channel(to));
+            }
+            Op::Append(log) | Op::Flush(log) => visit(Operand::Log(log)),
+            Op::Begin(mark) | Op::Done(mark) | Op::BeginFor(mark) | Op::DoneFor(mark) => visit(Operand::Mark(mark)),
+            Op::NextMoment { late, missed, .. } => {
+                [late, missed].into_iter().for_each(|mark| visit(Operand::Mark(mark)));
+            }
+            Op::Fork(program) => visit(Operand::Program(program)),
+            Op::Jump(to) | Op::IfLost(to) => visit(Operand::Target(to)),
+            Op::Repeat { to, .. } | Op::Chance { to, .. } | Op::IfTag { to, .. } => visit(Operand::Target(to)),
+            Op::UsedUp { region, to } | Op::Found { region, to, .. } => {
+                visit(Operand::Region(region));
+                visit(Operand::Target(to));
+            }
+            Op::Compute(_) | Op::System { .. } | Op::Sleep(_) | Op::Yield => {}
+            Op::ExtendBegin | Op::ExtendEnd | Op::Join | Op::Exit => {}
+        }
+    }
+
+    /// The operation to which it may jump.
+    pub fn target(mut self) -> Option<u32> {
+        let mut target = None;
+        self.operands(&mut |operand| {
+            if let Operand::Target(to) = operand {
+                target = Some(*to);
+            }
+        });
+        target
+    }
+
+    /// The same with another operation to jump to.
+    #[must_use]
+    pub fn with_target(mut self, target: u32) -> Op {
+        self.operands(&mut |operand| {
+            if let Operand::Target(to) = operand {
+                *to = target;
+            }
+        });
+        self
+    }
+}
+
 /// A channel as an operation names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// This one.
+    /// The one with this number.
     Of(ChannelId),
     /// The task's own.
     Mine,
-    /// That of the CPU that the task is on: the first one has this number, those of the others follow.
+    /// That of the CPU that the task runs on: CPU 0 has this number, the others follow.
     OfCpu(ChannelId),
     /// That of the task's peer.
     Peer,
-    /// That of who sent the last message.
+    /// That of the task that sent the last message.
     Sender,
-    /// That of the peer of who sent the last message: where a switch hands it on to.
+    /// That of the peer of the task that sent the last message: where a switch forwards to.
     SenderPeer,
 }
 
-/// How a stretch of kernel code can be left by a task that should make room.
+/// Where a stretch of kernel code can be preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Inside {
-    /// Preemption is off throughout: under a spin lock of the kernel.
+pub enum Preemption {
+    /// Nowhere: under a spin lock of the kernel.
     Off,
     /// Wherever the model allows it; there is no `cond_resched()` on the way.
     #[default]
     On,
-    /// The same, and `cond_resched()` is called every so many ns.
-    Points(u32),
-    /// As [`Inside::On`], and `might_sleep()` is called half-way.
+    /// As [`Preemption::On`], and `cond_resched()` is called at this interval, ns.
+    CondResched(u32),
+    /// As [`Preemption::On`], and `might_sleep()` is called half-way.
     MightSleep,
 }
 
@@ -214,4 +203,11 @@ pub struct Program {
     pub role: String,
     /// What they do. The end of the list is [`Op::Exit`].
     pub ops: Vec<Op>,
+}
+
+impl Program {
+    /// A program of the load.
+    pub fn new(name: &str, ops: Vec<Op>) -> Self {
+        Program { name: name.to_owned(), role: "load".to_owned(), ops }
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 pub struct Random(Pcg64Mcg);
 
 impl Random {
-    /// The numbers of a seed. `stream` tells several sources of one seed apart.
+    /// The numbers of a seed. `stream` distinguishes several sources of one seed.
     pub fn new(seed: u64, stream: u64) -> Self {
         let state = u128::from(mixed(seed)) << 64 | u128::from(mixed(stream ^ 0xA076_1D64_78BD_642F));
         let mut random = Random(Pcg64Mcg::new(state));
@@ -53,10 +53,10 @@ fn share(word: u64) -> f64 {
     ((word >> 11) + 1) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
-/// The random numbers of one task: SplitMix64 in 8 bytes, since they stand with what each event of the task looks at.
+/// The random numbers of one task: SplitMix64 in 8 bytes, since they are part of what each event of the task reads.
 ///
-/// What a task draws does not hang on what others draw meanwhile, so it can be known before its time.
-#[derive(Debug, Clone, Copy)]
+/// What a task draws does not depend on what others draw meanwhile, so it can be known in advance.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Stream(u64);
 
 impl Stream {

@@ -1,14 +1,14 @@
-//! What a machine did, event by event, for as long as there is room.
+//! A record of what a machine did, event by event, for as long as there is room.
 //!
-//! A world keeps it when it is asked to ([`crate::world::World::record`]), from the opening of the window on. Room is a
-//! number of entries. When it is used up the record ends at that time: what was under way then is kept up to there, and
-//! every later entry is counted and given up, so that nothing is missing before the end and nothing stands behind it.
+//! A world keeps it on request ([`crate::world::World::record`]), from the opening of the window on. Room is a number of
+//! entries. When it is used up the record ends at that time: what was under way is kept up to there, and later entries are
+//! counted and dropped, so that the record is complete up to its end.
 
-use crate::seen::Left;
+use crate::stats::SwitchOut;
 
 /// What a task that left its CPU waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum For {
+pub enum BlockedOn {
     /// A message, or room for one.
     Message,
     /// A device.
@@ -17,81 +17,47 @@ pub enum For {
     Log,
     /// A lock.
     Lock,
-    /// Its timer, or the tasks that it made.
+    /// Its timer, or its children.
     Other,
 }
 
-/// What a CPU does for a task beside its own code.
+/// What a CPU does for a task beside the task's own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// It is in the kernel for the task: in a system call.
+pub enum Activity {
+    /// It is in a system call.
     Kernel,
     /// It spins for a lock.
     Spin,
-    /// It changes over to the task.
+    /// It switches to the task.
     Switch,
-    /// It is in an interrupt that the task pays for: a tick, a device, another CPU.
+    /// It handles an interrupt that takes time from the task: a tick, a device, another CPU.
     Interrupt,
 }
 
 /// What happened. Tasks and locks are numbers of the load; after its locks come those inside of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// A CPU went from one task to another; `None` for the idle task.
-    Switch {
-        /// Who left.
-        from: Option<u32>,
-        /// Who came.
-        to: Option<u32>,
-        /// How `from` left.
-        left: Left,
-        /// What `from` waits for, where it does.
-        waits: Option<For>,
-        /// The lock that `from` holds, or else waits for, and whether it holds it.
-        lock: Option<(u32, bool)>,
-    },
-    /// A task became runnable.
-    Wakeup {
-        /// Who.
-        task: u32,
-        /// Who woke it; `None` for an interrupt.
-        by: Option<u32>,
-    },
-    /// What a CPU did for its task, without interruption, where that was not the task's own code.
-    Did {
-        /// For whom.
-        task: u32,
-        /// What.
-        doing: Doing,
-        /// For how long, ns.
-        length_ns: u64,
-        /// The lock that it was for, if it was for one.
-        lock: Option<u32>,
-    },
+#[expect(missing_docs, reason = "the event says what its fields are")]
+pub enum RecordedEvent {
+    /// A CPU switched from one task to another; `None` for the idle task. `waits` is what `from` waits for, `lock` the lock
+    /// that it holds (`true`) or waits for.
+    Switch { from: Option<u32>, to: Option<u32>, left: SwitchOut, waits: Option<BlockedOn>, lock: Option<(u32, bool)> },
+    /// A task became runnable, woken by another one or, with `None`, by an interrupt.
+    Wakeup { task: u32, by: Option<u32> },
+    /// What a CPU did for its task without interruption, where that was not the task's own code; with the lock that it was
+    /// for.
+    Did { task: u32, doing: Activity, length_ns: u64, lock: Option<u32> },
     /// A task held a lock, on and off CPUs.
-    Held {
-        /// Who.
-        task: u32,
-        /// What.
-        lock: u32,
-        /// For how long, ns.
-        length_ns: u64,
-    },
-    /// A task had a page fault.
-    Faulted {
-        /// Who.
-        task: u32,
-        /// How long it took, ns; the task may have been off its CPU meanwhile.
-        length_ns: u64,
-        /// The lock that it held.
-        lock: Option<u32>,
-    },
+    Held { task: u32, lock: u32, length_ns: u64 },
+    /// A task had a page fault, during which it may have been off its CPU; with the lock that it held.
+    Faulted { task: u32, length_ns: u64, lock: Option<u32> },
 }
 
-impl What {
-    /// The same, cut off after so long.
-    fn cut(mut self, most_ns: u64) -> What {
-        if let What::Did { length_ns, .. } | What::Held { length_ns, .. } | What::Faulted { length_ns, .. } = &mut self
+impl RecordedEvent {
+    /// The same, cut off at this length.
+    fn cut(mut self, most_ns: u64) -> RecordedEvent {
+        if let RecordedEvent::Did { length_ns, .. }
+        | RecordedEvent::Held { length_ns, .. }
+        | RecordedEvent::Faulted { length_ns, .. } = &mut self
         {
             *length_ns = most_ns.min(*length_ns);
         }
@@ -107,7 +73,7 @@ pub struct Entry {
     /// On which CPU.
     pub cpu: u32,
     /// What.
-    pub what: What,
+    pub what: RecordedEvent,
 }
 
 /// What was recorded.
@@ -123,20 +89,20 @@ pub struct Recorded {
     pub given_up: u64,
 }
 
-/// What one CPU does, as far as it is known.
+/// The state of one CPU.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
     /// Its task; `None` for the idle one.
     task: Option<u32>,
-    /// Up to when it is told.
+    /// Up to when it is recorded.
     until: u64,
-    /// Whether nothing was told since its task came.
+    /// Whether nothing was recorded since its task came.
     is_fresh: bool,
-    /// What goes on, since when, for which lock.
-    piece: Option<(Doing, Option<u32>, u64)>,
+    /// The activity under way, since when, for which lock.
+    piece: Option<(Activity, Option<u32>, u64)>,
 }
 
-/// Something that a task does on and off CPUs: a lock that it holds, or, without a lock, a fault.
+/// Something that a task does on and off CPUs: a lock that it holds, or a fault.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     task: u32,
@@ -147,7 +113,7 @@ struct Open {
 }
 
 /// Keeps a record.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Recorder {
     most: usize,
     /// When the window opened; `None` before.
@@ -161,15 +127,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(most: usize) -> Self {
-        Recorder {
-            most,
-            begin: None,
-            full_at: None,
-            entries: Vec::new(),
-            lanes: Vec::new(),
-            open: Vec::new(),
-            given_up: 0,
-        }
+        Recorder { most, ..Recorder::default() }
     }
 
     /// The window opens, with these tasks on the CPUs.
@@ -182,21 +140,27 @@ impl Recorder {
         }
         for (cpu, lane) in self.lanes.clone().into_iter().enumerate() {
             if lane.task.is_some() {
-                let what = What::Switch { from: None, to: lane.task, left: Left::Waits, waits: None, lock: None };
+                let what = RecordedEvent::Switch {
+                    from: None,
+                    to: lane.task,
+                    left: SwitchOut::Blocked,
+                    waits: None,
+                    lock: None,
+                };
                 self.moment(now, cpu as u32, what);
             }
         }
     }
 
     /// Something that has no length.
-    pub(crate) fn moment(&mut self, now: u64, cpu: u32, what: What) {
+    pub(crate) fn moment(&mut self, now: u64, cpu: u32, what: RecordedEvent) {
         if self.begin.is_some() {
             self.add(now, now, cpu, what);
         }
     }
 
     /// Keeps an entry that is over now, where there is room, or where it began while there was.
-    fn add(&mut self, now: u64, at: u64, cpu: u32, what: What) {
+    fn add(&mut self, now: u64, at: u64, cpu: u32, what: RecordedEvent) {
         let Some(begin) = self.begin else { return };
         if self.full_at.is_none() && self.entries.len() >= self.most {
             self.full_at = Some(now);
@@ -213,7 +177,7 @@ impl Recorder {
     }
 
     /// A CPU has worked for its task from a time on: on `doing`, or on the task's own code and faults.
-    pub(crate) fn passed(&mut self, cpu: u32, (from, ns): (u64, u64), doing: Option<(Doing, Option<u32>)>) {
+    pub(crate) fn passed(&mut self, cpu: u32, (from, ns): (u64, u64), doing: Option<(Activity, Option<u32>)>) {
         if self.begin.is_none() {
             return;
         }
@@ -235,8 +199,8 @@ impl Recorder {
         let lane = self.lanes[cpu as usize];
         let Some(task) = lane.task.filter(|_| until > lane.until) else { return };
         self.finish_piece(cpu);
-        let doing = if lane.is_fresh { Doing::Switch } else { Doing::Interrupt };
-        let what = What::Did { task, doing, length_ns: until - lane.until, lock: None };
+        let doing = if lane.is_fresh { Activity::Switch } else { Activity::Interrupt };
+        let what = RecordedEvent::Did { task, doing, length_ns: until - lane.until, lock: None };
         self.add(until, lane.until, cpu, what);
         self.lanes[cpu as usize].until = until;
     }
@@ -245,13 +209,13 @@ impl Recorder {
         let lane = &mut self.lanes[cpu as usize];
         let until = lane.until;
         if let (Some((doing, lock, since)), Some(task)) = (lane.piece.take(), lane.task) {
-            self.add(until, since, cpu, What::Did { task, doing, length_ns: until - since, lock });
+            self.add(until, since, cpu, RecordedEvent::Did { task, doing, length_ns: until - since, lock });
         }
     }
 
     /// A CPU goes to another task, or to none.
-    pub(crate) fn switch(&mut self, now: u64, cpu: u32, what: What) {
-        let What::Switch { to, .. } = what else { return };
+    pub(crate) fn switch(&mut self, now: u64, cpu: u32, what: RecordedEvent) {
+        let RecordedEvent::Switch { to, .. } = what else { return };
         if self.begin.is_none() {
             return;
         }
@@ -261,28 +225,15 @@ impl Recorder {
         self.moment(now, cpu, what);
     }
 
-    /// A task holds a lock from now on.
-    pub(crate) fn takes(&mut self, now: u64, cpu: u32, task: u32, lock: u32) {
-        self.open.push(Open { task, cpu, since: now, lock: Some(lock), is_fault: false });
+    /// A task holds a lock from now on, or has a page fault with a lock held or without.
+    pub(crate) fn opens(&mut self, now: u64, cpu: u32, task: u32, lock: Option<u32>, is_fault: bool) {
+        self.open.push(Open { task, cpu, since: now, lock, is_fault });
     }
 
-    /// It gives it back.
-    pub(crate) fn gives_back(&mut self, now: u64, task: u32, lock: u32) {
-        let is_it = |o: &Open| o.task == task && o.lock == Some(lock) && !o.is_fault;
+    /// The task releases the lock, or the page of its fault is mapped.
+    pub(crate) fn ends(&mut self, now: u64, task: u32, lock: Option<u32>, is_fault: bool) {
+        let is_it = |o: &Open| o.task == task && o.is_fault == is_fault && (is_fault || o.lock == lock);
         if let Some(place) = self.open.iter().rposition(is_it) {
-            let open = self.open.remove(place);
-            self.add_open(now, open);
-        }
-    }
-
-    /// A task has a page fault from now on, with a lock held or without.
-    pub(crate) fn faults(&mut self, now: u64, cpu: u32, task: u32, lock: Option<u32>) {
-        self.open.push(Open { task, cpu, since: now, lock, is_fault: true });
-    }
-
-    /// The page is mapped.
-    pub(crate) fn mapped(&mut self, now: u64, task: u32) {
-        if let Some(place) = self.open.iter().rposition(|o| o.task == task && o.is_fault) {
             let open = self.open.remove(place);
             self.add_open(now, open);
         }
@@ -292,12 +243,12 @@ impl Recorder {
         let Open { task, cpu, since, lock, is_fault } = open;
         let length_ns = now - since;
         match lock {
-            Some(lock) if !is_fault => self.add(now, since, cpu, What::Held { task, lock, length_ns }),
-            _ => self.add(now, since, cpu, What::Faulted { task, length_ns, lock }),
+            Some(lock) if !is_fault => self.add(now, since, cpu, RecordedEvent::Held { task, lock, length_ns }),
+            _ => self.add(now, since, cpu, RecordedEvent::Faulted { task, length_ns, lock }),
         }
     }
 
-    /// The window closes: what is under way is kept up to now.
+    /// The window closes: what is under way is recorded up to now.
     pub(crate) fn close(mut self, now: u64) -> Recorded {
         for cpu in 0..self.lanes.len() as u32 {
             self.gap(cpu, now);

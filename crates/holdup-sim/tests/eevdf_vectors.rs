@@ -1,15 +1,22 @@
 //! The schedules by which EEVDF's slices were introduced (P. Zijlstra, "sched/eevdf: Use sched_attr::sched_runtime to set
 //! request/slice suggestion", linux-kernel 2024-04-05): quantum 8, sum of weights 4, members that begin at 0, 1, 2, 3.
 
-use holdup_sim::sched::alone::{Member, Step, schedule};
+use holdup_sim::machine::Kernel;
 use holdup_sim::sched::eevdf::Features;
+use holdup_sim::sched::single_queue::{Member, Step, schedule};
 
 /// One unit of the published drawings, ns: requests of 8 and 16 units are slices that a task may ask for.
 const UNIT_NS: i64 = 100_000;
 const QUANTUM: i64 = 8;
 
 /// The rules of the kernel that the drawings belong to: a slice is not cut short by another's.
-const AS_PUBLISHED: Features = Features { protects_shortest: false, ..Features::V6_18 };
+fn v6_18() -> Features {
+    Kernel::of_version("6.18", 1, 250).expect("known").fair
+}
+
+fn as_published() -> Features {
+    Features { protects_shortest: false, ..v6_18() }
+}
 
 struct Vector {
     /// Name, weight, request.
@@ -75,7 +82,7 @@ fn units(ns: &[i64]) -> Vec<f64> {
 #[test]
 fn the_published_schedules_come_out_exactly() {
     for vector in VECTORS {
-        let steps = run(&AS_PUBLISHED, vector, vector.schedule.len() as u64);
+        let steps = run(&as_published(), vector, vector.schedule.len() as u64);
         println!("{:?}", vector.members);
         for (t, s) in steps.iter().enumerate() {
             let v = s.virtual_time_ns as f64 / UNIT_NS as f64;
@@ -93,7 +100,7 @@ fn the_published_schedules_come_out_exactly() {
 
 #[test]
 fn the_lags_of_four_equals_are_as_drawn() {
-    let steps = run(&AS_PUBLISHED, &VECTORS[0], 4);
+    let steps = run(&as_published(), &VECTORS[0], 4);
     let lags: Vec<Vec<f64>> = steps.iter().map(|s| units(&s.lags_ns)).collect();
     // V is 1.5, 3.5, 5.5, 7.5; a member that ran stands 8 further.
     assert_eq!(lags, [[1.5, 0.5, -0.5, -1.5], [-4.5, 2.5, 1.5, 0.5], [-2.5, -3.5, 3.5, 2.5], [-0.5, -1.5, -2.5, 4.5]]);
@@ -105,7 +112,7 @@ fn a_full_period_is_shared_by_weight() {
     for vector in VECTORS {
         let longest = vector.members.iter().map(|(_, w, r)| r / *w as i64).max().expect("members");
         let period = (4 * longest / QUANTUM) as usize;
-        let steps = run(&AS_PUBLISHED, vector, 6 * period as u64);
+        let steps = run(&as_published(), vector, 6 * period as u64);
         for window in who(&steps).as_bytes().chunks(period) {
             for (name, weight, _) in vector.members {
                 let ran = window.iter().filter(|c| **c == *name as u8).count();
@@ -119,7 +126,7 @@ fn a_full_period_is_shared_by_weight() {
 /// requests is another one, while the shares stay.
 #[test]
 fn a_short_request_cuts_the_slices_of_the_others_since_6_17() {
-    let steps = run(&Features::V6_18, &VECTORS[2], 32);
+    let steps = run(&v6_18(), &VECTORS[2], 32);
     println!("6.18: {}", who(&steps));
     assert_ne!(&who(&steps)[..8], VECTORS[2].schedule);
     for (name, ..) in VECTORS[2].members {
@@ -127,6 +134,6 @@ fn a_short_request_cuts_the_slices_of_the_others_since_6_17() {
         assert_eq!(ran, 8, "{name} in {}", who(&steps));
     }
     // Where all ask for the same, nothing changes.
-    assert_eq!(who(&run(&Features::V6_18, &VECTORS[0], 8)), VECTORS[0].schedule);
-    assert_eq!(who(&run(&Features::V6_18, &VECTORS[1], 8)), VECTORS[1].schedule);
+    assert_eq!(who(&run(&v6_18(), &VECTORS[0], 8)), VECTORS[0].schedule);
+    assert_eq!(who(&run(&v6_18(), &VECTORS[1], 8)), VECTORS[1].schedule);
 }

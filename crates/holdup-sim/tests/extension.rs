@@ -3,14 +3,14 @@
 use holdup_sim::machine::kernel::SLICE_EXTENSION_NS;
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
 use holdup_sim::preempt;
-use holdup_sim::program::{Inside, Op, Program};
+use holdup_sim::program::{Op, Preemption, Program};
 use holdup_sim::random::Span;
-use holdup_sim::seen::{Left, Seen};
+use holdup_sim::stats::{SwitchOut, WindowStats};
 use holdup_sim::world::{Load, TaskSpec, World};
 
 /// Two tasks on one CPU that take a lock of their own each, and stay in its section for so long; `inside` is what they
 /// do there beside computing.
-fn run(model: &str, extension_ns: u64, section_ns: u64, inside: &[Op]) -> Seen {
+fn run(model: &str, extension_ns: u64, section_ns: u64, inside: &[Op]) -> WindowStats {
     let mut kernel = Kernel::of("7.0", preempt::find(model).expect("a model"), 1000, 1).expect("a kernel");
     kernel.slice_extension_ns = extension_ns;
     let machine = Machine { topology: Topology { smt: 1, cores: 1, llcs: 1, nodes: 1 }, costs: Costs::DEFAULT, kernel };
@@ -18,7 +18,7 @@ fn run(model: &str, extension_ns: u64, section_ns: u64, inside: &[Op]) -> Seen {
         let mut ops = vec![Op::ExtendBegin, Op::Lock(lock), Op::Compute(Span::Fixed(section_ns))];
         ops.extend(inside);
         ops.extend([Op::Unlock(lock), Op::ExtendEnd, Op::Compute(Span::Fixed(section_ns / 4)), Op::Jump(0)]);
-        Program { name: "worker".to_owned(), role: "load".to_owned(), ops }
+        Program::new("worker", ops)
     };
     let load = Load {
         programs: vec![program(0), program(1)],
@@ -28,12 +28,17 @@ fn run(model: &str, extension_ns: u64, section_ns: u64, inside: &[Op]) -> Seen {
     };
     let mut world = World::new(&machine, &load, 1);
     world.run_until(4_000_000_000);
-    world.glance().expect("in order");
+    world.check_invariants().expect("in order");
     world.close().clone()
 }
 
-fn holding(seen: &Seen) -> u64 {
-    seen.roles.iter().map(|r| r.left_holding[Left::Boundary as usize] + r.left_holding[Left::Inside as usize]).sum()
+fn holding(seen: &WindowStats) -> u64 {
+    seen.roles
+        .iter()
+        .map(|r| {
+            r.switch_outs_holding[SwitchOut::AtBoundary as usize] + r.switch_outs_holding[SwitchOut::InKernel as usize]
+        })
+        .sum()
 }
 
 #[test]
@@ -68,7 +73,7 @@ fn a_long_section_is_interrupted_when_the_grant_runs_out() {
 /// The call comes in the middle of the section, before the grant's 50 us are over.
 #[test]
 fn a_system_call_ends_a_grant() {
-    let call = Op::System { work: Span::Fixed(200), inside: Inside::On };
+    let call = Op::System { work: Span::Fixed(200), preemption: Preemption::On };
     let seen = run("lazy", 50_000, 20_000, &[call, Op::Compute(Span::Fixed(20_000))]);
     assert!(seen.grants > 500 && seen.grants_expired == 0, "{} {}", seen.grants, seen.grants_expired);
     assert!(holding(&seen) > 100, "{}", holding(&seen));

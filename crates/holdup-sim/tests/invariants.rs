@@ -2,7 +2,7 @@
 
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
 use holdup_sim::preempt;
-use holdup_sim::program::{Inside, Op, Program};
+use holdup_sim::program::{Op, Preemption, Program};
 use holdup_sim::random::{Random, Span};
 use holdup_sim::sched::group::GroupSpec;
 use holdup_sim::sched::weight;
@@ -52,8 +52,8 @@ fn program(random: &mut Random, number: u64, locks: u32) -> Program {
                 ops.extend(extends.then_some(Op::ExtendEnd));
             }
             3 => {
-                let inside = one_of(random, &[Inside::On, Inside::Off, Inside::Points(1_000)]);
-                ops.push(Op::System { work: Span::Fixed(long.min(200_000)), inside });
+                let preemption = one_of(random, &[Preemption::On, Preemption::Off, Preemption::CondResched(1_000)]);
+                ops.push(Op::System { work: Span::Fixed(long.min(200_000)), preemption });
             }
             _ => ops.push(Op::Compute(span)),
         }
@@ -117,12 +117,12 @@ fn a_machine_is_always_in_order() {
                 world.open();
             }
             world.run_until(step * 150_000);
-            match world.glance() {
-                Ok(glance) => {
-                    worst_lag_ns = worst_lag_ns.max(glance.worst_lag_ns);
+            match world.check_invariants() {
+                Ok(report) => {
+                    worst_lag_ns = worst_lag_ns.max(report.worst_lag_ns);
                     // The virtual time is rounded down.
-                    if glance.lag_sum_ns > 1 {
-                        fail(format!("lags sum up to {} ns", glance.lag_sum_ns));
+                    if report.lag_sum_ns > 1 {
+                        fail(format!("lags sum up to {} ns", report.lag_sum_ns));
                     }
                 }
                 Err(why) => fail(format!("at {} ns {why}", world.now_ns())),
@@ -166,11 +166,11 @@ fn the_lag_of_eevdf_is_bounded() {
         let mut world = World::new(&machine, &load, seed);
         for step in 1..400u64 {
             world.run_until(step * 100_000);
-            let glance = world.glance().expect("in order");
+            let report = world.check_invariants().expect("in order");
             assert!(
-                glance.worst_lag_ns <= bound,
+                report.worst_lag_ns <= bound,
                 "seed {seed}: {} > {bound} ns at {step}\n{name}\n{load:#?}",
-                glance.worst_lag_ns
+                report.worst_lag_ns
             );
         }
     }
@@ -196,11 +196,11 @@ fn work_is_conserved() {
         for step in 1..1500u64 {
             let now = step * 50_000;
             world.run_until(now);
-            let glance = world.glance().expect("in order");
-            since = (glance.idle_cpus > 0 && glance.waiting > 0).then(|| since.unwrap_or(now));
+            let report = world.check_invariants().expect("in order");
+            since = (report.idle_cpus > 0 && report.waiting > 0).then(|| since.unwrap_or(now));
             let length = now - since.unwrap_or(now);
             worst = worst.max(length * 100 / limit_ns);
-            assert!(length <= limit_ns, "seed {seed}: {glance:?} for {length} ns\n{name}\n{load:#?}");
+            assert!(length <= limit_ns, "seed {seed}: {report:?} for {length} ns\n{name}\n{load:#?}");
         }
     }
     println!("the longest time took {worst} % of what is allowed");
@@ -212,12 +212,12 @@ fn hogs(
     tasks: Vec<TaskSpec>,
     groups: Vec<GroupSpec>,
     ms: u64,
-) -> (Vec<f64>, holdup_sim::seen::Seen) {
+) -> (Vec<f64>, holdup_sim::stats::WindowStats) {
     let kernel = Kernel::of_version(version, cpus, 1000).expect("known");
     let topology = Topology { smt: 1, cores: cpus, llcs: 1, nodes: 1 };
     let machine = Machine { topology, costs: Costs::DEFAULT, kernel };
     let ops = vec![Op::Compute(Span::Fixed(10 * MS)), Op::Jump(0)];
-    let programs = vec![Program { name: "hog".to_owned(), role: "load".to_owned(), ops }];
+    let programs = vec![Program::new("hog", ops)];
     let mut world = World::new(&machine, &Load { programs, tasks, groups, ..Load::default() }, 1);
     world.run_until(200 * MS);
     world.open();

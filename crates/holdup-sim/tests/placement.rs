@@ -3,7 +3,7 @@
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
 use holdup_sim::program::{Op, Program};
 use holdup_sim::random::Span;
-use holdup_sim::seen::Seen;
+use holdup_sim::stats::WindowStats;
 use holdup_sim::world::{Load, Policy, TaskSpec, World};
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ fn world(topology: Topology, programs: &[&[Op]], tasks: Vec<TaskSpec>, change: i
     World::new(&machine, &Load { programs, tasks, ..Load::default() }, 1)
 }
 
-fn measured(world: &mut World, from_ms: u64, until_ms: u64) -> (Vec<f64>, Seen) {
+fn measured(world: &mut World, from_ms: u64, until_ms: u64) -> (Vec<f64>, WindowStats) {
     world.run_until(from_ms * MS);
     world.open();
     world.run_until(until_ms * MS);
-    world.glance().expect("in order");
+    world.check_invariants().expect("in order");
     let seen = world.close().clone();
     let whole_ns = ((until_ms - from_ms) * MS) as f64;
     (seen.cpu_ns.iter().map(|ns| *ns as f64 / whole_ns).collect(), seen)

@@ -2,9 +2,9 @@
 
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
 use holdup_sim::preempt;
-use holdup_sim::program::{Channel, Inside, Op, Program};
+use holdup_sim::program::{Channel, Op, Preemption, Program};
 use holdup_sim::random::Span;
-use holdup_sim::record::{Doing, Recorded, What};
+use holdup_sim::record::{Activity, Recorded, RecordedEvent};
 use holdup_sim::workloads::lock_contention::{Setup, load as contention};
 use holdup_sim::world::{Load, RegionSpec, TaskSpec, World};
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ fn machine(cpus: u32, model: &str) -> Machine {
 }
 
 fn program(ops: Vec<Op>) -> Program {
-    Program { name: "task".to_owned(), role: "load".to_owned(), ops }
+    Program::new("task", ops)
 }
 
 fn pinned(program: u32, cpu: u32) -> TaskSpec {
@@ -52,17 +52,17 @@ fn lines(recorded: &Recorded, zero: u64) -> String {
         let _ = write!(text, "{at} cpu {}: ", entry.cpu);
         let name = |task: Option<u32>| task.map_or("idle", |t| ["A", "B", "C"][t as usize]);
         let _ = match entry.what {
-            What::Switch { from, to, left, waits, lock } => {
+            RecordedEvent::Switch { from, to, left, waits, lock } => {
                 writeln!(text, "{} to {}, {left:?} {waits:?} {lock:?}", name(from), name(to))
             }
-            What::Wakeup { task, by } => writeln!(text, "{} woken by {}", name(Some(task)), name(by)),
-            What::Did { task, doing, length_ns, lock } => {
+            RecordedEvent::Wakeup { task, by } => writeln!(text, "{} woken by {}", name(Some(task)), name(by)),
+            RecordedEvent::Did { task, doing, length_ns, lock } => {
                 writeln!(text, "{} {doing:?} {lock:?} for {length_ns}", name(Some(task)))
             }
-            What::Held { task, lock, length_ns } => {
+            RecordedEvent::Held { task, lock, length_ns } => {
                 writeln!(text, "{} holds {lock} for {length_ns}", name(Some(task)))
             }
-            What::Faulted { task, length_ns, lock } => {
+            RecordedEvent::Faulted { task, length_ns, lock } => {
                 writeln!(text, "{} faults with {lock:?} for {length_ns}", name(Some(task)))
             }
         };
@@ -72,7 +72,7 @@ fn lines(recorded: &Recorded, zero: u64) -> String {
 
 /// When a task first came to a CPU: tasks begin one after the other, up to 1,000 ns apart.
 fn came(recorded: &Recorded, task: u32) -> u64 {
-    let is_it = |what: &What| matches!(what, What::Switch { to: Some(to), .. } if *to == task);
+    let is_it = |what: &RecordedEvent| matches!(what, RecordedEvent::Switch { to: Some(to), .. } if *to == task);
     recorded.entries.iter().find(|e| is_it(&e.what)).expect("it came").at_ns
 }
 
@@ -87,7 +87,7 @@ fn a_load_that_is_reckoned_by_hand_is_recorded_as_it_must_be() {
         Op::Compute(Span::Fixed(1_500)),
         Op::Unlock(0),
         Op::Compute(Span::Fixed(3_000)),
-        Op::System { work: Span::Fixed(900), inside: Inside::On },
+        Op::System { work: Span::Fixed(900), preemption: Preemption::On },
     ]);
     let waiter = program(vec![
         Op::Compute(Span::Fixed(4_000)),
@@ -110,17 +110,17 @@ fn a_load_that_is_reckoned_by_hand_is_recorded_as_it_must_be() {
     // A unlocks at 14,000, which takes 1 ns; from then on its times have that in them.
     let wanted = format!(
         "0 cpu 0: A woken by idle\n\
-         0 cpu 0: idle to A, Waits None None\n\
+         0 cpu 0: idle to A, Blocked None None\n\
          {b} cpu 1: B woken by idle\n\
-         {b} cpu 1: idle to B, Waits None None\n\
+         {b} cpu 1: idle to B, Blocked None None\n\
          2000 cpu 0: A holds 0 for 12000\n\
          {spins} cpu 1: B Spin Some(0) for {spun}\n\
          12000 cpu 0: A faults with Some(0) for 500\n\
          14000 cpu 1: B holds 0 for 1000\n\
          15501 cpu 1: B Kernel None for 100\n\
-         15601 cpu 1: B to idle, Ends None None\n\
+         15601 cpu 1: B to idle, Exited None None\n\
          17001 cpu 0: A Kernel None for 1100\n\
-         18101 cpu 0: A to idle, Ends None None\n",
+         18101 cpu 0: A to idle, Exited None None\n",
         spins = b + 4_000,
         spun = 14_000 - (b + 4_000),
     );
@@ -158,8 +158,8 @@ fn what_a_task_waits_for_is_told() {
     };
     let recorded = records(&load);
     let left = recorded.entries.iter().filter_map(|e| match e.what {
-        What::Switch { from: Some(1), waits, .. } => Some(format!("{waits:?}")),
-        What::Wakeup { task: 1, by } => Some(format!("by {by:?}")),
+        RecordedEvent::Switch { from: Some(1), waits, .. } => Some(format!("{waits:?}")),
+        RecordedEvent::Wakeup { task: 1, by } => Some(format!("by {by:?}")),
         _ => None,
     });
     let told: Vec<String> = left.collect();
@@ -205,18 +205,18 @@ fn the_record_adds_up_to_what_was_counted() {
             let mut until = [0; 3];
             for e in &recorded.entries {
                 match e.what {
-                    What::Switch { from, .. } => switches += u64::from(e.at_ns > 0 || from.is_some()),
-                    What::Wakeup { .. } => wakeups += 1,
-                    What::Faulted { .. } => faults += 1,
-                    What::Did { doing, length_ns, lock, .. } => {
+                    RecordedEvent::Switch { from, .. } => switches += u64::from(e.at_ns > 0 || from.is_some()),
+                    RecordedEvent::Wakeup { .. } => wakeups += 1,
+                    RecordedEvent::Faulted { .. } => faults += 1,
+                    RecordedEvent::Did { doing, length_ns, lock, .. } => {
                         let until = &mut until[e.cpu as usize];
                         assert!(e.at_ns >= *until, "{algorithm} {model}: a CPU does two things at {}", e.at_ns);
                         *until = e.at_ns + length_ns;
-                        if let (Doing::Spin, Some(lock)) = (doing, lock) {
+                        if let (Activity::Spin, Some(lock)) = (doing, lock) {
                             spin[lock as usize] += length_ns;
                         }
                     }
-                    What::Held { .. } => {}
+                    RecordedEvent::Held { .. } => {}
                 }
             }
             let by_lock: Vec<u64> = seen.locks.iter().map(|l| l.spin_ns).collect();
@@ -252,8 +252,9 @@ fn a_full_record_is_the_begin_of_a_whole_one() {
         for e in &whole.entries {
             let left_ns = full.end_ns.saturating_sub(e.at_ns);
             let mut e = *e;
-            if let What::Did { length_ns, .. } | What::Held { length_ns, .. } | What::Faulted { length_ns, .. } =
-                &mut e.what
+            if let RecordedEvent::Did { length_ns, .. }
+            | RecordedEvent::Held { length_ns, .. }
+            | RecordedEvent::Faulted { length_ns, .. } = &mut e.what
             {
                 *length_ns = left_ns.min(*length_ns);
             }

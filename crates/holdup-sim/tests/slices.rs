@@ -14,7 +14,7 @@ fn slice_us(version: &str, hz: u32, base_slice_ns: Option<u64>, custom: Option<u
     let machine = Machine { topology: Topology { smt: 1, cores: 1, llcs: 1, nodes: 1 }, costs: Costs::DEFAULT, kernel };
     let ops = vec![Op::Compute(Span::Fixed(1_000_000_000)), Op::Jump(0)];
     let load = Load {
-        programs: vec![Program { name: "hog".to_owned(), role: "load".to_owned(), ops }],
+        programs: vec![Program::new("hog", ops)],
         tasks: vec![TaskSpec { slice_ns: custom, ..TaskSpec::default() }; 2],
         ..Load::default()
     };
@@ -23,7 +23,7 @@ fn slice_us(version: &str, hz: u32, base_slice_ns: Option<u64>, custom: Option<u
     world.open();
     world.run_until(11_000_000_000);
     let seen = world.close();
-    let switches = seen.roles[0].left[1] + seen.roles[0].left[2];
+    let switches = seen.roles[0].switch_outs[1] + seen.roles[0].switch_outs[2];
     10e6 / switches as f64
 }
 

@@ -2,16 +2,16 @@
 
 use holdup_model::{Measured, Measurement, Parameters, Value};
 use holdup_sim::factors;
-use holdup_sim::machine::{Costs, Kernel, Machine, Topology, known};
+use holdup_sim::machine::{Costs, Kernel, Machine, Topology, catalogue};
 use holdup_sim::preempt;
 use holdup_sim::program::{Channel, Op, Program};
 use holdup_sim::random::Span;
-use holdup_sim::seen::Seen;
+use holdup_sim::stats::WindowStats;
 use holdup_sim::workloads::{self, Levels};
 use holdup_sim::world::{Load, RegionSpec, TaskSpec, World};
 
 fn machine() -> Machine {
-    known::find("server-8").expect("it is there").machine
+    catalogue::find("server-8").expect("it is there").machine
 }
 
 fn parameters(of: &[(&str, Value)]) -> Parameters {
@@ -61,7 +61,7 @@ fn read(texts: &[&str], prefix: &str) -> Parameters {
 }
 
 /// What a workload brings in 50 ms after 10 ms, and what was seen.
-fn run(workload: &str, parameters: &Parameters, machine: &Machine) -> (Vec<Measurement>, Seen) {
+fn run(workload: &str, parameters: &Parameters, machine: &Machine) -> (Vec<Measurement>, WindowStats) {
     let declared = holdup_catalogue::workloads::find(workload).expect("it is declared");
     let mut all = holdup_catalogue::defaults(declared.parameters, machine.topology.cpus());
     all.0.extend(parameters.0.clone());
@@ -71,7 +71,7 @@ fn run(workload: &str, parameters: &Parameters, machine: &Machine) -> (Vec<Measu
     world.run_until(10_000_000);
     world.open();
     world.run_until(60_000_000);
-    world.glance().expect("in order");
+    world.check_invariants().expect("in order");
     let seen = world.close().clone();
     (workload.results(parameters, &seen, 50_000_000).0, seen)
 }
@@ -211,7 +211,7 @@ fn a_lazy_kernel_holds_up_the_kworker_behind_vhost_and_nothing_on_loopback() {
     };
     let (lazy, full) = (throughput("lazy", "network=loopback").0, throughput("full", "network=loopback").0);
     assert!((lazy / full - 1.0).abs() < 0.15, "loopback: lazy {lazy}, full {full}");
-    let waited = |seen: &Seen| {
+    let waited = |seen: &WindowStats| {
         let kworkers = &seen.roles[6..];
         let mut all = kworkers[0].waited.clone();
         kworkers[1..].iter().for_each(|role| all.add(&role.waited));
@@ -256,7 +256,7 @@ fn one_cpu(version: &str, model: &str) -> Machine {
 
 fn busy() -> Program {
     let ops = vec![Op::Compute(Span::Fixed(1_000_000)), Op::Jump(0)];
-    Program { name: "busy".to_owned(), role: "load".to_owned(), ops }
+    Program::new("busy", ops)
 }
 
 #[test]
@@ -292,9 +292,9 @@ fn without_its_mechanism_an_effect_is_gone() {
     // On the first CPU a task computes, and another one waits for messages that come from the second CPU.
     let ops =
         vec![Op::Sleep(Span::Uniform(4_000_000, 6_000_000)), Op::Send { to: Channel::Of(0), tag: 0 }, Op::Jump(0)];
-    let sends = Program { name: "sends".to_owned(), role: "load".to_owned(), ops };
+    let sends = Program::new("sends", ops);
     let ops = vec![Op::Receive(Channel::Mine), Op::Compute(Span::Fixed(10_000)), Op::Jump(0)];
-    let receives = Program { name: "receives".to_owned(), role: "load".to_owned(), ops };
+    let receives = Program::new("receives", ops);
     let pinned = |program, cpu| TaskSpec { pinned: Some(cpu), ..TaskSpec::new(program, program) };
     let load = Load {
         programs: vec![busy(), sends, receives],

@@ -15,7 +15,7 @@ fn machine(cpus: u32, model: &str) -> Machine {
 
 #[test]
 fn every_lock_works_under_every_model() {
-    for algorithm in holdup_sim::locks::catalogue().map(|meta| meta.id) {
+    for algorithm in holdup_sim::locks::ids() {
         for model in preempt::ALL {
             for (cpus, workers) in [(1, 1), (2, 5), (4, 12)] {
                 let setup = Setup {

@@ -22,9 +22,9 @@ mod watching;
 mod window;
 
 use holdup_model::{Machine, Problem};
-use holdup_sim::machine::known;
+use holdup_sim::machine::catalogue;
 
-pub use holdup_sim::machine::{Described, Known};
+pub use holdup_sim::machine::{Described, Provenance};
 
 pub use import::{Imported, import};
 pub use local::reach;
@@ -45,7 +45,7 @@ pub fn find(name: &str) -> Option<&'static dyn Target> {
 /// The machines of the simulator's catalogue.
 pub fn known_machines() -> Vec<Described> {
     // Each of them is read by a test.
-    known::names().into_iter().filter_map(|name| known::find(name).ok()).collect()
+    catalogue::names().into_iter().filter_map(|name| catalogue::find(name).ok()).collect()
 }
 
 /// The machine of this name.
@@ -53,7 +53,7 @@ pub fn known_machines() -> Vec<Described> {
 /// # Errors
 /// When there is none.
 pub fn known_machine(name: &str) -> Result<Described, Problem> {
-    known::find(name)
+    catalogue::find(name)
 }
 
 /// Whether the simulator has a workload.

@@ -87,7 +87,7 @@ fn add_neighbours(load: &mut Load, host: &Host) {
         Op::Compute(Span::Exponential(host.neighbour_runs_ns)),
         Op::Jump(0),
     ];
-    load.programs.push(Program { name: "neighbour".to_owned(), role: "load".to_owned(), ops });
+    load.programs.push(Program::new("neighbour", ops));
     let program = load.programs.len() as u32 - 1;
     let neighbour = |cpu| TaskSpec { pinned: Some(cpu), ..TaskSpec::new(program, 0) };
     load.tasks.extend((0..host.machine.topology.cpus()).map(neighbour));

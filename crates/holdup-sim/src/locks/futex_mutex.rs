@@ -1,18 +1,13 @@
-//! Waiters sleep in the kernel.
+//! The three-state futex mutex: waiters sleep in the kernel (U. Drepper, Futexes Are Tricky, 2011, section 6;
+//! kernel/futex/waitwake.c, v6.18).
+//!
+//! A waiter marks the lock and sleeps. The release of a marked lock wakes one sleeper, which tries again and leaves the mark;
+//! any newcomer may take the lock before it.
 
-use super::{Algorithm, FREE, spinning};
-use crate::program::Inside;
-use crate::seen::Left;
-use crate::world::{Then, World};
-use holdup_model::Meta;
-
-const META: Meta = Meta {
-    id: "futex-mutex",
-    summary: "three-state futex mutex: waiters sleep at once, nobody spins",
-    docs: "A waiter marks the lock and sleeps; who gives a marked lock back wakes one sleeper, which tries again and \
-           leaves the mark. Whoever comes first takes the lock.",
-    references: &["U. Drepper, Futexes Are Tricky, 2011, section 6", "Linux: kernel/futex/waitwake.c, v6.18"],
-};
+use crate::locking::{Algorithm, FREE, spinning};
+use crate::program::Preemption;
+use crate::stats::SwitchOut;
+use crate::world::{Segment, Then, World};
 
 /// The waiter is on its way into FUTEX_WAIT.
 const ENTERS: u8 = 0;
@@ -23,48 +18,38 @@ const WAKES: u8 = 2;
 /// It has woken a sleeper.
 const WOKE: u8 = 3;
 
-#[derive(Debug)]
-pub(super) struct FutexMutex;
+pub(super) const ALGORITHM: Algorithm =
+    Algorithm { id: "futex-mutex", waits: marks_and_enters, released, over, ..Algorithm::BASE };
 
-impl Algorithm for FutexMutex {
-    fn meta(&self) -> &'static Meta {
-        &META
+fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+    world.atomic_release(cpu, task, lock);
+    spinning::frees(world, cpu, lock, false);
+    if !std::mem::take(&mut world.lock(lock).is_marked) {
+        return true;
     }
+    let ns = world.machine.costs.syscall_ns;
+    world.kernel_for_lock(cpu, task, lock, WAKES, ns);
+    false
+}
 
-    fn waits(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        marks_and_enters(world, cpu, task, lock);
-    }
-
-    fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-        world.atomic_release(cpu, task, lock);
-        spinning::frees(world, cpu, lock, false);
-        if !std::mem::take(&mut world.lock(lock).is_marked) {
-            return true;
-        }
-        let ns = world.machine.costs.syscall_ns;
-        world.kernel_for_lock(cpu, task, lock, WAKES, ns);
-        false
-    }
-
-    fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        match world.tasks[task as usize].waiting.step {
-            ENTERS => {
-                let l = &world.locks[lock as usize];
-                if l.is_marked && l.holder != FREE {
-                    return sleeps(world, cpu, task, lock);
-                }
-                let ns = world.machine.costs.syscall_ns / 2;
-                world.kernel_for_lock(cpu, task, lock, RETURNS, ns);
+fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    match world.tasks[task as usize].waiting.step {
+        ENTERS => {
+            let l = &world.locks[lock as usize];
+            if l.is_marked && l.holder != FREE {
+                return sleeps(world, cpu, task, lock);
             }
-            RETURNS => tries_again(world, cpu, task, lock),
-            WAKES => {
-                let Some(sleeper) = world.lock(lock).queue.pop_front() else { return world.returns(cpu, task) };
-                // What waking takes goes on after the sleeper can run.
-                let ns = world.wakes_sleeper(cpu, sleeper);
-                world.kernel_for_lock(cpu, task, lock, WOKE, ns);
-            }
-            _ => world.returns(cpu, task),
+            let ns = world.machine.costs.syscall_ns / 2;
+            world.kernel_for_lock(cpu, task, lock, RETURNS, ns);
         }
+        RETURNS => tries_again(world, cpu, task, lock),
+        WAKES => {
+            let Some(sleeper) = world.lock(lock).queue.pop_front() else { return world.returns(cpu, task) };
+            // The waker's work continues after the sleeper is runnable.
+            let ns = world.wakes_sleeper(cpu, sleeper);
+            world.kernel_for_lock(cpu, task, lock, WOKE, ns);
+        }
+        _ => world.returns(cpu, task),
     }
 }
 
@@ -74,8 +59,8 @@ fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32) {
     let ns = world.machine.costs.syscall_ns / 2;
     let t = &mut world.tasks[task as usize];
     (t.waiting.step, t.waiting.slept) = (RETURNS, true);
-    t.segment = World::kernel(ns, Inside::On, Then::Lock);
-    world.schedule(cpu, Left::Waits);
+    t.segment = Segment::kernel(ns, Preemption::On, Then::Lock);
+    world.schedule(cpu, SwitchOut::Blocked);
 }
 
 /// Marks the word, and has the lock if it was free; the mark stays, because others may still sleep.

@@ -1,26 +1,22 @@
-//! PostgreSQL's LWLock: a state word, and a list of waiters behind a lock of its own.
+//! PostgreSQL's LWLock: a state word, and a list of waiters behind its own lock
+//! (src/backend/storage/lmgr/lwlock.c, 16 to 18).
+//!
+//! A waiter puts itself into the list, tries once more and sleeps on its semaphore. The release takes either one exclusive
+//! waiter or all shared ones from the list and wakes them; they try again and do not own it. Waiters of
+//! LWLockAcquireOrWait, by which backends wait for the one that writes the log, are woken by every release and continue
+//! without the lock. All of them hold LW_FLAG_LOCKED meanwhile, on which others spin as on s_lock: a backend that is
+//! preempted there stops all that wait and all that release.
 
-use super::{Algorithm, FREE, NONE, postgres_s_lock::SLock};
-use crate::program::Inside;
-use crate::seen::Left;
-use crate::world::{Then, World};
-use holdup_model::Meta;
+use super::postgres_s_lock;
+use crate::locking::{Algorithm, FREE, NONE};
+use crate::program::Preemption;
+use crate::stats::SwitchOut;
+use crate::world::{Segment, Then, World};
 
-const META: Meta = Meta {
-    id: "lwlock",
-    summary: "PostgreSQL's LWLock: shared or exclusive, waiters sleep in a list behind a spinlock",
-    docs: "A waiter puts itself into the list, tries once more and sleeps on its semaphore. Who gives the lock back \
-           takes from the list either one exclusive waiter or all shared ones and wakes them; they try again and do \
-           not own it. Who only wants to be told when it is free (LWLockAcquireOrWait, by which backends wait for the one \
-           that writes the log) is woken by every release and goes on without it. All hold LW_FLAG_LOCKED meanwhile, on which others spin as on s_lock: a backend that is \
-           preempted there stops all that wait and all that release.",
-    references: &["PostgreSQL src/backend/storage/lmgr/lwlock.c (16 to 18)"],
-};
-
-/// In the list: what putting a waiter in or taking one out takes, beside the lines that move.
+/// Adding a waiter to the list or removing one, without the lines that move, ns.
 const LIST_NS: u64 = 10;
 
-// What the task does next when the time that it spends on the step before is over. In the list's lock:
+// What the task does next when the step before is over. In the list's lock:
 const ENLISTS: u8 = 0;
 const ENLISTED: u8 = 1;
 const LEAVES: u8 = 2;
@@ -33,47 +29,29 @@ const SLEEPS: u8 = 7;
 const AWAKE: u8 = 8;
 /// It has the lock by its second try and is in no list.
 const HAS: u8 = 9;
-/// It has the lock by its second try, but someone took it from the list and raises its semaphore.
+/// It has the lock by its second try, but another task took it from the list and raises its semaphore.
 const ABSORBS: u8 = 10;
 const ABSORBS_ASLEEP: u8 = 11;
 // After it was given back:
 const WAKES: u8 = 12;
 const RAISES: u8 = 13;
 
-/// The list of those that want to be told when the lock is free (`LW_WAIT_UNTIL_FREE`).
+/// The list of those that wait until the lock is free (`LW_WAIT_UNTIL_FREE`).
 const UNTIL_FREE: usize = 2;
 
-#[derive(Debug)]
-pub(super) struct LwLock;
-
-impl Algorithm for LwLock {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn inner(&self) -> Option<&'static dyn Algorithm> {
-        Some(&SLock)
-    }
-
-    fn tries(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-        tries(world, cpu, task, lock)
-    }
-
-    fn waits(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        world.want_inner(cpu, task, lock, ENLISTS);
-    }
-
-    fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-        released(world, cpu, task, lock)
-    }
-
-    fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        over(world, cpu, task, lock);
-    }
-}
+pub(super) const ALGORITHM: Algorithm = Algorithm {
+    id: "lwlock",
+    only_simulated: Some("a part of PostgreSQL, where holdup measures it; there is no real one to take alone"),
+    inner: Some(&postgres_s_lock::ALGORITHM),
+    tries,
+    waits: |world, cpu, task, lock| world.want_inner(cpu, task, lock, ENLISTS),
+    released,
+    over,
+    ..Algorithm::BASE
+};
 
 /// `LWLockAttemptLock()`.
-pub(super) fn tries(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+fn tries(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     let l = &world.locks[lock as usize];
     let is_shared = world.tasks[task as usize].waiting.is_shared;
     let can = l.holder == FREE && (is_shared || l.sharers == 0);
@@ -85,7 +63,7 @@ pub(super) fn tries(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
 }
 
 /// `LWLockRelease()`.
-pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
     world.atomic_release(cpu, task, lock);
     let l = world.lock(lock);
     if l.holder == task {
@@ -93,7 +71,7 @@ pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> boo
     } else {
         l.sharers -= 1;
     }
-    // LW_FLAG_HAS_WAITERS and LW_FLAG_RELEASE_OK, and nobody has it now.
+    // LW_FLAG_HAS_WAITERS and LW_FLAG_RELEASE_OK, and no task has it now.
     if l.sharers > 0 || !l.may_wake || !l.is_marked {
         return true;
     }
@@ -101,14 +79,14 @@ pub(super) fn released(world: &mut World, cpu: u32, task: u32, lock: u32) -> boo
     false
 }
 
-pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
+fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
     let syscall_ns = world.machine.costs.syscall_ns;
     match world.tasks[task as usize].waiting.step {
         ENLISTS => {
             enlists(world, task, lock);
             world.user_for_lock(cpu, task, lock, ENLISTED, LIST_NS);
         }
-        ENLISTED => world.give_inner_back(cpu, task, lock, TRIES_AGAIN),
+        ENLISTED => world.release_inner(cpu, task, lock, TRIES_AGAIN),
         TRIES_AGAIN => {
             if tries(world, cpu, task, lock) {
                 return world.want_inner(cpu, task, lock, LEAVES);
@@ -127,7 +105,7 @@ pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
         LEFT => {
             let waiting = &world.tasks[task as usize].waiting;
             let next = if waiting.is_chosen || waiting.is_posted { ABSORBS } else { HAS };
-            world.give_inner_back(cpu, task, lock, next);
+            world.release_inner(cpu, task, lock, next);
         }
         ABSORBS => {
             world.lock(lock).may_wake = true;
@@ -149,13 +127,13 @@ fn gives_back(world: &mut World, cpu: u32, task: u32, lock: u32) {
             let chosen = chooses(world, task, lock);
             world.user_for_lock(cpu, task, lock, CHOSE, LIST_NS * (1 + chosen));
         }
-        CHOSE => world.give_inner_back(cpu, task, lock, WAKES),
+        CHOSE => world.release_inner(cpu, task, lock, WAKES),
         WAKES => {
             let sleeper = world.tasks[task as usize].waiting.to_wake;
             if sleeper == NONE {
                 return world.returns(cpu, task);
             }
-            // sem_post() enters the kernel only where someone sleeps.
+            // sem_post() enters the kernel only where a task sleeps.
             let is_asleep = world.tasks[sleeper as usize].waiting.on_semaphore;
             let ns = if is_asleep { world.machine.costs.syscall_ns } else { 0 };
             world.kernel_for_lock(cpu, task, lock, RAISES, ns);
@@ -197,10 +175,10 @@ fn leaves(world: &mut World, task: u32, lock: u32) {
     }
 }
 
-/// `LWLockWakeup()`, in the list's lock: all that want to be told, and the first waiter if it is exclusive, else all shared
-/// ones. How many.
+/// `LWLockWakeup()`, in the list's lock: all that wait until it is free, and the first waiter if it is exclusive, else all
+/// shared ones. How many.
 fn chooses(world: &mut World, task: u32, lock: u32) -> u64 {
-    let (told, last) = takes(world, task, lock, (UNTIL_FREE, u64::MAX), NONE);
+    let (until_free, last) = takes(world, task, lock, (UNTIL_FREE, u64::MAX), NONE);
     let exclusive = first(world, lock, 0);
     let shared = first(world, lock, 1);
     let takes_exclusive = match (exclusive, shared) {
@@ -211,13 +189,13 @@ fn chooses(world: &mut World, task: u32, lock: u32) -> u64 {
     let (chosen, _) = takes(world, task, lock, (usize::from(!takes_exclusive), most), last);
     let l = world.lock(lock);
     l.is_marked = l.listed > 0;
-    // LW_FLAG_RELEASE_OK stays where nobody was woken that wants to have it.
+    // LW_FLAG_RELEASE_OK stays where no woken task wants to have it.
     l.may_wake = chosen == 0;
-    told + chosen
+    until_free + chosen
 }
 
-/// Takes at most so many of a kind from the list, and puts them behind the last one that the task will wake. How many, and
-/// which is the last one now.
+/// Takes at most `most` of a kind from the list, and appends them to those that the task will wake. How many, and which is
+/// the last one now.
 fn takes(world: &mut World, task: u32, lock: u32, (kind, most): (usize, u64), mut last: u32) -> (u64, u32) {
     let mut chosen = 0;
     while let Some((waiter, _)) = first(world, lock, kind).filter(|_| chosen < most) {
@@ -255,12 +233,12 @@ fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32, next: u8) {
         return world.kernel_for_lock(cpu, task, lock, next, ns);
     }
     (waiting.step, waiting.slept, waiting.on_semaphore) = (next, true, true);
-    world.tasks[task as usize].segment = World::kernel(ns, Inside::On, Then::Lock);
+    world.tasks[task as usize].segment = Segment::kernel(ns, Preemption::On, Then::Lock);
     world.seen.locks[lock as usize].sleeps += 1;
-    world.schedule(cpu, Left::Waits);
+    world.schedule(cpu, SwitchOut::Blocked);
 }
 
-/// Whoever was woken lets releases wake again and tries as a newcomer does; who only wanted to be told goes on.
+/// A woken task lets releases wake again and tries as a newcomer does; one that waited until the lock is free continues.
 fn awake(world: &mut World, cpu: u32, task: u32, lock: u32) {
     let waiting = &mut world.tasks[task as usize].waiting;
     if waiting.until_free {

@@ -1,33 +1,20 @@
-//! The queue lock: each waiter spins on a line of its own.
+//! MCS queue lock: first come, first served, each waiter spins on its own line (J. Mellor-Crummey and M. Scott, ACM
+//! TOCS 9(1), 1991, section 2.4).
+//!
+//! A waiter appends itself to a list with one exchange and spins on a flag that only its predecessor writes, so the cost of
+//! a hand-over does not depend on the number of waiters.
 
-use super::{Algorithm, NONE, queued};
-use crate::world::World;
-use holdup_model::Meta;
+use crate::locking::{Algorithm, NONE, queued};
 
-const META: Meta = Meta {
+pub(super) const ALGORITHM: Algorithm = Algorithm {
     id: "mcs",
-    summary: "MCS queue lock: first come, first served, each waiter spins on its own line",
-    docs: "A waiter puts itself at the end of a list with one exchange and spins on a flag that only its predecessor \
-           writes, so what a hand-over costs does not depend on how many wait. Like every fair spinning lock it waits \
-           for a waiter that is not on a CPU.",
-    references: &["J. Mellor-Crummey and M. Scott, ACM TOCS 9(1), 1991, section 2.4"],
-};
-
-#[derive(Debug)]
-pub(super) struct Mcs;
-
-impl Algorithm for Mcs {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn waits(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
+    only_simulated: Some("a reference for what a queue of private lines gains; holdup has no real one"),
+    waits: |world, cpu, task, lock| {
         queued::waits(world, cpu, task, lock);
-        // The exchange leaves the list's end with the newcomer.
+        // The exchange leaves the end of the list with the newcomer.
         world.lock(lock).last_cpu = cpu;
-    }
-
-    fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+    },
+    released: |world, cpu, task, lock| {
         let tail_cpu = world.locks[lock as usize].last_cpu;
         let next = world.locks[lock as usize].queue.front().copied().unwrap_or(NONE);
         if next == NONE {
@@ -41,17 +28,6 @@ impl Algorithm for Mcs {
         queued::hands_over(world, cpu, lock, 2 * ns);
         world.lock(lock).last_cpu = tail_cpu;
         true
-    }
-
-    fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        queued::over(world, cpu, task, lock);
-    }
-
-    fn switched_out(&self, world: &mut World, task: u32, lock: u32) {
-        queued::switched_out(world, task, lock);
-    }
-
-    fn switched_in(&self, world: &mut World, task: u32, lock: u32) {
-        queued::switched_in(world, task, lock);
-    }
-}
+    },
+    ..queued::BASE
+};

@@ -1,26 +1,19 @@
-//! PostgreSQL's spinlock: turns, then sleeps.
+//! PostgreSQL's spinlock: turns, then sleeps (src/backend/storage/lmgr/s_lock.c, 15 to 18).
+//!
+//! A waiter spins for spins_per_delay turns, then sleeps for at least 1 ms, each time longer by a random share.
+//! spins_per_delay grows by 100 after an acquisition that waited without sleeping and shrinks by 1 after one that slept.
 
-use super::{Algorithm, FREE, spinning};
-use crate::program::Inside;
-use crate::seen::Left;
-use crate::world::{Then, World};
-use holdup_model::Meta;
-
-const META: Meta = Meta {
-    id: "postgres-s-lock",
-    summary: "PostgreSQL's s_lock: adaptive spinning, then sleeps of 1 ms to 1 s",
-    docs: "A waiter spins for spins_per_delay turns, then sleeps for at least 1 ms, each time longer by a random share. \
-           spins_per_delay grows by 100 after an acquisition that waited without sleeping and shrinks by 1 after one \
-           that slept.",
-    references: &["PostgreSQL src/backend/storage/lmgr/s_lock.c (15 to 18)"],
-};
+use crate::locking::{Algorithm, FREE, spinning};
+use crate::program::Preemption;
+use crate::stats::SwitchOut;
+use crate::world::{Segment, Then, World};
 
 const MIN_SPINS_PER_DELAY: u32 = 10;
 const MAX_SPINS_PER_DELAY: u32 = 1000;
 const MIN_DELAY_US: u32 = 1_000;
 const MAX_DELAY_US: u32 = 1_000_000;
 
-/// After as many sleeps PostgreSQL calls the lock stuck and panics.
+/// After this number of sleeps PostgreSQL calls the lock stuck and panics.
 const NUM_DELAYS: u16 = 1000;
 
 /// The waiter spins.
@@ -30,59 +23,42 @@ const ENTERS: u8 = 1;
 /// It is awake again.
 const WAKES: u8 = 2;
 
-#[derive(Debug)]
-pub(super) struct SLock;
-
-impl Algorithm for SLock {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn waits(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
+pub(super) const ALGORITHM: Algorithm = Algorithm {
+    id: "postgres-s-lock",
+    waits: |world, cpu, task, lock| {
         let waiting = &mut world.tasks[task as usize].waiting;
         (waiting.delay_us, waiting.sleeps) = (0, 0);
         spins(world, cpu, task, lock);
-    }
+    },
+    over,
+    ..Algorithm::BASE
+};
 
-    fn released(&self, world: &mut World, cpu: u32, _task: u32, lock: u32) -> bool {
-        spinning::frees(world, cpu, lock, false);
-        true
-    }
-
-    fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        match world.tasks[task as usize].waiting.step {
-            SPINS => {
-                if spinning::sees(world, task, lock) {
-                    world.no_longer_spins(task, lock);
-                    takes(world, cpu, task, lock);
-                    return world.has_it(cpu, task);
-                }
-                if world.spins_on(cpu, task) {
-                    return spinning::elect(world, lock);
-                }
+fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    match world.tasks[task as usize].waiting.step {
+        SPINS => {
+            if spinning::sees(world, task, lock) {
                 world.no_longer_spins(task, lock);
-                spinning::elect(world, lock);
-                let ns = world.machine.costs.syscall_ns;
-                world.kernel_for_lock(cpu, task, lock, ENTERS, ns);
+                takes(world, cpu, task, lock);
+                return world.has_it(cpu, task);
             }
-            ENTERS => sleeps(world, cpu, task, lock),
-            _ => {
-                // Awake, and back in user mode: a look, then turns again.
-                if world.locks[lock as usize].holder == FREE {
-                    takes(world, cpu, task, lock);
-                    return world.has_it_in_kernel(cpu, task);
-                }
-                spins(world, cpu, task, lock);
+            if world.spins_on(cpu, task) {
+                return spinning::elect(world, lock);
             }
+            world.no_longer_spins(task, lock);
+            spinning::elect(world, lock);
+            let ns = world.machine.costs.syscall_ns;
+            world.kernel_for_lock(cpu, task, lock, ENTERS, ns);
         }
-    }
-
-    fn switched_out(&self, world: &mut World, task: u32, lock: u32) {
-        spinning::switched_out(world, task, lock);
-    }
-
-    fn switched_in(&self, world: &mut World, task: u32, lock: u32) {
-        spinning::switched_in(world, task, lock);
+        ENTERS => sleeps(world, cpu, task, lock),
+        _ => {
+            // Awake, and back in user mode: a look, then turns again.
+            if world.locks[lock as usize].holder == FREE {
+                takes(world, cpu, task, lock);
+                return world.has_it_in_kernel(cpu, task);
+            }
+            spins(world, cpu, task, lock);
+        }
     }
 }
 
@@ -117,11 +93,11 @@ fn sleeps(world: &mut World, cpu: u32, task: u32, lock: u32) {
     (t.waiting.step, t.waiting.slept) = (WAKES, true);
     t.waiting.sleeps = t.waiting.sleeps.saturating_add(1);
     let is_stuck = t.waiting.sleeps == NUM_DELAYS;
-    t.segment = World::kernel(kernel_ns, Inside::On, Then::Lock);
+    t.segment = Segment::kernel(kernel_ns, Preemption::On, Then::Lock);
     let seen = &mut world.seen.locks[lock as usize];
     seen.sleeps += 1;
     seen.stuck += u64::from(is_stuck);
     let at = world.now + u64::from(delay_us) * 1000 + world.machine.costs.timer_slack_ns;
     world.agenda.set(world.timer_slot(task), at);
-    world.schedule(cpu, Left::Waits);
+    world.schedule(cpu, SwitchOut::Blocked);
 }

@@ -1,43 +1,21 @@
-//! The C library's mutex.
+//! The C library's mutex: in glibc the futex mutex of three states, behind a call into the library and its checks for other
+//! kinds (nptl/pthread_mutex_lock.c, nptl/lowlevellock.c, 2.36).
 
-use super::{Algorithm, FREE, futex_mutex::FutexMutex};
-use crate::world::World;
-use holdup_model::Meta;
+use super::futex_mutex;
+use crate::locking::{Algorithm, take_if_free};
 
-const META: Meta = Meta {
-    id: "pthread-mutex",
-    summary: "pthread_mutex_t with default attributes, as the C library has it",
-    docs: "In glibc the futex mutex of three states, behind a call into the library and its checks for other kinds.",
-    references: &["glibc nptl/pthread_mutex_lock.c, nptl/lowlevellock.c (2.36)"],
-};
-
-/// The call, the look at the kind and the owner that is written down.
+/// The call, the check of the kind and storing the owner, ns.
 const CALL_NS: u64 = 2;
 
-#[derive(Debug)]
-pub(super) struct PthreadMutex;
-
-impl Algorithm for PthreadMutex {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn tries(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
-        let is_free = world.locks[lock as usize].holder == FREE;
+pub(super) const ALGORITHM: Algorithm = Algorithm {
+    id: "pthread-mutex",
+    tries: |world, cpu, task, lock| {
         world.tasks[task as usize].extra_ns += CALL_NS;
-        is_free && FutexMutex.tries(world, cpu, task, lock)
-    }
-
-    fn waits(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        FutexMutex.waits(world, cpu, task, lock);
-    }
-
-    fn released(&self, world: &mut World, cpu: u32, task: u32, lock: u32) -> bool {
+        take_if_free(world, cpu, task, lock)
+    },
+    released: |world, cpu, task, lock| {
         world.tasks[task as usize].extra_ns += CALL_NS;
-        FutexMutex.released(world, cpu, task, lock)
-    }
-
-    fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        FutexMutex.over(world, cpu, task, lock);
-    }
-}
+        (futex_mutex::ALGORITHM.released)(world, cpu, task, lock)
+    },
+    ..futex_mutex::ALGORITHM
+};

@@ -1,96 +1,77 @@
-//! Test-and-test-and-set with bounded exponential back-off.
+//! Test-and-test-and-set with bounded exponential back-off (T. E. Anderson, IEEE TPDS 1(1), 1990, sections 3.2 and 3.3).
+//!
+//! A waiter backs off for a random number of turns up to a bound, then reads until the lock looks free and tries the
+//! exchange. All that saw it free and lost back off again, up to twice the bound: from 4 to 1024 turns.
 
-use super::{Algorithm, FREE, spinning};
+use crate::locking::{Algorithm, FREE, spinning};
 use crate::world::World;
-use holdup_model::Meta;
-
-const META: Meta = Meta {
-    id: "ttas-backoff",
-    summary: "test-and-test-and-set with bounded exponential back-off",
-    docs: "A waiter stays away for a random number of turns up to a bound, then reads until the lock looks free and \
-           tries the exchange. All that saw it free and came second stay away again, up to twice the bound: from 4 to \
-           1024 turns.",
-    references: &["T. E. Anderson, IEEE TPDS 1(1), 1990, sections 3.2 and 3.3"],
-};
 
 const FIRST_BOUND: u32 = 4;
 const LAST_BOUND: u32 = 1024;
 
-/// The waiter looks.
-const LOOKS: u8 = 0;
-/// It stays away.
-const AWAY: u8 = 1;
+/// The waiter reads the lock.
+const READS: u8 = 0;
+/// It backs off.
+const BACKS_OFF: u8 = 1;
 
-#[derive(Debug)]
-pub(super) struct TtasBackoff;
-
-impl Algorithm for TtasBackoff {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn waits(&self, world: &mut World, cpu: u32, task: u32, _lock: u32) {
+pub(super) const ALGORITHM: Algorithm = Algorithm {
+    id: "ttas-backoff",
+    waits: |world, cpu, task, _| {
         world.tasks[task as usize].waiting.bound = FIRST_BOUND;
-        let ns = stays_away(world, task);
+        let ns = back_off_ns(world, task);
         world.spin_unseeing(cpu, task, ns);
-    }
-
-    fn released(&self, world: &mut World, cpu: u32, _task: u32, lock: u32) -> bool {
-        spinning::frees(world, cpu, lock, false);
-        true
-    }
-
-    fn over(&self, world: &mut World, cpu: u32, task: u32, lock: u32) {
-        if world.tasks[task as usize].waiting.step == AWAY {
-            world.tasks[task as usize].waiting.step = LOOKS;
-            world.looks(task, lock);
-            world.tasks[task as usize].waiting.budget_ns = u64::MAX;
-            world.spins_on(cpu, task);
-            return spinning::elect(world, lock);
-        }
-        if !spinning::sees(world, task, lock) {
-            world.spins_on(cpu, task);
-            return spinning::elect(world, lock);
-        }
-        world.no_longer_spins(task, lock);
-        let ns = world.atomic_ns(cpu, lock);
-        world.take(cpu, task, lock, ns);
-        others_lose(world, lock);
-        world.has_it(cpu, task);
-    }
-
-    fn switched_out(&self, world: &mut World, task: u32, lock: u32) {
-        if world.tasks[task as usize].waiting.step == LOOKS {
+    },
+    over,
+    switched_out: |world, task, lock| {
+        if world.tasks[task as usize].waiting.step == READS {
             spinning::switched_out(world, task, lock);
         }
-    }
-
-    fn switched_in(&self, world: &mut World, task: u32, lock: u32) {
-        if world.tasks[task as usize].waiting.step == LOOKS {
+    },
+    switched_in: |world, task, lock| {
+        if world.tasks[task as usize].waiting.step == READS {
             spinning::switched_in(world, task, lock);
         }
+    },
+    ..Algorithm::BASE
+};
+
+fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
+    if world.tasks[task as usize].waiting.step == BACKS_OFF {
+        world.tasks[task as usize].waiting.step = READS;
+        world.looks(task, lock);
+        world.tasks[task as usize].waiting.budget_ns = u64::MAX;
+        world.spins_on(cpu, task);
+        return spinning::elect(world, lock);
     }
+    if !spinning::sees(world, task, lock) {
+        world.spins_on(cpu, task);
+        return spinning::elect(world, lock);
+    }
+    world.no_longer_spins(task, lock);
+    let ns = world.atomic_ns(cpu, lock);
+    world.take(cpu, task, lock, ns);
+    others_lose(world, lock);
+    world.has_it(cpu, task);
 }
 
-/// The waiter stays away for so long, ns.
-fn stays_away(world: &mut World, task: u32) -> u64 {
+/// The length of the back-off that the waiter begins, ns.
+fn back_off_ns(world: &mut World, task: u32) -> u64 {
     let bound = world.tasks[task as usize].waiting.bound;
     let turns = 1 + world.random.below(u64::from(bound));
     let ns = turns * world.machine.costs.spin_ns;
     let t = &mut world.tasks[task as usize];
-    (t.waiting.step, t.waiting.budget_ns) = (AWAY, ns);
+    (t.waiting.step, t.waiting.budget_ns) = (BACKS_OFF, ns);
     ns
 }
 
-/// Moving the line to the winner takes longer than a turn, so all that look see it free and lose the exchange. Each of
-/// them has an event of its own at the end of its back-off, which pays for the walk.
+/// Moving the line to the winner takes longer than a turn, so all that read see it free and lose the exchange.
 fn others_lose(world: &mut World, lock: u32) {
     debug_assert_ne!(world.locks[lock as usize].holder, FREE);
     while let Some(&loser) = world.locks[lock as usize].spinners.last() {
         world.no_longer_spins(loser, lock);
         let t = &mut world.tasks[loser as usize];
         t.waiting.bound = (t.waiting.bound * 2).min(LAST_BOUND);
-        let ns = stays_away(world, loser);
+        let ns = back_off_ns(world, loser);
         world.spins_anew(loser, ns);
     }
 }

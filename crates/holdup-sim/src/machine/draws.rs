@@ -39,11 +39,11 @@ fn between(parameter: &Parameter, share: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::known;
+    use crate::machine::catalogue;
 
     #[test]
     fn each_part_of_a_range_is_drawn_from_once() {
-        let described = known::find("server-8").expect("it is there");
+        let described = catalogue::find("server-8").expect("it is there");
         let count = 16;
         let machines = draws(&described, count, 7);
         for parameter in described.parameters.iter().filter(|p| p.range_ns.0 > 100) {

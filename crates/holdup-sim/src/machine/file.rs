@@ -13,14 +13,14 @@ use std::fmt::Write as _;
 use std::str::FromStr as _;
 use toml_edit::{Document, Item, TableLike};
 
-/// Where a value comes from.
+/// How a value is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum Provenance {
     /// Measured on the machine.
     Measured,
-    /// Published by somebody.
+    /// Published by others.
     Published,
-    /// Nobody measured it.
+    /// Not measured.
     Assumed,
 }
 
@@ -34,13 +34,13 @@ pub struct Parameter {
     /// The least and the most that it may be, ns.
     pub range_ns: (u64, u64),
     /// Where it comes from.
-    pub known: Known,
+    pub provenance: Provenance,
     /// In words.
     pub source: String,
 }
 
 impl Parameter {
-    /// A cost that nobody measured: as in the default machine, from half to twice of it. `why` comes after a semicolon.
+    /// A cost that was not measured: that of the default machine, from half to twice of it. `why` comes after a semicolon.
     pub fn assumed(name: &'static str, why: Option<&str>) -> Self {
         let mut defaults = Costs::DEFAULT;
         let value_ns = defaults.place(name).map_or(0, |place| *place);
@@ -49,13 +49,13 @@ impl Parameter {
             name,
             value_ns,
             range_ns: (value_ns / 2, value_ns * 2),
-            known: Known::Assumed,
+            provenance: Provenance::Assumed,
             source: why.map_or_else(|| source.to_owned(), |why| format!("{source}; {why}")),
         }
     }
 }
 
-/// A machine with what is known of it.
+/// A machine with the sources of its values.
 #[derive(Debug, Clone)]
 pub struct Described {
     /// Its name.
@@ -108,7 +108,7 @@ impl Described {
         let factors = top.remove("factors");
         if let Some(item) = top.remove("base") {
             let name = item.as_str().ok_or_else(|| reader.wrong(Some(&item), "base", "a text was expected"))?;
-            let base = super::known::text(name)?;
+            let base = super::catalogue::text(name)?;
             let mut under = toml_edit::DocumentMut::from_str(base)
                 .map_err(|e| Problem::internal(format!("machine {name}"), e.message().trim().to_owned()))?;
             lay_over(under.as_table_mut(), &top);
@@ -325,12 +325,12 @@ impl Reader<'_> {
         self.known(table, &["value", "range", "source"], &of)?;
         let value_ns = self.number(table, &of, "value", (0, MOST_COST_NS))?;
         let source = self.text(table, &of, "source")?;
-        let known = match source.split_once(": ").map(|(known, _)| known) {
-            Some("measured") => Known::Measured,
-            Some("published") => Known::Published,
-            Some("assumed") => Known::Assumed,
+        let provenance = match source.split_once(": ").map(|(known, _)| known) {
+            Some("measured") => Provenance::Measured,
+            Some("published") => Provenance::Published,
+            Some("assumed") => Provenance::Assumed,
             _ => {
-                let why = "it does not say how the value is known";
+                let why = "it does not state how the value is known";
                 return Err(self
                     .wrong(table.get("source"), &format!("{of}source"), why)
                     .hint("begin with `measured: `, `published: ` or `assumed: `"));
@@ -340,7 +340,7 @@ impl Reader<'_> {
             None => (value_ns, value_ns),
             Some(item) => self.range(item, &format!("{of}range"), value_ns)?,
         };
-        Ok(Parameter { name, value_ns, range_ns, known, source })
+        Ok(Parameter { name, value_ns, range_ns, provenance, source })
     }
 
     fn range(&self, item: &Item, what: &str, value_ns: u64) -> Result<(u64, u64), Problem> {

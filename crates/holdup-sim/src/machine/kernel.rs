@@ -23,27 +23,27 @@ pub struct Kernel {
     pub hrtick: bool,
     /// A task that ran so recently is not pulled to another CPU.
     pub migration_cost_ns: u64,
-    /// How many tasks one balancing looks at (`sched_nr_migrate`).
+    /// How many tasks one balancing considers (`sched_nr_migrate`).
     pub nr_migrate: u32,
     /// How long a slice extension lasts; 0: the kernel grants none.
     pub slice_extension_ns: u64,
-    /// Whether each session is a group (`kernel.sched_autogroup_enabled`). It is off here where nobody asks for it: services
-    /// in control groups with the cpu controller are not touched by it.
+    /// Whether each session is a group (`kernel.sched_autogroup_enabled`). It is off unless asked for: services
+    /// in control groups with the cpu controller are not affected by it.
     pub autogroup: bool,
-    /// What of the model is in force.
+    /// Which mechanisms of the model are on.
     pub mechanisms: Mechanisms,
 }
 
-/// Mechanisms of the model that can be switched off alone, to see what they do.
+/// Mechanisms of the model that can be switched off one by one, to see their effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mechanisms {
     /// A lazy request sends no interrupt to another CPU.
     pub lazy_needs_tick: bool,
-    /// The first touch of a page by who holds a lock is a fault.
+    /// The first touch of a page by the holder of a lock is a fault.
     pub fault_under_lock: bool,
 }
 
-/// What a release changed: from this version on.
+/// A change from this version on.
 struct Change {
     since: KernelVersion,
     makes: fn(&mut Kernel),
@@ -87,14 +87,14 @@ const CHANGES: &[Change] = &[
     },
     // 6.17 ("Limit run to parity to the min slice of enqueued entities"; the release is inferred): protection lasts for the shortest slice of the queue.
     Change { since: KernelVersion::new(6, 17), makes: |k| k.fair.protects_shortest = true },
-    // 6.18 ("Forfeit vruntime on yield"; the release is inferred): who yields while it is eligible gives its slice up.
+    // 6.18 ("Forfeit vruntime on yield"; the release is inferred): a task that yields while it is eligible gives its slice up.
     Change { since: KernelVersion::new(6, 18), makes: |k| k.fair.yield_forfeits = true },
     // 7.1: HRTICK is on by default on x86.
     Change { since: KernelVersion::new(7, 1), makes: |k| k.hrtick = true },
 ];
 
 impl Kernel {
-    /// The kernel of a version such as `6.18`, with its defaults on a machine of so many CPUs: x86, for HRTICK and the
+    /// The kernel of a version such as `6.18`, with its defaults on a machine with this number of CPUs: x86, for HRTICK and the
     /// models. The extension of slices is off, as its Kconfig default is; set `slice_extension_ns` to
     /// [`SLICE_EXTENSION_NS`] for a kernel from 7.0 on that was built with it.
     ///
@@ -140,7 +140,7 @@ impl Kernel {
             fair: eevdf::Features {
                 base_slice_ns: 750_000 * factor,
                 tick_ns: 1_000_000_000 / u64::from(hz),
-                ..eevdf::Features::NONE
+                ..eevdf::Features::default()
             },
             cfs: Some(cfs::Features {
                 gentle_fair_sleepers: true,

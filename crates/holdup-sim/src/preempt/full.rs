@@ -5,7 +5,7 @@ use holdup_model::Meta;
 
 const META: Meta = Meta {
     id: "full",
-    summary: "kernel code makes room at once, unless preemption is off there",
+    summary: "kernel code is preempted immediately, unless preemption is off there",
     docs: "An interrupt that returns into kernel code preempts it, and so does the end of a stretch with preemption off.",
     references: &["Linux: kernel/sched/core.c __sched_dynamic_update(), v6.18 and v7.2.12"],
 };

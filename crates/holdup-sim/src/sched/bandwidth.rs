@@ -4,11 +4,11 @@
 //! leaves the queue above until the next period. Kernels from 6.18 on let a task that is inside the kernel go on to the
 //! return to user mode first; here it stops where it is switched out.
 
+use super::entity_queue::NIL;
 use super::fair::Fair;
-use super::group::GroupSeen;
-use super::tree::NIL;
+use super::group::GroupStats;
 
-/// `sysctl_sched_cfs_bandwidth_slice`: what a queue takes from the quota at once, ns.
+/// `sysctl_sched_cfs_bandwidth_slice`: what a queue takes from the quota in one piece, ns.
 const PIECE_NS: i64 = 5_000_000;
 
 impl Fair {
@@ -78,7 +78,7 @@ impl Fair {
     /// Forgets what was seen of the groups.
     pub(crate) fn open(&mut self, now: u64) {
         for group in &mut self.groups {
-            group.seen = GroupSeen::default();
+            group.seen = GroupStats::default();
         }
         for q in &mut self.queues {
             q.stopped_at = q.stopped_at.map(|_| now);
@@ -86,8 +86,8 @@ impl Fair {
     }
 
     /// What was seen of the groups until now.
-    pub(crate) fn seen(&self, now: u64) -> Vec<GroupSeen> {
-        let mut seen: Vec<GroupSeen> = self.groups.iter().map(|group| group.seen).collect();
+    pub(crate) fn seen(&self, now: u64) -> Vec<GroupStats> {
+        let mut seen: Vec<GroupStats> = self.groups.iter().map(|group| group.seen).collect();
         for q in self.queues.iter().filter(|q| q.group != NIL) {
             seen[q.group as usize].throttled_ns += q.stopped_at.map_or(0, |since| now - since);
         }

@@ -1,16 +1,16 @@
 //! CFS: the completely fair scheduler of kernels up to 6.5 (kernel/sched/fair.c, v6.1 and v5.10).
 //!
 //! The queue is ordered by virtual run time, and its origin is `min_vruntime`. What runs makes room at a tick, once it
-//! had its share of a period; who wakes up takes over when it is behind by more than the wake-up granularity.
+//! had its share of a period; a task that wakes up preempts when it is behind by more than the wake-up granularity.
 
+use super::entity_queue::NIL;
 use super::fair::Fair;
-use super::tree::NIL;
 use super::weight::weighted;
 
 /// Features and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
-    /// GENTLE_FAIR_SLEEPERS: who slept is put back by half a period only.
+    /// GENTLE_FAIR_SLEEPERS: the credit of a sleeper is half a period only.
     pub gentle_fair_sleepers: bool,
     /// START_DEBIT: a new task waits for one slice first.
     pub start_debit: bool,
@@ -18,7 +18,7 @@ pub struct Features {
     pub wakeup_preemption: bool,
     /// Whether a slice is never shorter than the minimal granularity: BASE_SLICE, from 5.13.
     pub base_slice: bool,
-    /// sched_latency_ns, ns: the period of up to so many tasks as granularities fit in.
+    /// sched_latency_ns, ns: the period, unless more tasks run than granularities fit in it.
     pub latency_ns: u64,
     /// min_granularity_ns, ns.
     pub min_granularity_ns: u64,
@@ -26,11 +26,19 @@ pub struct Features {
     pub wakeup_granularity_ns: u64,
 }
 
+/// The switches by their names in `/sys/kernel/debug/sched/features`.
+pub(crate) const SWITCHES: &[super::Switch<Features>] = &[
+    ("GENTLE_FAIR_SLEEPERS", |f| &mut f.gentle_fair_sleepers),
+    ("START_DEBIT", |f| &mut f.start_debit),
+    ("WAKEUP_PREEMPTION", |f| &mut f.wakeup_preemption),
+    ("BASE_SLICE", |f| &mut f.base_slice),
+];
+
 impl Fair {
     /// `update_min_vruntime()`: the least virtual run time of a queue, which never goes back.
     fn update_least(&mut self, queue: u32) {
         let q = &self.queues[queue as usize];
-        let first = self.lines[queue as usize].first(&self.nodes);
+        let first = self.waiting_in[queue as usize].first();
         let runs = q.current != NIL && self.entities[q.current as usize].on_queue;
         let least = match (runs, first) {
             (true, NIL) => self.vruntime(q.current),
@@ -86,7 +94,7 @@ impl Fair {
         if ran_ns < features.min_granularity_ns {
             return false;
         }
-        let first = self.lines[queue as usize].first(&self.nodes);
+        let first = self.waiting_in[queue as usize].first();
         first != NIL && self.vruntime(current) - self.vruntime(first) > ideal_ns as i64
     }
 
@@ -130,19 +138,13 @@ impl Fair {
         takes
     }
 
-    /// `pick_next_entity()`: the first, unless it gave way or somebody who took over is as good.
+    /// `pick_next_entity()`: the first, unless it yielded, or the one that preempts is about as good.
     pub(super) fn cfs_choose(&mut self, features: &Features, queue: u32) -> u32 {
         let q = self.queues[queue as usize];
-        let first = self.lines[queue as usize].first(&self.nodes);
+        let first = self.waiting_in[queue as usize].first();
         let mut chosen = first;
         if chosen != NIL && chosen == q.skip {
-            let mut second = NIL;
-            let mut seen = 0;
-            self.lines[queue as usize].each(&self.nodes, &mut |id| {
-                seen += 1;
-                second = id;
-                seen < 2
-            });
+            let second = self.waiting_in[queue as usize].ids().nth(1).unwrap_or(first);
             if second != first && self.behind(features, second, first) < 1 {
                 chosen = second;
             }

@@ -3,12 +3,12 @@
 //! Names and order follow the kernel, so that one can be read beside the other. Virtual time is signed 64-bit
 //! nanoseconds; weights are those of `sched_prio_to_weight` (1024 for nice 0).
 
+use super::entity_queue::NIL;
 use super::fair::Fair;
-use super::tree::NIL;
 use super::weight::weighted;
 
 /// What can be switched in `/sys/kernel/debug/sched/features`, the slice, and what differs between versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
     /// PLACE_LAG: a task that comes back gets the lag with which it left.
     pub place_lag: bool,
@@ -37,39 +37,17 @@ pub struct Features {
     pub tick_ns: u64,
 }
 
-impl Features {
-    /// Nothing switched on, and no slice.
-    pub const NONE: Features = Features {
-        place_lag: false,
-        place_deadline_initial: false,
-        place_rel_deadline: false,
-        run_to_parity: false,
-        protects_shortest: false,
-        preempt_short: false,
-        delay_dequeue: false,
-        delay_zero: false,
-        wakeup_preemption: false,
-        yield_forfeits: false,
-        base_slice_ns: 0,
-        tick_ns: 0,
-    };
-
-    /// The features of 6.18.
-    pub const V6_18: Features = Features {
-        place_lag: true,
-        place_deadline_initial: true,
-        place_rel_deadline: true,
-        run_to_parity: true,
-        protects_shortest: true,
-        preempt_short: true,
-        delay_dequeue: true,
-        delay_zero: true,
-        wakeup_preemption: true,
-        yield_forfeits: true,
-        base_slice_ns: MIN_QUANTUM_NS,
-        tick_ns: 4_000_000,
-    };
-}
+/// The switches by their names in `/sys/kernel/debug/sched/features`.
+pub(crate) const SWITCHES: &[super::Switch<Features>] = &[
+    ("PLACE_LAG", |f| &mut f.place_lag),
+    ("PLACE_DEADLINE_INITIAL", |f| &mut f.place_deadline_initial),
+    ("RUN_TO_PARITY", |f| &mut f.run_to_parity),
+    ("PLACE_REL_DEADLINE", |f| &mut f.place_rel_deadline),
+    ("PREEMPT_SHORT", |f| &mut f.preempt_short),
+    ("DELAY_DEQUEUE", |f| &mut f.delay_dequeue),
+    ("DELAY_ZERO", |f| &mut f.delay_zero),
+    ("WAKEUP_PREEMPTION", |f| &mut f.wakeup_preemption),
+];
 
 /// Without RUN_TO_PARITY a task is protected for so long: `normalized_sysctl_sched_base_slice` (v6.18), ns.
 const MIN_QUANTUM_NS: u64 = 700_000;
@@ -99,7 +77,7 @@ impl Fair {
         sum >= (vruntime - self.queues[queue as usize].zero) * load
     }
 
-    /// `update_curr()` after the virtual run time has grown: whether another should be looked at.
+    /// `update_curr()` after the virtual run time has grown: whether the entity should be rescheduled.
     pub(super) fn eevdf_ran(&mut self, features: &Features, queue: u32, id: u32) -> bool {
         let used = self.update_deadline(features, id);
         self.move_zero(queue, self.average(queue));
@@ -120,7 +98,7 @@ impl Fair {
         true
     }
 
-    /// `protect_slice()`. Before 6.17 only the choice of the next task looks at it, not the tick.
+    /// `protect_slice()`. Before 6.17 it matters for the choice of the next task only, not at the tick.
     fn is_protected(&self, features: &Features, id: u32) -> bool {
         !features.protects_shortest || self.vruntime(id) < self.entities[id as usize].protected_until
     }
@@ -234,7 +212,7 @@ impl Fair {
         {
             return current;
         }
-        let best = self.lines[queue as usize].first_eligible(&self.nodes, eligible);
+        let best = self.waiting_in[queue as usize].first_eligible(eligible);
         let earlier = |a: u32, b: u32| self.nodes[a as usize].deadline < self.nodes[b as usize].deadline;
         if best == NIL || (current != NIL && earlier(current, best)) { current } else { best }
     }

@@ -1,16 +1,15 @@
 //! The fair class: entities, their queues and the groups above them. What EEVDF and CFS differ in is theirs.
 //!
-//! Each CPU has a queue of its own, and each group one on each CPU. An entity is a task, or a group on a CPU; a queue of
-//! a group is owned by the entity that stands for it one level up. Entities of groups come first, tasks after them.
+//! Each CPU has its own queue, and each group one on each CPU. An entity is a task, or a group on a CPU; a queue of
+//! a group is owned by the entity of the group one level up. Entities of groups come first, tasks after them.
 
+use super::entity_queue::{EntityQueue, NIL, Node};
 use super::group::{Group, GroupSpec};
-use super::line::Line;
 use super::rules::Rules;
-use super::tree::{NIL, Node, Nodes};
 use super::weight::weighted;
 
 /// What a task or a group is to the fair class; within one cache line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 pub(crate) struct Entity {
     pub(crate) weight: u64,
@@ -33,7 +32,7 @@ pub(crate) struct Entity {
     pub(crate) relative_deadline: bool,
     /// SCHED_IDLE.
     pub(crate) idle: bool,
-    /// SCHED_BATCH or SCHED_IDLE: it preempts nobody.
+    /// SCHED_BATCH or SCHED_IDLE: it does not preempt at a wake-up.
     pub(crate) batch: bool,
 }
 
@@ -47,9 +46,15 @@ pub(crate) struct Share {
     pub(crate) batch: bool,
 }
 
+impl Share {
+    /// A task of nice 0 in the root group.
+    pub(crate) const NICE_0: Share =
+        Share { weight: super::weight::NICE_0, slice_ns: None, group: None, idle: false, batch: false };
+}
+
 /// A run queue: the `cfs_rq` of a CPU or of a group on a CPU.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Queue {
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CfsRq {
     /// What runs; it is not in the line.
     pub(crate) current: u32,
     /// Entities, the running one included.
@@ -70,38 +75,26 @@ pub(crate) struct Queue {
     /// What its share of the group's quota leaves, ns.
     pub(crate) left_ns: i64,
     pub(crate) stopped_at: Option<u64>,
-    /// CFS: who is preferred or passed over at the next choice.
+    /// CFS: the buddies `next`, which is preferred, and `skip`, which is passed over at the next choice.
     pub(crate) next: u32,
     pub(crate) skip: u32,
 }
 
-impl Queue {
-    const NEW: Queue = Queue {
-        current: NIL,
-        nr: 0,
-        tasks: 0,
-        sum: 0,
-        load: 0,
-        zero: 0,
-        owner: NIL,
-        group: NIL,
-        shown: 0,
-        left_ns: 0,
-        stopped_at: None,
-        next: NIL,
-        skip: NIL,
-    };
+impl CfsRq {
+    fn new() -> CfsRq {
+        CfsRq { current: NIL, owner: NIL, group: NIL, next: NIL, skip: NIL, ..CfsRq::default() }
+    }
 }
 
 /// All entities and queues.
 #[derive(Debug, Clone)]
 pub(crate) struct Fair {
     pub(crate) rules: Rules,
-    pub(crate) nodes: Nodes,
+    pub(crate) nodes: Vec<Node>,
     pub(crate) entities: Vec<Entity>,
-    pub(crate) queues: Vec<Queue>,
+    pub(crate) queues: Vec<CfsRq>,
     /// Who waits in each queue.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) waiting_in: Vec<EntityQueue>,
     pub(crate) groups: Vec<Group>,
     pub(crate) cpus: u32,
     /// The entity of task 0.
@@ -117,8 +110,8 @@ impl Fair {
             rules,
             nodes: Vec::new(),
             entities: Vec::new(),
-            queues: vec![Queue::NEW; cpus * (1 + groups.len())],
-            lines: vec![Line::NEW; cpus * (1 + groups.len())],
+            queues: vec![CfsRq::new(); cpus * (1 + groups.len())],
+            waiting_in: vec![EntityQueue::default(); cpus * (1 + groups.len())],
             groups: groups.iter().map(Group::new).collect(),
             cpus: cpus as u32,
             first_task: (cpus * groups.len()) as u32,
@@ -128,8 +121,7 @@ impl Fair {
         for (number, spec) in groups.iter().enumerate() {
             assert!(spec.parent.is_none_or(|parent| (parent as usize) < number), "a group stands in one before it");
             for cpu in 0..cpus as u32 {
-                let share =
-                    Share { weight: spec.weight, slice_ns: None, group: spec.parent, idle: false, batch: false };
+                let share = Share { weight: spec.weight, group: spec.parent, ..Share::NICE_0 };
                 let id = fair.push(&share, cpu);
                 let queue = fair.queue_of(Some(number as u32), cpu);
                 fair.entities[id as usize].child = queue;
@@ -157,8 +149,7 @@ impl Fair {
             relative_deadline: false,
             ..self.entities[like]
         };
-        let mut node = Node::NEW;
-        node.slice_ns = self.nodes[like].slice_ns;
+        let node = Node::new(self.nodes[like].slice_ns);
         match place {
             Some(task) => {
                 let id = self.entity_of(task) as usize;
@@ -180,23 +171,16 @@ impl Fair {
         let depth = if owner == NIL { 0 } else { self.entities[owner as usize].depth + 1 };
         self.entities.push(Entity {
             weight: share.weight,
-            lag: 0,
-            protected_until: 0,
-            ran_ns: 0,
             queue,
             child: NIL,
             depth,
             custom_slice: share.slice_ns.is_some(),
-            on_queue: false,
-            delayed: false,
-            relative_deadline: false,
             idle: share.idle,
             batch: share.batch,
+            ..Entity::default()
         });
         let slice_ns = share.slice_ns.map_or(self.base_slice_ns(), |ns| ns.clamp(SLICES_NS.0, SLICES_NS.1));
-        let mut node = Node::NEW;
-        node.slice_ns = slice_ns as u32;
-        self.nodes.push(node);
+        self.nodes.push(Node::new(slice_ns as u32));
         id
     }
 
@@ -265,14 +249,14 @@ impl Fair {
         let q = &mut self.queues[queue as usize];
         q.sum += (node.vruntime - q.zero) * weight;
         q.load += weight;
-        self.lines[queue as usize].insert(&mut self.nodes, id, key, self.came);
+        self.waiting_in[queue as usize].insert(&mut self.nodes[id as usize], id, key, self.came);
     }
 
     pub(crate) fn tree_remove(&mut self, queue: u32, id: u32) {
         let weight = self.entities[id as usize].weight as i64;
         let key = self.vruntime(id) - self.queues[queue as usize].zero;
         let q = &mut self.queues[queue as usize];
-        self.lines[queue as usize].remove(&mut self.nodes, id);
+        self.waiting_in[queue as usize].remove(&self.nodes[id as usize], id);
         q.sum -= key * weight;
         q.load -= weight;
     }
@@ -297,7 +281,7 @@ impl Fair {
         self.enqueue_from(id, queue, is_new);
     }
 
-    /// An entity comes to a queue, and with it those that stand for the queue where it was empty.
+    /// An entity is added to a queue, and the groups above it to theirs where the queue was empty.
     pub(crate) fn enqueue_from(&mut self, mut id: u32, mut queue: u32, mut is_new: bool) {
         loop {
             let entity = self.entities[id as usize];
@@ -347,30 +331,19 @@ impl Fair {
     /// `cfs_rq_min_slice()`.
     pub(crate) fn least_slice_ns(&self, queue: u32) -> u32 {
         let q = &self.queues[queue as usize];
-        let least = self.lines[queue as usize].least_slice_ns(&self.nodes);
+        let least = self.waiting_in[queue as usize].least_slice_ns();
         if q.current != NIL && self.entities[q.current as usize].on_queue {
             return least.min(self.nodes[q.current as usize].slice_ns);
         }
         least
     }
 
-    /// `dequeue_task_fair()` of a task that goes to sleep. It may stay in the queue until it is eligible.
-    pub(crate) fn sleep(&mut self, task: u32) {
+    /// `dequeue_task_fair()` of a task that sleeps, ends or moves to another CPU. A task that sleeps may stay in the queue
+    /// until it is eligible.
+    pub(crate) fn dequeue_task(&mut self, task: u32, sleeps: bool) {
         let id = self.entity_of(task);
         self.count(self.entities[id as usize].queue, -1);
-        self.dequeue_up(id, true, false);
-    }
-
-    /// A task ends.
-    pub(crate) fn end(&mut self, task: u32) {
-        let id = self.entity_of(task);
-        self.count(self.entities[id as usize].queue, -1);
-        self.dequeue_up(id, false, false);
-    }
-
-    /// A task that can run leaves for another CPU.
-    pub(crate) fn leave(&mut self, task: u32) {
-        self.end(task);
+        self.dequeue_up(id, sleeps, false);
     }
 
     /// `dequeue_entities()`: an entity, and those above it whose queues become empty.
@@ -395,7 +368,7 @@ impl Fair {
         }
     }
 
-    /// `dequeue_entity()`: out of the queue at once.
+    /// `dequeue_entity()` without a delay.
     fn dequeue(&mut self, queue: u32, id: u32, sleeps: bool) {
         self.remember(queue, id, sleeps);
         if self.queues[queue as usize].current != id {
@@ -463,7 +436,7 @@ impl Fair {
         None
     }
 
-    /// `update_curr()`: the running task has run for so long. Whether another should be looked at.
+    /// `update_curr()`: the running task has run for this long. Whether it should be rescheduled.
     pub(crate) fn ran(&mut self, cpu: u32, ns: u64) -> bool {
         let mut asks = false;
         let mut queue = cpu;
@@ -542,7 +515,7 @@ impl Fair {
         }
     }
 
-    /// `find_matching_se()`: the running entity and the one of a task that stand in the same queue.
+    /// `find_matching_se()`: the ancestors of the running task and of another one that are in the same queue.
     fn matching(&self, cpu: u32, mut id: u32) -> Option<(u32, u32)> {
         let up = |id: u32| self.queues[self.entities[id as usize].queue as usize].owner;
         let mut current = self.running(cpu)?;
@@ -585,7 +558,7 @@ impl Fair {
                 return false;
             }
         }
-        self.lines[queue as usize].each_back(&self.nodes, &mut |id| {
+        self.waiting_in[queue as usize].ids().rev().all(|id| {
             let entity = &self.entities[id as usize];
             match entity.child {
                 NIL => entity.delayed || visit(id - self.first_task),
@@ -597,3 +570,23 @@ impl Fair {
 
 /// The shortest and the longest slice that a task can ask for, ns (`__setparam_fair()`, kernel/sched/syscalls.c, v6.18).
 const SLICES_NS: (u64, u64) = (100_000, 100_000_000);
+
+#[cfg(test)]
+impl Fair {
+    /// Tasks of one CPU with these slices that begin at 0, the first one running.
+    pub(crate) fn with_tasks(rules: Rules, slices_ns: &[Option<u64>]) -> Fair {
+        let mut fair = Fair::new(rules, 1, &[]);
+        for slice_ns in slices_ns {
+            let task = fair.add(&Share { slice_ns: *slice_ns, ..Share::NICE_0 });
+            fair.enqueue(0, task, false);
+        }
+        fair.run_next();
+        fair
+    }
+
+    /// Puts the running task of CPU 0 back and runs the next one.
+    pub(crate) fn run_next(&mut self) -> Option<u32> {
+        self.put(0);
+        self.pick(0).inspect(|task| self.set(*task))
+    }
+}

@@ -12,7 +12,7 @@ use super::fair::Fair;
 pub struct GroupSpec {
     /// Its name.
     pub name: String,
-    /// The group that it stands in; `None` for the root. A group can only stand in one before it.
+    /// Its parent, which comes before it; `None` for the root.
     pub parent: Option<u32>,
     /// Its weight against its siblings: 1024 is what `cpu.weight` 100 and autogroup's nice 0 give.
     pub weight: u64,
@@ -31,7 +31,7 @@ impl GroupSpec {
 
 /// What was seen of a group (`cpu.stat`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GroupSeen {
+pub struct GroupStats {
     /// Periods that ended.
     pub periods: u64,
     /// How often one of its queues was stopped.
@@ -52,12 +52,12 @@ pub(crate) struct Group {
     pub(crate) left_ns: u64,
     /// Queues that are stopped.
     pub(crate) stopped: Vec<u32>,
-    pub(crate) seen: GroupSeen,
+    pub(crate) seen: GroupStats,
 }
 
 impl Group {
     pub(crate) fn new(spec: &GroupSpec) -> Self {
-        Group { spec: spec.clone(), load: 0, left_ns: spec.quota_ns, stopped: Vec::new(), seen: GroupSeen::default() }
+        Group { spec: spec.clone(), load: 0, left_ns: spec.quota_ns, stopped: Vec::new(), seen: GroupStats::default() }
     }
 }
 
@@ -68,7 +68,7 @@ impl Fair {
     /// `update_cfs_group()`: what a queue of a group holds has changed, and with it the weight of the group there.
     #[inline]
     pub(crate) fn share(&mut self, queue: u32) {
-        if self.queues[queue as usize].owner != super::tree::NIL {
+        if self.queues[queue as usize].owner != super::entity_queue::NIL {
             self.share_of_group(queue);
         }
     }

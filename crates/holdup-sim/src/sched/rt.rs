@@ -1,17 +1,17 @@
 //! Real-time tasks: SCHED_FIFO and SCHED_RR (kernel/sched/rt.c, v6.18).
 //!
-//! Each CPU has its tasks that wait in the order of their priorities; those that may move stand in a set of the whole
-//! machine as well, as the kernel's pushable tasks do with the mask of overloaded CPUs. The running task stands in no
+//! Each CPU has its tasks that wait in the order of their priorities; those that may migrate are in a set of the whole
+//! machine as well, as the kernel's pushable tasks do with the mask of overloaded CPUs. The running task is in no
 //! set. Throttling of the class, and the server that keeps fair tasks from starving since 6.12, are not modelled.
 
 use std::collections::BTreeSet;
 
 /// Priority from the highest, order of arrival, task.
-type Place = (u8, i64, u32);
+type Key = (u8, i64, u32);
 
-/// What is known of a real-time task.
+/// What is tasks of a real-time task.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct RtTask {
     /// 99 less its priority, and its place in line.
     place: (u8, i64),
     cpu: u32,
@@ -20,9 +20,9 @@ struct Known {
 /// All real-time tasks that wait.
 #[derive(Debug, Clone)]
 pub(crate) struct Rt {
-    queues: Vec<BTreeSet<Place>>,
-    movable: BTreeSet<Place>,
-    known: Vec<Known>,
+    queues: Vec<BTreeSet<Key>>,
+    movable: BTreeSet<Key>,
+    tasks: Vec<RtTask>,
     last: i64,
     first: i64,
 }
@@ -32,13 +32,13 @@ pub(crate) const RR_SLICE_NS: u64 = 100_000_000;
 
 impl Rt {
     pub(crate) fn new(cpus: usize) -> Self {
-        Rt { queues: vec![BTreeSet::new(); cpus], movable: BTreeSet::new(), known: Vec::new(), last: 0, first: 0 }
+        Rt { queues: vec![BTreeSet::new(); cpus], movable: BTreeSet::new(), tasks: Vec::new(), last: 0, first: 0 }
     }
 
     /// A task begins to wait, behind those of its priority or, when it was preempted, before them.
     pub(crate) fn enqueue(&mut self, cpu: u32, task: u32, priority: u8, is_pinned: bool, at_head: bool) {
-        if self.known.len() <= task as usize {
-            self.known.resize(task as usize + 1, Known::default());
+        if self.tasks.len() <= task as usize {
+            self.tasks.resize(task as usize + 1, RtTask::default());
         }
         let order = if at_head {
             self.first -= 1;
@@ -48,7 +48,7 @@ impl Rt {
             self.last
         };
         let place = (99u8.saturating_sub(priority), order);
-        self.known[task as usize] = Known { place, cpu };
+        self.tasks[task as usize] = RtTask { place, cpu };
         let entry = (place.0, place.1, task);
         self.queues[cpu as usize].insert(entry);
         if !is_pinned {
@@ -58,9 +58,9 @@ impl Rt {
 
     /// A task waits no longer.
     pub(crate) fn dequeue(&mut self, task: u32) {
-        let known = self.known[task as usize];
-        let entry = (known.place.0, known.place.1, task);
-        self.queues[known.cpu as usize].remove(&entry);
+        let tasks = self.tasks[task as usize];
+        let entry = (tasks.place.0, tasks.place.1, task);
+        self.queues[tasks.cpu as usize].remove(&entry);
         self.movable.remove(&entry);
     }
 

@@ -5,7 +5,7 @@ use crate::locks;
 use crate::machine::Machine;
 use crate::program::{Op, Program};
 use crate::random::Span;
-use crate::seen::{Left, Seen};
+use crate::stats::{SwitchOut, WindowStats};
 use crate::world::{Load, RegionSpec, TaskSpec};
 use holdup_catalogue::Sharing;
 use holdup_catalogue::lock_contention::{self, Pages};
@@ -60,7 +60,7 @@ pub fn load(setup: &Setup, cpus: u32) -> Load {
     };
     let steps = if setup.huge { 512 } else { 1 };
     Load {
-        programs: vec![Program { name: "worker".to_owned(), role: "load".to_owned(), ops }],
+        programs: vec![Program::new("worker", ops)],
         tasks: (0..setup.workers).map(task).collect(),
         locks: vec![setup.algorithm],
         regions: vec![RegionSpec { huge: setup.huge, steps, together: false, end: 0 }],
@@ -74,8 +74,8 @@ const SEGMENTS: u32 = 4;
 const SMALLEST_SEGMENT: u32 = 1024;
 
 /// What a worker does on its way to the lock for the pages of sections to come: it drops page table entries, which is a
-/// long call where many are dropped at once. A process drops all of its own when it has touched them all. Threads walk
-/// together, and whoever comes by first drops a segment: anyone may be that, so it is a matter of chance here.
+/// long call where many are dropped together. A process drops all its entries when it has touched them all. Threads walk
+/// together, and the first to come by drops a segment: that may be any of them, so it is a matter of chance here.
 fn drops(setup: &Setup) -> Vec<Op> {
     let faults = setup.faults;
     if faults == 0 {
@@ -122,11 +122,11 @@ impl Workload for LockContention {
         Ok(load(&setup, machine.topology.cpus()))
     }
 
-    fn results(&self, _parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
+    fn results(&self, _parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results {
         let lock = &seen.locks[0];
         let role = &seen.roles[0];
         let operations = seen.marks[0].count;
-        // Acquisitions at once take no time that could be told from none.
+        // Acquisitions without waiting take too little time to measure.
         let mut acquire = lock.waits.clone();
         acquire.record_n_ns(1, lock.acquisitions.saturating_sub(lock.waits.count()));
         let longest = match acquire.range_ns() {
@@ -139,7 +139,8 @@ impl Workload for LockContention {
             }
             _ => Measurement::absent("fairness_min_max", "no worker completed an operation in the window"),
         };
-        let involuntary = role.left[Left::Boundary as usize] + role.left[Left::Inside as usize];
+        let involuntary =
+            role.switch_outs[SwitchOut::AtBoundary as usize] + role.switch_outs[SwitchOut::InKernel as usize];
         let measurements = vec![
             Measurement::per_second("operations_per_s", operations, length_ns),
             Measurement::percentile("acquire_p50_ns", &acquire, 0.5, 1.0),
@@ -147,7 +148,11 @@ impl Workload for LockContention {
             Measurement::percentile("acquire_p999_ns", &acquire, 0.999, 1.0),
             longest,
             fairness,
-            Measurement::per_operation("sleeps_per_operation", role.left[Left::Waits as usize], operations),
+            Measurement::per_operation(
+                "sleeps_per_operation",
+                role.switch_outs[SwitchOut::Blocked as usize],
+                operations,
+            ),
             Measurement::per_operation("minor_faults_per_operation", role.faults, operations),
             Measurement::per_second("involuntary_switches_per_s", involuntary, length_ns),
             match seen.asked {
@@ -170,10 +175,10 @@ mod tests {
     use super::*;
     use crate::machine::{Costs, Kernel, Topology};
     use crate::preempt;
-    use crate::seen::RoleSeen;
+    use crate::stats::ProgramStats;
     use crate::world::World;
 
-    fn seen(model: &str, faults: u32, processes: bool) -> RoleSeen {
+    fn seen(model: &str, faults: u32, processes: bool) -> ProgramStats {
         let topology = Topology { smt: 1, cores: 2, llcs: 1, nodes: 1 };
         let kernel = Kernel::of("6.18", preempt::find(model).expect("a model"), 250, 2).expect("a kernel");
         // Long enough that ticks meet it.
@@ -199,20 +204,20 @@ mod tests {
     #[test]
     fn none_lets_go_inside_the_kernel_where_page_table_entries_are_dropped() {
         for processes in [true, false] {
-            assert!(seen("none", 16, processes).left[Left::Inside as usize] > 0, "processes {processes}");
-            assert_eq!(seen("none", 0, processes).left[Left::Inside as usize], 0);
+            assert!(seen("none", 16, processes).switch_outs[SwitchOut::InKernel as usize] > 0, "processes {processes}");
+            assert_eq!(seen("none", 0, processes).switch_outs[SwitchOut::InKernel as usize], 0);
         }
     }
 
     #[test]
     fn voluntary_lets_go_inside_faults_as_well_and_full_wherever_it_is_asked() {
-        let inside = |model| seen(model, 16, true).left[Left::Inside as usize];
+        let inside = |model| seen(model, 16, true).switch_outs[SwitchOut::InKernel as usize];
         let (none, voluntary, full) = (inside("none"), inside("voluntary"), inside("full"));
         assert!(none < voluntary && voluntary < full, "none {none}, voluntary {voluntary}, full {full}");
     }
 
     #[test]
-    fn every_section_faults_as_often_as_it_is_told_to() {
+    fn every_section_has_as_many_faults_as_asked_for() {
         for processes in [true, false] {
             let seen = seen("full", 16, processes);
             assert!(seen.faults > 100_000 && seen.faults == seen.faults_holding, "{seen:?}");

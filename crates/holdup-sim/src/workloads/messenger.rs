@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::network::true_size;
 use crate::placement::Placement;
 use crate::program::{Channel, Op, Program};
-use crate::seen::Seen;
+use crate::stats::WindowStats;
 use crate::world::{ChannelSpec, Load, TaskSpec};
 use holdup_catalogue::Sharing;
 use holdup_catalogue::messenger::{self, Transport};
@@ -33,7 +33,7 @@ const SEND_BUFFER_BYTES: u64 = 212_992;
 const PAGE_BYTES: u64 = 4096;
 const PIPE_PAGES: u64 = 16;
 
-/// What messages of so many bytes go through.
+/// The channel for messages of this size.
 fn channel(transport: Transport, bytes: u64) -> Result<ChannelSpec, Problem> {
     let (most, refills_at) = match transport {
         Transport::SocketPair => {
@@ -57,7 +57,7 @@ fn channel(transport: Transport, bytes: u64) -> Result<ChannelSpec, Problem> {
 
 fn receiver() -> Program {
     let ops = vec![Op::Receive(Channel::Mine), Op::Done(RECEIVED), Op::Jump(0)];
-    Program { name: "receiver".to_owned(), role: "load".to_owned(), ops }
+    Program::new("receiver", ops)
 }
 
 /// A sender of the group whose receivers have the channels from `first` on: one message to each, round and round.
@@ -65,7 +65,7 @@ fn sender(first: u32, receivers: u32) -> Program {
     let one = |number| [Op::Begin(RECEIVED), Op::Send { to: Channel::Of(first + number), tag: 0 }, Op::Done(SENT)];
     let mut ops: Vec<Op> = (0..receivers).flat_map(one).collect();
     ops.push(Op::Jump(0));
-    Program { name: "sender".to_owned(), role: "load".to_owned(), ops }
+    Program::new("sender", ops)
 }
 
 impl Workload for Messenger {
@@ -74,7 +74,7 @@ impl Workload for Messenger {
     }
 
     fn leaves_out(&self) -> &'static str {
-        "writing and reading cost what they cost for a short message over a socket, whatever goes through what; every \
+        "writing and reading cost what they cost for a short message over a socket, with every transport and size; every \
          message is timed, and the last ones are not drained"
     }
 
@@ -108,7 +108,7 @@ impl Workload for Messenger {
         Ok(load)
     }
 
-    fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
+    fn results(&self, parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results {
         let (received, sent) = (&seen.marks[RECEIVED as usize], &seen.marks[SENT as usize]);
         let is_timed = parameters.boolean("timing").ok().flatten().unwrap_or(true);
         let latency = |id: &str, quantile| match is_timed {

@@ -1,9 +1,9 @@
 //! One workload in front of others: all their tasks on one machine, each counted for itself.
 
 use super::{Levels, Results, Workload, find};
+use crate::combine;
 use crate::machine::Machine;
-use crate::seen::Seen;
-use crate::together;
+use crate::stats::WindowStats;
 use crate::world::Load;
 use holdup_catalogue::mixed::{self, own};
 use holdup_model::{Measurement, Parameters, Problem};
@@ -45,12 +45,12 @@ impl Workload for Mixed {
     fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
         let mut all = Load::default();
         for kind in &kinds(parameters) {
-            together::add(&mut all, member(kind)?.load(&own(kind, parameters), levels, machine)?);
+            combine::add(&mut all, member(kind)?.load(&own(kind, parameters), levels, machine)?);
         }
         Ok(all)
     }
 
-    fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
+    fn results(&self, parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results {
         let (mut measurements, mut histograms) = (Vec::new(), Vec::new());
         for (place, (kind, part)) in kinds(parameters).iter().zip(&seen.parts).enumerate() {
             let Some(workload) = find(kind) else { continue };

@@ -10,7 +10,7 @@ mod stream;
 mod wakeup;
 
 use crate::machine::Machine;
-use crate::seen::{Left, RoleSeen, Seen};
+use crate::stats::{ProgramStats, SwitchOut, WindowStats};
 use crate::world::Load;
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Measurement, Parameters, Problem, Value};
@@ -43,7 +43,7 @@ pub trait Workload: Sync {
     fn load(&self, parameters: &Parameters, levels: &Levels, machine: &Machine) -> Result<Load, Problem>;
     /// The metrics of an arm from what was seen of its load in a window of this length, absent where the simulation does
     /// not tell.
-    fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results;
+    fn results(&self, parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results;
 }
 
 /// Every workload, in the order shown to users.
@@ -74,11 +74,13 @@ pub(crate) struct Account {
 }
 
 /// The account of the tasks of some programs.
-pub(crate) fn account(roles: &[RoleSeen]) -> Account {
-    let sum = |of: fn(&RoleSeen) -> u64| roles.iter().map(of).sum();
+pub(crate) fn account(roles: &[ProgramStats]) -> Account {
+    let sum = |of: fn(&ProgramStats) -> u64| roles.iter().map(of).sum();
     Account {
-        voluntary: sum(|r| r.left[Left::Waits as usize]),
-        involuntary: sum(|r| r.left[Left::Boundary as usize] + r.left[Left::Inside as usize]),
+        voluntary: sum(|r| r.switch_outs[SwitchOut::Blocked as usize]),
+        involuntary: sum(|r| {
+            r.switch_outs[SwitchOut::AtBoundary as usize] + r.switch_outs[SwitchOut::InKernel as usize]
+        }),
         cpu_ns: sum(|r| r.user_ns + r.kernel_ns + r.spin_ns),
     }
 }

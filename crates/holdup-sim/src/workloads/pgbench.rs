@@ -1,6 +1,6 @@
 //! pgbench and the backends that serve it.
 //!
-//! Each client has a backend, a process and a session of its own; pgbench's threads serve their clients in turn. A statement is a
+//! Each client has a backend, its own process and session; pgbench's threads serve their clients in turn. A statement is a
 //! message there and one back. A backend computes for as long as the machine file says, appends its commit to the log
 //! and flushes it with others (group commit). With a cold pool, pages that were not read yet come through
 //! StrategyGetBuffer's list of free buffers, under its spinlock, where the first touch of a page of buffer descriptors
@@ -8,9 +8,9 @@
 
 use super::{Levels, Results, Workload};
 use crate::machine::{Costs, Machine};
-use crate::program::{Channel, Inside, Op, Program};
+use crate::program::{Channel, Op, Preemption, Program};
 use crate::random::Span;
-use crate::seen::Seen;
+use crate::stats::WindowStats;
 use crate::world::{Load, LogSpec, RegionSpec, TaskSpec};
 use holdup_catalogue::pgbench::{self, Script};
 use holdup_model::trial::NamedHistogram;
@@ -155,7 +155,7 @@ fn statement(ops: &mut Vec<Op>, what: Statement, setup: &Setup, costs: &Costs) {
             Op::Touch { region: DESCRIPTORS, pages: 1 },
             Op::Compute(Span::Fixed(costs.pg_free_list_ns)),
             Op::Unlock(FREE_LIST),
-            Op::System { work: Span::Fixed(costs.pg_read_ns), inside: Inside::On },
+            Op::System { work: Span::Fixed(costs.pg_read_ns), preemption: Preemption::On },
         ]);
     }
     if what == Statement::End {
@@ -189,7 +189,7 @@ fn client(costs: &Costs) -> Program {
         Op::Send { to: Channel::Sender, tag: NEXT },
         Op::Jump(0),
     ];
-    Program { name: "pgbench".to_owned(), role: "load".to_owned(), ops }
+    Program::new("pgbench", ops)
 }
 
 fn load(setup: &Setup, costs: &Costs) -> Load {
@@ -248,7 +248,7 @@ impl Workload for Pgbench {
         Ok(load(&Setup::read(parameters, levels, machine)?, &machine.costs))
     }
 
-    fn results(&self, _parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
+    fn results(&self, _parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results {
         let transactions = &seen.marks[TRANSACTION as usize];
         let latency = &transactions.lengths;
         let mean = match latency.mean_ns() {

@@ -4,7 +4,7 @@
 use super::{Levels, Results, Workload};
 use crate::machine::Machine;
 use crate::network::{Flows, LOST, RECEIVED, SENT, TRANSFER};
-use crate::seen::Seen;
+use crate::stats::WindowStats;
 use crate::world::Load;
 use holdup_catalogue::ping;
 use holdup_catalogue::stream::{Network, Protocol};
@@ -16,8 +16,8 @@ pub(super) struct Ping;
 
 /// What a message one way never has.
 const ANSWERS: [&str; 4] = ["rtt_p50_us", "rtt_p99_us", "rtt_p999_us", "rtt_max_us"];
-/// What is not told of a simulated message.
-const UNTOLD: [&str; 8] = [
+/// What simulated messages do not have.
+const ABSENT: [&str; 8] = [
     "messages_not_sent",
     "replies_dropped",
     "replies_lost",
@@ -70,7 +70,7 @@ impl Workload for Ping {
         flow(parameters)?.load(machine)
     }
 
-    fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
+    fn results(&self, parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results {
         // What cannot be read was refused when the load was made.
         let Ok(flow) = flow(parameters) else { return Results::default() };
         let [received, transfers, sent, lost] = [RECEIVED, TRANSFER, SENT, LOST].map(|m| &seen.marks[m as usize]);
@@ -81,7 +81,7 @@ impl Workload for Ping {
         let [near, far] = Flows::ends(seen);
         let cpu = |id: &str, ns: u64| Measurement::per_operation(id, ns, messages(received.count));
         let life =
-            |id: &str, mark: &crate::seen::MarkSeen| Measurement::new(id, messages(mark.before + mark.count) as f64);
+            |id: &str, mark: &crate::stats::MarkStats| Measurement::new(id, messages(mark.before + mark.count) as f64);
         let mut measurements = vec![
             rate("delivered_per_s", received.count),
             rate("messages_per_s", received.count),
@@ -108,7 +108,7 @@ impl Workload for Ping {
             life("messages_received", received),
             life("messages_dropped", lost),
         ]);
-        measurements.extend(UNTOLD.map(|id| Measurement::absent(id, "a simulated network does neither of these")));
+        measurements.extend(ABSENT.map(|id| Measurement::absent(id, "a simulated network does neither of these")));
         let named = |name: &str| NamedHistogram { name: name.to_owned(), histogram: transfers.lengths.clone() };
         (measurements, vec![named("latency"), named("one_way")])
     }

@@ -3,7 +3,7 @@
 use super::{Levels, Results, Workload};
 use crate::machine::Machine;
 use crate::network::{Flows, LOST, RECEIVED, SENT, TRANSFER};
-use crate::seen::Seen;
+use crate::stats::WindowStats;
 use crate::world::Load;
 use holdup_catalogue::stream::{self, Protocol};
 use holdup_model::trial::NamedHistogram;
@@ -45,7 +45,7 @@ impl Workload for Stream {
         Setup::read(parameters)?.flows.load(machine)
     }
 
-    fn results(&self, parameters: &Parameters, seen: &Seen, length_ns: u64) -> Results {
+    fn results(&self, parameters: &Parameters, seen: &WindowStats, length_ns: u64) -> Results {
         // What cannot be read was refused when the load was made.
         let Ok(Setup { flows, connections }) = Setup::read(parameters) else { return Results::default() };
         let [received, transfers, sent, lost] = [RECEIVED, TRANSFER, SENT, LOST].map(|m| &seen.marks[m as usize]);
@@ -72,7 +72,7 @@ impl Workload for Stream {
             (Some(least), Some(most)) if most > 0 => Measurement::new("fairness_min_max", least as f64 / most as f64),
             _ => Measurement::absent("fairness_min_max", "nothing was delivered in the window"),
         };
-        let life = |mark: &crate::seen::MarkSeen| mark.before + mark.count;
+        let life = |mark: &crate::stats::MarkStats| mark.before + mark.count;
         let dropped = if is_tcp { 0.0 } else { bytes(life(lost)) };
         let measurements = vec![
             gbit("throughput_gbit_per_s", received.count),

@@ -4,7 +4,7 @@ use super::{Levels, Results, Workload, account};
 use crate::machine::Machine;
 use crate::placement::Placement;
 use crate::program::{Op, Program};
-use crate::seen::Seen;
+use crate::stats::WindowStats;
 use crate::world::{Load, Policy, TaskSpec};
 use holdup_catalogue::wakeup;
 use holdup_model::trial::NamedHistogram;
@@ -23,7 +23,7 @@ const LEVEL: f64 = 1e-5;
 
 fn thread(interval_ns: u64) -> Program {
     let ops = vec![Op::NextMoment { interval_ns, late: LATE, missed: MISSED }, Op::Jump(0)];
-    Program { name: "wakeup".to_owned(), role: "load".to_owned(), ops }
+    Program::new("wakeup", ops)
 }
 
 /// The CPUs of the threads; empty for anywhere.
@@ -68,7 +68,7 @@ impl Workload for Wakeup {
 
     fn leaves_out(&self) -> &'static str {
         "a thread reads the clock without taking time; a timer with slack comes at the end of it, also where another \
-         interrupt could have told it earlier; CPUs have one idle state"
+         interrupt would serve it earlier; CPUs have one idle state"
     }
 
     fn load(&self, parameters: &Parameters, _levels: &Levels, machine: &Machine) -> Result<Load, Problem> {
@@ -94,7 +94,7 @@ impl Workload for Wakeup {
         })
     }
 
-    fn results(&self, _parameters: &Parameters, seen: &Seen, _length_ns: u64) -> Results {
+    fn results(&self, _parameters: &Parameters, seen: &WindowStats, _length_ns: u64) -> Results {
         let late = &seen.marks[LATE as usize];
         let measurements = vec![
             Measurement::percentile("latency_p50_us", &late.lengths, 0.5, 1e3),

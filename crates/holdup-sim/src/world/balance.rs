@@ -1,22 +1,22 @@
 //! Tasks that are pulled to CPUs with less to do: `sched_balance_newidle()` and `sched_balance_domains()`
 //! (kernel/sched/fair.c, v6.18).
 //!
-//! A CPU looks at its domains from the smallest to the largest. The busiest CPU of a domain is found on a tree of
-//! counts; a task counts as much as any other. Tasks that ran just now stay, unless earlier tries at the same domain
+//! A CPU searches its domains from the smallest to the largest. The busiest CPU of a domain is found on a tree of
+//! counts; a task counts as much as any other. Cache-hot tasks stay, unless earlier tries at the same domain
 //! found nothing else.
 
-use super::place::{IMBALANCE_PERCENT, Level};
+use super::select_cpu::{IMBALANCE_PERCENT, Level};
 use super::{IDLE, World};
 
 /// The domains that are balanced, smallest first.
 const LEVELS: [Level; 4] = [Level::Smt, Level::Llc, Level::Node, Level::Machine];
 /// What a domain is made of.
 const GROUPS: [Level; 4] = [Level::Cpu, Level::Smt, Level::Llc, Level::Node];
-/// `cache_nice_tries`: after so many failures tasks that ran just now are moved as well.
+/// `cache_nice_tries`: after this number of failures cache-hot tasks are moved as well.
 const TRIES: [u8; 4] = [0, 1, 1, 2];
 /// `busy_factor`: a busy CPU balances less often.
 const BUSY_FACTOR: u64 = 16;
-/// CPUs that one try looks at beside the busiest.
+/// CPUs that one try considers beside the busiest.
 const OTHERS: u32 = 3;
 
 impl World {
@@ -30,14 +30,14 @@ impl World {
     /// A CPU without a task looks for one elsewhere. Whether it got one.
     pub(crate) fn pull(&mut self, cpu: u32) -> bool {
         let kicked = std::mem::take(&mut self.cpus[cpu as usize].kicked);
-        // Who is idle for a moment only does not look: the search is not paid for by what it finds.
+        // After short idle times the search costs more than what it finds.
         if !kicked && self.cpus[cpu as usize].average_idle_ns < self.machine.kernel.migration_cost_ns {
             return false;
         }
         (0..LEVELS.len()).any(|number| self.pull_in(cpu, number, 1, kicked) > 0)
     }
 
-    /// Moves up to so many tasks of a domain to a CPU; how many moved.
+    /// Moves tasks of a domain to a CPU, at most `most`; how many moved.
     fn pull_in(&mut self, cpu: u32, number: usize, most: u32, periodic: bool) -> u32 {
         let span = self.span(LEVELS[number], cpu);
         if span.1 - span.0 <= 1 || (number > 0 && span == self.span(LEVELS[number - 1], cpu)) {
@@ -72,7 +72,7 @@ impl World {
         moved
     }
 
-    /// `detach_tasks()`: moves up to so many tasks that wait on one CPU to another; looks at `nr_migrate` of them.
+    /// `detach_tasks()`: moves at most `most` waiting tasks of one CPU to another; considers `nr_migrate` of them.
     fn pull_from(&mut self, cpu: u32, busy: u32, most: u32, takes_hot: bool) -> u32 {
         let cost_ns = self.machine.kernel.migration_cost_ns;
         let (now, limit) = (self.now, self.machine.kernel.nr_migrate);
@@ -99,7 +99,7 @@ impl World {
             self.resched_lazily(busy, Some(cpu));
         }
         for task in &found {
-            self.fair.leave(*task);
+            self.fair.dequeue_task(*task, false);
             self.fair.enqueue(cpu, *task, false);
             self.move_to(*task, cpu);
         }
@@ -120,7 +120,7 @@ impl World {
             if self.now < self.cpus[cpu as usize].next_balance[number] || span == group {
                 continue;
             }
-            // `get_sd_balance_interval()`: as many ms as the domain has CPUs, longer for who is busy.
+            // `get_sd_balance_interval()`: as many ms as the domain has CPUs, longer for a busy CPU.
             let interval_ns = u64::from(span.1 - span.0) * 1_000_000 * BUSY_FACTOR;
             self.cpus[cpu as usize].next_balance[number] = self.now + interval_ns;
             // `should_we_balance()`: the first CPU of a group does it for all of them.

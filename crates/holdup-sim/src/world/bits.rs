@@ -105,7 +105,7 @@ impl Counts {
     }
 
     /// Brings what stands above the numbers that have changed up to date.
-    fn settle(&mut self) {
+    fn update_sums(&mut self) {
         let mut from = 0;
         while let Some(cpu) = self.changed.first(from, self.leaves as u32) {
             from = cpu + 1;
@@ -132,7 +132,7 @@ impl Counts {
     pub(crate) fn sum(&mut self, (begin, end): (u32, u32)) -> u32 {
         let (mut a, mut b) = (begin as usize + self.leaves, end as usize + self.leaves);
         let mut sum = 0;
-        self.settle();
+        self.update_sums();
         while a < b {
             if a % 2 == 1 {
                 sum += self.nodes[a].sum;
@@ -149,13 +149,13 @@ impl Counts {
 
     /// A CPU of a range with the greatest number, and the number.
     pub(crate) fn greatest(&mut self, range: (u32, u32)) -> (u32, u32) {
-        self.settle();
+        self.update_sums();
         self.best(|node| node.greatest, range, |new, old| new > old)
     }
 
     /// A CPU of a range with the least number, and the number.
     pub(crate) fn least(&mut self, range: (u32, u32)) -> (u32, u32) {
-        self.settle();
+        self.update_sums();
         self.best(|node| node.least, range, |new, old| new < old)
     }
 

@@ -1,12 +1,12 @@
 //! Channels: messages between tasks, in the order in which they were sent.
 
 use super::task::place_of;
-use super::{ChannelSpec, Load, Then, Trouble, World};
-use crate::program::{Channel, Inside, MarkId, Op};
-use crate::seen::Left;
+use super::{ChannelSpec, Failure, Load, Segment, Then, World};
+use crate::program::{Channel, MarkId, Op, Preemption};
+use crate::stats::SwitchOut;
 use std::collections::VecDeque;
 
-/// A channel: what is the first of its kind in one cache line, since mostly there is no second, and the rest elsewhere.
+/// A channel. The first of each queue is in one cache line, since mostly there is no second, and the rest elsewhere.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(crate) struct Buffer {
@@ -18,16 +18,16 @@ pub(crate) struct Buffer {
     carries: Option<MarkId>,
     /// The only task that receives from it; `u32::MAX` where others may.
     reader: u32,
-    /// Who sent each, and its tag.
+    /// The sender of each, and its tag.
     messages: First<(u32, u8)>,
-    /// Who waits for one.
+    /// Tasks that wait for one.
     readers: First<u32>,
-    /// Who waits for room.
+    /// Tasks that wait for room.
     writers: First<u32>,
     rest: Box<Rest>,
 }
 
-/// Those that are not the first.
+/// All but the first of each queue.
 #[derive(Debug, Clone, Default)]
 struct Rest {
     messages: VecDeque<(u32, u8)>,
@@ -87,7 +87,7 @@ pub(super) fn build(load: &Load) -> Vec<Buffer> {
     }
     let mut has_reader = vec![false; channels.len()];
     for (task, inbox) in load.tasks.iter().enumerate().filter_map(|(task, spec)| Some((task, spec.inbox? as usize))) {
-        // A task whose channel is not there is told when it uses it.
+        // A channel that does not exist is an error when the task uses it.
         let (Some(has), Some(channel)) = (has_reader.get_mut(inbox), channels.get_mut(inbox)) else { continue };
         let is_first = !std::mem::replace(has, true);
         channel.reader = if is_first { task as u32 } else { NO_TASK };
@@ -109,8 +109,8 @@ impl Buffer {
         }
     }
 
-    /// The tag of the message that a task will receive, whatever others do until then: one is there, nobody else receives
-    /// here, and nobody waits for room.
+    /// The tag of the message that a task is certain to receive: there is one, the task is the only receiver, and no task
+    /// waits for room.
     #[inline]
     pub(super) fn tag_for(&self, task: u32) -> Option<u8> {
         let (_, tag) = self.messages.first?;
@@ -139,7 +139,7 @@ impl World {
         id as usize
     }
 
-    /// Who sent the last message that a task received.
+    /// The sender of the last message that a task received.
     pub(crate) fn sender_of(&self, task: u32) -> Option<u32> {
         Some(self.tasks[task as usize].sender).filter(|sender| *sender != u32::MAX)
     }
@@ -156,11 +156,11 @@ impl World {
         let id = self.channel_of(task, to);
         let Some(mut channel) = self.channels.get_mut(id) else { return self.names_no_channel(cpu, task) };
         if channel.messages.len() >= channel.most && channel.reader != NO_TASK {
-            // A message may have left it by now, or one is about to.
+            // The reader may have taken a message by now, as its lookahead knows.
             let reader = channel.reader;
             let reader_cpu = self.tasks[reader as usize].cpu;
             if self.cpus[reader_cpu as usize].current == reader {
-                self.looks_again(reader_cpu);
+                self.recheck(reader_cpu);
             }
             channel = &mut self.channels[id];
         }
@@ -183,7 +183,7 @@ impl World {
         };
         self.wake(reader, Some(cpu));
         let ns = self.machine.costs.wake_ns;
-        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+        self.enter_kernel(cpu, task, ns, Then::ToUser);
     }
 
     /// The task is in recv(): a message comes out, or it waits for one.
@@ -207,7 +207,7 @@ impl World {
         let woken = if channel.writers.len() > 0 { self.wakes_writers(cpu, id) } else { 0 };
         match woken * self.machine.costs.wake_ns + work_ns {
             0 => self.return_to_user(cpu, task),
-            ns => self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser)),
+            ns => self.enter_kernel(cpu, task, ns, Then::ToUser),
         }
     }
 
@@ -232,14 +232,14 @@ impl World {
     /// The task names a channel by way of a task that has none.
     #[cold]
     fn names_no_channel(&mut self, cpu: u32, task: u32) {
-        self.fails(Trouble::NoChannel { task, pc: self.tasks[task as usize].pc - 1 });
+        self.fails(Failure::NoChannel { task, pc: self.tasks[task as usize].pc - 1 });
         self.return_to_user(cpu, task);
     }
 
-    /// The task waits in the kernel; when it is awake, it looks again.
+    /// The task waits in the kernel and tries again when it is awake.
     pub(crate) fn blocks(&mut self, cpu: u32, task: u32, then: Then) {
-        self.tasks[task as usize].segment = World::kernel(0, Inside::On, then);
-        self.schedule(cpu, Left::Waits);
+        self.tasks[task as usize].segment = Segment::kernel(0, Preemption::On, then);
+        self.schedule(cpu, SwitchOut::Blocked);
     }
 }
 

@@ -13,9 +13,9 @@ pub enum Policy {
     /// SCHED_OTHER.
     #[default]
     Other,
-    /// SCHED_BATCH: as that, and it preempts nobody when it wakes up.
+    /// SCHED_BATCH: as that, and it does not preempt when it wakes up.
     Batch,
-    /// SCHED_IDLE: with the least weight, and everybody preempts it.
+    /// SCHED_IDLE: with the least weight, and any other policy preempts it.
     Idle,
     /// SCHED_FIFO with a priority from 1 to 99.
     Fifo(u8),
@@ -42,7 +42,7 @@ pub(super) fn fair_of(kernel: &crate::machine::Kernel, cpus: usize, load: &Load)
     Fair::new(rules, cpus, &load.groups)
 }
 
-/// What a task is to the fair class; a real-time task is known there too, and never queued.
+/// A task as the fair class sees it; it knows real-time tasks too, and never queues them.
 pub(super) fn share_of(spec: &TaskSpec) -> Share {
     let idle = spec.policy == Policy::Idle;
     Share {
@@ -60,7 +60,7 @@ impl World {
     }
 
     /// The priority of what runs on a CPU, when it is a real-time task.
-    fn running_priority(&self, cpu: u32) -> Option<u8> {
+    pub(super) fn running_priority(&self, cpu: u32) -> Option<u8> {
         match self.cpus[cpu as usize].current {
             IDLE => None,
             current => self.priority(current),
@@ -84,7 +84,7 @@ impl World {
         self.fair.tasks(cpu) + self.rt.waiting(cpu) + runs
     }
 
-    /// Asks the CPU of a task that came there to make room, when it should (`wakeup_preempt()`).
+    /// `wakeup_preempt()`: asks the CPU of a task that became runnable to reschedule, where that is due.
     pub(crate) fn preempts(&mut self, cpu: u32, task: u32, here: Option<u32>) {
         match (self.priority(task), self.running_priority(cpu)) {
             (Some(new), Some(old)) if new <= old => {}
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// `push_rt_task()`: a real-time task that waits is looked at by a CPU that has something less urgent.
+    /// `push_rt_task()`: another CPU that runs something less urgent is asked to take a waiting real-time task.
     fn push_rt(&mut self, task: u32, cpu: u32) {
         if self.tasks[task as usize].pinned != u32::MAX {
             return;
@@ -111,18 +111,9 @@ impl World {
         }
     }
 
-    /// A CPU that runs no real-time task, from the one after `cpu` on.
+    /// A CPU that runs no real-time task, preferably near this one.
     pub(crate) fn without_rt(&self, cpu: u32) -> Option<u32> {
-        let words = &self.rt_busy;
-        let cpus = self.cpus.len() as u32;
-        let free = |word: usize| {
-            let last = (cpus - word as u32 * 64).min(64);
-            let mask = if last == 64 { u64::MAX } else { (1 << last) - 1 };
-            let bits = !words[word] & mask;
-            (bits != 0).then(|| word as u32 * 64 + bits.trailing_zeros())
-        };
-        let first = cpu as usize / 64;
-        (0..words.len()).find_map(|step| free((first + step) % words.len()))
+        self.not_rt.round((0, self.cpus.len() as u32), cpu / 64 * 64)
     }
 
     /// A task that ran goes back to where it waits.
@@ -158,9 +149,7 @@ impl World {
     /// A task that was chosen begins to run.
     pub(crate) fn set(&mut self, cpu: u32, task: u32) {
         let is_rt = self.priority(task).is_some();
-        let bit = 1 << (cpu % 64);
-        let word = &mut self.rt_busy[cpu as usize / 64];
-        *word = if is_rt { *word | bit } else { *word & !bit };
+        self.not_rt.set(cpu, !is_rt);
         if is_rt {
             self.move_to(task, cpu);
         } else {
@@ -178,7 +167,7 @@ impl World {
         }
     }
 
-    /// `update_curr()`: whether the running task should make room.
+    /// `update_curr()`: whether the running task should be rescheduled.
     pub(crate) fn account(&mut self, cpu: u32) -> bool {
         let c = &mut self.cpus[cpu as usize];
         let ns = self.now.saturating_sub(c.accounted_at);
@@ -190,7 +179,7 @@ impl World {
         self.fair.ran(cpu, ns)
     }
 
-    /// `task_tick()` after the time was accounted: whether the running task should make room.
+    /// `task_tick()` after the time was accounted: whether the running task should be rescheduled.
     pub(crate) fn class_tick(&mut self, cpu: u32) -> bool {
         let task = self.cpus[cpu as usize].current;
         match self.tasks[task as usize].policy {

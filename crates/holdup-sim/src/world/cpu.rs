@@ -1,15 +1,15 @@
-//! CPUs: what they are doing, and the two bits that ask them to make room.
+//! CPUs: what they are doing, and their two need-resched bits.
 
 use super::{Event, IPI, Mode, SLOTS, Segment, TICK, Then, World};
 use crate::preempt::Model;
-use crate::program::Inside;
-use crate::seen::Left;
+use crate::program::Preemption;
+use crate::stats::SwitchOut;
 
 /// The task of a CPU that has none.
 pub(crate) const IDLE: u32 = u32::MAX;
 
-/// A CPU; what events look at stands first.
-#[derive(Debug, Clone, Copy)]
+/// A CPU; the fields that most events read come first.
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Cpu {
     /// The task that runs.
@@ -19,7 +19,7 @@ pub(crate) struct Cpu {
     /// How long the stretches are that are known to follow the running task's segment, ns. The event WORK is the end of them
     /// all.
     pub(crate) ahead_ns: u64,
-    /// From when on it gets on with its segment; switches and interrupts move it.
+    /// When it resumes its segment; switches and interrupts move it.
     pub(crate) busy_from: u64,
     /// Until when the fair class knows of the running task's time.
     pub(crate) accounted_at: u64,
@@ -41,31 +41,20 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    pub(crate) const NEW: Cpu = Cpu {
-        current: IDLE,
-        failed: [0; 4],
-        ahead_ns: 0,
-        busy_from: 0,
-        accounted_at: 0,
-        idle_since: 0,
-        idle_from: 0,
-        average_idle_ns: 0,
-        need: false,
-        lazy: false,
-        at_point: false,
-        kicked: false,
-        next_balance: [0; 4],
-    };
+    /// A CPU without a task that has been idle for this long on average.
+    pub(crate) fn idle(average_idle_ns: u64) -> Cpu {
+        Cpu { current: IDLE, average_idle_ns, ..Cpu::default() }
+    }
 }
 
-/// How far into a segment of the kernel the next point lies at which it makes room by itself, ns; it has come so far.
+/// How far into a segment of the kernel the next `cond_resched()` or `might_sleep()` is, after `ran` ns of it.
 fn next_point(segment: &Segment, ran: u64, model: &Model) -> Option<u64> {
-    match segment.inside {
-        Inside::Points(every) if model.cond_resched => {
+    match segment.preemption {
+        Preemption::CondResched(every) if model.cond_resched => {
             let every = u64::from(every.max(1));
             Some((ran / every + 1) * every)
         }
-        Inside::MightSleep if model.might_resched => {
+        Preemption::MightSleep if model.might_resched => {
             let half = (segment.done + segment.left) / 2;
             (ran < half).then_some(half)
         }
@@ -85,7 +74,7 @@ impl World {
         }
     }
 
-    /// So much of the running task's segment is done.
+    /// A part of the running task's segment is done.
     pub(super) fn passes(&mut self, cpu: u32, ns: u64) {
         if self.recorder.is_some() {
             self.records_work(cpu, self.cpus[cpu as usize].busy_from, ns);
@@ -134,14 +123,14 @@ impl World {
         self.agenda.set_often(cpu as usize, at);
     }
 
-    /// `resched_curr()`: asks a CPU to make room. `here` is the CPU that asks.
+    /// `resched_curr()`: asks a CPU to reschedule. `here` is the CPU that asks.
     pub(crate) fn resched(&mut self, cpu: u32, here: Option<u32>) {
         let c = &mut self.cpus[cpu as usize];
         if c.need {
             return;
         }
         c.need = true;
-        self.looks_again(cpu);
+        self.recheck(cpu);
         if here != Some(cpu) {
             self.send(cpu);
         }
@@ -152,7 +141,7 @@ impl World {
         let c = &mut self.cpus[cpu as usize];
         if self.machine.kernel.preempt.lazy && c.current != IDLE {
             c.lazy = true;
-            self.looks_again(cpu);
+            self.recheck(cpu);
             if !self.machine.kernel.mechanisms.lazy_needs_tick && here != Some(cpu) {
                 self.send(cpu);
             }
@@ -161,7 +150,7 @@ impl World {
         }
     }
 
-    /// Sends a CPU the interrupt that makes it look at its bits.
+    /// Sends a CPU the reschedule interrupt.
     pub(crate) fn send(&mut self, cpu: u32) {
         let costs = &self.machine.costs;
         let idle_ns = if self.cpus[cpu as usize].current == IDLE { costs.idle_exit_ns } else { 0 };
@@ -177,7 +166,7 @@ impl World {
     pub(crate) fn interrupt(&mut self, cpu: u32) {
         self.agenda.clear(cpu as usize * SLOTS + IPI);
         if self.cpus[cpu as usize].current == IDLE {
-            return self.schedule(cpu, Left::Waits);
+            return self.schedule(cpu, SwitchOut::Blocked);
         }
         self.take_time(cpu, self.machine.costs.interrupt_ns);
         self.interrupt_returns(cpu);
@@ -205,8 +194,10 @@ impl World {
         }
         let c = &self.cpus[cpu as usize];
         match self.tasks[c.current as usize].segment.mode {
-            Mode::User | Mode::Spin if returns_to_user => self.schedule(cpu, Left::Boundary),
-            Mode::Kernel if c.need && model.preempts_kernel && self.may_leave(cpu) => self.schedule(cpu, Left::Inside),
+            Mode::User | Mode::Spin if returns_to_user => self.schedule(cpu, SwitchOut::AtBoundary),
+            Mode::Kernel if c.need && model.preempts_kernel && self.may_leave(cpu) => {
+                self.schedule(cpu, SwitchOut::InKernel);
+            }
             Mode::Kernel if c.need && model.cond_resched => {
                 self.stop(cpu);
                 self.arm(cpu);
@@ -218,7 +209,7 @@ impl World {
     /// Whether preemption is on where the running task is in the kernel.
     pub(crate) fn may_leave(&self, cpu: u32) -> bool {
         let segment = &self.tasks[self.cpus[cpu as usize].current as usize].segment;
-        segment.inside != Inside::Off || self.machine.kernel.preempt.sleeping_locks
+        segment.preemption != Preemption::Off || self.machine.kernel.preempt.sleeping_locks
     }
 
     /// `sched_tick()`.
@@ -235,7 +226,7 @@ impl World {
         self.agenda.set(slot, (self.now / tick_ns + 1) * tick_ns + late_ns);
         self.take_time(cpu, cost_ns);
         if c.lazy {
-            self.tells(cpu, Event::Promoted);
+            self.trace_event(cpu, Event::Promoted);
             self.resched(cpu, Some(cpu));
         }
         if self.account(cpu) | self.class_tick(cpu) {

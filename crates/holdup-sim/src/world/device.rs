@@ -1,23 +1,23 @@
 //! Devices, logs on them, and tasks that are made and end.
 
 use super::{LogSpec, Task, TaskSpec, Then, World};
-use crate::program::{Inside, Op};
+use crate::program::Op;
 use crate::random::{Span, Stream};
-use crate::seen::Left;
+use crate::stats::SwitchOut;
 use std::collections::VecDeque;
 
-/// A device that works on some requests at once.
+/// A device that serves some requests in parallel.
 #[derive(Debug, Clone)]
 pub(crate) struct Device {
-    at_once: u32,
+    parallel: u32,
     busy: u32,
-    /// Who waits for its turn, and how long its request will take.
+    /// Tasks whose requests wait, and how long each will take.
     queue: VecDeque<(u32, u64)>,
 }
 
 impl Device {
-    pub(super) fn new(at_once: u32) -> Self {
-        Device { at_once: at_once.max(1), busy: 0, queue: VecDeque::new() }
+    pub(super) fn new(parallel: u32) -> Self {
+        Device { parallel: parallel.max(1), busy: 0, queue: VecDeque::new() }
     }
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Log {
     appended: u64,
     /// The last record on the device.
     flushed: u64,
-    /// Who writes, and up to which record.
+    /// The task that writes, and up to which record.
     writer: Option<(u32, u64)>,
     waiters: VecDeque<u32>,
 }
@@ -60,7 +60,7 @@ impl World {
         let ns = work.of(t.stream.word());
         t.device = device;
         let d = &mut self.devices[device as usize];
-        if d.busy < d.at_once {
+        if d.busy < d.parallel {
             d.busy += 1;
             self.agenda.set(self.timer_slot(task), self.now + ns);
         } else {
@@ -69,7 +69,7 @@ impl World {
         self.blocks(cpu, task, then);
     }
 
-    /// A task's timer ran out: when a device told it, the next request has its turn.
+    /// A task's timer expired: if it was that of a device, the next request is served.
     pub(crate) fn device_is_done(&mut self, task: u32) {
         let device = std::mem::replace(&mut self.tasks[task as usize].device, NO_DEVICE);
         if device == NO_DEVICE {
@@ -98,11 +98,11 @@ impl World {
             return true;
         }
         let ns = self.machine.costs.syscall_ns;
-        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Flushes));
+        self.enter_kernel(cpu, task, ns, Then::Flushes);
         false
     }
 
-    /// The same with a log that has a lock: who gets it writes for all, the others sleep until it is free and look again
+    /// The same with a log that has a lock: its holder writes for all, the others sleep until it is free and check again
     /// (PostgreSQL's `XLogFlush()` with `LWLockAcquireOrWait(WALWriteLock)`, src/backend/access/transam/xlog.c, 15 to 18).
     fn flush_behind(&mut self, cpu: u32, task: u32, log: u32, lock: u32) -> bool {
         let is_there = self.logs[log as usize].flushed >= self.tasks[task as usize].record;
@@ -110,14 +110,14 @@ impl World {
         if is_there && !holds {
             return true;
         }
-        // The operation is looked at again until the record is there and the lock is given back.
+        // The operation is repeated until the record is there and the lock is released.
         self.tasks[task as usize].pc -= 1;
         match (is_there, holds) {
-            (true, _) => self.give_back(cpu, task, lock),
-            (_, false) => self.want_or_wait(cpu, task, lock),
+            (true, _) => self.release(cpu, task, lock),
+            (_, false) => self.want(cpu, task, lock, false, true),
             _ => {
                 let ns = self.machine.costs.syscall_ns;
-                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::WritesLog));
+                self.enter_kernel(cpu, task, ns, Then::WritesLog);
                 false
             }
         }
@@ -138,9 +138,9 @@ impl World {
         self.ask(cpu, task, spec.device, spec.write, Then::WritesLog);
     }
 
-    /// The task is in the kernel to flush, or has slept there: unless its record is there, whoever writes by now, it writes
-    /// for all, or waits for who does. As in the loop of PostgreSQL's `XLogFlush()` with `LWLockAcquireOrWait()`
-    /// (src/backend/access/transam/xlog.c, 15 to 18), which first asks whether it is done already.
+    /// The task is in the kernel to flush, or has slept there: unless its record is on the device, it writes for all or waits
+    /// for the writer. As in the loop of PostgreSQL's `XLogFlush()` with `LWLockAcquireOrWait()`
+    /// (src/backend/access/transam/xlog.c, 15 to 18), which first checks whether it is done already.
     pub(crate) fn flushes(&mut self, cpu: u32, task: u32) {
         let Op::Flush(log) = self.code[self.tasks[task as usize].pc as usize - 1] else {
             return self.return_to_user(cpu, task);
@@ -152,7 +152,7 @@ impl World {
                 l.waiters.push_back(task);
                 return self.blocks(cpu, task, Then::Flushes);
             }
-            // What it wrote is there: everybody looks again, and the first of them whose record is not there writes.
+            // Its write is done: all waiters check again, and the first whose record is missing writes.
             l.flushed = up_to;
             l.writer = None;
             let waiters = std::mem::take(&mut l.waiters);
@@ -161,7 +161,7 @@ impl World {
                 self.wake(waiter, Some(cpu));
             }
             let ns = count * self.machine.costs.wake_ns;
-            return self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+            return self.enter_kernel(cpu, task, ns, Then::ToUser);
         }
         if is_there {
             return self.return_to_user(cpu, task);
@@ -181,16 +181,16 @@ impl World {
             self.wake(child, Some(cpu));
         }
         let ns = self.machine.costs.wake_ns;
-        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::ToUser));
+        self.enter_kernel(cpu, task, ns, Then::ToUser);
     }
 
     fn new_task(&mut self, program: u32, parent: u32) -> Option<u32> {
-        let mother = self.tasks[parent as usize];
+        let parent_task = self.tasks[parent as usize];
         let entry = self.entry[program as usize];
-        let spec = TaskSpec { policy: mother.policy, ..TaskSpec::new(program, mother.process) };
+        let spec = TaskSpec { policy: parent_task.policy, ..TaskSpec::new(program, parent_task.process) };
         let stream = Stream::new(self.tasks[parent as usize].stream.word());
         let mut task = Task::new(&spec, entry, stream);
-        (task.parent, task.cpu) = (parent, mother.cpu);
+        (task.parent, task.cpu) = (parent, parent_task.cpu);
         let free = self.free_tasks.pop();
         if free.is_none() && self.tasks.len() >= self.most_tasks {
             return None;
@@ -208,10 +208,10 @@ impl World {
         Some(place)
     }
 
-    /// A task ends: its place can be taken, and a parent that waits for its last child goes on.
+    /// A task ends: its number is free again, and a parent that waits for its last child continues.
     pub(crate) fn ends(&mut self, cpu: u32, task: u32) {
         if std::mem::take(&mut self.tasks[task as usize].children) > 0 {
-            // Another task may take its place, which is not their parent.
+            // Another task may get its number, which is not their parent.
             for child in self.tasks.iter_mut().filter(|t| t.parent == task) {
                 child.parent = ORPHAN;
             }
@@ -227,7 +227,7 @@ impl World {
             }
             self.free_tasks.push(task);
         }
-        self.schedule(cpu, Left::Ends);
+        self.schedule(cpu, SwitchOut::Exited);
     }
 
     /// A task waits for its children. Whether there are none.

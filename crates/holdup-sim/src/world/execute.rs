@@ -1,13 +1,13 @@
-//! What programs say, as segments of time.
+//! Programs as segments of time.
 
 use super::task::place_of;
-use super::{Mode, Segment, Then, Trouble, World};
-use crate::program::{Inside, MarkId, Op};
+use super::{Failure, Mode, Segment, Then, World};
+use crate::program::{MarkId, Op, Preemption};
 use crate::random::below;
-use crate::seen::Left;
+use crate::stats::SwitchOut;
 
-/// The most operations that a task may do without any time passing.
-const MOST_AT_ONCE: u32 = 100_000;
+/// The most operations of a task without any time passing.
+const MOST_WITHOUT_TIME: u32 = 100_000;
 
 impl World {
     /// The event WORK: a segment is over, or a `cond_resched()` is reached.
@@ -15,18 +15,18 @@ impl World {
         let c = &self.cpus[cpu as usize];
         let task = c.current;
         if c.at_point {
-            return self.schedule(cpu, Left::Inside);
+            return self.schedule(cpu, SwitchOut::InKernel);
         }
         self.stop(cpu);
         match self.tasks[task as usize].segment.then {
             Then::Next => self.next(cpu, task),
             Then::ToUser => self.return_to_user(cpu, task),
-            Then::Lock => self.lock_says(cpu, task),
+            Then::Lock => self.lock_step_over(cpu, task),
             Then::Mapped => self.mapped(cpu, task),
             Then::Delivers => self.delivers(cpu, task),
             Then::Sends => self.sends(cpu, task),
             Then::Receives => self.receives(cpu, task),
-            Then::Asks => self.asks_device(cpu, task),
+            Then::AsksDevice => self.asks_device(cpu, task),
             Then::Flushes => self.flushes(cpu, task),
             Then::WritesLog => self.writes_log(cpu, task),
             Then::Forks => self.forks(cpu, task),
@@ -34,7 +34,7 @@ impl World {
             Then::Yields => {
                 self.then_user(task);
                 self.tasks[task as usize].yields = true;
-                self.schedule(cpu, Left::Boundary);
+                self.schedule(cpu, SwitchOut::AtBoundary);
             }
             Then::Ends => {
                 self.backend_ends(task);
@@ -46,7 +46,7 @@ impl World {
     /// What a task does when it has its CPU again: returns to user mode.
     pub(crate) fn then_user(&mut self, task: u32) {
         let t = &mut self.tasks[task as usize];
-        t.segment = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
+        t.segment = Segment::user(0, Then::Next);
     }
 
     /// `exit_to_user_mode_loop()`; in a thread of the kernel the `cond_resched()` between two pieces of work.
@@ -54,10 +54,15 @@ impl World {
         self.then_user(task);
         let c = &self.cpus[cpu as usize];
         if c.need || c.lazy && !self.tasks[task as usize].is_kernel {
-            self.schedule(cpu, Left::Boundary);
+            self.schedule(cpu, SwitchOut::AtBoundary);
         } else {
             self.next(cpu, task);
         }
+    }
+
+    /// The running task enters the kernel for this long.
+    pub(crate) fn enter_kernel(&mut self, cpu: u32, task: u32, ns: u64, then: Then) {
+        self.begin(cpu, task, Segment::kernel(ns, Preemption::On, then));
     }
 
     /// Begins a segment of the running task.
@@ -74,9 +79,9 @@ impl World {
         }
         let preempts = self.machine.kernel.preempt.preempts_kernel;
         if segment.mode == Mode::Kernel && c.need && preempts && self.may_leave(cpu) {
-            return self.schedule(cpu, Left::Inside);
+            return self.schedule(cpu, SwitchOut::InKernel);
         }
-        self.looks_ahead(cpu, task);
+        self.look_ahead(cpu, task);
         self.arm(cpu);
     }
 
@@ -85,21 +90,21 @@ impl World {
         if self.tasks[task as usize].extra_ns == 0 {
             return false;
         }
-        let nothing = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
+        let nothing = Segment::user(0, Then::Next);
         self.begin(cpu, task, nothing);
         true
     }
 
-    /// The program goes on until something takes time.
+    /// The program continues until an operation takes time.
     pub(crate) fn next(&mut self, cpu: u32, task: u32) {
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MOST_WITHOUT_TIME {
             let t = &mut self.tasks[task as usize];
             let op = self.code[t.pc as usize];
             match op {
                 Op::Compute(span) => {
                     t.pc += 1;
                     let left = span.of(t.stream.word());
-                    let segment = Segment { left, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
+                    let segment = Segment::user(left, Then::Next);
                     return self.begin(cpu, task, segment);
                 }
                 Op::Jump(to) => t.pc = to,
@@ -139,7 +144,7 @@ impl World {
             }
         }
         // Nothing takes time in this program, and nothing ever will.
-        self.fails(Trouble::NoTime { task, pc: self.tasks[task as usize].pc });
+        self.fails(Failure::NoTime { task, pc: self.tasks[task as usize].pc });
         self.tasks[task as usize].extra_ns += 1;
         self.passes_first(cpu, task);
     }
@@ -181,66 +186,57 @@ impl World {
         }
     }
 
-    /// Operations that others can see. Whether the program goes on at once.
+    /// Operations that other tasks can see. Whether the program continues without a pause.
     fn acts(&mut self, cpu: u32, task: u32, op: Op) -> bool {
         let t = &mut self.tasks[task as usize];
         let syscall_ns = if t.is_kernel { 0 } else { self.machine.costs.syscall_ns };
         t.pc += 1;
-        match op {
-            Op::ExtendEnd => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::ToUser)),
-            Op::Lock(lock) => return self.want(cpu, task, lock, false),
-            Op::LockShared(lock) => return self.want(cpu, task, lock, true),
+        let costs = &self.machine.costs;
+        let (ns, then) = match op {
+            Op::Lock(lock) => return self.want(cpu, task, lock, false, false),
+            Op::LockShared(lock) => return self.want(cpu, task, lock, true, false),
             Op::Data { lock, lines } => {
                 self.uses_data(cpu, task, lock, lines);
                 return true;
             }
-            Op::Unlock(lock) => return self.give_back(cpu, task, lock),
+            Op::Unlock(lock) => return self.release(cpu, task, lock),
             Op::Touch { region, pages } => return self.touch(cpu, task, region, pages),
+            Op::Flush(log) => return self.flush(cpu, task, log),
+            Op::Join => return self.join(cpu, task),
             Op::Forget(region) => {
                 let place = t.process as usize * self.regions.len() + region as usize;
                 let steps = std::mem::take(&mut self.touched[place]);
                 let entries = steps.div_ceil(self.regions[region as usize].steps);
-                let forget_ns = self.machine.costs.forget_ns;
-                let ns = u64::from(entries) * forget_ns + syscall_ns;
-                // zap_pte_range() (mm/memory.c) looks at need_resched() before each entry, and calls cond_resched().
-                let inside = Inside::Points(u32::try_from(forget_ns).unwrap_or(u32::MAX));
-                self.begin(cpu, task, World::kernel(ns, inside, Then::ToUser));
+                let ns = u64::from(entries) * costs.forget_ns + syscall_ns;
+                // zap_pte_range() (mm/memory.c) checks need_resched() before each entry, and calls cond_resched().
+                let preemption = Preemption::CondResched(u32::try_from(costs.forget_ns).unwrap_or(u32::MAX));
+                self.begin(cpu, task, Segment::kernel(ns, preemption, Then::ToUser));
+                return false;
             }
-            Op::System { work, inside } => {
+            Op::System { work, preemption } => {
                 let ns = work.of(t.stream.word()) + syscall_ns;
-                self.begin(cpu, task, World::kernel(ns, inside, Then::ToUser));
+                self.begin(cpu, task, Segment::kernel(ns, preemption, Then::ToUser));
+                return false;
             }
             Op::Sleep(span) => {
                 t.sleep_ns = span.of(t.stream.word());
-                self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Sleeps));
+                (0, Then::Sleeps)
             }
-            Op::Send { .. } => {
-                let ns = syscall_ns + self.machine.costs.send_ns;
-                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Sends));
-            }
-            Op::Receive(_) => {
-                let ns = syscall_ns + self.machine.costs.receive_ns;
-                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Receives));
-            }
-            Op::Transmit { work_ns, .. } => {
-                let ns = syscall_ns + u64::from(work_ns);
-                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Delivers));
-            }
-            Op::Take { .. } => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Receives)),
             Op::NextMoment { interval_ns, late, missed } => {
                 self.woke_for_moment(task, interval_ns, late, missed);
-                self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Sleeps));
+                (0, Then::Sleeps)
             }
-            Op::Io { .. } => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Asks)),
-            Op::Flush(log) => return self.flush(cpu, task, log),
-            Op::Fork(_) => {
-                let ns = syscall_ns + self.machine.costs.fork_ns;
-                self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Forks));
-            }
-            Op::Join => return self.join(cpu, task),
-            Op::Yield => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Yields)),
-            _ => self.begin(cpu, task, World::kernel(syscall_ns, Inside::On, Then::Ends)),
-        }
+            Op::Send { .. } => (costs.send_ns, Then::Sends),
+            Op::Receive(_) => (costs.receive_ns, Then::Receives),
+            Op::Transmit { work_ns, .. } => (u64::from(work_ns), Then::Delivers),
+            Op::Take { .. } => (0, Then::Receives),
+            Op::Io { .. } => (0, Then::AsksDevice),
+            Op::Fork(_) => (costs.fork_ns, Then::Forks),
+            Op::Yield => (0, Then::Yields),
+            Op::ExtendEnd => (0, Then::ToUser),
+            _ => (0, Then::Ends),
+        };
+        self.enter_kernel(cpu, task, syscall_ns + ns, then);
         false
     }
 
@@ -262,7 +258,7 @@ impl World {
         let Op::Transmit { softirq_ns, .. } = self.code[self.tasks[task as usize].pc as usize - 1] else {
             return self.return_to_user(cpu, task);
         };
-        self.begin(cpu, task, World::kernel(u64::from(softirq_ns), Inside::Off, Then::Sends));
+        self.begin(cpu, task, Segment::kernel(u64::from(softirq_ns), Preemption::Off, Then::Sends));
     }
 
     /// The task blocks; its timer wakes it. Timers of real-time tasks have no slack (kernel/time/hrtimer.c
@@ -276,7 +272,7 @@ impl World {
         };
         self.then_user(task);
         self.agenda.set(self.timer_slot(task), at + slack_ns);
-        self.schedule(cpu, Left::Waits);
+        self.schedule(cpu, SwitchOut::Blocked);
     }
 
     /// A task's timer has run out: an interrupt on its last CPU.
@@ -320,7 +316,7 @@ impl World {
                 t.last_page = page;
             }
             if faults && (t.held == 0 || self.machine.kernel.mechanisms.fault_under_lock) {
-                // The operation goes on here when the page is mapped.
+                // The operation is repeated when the page is mapped.
                 t.pc -= 1;
                 let ns = if spec.huge { costs.huge_fault_ns } else { costs.fault_ns };
                 let seen = &mut self.seen.roles[t.program as usize];
@@ -332,9 +328,9 @@ impl World {
                 if self.recorder.is_some() {
                     self.records_fault(cpu, task, true);
                 }
-                // folio_lock() of the page that is there (shmem_get_folio_gfp(), mm/shmem.c) might sleep; where in the fault
-                // that is hangs on the machine.
-                self.begin(cpu, task, World::kernel(ns, Inside::MightSleep, Then::Mapped));
+                // folio_lock() of the page that is there (shmem_get_folio_gfp(), mm/shmem.c) might sleep; where in the fault that
+                // is depends on the machine.
+                self.begin(cpu, task, Segment::kernel(ns, Preemption::MightSleep, Then::Mapped));
                 return false;
             }
             if spec.together {

@@ -1,45 +1,44 @@
 //! The simulated machine at work.
 
-mod ahead;
 mod balance;
 mod bits;
 mod channel;
 mod class;
 mod cpu;
+mod deadlock;
 mod device;
 mod execute;
-mod extend;
-mod glance;
-mod place;
+mod invariants;
+mod lock_wait;
+mod lookahead;
 mod recording;
-mod stuck;
+mod select_cpu;
+mod slice_extension;
 mod switch;
 mod task;
-mod trail;
-mod wait;
+mod trace;
 
 pub use class::Policy;
 pub(crate) use cpu::IDLE;
-pub use glance::Glance;
-pub use stuck::Trouble;
+pub use deadlock::Failure;
+pub use invariants::InvariantReport;
 pub use task::Mode;
 pub(crate) use task::{Segment, Task, Then};
-pub use trail::{Asks, Entry, Event, Place, Why};
+pub use trace::{Event, PreemptedAt, ReschedRequest, SwitchReason, TraceEntry};
 
 use crate::agenda::Agenda;
-use crate::locks::{self, Lock};
+use crate::combine::Part;
+use crate::locking::{self, Lock};
 use crate::machine::Machine;
-use crate::program::{Inside, MarkId, Op, Program};
+use crate::program::{MarkId, Op, Preemption, Program};
 use crate::random::{Random, Span, Stream, mixed};
 use crate::record::Recorder;
 use crate::sched::fair::Fair;
 use crate::sched::group::GroupSpec;
 use crate::sched::rt::Rt;
-use crate::seen::{LockSeen, MarkSeen, RoleSeen, Seen};
-use crate::together::Part;
+use crate::stats::{LockStats, MarkStats, ProgramStats, WindowStats};
 use bits::{Bits, Counts};
 use cpu::Cpu;
-use holdup_model::Histogram;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -48,26 +47,26 @@ use std::collections::BTreeMap;
 pub struct Load {
     /// The programs; a task names one by its number.
     pub programs: Vec<Program>,
-    /// The tasks that are there from the begin.
+    /// The tasks that exist in the beginning.
     pub tasks: Vec<TaskSpec>,
-    /// The locks, each with the name of its algorithm. What was seen of them comes in the same order; after them come
-    /// the locks inside of them, in the order of those that have one.
+    /// The locks, each with the name of its algorithm. Their stats come in the same order, and after them those of the locks
+    /// inside of them.
     pub locks: Vec<&'static str>,
     /// Memory that tasks touch.
     pub regions: Vec<RegionSpec>,
     /// What messages go through.
     pub channels: Vec<ChannelSpec>,
-    /// How many requests each device works on at once.
+    /// How many requests each device serves at the same time.
     pub devices: Vec<u32>,
     /// The logs, each with its device and how long that takes to write.
     pub logs: Vec<LogSpec>,
-    /// The most tasks at once, those that are there from the begin included; 0 for as many as these.
+    /// The most tasks that are alive at the same time; 0 for as many as there are in the beginning.
     pub most_tasks: usize,
     /// Groups that share CPU time as one.
     pub groups: Vec<GroupSpec>,
     /// How many marks are counted.
     pub marks: usize,
-    /// Marks that are counted by task as the first one is ([`Seen::by_task`]): the first ones of further workloads.
+    /// Marks that are counted by task as the first one is ([`WindowStats::by_task`]): the first ones of further workloads.
     pub by_task: Vec<MarkId>,
     /// What belongs to which workload, where there are several.
     pub parts: Vec<Part>,
@@ -95,21 +94,21 @@ impl Load {
 pub struct ChannelSpec {
     /// The most messages in it.
     pub most: u32,
-    /// When no more than so many messages are left, all that wait for room are woken; `None`: each message that is taken
+    /// Tasks that wait for room are all woken when only this number of messages is left; `None`: each message that is taken
     /// wakes one of them.
     pub refills_at: Option<u32>,
-    /// The mark whose begin comes along with a message: who received it has then begun the mark when who sent it had.
+    /// The mark whose begin a message carries: the receiver has then begun the mark when the sender did.
     pub carries: Option<MarkId>,
 }
 
 impl From<u32> for ChannelSpec {
-    /// A channel that holds so many messages and wakes one writer for each that is taken.
+    /// A channel with room for this number of messages that wakes one writer for each that is taken.
     fn from(most: u32) -> Self {
         ChannelSpec { most, refills_at: None, carries: None }
     }
 }
 
-/// A task that is there from the begin.
+/// A task that exists in the beginning.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskSpec {
     /// Its program.
@@ -132,10 +131,10 @@ pub struct TaskSpec {
     pub inbox: Option<u32>,
     /// Its peer's channel.
     pub peer: Option<u32>,
-    /// Whether it is a thread of the kernel: its operations enter no kernel, and between them it makes room where
+    /// Whether it is a kernel thread: its operations enter no kernel, and between them it reschedules where
     /// `cond_resched()` does.
     pub kernel: bool,
-    /// When it begins, ns; `None`: at once, one after the other.
+    /// When it begins, ns; `None`: in the first microseconds, one after the other.
     pub begins_ns: Option<u64>,
 }
 
@@ -153,8 +152,8 @@ pub struct LogSpec {
     pub device: u32,
     /// How long it takes to write what is there.
     pub write: Span,
-    /// The LWLock that who writes holds and the others wait for (WALWriteLock); `None`: they wait in a line without
-    /// a lock.
+    /// The LWLock that the writer holds and the others wait for (WALWriteLock); `None`: they wait in a queue without a
+    /// lock.
     pub lock: Option<u32>,
 }
 
@@ -187,7 +186,7 @@ pub struct RegionSpec {
     /// together, how many of its members lie in a page.
     pub steps: u32,
     /// Whether all tasks walk through it together, each touch the next step of all: a list of free buffers. A page faults
-    /// when the task that touches it did not touch it last; else each process walks through it on its own.
+    /// when the task that touches it did not touch it last; otherwise each process walks through it alone.
     pub together: bool,
     /// How many steps there are before the region is used up and touches do nothing; 0 for no end.
     pub end: u64,
@@ -206,8 +205,8 @@ pub struct World {
     pub(crate) tasks: Vec<Task>,
     pub(crate) fair: Fair,
     pub(crate) rt: Rt,
-    /// CPUs whose last task was a real-time one.
-    pub(crate) rt_busy: Vec<u64>,
+    /// CPUs whose last task was no real-time one.
+    pub(crate) not_rt: Bits,
     pub(crate) locks: Vec<Lock>,
     /// PostgreSQL's estimate of the whole server, which backends hand on.
     pub(crate) spins_per_delay: u32,
@@ -215,7 +214,7 @@ pub struct World {
     pub(crate) entry: Vec<u32>,
     /// What the machine draws; what programs draw is their tasks'.
     pub(crate) random: Random,
-    pub(crate) seen: Seen,
+    pub(crate) seen: WindowStats,
     /// The marks that are counted by task, as bits.
     pub(crate) by_task: u64,
     pub(crate) regions: Vec<RegionSpec>,
@@ -236,16 +235,16 @@ pub struct World {
     pub(crate) crowded: Bits,
     /// Tasks of each CPU that can run.
     pub(crate) counts: Counts,
-    /// What happened, where somebody wants to know.
-    pub(crate) trail: Option<Box<trail::Trail>>,
+    /// The trace, where one was asked for.
+    pub(crate) trace: Option<Box<trace::Trace>>,
     /// The first time that is not reached any more, ns; 0 when something went wrong.
     pub(crate) end: u64,
-    pub(crate) trouble: Option<Trouble>,
-    /// When it was looked last whether everything can go on, ns.
+    pub(crate) failure: Option<Failure>,
+    /// When deadlocks were searched last, ns.
     pub(crate) looked_at: u64,
-    /// When the count of events was looked at last, ns; `u64::MAX` before.
+    /// The time of the last check that time passes, ns; `u64::MAX` before.
     pub(crate) counted_at: u64,
-    /// What it did, event by event, where that is wanted.
+    /// The record, where one was asked for.
     pub(crate) recorder: Option<Box<Recorder>>,
     #[cfg(test)]
     pub(crate) each_stretch: bool,
@@ -272,25 +271,25 @@ impl World {
         for program in &load.programs {
             let base = code.len() as u32;
             entry.push(base);
-            code.extend(program.ops.iter().map(|op| moved(*op, base)));
+            code.extend(program.ops.iter().map(|op| op.with_target(op.target().unwrap_or(0) + base)));
             code.push(Op::Exit);
         }
         let processes = load.tasks.iter().map(|t| t.process + 1).max().unwrap_or(0) as usize;
-        let locks = locks::build(&load.locks);
+        let locks = locking::build(&load.locks);
         let most_tasks = load.tasks.len().max(load.most_tasks);
         let mut world = World {
             now: 0,
             slot: 0,
             opened_at: 0,
             agenda: Agenda::with_often(cpus * SLOTS + load.groups.len() + most_tasks, SLOTS, cpus),
-            cpus: vec![Cpu { average_idle_ns: 2 * machine.kernel.migration_cost_ns, ..Cpu::NEW }; cpus],
+            cpus: vec![Cpu::idle(2 * machine.kernel.migration_cost_ns); cpus],
             tasks: Vec::with_capacity(load.tasks.len()),
             fair: class::fair_of(&machine.kernel, cpus, load),
             rt: Rt::new(cpus),
-            rt_busy: vec![0; cpus.div_ceil(64)],
-            seen: nothing_seen(load, locks.len()),
+            not_rt: Bits::new(cpus),
+            seen: empty_stats(load, locks.len()),
             locks,
-            spins_per_delay: wait::DEFAULT_SPINS_PER_DELAY,
+            spins_per_delay: lock_wait::DEFAULT_SPINS_PER_DELAY,
             code,
             entry,
             random: Random::new(seed, 0),
@@ -307,9 +306,9 @@ impl World {
             idle_cores: Bits::new(cpus),
             crowded: Bits::new(cpus),
             counts: Counts::new(cpus),
-            trail: None,
+            trace: None,
             end: 0,
-            trouble: None,
+            failure: None,
             looked_at: 0,
             counted_at: u64::MAX,
             recorder: None,
@@ -319,15 +318,15 @@ impl World {
         };
         for cpu in 0..cpus as u32 {
             world.set_idle(cpu, true);
+            world.not_rt.set(cpu, true);
         }
         for (number, group) in load.groups.iter().enumerate().filter(|(_, group)| group.quota_ns > 0) {
             world.agenda.set(cpus * SLOTS + number, group.period_ns.max(1));
         }
         for (number, spec) in load.tasks.iter().enumerate() {
             world.fair.add(&class::share_of(spec));
-            let entry = world.entry[spec.program as usize];
             let stream = Stream::new(mixed(mixed(seed) ^ number as u64));
-            world.tasks.push(Task::new(spec, entry, stream));
+            world.tasks.push(Task::new(spec, world.entry[spec.program as usize], stream));
             world.backend_begins(number as u32);
             // Tasks begin one after the other, so that they do not all meet in the first nanosecond.
             let at = number as u64 * START_NS + world.random.below(START_NS);
@@ -338,12 +337,12 @@ impl World {
         world
     }
 
-    /// Carries out every event until a time, or until something goes wrong ([`World::advance`] tells what).
+    /// Executes every event until a time, or until something goes wrong ([`World::advance`] returns what).
     pub fn run_until(&mut self, until_ns: u64) {
-        if let Err(trouble) = self.reaches(until_ns) {
-            self.fails(trouble);
+        if let Err(failure) = self.reaches(until_ns) {
+            self.fails(failure);
         }
-        if self.trouble.is_some() {
+        if self.failure.is_some() {
             return;
         }
         self.end = until_ns + 1;
@@ -373,7 +372,7 @@ impl World {
                 self.timer((slot - timers) as u32);
             }
         }
-        if self.trouble.is_some() {
+        if self.failure.is_some() {
             return;
         }
         // All events of this time are carried out.
@@ -385,7 +384,7 @@ impl World {
         self.now
     }
 
-    /// Forgets what was seen so far: the window opens.
+    /// Opens the window: resets the counters.
     pub fn open(&mut self) {
         self.opened_at = self.now;
         for lock in &mut self.locks {
@@ -397,15 +396,12 @@ impl World {
                 self.arm(cpu);
             }
         }
-        let fresh = |_: &RoleSeen| RoleSeen::new();
         let seen = &mut self.seen;
-        seen.roles = seen.roles.iter().map(fresh).collect();
+        seen.roles.fill(ProgramStats::default());
         for mark in &mut seen.marks {
-            *mark = MarkSeen { before: mark.before + mark.count, ..MarkSeen::new() };
+            *mark = MarkStats { before: mark.before + mark.count, ..MarkStats::default() };
         }
-        for lock in &mut seen.locks {
-            *lock = lock_seen();
-        }
+        seen.locks.fill(LockStats::default());
         seen.by_task.fill(0);
         seen.cpu_ns.fill(0);
         self.fair.open(self.now);
@@ -424,8 +420,8 @@ impl World {
         }
     }
 
-    /// What was seen since the window opened.
-    pub fn close(&mut self) -> &Seen {
+    /// The counters since the window opened.
+    pub fn close(&mut self) -> &WindowStats {
         for lock in 0..self.locks.len() as u32 {
             self.count_behind(lock);
         }
@@ -445,7 +441,7 @@ impl World {
         &self.seen
     }
 
-    /// Events that were carried out since the window opened.
+    /// Events since the window opened.
     pub fn events(&self) -> u64 {
         self.seen.events
     }
@@ -454,72 +450,26 @@ impl World {
         self.cpus.len() * SLOTS + self.fair.groups.len() + task as usize
     }
 
-    /// What moving a cache line from one CPU to another takes.
+    /// The time to move a cache line from one CPU to another.
     pub(crate) fn transfer_ns(&self, from: u32, to: u32) -> u64 {
         self.machine.costs.transfer_ns[self.machine.topology.distance(from, to) as usize]
     }
-
-    /// A stretch of kernel code that can be left as the model allows.
-    pub(crate) fn kernel(left: u64, inside: Inside, then: Then) -> Segment {
-        Segment { left, done: 0, mode: Mode::Kernel, inside, then }
-    }
 }
 
-/// So many events take some time, or none ever will: a power of two.
+/// If no time passes in this number of events, none ever will: a power of two.
 const MOST_AT_ONE_TIME: u64 = 1 << 20;
 
 /// The time within which one task after the other begins, ns.
 const START_NS: u64 = 1_000;
 
-fn lock_seen() -> LockSeen {
-    LockSeen {
-        acquisitions: 0,
-        contended: 0,
-        waits: Histogram::new(),
-        holder_preempted: Histogram::new(),
-        holder_left: [0; 4],
-        holder_off_ns: [0; 4],
-        held_ns: 0,
-        spin_ns: 0,
-        spin_behind_ns: 0,
-        faults: 0,
-        fault_ns: 0,
-        sleeps: 0,
-        stuck: 0,
-    }
-}
-
-fn nothing_seen(load: &Load, locks: usize) -> Seen {
-    Seen {
-        roles: load.programs.iter().map(|_| RoleSeen::new()).collect(),
-        marks: (0..load.marks).map(|_| MarkSeen::new()).collect(),
-        locks: (0..locks).map(|_| lock_seen()).collect(),
+fn empty_stats(load: &Load, locks: usize) -> WindowStats {
+    WindowStats {
+        roles: vec![ProgramStats::default(); load.programs.len()],
+        marks: vec![MarkStats::default(); load.marks],
+        locks: vec![LockStats::default(); locks],
         by_task: vec![0; load.tasks.len()],
         cpu_ns: vec![0; load.tasks.len()],
-        groups: Vec::new(),
         parts: load.parts.clone(),
-        events: 0,
-        switches: 0,
-        wakeups: 0,
-        idle_ns: 0,
-        overhead_ns: 0,
-        ipis: 0,
-        asked: false,
-        grants: 0,
-        grants_expired: 0,
-    }
-}
-
-/// An operation of a program whose first one stands at `base`.
-fn moved(op: Op, base: u32) -> Op {
-    match op {
-        Op::Jump(to) => Op::Jump(to + base),
-        Op::Repeat { to, counter, times } => Op::Repeat { to: to + base, counter, times },
-        Op::Chance { of, to } => Op::Chance { of, to: to + base },
-        Op::IfTag { tag, to } => Op::IfTag { tag, to: to + base },
-        Op::IfLost(to) => Op::IfLost(to + base),
-        Op::UsedUp { region, to } => Op::UsedUp { region, to: to + base },
-        Op::Found { region, of, to } => Op::Found { region, of, to: to + base },
-        other => other,
+        ..WindowStats::default()
     }
 }

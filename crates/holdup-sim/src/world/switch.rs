@@ -2,16 +2,16 @@
 
 use super::task::State;
 use super::{HRTICK, IDLE, Mode, SLOTS, TICK, Then, World};
-use crate::sched::tree::NIL;
-use crate::seen::Left;
+use crate::sched::entity_queue::NIL;
+use crate::stats::SwitchOut;
 
 impl World {
     /// Takes the running task off its CPU, if there is one, and puts the next one on.
-    pub(crate) fn schedule(&mut self, cpu: u32, left: Left) {
+    pub(crate) fn schedule(&mut self, cpu: u32, left: SwitchOut) {
         let previous = self.cpus[cpu as usize].current;
-        // An interrupt that has not been paid for yet belongs to who was interrupted.
+        // An interrupt whose time has not passed yet belongs to the task that it interrupted.
         let start = self.cpus[cpu as usize].busy_from.max(self.now);
-        let why = self.trail.is_some().then(|| self.why(cpu, previous, left));
+        let reason = self.trace.is_some().then(|| self.switch_reason(cpu, previous, left));
         if previous != IDLE {
             self.put(cpu, previous, left);
         }
@@ -20,7 +20,7 @@ impl World {
         // What the previous task would have come to stays in the agenda until the next one's, or none, takes its place.
         let next = self.pick(cpu);
         if next != NIL && next == previous {
-            // It goes on: there was no switch.
+            // The same task continues: there was no switch.
             self.tasks[next as usize].state = State::Running;
             self.go_on(cpu, next, start, self.machine.costs.switch_ns / 2);
             return self.mark(cpu);
@@ -37,37 +37,29 @@ impl World {
             NIL => self.rest(cpu, start),
             next => self.run(cpu, next, start),
         }
-        if let Some(why) = why {
-            self.tells_switch(cpu, previous, next, why);
+        if let Some(reason) = reason {
+            self.trace_switch(cpu, previous, next, reason);
         }
         self.mark(cpu);
     }
 
     /// `put_prev_task()`: the running task's time is accounted, and it goes to where it waits.
-    fn put(&mut self, cpu: u32, task: u32, left: Left) {
+    fn put(&mut self, cpu: u32, task: u32, left: SwitchOut) {
         self.stop(cpu);
         self.cpus[cpu as usize].ahead_ns = 0;
         self.account(cpu);
         self.revoke(cpu, task);
         let is_rt = self.priority(task).is_some();
         self.tasks[task as usize].last_ran = self.now;
-        match left {
-            Left::Waits => {
-                self.tasks[task as usize].state = State::Blocked;
-                if !is_rt {
-                    self.fair.sleep(task);
-                }
-            }
-            Left::Ends => {
-                self.tasks[task as usize].state = State::Dead;
-                if !is_rt {
-                    self.fair.end(task);
-                }
-            }
-            Left::Boundary | Left::Inside => {
-                self.tasks[task as usize].state = State::Runnable;
-                self.requeue(cpu, task);
-            }
+        self.tasks[task as usize].state = match left {
+            SwitchOut::Blocked => State::Blocked,
+            SwitchOut::Exited => State::Dead,
+            SwitchOut::AtBoundary | SwitchOut::InKernel => State::Runnable,
+        };
+        if self.tasks[task as usize].state == State::Runnable {
+            self.requeue(cpu, task);
+        } else if !is_rt {
+            self.fair.dequeue_task(task, left == SwitchOut::Blocked);
         }
         if !is_rt {
             self.fair.put(cpu);
@@ -76,17 +68,17 @@ impl World {
     }
 
     /// A task is off its CPU: `sched_switch`.
-    fn leaves(&mut self, task: u32, left: Left) {
+    fn leaves(&mut self, task: u32, left: SwitchOut) {
         let now = self.now;
         let t = &mut self.tasks[task as usize];
         let role = &mut self.seen.roles[t.program as usize];
-        role.left[left as usize] += 1;
+        role.switch_outs[left as usize] += 1;
         if t.held > 0 {
-            role.left_holding[left as usize] += 1;
+            role.switch_outs_holding[left as usize] += 1;
             self.holder_leaves(task, left);
         }
         let t = &mut self.tasks[task as usize];
-        if matches!(left, Left::Boundary | Left::Inside) {
+        if matches!(left, SwitchOut::AtBoundary | SwitchOut::InKernel) {
             t.runnable_since = now;
             if t.segment.mode == Mode::Spin {
                 self.spinner_left(task);
@@ -94,11 +86,11 @@ impl World {
         }
     }
 
-    /// The holder of a lock is off its CPU: who spins for the lock does so behind it.
-    fn holder_leaves(&mut self, task: u32, left: Left) {
+    /// The holder of a lock is off its CPU: from now on its spinners wait for a holder that does not run.
+    fn holder_leaves(&mut self, task: u32, left: SwitchOut) {
         let t = &mut self.tasks[task as usize];
         let place = match (left, t.segment.mode, t.segment.then) {
-            (Left::Waits | Left::Ends, ..) => 3,
+            (SwitchOut::Blocked | SwitchOut::Exited, ..) => 3,
             (_, Mode::Kernel, Then::Mapped) => 2,
             (_, Mode::Kernel, _) => 1,
             _ => 0,
@@ -109,7 +101,7 @@ impl World {
         self.locks[lock].behind_since = Some(self.now);
     }
 
-    /// It has a CPU again.
+    /// The holder has a CPU again.
     fn holder_comes(&mut self, task: u32) {
         let t = &self.tasks[task as usize];
         let (lock, (place, since)) = (t.last_lock as usize, t.holder_off);
@@ -173,7 +165,7 @@ impl World {
         self.go_on(cpu, task, start, self.machine.costs.switch_ns);
     }
 
-    /// A task has its CPU from `start` on, and gets on with what it does after what the switch costs.
+    /// A task has its CPU from `start` on, and resumes after the cost of the switch.
     fn go_on(&mut self, cpu: u32, task: u32, start: u64, cost_ns: u64) {
         let c = &mut self.cpus[cpu as usize];
         let came = c.current != task;
@@ -185,7 +177,7 @@ impl World {
         if came && self.tasks[task as usize].segment.mode == Mode::Spin {
             self.spinner_came(task);
         }
-        self.looks_ahead(cpu, task);
+        self.look_ahead(cpu, task);
         self.arm(cpu);
     }
 }

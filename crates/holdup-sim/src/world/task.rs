@@ -1,11 +1,11 @@
 //! Tasks, and the stretches of time that their programs become.
 
-use super::wait::Waiting;
+use super::lock_wait::Waiting;
 use super::{Policy, TaskSpec};
-use crate::program::{COUNTERS, Inside, MarkId};
+use crate::program::{COUNTERS, MarkId, Preemption};
 use crate::random::Stream;
 
-/// How many marks a task can have begun at once.
+/// How many marks a task can have begun at the same time.
 pub(crate) const MOST_BEGUN: usize = 4;
 
 /// Where it stands when a mark was begun. The marks of a workload follow one another, and no workload has more of them
@@ -15,9 +15,10 @@ pub(crate) fn place_of(mark: MarkId) -> usize {
 }
 
 /// Where a task is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// In its own code.
+    #[default]
     User,
     /// In its own code, waiting for a lock.
     Spin,
@@ -26,63 +27,82 @@ pub enum Mode {
 }
 
 /// What comes after a stretch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Then {
     /// The next operation of the program, in user mode already.
+    #[default]
     Next,
     /// The return to user mode.
     ToUser,
-    /// The lock that the task waits for says.
+    /// The algorithm of the lock that the task waits for decides.
     Lock,
     /// A page is mapped now.
     Mapped,
-    /// The network's softirq goes on with what the task sends.
+    /// The softirq of the network delivers what the task sends.
     Delivers,
-    /// The task is in the kernel to send, to receive, to ask a device, or to flush; what comes next is to be looked at.
+    /// The task is in the kernel to send, to receive, to ask a device, or to flush; the state then decides what is next.
     Sends,
     /// See [`Then::Sends`].
     Receives,
     /// See [`Then::Sends`].
-    Asks,
+    AsksDevice,
     /// See [`Then::Sends`].
     Flushes,
-    /// Who holds the lock of a log writes it, or has written it.
+    /// The holder of the lock of a log writes it, or has written it.
     WritesLog,
     /// The task that a system call makes is made now.
     Forks,
     /// The task sleeps, for as long as it says.
     Sleeps,
-    /// The task gives way.
+    /// The task yields.
     Yields,
     /// The task ends.
     Ends,
 }
 
 /// A stretch of time that a task spends in one place.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Segment {
     /// What is left of it, ns; `u64::MAX` for one that something else ends.
     pub(crate) left: u64,
     /// What is done of it, ns.
     pub(crate) done: u64,
     pub(crate) mode: Mode,
-    pub(crate) inside: Inside,
+    pub(crate) preemption: Preemption,
     pub(crate) then: Then,
 }
 
+impl Segment {
+    /// A stretch of the task's own code.
+    pub(crate) fn user(left: u64, then: Then) -> Segment {
+        Segment { left, then, ..Segment::default() }
+    }
+
+    /// A stretch in which the task spins for a lock.
+    pub(crate) fn spin(left: u64) -> Segment {
+        Segment { left, mode: Mode::Spin, then: Then::Lock, ..Segment::default() }
+    }
+
+    /// A stretch of kernel code.
+    pub(crate) fn kernel(left: u64, preemption: Preemption, then: Then) -> Segment {
+        Segment { left, mode: Mode::Kernel, preemption, then, done: 0 }
+    }
+}
+
 /// Whether a task can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum State {
     Running,
     Runnable,
+    #[default]
     Blocked,
     Dead,
 }
 
 /// A task.
 ///
-/// What nearly every event of it looks at stands first, within two cache lines; the order is said so that it stays.
-#[derive(Debug, Clone, Copy)]
+/// The fields that nearly every event reads come first, within two cache lines, so their order is fixed.
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Task {
     pub(crate) segment: Segment,
@@ -100,11 +120,11 @@ pub(crate) struct Task {
     /// Whether it asks for a slice extension, and whether it has one.
     pub(crate) asks: bool,
     pub(crate) granted: bool,
-    /// Whether it gives way.
+    /// Whether it yields.
     pub(crate) yields: bool,
     /// Whether it is a thread of the kernel, which never returns to user mode.
     pub(crate) is_kernel: bool,
-    /// The second line begins here: what wake-ups, switches and messages look at.
+    // The second line begins here: what wake-ups, switches and messages read.
     /// When it could run, or since when a holder is off its CPU.
     pub(crate) runnable_since: u64,
     pub(crate) last_ran: u64,
@@ -113,10 +133,10 @@ pub(crate) struct Task {
     pub(crate) flips: u32,
     pub(crate) flips_since: u64,
     pub(crate) last_wakee: u32,
-    /// The task's own channel, its peer's, and that of who sent the last message; `u32::MAX` for none.
+    /// The task's own channel and its peer's; `u32::MAX` for none.
     pub(crate) inbox: u32,
     pub(crate) peer: u32,
-    /// Who sent the last message; its tag is `tag`.
+    /// The sender of the last message; its tag is `tag`.
     pub(crate) sender: u32,
     /// The device that it waits for; `u32::MAX` for none.
     pub(crate) device: u32,
@@ -139,12 +159,12 @@ pub(crate) struct Task {
     pub(crate) begun: [u64; MOST_BEGUN],
     /// The task's last record in a log.
     pub(crate) record: u64,
-    /// Who made it, and how many that it made are alive.
+    /// Its parent, and how many of its children are alive.
     pub(crate) parent: u32,
     pub(crate) children: u32,
     /// PostgreSQL's estimate of this process.
     pub(crate) spins_per_delay: u32,
-    /// Whether it waits for those that it made.
+    /// Whether it waits for its children.
     pub(crate) joins: bool,
     /// Whether the last message that it transmitted was lost.
     pub(crate) lost: bool,
@@ -154,49 +174,25 @@ pub(crate) struct Task {
 
 impl Task {
     pub(crate) fn new(spec: &TaskSpec, entry: u32, stream: Stream) -> Self {
-        let next = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next };
         Task {
             pc: entry,
             program: spec.program,
             process: spec.process,
             cpu: spec.pinned.unwrap_or(0),
             pinned: spec.pinned.unwrap_or(u32::MAX),
-            state: State::Blocked,
-            is_new: true,
-            held: 0,
-            holder_off: (0, 0),
-            last_lock: 0,
-            segment: next,
-            waiting: Waiting::NEW,
-            sleep_ns: 0,
-            extra_ns: 0,
-            touches_left: 0,
-            counters: [0; COUNTERS],
-            begun: [0; MOST_BEGUN],
-            runnable_since: 0,
-            last_ran: 0,
+            policy: spec.policy,
             inbox: spec.inbox.unwrap_or(u32::MAX),
             peer: spec.peer.unwrap_or(u32::MAX),
+            is_kernel: spec.kernel,
+            is_new: true,
+            stream,
             sender: u32::MAX,
-            tag: 0,
             device: u32::MAX,
-            record: 0,
             last_page: u32::MAX,
             parent: u32::MAX,
-            children: 0,
-            joins: false,
-            lost: false,
-            is_kernel: spec.kernel,
-            flips: 0,
-            flips_since: 0,
             last_wakee: u32::MAX,
-            policy: spec.policy,
-            asks: false,
-            granted: false,
-            rr_ran_ns: 0,
-            yields: false,
-            spins_per_delay: 0,
-            stream,
+            waiting: Waiting::none(),
+            ..Task::default()
         }
     }
 }

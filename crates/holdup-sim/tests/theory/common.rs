@@ -3,7 +3,7 @@
 use holdup_sim::machine::{Costs, Kernel, Machine, Topology};
 use holdup_sim::preempt;
 use holdup_sim::program::{Op, Program};
-use holdup_sim::seen::Seen;
+use holdup_sim::stats::WindowStats;
 use holdup_sim::world::{Load, World};
 
 /// Independent stretches of a run.
@@ -28,7 +28,7 @@ pub(crate) fn machine(cpus: u32, costs: Costs) -> Machine {
 }
 
 pub(crate) fn program(ops: Vec<Op>) -> Program {
-    Program { name: "customer".to_owned(), role: "load".to_owned(), ops }
+    Program::new("customer", ops)
 }
 
 /// An estimate, and how far it may be from the truth in one of a thousand runs.
@@ -67,7 +67,7 @@ pub(crate) fn run<T>(
     seed: u64,
     batch_ns: u64,
     batches: usize,
-    of: impl Fn(&Seen) -> T,
+    of: impl Fn(&WindowStats) -> T,
 ) -> Vec<T> {
     let mut world = World::new(machine, load, seed);
     world.run_until(batch_ns);
@@ -83,14 +83,14 @@ pub(crate) fn run<T>(
 }
 
 /// Every CPU is always computing, in the kernel, spinning, switching or idle.
-pub(crate) fn accounts_for_all_time(seen: &Seen, all_ns: u64) {
+pub(crate) fn accounts_for_all_time(seen: &WindowStats, all_ns: u64) {
     let of_tasks: u64 = seen.roles.iter().map(|r| r.user_ns + r.kernel_ns + r.spin_ns).sum();
     assert_eq!(of_tasks, seen.cpu_ns.iter().sum::<u64>());
     assert_eq!(of_tasks + seen.idle_ns + seen.overhead_ns, all_ns);
 }
 
 /// Sum and number of the lengths of a mark.
-pub(crate) fn lengths(seen: &Seen, mark: usize) -> (f64, f64) {
+pub(crate) fn lengths(seen: &WindowStats, mark: usize) -> (f64, f64) {
     let lengths = &seen.marks[mark].lengths;
     let count = lengths.count() as f64;
     (lengths.mean_ns().map_or(0.0, |mean| mean * count), count)

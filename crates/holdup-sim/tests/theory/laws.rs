@@ -8,7 +8,7 @@ use holdup_sim::machine::{Kernel, Machine};
 use holdup_sim::preempt;
 use holdup_sim::program::Op;
 use holdup_sim::random::{Random, Span};
-use holdup_sim::seen::Seen;
+use holdup_sim::stats::WindowStats;
 use holdup_sim::world::{Load, Policy, TaskSpec, World};
 
 const ROUNDS: u32 = 400;
@@ -16,18 +16,18 @@ const ROUNDS: u32 = 400;
 const EXACT_NS: u64 = 2_047;
 
 /// Runs until everybody has ended; then all that came has gone.
-fn run_to_end(machine: &Machine, load: &Load, seed: u64) -> Seen {
+fn run_to_end(machine: &Machine, load: &Load, seed: u64) -> WindowStats {
     let end_ns = 100_000_000;
     let mut world = World::new(machine, load, seed);
     world.run_until(end_ns);
     let seen = world.close().clone();
     accounts_for_all_time(&seen, u64::from(machine.topology.cpus()) * end_ns);
-    assert!(seen.roles.iter().all(|r| r.left[3] > 0) && seen.idle_ns > 0, "all have ended");
+    assert!(seen.roles.iter().all(|r| r.switch_outs[3] > 0) && seen.idle_ns > 0, "all have ended");
     seen
 }
 
 /// The sum of the lengths of a mark, ns.
-fn sum_ns(seen: &Seen, mark: usize) -> u64 {
+fn sum_ns(seen: &WindowStats, mark: usize) -> u64 {
     let lengths = &seen.marks[mark].lengths;
     assert!(lengths.range_ns().is_some_and(|(_, most)| most <= EXACT_NS), "kept exactly: {:?}", lengths.range_ns());
     lengths.buckets().map(|(low, _, count)| low * count).sum()

@@ -8,7 +8,7 @@ use holdup_host::{CpuPlace, Host};
 use holdup_load::Cancel;
 use holdup_model::survey::Survey;
 use holdup_model::{KernelVersion, Observer, Problem};
-use holdup_sim::machine::{Costs, Described, Kernel, Known, Machine, Parameter, Topology};
+use holdup_sim::machine::{Costs, Described, Kernel, Machine, Parameter, Provenance, Topology};
 use holdup_sim::preempt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct CalibrateRequest<'a> {
     pub workdir: PathBuf,
     /// The folder with PostgreSQL's programs; `None` to look for it.
     pub pg_bin: Option<PathBuf>,
-    /// Asks to end.
+    /// ReschedRequest to end.
     pub cancel: Cancel,
     /// Hears the name of each cost before it is measured.
     pub step: &'a mut dyn FnMut(&str),
@@ -85,7 +85,7 @@ pub(crate) struct Calibration<'a> {
     pub(crate) pg_bin: Option<PathBuf>,
     /// Ticks per second, where the kernel itself does not tell.
     pub(crate) hz: Option<u32>,
-    /// Asks to end.
+    /// ReschedRequest to end.
     pub(crate) cancel: &'a Cancel,
 }
 
@@ -216,7 +216,7 @@ fn parameters(outcomes: &[Outcome]) -> Vec<Parameter> {
                 name,
                 value_ns: whole(samples.median_ns()),
                 range_ns: (whole(low), whole(high)),
-                known: Known::Measured,
+                provenance: Provenance::Measured,
                 source: short(&format!("measured: {} repeats: {}", samples.count(), cost.docs)),
             };
         }
@@ -263,7 +263,7 @@ mod tests {
     fn what_was_not_measured_has_the_default_and_its_reason() {
         let all = parameters(&[]);
         assert_eq!(all.len(), Costs::NAMES.len());
-        assert!(all.iter().all(|p| p.known == Known::Assumed && p.source.ends_with("no measurement of it")));
+        assert!(all.iter().all(|p| p.provenance == Provenance::Assumed && p.source.ends_with("no measurement of it")));
         let cost = holdup_calibration::ALL[0];
         let reason = Problem::host("a CPU", "none\nis allowed");
         let all = parameters(&[Outcome { cost, result: Err(reason) }]);

@@ -3,7 +3,7 @@
 use super::timeline;
 use holdup_model::evidence::EvidenceHistogram;
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Histogram, SparseHistogram};
-use holdup_sim::seen::{HOLDERS, Left, RoleSeen, Seen, WAYS};
+use holdup_sim::stats::{HOLDERS, ProgramStats, SWITCH_OUTS, SwitchOut, WindowStats};
 use holdup_sim::world::Load;
 
 /// The collectors whose evidence the simulator tells when nobody asks for any by name.
@@ -18,7 +18,7 @@ pub(super) fn availability(id: &str) -> Availability {
 }
 
 /// One collector's evidence.
-pub(super) fn collected(id: &str, seen: &Seen, load: &Load) -> Collected {
+pub(super) fn collected(id: &str, seen: &WindowStats, load: &Load) -> Collected {
     let mut into = Collected {
         collector: id.to_owned(),
         coverage: Coverage { seen: seen.switches, ..Coverage::default() },
@@ -41,8 +41,8 @@ pub(super) fn collected(id: &str, seen: &Seen, load: &Load) -> Collected {
 }
 
 /// What was seen of each role: several programs may have the same.
-fn by_role<'a>(seen: &Seen, load: &'a Load) -> Vec<(&'a str, RoleSeen)> {
-    let mut all: Vec<(&str, RoleSeen)> = Vec::new();
+fn by_role<'a>(seen: &WindowStats, load: &'a Load) -> Vec<(&'a str, ProgramStats)> {
+    let mut all: Vec<(&str, ProgramStats)> = Vec::new();
     for (program, role) in load.programs.iter().zip(&seen.roles) {
         match all.iter_mut().find(|(name, _)| *name == program.role) {
             Some((_, sum)) => sum.add(role),
@@ -52,27 +52,27 @@ fn by_role<'a>(seen: &Seen, load: &'a Load) -> Vec<(&'a str, RoleSeen)> {
     all
 }
 
-pub(super) fn place_of(way: Left) -> &'static str {
+pub(super) fn place_of(way: SwitchOut) -> &'static str {
     match way {
-        Left::Waits => "blocked",
-        Left::Boundary => "user boundary (R)",
-        Left::Inside => "in the kernel (R+)",
-        Left::Ends => "exited",
+        SwitchOut::Blocked => "blocked",
+        SwitchOut::AtBoundary => "user boundary (R)",
+        SwitchOut::InKernel => "in the kernel (R+)",
+        SwitchOut::Exited => "exited",
     }
 }
 
 /// That collector counts three ways, and none that ended.
-fn switch_outs(into: &mut Collected, role: &str, seen: &RoleSeen) {
-    for way in [Left::Waits, Left::Boundary, Left::Inside] {
+fn switch_outs(into: &mut Collected, role: &str, seen: &ProgramStats) {
+    for way in [SwitchOut::Blocked, SwitchOut::AtBoundary, SwitchOut::InKernel] {
         let label = format!("{role} {}", place_of(way));
-        into.items.push(EvidenceItem::labelled("switched_out", label, "1", seen.left[way as usize] as f64));
+        into.items.push(EvidenceItem::labelled("switched_out", label, "1", seen.switch_outs[way as usize] as f64));
     }
 }
 
-fn switches(into: &mut Collected, role: &str, seen: &RoleSeen) {
-    for way in WAYS {
+fn switches(into: &mut Collected, role: &str, seen: &ProgramStats) {
+    for way in SWITCH_OUTS {
         let label = format!("{role}: {}", place_of(way));
-        into.items.push(EvidenceItem::labelled("switched_out", label, "1", seen.left[way as usize] as f64));
+        into.items.push(EvidenceItem::labelled("switched_out", label, "1", seen.switch_outs[way as usize] as f64));
     }
     let on_cpu_ns = seen.user_ns + seen.kernel_ns + seen.spin_ns;
     into.items.push(EvidenceItem::labelled("on_cpu_s", role, "s", on_cpu_ns as f64 / 1e9));
@@ -82,12 +82,12 @@ fn switches(into: &mut Collected, role: &str, seen: &RoleSeen) {
     histogram(into, "run_queue_wait_ns", role, &seen.waited);
 }
 
-fn faults(into: &mut Collected, role: &str, seen: &RoleSeen) {
+fn faults(into: &mut Collected, role: &str, seen: &ProgramStats) {
     into.items.push(EvidenceItem::labelled("faults", format!("{role}: minor"), "1", seen.faults as f64));
     into.items.push(EvidenceItem::labelled("first_touch", role, "1", seen.faults as f64));
 }
 
-fn faults_of_holders(into: &mut Collected, seen: &Seen, load: &Load) {
+fn faults_of_holders(into: &mut Collected, seen: &WindowStats, load: &Load) {
     for (name, lock) in load.locks.iter().zip(&seen.locks) {
         into.items.push(EvidenceItem::labelled("fault_in_section", *name, "1", lock.faults as f64));
         into.items.push(EvidenceItem::labelled("fault_in_section_s", *name, "s", lock.fault_ns as f64 / 1e9));
@@ -97,7 +97,7 @@ fn faults_of_holders(into: &mut Collected, seen: &Seen, load: &Load) {
 /// What stands for one sample of a sampling profiler, ns: a simulation knows the time itself.
 const SAMPLE_NS: f64 = 1e6;
 
-fn sections(into: &mut Collected, seen: &Seen, load: &Load) {
+fn sections(into: &mut Collected, seen: &WindowStats, load: &Load) {
     let mut of_locks_ns = 0;
     for (name, lock) in load.locks.iter().zip(&seen.locks) {
         let mut item = |id: &str, label: String, unit: &str, value: f64| {
@@ -120,9 +120,9 @@ fn sections(into: &mut Collected, seen: &Seen, load: &Load) {
     let neither = all_ns.saturating_sub(of_locks_ns) as f64 / SAMPLE_NS;
     into.items.push(EvidenceItem::labelled("section_samples", "neither", "samples", neither));
     into.items.push(EvidenceItem::new("sections_mapped", "1", load.locks.len() as f64));
-    let count = |of: &dyn Fn(&RoleSeen) -> u64| seen.roles.iter().map(of).sum::<u64>() as f64;
-    let holding = count(&|r| r.left_holding.iter().sum());
-    let outs = count(&|r| r.left.iter().sum());
+    let count = |of: &dyn Fn(&ProgramStats) -> u64| seen.roles.iter().map(of).sum::<u64>() as f64;
+    let holding = count(&|r| r.switch_outs_holding.iter().sum());
+    let outs = count(&|r| r.switch_outs.iter().sum());
     into.items.push(EvidenceItem::labelled("switch_outs_classified", "holder", "1", holding));
     into.items.push(EvidenceItem::labelled("switch_outs_classified", "neither", "1", outs - holding));
 }

@@ -13,7 +13,7 @@ use crate::session::{Readiness, SessionRequest};
 use holdup_host::Host;
 use holdup_model::bundle::CollectorState;
 use holdup_model::{Arm, Parameters, Plan, Problem, WorkloadUse};
-use holdup_sim::machine::{Described, Machine, known};
+use holdup_sim::machine::{Described, Machine, catalogue};
 use holdup_sim::names::Names;
 use holdup_sim::workloads::{Levels, Workload};
 use holdup_sim::world::Load;
@@ -36,7 +36,7 @@ pub(crate) fn described(host: &Host, argument: &str) -> Result<Described, Proble
     match argument {
         "" => here(host),
         path if path.contains('/') => read(Path::new(path)),
-        name => known::find(name),
+        name => catalogue::find(name),
     }
 }
 
@@ -143,7 +143,7 @@ fn parameters_of(plan: &Plan, arm: &Arm) -> Result<(&'static dyn Workload, Param
     Ok((workload_of(used)?, local::parameters_of(used, arm)))
 }
 
-/// Asks whether everything that the plan names can be simulated.
+/// ReschedRequest whether everything that the plan names can be simulated.
 pub(crate) fn ready(request: &SessionRequest<'_>) -> Result<Readiness, Problem> {
     let plan = request.plan;
     let described = machine_of(request)?;
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_simulated_workload_has_the_metrics_of_the_real_one() {
         let vocabulary = crate::vocabulary();
-        let described = known::find("server-8").expect("it is there");
+        let described = catalogue::find("server-8").expect("it is there");
         let machine = holdup_model::Machine { cpus: 8, memory_bytes: described.memory_bytes };
         let inputs = holdup_plan::Inputs {
             machine,

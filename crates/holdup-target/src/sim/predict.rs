@@ -9,7 +9,7 @@ use holdup_host::Host;
 use holdup_load::Cancel;
 use holdup_model::prediction::{HangsOn, Predicted, PredictedArm, PredictedRatio, Prediction, ScalingBeside};
 use holdup_model::{Arm, Event, Metric, Observer, Plan, Problem, Schedule, Trial, TrialStatus, Value};
-use holdup_sim::machine::{Described, Known, draws};
+use holdup_sim::machine::{Described, Provenance, draws};
 use holdup_stats::geometric_mean;
 use holdup_stats::scaling::{LoadPoint, Model, fit_model};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct PredictRequest<'a> {
     pub draws: u32,
     /// Ratios that somebody found: what must a machine be to give them?
     pub reach: Vec<Wanted>,
-    /// Asks to end.
+    /// ReschedRequest to end.
     pub cancel: Cancel,
 }
 
@@ -69,14 +69,14 @@ pub fn predict(request: &PredictRequest<'_>, observer: &mut dyn Observer) -> Res
     for wanted in &request.reach {
         reach.push(reach::reach(request, &machine, (wanted, &arms), &metric.id, observer)?);
     }
-    let known = |which| machine.parameters.iter().filter(|p| p.known == which).count() as u32;
+    let known = |which| machine.parameters.iter().filter(|p| p.provenance == which).count() as u32;
     Ok(Prediction {
         plan: plan.name.clone(),
         machine: format!("{}: {}", machine.name, machine.summary),
         cpus: machine.machine.topology.cpus(),
         workload: used.kind.clone(),
         draws: request.draws,
-        known: (known(Known::Measured), known(Known::Published), known(Known::Assumed)),
+        known: (known(Provenance::Measured), known(Provenance::Published), known(Provenance::Assumed)),
         leaves_out: workload.leaves_out().to_owned(),
         arms: arms
             .iter()

@@ -197,7 +197,7 @@ fn apart(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_sim::machine::known;
+    use holdup_sim::machine::catalogue;
 
     fn wanted(ratio: f64) -> Wanted {
         Wanted { factor: "preempt".to_owned(), level: "lazy".to_owned(), ratio, widen: 4.0 }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn machines_that_reach_are_told_by_what_they_have_in_common() {
-        let wide = widened(&known::find("server-8").expect("it is there"), 4.0);
+        let wide = widened(&catalogue::find("server-8").expect("it is there"), 4.0);
         let with = |m| Described { machine: m, ..wide.clone() };
         let drawn: Vec<Described> = draws::draws(&wide, 60, 1).into_iter().map(with).collect();
         // The ratio is made to hang on one cost alone: only that one may be told.
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn steps_go_through_the_widened_range_without_the_value_itself() {
-        let wide = widened(&known::find("server-8").expect("it is there"), 4.0);
+        let wide = widened(&catalogue::find("server-8").expect("it is there"), 4.0);
         let p = wide.parameters.iter().find(|p| p.name == "fault_ns").expect("it is a cost");
         assert_eq!((p.value_ns, p.range_ns), (600, (150, 2400)));
         assert_eq!(steps(p).collect::<Vec<_>>(), [150, 300, 1200, 2400]);

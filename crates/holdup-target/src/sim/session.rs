@@ -9,7 +9,7 @@ use crate::window::VIRTUAL_BEGIN_UNIX_NS;
 use holdup_model::{Arm, Fact, Problem, Replica, Trial, TrialSpec, TrialStatus, Window};
 use holdup_sim::machine::{Described, Machine};
 use holdup_sim::names::Names;
-use holdup_sim::world::{Trouble, World};
+use holdup_sim::world::{Failure, World};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn job(request: &SessionRequest<'_>, of_arm: Arc<Simulated>, spec: &TrialSpec) -
 }
 
 /// Runs up to a time; `None` when it was asked to give up.
-fn run(world: &mut World, end_ns: u64, stop: &AtomicBool) -> Option<Result<(), Trouble>> {
+fn run(world: &mut World, end_ns: u64, stop: &AtomicBool) -> Option<Result<(), Failure>> {
     while world.now_ns() < end_ns {
         if stop.load(Ordering::Relaxed) {
             return None;
@@ -104,9 +104,9 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
         world.open();
         ran = run(&mut world, end_ns, stop)?;
     }
-    let trouble = ran.err().or_else(|| world.deadlock());
-    if let Some(trouble) = trouble {
-        let problem = world.problem(&trouble, &Names::of(load));
+    let failure = ran.err().or_else(|| world.deadlock());
+    if let Some(failure) = failure {
+        let problem = world.problem(&failure, &Names::of(load));
         let mut trial = local::blank(at(0));
         trial.ended_unix_ns = at(world.now_ns());
         trial.status = TrialStatus::Void { reason: format!("{}: {}", problem.what, problem.why) };
@@ -196,12 +196,12 @@ fn machine_facts(machine: &Machine) -> Vec<Fact> {
 mod tests {
     use super::*;
     use holdup_model::Parameters;
-    use holdup_sim::scenario::Scenario;
-    use holdup_sim::{machine::known, workloads};
+    use holdup_scenarios::Scenario;
+    use holdup_sim::{machine::catalogue, workloads};
 
     fn job(text: &str, duration_ns: u64) -> Job {
         let scenario = Scenario::parse("test", text, 1).expect("it can be read");
-        let machine = known::find("server-8").expect("it is there").machine;
+        let machine = catalogue::find("server-8").expect("it is there").machine;
         let workload = workloads::find("lock-contention").expect("it is there");
         let of_arm = Arc::new(Simulated { machine, load: scenario.load, workload, parameters: Parameters::default() });
         Job { of_arm, seed: 1, warmup_ns: 1_000_000, duration_ns, collectors: Vec::new() }
@@ -226,14 +226,10 @@ mod tests {
         };
         let told: Vec<String> = trials.iter().map(told).collect();
         assert_eq!((told[0].as_str(), told[3].as_str()), ("done", "done"));
-        let crossed = "deadlock, seen at 6.000 ms of simulated time: p 0 waits for lock 1 (tas), which q 1 holds; \
+        let crossed = "deadlock, found at 6.000 ms of simulated time: p 0 waits for lock 1 (tas), which q 1 holds; \
                        q 1 waits for lock 0 (tas), which p 0 holds; take locks in the same order everywhere";
         assert_eq!(told[1], crossed);
-        assert!(
-            told[2].contains("it goes on and on without any time passing; let something in the loop"),
-            "{}",
-            told[2]
-        );
+        assert!(told[2].contains("the loop runs without any time passing; let something in the loop"), "{}", told[2]);
         assert!(trials[0].metric("operations_per_s") > Some(0.0));
         assert!(trials[1].metric("operations_per_s").is_none(), "a void trial has no numbers");
     }

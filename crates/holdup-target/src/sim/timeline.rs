@@ -3,8 +3,8 @@
 use holdup_model::timeline::{Timeline, TimelineDoing, TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::{Collected, Coverage, EvidenceItem};
 use holdup_sim::locks;
-use holdup_sim::record::{Doing, For, Recorded, What};
-use holdup_sim::seen::Left;
+use holdup_sim::record::{Activity, BlockedOn, Recorded, RecordedEvent};
+use holdup_sim::stats::SwitchOut;
 use holdup_sim::world::{Load, World};
 use std::collections::BTreeMap;
 
@@ -41,13 +41,13 @@ impl Tasks<'_> {
 }
 
 /// How a task left its CPU, as the collectors of switches name it; behind a colon what it waits for.
-fn left(left: Left, waits: Option<For>) -> String {
+fn left(left: SwitchOut, waits: Option<BlockedOn>) -> String {
     let waits = match waits {
-        Some(For::Message) => ": for a message",
-        Some(For::Device) => ": for a device",
-        Some(For::Log) => ": for the log",
-        Some(For::Lock) => ": for a lock",
-        Some(For::Other) | None => "",
+        Some(BlockedOn::Message) => ": for a message",
+        Some(BlockedOn::Device) => ": for a device",
+        Some(BlockedOn::Log) => ": for the log",
+        Some(BlockedOn::Lock) => ": for a lock",
+        Some(BlockedOn::Other) | None => "",
     };
     format!("{}{waits}", super::evidence::place_of(left))
 }
@@ -64,31 +64,31 @@ pub(super) fn collected(recorded: &Recorded, world: &World, load: &Load, begin_n
     let mut events = Vec::with_capacity(recorded.entries.len());
     for entry in &recorded.entries {
         let kind = match entry.what {
-            What::Switch { from, to, left: way, waits, lock } => TimelineKind::Switch {
+            RecordedEvent::Switch { from, to, left: way, waits, lock } => TimelineKind::Switch {
                 from: from.map(|t| tasks.place(t)),
                 to: to.map(|t| tasks.place(t)),
                 // Nobody left a CPU that had nothing to do.
                 left: if from.is_some() { left(way, waits) } else { String::new() },
                 section: lock.map(|(l, holds)| format!("{} {}", if holds { "holder" } else { "waiter" }, name(l))),
             },
-            What::Wakeup { task, by } => {
+            RecordedEvent::Wakeup { task, by } => {
                 TimelineKind::Wakeup { task: tasks.place(task), by: by.map(|t| tasks.place(t)) }
             }
-            What::Did { task, doing, length_ns, lock } => TimelineKind::Stretch {
+            RecordedEvent::Did { task, doing, length_ns, lock } => TimelineKind::Stretch {
                 task: tasks.place(task),
                 doing: match doing {
-                    Doing::Kernel => TimelineDoing::Kernel,
-                    Doing::Spin => TimelineDoing::Spin,
-                    Doing::Switch => TimelineDoing::Switch,
-                    Doing::Interrupt => TimelineDoing::Interrupt,
+                    Activity::Kernel => TimelineDoing::Kernel,
+                    Activity::Spin => TimelineDoing::Spin,
+                    Activity::Switch => TimelineDoing::Switch,
+                    Activity::Interrupt => TimelineDoing::Interrupt,
                 },
                 length_ns,
                 lock: lock.map(name),
             },
-            What::Held { task, lock, length_ns } => {
+            RecordedEvent::Held { task, lock, length_ns } => {
                 TimelineKind::Hold { task: tasks.place(task), lock: name(lock), length_ns }
             }
-            What::Faulted { task, length_ns, lock } => {
+            RecordedEvent::Faulted { task, length_ns, lock } => {
                 let section = lock.map(|l| format!("holder {}", name(l)));
                 TimelineKind::Fault { task: tasks.place(task), length_ns, section }
             }

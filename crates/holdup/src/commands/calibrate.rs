@@ -9,7 +9,7 @@ use holdup_host::Host;
 use holdup_load::PostgresOptions;
 use holdup_model::{Plan, Problem};
 use holdup_plan::Overrides;
-use holdup_target::{CalibrateRequest, Described, Kept, Known, SessionRequest};
+use holdup_target::{CalibrateRequest, Described, Kept, Provenance, SessionRequest};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -97,7 +97,7 @@ fn guest_with(args: &Args, host: &Host, kernel: &str) -> Result<Plan, Problem> {
 
 /// The name of the file and a line for each cost.
 fn table(file: &Path, described: &Described) -> String {
-    let assumed = described.parameters.iter().filter(|p| p.known == Known::Assumed).count();
+    let assumed = described.parameters.iter().filter(|p| p.provenance == Provenance::Assumed).count();
     let t = described.machine.topology;
     let mut out = format!(
         "wrote {}: {} of {} costs measured, {assumed} assumed\n{}\ntopology: smt {} · cores {} · llcs {} · nodes {} ({})\n\n",

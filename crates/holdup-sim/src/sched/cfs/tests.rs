@@ -1,7 +1,6 @@
 use super::*;
 use crate::sched::fair::Share;
 use crate::sched::rules::Rules;
-use crate::sched::weight::NICE_0;
 
 const MS: u64 = 1_000_000;
 
@@ -17,37 +16,22 @@ const FEATURES: Features = Features {
 };
 
 /// Tasks of a CPU that begin at 0, the first one running.
-fn queue(features: Features, tasks: u32) -> Fair {
-    let mut fair = Fair::new(Rules::Cfs(features), 1, &[]);
-    for _ in 0..tasks {
-        let task = fair.add(&Share { weight: NICE_0, slice_ns: None, group: None, idle: false, batch: false });
-        fair.enqueue(0, task, false);
-    }
-    next(&mut fair);
-    fair
-}
-
-fn next(fair: &mut Fair) -> Option<u32> {
-    fair.put(0);
-    let next = fair.pick(0);
-    if let Some(task) = next {
-        fair.set(task);
-    }
-    next
+fn queue(features: Features, tasks: usize) -> Fair {
+    Fair::with_tasks(Rules::Cfs(features), &vec![None; tasks])
 }
 
 #[test]
 fn who_slept_long_is_put_back_by_half_a_period() {
     for (gentle, credit_ns) in [(true, 3 * MS), (false, 6 * MS)] {
         let mut fair = queue(Features { gentle_fair_sleepers: gentle, ..FEATURES }, 2);
-        fair.sleep(1);
+        fair.dequeue_task(1, true);
         fair.ran(0, 100 * MS);
         fair.enqueue(0, 1, false);
         assert_eq!(fair.vruntime(0) - fair.vruntime(1), credit_ns as i64);
     }
     // Who slept for a moment keeps what it had.
     let mut fair = queue(FEATURES, 2);
-    fair.sleep(1);
+    fair.dequeue_task(1, true);
     fair.ran(0, MS);
     fair.enqueue(0, 1, false);
     assert_eq!(fair.vruntime(1), 0);
@@ -57,7 +41,7 @@ fn who_slept_long_is_put_back_by_half_a_period() {
 fn who_wakes_up_takes_over_when_it_is_behind_by_more_than_the_granularity() {
     for (ran_ns, takes) in [(MS - 1, false), (MS, false), (MS + 1, true)] {
         let mut fair = queue(FEATURES, 2);
-        fair.sleep(1);
+        fair.dequeue_task(1, true);
         fair.ran(0, ran_ns);
         fair.enqueue(0, 1, false);
         assert_eq!(fair.takes_over(0, 1), takes, "{ran_ns} ns");
@@ -68,7 +52,7 @@ fn who_wakes_up_takes_over_when_it_is_behind_by_more_than_the_granularity() {
 fn a_new_task_waits_for_a_slice() {
     for (debit, expect_ns) in [(true, 3 * MS), (false, 0)] {
         let mut fair = queue(Features { start_debit: debit, ..FEATURES }, 1);
-        let task = fair.add(&Share { weight: NICE_0, slice_ns: None, group: None, idle: false, batch: false });
+        let task = fair.add(&Share::NICE_0);
         fair.enqueue(0, task, true);
         assert_eq!(fair.vruntime(task), expect_ns as i64);
     }
@@ -101,12 +85,12 @@ fn who_yields_is_passed_over_once() {
     fair.ran(0, MS / 2);
     // It is first in the queue again after the others ran.
     for task in [1, 2] {
-        assert_eq!(next(&mut fair), Some(task));
+        assert_eq!(fair.run_next(), Some(task));
         fair.ran(0, MS);
     }
-    assert_eq!(next(&mut fair), Some(0));
+    assert_eq!(fair.run_next(), Some(0));
     fair.yields(0);
-    assert_ne!(next(&mut fair), Some(0));
+    assert_ne!(fair.run_next(), Some(0));
 }
 
 #[test]
@@ -120,14 +104,14 @@ fn the_origin_never_goes_back() {
         let runs = fair.running(0);
         match (runs, fair.entities[task as usize].on_queue) {
             (_, false) => fair.enqueue(0, task, false),
-            (Some(current), true) if current != task && random.below(2) == 0 => fair.sleep(task),
+            (Some(current), true) if current != task && random.below(2) == 0 => fair.dequeue_task(task, true),
             _ => {}
         }
         let zero = fair.virtual_time(0);
         assert!(zero >= last, "{zero} after {last}");
         last = zero;
         if fair.tick(0) {
-            next(&mut fair);
+            fair.run_next();
         }
     }
     assert!(last > 100 * MS as i64);

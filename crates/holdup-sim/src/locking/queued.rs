@@ -1,10 +1,13 @@
-//! What locks have in common that are handed over in the order of arrival to waiters that spin.
+//! Locks that are handed over to spinning waiters in the order of arrival.
 
-use super::FREE;
+use super::{Algorithm, FREE, NONE};
 use crate::world::{Mode, World};
 
+/// A lock whose waiters spin in a queue; `released` is missing.
+pub(crate) const BASE: Algorithm = Algorithm { waits, over, switched_out, switched_in, ..Algorithm::BASE };
+
 /// A waiter stands in the queue and spins. What taking its place there costs passes while others hold the lock.
-pub(super) fn waits(world: &mut World, cpu: u32, task: u32, lock: u32) {
+pub(crate) fn waits(world: &mut World, cpu: u32, task: u32, lock: u32) {
     let ns = world.atomic_ns(cpu, lock);
     world.tasks[task as usize].waiting.queued_at = world.now + ns;
     world.lock(lock).queue.push_back(task);
@@ -13,14 +16,14 @@ pub(super) fn waits(world: &mut World, cpu: u32, task: u32, lock: u32) {
 
 /// The lock goes to the first of the queue, which sees that `after_ns` later; a waiter that has no CPU sees it when it
 /// has one. Whether there was one.
-pub(super) fn hands_over(world: &mut World, cpu: u32, lock: u32, visible_ns: u64) -> bool {
+pub(crate) fn hands_over(world: &mut World, cpu: u32, lock: u32, visible_ns: u64) -> bool {
     let at = world.now + visible_ns;
     let l = world.lock(lock);
     (l.last_cpu, l.visible_at) = (cpu, at);
     let next = l.queue.pop_front();
     l.holder = next.unwrap_or(FREE);
     let Some(next) = next else { return false };
-    if world.tasks[next as usize].waiting.place != super::NONE {
+    if world.tasks[next as usize].waiting.place != NONE {
         debug_assert_eq!(world.tasks[next as usize].segment.mode, Mode::Spin);
         served(world, next, lock);
     }
@@ -28,7 +31,7 @@ pub(super) fn hands_over(world: &mut World, cpu: u32, lock: u32, visible_ns: u64
 }
 
 /// The waiter that has the lock sees that: when the line has come, within a turn.
-pub(super) fn served(world: &mut World, task: u32, lock: u32) {
+fn served(world: &mut World, task: u32, lock: u32) {
     let l = &world.locks[lock as usize];
     let (hidden_ns, last_cpu) = (l.visible_at.saturating_sub(world.now), l.last_cpu);
     let turn_ns = world.machine.costs.spin_ns;
@@ -39,20 +42,20 @@ pub(super) fn served(world: &mut World, task: u32, lock: u32) {
 }
 
 /// A waiter saw that it is served.
-pub(super) fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
+fn over(world: &mut World, cpu: u32, task: u32, lock: u32) {
     world.no_longer_spins(task, lock);
     world.take(cpu, task, lock, 0);
     world.has_it(cpu, task);
 }
 
 /// A waiter was taken off its CPU; its place in the queue stays.
-pub(super) fn switched_out(world: &mut World, task: u32, lock: u32) {
+fn switched_out(world: &mut World, task: u32, lock: u32) {
     world.no_longer_spins(task, lock);
     world.forgets_what_it_saw(task);
 }
 
 /// A waiter has a CPU again.
-pub(super) fn switched_in(world: &mut World, task: u32, lock: u32) {
+fn switched_in(world: &mut World, task: u32, lock: u32) {
     world.looks(task, lock);
     if world.locks[lock as usize].holder == task {
         served(world, task, lock);

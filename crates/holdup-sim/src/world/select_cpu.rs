@@ -49,8 +49,8 @@ impl World {
         } else {
             self.preempts(cpu, task, here);
         }
-        if self.trail.is_some() {
-            self.tells_wakeup(cpu, task, waker, is_new);
+        if self.trace.is_some() {
+            self.trace_wakeup(cpu, task, waker, is_new);
         }
     }
 
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// `wake_wide()`: whether a waker has so many wakees that they should not all come to it.
+    /// `wake_wide()`: whether a waker has too many wakees to pull all of them to its CPU.
     fn wakes_wide(&self, here: u32, task: u32) -> bool {
         let current = self.cpus[here as usize].current;
         if current == IDLE {
@@ -162,11 +162,7 @@ impl World {
 
     /// `select_task_rq_rt()`: the last CPU unless a task runs there that it cannot preempt.
     fn place_rt(&mut self, task: u32, previous: u32) -> u32 {
-        let running = match self.cpus[previous as usize].current {
-            IDLE => None,
-            current => self.priority(current),
-        };
-        match running {
+        match self.running_priority(previous) {
             Some(old) if self.priority(task).is_some_and(|new| new <= old) => {
                 self.idle_anywhere(previous).or_else(|| self.without_rt(previous)).unwrap_or(previous)
             }
@@ -203,7 +199,7 @@ impl World {
         }
         self.crowded.set(cpu, tasks > 1);
         if tasks > 0 {
-            // A task is on its way: nobody else is sent here.
+            // A task is on its way: no other is sent here.
             self.set_idle(cpu, false);
         }
     }
@@ -235,5 +231,5 @@ pub(crate) enum Level {
 
 /// `imbalance_pct` of most domains (`sd_init()`, kernel/sched/topology.c, v6.18).
 pub(crate) const IMBALANCE_PERCENT: u64 = 117;
-/// After so long half of what is known of a waker is forgotten, ns.
+/// After this time the flips of a waker are halved, ns.
 const DECAY_NS: u64 = 1_000_000_000;

@@ -1,20 +1,20 @@
 //! Lines of words: what the language of scenarios is made of.
 
-use crate::random::Span;
 use holdup_model::Problem;
+use holdup_sim::random::Span;
 use std::collections::BTreeMap;
 
 /// A word, with its place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Word<'a> {
-    pub(super) text: &'a str,
-    pub(super) line: u32,
-    pub(super) column: u32,
+pub(crate) struct Word<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
 }
 
 /// A line that is being read.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
+pub(crate) struct SourceLine<'a> {
     file: &'a str,
     number: u32,
     words: Vec<Word<'a>>,
@@ -22,13 +22,13 @@ pub(super) struct Line<'a> {
 }
 
 /// The longest span that can be written, ns: an hour.
-pub(super) const MOST_SPAN_NS: u64 = 3_600_000_000_000;
+pub(crate) const MOST_SPAN_NS: u64 = 3_600_000_000_000;
 
 /// Every line that says something. `first` is the number of the first line.
-pub(super) fn lines<'a>(file: &'a str, text: &'a str, first: u32) -> Vec<Line<'a>> {
+pub(crate) fn lines<'a>(file: &'a str, text: &'a str, first: u32) -> Vec<SourceLine<'a>> {
     let line = |(at, text): (usize, &'a str)| {
         let number = first + at as u32;
-        Line { file, number, words: words(text, number), next: 0 }
+        SourceLine { file, number, words: words(text, number), next: 0 }
     };
     text.lines().enumerate().map(line).filter(|line| !line.words.is_empty()).collect()
 }
@@ -63,10 +63,10 @@ fn words<'a>(text: &'a str, line: u32) -> Vec<Word<'a>> {
     words
 }
 
-impl<'a> Line<'a> {
+impl<'a> SourceLine<'a> {
     /// An error at a word.
-    pub(super) fn wrong(&self, word: Word<'_>, why: impl Into<String>) -> Problem {
-        // What is quoted stays short, whatever was written.
+    pub(crate) fn wrong(&self, word: Word<'_>, why: impl Into<String>) -> Problem {
+        // Only the beginning of a long word is quoted.
         let text: String = word.text.chars().take(40).collect();
         Problem::usage(format!("{}, line {}, column {}: {text}", self.file, word.line, word.column), why)
     }
@@ -76,34 +76,34 @@ impl<'a> Line<'a> {
         Problem::usage(format!("{}, line {}", self.file, self.number), format!("it ends where {expected} was expected"))
     }
 
-    pub(super) fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
     /// Whether it is the line's last word.
-    pub(super) fn has_last(&self, text: &str) -> bool {
+    pub(crate) fn has_last(&self, text: &str) -> bool {
         self.words.last().is_some_and(|word| word.text == text)
     }
 
-    pub(super) fn peek(&self) -> Option<Word<'a>> {
+    pub(crate) fn peek(&self) -> Option<Word<'a>> {
         self.words.get(self.next).copied()
     }
 
     /// The word that was read last.
-    pub(super) fn last(&self) -> Word<'a> {
+    pub(crate) fn last(&self) -> Word<'a> {
         let nothing = Word { text: "", line: self.number, column: 1 };
         self.words.get(self.next.saturating_sub(1)).copied().unwrap_or(nothing)
     }
 
     /// The next word; `expected` is what should stand there.
-    pub(super) fn word(&mut self, expected: &str) -> Result<Word<'a>, Problem> {
+    pub(crate) fn word(&mut self, expected: &str) -> Result<Word<'a>, Problem> {
         let word = self.peek().ok_or_else(|| self.ends_early(expected))?;
         self.next += 1;
         Ok(word)
     }
 
-    /// Goes on after these words, if they come next.
-    pub(super) fn is(&mut self, text: &str) -> bool {
+    /// Skips these words, if they come next.
+    pub(crate) fn is(&mut self, text: &str) -> bool {
         let count = text.split(' ').count();
         let is = self.words.len() >= self.next + count
             && text.split(' ').zip(&self.words[self.next..]).all(|(expected, word)| expected == word.text);
@@ -111,7 +111,7 @@ impl<'a> Line<'a> {
         is
     }
 
-    pub(super) fn expect(&mut self, text: &str) -> Result<(), Problem> {
+    pub(crate) fn expect(&mut self, text: &str) -> Result<(), Problem> {
         if self.is(text) {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
     }
 
     /// Nothing more stands on the line.
-    pub(super) fn end(&self) -> Result<(), Problem> {
+    pub(crate) fn end(&self) -> Result<(), Problem> {
         match self.peek() {
             None => Ok(()),
             Some(word) => Err(self.wrong(word, "the line should end before it")),
@@ -130,7 +130,7 @@ impl<'a> Line<'a> {
     }
 
     /// A new name: letters, digits, `-` and `_`, with a letter first.
-    pub(super) fn name(&mut self, of: &str) -> Result<Word<'a>, Problem> {
+    pub(crate) fn name(&mut self, of: &str) -> Result<Word<'a>, Problem> {
         let word = self.word(&format!("the name of a {of}"))?;
         let is_name = word.text.starts_with(|c: char| c.is_ascii_alphabetic())
             && word.text.len() <= 40
@@ -142,7 +142,7 @@ impl<'a> Line<'a> {
     }
 
     /// The number of something that has a name.
-    pub(super) fn one_of(&mut self, names: &BTreeMap<String, u32>, of: &str) -> Result<u32, Problem> {
+    pub(crate) fn one_of(&mut self, names: &BTreeMap<String, u32>, of: &str) -> Result<u32, Problem> {
         let word = self.word(&format!("the name of a {of}"))?;
         names.get(word.text).copied().ok_or_else(|| {
             let known: Vec<&str> = names.keys().map(String::as_str).take(20).collect();
@@ -155,7 +155,7 @@ impl<'a> Line<'a> {
     }
 
     /// A whole number.
-    pub(super) fn whole(&mut self, what: &str, (least, most): (i64, i64)) -> Result<i64, Problem> {
+    pub(crate) fn whole(&mut self, what: &str, (least, most): (i64, i64)) -> Result<i64, Problem> {
         let word = self.word(what)?;
         match word.text.parse::<i64>() {
             Ok(n) if (least..=most).contains(&n) => Ok(n),
@@ -164,18 +164,18 @@ impl<'a> Line<'a> {
     }
 
     /// A number from 0 on.
-    pub(super) fn count(&mut self, what: &str, bounds: (u32, u32)) -> Result<u32, Problem> {
+    pub(crate) fn count(&mut self, what: &str, bounds: (u32, u32)) -> Result<u32, Problem> {
         self.whole(what, (i64::from(bounds.0), i64::from(bounds.1))).map(|n| n as u32)
     }
 
     /// A time such as `1.5ms`, ns.
-    pub(super) fn duration(&mut self) -> Result<u64, Problem> {
+    pub(crate) fn duration(&mut self) -> Result<u64, Problem> {
         let word = self.word("a time such as 100us")?;
         duration_ns(word.text).map_err(|why| self.wrong(word, why).hint("write it as 250ns, 100us, 1.5ms or 2s"))
     }
 
     /// How long something takes: `100us`, `10us to 20us`, `exponential 100us`.
-    pub(super) fn span(&mut self) -> Result<Span, Problem> {
+    pub(crate) fn span(&mut self) -> Result<Span, Problem> {
         if self.is("exponential") {
             return Ok(Span::Exponential(self.duration()?));
         }

@@ -1,11 +1,12 @@
 //! What holds of every lock on any machine.
 
-use super::{ALL, NONE};
+use super::NONE;
+use crate::locks::ALL;
 use crate::machine::{Costs, Kernel, Machine, Topology};
 use crate::preempt;
-use crate::program::{Inside, Op, Program};
+use crate::program::{Op, Preemption, Program};
 use crate::random::{Random, Span};
-use crate::seen::Left;
+use crate::stats::SwitchOut;
 use crate::world::{Load, LogSpec, RegionSpec, TaskSpec, World};
 use std::collections::VecDeque;
 
@@ -23,7 +24,7 @@ fn small(cpus: u32) -> Machine {
 fn load(ops: Vec<Op>, tasks: u32, locks: Vec<&'static str>) -> Load {
     let spec = |process| TaskSpec::new(0, process);
     Load {
-        programs: vec![Program { name: "worker".to_owned(), role: "load".to_owned(), ops }],
+        programs: vec![Program::new("worker", ops)],
         tasks: (0..tasks).map(spec).collect(),
         locks,
         regions: vec![RegionSpec { huge: false, steps: 1, together: false, end: 0 }],
@@ -48,8 +49,7 @@ impl Swarm {
         let topology = Topology { smt: 1 + one_of(2), cores: 1 + one_of(4), llcs: 1 + one_of(2), nodes: 1 + one_of(2) };
         let model = preempt::ALL[one_of(preempt::ALL.len() as u64) as usize];
         let hz = [100, 250, 1000][one_of(3) as usize];
-        let names: Vec<&'static str> =
-            (0..1 + one_of(2)).map(|_| ALL[one_of(ALL.len() as u64) as usize].meta().id).collect();
+        let names: Vec<&'static str> = (0..1 + one_of(2)).map(|_| ALL[one_of(ALL.len() as u64) as usize].id).collect();
         let tasks = 1 + one_of(3 * u64::from(topology.cpus()) + 2);
         let times = 5 + one_of(20);
         let mut ops = Vec::new();
@@ -61,7 +61,10 @@ impl Swarm {
                 match one_of(6) {
                     0 => ops.push(Op::Sleep(Span::Uniform(1_000, 200_000))),
                     1 => ops.push(Op::Touch { region: 0, pages: 1 + one_of(3) }),
-                    2 => ops.push(Op::System { work: Span::Uniform(0, 50_000), inside: Inside::Points(10_000) }),
+                    2 => ops.push(Op::System {
+                        work: Span::Uniform(0, 50_000),
+                        preemption: Preemption::CondResched(10_000),
+                    }),
                     3 => ops.push(Op::Yield),
                     _ => {}
                 }
@@ -89,9 +92,9 @@ fn locks_exclude_and_let_everyone_in_on_any_machine() {
             let inside: Vec<[u32; 2]> = world.locks.iter().map(|l| l.inside).collect();
             (world.close().marks[0].count, inside, world.locks.iter().all(|l| l.spinners.is_empty()))
         });
-        let Ok((operations, inside, nobody_spins)) = run else { panic!("{}", swarm.options) };
+        let Ok((operations, inside, none_spins)) = run else { panic!("{}", swarm.options) };
         assert_eq!(operations, swarm.operations, "{}", swarm.options);
-        assert!(inside.iter().all(|i| *i == [0, 0]) && nobody_spins, "{}: {inside:?}", swarm.options);
+        assert!(inside.iter().all(|i| *i == [0, 0]) && none_spins, "{}: {inside:?}", swarm.options);
     }
 }
 
@@ -173,7 +176,7 @@ fn backends_hand_their_estimate_on_and_adapt_it() {
     world.run_until(20_000_000_000);
     let own: Vec<u32> = world.tasks.iter().map(|t| t.spins_per_delay).collect();
     assert!(own.iter().any(|spins| *spins > 100), "{own:?}");
-    // Both ended; whoever ended first counts first.
+    // Both ended; the first to end counts first.
     let after = |first: u32, second: u32| ((100 * 15 + first) / 16 * 15 + second) / 16;
     let either = [after(own[0], own[1]), after(own[1], own[0])];
     assert!(either.contains(&world.spins_per_delay), "{} of {own:?}", world.spins_per_delay);
@@ -213,7 +216,7 @@ fn a_holder_that_asked_is_preempted_less_where_the_kernel_grants() {
         let mut world = World::new(&machine, &load(ops, 6, vec!["slice-extension"]), 1);
         world.run_until(3_000_000_000);
         let seen = world.close();
-        (seen.roles[0].left_holding[Left::Boundary as usize], seen.grants)
+        (seen.roles[0].switch_outs_holding[SwitchOut::AtBoundary as usize], seen.grants)
     };
     let ((without, none), (with, grants)) = (preempted(0), preempted(50_000));
     assert_eq!(none, 0);
@@ -221,7 +224,7 @@ fn a_holder_that_asked_is_preempted_less_where_the_kernel_grants() {
 }
 
 #[test]
-fn who_waits_for_the_log_is_told_by_every_release_and_one_at_a_time_writes() {
+fn waiters_for_the_log_wake_at_every_release_and_one_at_a_time_writes() {
     for name in ["lwlock", "lwlock-futex"] {
         let ops = vec![Op::Compute(Span::Exponential(3_000)), Op::Append(0), Op::Flush(0), Op::Done(0), Op::Jump(0)];
         let spec = LogSpec { device: 0, write: Span::Fixed(40_000), lock: Some(0) };

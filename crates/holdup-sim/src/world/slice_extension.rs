@@ -1,4 +1,4 @@
-//! The slice extension of rseq: a task that asked for it goes on for some microseconds when it should make room
+//! The slice extension of rseq: a task that asked for it continues for some microseconds when it should be rescheduled
 //! (kernel/rseq.c and include/linux/rseq_entry.h, v7.2.12).
 //!
 //! It is granted on the return to user mode from an interrupt or a fault only, once until it was given back, and any
@@ -6,7 +6,7 @@
 
 use super::{Event, GRANT, SLOTS, World};
 use crate::program::Op;
-use crate::seen::Left;
+use crate::stats::SwitchOut;
 
 impl World {
     /// A task asks for an extension: a store to its own memory.
@@ -17,7 +17,7 @@ impl World {
         }
     }
 
-    /// `rseq_grant_slice_extension()`: whether the running task, which should make room, goes on.
+    /// `rseq_grant_slice_extension()`: whether the running task, which should be rescheduled, continues.
     pub(crate) fn extends(&mut self, cpu: u32) -> bool {
         let kernel = &self.machine.kernel;
         let c = &mut self.cpus[cpu as usize];
@@ -31,7 +31,7 @@ impl World {
         (c.need, c.lazy) = (false, false);
         self.seen.grants += 1;
         self.agenda.set(cpu as usize * SLOTS + GRANT, self.now + kernel.slice_extension_ns);
-        self.tells(cpu, Event::Granted);
+        self.trace_event(cpu, Event::Granted);
         true
     }
 
@@ -46,7 +46,7 @@ impl World {
     pub(crate) fn grant_expires(&mut self, cpu: u32) {
         self.agenda.clear(cpu as usize * SLOTS + GRANT);
         self.seen.grants_expired += 1;
-        self.tells(cpu, Event::Expired);
+        self.trace_event(cpu, Event::Expired);
         self.take_time(cpu, self.machine.costs.interrupt_ns);
         self.resched(cpu, Some(cpu));
         self.interrupt_returns(cpu);
@@ -54,12 +54,12 @@ impl World {
 
     /// A system call during a grant: `rseq_syscall_enter_work()` ends it and makes room before the call begins.
     pub(crate) fn call_ends_grant(&mut self, cpu: u32, task: u32) {
-        if self.trail.is_some() {
+        if self.trace.is_some() {
             let pc = self.tasks[task as usize].pc;
             let op = pc.checked_sub(1).map(|pc| self.code[pc as usize]);
-            self.tells(cpu, Event::Returned { given: matches!(op, Some(Op::ExtendEnd | Op::Unlock(_))) });
+            self.trace_event(cpu, Event::Returned { given: matches!(op, Some(Op::ExtendEnd | Op::Unlock(_))) });
         }
         self.revoke(cpu, task);
-        self.schedule(cpu, Left::Boundary);
+        self.schedule(cpu, SwitchOut::AtBoundary);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether everything can go on: deadlocks, programs in which no time passes, the end of the clock.
+//! What stops a machine: deadlocks, programs in which no time passes, the end of the clock.
 
 use super::task::State;
 use super::{Mode, Policy, SLOTS, Then, World};
@@ -8,19 +8,19 @@ use holdup_model::Problem;
 
 /// The longest that a machine can run, ns: 13 days. What accounting multiplies times with has room beside it.
 const MOST_TIME_NS: u64 = 1 << 50;
-/// The least time between two looks at who waits for whom, ns.
-const LOOK_NS: u64 = 10_000_000;
-/// A look costs a step for each task: in a long run this share of its time passes between two of them.
-const LOOK_SHARE: u64 = 16;
-/// The most tasks of a chain that are told.
-const MOST_TOLD: usize = 8;
+/// The least time between two searches for deadlocks, ns.
+const SEARCH_NS: u64 = 10_000_000;
+/// A search costs a step for each task: in a long run this share of its time passes between two of them.
+const SEARCH_SHARE: u64 = 16;
+/// The most tasks of a chain that an error names.
+const MOST_NAMED: usize = 8;
 
-/// What keeps a machine from going on.
+/// Why a machine stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Failure {
     /// Tasks wait for one another, or for something that cannot come: each with what it waits for, the first ones first.
     Deadlock(Vec<Waits>),
-    /// A task goes on and on, and no time passes.
+    /// A task runs without end, and no time passes.
     NoTime {
         /// The task.
         task: u32,
@@ -49,67 +49,67 @@ pub struct Waits {
     /// The task.
     pub task: u32,
     /// For what.
-    pub on: On,
+    pub on: WaitsFor,
 }
 
 /// What a task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
-    /// A lock, and who holds it, where that is known.
+pub enum WaitsFor {
+    /// A lock, and its holder, where that is known.
     Lock(u32, Option<u32>),
-    /// A lock that nobody holds, without anybody who would wake the task.
+    /// A free lock, and no task will wake this one.
     FreeLock(u32),
-    /// A CPU that a real-time task does not leave.
+    /// A CPU that a real-time task occupies.
     Cpu(u32, u32),
     /// A message.
     Message,
     /// Room in a channel.
     Room,
-    /// The tasks that it made.
+    /// Its children.
     Children,
-    /// Somebody who writes a log.
+    /// The write of a log.
     Log,
     /// Nothing: it ended.
     Ended,
-    /// Nothing: it can go on.
+    /// Nothing: it can run.
     Nothing,
 }
 
 impl World {
-    /// Carries out every event until a time, and looks now and then whether everything can go on.
+    /// Executes every event until a time, and searches for deadlocks now and then.
     ///
     /// # Errors
-    /// What keeps it from going on.
-    pub fn advance(&mut self, until_ns: u64) -> Result<(), Trouble> {
+    /// Why it stopped.
+    pub fn advance(&mut self, until_ns: u64) -> Result<(), Failure> {
         self.reaches(until_ns)?;
-        while self.now < until_ns && self.trouble.is_none() {
-            let look_at = self.looked_at + LOOK_NS.max(self.looked_at / LOOK_SHARE);
+        while self.now < until_ns && self.failure.is_none() {
+            let look_at = self.looked_at + SEARCH_NS.max(self.looked_at / SEARCH_SHARE);
             self.run_until(until_ns.min(look_at.max(self.now)));
-            if self.trouble.is_none() && self.now >= look_at {
+            if self.failure.is_none() && self.now >= look_at {
                 self.looked_at = self.now;
-                self.trouble = self.deadlock();
+                self.failure = self.deadlock();
             }
         }
-        self.trouble.clone().map_or(Ok(()), Err)
+        self.failure.clone().map_or(Ok(()), Err)
     }
 
     /// Something is wrong: the run ends with the event under way.
     #[cold]
-    pub(crate) fn fails(&mut self, trouble: Trouble) {
+    pub(crate) fn fails(&mut self, failure: Failure) {
         self.end = 0;
-        self.trouble.get_or_insert(trouble);
+        self.failure.get_or_insert(failure);
     }
 
     /// Whether the clock reaches a time.
     ///
     /// # Errors
     /// When it ends before.
-    pub fn reaches(&self, until_ns: u64) -> Result<(), Trouble> {
+    pub fn reaches(&self, until_ns: u64) -> Result<(), Failure> {
         let last_ns = self.agenda.last_time_ns().min(MOST_TIME_NS);
-        if until_ns <= last_ns { Ok(()) } else { Err(Trouble::Clock { asked_ns: until_ns, last_ns }) }
+        if until_ns <= last_ns { Ok(()) } else { Err(Failure::Clock { asked_ns: until_ns, last_ns }) }
     }
 
-    /// A great many events have passed since the last call: whether any time has.
+    /// Checks that time has passed since the last call, a great many events ago.
     #[cold]
     pub(super) fn time_passes(&mut self) {
         let before = std::mem::replace(&mut self.counted_at, self.now);
@@ -117,77 +117,80 @@ impl World {
         if before == self.now
             && let Some(task) = self.cpus.get(cpu).map(|c| c.current).filter(|task| (*task as usize) < self.tasks.len())
         {
-            self.fails(Trouble::NoTime { task, pc: self.tasks[task as usize].pc });
+            self.fails(Failure::NoTime { task, pc: self.tasks[task as usize].pc });
         }
     }
 
-    /// Who waits for somebody that never comes. A lock in the chain is enough; tasks that wait for messages alone may do so
-    /// while anybody else can go on, as servers do.
-    pub fn deadlock(&self) -> Option<Trouble> {
+    /// Tasks that wait for something that never comes. A lock in the chain is enough; tasks that wait for messages alone may
+    /// do so while any other task can run, as servers do.
+    pub fn deadlock(&self) -> Option<Failure> {
         if !self.is_suspicious() {
             return None;
         }
-        let can_go_on = self.those_that_can_go_on();
-        let nobody = !can_go_on.contains(&true);
-        let stuck = |task: &u32| !can_go_on[*task as usize] && self.tasks[*task as usize].state != State::Dead;
+        let can_run = self.which_can_run();
+        let none_can = !can_run.contains(&true);
+        let stuck = |task: &u32| !can_run[*task as usize] && self.tasks[*task as usize].state != State::Dead;
         let stuck: Vec<u32> = (0..self.tasks.len() as u32).filter(stuck).collect();
-        let by_lock = |task: &&u32| matches!(self.waits_on(**task), On::Lock(..) | On::FreeLock(_) | On::Cpu(..));
-        let first = stuck.iter().find(by_lock).or(stuck.first().filter(|_| nobody))?;
-        let chain = self.chain(*first);
-        let told = match nobody && !matches!(chain[0].on, On::Lock(..) | On::FreeLock(_) | On::Cpu(..)) {
-            // Nobody holds anything: all of them are told.
-            true => stuck.iter().map(|task| Waits { task: *task, on: self.waits_on(*task) }).collect(),
-            false => chain,
+        let by_lock = |task: &&u32| {
+            matches!(self.waits_on(**task), WaitsFor::Lock(..) | WaitsFor::FreeLock(_) | WaitsFor::Cpu(..))
         };
-        Some(Trouble::Deadlock(told))
+        let first = stuck.iter().find(by_lock).or(stuck.first().filter(|_| none_can))?;
+        let chain = self.chain(*first);
+        let stopped =
+            match none_can && !matches!(chain[0].on, WaitsFor::Lock(..) | WaitsFor::FreeLock(_) | WaitsFor::Cpu(..)) {
+                // No lock is involved: all tasks are named.
+                true => stuck.iter().map(|task| Waits { task: *task, on: self.waits_on(*task) }).collect(),
+                false => chain,
+            };
+        Some(Failure::Deadlock(stopped))
     }
 
-    /// Whether a closer look is due: somebody waits for one that waits or is gone, or nobody can go on.
+    /// Whether a search is due: a task waits for one that waits or has ended, or no task can run.
     fn is_suspicious(&self) -> bool {
-        let mut anybody = false;
+        let mut any_can = false;
         for task in 0..self.tasks.len() as u32 {
             match self.waits_on(task) {
-                On::Nothing => anybody = true,
-                On::Lock(_, None) | On::FreeLock(_) | On::Cpu(..) => return true,
-                On::Lock(_, Some(holder)) if self.waits_on(holder) != On::Nothing => return true,
+                WaitsFor::Nothing => any_can = true,
+                WaitsFor::Lock(_, None) | WaitsFor::FreeLock(_) | WaitsFor::Cpu(..) => return true,
+                WaitsFor::Lock(_, Some(holder)) if self.waits_on(holder) != WaitsFor::Nothing => return true,
                 _ => {}
             }
         }
-        !anybody
+        !any_can
     }
 
     /// What a task waits for, as far as that can only come from another task.
-    fn waits_on(&self, task: u32) -> On {
+    fn waits_on(&self, task: u32) -> WaitsFor {
         let t = &self.tasks[task as usize];
         let is_blocked = t.state == State::Blocked;
         if t.state == State::Dead {
-            return On::Ended;
+            return WaitsFor::Ended;
         }
         if let Some(lock) = self.locks.get(t.waiting.wanted as usize) {
             let id = t.waiting.wanted;
             return match lock.inside {
                 // It was handed over, or its waiter sees it soon.
-                [0, 0] if is_blocked && !self.has_timer(task) => On::FreeLock(id),
-                [0, 0] => On::Nothing,
-                [0, _] => On::Lock(id, None),
-                _ => On::Lock(id, Some(lock.holder).filter(|holder| (*holder as usize) < self.tasks.len())),
+                [0, 0] if is_blocked && !self.has_timer(task) => WaitsFor::FreeLock(id),
+                [0, 0] => WaitsFor::Nothing,
+                [0, _] => WaitsFor::Lock(id, None),
+                _ => WaitsFor::Lock(id, Some(lock.holder).filter(|holder| (*holder as usize) < self.tasks.len())),
             };
         }
         if t.state == State::Runnable
             && let Some(cpu) = self.kept_from(task)
         {
-            return On::Cpu(cpu, self.cpus[cpu as usize].current);
+            return WaitsFor::Cpu(cpu, self.cpus[cpu as usize].current);
         }
         if !is_blocked || self.has_timer(task) || t.device != u32::MAX {
-            return On::Nothing;
+            return WaitsFor::Nothing;
         }
         match t.segment.then {
-            Then::Sends => On::Room,
-            Then::Receives => On::Message,
-            Then::Flushes => On::Log,
-            _ if t.joins => On::Children,
+            Then::Sends => WaitsFor::Room,
+            Then::Receives => WaitsFor::Message,
+            Then::Flushes => WaitsFor::Log,
+            _ if t.joins => WaitsFor::Children,
             // A sleep, or a lock's own business.
-            _ => On::Nothing,
+            _ => WaitsFor::Nothing,
         }
     }
 
@@ -206,12 +209,12 @@ impl World {
         (is_before && other.segment.mode == Mode::Spin && other.segment.left == u64::MAX).then_some(cpu)
     }
 
-    /// By task: whether it can go on, now or when others did.
-    fn those_that_can_go_on(&self) -> Vec<bool> {
-        let waits: Vec<On> = (0..self.tasks.len() as u32).map(|task| self.waits_on(task)).collect();
-        let mut can: Vec<bool> = waits.iter().map(|on| *on == On::Nothing).collect();
+    /// By task: whether it can run, now or after others did.
+    fn which_can_run(&self) -> Vec<bool> {
+        let waits: Vec<WaitsFor> = (0..self.tasks.len() as u32).map(|task| self.waits_on(task)).collect();
+        let mut can: Vec<bool> = waits.iter().map(|on| *on == WaitsFor::Nothing).collect();
         loop {
-            let anybody = can.contains(&true);
+            let any_can = can.contains(&true);
             let any = |is: &dyn Fn(usize) -> bool| (0..can.len()).any(|task| can[task] && is(task));
             let sends = any(&|task| self.can_come_to(task, &|op| matches!(op, Op::Send { .. } | Op::Transmit { .. })));
             let receives = any(&|task| self.can_come_to(task, &|op| matches!(op, Op::Receive(_) | Op::Take { .. })));
@@ -219,15 +222,15 @@ impl World {
             let parents: Vec<u32> =
                 (0..can.len()).filter(|task| can[*task]).map(|task| self.tasks[task].parent).collect();
             let goes = |task: usize| match waits[task] {
-                On::Nothing => true,
-                On::Ended => false,
-                On::Lock(_, Some(holder)) => can.get(holder as usize).copied().unwrap_or(true),
-                On::Lock(_, None) => holders,
-                On::Cpu(_, other) => can[other as usize],
-                On::FreeLock(_) | On::Log => anybody,
-                On::Message => sends,
-                On::Room => receives,
-                On::Children => parents.contains(&(task as u32)),
+                WaitsFor::Nothing => true,
+                WaitsFor::Ended => false,
+                WaitsFor::Lock(_, Some(holder)) => can.get(holder as usize).copied().unwrap_or(true),
+                WaitsFor::Lock(_, None) => holders,
+                WaitsFor::Cpu(_, other) => can[other as usize],
+                WaitsFor::FreeLock(_) | WaitsFor::Log => any_can,
+                WaitsFor::Message => sends,
+                WaitsFor::Room => receives,
+                WaitsFor::Children => parents.contains(&(task as u32)),
             };
             let next: Vec<bool> = (0..can.len()).map(|task| can[task] || goes(task)).collect();
             if next == can {
@@ -256,7 +259,7 @@ impl World {
         false
     }
 
-    /// From a task on: who waits for whom, up to the first one that comes again.
+    /// From a task on: which task waits for which, up to the first that comes again.
     fn chain(&self, first: u32) -> Vec<Waits> {
         let mut chain: Vec<Waits> = Vec::new();
         let mut task = first;
@@ -268,8 +271,8 @@ impl World {
             let on = self.waits_on(task);
             chain.push(Waits { task, on });
             task = match on {
-                On::Lock(_, Some(holder)) => holder,
-                On::Cpu(_, other) => other,
+                WaitsFor::Lock(_, Some(holder)) => holder,
+                WaitsFor::Cpu(_, other) => other,
                 _ => return chain,
             };
         }
@@ -281,26 +284,26 @@ impl World {
         (program as u32, pc - self.entry.get(program).copied().unwrap_or(0))
     }
 
-    /// What went wrong, for a user.
-    pub fn problem(&self, trouble: &Trouble, names: &Names) -> Problem {
+    /// The failure as an error for users.
+    pub fn problem(&self, failure: &Failure, names: &Names) -> Problem {
         let at = format!("{}.{:03} ms of simulated time", self.now / 1_000_000, self.now / 1_000 % 1_000);
         let place = |pc| {
             let (program, op) = self.operation_at(pc);
             names.operation(program, op)
         };
-        match trouble {
-            Trouble::Deadlock(chain) => deadlock(chain, names, &at),
-            Trouble::NoTime { task, pc } => Problem::trial(
+        match failure {
+            Failure::Deadlock(chain) => deadlock(chain, names, &at),
+            Failure::NoTime { task, pc } => Problem::trial(
                 format!("{}: task {} at {at}", place(*pc), names.task(*task)),
-                "it goes on and on without any time passing",
+                "the loop runs without any time passing",
             )
             .hint("let something in the loop take time: compute, sleep, a lock or a system call"),
-            Trouble::NoChannel { task, pc } => Problem::trial(
+            Failure::NoChannel { task, pc } => Problem::trial(
                 format!("{}: task {} at {at}", place(*pc), names.task(*task)),
-                "the channel that it names by way of a task does not exist",
+                "the task whose channel it names has none",
             )
-            .hint("give the task an inbox or a peer; `sender` is who sent the last message that was received"),
-            Trouble::Clock { asked_ns, last_ns } => Problem::trial(
+            .hint("give the task an inbox or a peer; `sender` is the task that sent the last message received"),
+            Failure::Clock { asked_ns, last_ns } => Problem::trial(
                 format!("{} s of simulated time", asked_ns / 1_000_000_000),
                 format!("the clock of this machine ends at {} s", last_ns / 1_000_000_000),
             )
@@ -310,40 +313,46 @@ impl World {
 }
 
 fn deadlock(chain: &[Waits], names: &Names, at: &str) -> Problem {
-    let says = |waits: &Waits| {
+    let describe = |waits: &Waits| {
         let task = names.task(waits.task);
         match waits.on {
-            On::Lock(lock, Some(holder)) if holder == waits.task => {
+            WaitsFor::Lock(lock, Some(holder)) if holder == waits.task => {
                 format!("{task} waits for {}, which it holds itself", names.lock(lock))
             }
-            On::Lock(lock, Some(holder)) => {
+            WaitsFor::Lock(lock, Some(holder)) => {
                 format!("{task} waits for {}, which {} holds", names.lock(lock), names.task(holder))
             }
-            On::Lock(lock, None) => format!("{task} waits for {}, which others hold shared", names.lock(lock)),
-            On::FreeLock(lock) => format!("{task} sleeps for {}, which is free, and nobody wakes it", names.lock(lock)),
-            On::Cpu(cpu, other) => format!("{task} waits for cpu {cpu}, which {} does not leave", names.task(other)),
-            On::Message => format!("{task} waits for a message that nobody sends"),
-            On::Room => format!("{task} waits for room in a channel that nobody reads"),
-            On::Children => format!("{task} waits for tasks that it made"),
-            On::Log => format!("{task} waits for a log that nobody writes"),
-            On::Ended => format!("{task} has ended"),
-            On::Nothing => format!("{task} can go on"),
+            WaitsFor::Lock(lock, None) => format!("{task} waits for {}, which others hold shared", names.lock(lock)),
+            WaitsFor::FreeLock(lock) => {
+                format!("{task} sleeps for {}, which is free, and no task wakes it", names.lock(lock))
+            }
+            WaitsFor::Cpu(cpu, other) => {
+                format!("{task} waits for cpu {cpu}, which {} occupies", names.task(other))
+            }
+            WaitsFor::Message => format!("{task} waits for a message that no task sends"),
+            WaitsFor::Room => format!("{task} waits for room in a channel that no task reads"),
+            WaitsFor::Children => format!("{task} waits for its children"),
+            WaitsFor::Log => format!("{task} waits for a log that no task writes"),
+            WaitsFor::Ended => format!("{task} has ended"),
+            WaitsFor::Nothing => format!("{task} can run"),
         }
     };
-    let mut told: Vec<String> = chain.iter().take(MOST_TOLD).map(says).collect();
-    if chain.len() > MOST_TOLD {
-        told.push(format!("and {} more", chain.len() - MOST_TOLD));
+    let mut waits: Vec<String> = chain.iter().take(MOST_NAMED).map(describe).collect();
+    if chain.len() > MOST_NAMED {
+        waits.push(format!("and {} more", chain.len() - MOST_NAMED));
     }
     let hint = match chain {
-        [one] if matches!(one.on, On::Lock(_, Some(holder)) if holder == one.task) => {
+        [one] if matches!(one.on, WaitsFor::Lock(_, Some(holder)) if holder == one.task) => {
             "give the lock back before taking it again"
         }
-        [.., last] if last.on == On::Ended => "give every lock back before the program ends",
-        _ if chain.iter().any(|waits| matches!(waits.on, On::Cpu(..))) => {
-            "let a real-time task not spin for what a task behind it holds"
+        [.., last] if last.on == WaitsFor::Ended => "give every lock back before the program ends",
+        _ if chain.iter().any(|waits| matches!(waits.on, WaitsFor::Cpu(..))) => {
+            "do not let a real-time task spin for a lock whose holder waits for the same CPU"
         }
-        _ if chain.iter().all(|waits| matches!(waits.on, On::Lock(..))) => "take locks in the same order everywhere",
-        _ => "let somebody go on who wakes the others: every message that is waited for must be sent",
+        _ if chain.iter().all(|waits| matches!(waits.on, WaitsFor::Lock(..))) => {
+            "take locks in the same order everywhere"
+        }
+        _ => "every message that a task waits for must be sent: keep a task running that wakes the others",
     };
-    Problem::trial(format!("deadlock, seen at {at}"), told.join("; ")).hint(hint)
+    Problem::trial(format!("deadlock, found at {at}"), waits.join("; ")).hint(hint)
 }

@@ -1,12 +1,12 @@
-//! What must always be true of a machine, looked at from outside.
+//! What must always be true of a machine.
 
 use super::task::State;
 use super::{IDLE, World};
-use crate::sched::tree::NIL;
+use crate::sched::entity_queue::NIL;
 
-/// A machine at one moment.
+/// What the checks measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Glance {
+pub struct InvariantReport {
     /// CPUs without a task.
     pub idle_cpus: u32,
     /// Fair tasks that wait for a CPU and may run on any.
@@ -18,17 +18,17 @@ pub struct Glance {
 }
 
 impl World {
-    /// Looks at everything: for tests, since it costs a step for each CPU and task.
+    /// Checks everything: for tests, since it costs a step for each CPU and task.
     ///
     /// # Errors
     /// What is not as it must be: a task on two CPUs, one that is nowhere, counts that do not count.
-    pub fn glance(&self) -> Result<Glance, String> {
-        let mut glance = Glance::default();
+    pub fn check_invariants(&self) -> Result<InvariantReport, String> {
+        let mut report = InvariantReport::default();
         let mut running = vec![0u32; self.tasks.len()];
         for (cpu, c) in self.cpus.iter().enumerate() {
             let cpu = cpu as u32;
             if c.current == IDLE {
-                glance.idle_cpus += 1;
+                report.idle_cpus += 1;
             } else {
                 running[c.current as usize] += 1;
             }
@@ -62,13 +62,13 @@ impl World {
                 return Err(format!("task {task} is on cpu {} and not on {}", t.cpu, t.pinned));
             }
             let moves = t.pinned == u32::MAX && self.fair.queues[entity.queue as usize].stopped_at.is_none();
-            glance.waiting += u32::from(t.state == State::Runnable && moves && self.counts.of(t.cpu) > 1);
+            report.waiting += u32::from(t.state == State::Runnable && moves && self.counts.of(t.cpu) > 1);
         }
-        self.lags(&mut glance);
-        Ok(glance)
+        self.lags(&mut report);
+        Ok(report)
     }
 
-    fn lags(&self, glance: &mut Glance) {
+    fn lags(&self, report: &mut InvariantReport) {
         if !self.fair.orders_by_deadline() {
             return;
         }
@@ -78,12 +78,12 @@ impl World {
             sums[entity.queue as usize] += i128::from(far) * i128::from(entity.weight);
             if entity.child == NIL {
                 let ns = far.unsigned_abs() * entity.weight / crate::sched::weight::NICE_0;
-                glance.worst_lag_ns = glance.worst_lag_ns.max(ns);
+                report.worst_lag_ns = report.worst_lag_ns.max(ns);
             }
         }
         for (queue, sum) in sums.iter().enumerate() {
             let load = i128::from(self.fair.sums(queue as u32).1.max(1));
-            glance.lag_sum_ns = glance.lag_sum_ns.max((sum / load).unsigned_abs() as u64);
+            report.lag_sum_ns = report.lag_sum_ns.max((sum / load).unsigned_abs() as u64);
         }
     }
 

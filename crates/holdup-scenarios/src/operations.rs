@@ -1,10 +1,10 @@
 //! Operations of a program: a line each, and blocks.
 
-use super::parse::{Names, add};
-use super::words::{Line, Word};
-use crate::program::{COUNTERS, Channel, Inside, Op};
-use crate::world::MOST_MARKS;
+use crate::parse::{Names, add};
+use crate::source::{SourceLine, Word};
 use holdup_model::Problem;
+use holdup_sim::program::{COUNTERS, Channel, Op, Preemption};
+use holdup_sim::world::MOST_MARKS;
 use std::collections::BTreeMap;
 
 /// The most operations of a program.
@@ -12,12 +12,12 @@ const MOST_OPS: usize = 10_000;
 /// The most blocks inside of each other.
 const MOST_DEPTH: usize = 32;
 
-/// A block that is open.
+/// An open block.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     /// Its first operation.
     begin: u32,
-    /// How often it runs; `None` for ever.
+    /// How often it runs; `None` without end.
     times: Option<u32>,
     /// Its number, from 1 on.
     number: u32,
@@ -34,23 +34,23 @@ struct Goes<'a> {
 }
 
 /// A program that is being read.
-pub(super) struct Writer<'a, 'n> {
+pub(crate) struct Writer<'a, 'n> {
     names: &'n mut Names,
     ops: Vec<Op>,
     /// The line of each operation, and of the program's end.
-    pub(super) lines: Vec<u32>,
+    pub(crate) lines: Vec<u32>,
     blocks: Vec<Block>,
     /// How many blocks there were.
     opened: u32,
     /// Where labels stand, and in which `repeat`.
     labels: BTreeMap<&'a str, (u32, u32)>,
     goes: Vec<Goes<'a>>,
-    /// Whether the program makes tasks.
-    pub(super) forks: bool,
+    /// Whether the program creates tasks.
+    pub(crate) forks: bool,
 }
 
 impl<'a, 'n> Writer<'a, 'n> {
-    pub(super) fn new(names: &'n mut Names) -> Self {
+    pub(crate) fn new(names: &'n mut Names) -> Self {
         Writer {
             names,
             ops: Vec::new(),
@@ -64,10 +64,10 @@ impl<'a, 'n> Writer<'a, 'n> {
     }
 
     /// Reads up to the `}` that ends the program, whose first line is `header`.
-    pub(super) fn program(
+    pub(crate) fn program(
         &mut self,
-        header: &Line<'_>,
-        rest: &mut impl Iterator<Item = Line<'a>>,
+        header: &SourceLine<'_>,
+        rest: &mut impl Iterator<Item = SourceLine<'a>>,
     ) -> Result<Vec<Op>, Problem> {
         for mut line in rest {
             let first = line.word("an operation")?;
@@ -110,7 +110,7 @@ impl<'a, 'n> Writer<'a, 'n> {
         self.blocks.iter().rev().find(|block| block.times.is_some()).map_or(0, |block| block.number)
     }
 
-    fn operation(&mut self, line: &mut Line<'a>, first: Word<'a>) -> Result<(), Problem> {
+    fn operation(&mut self, line: &mut SourceLine<'a>, first: Word<'a>) -> Result<(), Problem> {
         let op = match first.text {
             "repeat" | "forever" => return self.block(line, first),
             "label" => return self.label(line),
@@ -171,7 +171,7 @@ impl<'a, 'n> Writer<'a, 'n> {
         Ok(())
     }
 
-    fn block(&mut self, line: &mut Line<'a>, first: Word<'a>) -> Result<(), Problem> {
+    fn block(&mut self, line: &mut SourceLine<'a>, first: Word<'a>) -> Result<(), Problem> {
         let counts = first.text == "repeat";
         if self.blocks.len() >= MOST_DEPTH {
             return Err(line.wrong(first, format!("at most {MOST_DEPTH} blocks stand inside of each other")));
@@ -186,7 +186,7 @@ impl<'a, 'n> Writer<'a, 'n> {
         Ok(())
     }
 
-    fn label(&mut self, line: &mut Line<'a>) -> Result<(), Problem> {
+    fn label(&mut self, line: &mut SourceLine<'a>) -> Result<(), Problem> {
         let name = line.name("label")?;
         match self.labels.insert(name.text, (self.ops.len() as u32, self.within())) {
             None => Ok(()),
@@ -195,7 +195,7 @@ impl<'a, 'n> Writer<'a, 'n> {
     }
 
     /// `jump NAME`, and when.
-    fn jump(&mut self, line: &mut Line<'a>) -> Result<(), Problem> {
+    fn jump(&mut self, line: &mut SourceLine<'a>) -> Result<(), Problem> {
         let label = line.word("the name of a label")?;
         let to = 0;
         let op = if line.is("with chance") {
@@ -219,7 +219,7 @@ impl<'a, 'n> Writer<'a, 'n> {
         Ok(())
     }
 
-    fn find_labels(&mut self, line: &Line<'_>) -> Result<(), Problem> {
+    fn find_labels(&mut self, line: &SourceLine<'_>) -> Result<(), Problem> {
         for Goes { at, to: word, within } in std::mem::take(&mut self.goes) {
             let Some(&(target, inside)) = self.labels.get(word.text) else {
                 return Err(line.wrong(word, "there is no such label in this program"));
@@ -228,37 +228,31 @@ impl<'a, 'n> Writer<'a, 'n> {
                 let why = "the jump leads into a repeated block or out of it, whose count would be wrong";
                 return Err(line.wrong(word, why).hint("jump within the block"));
             }
-            match &mut self.ops[at] {
-                Op::Jump(to)
-                | Op::Chance { to, .. }
-                | Op::IfTag { to, .. }
-                | Op::UsedUp { to, .. }
-                | Op::Found { to, .. } => *to = target,
-                _ => {}
-            }
+            self.ops[at] = self.ops[at].with_target(target);
         }
         Ok(())
     }
 
     /// `system 5us`, `system 5us, preemption off`, `system 5us, a point every 1us`.
-    fn system(&mut self, line: &mut Line<'a>) -> Result<Op, Problem> {
+    fn system(&mut self, line: &mut SourceLine<'a>) -> Result<Op, Problem> {
         let work = line.span()?;
-        let mut inside = Inside::On;
+        let mut preemption = Preemption::On;
         if line.is(",") {
             if line.is("preemption off") {
-                inside = Inside::Off;
+                preemption = Preemption::Off;
             } else {
                 line.expect("a point every")?;
                 let ns = line.duration()?;
                 let every = u32::try_from(ns).ok().filter(|ns| *ns > 0);
-                inside =
-                    Inside::Points(every.ok_or_else(|| line.wrong(line.last(), "between 1ns and 4s is possible"))?);
+                preemption = Preemption::CondResched(
+                    every.ok_or_else(|| line.wrong(line.last(), "between 1ns and 4s is possible"))?,
+                );
             }
         }
-        Ok(Op::System { work, inside })
+        Ok(Op::System { work, preemption })
     }
 
-    fn channel(&mut self, line: &mut Line<'a>) -> Result<Channel, Problem> {
+    fn channel(&mut self, line: &mut SourceLine<'a>) -> Result<Channel, Problem> {
         Ok(if line.is("mine") {
             Channel::Mine
         } else if line.is("peer") {
@@ -270,7 +264,7 @@ impl<'a, 'n> Writer<'a, 'n> {
         })
     }
 
-    fn mark(&mut self, line: &mut Line<'a>, begins: bool) -> Result<Op, Problem> {
+    fn mark(&mut self, line: &mut SourceLine<'a>, begins: bool) -> Result<Op, Problem> {
         let word = line.name("mark")?;
         let mark = match self.names.marks.get(word.text) {
             Some(mark) => *mark,

@@ -1,14 +1,14 @@
-//! Declarations and tasks: what a scenario consists of.
+//! Declarations and tasks.
 
-use super::Scenario;
-use super::operations::Writer;
-use super::words::{Line, Word, lines};
-use crate::locks;
-use crate::program::Program;
-use crate::sched::group::GroupSpec;
-use crate::sched::weight;
-use crate::world::{Load, LogSpec, Policy, RegionSpec, TaskSpec};
+use crate::Scenario;
+use crate::operations::Writer;
+use crate::source::{SourceLine, Word, lines};
 use holdup_model::Problem;
+use holdup_sim::locks;
+use holdup_sim::program::Program;
+use holdup_sim::sched::group::GroupSpec;
+use holdup_sim::sched::weight;
+use holdup_sim::world::{Load, LogSpec, Policy, RegionSpec, TaskSpec};
 use std::collections::BTreeMap;
 
 /// The longest scenario, bytes.
@@ -17,72 +17,59 @@ const MOST_BYTES: usize = 1 << 20;
 const MOST_NAMES: usize = 1000;
 /// The most tasks.
 const MOST_TASKS: u32 = 10_000;
-/// How many tasks programs that fork can have alive, where nothing is said.
+/// How many tasks of programs that fork can be alive by default.
 const FORKS: u32 = 256;
-/// How long a scenario runs where nothing is said, ns.
+/// How long a scenario runs by default, ns.
 const LENGTH_NS: u64 = 10_000_000;
 
 /// What has a name, by kind.
 #[derive(Debug, Default)]
-pub(super) struct Names {
-    pub(super) locks: BTreeMap<String, u32>,
-    pub(super) regions: BTreeMap<String, u32>,
-    pub(super) channels: BTreeMap<String, u32>,
-    pub(super) devices: BTreeMap<String, u32>,
-    pub(super) logs: BTreeMap<String, u32>,
-    pub(super) groups: BTreeMap<String, u32>,
-    pub(super) programs: BTreeMap<String, u32>,
-    pub(super) marks: BTreeMap<String, u32>,
+pub(crate) struct Names {
+    pub(crate) locks: BTreeMap<String, u32>,
+    pub(crate) regions: BTreeMap<String, u32>,
+    pub(crate) channels: BTreeMap<String, u32>,
+    pub(crate) devices: BTreeMap<String, u32>,
+    pub(crate) logs: BTreeMap<String, u32>,
+    pub(crate) groups: BTreeMap<String, u32>,
+    pub(crate) programs: BTreeMap<String, u32>,
+    pub(crate) marks: BTreeMap<String, u32>,
 }
 
 /// A scenario that is being read.
+#[derive(Default)]
 struct Reader {
     load: Load,
-    locks: Vec<String>,
-    lines: Vec<Vec<u32>>,
-    task_lines: Vec<u32>,
-    file: String,
+    /// What its parts are called in messages.
+    shown: holdup_sim::names::Names,
     names: Names,
-    /// The tasks, each with its program's number.
-    tasks: Vec<TaskSpec>,
     forks: bool,
     length_ns: Option<u64>,
     seed: Option<u64>,
+    /// How many processes of their own were asked for.
     processes: u32,
 }
 
-pub(super) fn scenario(file: &str, text: &str, first: u32) -> Result<Scenario, Problem> {
+pub(crate) fn scenario(file: &str, text: &str, first: u32) -> Result<Scenario, Problem> {
     if text.len() > MOST_BYTES {
         return Err(Problem::usage(file, format!("a scenario is at most {MOST_BYTES} bytes")));
     }
-    let mut reader = Reader {
-        load: Load::default(),
-        locks: Vec::new(),
-        lines: Vec::new(),
-        task_lines: Vec::new(),
-        file: file.to_owned(),
-        names: Names::default(),
-        tasks: Vec::new(),
-        forks: false,
-        length_ns: None,
-        seed: None,
-        processes: 1,
-    };
+    let mut reader = Reader::default();
+    reader.shown.file = file.to_owned();
     let mut lines = lines(file, text, first).into_iter();
     reader.program_names(file, text, first)?;
     while let Some(line) = lines.next() {
         reader.line(line, &mut lines)?;
     }
-    if reader.tasks.is_empty() {
+    if reader.load.tasks.is_empty() {
         return Err(Problem::usage(file, "no task runs").hint("write `task PROGRAM` after the programs"));
     }
     Ok(reader.finish())
 }
 
 /// Adds a name to its kind.
-pub(super) fn add(
+pub(crate) fn add(
     names: &mut BTreeMap<String, u32>,
-    line: &Line<'_>,
+    line: &SourceLine<'_>,
     word: Word<'_>,
     most: usize,
 ) -> Result<u32, Problem> {
@@ -112,7 +99,11 @@ impl Reader {
         Ok(())
     }
 
-    fn line<'a>(&mut self, mut line: Line<'a>, rest: &mut impl Iterator<Item = Line<'a>>) -> Result<(), Problem> {
+    fn line<'a>(
+        &mut self,
+        mut line: SourceLine<'a>,
+        rest: &mut impl Iterator<Item = SourceLine<'a>>,
+    ) -> Result<(), Problem> {
         let first = line.word("a declaration")?;
         match first.text {
             "lock" => self.lock(&mut line),
@@ -139,14 +130,14 @@ impl Reader {
                 }
                 _ => Err(line.wrong(first, format!("between 1 and {MOST_TASKS} tasks are possible"))),
             },
-            _ => Err(line.wrong(first, "nothing begins so").hint(
+            _ => Err(line.wrong(first, "no line begins with this").hint(
                 "a line begins with lock, region, channel, device, log, group, program, task, N tasks, most, seed or run",
             )),
         }?;
         line.end()
     }
 
-    fn lock(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+    fn lock(&mut self, line: &mut SourceLine<'_>) -> Result<(), Problem> {
         let name = line.name("lock")?;
         line.expect(":")?;
         let word = line.word("an algorithm")?;
@@ -154,12 +145,12 @@ impl Reader {
             line.wrong(word, "there is no such algorithm").hint(format!("there are {}", locks::ids().join(", ")))
         })?;
         add(&mut self.names.locks, line, name, MOST_NAMES)?;
-        self.locks.push(name.text.to_owned());
+        self.shown.locks.push(name.text.to_owned());
         self.load.locks.push(algorithm);
         Ok(())
     }
 
-    fn region(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+    fn region(&mut self, line: &mut SourceLine<'_>) -> Result<(), Problem> {
         let name = line.name("region")?;
         line.expect(":")?;
         let huge = line.is("huge");
@@ -182,7 +173,7 @@ impl Reader {
         Ok(())
     }
 
-    fn channel(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+    fn channel(&mut self, line: &mut SourceLine<'_>) -> Result<(), Problem> {
         let name = line.name("channel")?;
         line.expect(":")?;
         let most = line.count("a number of messages", (1, 1 << 20))?;
@@ -192,17 +183,17 @@ impl Reader {
         Ok(())
     }
 
-    fn device(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+    fn device(&mut self, line: &mut SourceLine<'_>) -> Result<(), Problem> {
         let name = line.name("device")?;
         line.expect(":")?;
-        let at_once = line.count("a number of requests", (1, 1 << 20))?;
-        line.expect("at once")?;
+        let parallel = line.count("a number of requests", (1, 1 << 20))?;
+        line.expect("in parallel")?;
         add(&mut self.names.devices, line, name, MOST_NAMES)?;
-        self.load.devices.push(at_once);
+        self.load.devices.push(parallel);
         Ok(())
     }
 
-    fn log(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+    fn log(&mut self, line: &mut SourceLine<'_>) -> Result<(), Problem> {
         let name = line.name("log")?;
         line.expect(":")?;
         line.expect("on")?;
@@ -215,7 +206,7 @@ impl Reader {
         Ok(())
     }
 
-    fn group(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+    fn group(&mut self, line: &mut SourceLine<'_>) -> Result<(), Problem> {
         let name = line.name("group")?;
         let mut group = GroupSpec::new(name.text);
         if line.is(":") {
@@ -246,7 +237,11 @@ impl Reader {
         Ok(())
     }
 
-    fn program<'a>(&mut self, mut line: Line<'a>, rest: &mut impl Iterator<Item = Line<'a>>) -> Result<(), Problem> {
+    fn program<'a>(
+        &mut self,
+        mut line: SourceLine<'a>,
+        rest: &mut impl Iterator<Item = SourceLine<'a>>,
+    ) -> Result<(), Problem> {
         let name = line.name("program")?;
         if self.names.programs.get(name.text) != Some(&(self.load.programs.len() as u32)) {
             return Err(line.wrong(name, "a program stands inside another one").hint("end that one with a line `}`"));
@@ -260,12 +255,12 @@ impl Reader {
         let mut writer = Writer::new(&mut self.names);
         let ops = writer.program(&line, rest)?;
         self.forks |= writer.forks;
-        self.lines.push(std::mem::take(&mut writer.lines));
+        self.shown.lines.push(std::mem::take(&mut writer.lines));
         self.load.programs.push(Program { name: name.text.to_owned(), role: role.to_owned(), ops });
         Ok(())
     }
 
-    fn task(&mut self, line: &mut Line<'_>, count: u32) -> Result<(), Problem> {
+    fn task(&mut self, line: &mut SourceLine<'_>, count: u32) -> Result<(), Problem> {
         let mut spec = TaskSpec::new(line.one_of(&self.names.programs, "program")?, 0);
         let mut own_process = false;
         while line.is(",") {
@@ -275,22 +270,22 @@ impl Reader {
                 self.option(line, &mut spec)?;
             }
         }
-        if self.tasks.len() + count as usize > MOST_TASKS as usize {
+        if self.load.tasks.len() + count as usize > MOST_TASKS as usize {
             return Err(line.wrong(line.last(), format!("there are more than {MOST_TASKS} tasks")));
         }
         for _ in 0..count {
             if own_process {
-                spec.process = self.processes;
                 self.processes += 1;
+                spec.process = self.processes;
             }
-            self.tasks.push(spec);
-            self.task_lines.push(line.number());
+            self.load.tasks.push(spec);
+            self.shown.task_lines.push(line.number());
         }
         Ok(())
     }
 
-    fn option(&mut self, line: &mut Line<'_>, spec: &mut TaskSpec) -> Result<(), Problem> {
-        let word = line.word("what is said of the task")?;
+    fn option(&mut self, line: &mut SourceLine<'_>, spec: &mut TaskSpec) -> Result<(), Problem> {
+        let word = line.word("a property of the task")?;
         match word.text {
             "on" => {
                 line.expect("cpu")?;
@@ -315,17 +310,17 @@ impl Reader {
             "peer" => spec.peer = Some(line.one_of(&self.names.channels, "channel")?),
             _ => {
                 let known = "on cpu, nice, batch, idle, fifo, rr, slice, in, at, own process, inbox, peer";
-                return Err(line.wrong(word, "this cannot be said of a task").hint(format!("what can: {known}")));
+                return Err(line.wrong(word, "tasks have no such property").hint(format!("they have {known}")));
             }
         }
         Ok(())
     }
 
-    fn run(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+    fn run(&mut self, line: &mut SourceLine<'_>) -> Result<(), Problem> {
         let ns = line.duration()?;
         match (ns, self.length_ns) {
-            (0, _) => Err(line.wrong(line.last(), "it should run for some time")),
-            (_, Some(_)) => Err(line.wrong(line.last(), "how long it runs was said before")),
+            (0, _) => Err(line.wrong(line.last(), "the time is 0")),
+            (_, Some(_)) => Err(line.wrong(line.last(), "there is a run line above")),
             _ => {
                 self.length_ns = Some(ns);
                 Ok(())
@@ -334,30 +329,20 @@ impl Reader {
     }
 
     fn finish(mut self) -> Scenario {
-        // A name alone where there is one task of a program, else with a number.
-        let tasks = self.tasks.iter().enumerate().map(|(at, task)| {
+        let Load { tasks, programs, .. } = &self.load;
+        // A name alone where there is one task of a program, otherwise with a number.
+        let name = |(at, task): (usize, &TaskSpec)| {
             let same = |tasks: &[TaskSpec]| tasks.iter().filter(|t| t.program == task.program).count();
-            let name = &self.load.programs[task.program as usize].name;
-            match same(&self.tasks) {
-                1 => name.clone(),
-                _ => format!("{name}-{}", same(&self.tasks[..at]) + 1),
-            }
-        });
-        let tasks = tasks.collect();
-        self.load.marks = self.names.marks.len();
-        if self.forks && self.load.most_tasks == 0 {
-            self.load.most_tasks = self.tasks.len() + FORKS as usize;
-        }
-        self.load.tasks = self.tasks;
-        let names = crate::names::Names {
-            tasks,
-            locks: self.locks,
-            file: self.file,
-            lines: self.lines,
-            task_lines: self.task_lines,
-            programs: self.load.programs.iter().map(|program| program.name.clone()).collect(),
+            let name = &programs[task.program as usize].name;
+            if same(tasks) == 1 { name.clone() } else { format!("{name}-{}", same(&tasks[..at]) + 1) }
         };
+        self.shown.tasks = tasks.iter().enumerate().map(name).collect();
+        self.shown.programs = programs.iter().map(|program| program.name.clone()).collect();
+        if self.forks && self.load.most_tasks == 0 {
+            self.load.most_tasks = self.load.tasks.len() + FORKS as usize;
+        }
+        self.load.marks = self.names.marks.len();
         let length_ns = self.length_ns.unwrap_or(LENGTH_NS);
-        Scenario { load: self.load, names, length_ns, seed: self.seed.unwrap_or(1) }
+        Scenario { load: self.load, names: self.shown, length_ns, seed: self.seed.unwrap_or(1) }
     }
 }

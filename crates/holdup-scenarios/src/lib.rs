@@ -1,8 +1,11 @@
-//! Scenarios: a machine, some programs, and what comes of them as a text that a reader understands at once.
+//! Scenarios: a machine and some programs, and the timeline of what they do as text.
 //!
-//! The pages in docs/scenarios are scenarios with prose between them. A line of their language is one thing: a
-//! declaration, a program's operation, a task. `#` begins a comment. [`Scenario::parse`] reads it,
-//! [`Scenario::timeline`] carries it out.
+//! The pages in docs/scenarios are scenarios with prose between them, and tests. Here is the language of the programs
+//! (`source`, `parse`, `operations`: [`Scenario::parse`]) and the rendering of timelines (`timeline`:
+//! [`Scenario::timeline`]). The machine itself is `holdup-sim`. It is its own crate because nothing in the release uses
+//! it. Start with docs/scenarios/README.md and `tests/scenarios.rs`.
+//!
+//! A line is a declaration, an operation of a program, or a task. `#` begins a comment.
 //!
 //! ```text
 //! lock row: ticket
@@ -18,17 +21,19 @@
 //! run 10ms
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod operations;
 mod parse;
+mod source;
 mod timeline;
-mod words;
 
-use crate::machine::{Described, Machine};
-use crate::names::Names;
-use crate::world::Load;
 use holdup_model::Problem;
+use holdup_sim::machine::{Described, Machine};
+use holdup_sim::names::Names;
+use holdup_sim::world::Load;
 
-/// A scenario: what runs, for how long.
+/// A scenario: what runs, and for how long.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// What runs.
@@ -54,12 +59,12 @@ impl Scenario {
     /// Reads a scenario. `file` is its name in errors, `first_line` the number of its first line there.
     ///
     /// # Errors
-    /// Whatever is wrong, with its line and column.
+    /// The first mistake, with its line and column.
     pub fn parse(file: &str, text: &str, first_line: u32) -> Result<Self, Problem> {
         parse::scenario(file, text, first_line)
     }
 
-    /// Carries it out on a machine: what happened, as text.
+    /// Runs it on a machine and renders what happened.
     ///
     /// # Errors
     /// When the machine does not have what it names.

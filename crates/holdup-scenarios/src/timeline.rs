@@ -1,9 +1,9 @@
-//! What a machine did, as text: a lane for each task, and a line for each thing that happened.
+//! Timelines as text: a lane for each task, and a line for each event.
 
-use super::Scenario;
-use crate::machine::Machine;
-use crate::world::{Asks, Entry, Event, Place, Why, World};
+use crate::Scenario;
 use holdup_model::Problem;
+use holdup_sim::machine::Machine;
+use holdup_sim::world::{Event, PreemptedAt, ReschedRequest, SwitchReason, TraceEntry, World};
 use std::fmt::Write as _;
 
 /// The most entries of a timeline.
@@ -11,41 +11,41 @@ const MOST_ENTRIES: usize = 2_000;
 /// How many characters a lane has at most.
 const LANE: u64 = 80;
 
-/// What a task does in a lane, by character: what it does on a CPU stands last, so that it is shown where two last as long.
+/// The states of a task in a lane. Those on a CPU come last, so that they are shown where two last equally long.
 const DOES: [char; 4] = [' ', '.', '~', '#'];
 const OFF: usize = 0;
 const WAITS: usize = 1;
 const SPINS: usize = 2;
 const RUNS: usize = 3;
 
-/// What is known of the machine while its entries are told.
-struct Teller<'a> {
+/// The state of the machine while its entries are rendered.
+struct Renderer<'a> {
     scenario: &'a Scenario,
     /// The task of each CPU.
     current: Vec<Option<u32>>,
-    /// How wide the part is that says who comes after whom.
+    /// The width of the column with the two tasks of a switch.
     width: usize,
 }
 
-pub(super) fn of(scenario: &Scenario, machine: &Machine) -> Result<String, Problem> {
+pub(crate) fn of(scenario: &Scenario, machine: &Machine) -> Result<String, Problem> {
     scenario.load.check(machine, &scenario.names)?;
     let mut world = World::new(machine, &scenario.load, scenario.seed);
-    world.follow(MOST_ENTRIES);
-    let trouble = world.advance(scenario.length_ns).err().or_else(|| world.deadlock());
-    let (entries, missed) = world.trail();
+    world.start_trace(MOST_ENTRIES);
+    let failure = world.advance(scenario.length_ns).err().or_else(|| world.deadlock());
+    let (entries, missed) = world.trace();
     let end_ns = match entries.last() {
         Some(last) if missed > 0 => last.at_ns.max(1),
-        // Where it could not go on, the lanes end.
-        _ if trouble.is_some() => world.now_ns().max(1),
+        // The lanes end where the machine stopped.
+        _ if failure.is_some() => world.now_ns().max(1),
         _ => scenario.length_ns,
     };
     let mut out = String::new();
     lanes(&mut out, scenario, entries, end_ns);
     let longest = scenario.names.tasks.iter().map(String::len).max().unwrap_or(0).max("idle".len());
     let current = vec![None; machine.topology.cpus() as usize];
-    let mut teller = Teller { scenario, current, width: 2 * longest + " -> ".len() };
+    let mut renderer = Renderer { scenario, current, width: 2 * longest + " -> ".len() };
     for entry in entries {
-        if let Some(text) = teller.line(entry) {
+        if let Some(text) = renderer.line(entry) {
             let at = ms(entry.at_ns);
             let _infallible = writeln!(out, "{}", format!("{at:>9} ms  cpu {}  {text}", entry.cpu).trim_end());
         }
@@ -53,8 +53,8 @@ pub(super) fn of(scenario: &Scenario, machine: &Machine) -> Result<String, Probl
     if missed > 0 {
         let _infallible = writeln!(out, "and {missed} more");
     }
-    if let Some(trouble) = trouble {
-        let _infallible = writeln!(out, "\n{}", world.problem(&trouble, &scenario.names));
+    if let Some(failure) = failure {
+        let _infallible = writeln!(out, "\n{}", world.problem(&failure, &scenario.names));
     }
     Ok(out)
 }
@@ -76,8 +76,8 @@ fn step_ns(length_ns: u64) -> u64 {
     }
 }
 
-/// A lane for each task that is there from the begin.
-fn lanes(out: &mut String, scenario: &Scenario, entries: &[Entry], end_ns: u64) {
+/// A lane for each task that exists in the beginning.
+fn lanes(out: &mut String, scenario: &Scenario, entries: &[TraceEntry], end_ns: u64) {
     let step = step_ns(end_ns);
     let columns = end_ns.div_ceil(step) as usize;
     let longest = scenario.names.tasks.iter().map(String::len).max().unwrap_or(0);
@@ -130,12 +130,12 @@ fn ruler(step: u64, columns: usize) -> String {
     text.trim_end().to_owned()
 }
 
-/// Whose state changes: the task, what it does from now on, and whether it wants a lock; `None` for as before.
+/// The tasks whose state changes: what each does from now on, and whether it wants a lock; `None` for as before.
 fn changes(event: &Event) -> Vec<(u32, Option<usize>, Option<bool>)> {
     match *event {
         Event::Switch { from, to } => {
             let left = |(task, why)| {
-                let stays = matches!(why, Why::Preempted(..) | Why::Yields);
+                let stays = matches!(why, SwitchReason::Preempted(..) | SwitchReason::Yields);
                 (task, Some(if stays { WAITS } else { OFF }), None)
             };
             from.map(left).into_iter().chain(to.map(|task| (task, Some(RUNS), None))).collect()
@@ -147,7 +147,7 @@ fn changes(event: &Event) -> Vec<(u32, Option<usize>, Option<bool>)> {
     }
 }
 
-impl Teller<'_> {
+impl Renderer<'_> {
     fn task(&self, task: u32) -> String {
         self.scenario.names.task(task)
     }
@@ -157,20 +157,20 @@ impl Teller<'_> {
         self.scenario.names.locks.get(lock as usize).map(String::as_str)
     }
 
-    /// Who is on a CPU, as far as the entries told.
+    /// The task on a CPU, as far as the entries show.
     fn on(&self, cpu: u32) -> String {
         self.current[cpu as usize].map_or_else(|| "idle".to_owned(), |task| self.task(task))
     }
 
-    fn line(&mut self, entry: &Entry) -> Option<String> {
+    fn line(&mut self, entry: &TraceEntry) -> Option<String> {
         let on = self.on(entry.cpu);
         Some(match entry.event {
             Event::Switch { from, to } => {
                 self.current[entry.cpu as usize] = to;
                 let left = from.map_or_else(|| "idle".to_owned(), |(task, _)| self.task(task));
-                let who = format!("{left} -> {}", self.on(entry.cpu));
+                let switch = format!("{left} -> {}", self.on(entry.cpu));
                 let why = from.map(|(task, why)| self.why(task, why)).unwrap_or_default();
-                format!("{who:width$}  {why}", width = self.width)
+                format!("{switch:width$}  {why}", width = self.width)
             }
             Event::Wakes { task, by, is_new, asks } => {
                 let name = self.task(task);
@@ -181,47 +181,47 @@ impl Teller<'_> {
                 };
                 match asks {
                     None => how,
-                    Some((_, Asks::Not)) => format!("{how}; {on} goes on"),
-                    Some((_, Asks::Lazily)) => format!("{how} and asks {on} lazily to make room"),
-                    Some((_, Asks::InEarnest)) => format!("{how} and asks {on} to make room"),
+                    Some((_, ReschedRequest::None)) => format!("{how}; {on} keeps running"),
+                    Some((_, ReschedRequest::Lazy)) => format!("{how} and asks {on} lazily to reschedule"),
+                    Some((_, ReschedRequest::Immediate)) => format!("{how} and asks {on} to reschedule"),
                 }
             }
-            Event::Promoted => format!("the tick turns the lazy request to {on} into an earnest one"),
+            Event::Promoted => format!("the tick makes the lazy request to {on} an immediate one"),
             Event::Granted => format!("{on} gets a slice extension"),
             Event::Returned { given: true } => format!("{on} gives its slice extension back"),
             Event::Returned { given: false } => format!("a system call ends the slice extension of {on}"),
-            Event::Expired => format!("the slice extension of {on} is over"),
+            Event::Expired => format!("the slice extension of {on} expires"),
             Event::Wants { task, lock } => format!("{} wants {}", self.task(task), self.lock(lock)?),
             Event::Takes { task, lock } => format!("{} has {}", self.task(task), self.lock(lock)?),
         })
     }
 
-    fn why(&self, task: u32, why: Why) -> String {
+    fn why(&self, task: u32, why: SwitchReason) -> String {
         let lock = |lock| self.lock(lock).unwrap_or("a list of waiters").to_owned();
         match why {
-            Why::Preempted(place, held) => {
+            SwitchReason::Preempted(place, held) => {
                 let place = match place {
-                    Place::User => "in user code".to_owned(),
-                    Place::Spin(wanted) => format!("while it spins for {}", lock(wanted)),
-                    Place::AfterCall => "on the return from a system call".to_owned(),
-                    Place::AfterFault => "on the return from a page fault".to_owned(),
-                    Place::IntoCall => "on the way into a system call".to_owned(),
-                    Place::Call => "inside a system call".to_owned(),
-                    Place::Point => "inside a system call, at a cond_resched()".to_owned(),
-                    Place::Fault => "inside a page fault".to_owned(),
-                    Place::FaultPoint => "inside a page fault, where it might sleep".to_owned(),
+                    PreemptedAt::User => "in user code".to_owned(),
+                    PreemptedAt::Spin(wanted) => format!("while it spins for {}", lock(wanted)),
+                    PreemptedAt::AfterCall => "on the return from a system call".to_owned(),
+                    PreemptedAt::AfterFault => "on the return from a page fault".to_owned(),
+                    PreemptedAt::IntoCall => "on the way into a system call".to_owned(),
+                    PreemptedAt::Call => "inside a system call".to_owned(),
+                    PreemptedAt::Point => "inside a system call, at a cond_resched()".to_owned(),
+                    PreemptedAt::Fault => "inside a page fault".to_owned(),
+                    PreemptedAt::FaultPoint => "inside a page fault, where it might sleep".to_owned(),
                 };
                 let held = held.map(|held| format!(", holding {}", lock(held))).unwrap_or_default();
                 format!("{} is preempted {place}{held}", self.task(task))
             }
-            Why::Yields => format!("{} gives way", self.task(task)),
-            Why::Sleeps => format!("{} sleeps", self.task(task)),
-            Why::Lock(wanted) => format!("{} sleeps until it can have {}", self.task(task), lock(wanted)),
-            Why::Message => format!("{} waits for a message", self.task(task)),
-            Why::Room => format!("{} waits for room in a channel", self.task(task)),
-            Why::Device => format!("{} waits for a device", self.task(task)),
-            Why::Children => format!("{} waits for those that it made", self.task(task)),
-            Why::Ends => format!("{} ends", self.task(task)),
+            SwitchReason::Yields => format!("{} yields", self.task(task)),
+            SwitchReason::Sleeps => format!("{} sleeps", self.task(task)),
+            SwitchReason::Lock(wanted) => format!("{} sleeps until it can have {}", self.task(task), lock(wanted)),
+            SwitchReason::Message => format!("{} waits for a message", self.task(task)),
+            SwitchReason::Room => format!("{} waits for room in a channel", self.task(task)),
+            SwitchReason::Device => format!("{} waits for a device", self.task(task)),
+            SwitchReason::Children => format!("{} waits for its children", self.task(task)),
+            SwitchReason::Ends => format!("{} ends", self.task(task)),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What locks have in common on which whoever comes first gets in.
+//! Locks that the first spinner to see them free takes.
 
 use super::{FREE, NONE};
 use crate::world::World;
 
 /// The lock is free: of those that spin on a CPU one sees it first. Each looks once a turn, so the first of k sees it
 /// after the least of k uniform shares of a turn, and after the line has come to its CPU.
-pub(super) fn elect(world: &mut World, lock: u32) {
+pub(crate) fn elect(world: &mut World, lock: u32) {
     let l = &world.locks[lock as usize];
     if l.holder != FREE || l.first_to_see != NONE || l.spinners.is_empty() {
         return;
@@ -22,7 +22,7 @@ pub(super) fn elect(world: &mut World, lock: u32) {
 }
 
 /// A spinner was taken off: if it was to see the lock first, another one is.
-pub(super) fn switched_out(world: &mut World, task: u32, lock: u32) {
+pub(crate) fn switched_out(world: &mut World, task: u32, lock: u32) {
     world.no_longer_spins(task, lock);
     world.forgets_what_it_saw(task);
     let l = world.lock(lock);
@@ -33,13 +33,13 @@ pub(super) fn switched_out(world: &mut World, task: u32, lock: u32) {
 }
 
 /// A spinner has a CPU again.
-pub(super) fn switched_in(world: &mut World, task: u32, lock: u32) {
+pub(crate) fn switched_in(world: &mut World, task: u32, lock: u32) {
     world.looks(task, lock);
     elect(world, lock);
 }
 
 /// A spinner's segment is over. Whether it saw the lock free.
-pub(super) fn sees(world: &mut World, task: u32, lock: u32) -> bool {
+pub(crate) fn sees(world: &mut World, task: u32, lock: u32) -> bool {
     let now = world.now;
     let l = world.lock(lock);
     if l.first_to_see == task {
@@ -50,7 +50,7 @@ pub(super) fn sees(world: &mut World, task: u32, lock: u32) -> bool {
 
 /// A plain write sets the lock free. It is seen when the line has come back from those that spin on it, each of which is
 /// served first where all of them write.
-pub(super) fn frees(world: &mut World, cpu: u32, lock: u32, all_write: bool) {
+pub(crate) fn frees(world: &mut World, cpu: u32, lock: u32, all_write: bool) {
     let delay_ns = world.write_ns(cpu, lock, all_write);
     let at = world.now + delay_ns;
     let l = world.lock(lock);

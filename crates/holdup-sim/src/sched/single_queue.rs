@@ -1,11 +1,11 @@
-//! A run queue without a machine: who runs in each quantum, as in the schedules that the kernel's developers published
+//! A run queue without a machine: which task runs in each quantum, as in the schedules that the kernel's developers published
 //! for EEVDF.
 
 use super::eevdf::Features;
 use super::fair::{Fair, Share};
 use super::rules::Rules;
 
-/// Somebody who always wants to run.
+/// A task that is always runnable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     /// A letter.
@@ -23,7 +23,7 @@ pub struct Member {
 pub struct Step {
     /// When, ns.
     pub at_ns: u64,
-    /// Who runs from now on.
+    /// The member that runs from now on.
     pub runs: char,
     /// The virtual time of the queue, ns.
     pub virtual_time_ns: i64,
@@ -35,12 +35,11 @@ pub struct Step {
     pub lags_ns: Vec<i64>,
 }
 
-/// The schedule of a queue in which the running member is looked at once each quantum.
+/// The schedule of a queue in which the running member is accounted each quantum.
 pub fn schedule(features: &Features, members: &[Member], quantum_ns: u64, quanta: u64) -> Vec<Step> {
     let mut fair = Fair::new(Rules::Eevdf(*features), 1, &[]);
     for member in members {
-        let share =
-            Share { weight: member.weight, slice_ns: Some(member.slice_ns), group: None, idle: false, batch: false };
+        let share = Share { weight: member.weight, slice_ns: Some(member.slice_ns), ..Share::NICE_0 };
         let id = fair.add(&share);
         let node = &mut fair.nodes[id as usize];
         node.vruntime = member.vruntime_ns;
@@ -71,7 +70,7 @@ pub fn schedule(features: &Features, members: &[Member], quantum_ns: u64, quanta
 fn state(fair: &Fair, members: &[Member], at_ns: u64, runs: char) -> Step {
     let virtual_time_ns = fair.average(0);
     let nodes = &fair.nodes[..members.len()];
-    let lag = |(node, member): (&super::tree::Node, &Member)| {
+    let lag = |(node, member): (&super::entity_queue::Node, &Member)| {
         (virtual_time_ns - node.vruntime) * member.weight as i64 / super::weight::NICE_0 as i64
     };
     Step {

@@ -1,12 +1,12 @@
-//! The pages of docs/scenarios: each is read, its scenarios are carried out, and their timelines compared.
+//! The pages of docs/scenarios: each is read, its scenarios run, and their timelines are compared.
 //!
 //! A page has fenced blocks: ```` ```toml machine ```` says on what machine the scenarios after it run,
-//! ```` ```text programs ```` is a scenario, and ```` ```text timeline ```` is what comes of it. With
+//! ```` ```text programs ```` is a scenario, and ```` ```text timeline ```` is its timeline. With
 //! `HOLDUP_UPDATE_SCENARIOS=1` the timelines of all pages are written anew.
 
+use holdup_scenarios::{self as scenario, Scenario};
 use holdup_sim::machine::Machine;
-use holdup_sim::scenario::{self, Scenario};
-use holdup_sim::world::{Trouble, World};
+use holdup_sim::world::{Failure, World};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 use std::fs;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// What rewrites the pages.
 const UPDATE: &str = "HOLDUP_UPDATE_SCENARIOS";
 
-/// A fenced block: what it says that it is, its text, and where that stands in the page.
+/// A fenced block: its info string, its text, and where that is in the page.
 struct Block {
     info: String,
     text: String,
@@ -50,7 +50,7 @@ fn line_of(page: &str, at: usize) -> u32 {
 }
 
 /// The page with the timelines that its scenarios have.
-fn told(name: &str, page: &str) -> Result<String, String> {
+fn rendered(name: &str, page: &str) -> Result<String, String> {
     let mut machine: Option<Machine> = None;
     let mut timeline: Option<String> = None;
     let (mut out, mut copied, mut compared) = (String::new(), 0, 0);
@@ -102,17 +102,17 @@ fn pages() -> Vec<(String, PathBuf, String)> {
 }
 
 #[test]
-fn pages_tell_what_happens() {
+fn pages_show_what_happens() {
     let mut wrong = String::new();
     for (name, path, page) in pages() {
-        match told(&name, &page) {
+        match rendered(&name, &page) {
             Err(why) => wrong.push_str(&format!("{why}\n")),
-            Ok(told) if told == page => {}
-            Ok(told) if std::env::var_os(UPDATE).is_some() => fs::write(path, told).expect("it can be written"),
-            Ok(told) => {
-                let differ = page.lines().zip(told.lines()).position(|(a, b)| a != b).unwrap_or(0);
-                let (page, told) = (page.lines().nth(differ), told.lines().nth(differ));
-                wrong.push_str(&format!("{name}, line {}:\n  page  {page:?}\n  comes {told:?}\n", differ + 1));
+            Ok(text) if text == page => {}
+            Ok(text) if std::env::var_os(UPDATE).is_some() => fs::write(path, text).expect("it can be written"),
+            Ok(text) => {
+                let differ = page.lines().zip(text.lines()).position(|(a, b)| a != b).unwrap_or(0);
+                let (page, text) = (page.lines().nth(differ), text.lines().nth(differ));
+                wrong.push_str(&format!("{name}, line {}:\n  page  {page:?}\n  comes {text:?}\n", differ + 1));
             }
         }
     }
@@ -131,7 +131,7 @@ fn the_list_names_every_page() {
 
 /// What is wrong with these, by place and reason.
 #[test]
-fn mistakes_are_told_with_their_lines_and_columns() {
+fn mistakes_are_reported_with_line_and_column() {
     let program = "program p {\n";
     let cases = [
         String::new(),
@@ -161,14 +161,14 @@ fn mistakes_are_told_with_their_lines_and_columns() {
         format!("{program}}}\ntask p\nrun 0ms"),
         format!("{program}}}\ntask p\nrun 3601s"),
     ];
-    let told: Vec<String> = cases
+    let texts: Vec<String> = cases
         .iter()
         .map(|text| match Scenario::parse("page", text, 10) {
             Err(problem) => format!("{text}\n=> {problem}"),
             Ok(_) => panic!("{text:?} is read"),
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n\n"));
+    insta::assert_snapshot!(texts.join("\n\n"));
 }
 
 #[test]
@@ -198,24 +198,24 @@ fn a_machine_is_laid_over_another_one() {
     );
 }
 
-/// Programs that cannot go on, or cannot begin: what is told of each.
+/// Programs that cannot continue, or cannot begin, with the error of each.
 #[test]
-fn bad_programs_are_told_what_is_wrong_with_them() {
+fn bad_programs_are_reported_with_the_reason() {
     let machine = scenario::machine("m", "base = \"server-8\"\n[topology]\nsmt = 1\ncores = 2\n").expect("a machine");
     let two = "lock a: ALG\nlock b: ALG\n\
                program p {\n  lock a\n  compute 100us\n  lock b\n  unlock b\n  unlock a\n}\n\
                program q {\n  lock b\n  compute 100us\n  lock a\n  unlock a\n  unlock b\n}\n\
                task p\ntask q\n";
     let one = "lock a: ALG\nprogram p {\n  lock a\n  lock a\n  unlock a\n  unlock a\n}\ntask p\n";
-    // Somebody who can go on.
+    // A task that can run.
     let other = "program other {\n  forever {\n    sleep 1ms\n  }\n}\ntask other";
     for algorithm in holdup_sim::locks::ids() {
-        let told = |text: &str| {
+        let run = |text: &str| {
             let text = text.replace("ALG", algorithm) + other;
             let scenario = Scenario::parse("page", &text, 1).expect("it can be read");
             scenario.timeline(&machine).expect("it can begin")
         };
-        let (two, one) = (told(two), told(one));
+        let (two, one) = (run(two), run(one));
         assert!(two.contains("p waits for b, which q holds; q waits for a, which p holds"), "{algorithm}: {two}");
         assert!(one.contains("p waits for a, which it holds itself"), "{algorithm}: {one}");
     }
@@ -223,14 +223,14 @@ fn bad_programs_are_told_what_is_wrong_with_them() {
     let cases = [
         two.replace("ALG", "tas"),
         one.replace("ALG", "futex-mutex") + other,
-        // Who ended with a lock.
+        // A task that ended with a lock.
         of(
             "lock a: futex-mutex\nprogram p {\n  lock a\n}\nprogram q {\n  sleep 1ms\n  lock a\n  unlock a\n}\ntask p\ntask q",
         ),
-        // Everybody waits for a message, or for room.
+        // All tasks wait for a message, or for room.
         of("channel c: 1 messages\nprogram p {\n  receive c\n}\n2 tasks p"),
         of("channel c: 1 messages\nprogram p {\n  send c\n  send c\n}\ntask p"),
-        // A lock whose holder waits for who waits for the lock.
+        // A lock whose holder waits for a task that waits for the lock.
         of("lock a: tas\nchannel c: 1 messages\nprogram p {\n  lock a\n  receive c\n  unlock a\n}\n\
             program q {\n  sleep 100us\n  lock a\n  unlock a\n  send c\n}\ntask p\ntask q"),
         // A parent that waits for a child that waits.
@@ -258,17 +258,17 @@ fn bad_programs_are_told_what_is_wrong_with_them() {
         // Long, and nothing is wrong.
         of("program p {\n  forever {\n    sleep 3600s\n  }\n}\n10000 tasks p\nrun 3600s"),
     ];
-    let told: Vec<String> = cases
+    let texts: Vec<String> = cases
         .iter()
         .map(|text| {
             let scenario = Scenario::parse("page", text, 1).unwrap_or_else(|problem| panic!("{text}: {problem}"));
-            let told = scenario.timeline(&machine).unwrap_or_else(|problem| format!("refused\n\n{problem}"));
-            let last = told.rsplit("\n\n").next().unwrap_or_default();
-            let is_told = last.starts_with("deadlock") || last.contains("hint") || told.starts_with("refused");
-            format!("{text}\n=> {}", if is_told { last.trim() } else { "it goes on" })
+            let shown = scenario.timeline(&machine).unwrap_or_else(|problem| format!("refused\n\n{problem}"));
+            let last = shown.rsplit("\n\n").next().unwrap_or_default();
+            let is_reported = last.starts_with("deadlock") || last.contains("hint") || shown.starts_with("refused");
+            format!("{text}\n=> {}", if is_reported { last.trim() } else { "it keeps running" })
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n\n"));
+    insta::assert_snapshot!(texts.join("\n\n"));
 }
 
 #[test]
@@ -278,10 +278,10 @@ fn a_time_beyond_the_clock_is_refused_before_it_comes() {
     for asked_ns in [u64::MAX, 1 << 63, (1 << 50) + 1] {
         let mut world = World::new(&machine, &scenario.load, 1);
         world.advance(1_000_000).expect("there is time for that");
-        let trouble = world.advance(asked_ns).expect_err("there is none for that");
-        assert_eq!(trouble, Trouble::Clock { asked_ns, last_ns: 1 << 50 });
+        let failure = world.advance(asked_ns).expect_err("there is none for that");
+        assert_eq!(failure, Failure::Clock { asked_ns, last_ns: 1 << 50 });
         assert_eq!(world.now_ns(), 1_000_000);
-        let told = world.problem(&trouble, &scenario.names).to_string();
-        assert!(told.contains("the clock of this machine ends at 1125899 s"), "{told}");
+        let text = world.problem(&failure, &scenario.names).to_string();
+        assert!(text.contains("the clock of this machine ends at 1125899 s"), "{text}");
     }
 }

@@ -1,34 +1,33 @@
-//! Locks: what a task that wants one does until it has it. What algorithms differ in is theirs (`crate::locks`).
+//! What a task does from wanting a lock until it has it, as far as the algorithms (`crate::locks`) have it in common.
 
 use super::{Event, Mode, Segment, Then, World};
-use crate::locks::{Lock, NONE};
-use crate::program::Inside;
-use crate::seen::Left;
+use crate::locking::{Lock, NONE};
+use crate::stats::SwitchOut;
 
 /// `DEFAULT_SPINS_PER_DELAY` (PostgreSQL src/include/storage/s_lock.h, 15 to 18).
 pub(crate) const DEFAULT_SPINS_PER_DELAY: u32 = 100;
 
-/// What a task that wants a lock is doing about it.
-#[derive(Debug, Clone, Copy)]
+/// The state of a task that waits for a lock.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Waiting {
     /// The lock whose algorithm is asked next; `u32::MAX` when none is.
     pub(crate) lock: u32,
     /// Since when it is wanted.
     pub(crate) since: u64,
-    /// The lock that the program waits for, whatever is done on the way to it; `u32::MAX` for none.
+    /// The lock that the program waits for, also while it takes one inside of it; `u32::MAX` for none.
     pub(crate) wanted: u32,
     /// The algorithm's own step and numbers.
     pub(crate) step: u8,
     pub(crate) slept: bool,
     /// Whether it is wanted shared.
     pub(crate) is_shared: bool,
-    /// Whether it wants only to be told when the lock is free, unless it can have it at once.
+    /// Whether it waits only until the lock is free, unless it can have it immediately.
     pub(crate) until_free: bool,
     /// Whether its semaphore was raised.
     pub(crate) is_posted: bool,
     /// Whether it sleeps on it.
     pub(crate) on_semaphore: bool,
-    /// Whether someone took it from a list to raise its semaphore.
+    /// Whether another task took it from a list to raise its semaphore.
     pub(crate) is_chosen: bool,
     pub(crate) sleeps: u16,
     pub(crate) delay_us: u32,
@@ -47,36 +46,25 @@ pub(crate) struct Waiting {
     pub(crate) outer_since: u64,
     /// Its number in a list; `u32::MAX` when it is in none.
     pub(crate) number: u32,
-    /// The first task that it wakes, and the next one that is woken by whoever wakes this one.
+    /// The first task that it wakes, and the one that its own waker wakes after it.
     pub(crate) to_wake: u32,
     pub(crate) woken_next: u32,
 }
 
 impl Waiting {
-    pub(crate) const NEW: Waiting = Waiting {
-        lock: NONE,
-        since: 0,
-        wanted: NONE,
-        step: 0,
-        slept: false,
-        is_shared: false,
-        until_free: false,
-        is_posted: false,
-        on_semaphore: false,
-        is_chosen: false,
-        sleeps: 0,
-        delay_us: 0,
-        budget_ns: 0,
-        bound: 0,
-        queued_at: 0,
-        place: NONE,
-        outer: NONE,
-        outer_step: 0,
-        outer_since: 0,
-        number: NONE,
-        to_wake: NONE,
-        woken_next: NONE,
-    };
+    /// A task that waits for no lock.
+    pub(crate) fn none() -> Waiting {
+        Waiting {
+            lock: NONE,
+            wanted: NONE,
+            place: NONE,
+            outer: NONE,
+            number: NONE,
+            to_wake: NONE,
+            woken_next: NONE,
+            ..Waiting::default()
+        }
+    }
 }
 
 /// The program: taking and giving back.
@@ -85,23 +73,14 @@ impl World {
         &mut self.locks[lock as usize]
     }
 
-    /// A task wants a lock, shared where the lock can be. Whether it has it at once.
-    pub(crate) fn want(&mut self, cpu: u32, task: u32, lock: u32, is_shared: bool) -> bool {
-        self.wants(cpu, task, lock, is_shared, false)
-    }
-
-    /// A task wants a lock exclusively if it can have it, else it sleeps until it is free and goes on without it
-    /// (`LWLockAcquireOrWait()`). Whether it has it at once.
-    pub(crate) fn want_or_wait(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
-        self.wants(cpu, task, lock, false, true)
-    }
-
-    fn wants(&mut self, cpu: u32, task: u32, lock: u32, is_shared: bool, until_free: bool) -> bool {
+    /// A task wants a lock, shared where the lock can be. With `until_free` it wants it exclusively if that is possible now;
+    /// otherwise it sleeps until the lock is free and continues without it (`LWLockAcquireOrWait()`). Whether it has it.
+    pub(crate) fn want(&mut self, cpu: u32, task: u32, lock: u32, is_shared: bool, until_free: bool) -> bool {
         let waiting = &mut self.tasks[task as usize].waiting;
         (waiting.since, waiting.slept) = (self.now, false);
         (waiting.is_shared, waiting.until_free) = (is_shared, until_free);
         let algorithm = self.locks[lock as usize].algorithm;
-        if algorithm.tries(self, cpu, task, lock) {
+        if (algorithm.tries)(self, cpu, task, lock) {
             return true;
         }
         let waiting = &mut self.tasks[task as usize].waiting;
@@ -110,17 +89,17 @@ impl World {
             waiting.wanted = lock;
         }
         self.seen.locks[lock as usize].contended += 1;
-        self.tells(cpu, Event::Wants { task, lock });
-        algorithm.waits(self, cpu, task, lock);
+        self.trace_event(cpu, Event::Wants { task, lock });
+        (algorithm.waits)(self, cpu, task, lock);
         false
     }
 
-    /// A task on its CPU has the lock now, which took it so long.
+    /// A task on its CPU has the lock now, which took this time.
     pub(crate) fn take(&mut self, cpu: u32, task: u32, lock: u32, ns: u64) {
         let now = self.now;
         let l = &mut self.locks[lock as usize];
         let t = &mut self.tasks[task as usize];
-        let is_shared = t.waiting.is_shared && t.waiting.outer == NONE && l.algorithm.inner().is_some();
+        let is_shared = t.waiting.is_shared && t.waiting.outer == NONE && l.algorithm.inner.is_some();
         assert!(l.inside[0] == 0 && (is_shared || l.inside[1] == 0), "two tasks hold lock {lock}");
         l.inside[usize::from(is_shared)] += 1;
         if is_shared {
@@ -139,7 +118,7 @@ impl World {
         if t.waiting.lock == lock {
             seen.waits.record_ns(now - t.waiting.since);
             t.waiting.lock = NONE;
-            self.tells(cpu, Event::Takes { task, lock });
+            self.trace_event(cpu, Event::Takes { task, lock });
         }
         debug_assert_eq!(self.tasks[task as usize].cpu, cpu);
         if self.recorder.is_some() {
@@ -147,8 +126,8 @@ impl World {
         }
     }
 
-    /// A task gives a lock back. Whether its program goes on at once.
-    pub(crate) fn give_back(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
+    /// A task releases a lock. Whether its program continues without a pause.
+    pub(crate) fn release(&mut self, cpu: u32, task: u32, lock: u32) -> bool {
         if self.recorder.is_some() {
             self.records_lock(cpu, task, lock, false);
         }
@@ -163,12 +142,12 @@ impl World {
         l.inside[usize::from(is_shared)] -= 1;
         l.data_cpu = cpu;
         let algorithm = l.algorithm;
-        algorithm.released(self, cpu, task, lock)
+        (algorithm.released)(self, cpu, task, lock)
     }
 
-    /// A task reads so many lines that a lock protects, and writes them at its section's end. They come from whoever held
-    /// it before, one after the other; the writes must then win them from there, all at once, before the lock is seen to
-    /// be free, because stores leave a CPU in order.
+    /// A task reads lines that a lock protects, and writes them at the end of its section. They come from the last holder,
+    /// one after the other; the writes then take them from there, all in parallel, before the lock is seen to be free,
+    /// because stores leave a CPU in order.
     pub(crate) fn uses_data(&mut self, cpu: u32, task: u32, lock: u32, lines: u32) {
         let from = std::mem::replace(&mut self.locks[lock as usize].data_cpu, cpu);
         let ns = self.transfer_ns(from, cpu);
@@ -176,11 +155,11 @@ impl World {
         self.lock(lock).data_ns = ns;
     }
 
-    /// What a task did for a lock is over.
-    pub(crate) fn lock_says(&mut self, cpu: u32, task: u32) {
+    /// A step of a lock is over.
+    pub(crate) fn lock_step_over(&mut self, cpu: u32, task: u32) {
         let lock = self.tasks[task as usize].waiting.lock;
         let algorithm = self.locks[lock as usize].algorithm;
-        algorithm.over(self, cpu, task, lock);
+        (algorithm.over)(self, cpu, task, lock);
     }
 
     /// A backend begins with what those that ended have left (`set_spins_per_delay()`).
@@ -209,7 +188,7 @@ impl World {
         self.tasks[task as usize].extra_ns += writes_ns + self.atomic_ns(cpu, lock);
     }
 
-    /// After how long a plain write to a lock's line is seen. It waits for the line: where others spin on it, for it to
+    /// After how long a plain write to a lock's line is seen. It waits for the line: where others spin on it, until it has
     /// come from them; where they write at every turn, for each of them.
     pub(crate) fn write_ns(&mut self, cpu: u32, lock: u32, all_write: bool) -> u64 {
         let l = &mut self.locks[lock as usize];
@@ -227,30 +206,30 @@ impl World {
 
 /// Spinning.
 impl World {
-    /// A waiter spins and looks at the lock, for so long or until something ends it.
+    /// A waiter spins and reads the lock, for this long or until something ends it.
     pub(crate) fn spin(&mut self, cpu: u32, task: u32, lock: u32, ns: u64) {
         self.looks(task, lock);
         self.spin_unseeing(cpu, task, ns);
     }
 
-    /// A waiter spins for so long and does not look.
+    /// A waiter spins for this long and does not read the lock.
     pub(crate) fn spin_unseeing(&mut self, cpu: u32, task: u32, ns: u64) {
         self.tasks[task as usize].waiting.budget_ns = ns;
-        let segment = Segment { left: ns, done: 0, mode: Mode::Spin, inside: Inside::On, then: Then::Lock };
+        let segment = Segment::spin(ns);
         self.begin(cpu, task, segment);
     }
 
-    /// A waiter that spins on its CPU does so for so long from now on and does not look.
+    /// A waiter that spins on its CPU continues for this long without reading the lock.
     pub(crate) fn spins_anew(&mut self, task: u32, ns: u64) {
         let cpu = self.tasks[task as usize].cpu;
         self.stop(cpu);
         let t = &mut self.tasks[task as usize];
         t.waiting.budget_ns = ns;
-        t.segment = Segment { left: ns, done: 0, mode: Mode::Spin, inside: Inside::On, then: Then::Lock };
+        t.segment = Segment::spin(ns);
         self.arm(cpu);
     }
 
-    /// A waiter that spins goes on with it for the rest of its spell. Whether there is a rest.
+    /// A spinning waiter continues for the rest of its budget. Whether there is a rest.
     pub(crate) fn spins_on(&mut self, cpu: u32, task: u32) -> bool {
         self.forgets_what_it_saw(task);
         let is_rest = self.tasks[task as usize].segment.left > 0;
@@ -267,7 +246,7 @@ impl World {
         t.segment.left = if budget_ns == u64::MAX { u64::MAX } else { budget_ns.saturating_sub(t.segment.done) };
     }
 
-    /// A waiter is one of those that look at the lock.
+    /// A waiter begins to read the lock.
     pub(crate) fn looks(&mut self, task: u32, lock: u32) {
         self.count_behind(lock);
         let spinners = &mut self.locks[lock as usize].spinners;
@@ -276,7 +255,7 @@ impl World {
         spinners.push(task);
     }
 
-    /// A waiter no longer looks at the lock.
+    /// A waiter no longer reads the lock.
     pub(crate) fn no_longer_spins(&mut self, task: u32, lock: u32) {
         let place = std::mem::replace(&mut self.tasks[task as usize].waiting.place, NONE);
         if place == NONE {
@@ -290,7 +269,7 @@ impl World {
         }
     }
 
-    /// A waiter that spins sees something after so long.
+    /// A spinning waiter sees a change after this time.
     pub(crate) fn sees_after(&mut self, task: u32, ns: u64) {
         let cpu = self.tasks[task as usize].cpu;
         self.stop(cpu);
@@ -304,20 +283,20 @@ impl World {
     pub(crate) fn spinner_left(&mut self, task: u32) {
         let lock = self.tasks[task as usize].waiting.lock;
         let algorithm = self.locks[lock as usize].algorithm;
-        algorithm.switched_out(self, task, lock);
+        (algorithm.switched_out)(self, task, lock);
     }
 
     /// A spinning waiter has a CPU again.
     pub(crate) fn spinner_came(&mut self, task: u32) {
         let lock = self.tasks[task as usize].waiting.lock;
         let algorithm = self.locks[lock as usize].algorithm;
-        algorithm.switched_in(self, task, lock);
+        (algorithm.switched_in)(self, task, lock);
     }
 }
 
-/// Going on.
+/// Continuing.
 impl World {
-    /// A waiter in user mode has the lock: its program goes on, or what it wanted the lock for.
+    /// A waiter in user mode has the lock: its program continues, or the algorithm of the outer lock.
     pub(crate) fn has_it(&mut self, cpu: u32, task: u32) {
         if self.goes_on_outside(task) {
             let segment = self.tasks[task as usize].segment;
@@ -338,7 +317,7 @@ impl World {
         self.has_it_in_kernel(cpu, task);
     }
 
-    /// Whether the task holds a lock for an outer one, whose algorithm is asked next.
+    /// Whether the task holds a lock for an outer one, whose algorithm continues.
     fn goes_on_outside(&mut self, task: u32) -> bool {
         let t = &mut self.tasks[task as usize];
         let outer = std::mem::replace(&mut t.waiting.outer, NONE);
@@ -346,7 +325,7 @@ impl World {
             return false;
         }
         (t.waiting.lock, t.waiting.step, t.waiting.since) = (outer, t.waiting.outer_step, t.waiting.outer_since);
-        t.segment = Segment { left: 0, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Lock };
+        t.segment = Segment::user(0, Then::Lock);
         true
     }
 
@@ -356,7 +335,7 @@ impl World {
         if c.need || c.lazy {
             let t = &mut self.tasks[task as usize];
             t.segment.left += std::mem::take(&mut t.extra_ns);
-            return self.schedule(cpu, Left::Boundary);
+            return self.schedule(cpu, SwitchOut::AtBoundary);
         }
         let segment = self.tasks[task as usize].segment;
         self.begin(cpu, task, segment);
@@ -366,7 +345,7 @@ impl World {
     pub(crate) fn kernel_for_lock(&mut self, cpu: u32, task: u32, lock: u32, step: u8, ns: u64) {
         let t = &mut self.tasks[task as usize];
         (t.waiting.lock, t.waiting.step) = (lock, step);
-        self.begin(cpu, task, World::kernel(ns, Inside::On, Then::Lock));
+        self.enter_kernel(cpu, task, ns, Then::Lock);
     }
 
     /// The task works in user mode for a lock, whose algorithm is asked then. It may have been in the kernel.
@@ -374,7 +353,7 @@ impl World {
         let t = &mut self.tasks[task as usize];
         (t.waiting.lock, t.waiting.step) = (lock, step);
         let was_in_kernel = t.segment.mode == Mode::Kernel;
-        t.segment = Segment { left: ns, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Lock };
+        t.segment = Segment::user(ns, Then::Lock);
         if was_in_kernel {
             return self.lands(cpu, task);
         }
@@ -388,7 +367,7 @@ impl World {
         let waiting = &mut self.tasks[task as usize].waiting;
         (waiting.outer, waiting.outer_step, waiting.outer_since) = (lock, step, waiting.since);
         let (is_shared, until_free) = (waiting.is_shared, waiting.until_free);
-        let has = self.want(cpu, task, inner, false);
+        let has = self.want(cpu, task, inner, false, false);
         let waiting = &mut self.tasks[task as usize].waiting;
         (waiting.is_shared, waiting.until_free) = (is_shared, until_free);
         if has {
@@ -397,13 +376,13 @@ impl World {
     }
 
     /// The lock inside a lock is given back; the outer one's algorithm is asked afterwards.
-    pub(crate) fn give_inner_back(&mut self, cpu: u32, task: u32, lock: u32, step: u8) {
+    pub(crate) fn release_inner(&mut self, cpu: u32, task: u32, lock: u32, step: u8) {
         let inner = self.locks[lock as usize].inner;
         let waiting = &mut self.tasks[task as usize].waiting;
         (waiting.outer, waiting.outer_step, waiting.outer_since) = (lock, step, waiting.since);
         // Of the two it may still hold the outer one.
         self.tasks[task as usize].last_lock = lock;
-        if self.give_back(cpu, task, inner) {
+        if self.release(cpu, task, inner) {
             self.has_it(cpu, task);
         }
     }
@@ -411,8 +390,8 @@ impl World {
 
 /// Waking.
 impl World {
-    /// A task in the kernel wakes a sleeper. What that takes from now on, ns: the wake-up, and the interrupt where another
-    /// CPU must be told.
+    /// A task in the kernel wakes a sleeper. The time that this takes, ns: the wake-up, and the interrupt to another CPU
+    /// where one is sent.
     pub(crate) fn wakes_sleeper(&mut self, cpu: u32, sleeper: u32) -> u64 {
         let before = self.seen.ipis;
         self.wake(sleeper, Some(cpu));
@@ -423,8 +402,8 @@ impl World {
 
 /// Slice extensions, which locks ask for and kernels grant.
 impl World {
-    /// The section of a task that asked is over: it gives a grant back by `rseq_slice_yield()`. Whether its program goes
-    /// on at once.
+    /// The section of a task that asked for an extension is over: it returns a grant by `rseq_slice_yield()`. Whether its
+    /// program continues without a pause.
     pub(crate) fn gives_slice_back(&mut self, cpu: u32, task: u32) -> bool {
         self.asks_to_extend(task, false);
         if !self.tasks[task as usize].granted {

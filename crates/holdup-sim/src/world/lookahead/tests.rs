@@ -2,9 +2,9 @@
 
 use crate::machine::{Costs, Kernel, Machine, Topology};
 use crate::preempt;
-use crate::program::{Channel, Inside, Op, Program};
+use crate::program::{Channel, Op, Preemption, Program};
 use crate::random::{Random, Span};
-use crate::seen::Seen;
+use crate::stats::WindowStats;
 use crate::world::{ChannelSpec, Load, LogSpec, Policy, TaskSpec, World};
 
 const MS: u64 = 1_000_000;
@@ -39,7 +39,10 @@ fn between(random: &mut Random, ops: &mut Vec<Op>) {
     let span = one_of(random, &[Span::Fixed(ns), Span::Exponential(ns), Span::Uniform(0, ns)]);
     match random.below(10) {
         0 => ops.push(Op::Sleep(span)),
-        1 => ops.push(Op::System { work: span, inside: one_of(random, &[Inside::On, Inside::Points(500)]) }),
+        1 => ops.push(Op::System {
+            work: span,
+            preemption: one_of(random, &[Preemption::On, Preemption::CondResched(500)]),
+        }),
         2 => ops.extend([Op::ExtendBegin, Op::Lock(0), Op::Compute(span), Op::Unlock(0), Op::ExtendEnd]),
         3 => ops.extend([Op::Append(0), Op::Flush(0)]),
         4 => ops.push(Op::Yield),
@@ -78,7 +81,7 @@ fn client(random: &mut Random) -> Program {
         Op::Send { to: Channel::Peer, tag: one_of(random, &[0, 1]) },
     ]);
     ops.push(Op::Jump(again));
-    Program { name: "client".to_owned(), role: "load".to_owned(), ops }
+    Program::new("client", ops)
 }
 
 fn load(random: &mut Random, cpus: u32) -> Load {
@@ -118,14 +121,14 @@ fn load(random: &mut Random, cpus: u32) -> Load {
     }
 }
 
-fn seen(machine: &Machine, load: &Load, seed: u64, each_stretch: bool) -> (Seen, u64) {
+fn seen(machine: &Machine, load: &Load, seed: u64, each_stretch: bool) -> (WindowStats, u64) {
     let mut world = World::new(machine, load, seed);
     world.each_stretch = each_stretch;
     world.run_until(3 * MS + seed);
     world.open();
     for step in 1..=10 {
         world.run_until(3 * MS + seed + step * 2 * MS / 3);
-        world.glance().expect("the machine is in order");
+        world.check_invariants().expect("the machine is in order");
     }
     let mut seen = world.close().clone();
     let events = std::mem::take(&mut seen.events);

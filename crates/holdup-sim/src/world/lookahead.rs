@@ -1,20 +1,20 @@
-//! Stretches that are known to follow one another as one event: a computation or the rest of a call, the system call after
-//! it, and where that takes a message that is there already, the computation with which the task goes on.
+//! Lookahead: stretches that are known to follow one another are one event. These are a computation or the rest of a call,
+//! the system call after it, and, where that takes a message that has already arrived, the next computation.
 //!
-//! Where the one ends and the other begins, a task looks at the bits that ask it to make room, and nothing else that
-//! others can see happens. As long as neither bit is set, there is nothing to see, so no event is needed there. What
-//! interrupts the task finds the stretch in which it then is; who sets a bit brings the event back, and so does who finds
-//! the channel full out of which a message is taken. Nothing comes out otherwise than with an event for each stretch.
+//! Between two such stretches a task checks its need-resched bits, and nothing happens that other tasks can see. As long as
+//! neither bit is set, no event is needed there. An interrupt finds the stretch in which the task is by then; setting a bit
+//! restores the event, and so does a sender that finds the channel full. The results are the same as with one event per
+//! stretch.
 
-use super::{IDLE, Inside, Mode, SLOTS, Segment, Then, WORK, World};
+use super::{IDLE, Mode, Preemption, SLOTS, Segment, Then, WORK, World};
 use crate::program::{Channel, Op};
 use crate::random::Stream;
 
-/// The most operations that are looked at.
+/// How many operations it follows at most.
 const MOST_AHEAD: u32 = 4;
 
-/// A system call that follows: its place in the code, how long it is in the kernel until something is to be looked at, and
-/// what that is.
+/// A system call that follows: its place in the code, how long it is in the kernel until its outcome matters, and what
+/// comes then.
 #[derive(Clone, Copy)]
 struct Call {
     pc: u32,
@@ -23,31 +23,32 @@ struct Call {
 }
 
 impl World {
-    /// The running task begins a segment, or goes on with it: which time after it belongs to the same event.
-    pub(super) fn looks_ahead(&mut self, cpu: u32, task: u32) {
+    /// The running task begins or resumes a segment: sets the time after it that belongs to the same event.
+    pub(super) fn look_ahead(&mut self, cpu: u32, task: u32) {
         let c = &self.cpus[cpu as usize];
-        debug_assert_eq!(c.ahead_ns, 0, "all that was known is over");
+        debug_assert_eq!(c.ahead_ns, 0, "the last lookahead is over");
         let t = &self.tasks[task as usize];
         if c.need || c.lazy || t.asks || t.granted || t.is_kernel || self.sees_each_stretch() {
             return;
         }
         let ns = match (t.segment.mode, t.segment.then) {
             (Mode::User, Then::Next) => self.ns_from_call(task, t.pc, t.tag),
-            (Mode::Kernel, Then::ToUser) if t.segment.inside == Inside::On => self.ns_from_call(task, t.pc, t.tag),
+            (Mode::Kernel, Then::ToUser) if t.segment.preemption == Preemption::On => {
+                self.ns_from_call(task, t.pc, t.tag)
+            }
             (Mode::Kernel, Then::Receives) => self.ns_from_message(task, t.pc),
             _ => return,
         };
         self.cpus[cpu as usize].ahead_ns = ns;
     }
 
-    /// Whether each stretch is an event of its own: where somebody follows them one by one. Nothing else that is seen
-    /// changes by it.
+    /// Whether each stretch is its own event, as traces and records need.
     fn sees_each_stretch(&self) -> bool {
         #[cfg(test)]
         if self.each_stretch {
             return true;
         }
-        self.recorder.is_some() || self.trail.is_some()
+        self.recorder.is_some() || self.trace.is_some()
     }
 
     /// What is known from a place in user mode on, ns.
@@ -74,7 +75,7 @@ impl World {
         }
     }
 
-    /// The system call that a task in user mode comes to next without anything else, if the last message has this tag.
+    /// The system call that directly follows in a task in user mode, if the last message has this tag.
     fn call_at(&self, mut pc: u32, tag: u8) -> Option<Call> {
         let costs = &self.machine.costs;
         for _ in 0..MOST_AHEAD {
@@ -91,8 +92,8 @@ impl World {
         None
     }
 
-    /// The running task is in the stretch in which it is by now. Events of the same time come in the order of their slots,
-    /// the ends of its stretches among them.
+    /// Moves the running task to the stretch in which it is by now. Events of the same time come in the order of their
+    /// slots, the ends of its stretches among them.
     pub(super) fn enters(&mut self, cpu: u32) {
         while self.cpus[cpu as usize].ahead_ns > 0 {
             let c = &self.cpus[cpu as usize];
@@ -122,18 +123,18 @@ impl World {
             _ => 0,
         };
         t.pc += 1;
-        Segment { left: ns, done: 0, mode: Mode::User, inside: Inside::On, then: Then::Next }
+        Segment::user(ns, Then::Next)
     }
 
     fn enters_call(&mut self, task: u32) -> Segment {
         let t = &self.tasks[task as usize];
         let Some(call) = self.call_at(t.pc, t.tag) else { return t.segment };
         self.tasks[task as usize].pc = call.pc + 1;
-        World::kernel(call.ns, Inside::On, call.then)
+        Segment::kernel(call.ns, Preemption::On, call.then)
     }
 
-    /// A CPU has been asked to make room, or what was known of its task is so no longer: that looks where its stretch ends.
-    pub(super) fn looks_again(&mut self, cpu: u32) {
+    /// A CPU was asked to reschedule, or its lookahead is no longer certain: the end of the stretch is an event again.
+    pub(super) fn recheck(&mut self, cpu: u32) {
         let c = &self.cpus[cpu as usize];
         if c.ahead_ns == 0 || c.current == IDLE {
             return;

@@ -1,18 +1,18 @@
 //! Any text as a scenario: it is refused with a reason, or it runs for 10 ms of simulated time in order and within bounds.
 //!
-//! The texts are made of lines that mean something, since random bytes hardly ever do; `fuzz/fuzz_targets/scenario.rs` does
+//! The texts are made of valid lines, since random bytes hardly ever do; `fuzz/fuzz_targets/scenario.rs` does
 //! the same to what coverage finds.
 
+use holdup_scenarios::{self as scenario, Scenario};
 use holdup_sim::machine::Machine;
-use holdup_sim::scenario::{self, Scenario};
 use holdup_sim::world::World;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// How long each runs, ns, in steps after which it is looked whether all is in order.
+/// How long each runs, ns, in steps after which the invariants are checked.
 const LENGTH_NS: u64 = 10_000_000;
 const STEP_NS: u64 = 50_000;
-/// Who does something each nanosecond is not followed to the end.
+/// A program that does something each nanosecond is not run to the end.
 const MOST_EVENTS: u64 = 100_000;
 
 fn machine(number: usize) -> Machine {
@@ -25,34 +25,34 @@ fn machine(number: usize) -> Machine {
     scenario::machine("machine", &text).expect("it is one")
 }
 
-/// Whether it ran; else it was refused.
+/// Whether it ran; otherwise it was refused.
 fn runs(text: &str) -> bool {
-    let told = |problem: holdup_model::Problem| assert!(!problem.what.is_empty() && !problem.why.is_empty());
+    let has_reason = |problem: holdup_model::Problem| assert!(!problem.what.is_empty() && !problem.why.is_empty());
     let machine = machine(text.len());
     let scenario = match Scenario::parse("fuzzed", text, 1) {
         Ok(scenario) => scenario,
         Err(problem) => {
-            told(problem);
+            has_reason(problem);
             return false;
         }
     };
     if let Err(problem) = scenario.load.check(&machine, &scenario.names) {
-        told(problem);
+        has_reason(problem);
         return false;
     }
     let mut world = World::new(&machine, &scenario.load, scenario.seed);
     for step in 1..=LENGTH_NS / STEP_NS {
-        if let Err(trouble) = world.advance(step * STEP_NS) {
-            told(world.problem(&trouble, &scenario.names));
+        if let Err(failure) = world.advance(step * STEP_NS) {
+            has_reason(world.problem(&failure, &scenario.names));
             break;
         }
-        world.glance().unwrap_or_else(|why| panic!("{why}\n{text}"));
+        world.check_invariants().unwrap_or_else(|why| panic!("{why}\n{text}"));
         if world.events() > MOST_EVENTS {
             break;
         }
     }
-    if let Some(trouble) = world.deadlock() {
-        told(world.problem(&trouble, &scenario.names));
+    if let Some(failure) = world.deadlock() {
+        has_reason(world.problem(&failure, &scenario.names));
     }
     true
 }
@@ -93,7 +93,7 @@ fn operation() -> impl Strategy<Value = String> {
         "fork p1",
         "join",
     ]);
-    // What is right only in the right place.
+    // Lines that are valid only in some places.
     let risky = select(vec![
         "lock a",
         "unlock a",
@@ -161,7 +161,7 @@ fn text() -> impl Strategy<Value = String> {
         format!(
             "lock a: {a}\nlock b: {b}\nlock c: {c}\nregion heap: pages\nregion huge: huge pages\n\
              region list: pages, together, steps 4, ends after 50\nchannel door: 1 messages\nchannel post: 3 messages\n\
-             device disk: 1 at once\nlog wal: on disk, writes 20us\ngroup g: weight 100, quota 2ms of 10ms\ngroup h: in g\n\
+             device disk: 1 in parallel\nlog wal: on disk, writes 20us\ngroup g: weight 100, quota 2ms of 10ms\ngroup h: in g\n\
              program p0 {{\nlabel l\n{}\n}}\nprogram p1 {{\nlabel l\n{}\n}}\n{}\nmost 60 tasks\n",
             one.join("\n"),
             two.join("\n"),
