@@ -1,4 +1,4 @@
-//! An atomic operation that nobody contends for.
+//! An atomic operation on a line that no other CPU uses.
 
 use super::bench::{on_cpu, pieces_ns, repeats};
 use super::samples::quiet;

@@ -74,7 +74,7 @@ fn joined<T>(handle: std::thread::ScopedJoinHandle<'_, Result<T, Problem>>) -> R
     handle.join().unwrap_or_else(|_| Err(Problem::internal("a measurement", "it panicked")))
 }
 
-/// Runs on a thread of its own, which stays on a CPU.
+/// Runs on its own thread, which stays on a CPU.
 ///
 /// # Errors
 /// When there can be no such thread, and those of `run`.
@@ -136,12 +136,12 @@ pub(super) fn beside<T: Send>(
     })
 }
 
-/// A process of its own beside the caller, on the caller's CPUs; ended and waited for when dropped.
+/// A process beside the caller, on the caller's CPUs; ended and waited for when dropped.
 pub(super) struct Child(libc::pid_t);
 
 impl Child {
     /// A process that runs `run` and ends. `run` may make system calls only: the caller may have further threads, whose
-    /// locks nobody gives back in the child.
+    /// locks are never released in the child.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -152,7 +152,7 @@ impl Child {
             // SAFETY: both are system calls; the child ends with its parent.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             run();
-            // SAFETY: ends the child at once, without destructors of what belongs to the parent.
+            // SAFETY: ends the child immediately, without destructors of what belongs to the parent.
             unsafe { libc::_exit(0) };
         }
         ok("fork", pid.into())?;
@@ -208,7 +208,7 @@ pub(super) fn read_byte(fd: i32) -> bool {
     unsafe { libc::read(fd, (&raw mut byte).cast(), 1) == 1 }
 }
 
-/// A loop of so many ns that reads the clock: when each step ended that was at least three times as long as usual, and
+/// A loop of `length_ns` that reads the clock: when each step ended that was at least three times as long as usual, and
 /// how much longer than usual it was, ns.
 pub(super) fn gaps_ns(length_ns: u64) -> Vec<(u64, f64)> {
     let step = super::samples::middle((0..64).map(|_| each_ns(4, now_ns)).collect());

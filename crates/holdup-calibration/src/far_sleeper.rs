@@ -14,7 +14,7 @@ pub(super) struct FarWake {
     pub(super) call_ns: f64,
     /// From the call until the thread ran, ns.
     pub(super) awake_ns: f64,
-    /// How long a call takes that wakes nobody, ns.
+    /// How long a call takes that wakes no thread, ns.
     pub(super) empty_ns: f64,
 }
 
@@ -40,10 +40,10 @@ pub(super) fn far_wakes(
         futex_wake_all(&word);
     };
     beside((cpu, &[other]), &sleeps, &release, || {
-        let nobody = AtomicU32::new(0);
+        let unused = AtomicU32::new(0);
         repeats(what, || {
             let empty_ns =
-                quiet((0..40).map(|_| each_ns(10, || futex_wake_all(&nobody))).collect()).unwrap_or_default();
+                quiet((0..40).map(|_| each_ns(10, || futex_wake_all(&unused))).collect()).unwrap_or_default();
             let mut pieces = Vec::with_capacity(20);
             for _ in 0..20 {
                 std::thread::sleep(Duration::from_micros(200));

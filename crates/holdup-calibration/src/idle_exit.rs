@@ -6,7 +6,7 @@ use holdup_model::Problem;
 
 pub(super) const COST: Cost = Cost {
     name: "idle_exit_ns",
-    docs: "from FUTEX_WAKE until a thread that slept for 0.2 ms on a second CPU runs, less a FUTEX_WAKE that wakes nobody, \
+    docs: "from FUTEX_WAKE until a thread that slept for 0.2 ms on a second CPU runs, less a FUTEX_WAKE that wakes no thread, \
            ipi_ns and switch_ns, 20 in a repeat; longer sleeps reach deeper idle states",
     measure,
 };

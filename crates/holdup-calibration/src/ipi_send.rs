@@ -6,7 +6,7 @@ use holdup_model::Problem;
 
 pub(super) const COST: Cost = Cost {
     name: "ipi_send_ns",
-    docs: "FUTEX_WAKE of a thread that slept for 0.2 ms on a second, idle CPU, less one that wakes nobody and wake_ns, 20 in a \
+    docs: "FUTEX_WAKE of a thread that slept for 0.2 ms on a second, idle CPU, less one that wakes no thread and wake_ns, 20 in a \
            repeat; in a guest the interrupt may be an exit to the hypervisor, which is most of it then",
     measure,
 };

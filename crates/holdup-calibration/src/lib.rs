@@ -2,8 +2,8 @@
 //!
 //! A measurement has 21 repeats of some milliseconds. Its value is their median, its range their 5th and 95th
 //! percentile. Within a repeat the lower quartile of many short pieces counts: another thread on the CPU, or a host that
-//! takes the CPU away, makes a piece longer, never shorter. What one measurement takes off another is told in its
-//! documentation. Every measuring thread is one of its own and stays on one CPU; nothing of the host is changed. What PostgreSQL
+//! takes the CPU away, makes a piece longer, never shorter. What one measurement subtracts from another is in its
+//! documentation. Every measurement has its own thread, which stays on one CPU; nothing of the host is changed. What PostgreSQL
 //! computes is measured on a temporary server, which makes no difference to any other.
 
 mod atomic;
@@ -110,7 +110,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// That of this host, whose tick comes so many times a second.
+    /// That of this host, with the number of its ticks per second.
     pub fn of_this_host(host: &Host, hz: u32, workdir: PathBuf) -> Self {
         let huge_pages_free = |text: String| -> Option<u64> {
             let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
@@ -160,7 +160,7 @@ pub struct Outcome {
     pub result: Result<Samples, Problem>,
 }
 
-/// Measures everything that can be; `step` hears the name of each cost before it is measured.
+/// Measures everything that can be; `step` is called with the name of each cost before it is measured.
 ///
 /// # Errors
 /// When asked to end.
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_can_be_measured_here_is_a_time_within_its_range() {
         let mut steps = Vec::new();
-        let outcomes = measure(&mut context(), &mut |name| steps.push(name.to_owned())).expect("nobody asks to end");
+        let outcomes = measure(&mut context(), &mut |name| steps.push(name.to_owned())).expect("nothing asks to end");
         assert_eq!(steps.len(), ALL.len());
         for Outcome { cost, result } in &outcomes {
             match result {

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 /// Bytes of a huge page.
 pub(super) const HUGE_BYTES: usize = 2 << 20;
 
-/// A mapping of a file of its own, shared, whose pages are not mapped yet.
+/// A shared mapping of its own file, whose pages are not mapped yet.
 pub(super) struct Pages {
     base: *mut c_void,
     step: usize,
@@ -31,7 +31,7 @@ impl Pages {
     /// So many huge pages, reserved by the mapping and neither allocated nor zeroed.
     ///
     /// # Errors
-    /// When so many are not free.
+    /// When fewer are free.
     pub(super) fn huge(count: usize) -> Result<Self, Problem> {
         Self::new(count, HUGE_BYTES, MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB)
     }
@@ -50,7 +50,7 @@ impl Pages {
     /// Writes to each page.
     pub(super) fn touch_all(&self) {
         for at in (0..self.bytes).step_by(self.step) {
-            // SAFETY: within the mapping, which is writable and known to nobody else.
+            // SAFETY: within the mapping, which is writable and known to no other thread.
             unsafe { self.base.cast::<u8>().add(at).write_volatile(1) };
         }
     }
@@ -69,7 +69,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the mapping is our own and nobody uses it any more.
+        // SAFETY: the mapping is our own and not in use any more.
         let _nothing_to_do = unsafe { rustix::mm::munmap(self.base, self.bytes) };
     }
 }

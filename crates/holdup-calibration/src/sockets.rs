@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 /// Bytes of a message, about those of a small statement.
 const BYTES: usize = 64;
-/// Messages that are under way at once, far fewer than a socket holds.
+/// Messages that are under way at the same time, far fewer than a socket holds.
 const MESSAGES: u32 = 16;
 
 /// What sending and what taking a message took, ns.

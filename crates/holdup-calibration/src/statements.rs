@@ -153,10 +153,10 @@ fn cpu_ns(pid: &str) -> Result<f64, Problem> {
     std::thread::sleep(Duration::from_micros(50));
     let text = read("schedstat")?;
     let ns = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
-    ns.map(|ns| ns as f64).ok_or_else(|| Problem::host("/proc/PID/schedstat", "it does not tell the CPU time"))
+    ns.map(|ns| ns as f64).ok_or_else(|| Problem::host("/proc/PID/schedstat", "it does not show the CPU time"))
 }
 
-/// The CPU time of pgbench for so many transactions with one client.
+/// The CPU time of pgbench for a number of transactions with one client.
 fn pgbench_ns(cluster: &Cluster, transactions: u32) -> Result<f64, Problem> {
     let failed = refused("pgbench");
     let mut command = clean_command(&cluster.bin().program("pgbench"));
@@ -168,7 +168,7 @@ fn pgbench_ns(cluster: &Cluster, transactions: u32) -> Result<f64, Problem> {
     let mut status = 0;
     // SAFETY: all zeroes are a valid rusage, which the kernel writes.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: our own child, which nobody else waits for: `child` is dropped without waiting.
+    // SAFETY: our own child, which nothing else waits for: `child` is dropped without waiting.
     let waited = unsafe { libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, &raw mut usage) };
     if waited == -1 {
         return Err(failed(std::io::Error::last_os_error()));

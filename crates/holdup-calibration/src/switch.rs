@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub(super) const COST: Cost = Cost {
     name: "switch_ns",
     docs: "half of a round of one byte through two pipes between two processes on one CPU, less a write and a read that \
-           nobody waits for and less wake_ns; 40 pieces of 10 rounds",
+           no thread waits for and less wake_ns; 40 pieces of 10 rounds",
     measure,
 };
 

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_told_from_other_gaps_by_their_distance() {
+    fn ticks_are_distinguished_from_other_gaps_by_their_distance() {
         let tick_ns = 4_000_000;
         let ticks = (1..=12).map(|n| (1_000_777 + n * tick_ns, 2_000.0));
         let others = (1..200u64).map(|n| (n * n * 1_237, 90.0));

@@ -55,7 +55,7 @@ fn hands_over(line: &CachePadded<AtomicU32>, from: u32, to: u32, ends: impl Fn()
 
 fn measure(context: &Context, distance: &str, are: fn(&CpuPlace, &CpuPlace) -> bool) -> Result<Samples, Problem> {
     let Some((cpu, other)) = pair(&context.cpus, are) else {
-        return Err(Problem::host(format!("distance {distance}"), "no two CPUs here are so far apart, as far as told"));
+        return Err(Problem::host(format!("distance {distance}"), "no two CPUs here are known to be that far apart"));
     };
     let atomic_ns = context.known("atomic_ns")?;
     let line = CachePadded(AtomicU32::new(0));

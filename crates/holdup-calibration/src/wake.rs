@@ -10,12 +10,12 @@ use std::time::Duration;
 
 pub(super) const COST: Cost = Cost {
     name: "wake_ns",
-    docs: "FUTEX_WAKE of 8 threads that sleep on the waker's CPU less one that wakes nobody, for each of them; they have \
+    docs: "FUTEX_WAKE of 8 threads that sleep on the waker's CPU less one that wakes none, for each of them; they have \
            SCHED_BATCH, so that none preempts the waker",
     measure,
 };
 
-/// Threads that are woken at once.
+/// Threads that one call wakes.
 const SLEEPERS: usize = 8;
 
 fn measure(context: &Context) -> Result<Samples, Problem> {
@@ -37,9 +37,9 @@ fn measure(context: &Context) -> Result<Samples, Problem> {
         futex_wake_all(&word);
     };
     beside((cpu, &[cpu; SLEEPERS]), &sleeps, &release, || {
-        let nobody = AtomicU32::new(0);
+        let unused = AtomicU32::new(0);
         repeats("wake-ups", || {
-            let empty_ns = quiet((0..40).map(|_| each_ns(10, || futex_wake_all(&nobody))).collect());
+            let empty_ns = quiet((0..40).map(|_| each_ns(10, || futex_wake_all(&unused))).collect());
             let mut pieces = Vec::with_capacity(12);
             let mut pause = Duration::from_micros(300);
             for _ in 0..40 {

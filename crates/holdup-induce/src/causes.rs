@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// How much a slow reader reads at once, and of how much in all.
+/// How much a slow reader reads with one call, and of how much in all.
 const BLOCK_BYTES: usize = 64 << 10;
 const BLOCKS: usize = 16;
 /// What direct reads must be aligned to on every disk.
@@ -98,7 +98,7 @@ pub fn cpu_thief(cpu: u32, busy: Duration, period: Duration) -> Result<Processes
 }
 
 /// A process that reads a file past the page cache (`hu-reader`) from the disk of a folder, which gives its control group
-/// so many bytes a second: it waits in the block layer, uninterruptibly, nearly all the time.
+/// that number of bytes a second: it waits in the block layer, uninterruptibly, nearly all the time.
 ///
 /// # Errors
 /// When the folder is on no disk, no file can be made there, or the disk cannot be limited.

@@ -1,4 +1,4 @@
-//! A control group of its own, which is gone with the test.
+//! A control group for a test, removed with it.
 
 use holdup_host::Host;
 use holdup_load::fork;
@@ -90,7 +90,7 @@ fn hierarchy(host: &Host, v1: &str, v2: &str) -> Result<(String, bool), Problem>
     }
 }
 
-/// Starts the process that removes the folder when the pipe is closed, by whatever end this process has.
+/// Starts the process that removes the folder when the pipe is closed, however this process ends.
 fn guard(folder: &str) -> io::Result<(OwnedFd, Pid)> {
     let path = CString::new(folder)?;
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;

@@ -26,7 +26,7 @@ pub struct KernelHog {
 
 /// A kernel thread that is busy on a CPU for `busy` of each `period`, in whole milliseconds; always where the period is not
 /// longer. With `first` it is under SCHED_FIFO and all else there waits; without, it shares the CPU by the scheduler's
-/// rules, and whoever wakes up hardly waits behind it.
+/// rules, and a task that wakes up hardly waits behind it.
 ///
 /// # Errors
 /// When this kernel has no io_uring, or it is switched off (kernel.io_uring_disabled).

@@ -1,4 +1,4 @@
-//! Processes that do one thing until they are told to end.
+//! Processes that do one thing until they are asked to end.
 
 use crate::group::Group;
 use holdup_host::Host;
@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether a process goes on.
+/// Whether a process is to end.
 pub(crate) struct StopFlag(Arc<Board<(), ()>>);
 
 impl StopFlag {
@@ -20,7 +20,7 @@ impl StopFlag {
     }
 }
 
-/// What a process does until it is told to stop.
+/// What a process does until its flag is set.
 pub(crate) type Job = Box<dyn FnOnce(StopFlag) + Send>;
 
 /// Running processes. Dropping ends them.

@@ -1,7 +1,7 @@
 //! An io_uring whose submission queue is watched by a thread of the kernel: a kernel thread that one can keep busy.
 //!
 //! `IORING_SETUP_SQPOLL` makes a thread that never leaves the kernel (`iou-sqp-PID`). It begins to look for work when it is
-//! woken and goes on looking, on its CPU, until it has found none for `sq_thread_idle` milliseconds
+//! woken and continues, on its CPU, until it has found none for `sq_thread_idle` milliseconds
 //! (io_uring/sqpoll.c:io_sq_thread, v6.18).
 
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};

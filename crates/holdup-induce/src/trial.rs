@@ -6,7 +6,7 @@ use holdup_model::{Parameters, Problem, Window};
 use holdup_workloads::find;
 use std::time::Instant;
 
-/// The window of nobody but the workload itself.
+/// The window of a trial without collectors.
 struct TrialWindow<'a> {
     begin: Option<Instant>,
     on_open: &'a mut dyn FnMut(),
@@ -62,7 +62,7 @@ pub struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// A trial with a short warm-up that nobody ends early.
+    /// A trial with a short warm-up that is not ended early.
     pub fn new(parameters: &'a Parameters, duration_ms: u64) -> Self {
         Trial { parameters, warmup_ms: 10, duration_ms, cancel: Cancel::default(), enough: Cancel::default() }
     }

@@ -1,4 +1,4 @@
-//! Causes made on purpose: each does what it says, as the kernel tells it, and leaves nothing behind.
+//! Causes made on purpose: each does what it says, as the kernel reports it, and leaves nothing behind.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
@@ -90,7 +90,7 @@ fn a_throttled_process_is_throttled_and_its_group_is_removed() {
         let pids = std::fs::read_to_string(format!("{g}/cgroup.procs")).unwrap_or_default();
         pids.trim() == throttled.pids()[0].to_string()
     });
-    let group = group.expect("the process is in a group of its own");
+    let group = group.expect("the process is in its own group");
     until("throttling", || {
         let text = std::fs::read_to_string(format!("{group}/cpu.stat")).expect("readable");
         text.lines().any(|l| l.strip_prefix("nr_throttled ").is_some_and(|n| n.parse::<u64>().expect("a number") > 2))
@@ -148,7 +148,7 @@ fn the_kernel_s_workers_wait_behind_a_busy_thread_of_the_kernel() {
     ends(hog.process);
 }
 
-/// In a process of its own, which is killed: see below.
+/// In its own process, which is killed: see below.
 fn victim() {
     if std::env::var_os("HOLDUP_INDUCE_VICTIM").is_none() {
         return;
@@ -167,8 +167,8 @@ fn nothing_is_left_when_the_test_is_killed() {
         .spawn()
         .expect("it runs");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let told = lines.map_while(Result::ok).find(|l| l.starts_with("victim ")).expect("it tells its processes");
-    let pids: Vec<u32> = told.split(' ').skip(1).map(|pid| pid.parse().expect("a pid")).collect();
+    let victims = lines.map_while(Result::ok).find(|l| l.starts_with("victim ")).expect("it prints its processes");
+    let pids: Vec<u32> = victims.split(' ').skip(1).map(|pid| pid.parse().expect("a pid")).collect();
     assert_eq!(groups_of(pids[0]).len(), 1);
     child.kill().expect("it is ours");
     child.wait().expect("it ends");

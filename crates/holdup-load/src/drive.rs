@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 /// How often the coordinator looks at its workers and at the flags that end a trial.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Those who work in a trial, as its coordinator sees them.
+/// The workers of a trial, as its coordinator sees them.
 pub trait Team {
-    /// Why the trial is void, when one of them cannot go on.
+    /// Why the trial is void, when one of them cannot continue.
     fn failed(&mut self) -> Option<String>;
-    /// Tells all of them to end and waits until they have. `hurry` asks whether they should be ended by force.
+    /// Stops all of them and waits until they have ended. `hurry` asks whether they should be ended by force.
     ///
     /// # Errors
     /// When one of them did not end well.
@@ -33,7 +33,7 @@ impl Team for WorkerPool {
     }
 }
 
-/// Leads `workers` workers, who wait at `stage`, through warm-up and window, and ends them. `edge` reads what they have
+/// Leads `workers` workers, which wait at `stage`, through warm-up and window, and ends them. `edge` reads what they have
 /// counted so far; returned are its readings at the begin and at the end of the window.
 ///
 /// # Errors
@@ -69,8 +69,8 @@ pub fn through<E>(
     Ok((begin, end))
 }
 
-/// Leads `workers` workers, who wait at `stage`, through work of a fixed amount, and ends them. The window is the work:
-/// there is no warm-up, and it ends when `wait` says that all is done, who waits at most for as long as it is told.
+/// Leads `workers` workers, which wait at `stage`, through work of a fixed amount, and ends them. The window is the work:
+/// there is no warm-up, and it ends when `wait`, which waits at most for the time that it is given, returns that all is done.
 /// What `edge` reads at both ends is returned.
 ///
 /// # Errors

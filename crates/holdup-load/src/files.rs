@@ -30,7 +30,7 @@ pub fn fit(files: u64) -> Result<(), Problem> {
 /// afterwards; a file that is open stays open.
 ///
 /// # Errors
-/// When there is no room for so many, or `open` fails.
+/// When there is no room for that number, or `open` fails.
 pub fn with_room<T>(files: u64, open: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
     fit(files)?;
     let _one = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! On which CPUs the two sides of a workload run.
 //!
-//! Most of these workloads are a duel: someone who sends or wakes, and someone who receives or is woken. Whether the
+//! Most of these workloads have a side that sends, asks or wakes, and one that receives, answers or is woken. Whether the
 //! two share a run queue, a core, a cache or nothing decides most of what is measured, so it is a parameter of all.
 
 use holdup_host::{CpuPlace, Host};
@@ -22,9 +22,9 @@ pub const PLACEMENT: Parameter = Parameter {
 /// The CPUs of the two sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// Where those run who send, ask or wake; `None` for anywhere.
+    /// The CPUs of the side that sends, asks or wakes; `None` for anywhere.
     pub client: Option<Vec<u32>>,
-    /// Where those run who receive, answer or are woken; `None` for anywhere.
+    /// The CPUs of the side that receives, answers or is woken; `None` for anywhere.
     pub server: Option<Vec<u32>>,
 }
 
@@ -32,7 +32,7 @@ impl Placement {
     /// The placement that the parameters of an arm ask for; a workload without the parameter runs anywhere.
     ///
     /// # Errors
-    /// Of kind `Host` when this machine has no such CPUs, or does not tell.
+    /// Of kind `Host` when this machine has no such CPUs, or does not show its topology.
     pub fn read(parameters: &Parameters, host: &Host) -> Result<Self, Problem> {
         match parameters.text("placement")? {
             None => Ok(Placement::default()),
@@ -40,11 +40,11 @@ impl Placement {
         }
     }
 
-    /// What a word of a plan comes to on a machine with these CPUs. Of several possibilities it is the one with the
+    /// The CPUs that a word of a plan names on a machine with these CPUs. Of several possibilities it is the one with the
     /// lowest numbers, so that every trial has the same.
     ///
     /// # Errors
-    /// Of kind `Host` when there are no such CPUs, or the machine does not tell.
+    /// Of kind `Host` when there are no such CPUs, or the machine does not show its topology.
     pub fn of(word: &str, cpus: &[CpuPlace]) -> Result<Self, Problem> {
         let impossible = |why: &str, hint: &str| Err(Problem::host(format!("placement {word}"), why).hint(hint));
         let Some(first) = cpus.first() else { return impossible("no CPU is allowed", "look at taskset -p $$") };
@@ -69,10 +69,10 @@ impl Placement {
                 }
             }
             "llc" if first.llc.is_empty() => {
-                impossible("the machine does not tell which CPUs share a cache", "take node")
+                impossible("the kernel does not show which CPUs share a cache", "take node")
             }
             "llc" => both(first.llc.clone(), first.llc.clone()),
-            "node" if first.node.is_empty() => impossible("the machine does not tell its memory nodes", "take none"),
+            "node" if first.node.is_empty() => impossible("the kernel does not show the memory nodes", "take none"),
             "node" => both(first.node.clone(), first.node.clone()),
             other => Err(Problem::usage(format!("placement {other}"), "there is no such placement")
                 .hint(format!("it is one of {}", WORDS.join(", ")))),
@@ -138,8 +138,8 @@ mod tests {
         check("two-cpus", &silent(), "one side ran on CPU 0, the other on 1");
         check("two-cpus", &silent()[1..], "placement two-cpus: the allowed CPUs are all of one core");
         check("smt-siblings", &silent(), "placement smt-siblings: no two allowed CPUs are of one core");
-        check("llc", &silent(), "placement llc: the machine does not tell which CPUs share a cache");
-        check("node", &silent(), "placement node: the machine does not tell its memory nodes");
+        check("llc", &silent(), "placement llc: the kernel does not show which CPUs share a cache");
+        check("node", &silent(), "placement node: the kernel does not show the memory nodes");
         check("same-cpu", &[], "placement same-cpu: no CPU is allowed");
         check("moon", &server(), "placement moon: there is no such placement");
     }

@@ -20,7 +20,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// An empty one on the heap, for who has no board.
+    /// An empty one on the heap, for a worker without a board.
     pub fn boxed() -> Box<Record> {
         // SAFETY: atomics only, for which all-zero bytes are a valid value.
         unsafe { Box::<Record>::new_zeroed().assume_init() }

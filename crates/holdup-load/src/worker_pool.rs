@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long workers may take to end once told to, before they are killed (processes only).
+/// How long workers may take to end after they were asked to, before they are killed (processes only).
 const GRACE: Duration = Duration::from_secs(10);
 /// The stack of a worker thread: the loops need little, and there may be thousands.
 const STACK_BYTES: usize = 256 << 10;
@@ -20,7 +20,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub enum Sharing {
     /// Threads of holdup: one set of page tables.
     Threads,
-    /// Processes forked from holdup: page tables of their own over the same memory.
+    /// Processes forked from holdup: each with its own page tables over the same memory.
     Processes,
 }
 
@@ -51,7 +51,7 @@ impl Job {
         Job { run: Box::new(run), keeps: Vec::new() }
     }
 
-    /// The same, with files that stay open where it runs in a process of its own.
+    /// The same, with files that stay open where it runs in its own process.
     pub fn keeping(mut self, files: impl IntoIterator<Item = RawFd>) -> Self {
         self.keeps.extend(files);
         self.keeps.sort_unstable();
@@ -68,13 +68,13 @@ enum Members {
 
 /// The workers of a trial. Dropping ends all of them.
 pub struct WorkerPool {
-    /// Tells all workers to end.
+    /// Asks all workers to end.
     stop: Box<dyn Fn() + Send>,
     members: Members,
 }
 
 impl WorkerPool {
-    /// Starts one worker for each job. `name` is the begin of the threads' names, `stop` tells all of them to end.
+    /// Starts one worker for each job. `name` is the begin of the threads' names, `stop` asks all of them to end.
     ///
     /// # Errors
     /// Of kind `Trial` when not all could be started; those that were have ended.
@@ -121,7 +121,7 @@ impl WorkerPool {
         }
     }
 
-    /// Why the trial is void, when a worker has ended although nobody told it to.
+    /// Why the trial is void, when a worker has ended before it was asked to.
     pub fn failed(&mut self) -> Option<String> {
         match &mut self.members {
             Members::Threads(threads) => {
@@ -138,7 +138,7 @@ impl WorkerPool {
         }
     }
 
-    /// Tells all workers to end and waits until they have. `hurry` asks whether processes should be killed at once.
+    /// Asks all workers to end and waits until they have. `hurry` asks whether processes should be killed immediately.
     ///
     /// # Errors
     /// Of kind `Trial` when one of them did not end well.
@@ -277,7 +277,7 @@ mod tests {
             let jobs = (0..3).map(|index| {
                 let board = board.clone();
                 Job::new(move || {
-                    let _told = board.stage().wait_for_begin();
+                    let _begun = board.stage().wait_for_begin();
                     board.slot(index).store(index as u64 + 1, Ordering::SeqCst);
                     while !board.stage().stopped() {
                         std::thread::sleep(Duration::from_millis(1));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_ends_before_its_time_is_told() {
+    fn a_worker_that_ends_early_is_reported() {
         for (sharing, expect) in [(Sharing::Threads, "thread 0 ended early"), (Sharing::Processes, "exit code 0")] {
             let mut pool = WorkerPool::start(sharing, "test", vec![Job::new(|| ())], || ()).expect("starts");
             let why = loop {

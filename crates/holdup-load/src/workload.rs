@@ -59,7 +59,7 @@ pub struct PrepareContext<'a> {
     pub workdir: PathBuf,
     /// Asks to end.
     pub cancel: Cancel,
-    /// Hears what takes long ("making a cluster with pgbench scale 50").
+    /// Is called with what takes long ("making a cluster with pgbench scale 50").
     pub step: &'a mut dyn FnMut(&str),
 }
 
@@ -68,7 +68,7 @@ pub trait WindowHooks {
     /// The warm-up is over: collectors start. Returns when they run.
     ///
     /// # Errors
-    /// When the trial cannot go on.
+    /// When the trial cannot continue.
     fn open(&mut self, subjects: &[(String, u32)]) -> Result<(), Problem>;
     /// The window ends now: its time is taken first, then the collectors stop.
     ///
@@ -125,7 +125,7 @@ pub trait Workload: Sync {
     fn semantics(&self) -> Semantics {
         Semantics::default()
     }
-    /// Whether it can run behind another one: it goes on until there is enough ([`TrialContext::enough`]).
+    /// Whether it can run behind another one: it runs until there is enough ([`TrialContext::enough`]).
     fn may_be_background(&self) -> bool {
         false
     }
@@ -157,7 +157,7 @@ pub trait Workload: Sync {
     /// Whether it can work here. Never writes.
     fn probe(&self, host: &Host, postgres: &PostgresOptions) -> Availability;
     /// Whether the parameters of an arm go together, and whether this host has what they ask for, as far as that can be
-    /// told without making anything. Asked for every arm before the first trial.
+    /// known without making anything. Called for every arm before the first trial.
     ///
     /// # Errors
     /// When they do not.
@@ -194,7 +194,7 @@ pub trait Prepared: Send {
     ///
     /// # Errors
     /// Of kind `Trial` when the trial is void and another may be tried, of kind `Interrupted`
-    /// when asked to end, of any other kind when the session cannot go on.
+    /// when asked to end, of any other kind when the session cannot continue.
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem>;
     /// Ends and removes all that it started, and says when that failed.
     ///

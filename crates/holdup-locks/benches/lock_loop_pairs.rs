@@ -5,7 +5,7 @@
 //! Pairs of short runs, in alternating order, so that what else the machine does falls on both; the
 //! ratio is that of the medians, and the middle one of the pairs' ratios with a distribution-free
 //! 95 % interval (order statistics, binomial).
-#![allow(clippy::print_stdout, reason = "a bench tells its numbers on stdout")]
+#![allow(clippy::print_stdout, reason = "a bench prints its numbers on stdout")]
 
 #[path = "by_hand/mod.rs"]
 mod by_hand;

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// One worker of a lock that nobody else wants, with an empty section and no think time.
+/// One worker of a lock without contention, with an empty section and no think time.
 pub struct Bare {
     algorithm: &'static Algorithm,
     job: Job,

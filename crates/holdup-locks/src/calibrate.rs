@@ -2,7 +2,7 @@
 //!
 //! The time of one iteration is the slope between a short and a long chain, and what a chain costs
 //! beside its iterations is the rest. The least of several rounds counts, because everything that
-//! disturbs a round makes it longer. Later rounds of the same kind tell how far the clock of the
+//! disturbs a round makes it longer. Later rounds of the same kind show how far the clock of the
 //! CPU has drifted since.
 
 use holdup_load::clock::now_ns;
@@ -24,8 +24,8 @@ const PIECE: u64 = 16_384;
 const SOURCE: &str = "a chain of dependent multiplications and additions, timed with CLOCK_MONOTONIC";
 
 /// `iterations` steps of a linear congruential chain from `x`; each step waits for the one before, and so does
-/// whoever uses the result. A chain that began from a constant would be begun ahead of time by a CPU
-/// that executes out of order, while what stands before it is still going on.
+/// the code that uses the result. A chain that began from a constant would be begun ahead of time by a CPU
+/// that executes out of order, while what stands before it is still running.
 #[inline(always)]
 fn chain(mut x: u64, iterations: u64) -> u64 {
     for _ in 0..iterations {

@@ -76,16 +76,16 @@ impl FutexWord for LoomWord {
 
 fn made<L: RawLock>() -> L {
     let mut place = MaybeUninit::<L>::uninit();
-    // SAFETY: the place is writable and nobody else knows it; a successful `init` has filled it.
+    // SAFETY: the place is writable and known to no other thread; a successful `init` has filled it.
     unsafe {
         L::init(place.as_mut_ptr(), Sharing::Threads).expect("nothing to fail");
         place.assume_init()
     }
 }
 
-/// Each of `workers` takes the lock `rounds` times. What is inside must never be touched by two at once (loom
-/// sees that), every update must be seen by the next, and nobody may wait for ever (loom sees that too).
-/// `note` tells what a worker writes down inside.
+/// Each of `workers` takes the lock `rounds` times. What is inside must never be touched by two at the same time (loom
+/// sees that), every update must be seen by the next, and no worker may wait for ever (loom sees that too).
+/// `note` is what a worker writes down inside.
 fn explore<L: RawLock + Send + 'static>(
     make: fn() -> L,
     workers: u32,
@@ -200,7 +200,7 @@ struct LookThenWrite(LoomWord);
 impl RawLock for LookThenWrite {
     type Local = ();
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable place that nobody uses yet.
+        // SAFETY: the caller gives a writable place that is not in use yet.
         unsafe { place.write(LookThenWrite(Word::new(0))) };
         Ok(())
     }

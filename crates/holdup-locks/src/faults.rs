@@ -4,9 +4,9 @@
 //! waits for memory or a disk: it only makes a page table entry. Touches write, because the kernel
 //! maps up to 16 pages around a fault that reads (`mm/memory.c:do_fault_around`, v6.18).
 //!
-//! *Processes* have page tables of their own: each walks through all pages and then drops its
+//! *Processes* have their own page tables: each walks through all pages and then drops its
 //! entries with MADV_DONTNEED before it asks for the lock again. *Threads* share page tables, so one
-//! cursor goes through the pages, and the segment ahead of it is dropped by whoever comes by on
+//! cursor goes through the pages, and the segment ahead of it is dropped by the worker that comes by on
 //! the way to the lock. With 2 MB pages the touches are the same and one entry covers 512 of them.
 
 use crate::lock::Sharing;
@@ -42,7 +42,7 @@ impl Pages {
     /// Pages for `workers` that touch `per_section` each time, in the page cache but not in any page table.
     pub(crate) fn new(per_section: usize, workers: usize, huge: bool) -> Result<Self, Problem> {
         // While one worker is on its way to the lock all others may go through it once: a segment is never
-        // used up before someone has seen that the next one must be dropped.
+        // used up before a worker has seen that the next one must be dropped.
         let segment = (per_section * (workers + 1)).next_multiple_of(SMALLEST_SEGMENT).max(SMALLEST_SEGMENT);
         let count = segment * SEGMENTS;
         let bytes = count * STEP;
@@ -97,7 +97,7 @@ fn map(bytes: usize, huge: bool) -> rustix::io::Result<NonNull<u8>> {
     let file = rustix::fs::memfd_create("holdup-faults", flags | MemfdFlags::CLOEXEC)?;
     rustix::fs::ftruncate(&file, bytes as u64)?;
     let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address that the kernel chooses, of a file that nobody else has.
+    // SAFETY: a new mapping at an address that the kernel chooses, of a file that no other process has.
     let base =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, rustix::mm::MapFlags::SHARED, &file, 0)? };
     NonNull::new(base.cast()).ok_or(rustix::io::Errno::NOMEM)
@@ -119,7 +119,7 @@ pub(crate) struct Toucher<'a> {
     pages: &'a Pages,
     head: &'a Head,
     sharing: Sharing,
-    /// The next page of a process of its own.
+    /// The next page of a worker that is a process.
     own: usize,
 }
 

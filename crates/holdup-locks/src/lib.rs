@@ -2,7 +2,7 @@
 //!
 //! In it: [`algorithms`], the catalogue of locks, one file each, and the trial in which workers take one. [`lock`] is what
 //! an algorithm is, [`worker`] the measured loop, [`region`] the memory that all workers share, [`note`] declares the
-//! critical sections in the binary, [`truth`] lets tests see who holds the lock, [`workers`] starts and ends threads or
+//! critical sections in the binary, [`truth`] publishes the holder for tests, [`workers`] starts and ends threads or
 //! processes, [`faults`] is the memory whose first touches fault, [`calibrate`] turns nanoseconds into iterations,
 //! [`trial`] coordinates, [`results`] turns counts into metrics.
 //!

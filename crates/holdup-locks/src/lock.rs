@@ -30,7 +30,7 @@ pub enum Acquired {
 pub struct Properties {
     /// Whether the lock is handed over in the order of arrival.
     pub fair: bool,
-    /// Whether a waiter may leave the CPU of its own will.
+    /// Whether a waiter may leave the CPU voluntarily.
     pub may_sleep: bool,
     /// Whether waiters are queued and woken by the kernel (futex).
     pub needs_kernel: bool,
@@ -117,7 +117,7 @@ pub(crate) trait RawLock: Sync + Sized {
     fn release(&self, local: &mut Self::Local);
 
     // The points that the binary declares, see `note`. The algorithm marks where it has given the lock back, and both in
-    // a function of its own that waits; the loop marks the rest.
+    // a separate function that waits; the loop marks the rest.
 
     /// From here on the lock is held.
     #[inline(always)]
@@ -133,7 +133,7 @@ pub(crate) trait RawLock: Sync + Sized {
     fn at_waiting_no_longer() {}
 }
 
-/// What a lock is told about the worker that will use it.
+/// What a lock needs to know about the worker that will use it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Worker {
     /// Differs between workers.
@@ -142,11 +142,11 @@ pub(crate) struct Worker {
     pub(crate) sharing: Sharing,
     /// The worker's own name in a lock that names its holder; not 0.
     pub(crate) name: u32,
-    /// Where a worker writes the number that it has drawn, when someone wants to know.
+    /// Where a worker writes the number that it has drawn, with `truth`.
     pub(crate) number: Option<NonNull<AtomicU32>>,
 }
 
-/// How a worker takes a lock of one word: whether the word then tells who it is.
+/// How a worker takes a lock of one word: whether the word then names it.
 pub(crate) trait Naming: Sync {
     /// What the worker keeps.
     type Name: Copy;
@@ -156,11 +156,11 @@ pub(crate) trait Naming: Sync {
     fn of(worker: &Worker) -> Self::Name;
     /// Tries to take the lock: one atomic operation. Returns whether the word was 0.
     fn take(name: Self::Name, word: &impl Word) -> bool;
-    /// Hears the number that the worker has drawn.
+    /// Receives the number that the worker has drawn.
     fn drew(name: Self::Name, number: u32);
 }
 
-/// The word says that someone holds it: the exchange of the literature.
+/// The word says that it is held: the exchange of the literature.
 #[derive(Debug)]
 pub(crate) struct Unnamed;
 
@@ -177,7 +177,7 @@ impl Naming for Unnamed {
     fn drew((): (), _number: u32) {}
 }
 
-/// The word says who holds it, which a plain exchange would overwrite.
+/// The word names its holder, which a plain exchange would overwrite.
 #[derive(Debug)]
 pub(crate) struct Named;
 
@@ -194,7 +194,7 @@ impl Naming for Named {
     #[inline(always)]
     fn drew((_, place): Self::Name, number: u32) {
         if let Some(place) = place {
-            // SAFETY: whoever gave the place to the worker keeps it for as long as the worker lives.
+            // SAFETY: the memory that the worker was given is kept for as long as the worker lives.
             unsafe { place.as_ref() }.store(number, Ordering::Relaxed);
         }
     }

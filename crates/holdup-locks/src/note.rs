@@ -1,7 +1,7 @@
 //! Points of critical sections that a binary declares in an ELF note.
 //!
-//! What watches switches tells from a task's instruction pointer whether it holds a lock or waits for one. Where code
-//! declares its points, nobody has to find them by analysis. A point costs no instruction: the assembler writes the
+//! A collector of switches sees from a task's instruction pointer whether it holds a lock or waits for one. Where code
+//! declares its points, no analysis has to find them. A point costs no instruction: the assembler writes the
 //! address of the place into the section `.note.holdup`, which is not loaded. Code that the compiler copies (inlined,
 //! unrolled, one instance for each type) gives a point for each copy.
 //!
@@ -23,10 +23,10 @@
 //! distance of the point from the begin of its function, or 0. Such an address does not lie in an executable section, by
 //! which a reader knows that it is to be ignored.
 //!
-//! - *acquired*: whoever comes to this address holds the lock.
-//! - *released*: whoever comes to this address holds it no longer; the instruction before it gave it back.
-//! - *waiting*: whoever comes to this address wants the lock and does not have it.
-//! - *waiting no longer*: whoever comes to this address has given up.
+//! - *acquired*: a task at this address holds the lock.
+//! - *released*: a task at this address holds it no longer; the instruction before it gave it back.
+//! - *waiting*: a task at this address wants the lock and does not have it.
+//! - *waiting no longer*: a task at this address has given up.
 //!
 //! # Order
 //!

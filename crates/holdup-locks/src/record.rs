@@ -12,7 +12,7 @@ const _: () = assert!(LOCK_BYTES == truth::LOCK_BYTES && size_of::<Said>() == tr
 /// What names a lock's holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedBy {
-    /// Nothing of its own: the owner word beside it.
+    /// Nothing in the lock: the owner word beside it.
     OwnerWord,
     /// Its first word, with the worker's name.
     LockWord,
@@ -46,7 +46,7 @@ pub(crate) struct Said {
     number: AtomicU32,
 }
 
-/// Who a worker is, written by itself before it begins.
+/// The numbers of a worker, written by itself before it begins.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Identity {
@@ -148,7 +148,7 @@ pub(crate) fn name(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
 }
 
-/// What a job's lock is told of its worker.
+/// What a job's lock needs to know about its worker.
 pub(crate) fn worker(job: &Job) -> Worker {
     let number = &job.region.slot(job.index).said.0.number;
     // No number that is drawn soon.

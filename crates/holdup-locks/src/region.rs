@@ -13,13 +13,13 @@ pub(crate) const LOCK_BYTES: usize = 128;
 /// Where the memory with pages to be touched is cut, see `faults`.
 pub(crate) const SEGMENTS: usize = 4;
 
-/// The head of the region: each field on lines of its own.
+/// The head of the region: each field on its own cache lines.
 #[repr(C)]
 pub(crate) struct Head {
     /// The lock.
     pub(crate) lock: CachePadded<[u8; LOCK_BYTES]>,
     /// What the lock protects: the number of operations. Written with a load and a store, so that
-    /// two workers inside the lock at once lose an update and show.
+    /// two workers inside the lock at the same time lose an update.
     pub(crate) protected: CachePadded<AtomicU64>,
     /// The next page to touch, counted without wrapping; protected by the lock as well.
     pub(crate) cursor: CachePadded<AtomicU64>,
@@ -92,7 +92,7 @@ impl Mark {
 /// How a worker ended.
 pub(crate) mod ending {
     // 0 while it works.
-    /// As told.
+    /// As asked.
     pub(crate) const DONE: u32 = 1;
     /// Its lock gave up by its own rule.
     pub(crate) const STUCK: u32 = 2;
@@ -115,9 +115,9 @@ pub(crate) struct Slot {
     pub(crate) closed: Mark,
     /// Since when a sampled acquisition waits, CLOCK_MONOTONIC; 0 when none does.
     pub(crate) waiting_since_ns: AtomicU64,
-    /// What the worker does at the moment, when someone wants to know.
+    /// What the worker does at the moment, with `truth`.
     pub(crate) said: CachePadded<Said>,
-    /// Who it is, when someone wants to know.
+    /// Its numbers, with `truth`.
     pub(crate) identity: Identity,
     /// The sampled acquisitions.
     pub(crate) acquisitions: Record,

@@ -18,7 +18,7 @@ pub(crate) struct Edge {
     pub(crate) longest_wait_ns: Option<u64>,
 }
 
-/// Workers that saw less of the window than this tell too little about its rates.
+/// Workers that saw less of the window than this are no estimate of its rates.
 const SEEN_ENOUGH: f64 = 0.5;
 
 /// What is measured, in the order shown: id, unit, direction, summary.
@@ -74,7 +74,7 @@ fn exclusive(protected: u64, all: u64) -> Result<(), Problem> {
     Err(Problem::trial(
         "mutual exclusion",
         format!(
-            "{all} operations were done, the protected count is {protected}: two workers were inside the lock at once"
+            "{all} operations were done, the protected count is {protected}: two workers were inside the lock at the same time"
         ),
     ))
 }
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(exclusive(10, 10), Ok(()));
         assert_eq!(
             exclusive(9, 10).expect_err("one update was lost").to_string(),
-            "mutual exclusion: 10 operations were done, the protected count is 9: two workers were inside the lock at once"
+            "mutual exclusion: 10 operations were done, the protected count is 9: two workers were inside the lock at the same time"
         );
     }
 

@@ -3,7 +3,7 @@
 //! A thread has one rseq registration, and the C library usually takes it. glibc 2.35 to 2.40 registers 32 bytes, to
 //! which kernels from 7.0.10 on refuse the extension; 2.41 and later registers what the kernel offers. So a thread
 //! first asks for the extension on what is registered; where the kernel refuses that, it takes the library's
-//! registration away and makes one of its own. The library notices: the kernel marks its area as not registered, and
+//! registration away and makes its own. The library notices: the kernel marks its area as not registered, and
 //! `sched_getcpu` asks the kernel from then on. The thread's own area is thread-local memory, which lives as long as the
 //! library's does, so it stays registered until the thread ends, and a forked child may use it without allocating.
 //!
@@ -93,14 +93,14 @@ impl Control {
     }
 }
 
-/// Ends a grant: the CPU goes to whoever was kept waiting.
+/// Ends a grant: the CPU goes to the task that was kept waiting.
 #[cold]
 pub(crate) fn slice_yield() {
     // SAFETY: the call takes nothing and touches no memory but the thread's area.
     unsafe { crate::syscall::plain(SYS_RSEQ_SLICE_YIELD) };
 }
 
-/// Whether the calling process can use the extension, tried out on a thread of its own.
+/// Whether the calling process can use the extension, tried on a new thread.
 pub(crate) fn probe() -> Availability {
     let offered = feature_bytes();
     if offered < NEEDED_BYTES {
@@ -177,8 +177,8 @@ fn register(registered: Option<(NonNull<u8>, usize)>) -> io::Result<usize> {
     rseq(own, bytes, 0).map(|()| bytes)
 }
 
-/// Ends the library's registration. The length must be the registered one, which the library does not tell: up to
-/// 2.40 it is 32 whatever `__rseq_size` says, later it is that of the kernel's area.
+/// Ends the library's registration. The length must be the registered one, which the library does not publish: up to
+/// 2.40 it is 32 for any `__rseq_size`, later it is that of the kernel's area.
 fn take_away(area: NonNull<u8>, size: usize) -> io::Result<()> {
     let offered = feature_bytes();
     let lengths = [FIRST_FORM_BYTES, offered, size, offered.next_multiple_of(alignment().max(1))];
@@ -209,7 +209,7 @@ fn alignment() -> usize {
     unsafe { libc::getauxval(AT_RSEQ_ALIGN) as usize }
 }
 
-/// Where the C library has registered an area for the calling thread, and the size that it tells; `None` where it
+/// Where the C library has registered an area for the calling thread, and the size that it gives; `None` where it
 /// registers none (before glibc 2.35, musl, `GLIBC_TUNABLES=glibc.pthread.rseq=0`).
 fn registered_by_library() -> Option<(NonNull<u8>, usize)> {
     let (offset, size) = library_symbols()?;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_extension_is_there_or_the_reason_is_told() {
+    fn the_extension_is_there_or_the_reason_is_reported() {
         match probe() {
             Availability::Ready => {
                 // Two threads on one CPU that ask all the time: whenever one should go, it is granted some more.
@@ -314,7 +314,7 @@ mod tests {
                     let mut one = rustix::thread::CpuSet::new();
                     let here = rustix::thread::sched_getaffinity(None).expect("its own");
                     one.set((0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| here.is_set(*cpu)).expect("one"));
-                    rustix::thread::sched_setaffinity(None, &one).expect("one of its own");
+                    rustix::thread::sched_setaffinity(None, &one).expect("its own CPU");
                     let control = enable().expect("the probe said that it works");
                     let begin = std::time::Instant::now();
                     while begin.elapsed() < std::time::Duration::from_secs(30) {

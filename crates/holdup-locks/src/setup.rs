@@ -7,7 +7,7 @@ use holdup_load::parameters::{whole, word};
 use holdup_model::{Availability, Parameter, ParameterKind, Parameters, Problem, Value};
 use std::path::PathBuf;
 
-/// The most workers. Each has 70 KB of its own in the region.
+/// The most workers. Each has 70 KB in the region.
 pub const MOST_WORKERS: i64 = 4096;
 
 /// What users may set, each also as an axis.
@@ -73,7 +73,7 @@ pub const PARAMETERS: &[Parameter] = &[
         kind: ParameterKind::Integer { min: 0, max: 1_000_000_000 },
         default: Some("0"),
         required: false,
-        summary: "one of so many acquisitions is timed; 0: as many as cost 2 %",
+        summary: "one of n acquisitions is timed; 0: as often as costs 2 %",
         simulated: true,
     },
     Parameter {
@@ -89,7 +89,7 @@ pub const PARAMETERS: &[Parameter] = &[
         kind: ParameterKind::Text,
         default: None,
         required: false,
-        summary: "for tests: a file that tells where workers record what they do; absent: none do",
+        summary: "for tests: a file that names where workers record what they do; absent: none do",
         simulated: true,
     },
     Parameter {
@@ -119,7 +119,7 @@ pub struct Setup {
     pub faults: usize,
     /// Whether they touch huge pages.
     pub huge: bool,
-    /// One of so many acquisitions is timed; 0: see [`Setup::sampling`].
+    /// One of n acquisitions is timed; 0: see [`Setup::sampling`].
     pub sample_every: u64,
     /// Whether workers stay on one CPU.
     pub pin: bool,
@@ -180,7 +180,7 @@ fn recorded(parameters: &Parameters) -> Result<Option<(PathBuf, Exact)>, Problem
     Ok(Some((path.into(), exact)))
 }
 
-/// What timing may add to an operation that nobody waits for, as a share.
+/// What timing may add to an uncontended operation, as a share.
 const TIMING_SHARE: f64 = 0.02;
 /// What timing one acquisition costs, in readings of the clock: two of them, and about as much again
 /// because the CPU cannot overlap the acquisition with its neighbours.
@@ -189,8 +189,8 @@ const READINGS_PER_SAMPLE: f64 = 4.0;
 const LEAST_PAIR_NS: f64 = 2.0;
 
 impl Setup {
-    /// How many acquisitions go on one that is timed. Where the plan does not say, so many that timing adds
-    /// about 2 % to an operation that nobody waits for, as a power of two so that it is the same in each session.
+    /// How many acquisitions go on one that is timed. Where the plan does not say, the number at which timing adds
+    /// about 2 % to an uncontended operation, as a power of two so that it is the same in each session.
     pub fn sampling(&self, clock_ns: f64) -> u64 {
         if self.sample_every > 0 {
             return self.sample_every;

@@ -124,7 +124,7 @@ mod tests {
         assert!(begin.elapsed() >= Duration::from_millis(3));
         for sharing in [Sharing::Threads, Sharing::Processes] {
             let word = AtomicU32::new(0);
-            // The word differs: it returns at once.
+            // The word differs: it returns immediately.
             futex_wait(&word, 1, sharing);
             std::thread::scope(|scope| {
                 scope.spawn(|| {

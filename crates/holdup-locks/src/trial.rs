@@ -59,7 +59,7 @@ pub fn run(setup: &Setup, calibration: &Calibration, trial: TrialContext<'_>) ->
 }
 
 /// Publishes the workers' record, when one is kept, right before the window opens: all workers run by then, and those
-/// who watch the window find it.
+/// which watch the window find it.
 struct Publisher<'a> {
     setup: &'a Setup,
     region: &'a Region,
@@ -150,7 +150,7 @@ mod tests {
     const META: Meta = Meta { id: "broken", summary: "for tests", docs: "", references: &[] };
     const NOTHING: Properties = Properties { fair: false, may_sleep: false, needs_kernel: false };
 
-    /// Lets everyone in.
+    /// Lets every worker in.
     struct Open;
 
     impl RawLock for Open {

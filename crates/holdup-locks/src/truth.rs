@@ -1,9 +1,9 @@
 //! What the workers of `lock-contention` know of themselves, for tests of what watches them from outside.
 //!
 //! With the parameter `truth` the measured loop is another instance of itself that also keeps a record: each worker
-//! writes what it does into a word of its own, and the lock's memory names the holder. A file at the parameter's path
-//! ([`Published`], JSON) tells where all of that lies. It exists from before the window opens until the trial ends.
-//! Who is on the CPU, or was just switched out of it, can be read at its own addresses (`bpf_probe_read_user` in a
+//! writes what it does into its own word, and the lock's memory names the holder. A file at the parameter's path
+//! ([`Published`], JSON) records where all of that lies. It exists from before the window opens until the trial ends.
+//! The task on the CPU, or the one just switched out of it, can be read at its own addresses (`bpf_probe_read_user` in a
 //! program at `sched_switch` reads the memory of the task that leaves) and judged with [`role`].
 //!
 //! # How exact
@@ -16,11 +16,11 @@
 //! | ticket | both | the number that is served, and the worker's own | from when a waiter is served until it has seen that and written it down |
 //! | pthread-mutex | both | glibc's `__owner` | in `pthread_mutex_lock` and `_unlock`, about 5 instructions each |
 //!
-//! Ambiguous is a worker that wants the lock or has it while nobody is named, so where a holder is switched out in those
-//! instructions, all who wait behind it are ambiguous until it goes on. With ticket, a waiter that is served while it is not on
+//! Ambiguous is a worker that wants the lock or has it while no holder is named, so where a holder is switched out in those
+//! instructions, all that wait behind it are ambiguous until it runs again. With ticket, a waiter that is served while it is not on
 //! a CPU is ambiguous, alone: in one sense it holds the lock, but it does not know yet. Its instruction pointer says waiter.
 //!
-//! A test-and-set by `xchg` overwrites whatever names the holder, also when it fails; that is why such a lock
+//! A test-and-set by `xchg` overwrites the name of the holder, also when it fails; that is why such a lock
 //! can name its holder only by another instruction.
 
 use holdup_files::{MOST_BYTES_OF_TEXT, read_input, write_output};
@@ -44,7 +44,7 @@ pub const OWNER_AT: usize = LOCK_BYTES - 4;
 /// Where glibc keeps the owner's tid in a `pthread_mutex_t` (`struct __pthread_mutex_s`, the same on all architectures).
 const PTHREAD_OWNER_AT: usize = 8;
 
-/// How to tell what a worker does.
+/// How to read what a worker does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Predicate {
@@ -78,7 +78,7 @@ pub fn role(predicate: Predicate, lock: &[u8], state: &[u8]) -> Option<Truth> {
     let said = word(state, 0)?;
     let waits_or_not = if said == WAITING { Truth::Waiter } else { Truth::Neither };
     let first = word(lock, 0)?;
-    // Nobody is named: free, or held by someone who is not named yet or not any more.
+    // No holder is named: free, or held by a worker that is not named yet or not any more.
     let unnamed = match (first, said) {
         (0, _) | (_, NEITHER) => waits_or_not,
         _ => Truth::Ambiguous,
@@ -96,9 +96,9 @@ pub fn role(predicate: Predicate, lock: &[u8], state: &[u8]) -> Option<Truth> {
     })
 }
 
-fn named(owner: u32, own: u32, other: Truth, nobody: Truth) -> Truth {
+fn named(owner: u32, own: u32, other: Truth, none: Truth) -> Truth {
     match owner {
-        0 => nobody,
+        0 => none,
         owner if owner == own => Truth::Holder,
         _ => other,
     }

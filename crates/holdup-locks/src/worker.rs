@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// The most operations between two looks at the phase.
 const LONGEST_BATCH: u64 = 64;
-/// The longest that a batch should take where nobody waits, ns.
+/// The longest that a batch should take where no worker waits, ns.
 const BATCH_NS: u64 = 50_000;
 
 /// What a catalogue entry needs of its algorithm.
@@ -26,7 +26,7 @@ pub(crate) struct Entry {
     init: unsafe fn(NonNull<u8>, Sharing) -> io::Result<()>,
     /// The measured loop.
     run: fn(&Job),
-    /// The same loop, which also writes down who holds the lock beside the lock.
+    /// The same loop, which also writes the holder beside the lock.
     by_owner: (fn(&Job), NamedBy),
     /// The same loop, of a lock whose word names its holder where there is one.
     by_word: (fn(&Job), NamedBy),
@@ -69,7 +69,7 @@ impl Entry {
 
     /// Makes a free lock in a region that no worker uses yet.
     pub(crate) fn init(&self, region: &Region, sharing: Sharing) -> io::Result<()> {
-        // SAFETY: the place has the size and alignment that `of` has checked; nobody uses it yet.
+        // SAFETY: the place has the size and alignment that `of` has checked; it is not in use yet.
         unsafe { (self.init)(lock_of(region), sharing) }
     }
 }
@@ -134,7 +134,7 @@ fn pin(cpu: Option<u32>) {
     let _pinned = holdup_load::placement::stay_on(&[cpu]);
 }
 
-/// Waits for the begin and operates until told to stop. Returns how the last acquisition ended when it did not
+/// Waits for the begin and operates until the stage says stop. Returns how the last acquisition ended when it did not
 /// succeed.
 ///
 /// Everything that changes is a local variable whose address is not taken, so that it stays in a

@@ -119,7 +119,7 @@ fn one_is_inside_at_a_time_with_more_workers_than_cpus() {
 }
 
 /// Ground truth from below: everything that disturbs makes work longer. In a release build a CPU that executes
-/// out of order would begin the next work while the one before still goes on if they did not depend on each other.
+/// out of order would begin the next work while the one before still runs if they did not depend on each other.
 fn work_of_two_operations_is_never_done_side_by_side() {
     for (section, think) in [(50, 0), (0, 50)] {
         let changes: [(&str, Value); 2] = [("section", section.into()), ("think", think.into())];
@@ -195,7 +195,7 @@ fn a_killed_worker_voids_the_trial_and_leaves_no_process() {
     }
 }
 
-fn a_cancelled_trial_ends_at_once_and_leaves_nothing() {
+fn a_cancelled_trial_ends_immediately_and_leaves_nothing() {
     let hour = Value::Integer(3_600_000_000_000);
     let endless = Times { warmup_ms: 0, duration_ms: 3_600_000 };
     for sharing in ["threads", "processes"] {
@@ -342,7 +342,7 @@ holdup_testkit::tests!(
     huge_pages_fault_512_times_less_or_say_what_is_missing,
     too_many_faults_are_refused_before_memory_is_taken,
     a_killed_worker_voids_the_trial_and_leaves_no_process,
-    a_cancelled_trial_ends_at_once_and_leaves_nothing,
+    a_cancelled_trial_ends_immediately_and_leaves_nothing,
     a_window_without_an_operation_is_void,
     endless_think_time_ends_with_the_trial,
     a_worker_that_is_stopped_on_purpose_shows_in_the_longest_acquisition,

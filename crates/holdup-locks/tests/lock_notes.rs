@@ -108,7 +108,7 @@ impl Code64 {
         code
     }
 
-    /// Whether every way to an address comes by an instruction of a kind, and in at most so many steps.
+    /// Whether every way to an address comes by an instruction of a kind, and in at most that number of steps.
     fn comes_from(&self, address: u64, most: u32, wanted: &impl Fn(&Instruction) -> bool) -> Result<(), String> {
         let ways = self.before.get(&address).map_or(&[][..], Vec::as_slice);
         if most == 0 || ways.is_empty() {
@@ -168,7 +168,7 @@ fn is_call(instruction: &Instruction) -> bool {
 const ACQUIRED_WITHIN: u32 = 12;
 
 fn every_point_of_the_measured_loop_lies_at_its_operation() {
-    // The code is only here when someone could run it.
+    // The code is only here when it could be run.
     assert!(algorithms::find(std::hint::black_box("tas")).is_some());
     let bytes = own_executable();
     let file = object::File::parse(&*bytes).expect("an ELF file");
@@ -211,7 +211,7 @@ fn every_point_of_the_measured_loop_lies_at_its_operation() {
     }
 }
 
-/// Sections of a program of its own: a point each before an instruction that is known again.
+/// Sections of a separate program: a point each before an instruction that is known again.
 const PROGRAM: &str = r#"
 #[path = "NOTE"] pub(crate) mod note;
 macro_rules! sign { ($n:literal) => { unsafe { core::arch::asm!(concat!(".4byte 0x5ec71000 + ", stringify!($n))) } } }

@@ -124,18 +124,18 @@ fn the_record_agrees_with_the_lock_whenever_the_workers_are_stopped() {
                     let (holds, unsure) = (count(Truth::Holder), count(Truth::Ambiguous));
                     let words: Vec<u32> =
                         lock.chunks(4).map(|w| u32::from_ne_bytes(w.try_into().expect("4 bytes"))).collect();
-                    let told = format!("{algorithm}, {record}: {roles:?}, lock {:?}", &words[..4]);
+                    let state = format!("{algorithm}, {record}: {roles:?}, lock {:?}", &words[..4]);
                     match published.workers[0].predicate {
                         Predicate::LockWordEquals(_) => {
-                            assert_eq!((holds, unsure), (usize::from(words[0] != 0), 0), "{told}");
+                            assert_eq!((holds, unsure), (usize::from(words[0] != 0), 0), "{state}");
                         }
                         Predicate::TicketServed => {
-                            assert!(holds + unsure <= usize::from(words[0] != words[1]), "{told}");
+                            assert!(holds + unsure <= usize::from(words[0] != words[1]), "{state}");
                         }
                         Predicate::OwnerWordEquals(_) | Predicate::OwnerTid(_) => {
                             assert!(
                                 if words[0] == 0 { holds + unsure == 0 } else { (holds == 1) != (unsure > 0) },
-                                "{told}"
+                                "{state}"
                             );
                         }
                     }
@@ -173,7 +173,7 @@ fn threads_are_published_with_their_own_ids() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told() {
+fn a_path_that_cannot_be_written_is_reported() {
     let problem = run(&parameters(Path::new("/nonexistent/truth"), &[]), &mut || {}).expect_err("no folder");
     assert_eq!((problem.kind, problem.what.as_str()), (ProblemKind::Usage, "truth /nonexistent/truth"));
 }

@@ -30,7 +30,7 @@ struct Request {
     answer: Sender<io::Result<Child>>,
 }
 
-/// Starts a child in a session of its own, so that Ctrl-C in the terminal reaches holdup alone, which
+/// Starts a child in its own session, so that Ctrl-C in the terminal reaches holdup alone, which
 /// then puts things back in order.
 pub(crate) fn spawn(command: Command, options: &ChildOptions) -> io::Result<Child> {
     static SPAWNER: OnceLock<Option<Sender<Request>>> = OnceLock::new();
@@ -45,7 +45,7 @@ fn start_spawner() -> Option<Sender<Request>> {
     let (sender, requests) = channel::<Request>();
     let work = move || {
         for Request { command, options, answer } in requests {
-            // Nobody waits any more only when the whole process ends.
+            // The sender is dropped only when the whole process ends.
             let _sent = answer.send(spawn_here(command, &options));
         }
     };

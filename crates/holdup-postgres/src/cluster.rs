@@ -41,7 +41,7 @@ pub struct ClusterOptions {
     pub bin: Binaries,
     /// Where its folder goes.
     pub workdir: PathBuf,
-    /// The most clients that will be connected at once.
+    /// The most clients that will be connected at the same time.
     pub max_clients: u32,
     /// Asks to end, while it is being made.
     pub cancel: Cancel,
@@ -73,7 +73,7 @@ pub fn sweep_stale(host: &Host, workdir: &Path) -> Vec<PathBuf> {
 
 impl Cluster {
     /// Makes a cluster and starts its server. UTF8, locale C, the superuser `holdup` without a password;
-    /// nobody else can enter the folder with its socket.
+    /// no other user can enter the folder with its socket.
     ///
     /// # Errors
     /// When any step fails or is cancelled; nothing is left behind.

@@ -128,7 +128,7 @@ impl PostgresControl for External {
                 format!("PostgreSQL setting `{name}`"),
                 "it needs a restart, and holdup never restarts a server that it did not start",
             )
-            .hint("leave --pg away: holdup then starts a server of its own"));
+            .hint("leave --pg away: holdup then starts its own server"));
         }
         self.query(&sql::alter_system(name, value)).map_err(|p| refused(name, value, p))?;
         let in_force = sql::reload(&self.config)

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_told_from_the_mapping() {
+    fn huge_pages_are_recognised_by_the_mapping() {
         let small = "7f00-7f10 rw-s 00000000 00:01 1025 /dev/zero (deleted)\n";
         assert_eq!(in_huge_pages(small), "off");
         assert_eq!(in_huge_pages(&small.replace("/dev/zero", "/anon_hugepage")), "on");

@@ -3,7 +3,7 @@
 //! A line is `client_id transaction_no time script_no time_epoch time_us [schedule_lag] [retries]`; times
 //! are in µs, `failed` or `skipped` (or `serialization`, `deadlock`) stands in place of the time of a
 //! transaction without a result (src/bin/pgbench/pgbench.c:doLog, 15.18, 17.11). Memory stays the same
-//! whatever the size of the log, and no byte of a log can make this panic.
+//! for a log of any size, and no byte of a log can make this panic.
 
 use holdup_model::{Histogram, Problem};
 use std::io::Read;
@@ -302,7 +302,7 @@ impl Columns<'_> {
     }
 
     fn word(&mut self) -> Option<Outcome> {
-        // `serialization` and `deadlock` are how --failures-detailed tells failures apart.
+        // `serialization` and `deadlock` are how --failures-detailed names failures.
         let words: [(&[u8], Outcome); 4] = [
             (b"failed", Outcome::Failed),
             (b"skipped", Outcome::Skipped),

@@ -12,7 +12,7 @@ use rustix::fs::{FileType, FlockOperation, flock};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Folders beyond so many entries are not swept.
+/// A folder with more entries is not swept.
 const MOST_ENTRIES: usize = 200_000;
 
 /// A folder named `PREFIX-PID-STARTTIME-RANDOM` after its owner. Removed when dropped.
@@ -37,7 +37,7 @@ pub(crate) fn start_time(host: &Host, pid: u32) -> Option<u64> {
 
 impl PrivateDir {
     /// Makes one in `parent`. It belongs to this user; where `user` is given, that user may enter it by name and not list
-    /// it (mode 0711), else nobody else may (0700).
+    /// it (mode 0711), else no other user may (0700).
     ///
     /// # Errors
     /// When it cannot be made, `user` could not reach it, or, for root, other users could replace it.

@@ -69,7 +69,7 @@ pub(crate) fn end_of(file: &File, from: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes[..read]).into_owned())
 }
 
-/// A postmaster that runs. Dropping it ends it at once.
+/// A postmaster that runs. Dropping it ends it immediately.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Guarded,
@@ -175,13 +175,13 @@ impl Drop for Server {
 
 /// Ends the processes of a server that work in a data folder, if they still run. Whether none runs there any more.
 ///
-/// What the folder holds is the server's user's, who may write any number into postmaster.pid: so processes are found by
+/// The folder belongs to the server's user, who may write any number into postmaster.pid: so processes are found by
 /// where they work, and one is ended only if it belongs to the same user as the folder, and not to root.
 pub(crate) fn end_orphans(host: &Host, data: &Folder) -> bool {
     WorksIn::of(data).is_ok_and(|place| place.end(host))
 }
 
-/// What tells a process of a server in its data folder from any other one.
+/// What distinguishes a process of a server in its data folder from any other one.
 #[derive(Debug)]
 struct WorksIn {
     device: u64,

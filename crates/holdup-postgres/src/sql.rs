@@ -176,7 +176,7 @@ pub(crate) fn in_force(client: &mut Client, name: &str, wanted: Option<&str>) ->
     }
     if wanted.is_some() && auto.as_deref() == Some("f") || wanted.is_some() && auto.is_none() {
         let source = source.as_deref().unwrap_or("?");
-        // A value equal to the one in force already needs no place of its own.
+        // A value equal to the one in force already needs no line.
         if source != "default" && source != "configuration file" {
             return Err(refused(format!("what ALTER SYSTEM says is overridden by the {source}")));
         }

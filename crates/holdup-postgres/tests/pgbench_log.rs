@@ -79,7 +79,7 @@ fn unknown_lines_are_quoted_with_their_number() {
     check(&format!("{}\n", "9".repeat(1000)), PLAIN, "…`");
 }
 
-/// The same by splitting and parsing, line by line, into a histogram of its own.
+/// The same by splitting and parsing, line by line, into its own histogram.
 fn naive(text: &str, format: LogFormat, window: (i64, i64)) -> (LogCounts, Histogram, Histogram) {
     let (mut counts, mut latency, mut lag) = (LogCounts::default(), Histogram::new(), Histogram::new());
     let mut ends: std::collections::HashMap<usize, i64> = std::collections::HashMap::new();

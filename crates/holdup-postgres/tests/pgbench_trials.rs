@@ -49,7 +49,7 @@ fn trials_measure_what_they_should() {
     let problem = run(prepared.as_mut(), &wrong, (100, 5_000)).result.unwrap_err();
     assert!(problem.why.contains("column \"no_such_column\" does not exist"), "{problem}");
     assert_eq!(problem.kind, ProblemKind::Trial);
-    cancelling_ends_it_at_once(prepared.as_mut());
+    cancelling_ends_it_immediately(prepared.as_mut());
     // Dropping does the same as closing.
     drop(prepared);
     assert_eq!(names(folder.path()), ["wrong.sql"]);
@@ -109,7 +109,7 @@ impl WindowHooks for CancellingHooks {
     }
 }
 
-fn cancelling_ends_it_at_once(prepared: &mut dyn Prepared) {
+fn cancelling_ends_it_immediately(prepared: &mut dyn Prepared) {
     let cancel = Cancel::default();
     let refused = prepared
         .run(TrialContext {

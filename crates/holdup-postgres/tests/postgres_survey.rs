@@ -103,7 +103,7 @@ fn a_server_is_known_without_asking_it() {
     cluster.discard().unwrap();
 }
 
-fn a_server_that_is_asked_tells_more_and_agrees() {
+fn a_server_that_is_asked_reports_more_and_agrees() {
     let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
@@ -132,7 +132,7 @@ fn a_server_that_is_asked_tells_more_and_agrees() {
     cluster.discard().unwrap();
 }
 
-fn a_restart_that_is_pending_is_told() {
+fn a_pending_restart_is_reported() {
     let bin = binaries();
     let folder = workdir();
     let cluster = cluster(bin, &folder);
@@ -145,7 +145,7 @@ fn a_restart_that_is_pending_is_told() {
     let in_force =
         cluster.query("SELECT setting::bigint * 8192 FROM pg_settings WHERE name = 'shared_buffers'").unwrap();
     assert_eq!(asked.shared_buffers_bytes.value().map(|bytes| bytes.to_string()), in_force[0][0]);
-    let note = asked.notes.iter().find(|note| note.contains("pending")).expect("it is told");
+    let note = asked.notes.iter().find(|note| note.contains("pending")).expect("it is reported");
     assert!(note.contains("`1GB`") && note.contains("of 8kB is in force"), "{note}");
     cluster.discard().unwrap();
 }
@@ -231,7 +231,7 @@ const ODD_LINES: &[&str] = &[
     "a = '\\8'",
 ];
 
-/// Lines put together at random from what the scanner tells apart; the same in every run.
+/// Lines put together at random from what the scanner distinguishes; the same in every run.
 fn random_lines(count: usize) -> Vec<String> {
     const PIECES: &[&str] = &[
         "a", "b1", "_", ".", "=", " ", "'", "''", "\\", "\\'", "#", "-", "+", "0", "7", "0x", "1.5", "e", "E3", "MB",
@@ -256,7 +256,7 @@ fn random_lines(count: usize) -> Vec<String> {
 
 type Set = Option<(String, String)>;
 
-/// What the server makes of lines, each in a file of its own because a backend gives a file up at the first error:
+/// What the server makes of lines, each in its own file because a backend gives a file up at the first error:
 /// (number of the line, name and value unless it refuses it).
 fn as_the_server_reads(client: &mut Client, folder: &Path, lines: &[String]) -> BTreeMap<usize, Set> {
     let _absent = std::fs::remove_dir_all(folder);
@@ -460,8 +460,8 @@ fn values_are_taken_as_the_server_takes_them() {
 
 holdup_testkit::tests!(
     a_server_is_known_without_asking_it,
-    a_server_that_is_asked_tells_more_and_agrees,
-    a_restart_that_is_pending_is_told,
+    a_server_that_is_asked_reports_more_and_agrees,
+    a_pending_restart_is_reported,
     lines_mean_what_the_server_makes_of_them,
     includes_are_followed_as_the_server_follows_them,
     values_are_taken_as_the_server_takes_them

@@ -4,7 +4,7 @@
 //!
 //! Whole runs in alternating order. hackbench's time contains the end of its tasks, ours ends with the last message;
 //! with more messages the difference vanishes. The last rows are ours against ours, without and with timing.
-#![allow(clippy::print_stdout, reason = "a bench tells its numbers on stdout")]
+#![allow(clippy::print_stdout, reason = "a bench prints its numbers on stdout")]
 
 #[path = "../../holdup-locks/benches/by_hand/pairs.rs"]
 mod pairs;

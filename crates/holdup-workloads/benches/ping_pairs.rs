@@ -2,12 +2,12 @@
 //!
 //! `unshare -n sh -c 'ip link set lo up; cargo bench -p holdup-workloads --bench ping_pairs [-- PAIRS [SECONDS]]'`
 //!
-//! The namespace of its own is needed because what was delivered of sockperf's datagrams is read from the counters of
-//! the whole namespace: `InDatagrams` of /proc/net/snmp. sockperf tells only what it sent; over TCP that is taken for
+//! A separate namespace is needed because what was delivered of sockperf's datagrams is read from the counters of
+//! the whole namespace: `InDatagrams` of /proc/net/snmp. sockperf reports only what it sent; over TCP that is taken for
 //! what was delivered, because nothing is lost there. Its latency is half of a round trip and is doubled here.
-//! Runs alternate in order, so that what else the machine does falls on both; told are medians and the median of the
+//! Runs alternate in order, so that what else the machine does falls on both; printed are medians and the median of the
 //! pairs' ratios, ours over theirs. On a machine that does much else rates say little; CPU time per message does.
-#![allow(clippy::print_stdout, reason = "a bench tells its numbers on stdout")]
+#![allow(clippy::print_stdout, reason = "a bench prints its numbers on stdout")]
 
 #[path = "by_hand/ping_trial.rs"]
 mod ping_trial;
@@ -128,7 +128,7 @@ fn sockperf(case: &Case, seconds: u64) -> Run {
     let mut server = on(case.cpus.1);
     server.args(["sr", "-i", "127.0.0.1", "-p", PORT]).args(tcp).stdout(Stdio::null()).stderr(Stdio::null());
     let server = Server(server.spawn().expect("sockperf starts"));
-    // Until it listens; its client gives up at once otherwise.
+    // Until it listens; its client gives up immediately otherwise.
     std::thread::sleep(Duration::from_millis(400));
     let verb = if case.mode == "throughput" { "tp" } else { "pp" };
     let (before, before_ns) = (in_datagrams(), children_ns());
@@ -151,7 +151,7 @@ fn sockperf(case: &Case, seconds: u64) -> Run {
         let delivered = if case.protocol == "udp" { delivered } else { sent };
         Run { rate: delivered / length, sent: sent / length, p50_us: f64::NAN, cpu_ns: used_ns / delivered }
     } else {
-        let valid = text.split("[Valid Duration]").nth(1).expect("it tells its valid duration").to_owned();
+        let valid = text.split("[Valid Duration]").nth(1).expect("it prints its valid duration").to_owned();
         let of_valid = |before: &str| -> f64 {
             let rest = valid.split(before).nth(1).expect("it is there");
             rest.split(|c: char| !c.is_ascii_digit() && c != '.').next().and_then(|n| n.parse().ok()).expect("a number")

@@ -4,7 +4,7 @@
 //!
 //! Both have one thread on CPU 0 that wakes each millisecond, in alternating order. The bare loop reads the clock and
 //! keeps every lateness in memory that is there already.
-#![allow(clippy::print_stdout, reason = "a bench tells its numbers on stdout")]
+#![allow(clippy::print_stdout, reason = "a bench prints its numbers on stdout")]
 
 #[path = "../../holdup-locks/benches/by_hand/pairs.rs"]
 mod pairs;

@@ -119,7 +119,7 @@ fn alive(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Waits for what the kernel does soon but not at once: a killed process is gone.
+/// Waits for what the kernel does soon but not immediately: a killed process is gone.
 fn gone(pid: u32) -> bool {
     (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -132,7 +132,7 @@ fn without_metrics_the_duration_is_measured() {
     let result = run(&["sleep", "0.05"], &[]).expect("runs");
     assert!(number(&result, "duration_s") >= 0.05);
     assert_eq!(command().primary_metric(), Some("duration_s"));
-    assert_eq!(result.notes, ["the warm-up does not apply: the program is not told of it with {warmup_s}"]);
+    assert_eq!(result.notes, ["the warm-up does not apply: no argument of the program has {warmup_s}"]);
     let ids: Vec<_> = command().metrics(&[]).into_iter().map(|m| m.id).collect();
     let expect = ["duration_s", "user_s", "system_s", "max_rss_bytes", "voluntary_switches", "involuntary_switches"];
     assert_eq!(ids, expect);
@@ -252,7 +252,7 @@ fn a_program_that_vanishes_or_cannot_be_executed_voids_the_trial() {
 }
 
 #[test]
-fn the_program_is_told_times_and_seed_and_is_the_subject() {
+fn the_program_is_given_times_and_seed_and_is_the_subject() {
     let script = "echo window=$1 warmup=$2 seed=$3/$HOLDUP_SEED pid=$$ braces='{x}'; cat";
     let metrics = [
         regex("window", true, "window=(2) warmup=1.5 seed=42/42"),
@@ -339,7 +339,7 @@ fn a_window_that_does_not_open_keeps_the_program_from_running() {
 
 const INNER: &str = "HOLDUP_TEST_OF_DEATH";
 
-/// Only for the test below, which runs this test alone in a process of its own and kills that.
+/// Only for the test below, which runs this test alone in another process and kills that.
 #[test]
 fn inner_process_that_is_killed() {
     let Ok(what) = std::env::var(INNER) else { return };

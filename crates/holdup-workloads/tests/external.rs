@@ -200,7 +200,7 @@ fn iperf3_counts_what_arrived() {
     assert!(number(&reading, "messages_sent") >= received + lost);
 
     let text = sample("iperf3-refused.json");
-    let problem = read(&udp, &Said { stdout: &text, ..Said::default() }).expect_err("nobody listens");
+    let problem = read(&udp, &Said { stdout: &text, ..Said::default() }).expect_err("no server listens");
     assert_eq!(problem.kind, ProblemKind::Trial);
     assert!(problem.why.starts_with("iperf3 says: unable to connect to server"), "{problem}");
 }
@@ -454,7 +454,7 @@ fn what_cannot_be_is_said_before_any_trial() {
     check(
         &[("tool", "schbench")],
         "duration_s",
-        "primary metric duration_s: schbench runs as long as it is told\nhint: name one of its metrics as the primary \
+        "primary metric duration_s: schbench runs as long as it is asked to\nhint: name one of its metrics as the primary \
          one: wakeup_p50_us, wakeup_p99_us, wakeup_p999_us, request_p50_us, request_p99_us, requests_per_s",
     );
     check(
@@ -487,7 +487,7 @@ fn the_probe_names_what_is_there() {
 
 const INNER: &str = "HOLDUP_TEST_OF_EXTERNAL_DEATH";
 
-/// Only for the test below, which runs this test alone in a process of its own and kills that.
+/// Only for the test below, which runs this test alone in another process and kills that.
 fn inner_process_that_is_killed() {
     let Ok(what) = std::env::var(INNER) else { return };
     let (given, primary): (&[(&str, &str)], &str) = match what.as_str() {
@@ -523,7 +523,7 @@ fn runs(pid: u32) -> bool {
 }
 
 fn nothing_outlives_a_holdup_that_is_killed() {
-    // hackbench makes 40 tasks of its own; iperf3 is a client and a server. Each group has a guard.
+    // hackbench makes 40 tasks; iperf3 is a client and a server. Each group has a guard.
     for (tool, processes) in [("hackbench", 42), ("iperf3", 4)] {
         if let Err(problem) = session(&parameters(&[("tool", tool)]), "cpu_s") {
             ignore_part(problem);

@@ -112,7 +112,7 @@ fn endless_messages_are_all_received_too() {
     });
 }
 
-/// Larger than what a pipe or socket holds at once, so that every message is written and read in pieces.
+/// Larger than what a pipe or socket holds, so that every message is written and read in pieces.
 #[test]
 fn messages_in_many_pieces_are_conserved() {
     each_way(|sharing, transport| {
@@ -152,7 +152,7 @@ fn timing_can_be_thinned() {
 fn switches_and_cpu_time_are_counted() {
     for sharing in SHARINGS {
         let result = run(&[("sharing", sharing.into()), ("messages", 500.into()), ("placement", "same-cpu".into())]);
-        // On one CPU nobody can send what another receives at the same time: someone has to give it up.
+        // On one CPU no task can send while another receives: one of them has to leave the CPU.
         assert!(
             metric(&result, "voluntary_switches_per_message") + metric(&result, "involuntary_switches_per_message")
                 > 0.0

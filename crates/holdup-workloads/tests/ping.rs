@@ -183,7 +183,7 @@ fn a_lost_message_does_not_hang_a_ping_pong() {
     assert_eq!(lost, metric(&result, "messages_dropped") + metric(&result, "replies_dropped"));
 }
 
-/// A tiny queue between two who both wait for room must not stand still.
+/// A tiny queue between two ends that both wait for room must not stand still.
 #[test]
 fn a_burst_that_fills_both_directions_goes_on() {
     let _alone = alone();
@@ -210,7 +210,7 @@ fn long_ones(result: &TrialResult) -> u64 {
 }
 
 /// Ground truth: the server stands still for 150 ms. A closed loop sees one long round trip; an open one sees that
-/// all who would have come meanwhile had to wait.
+/// all messages that would have come meanwhile had to wait.
 #[test]
 fn a_stall_shows_in_full_only_in_an_open_loop() {
     let _alone = alone();
@@ -225,7 +225,7 @@ fn a_stall_shows_in_full_only_in_an_open_loop() {
                 kill_process(pid, Signal::CONT).expect("it is ours");
             }));
         };
-        // Over TCP, because a queue of datagrams does not hold all who come meanwhile.
+        // Over TCP, because a queue of datagrams does not hold all that come meanwhile.
         let changes: [(&str, Value); 4] =
             [("mode", mode.into()), ("protocol", "tcp".into()), ("rate", 4_000.into()), ("reply_every", 1.into())];
         let result = run_with(&changes, 500, &Cancel::default(), &mut stall).expect("runs");
@@ -278,7 +278,7 @@ fn a_killed_end_voids_the_trial_and_leaves_no_process() {
 }
 
 #[test]
-fn a_cancelled_trial_ends_at_once_and_leaves_nothing() {
+fn a_cancelled_trial_ends_immediately_and_leaves_nothing() {
     let _alone = alone();
     for sharing in ["threads", "processes"] {
         for mode in ["ping-pong", "under-load", "throughput"] {
@@ -296,7 +296,7 @@ fn a_cancelled_trial_ends_at_once_and_leaves_nothing() {
 }
 
 #[test]
-fn bad_input_is_told_before_anything_is_started() {
+fn bad_input_is_reported_before_anything_is_started() {
     let _alone = alone();
     let check = |changes: Changes<'_>, expect: &str| {
         let problem = prepare(&parameters(changes)).map(|_| ()).expect_err("it cannot work");

@@ -93,7 +93,7 @@ fn a_preempted_holder_makes_others_spin() {
 }
 
 #[test]
-fn a_cancelled_trial_ends_whatever_its_threads_do() {
+fn a_cancelled_trial_ends_in_any_state_of_its_threads() {
     let endless = i64::MAX;
     for changes in [
         vec![],

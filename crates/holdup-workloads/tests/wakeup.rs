@@ -51,7 +51,7 @@ fn every_moment_of_the_window_is_a_wake_up_or_a_missed_one() {
     }
 }
 
-/// Takes a CPU for 2 ms of every 100 ms as SCHED_FIFO, until told to end. Returns how often it did.
+/// Takes a CPU for 2 ms of every 100 ms as SCHED_FIFO, until it is asked to end. Returns how often it did.
 fn hog(end: &AtomicBool) -> u32 {
     let param = libc::sched_param { sched_priority: 50 };
     // SAFETY: plain system calls on the calling thread.
@@ -107,13 +107,13 @@ fn a_window_ends_early_when_there_is_enough() {
     let begin = Instant::now();
     let ended = run(&[], 60_000, &enough);
     assert!(begin.elapsed() < Duration::from_secs(30), "it ran to its end");
-    // Nobody may have woken in so short a window; that is told as it is.
+    // Perhaps no thread woke in a window that short; that is reported.
     if let Err(problem) = ended {
         assert_eq!(problem.why, "no thread woke in it");
     }
 }
 
-fn bad_parameters_are_told_before_anything_runs() {
+fn bad_parameters_are_reported_before_anything_runs() {
     let check = |changes: &[(&str, Value)], expect: &str| {
         let problem = run(changes, 10, &Cancel::default()).expect_err("it is refused");
         assert_eq!(format!("{}: {}", problem.what, problem.why), expect);
@@ -128,5 +128,5 @@ holdup_testkit::tests!(
     every_moment_of_the_window_is_a_wake_up_or_a_missed_one,
     a_delay_that_is_made_on_purpose_appears_with_its_size_and_share,
     a_window_ends_early_when_there_is_enough,
-    bad_parameters_are_told_before_anything_runs
+    bad_parameters_are_reported_before_anything_runs
 );

@@ -11,11 +11,11 @@ pub const ALGORITHM: Algorithm =
 
 const META: Meta = Meta {
     id: "futex-mutex",
-    summary: "three-state futex mutex: waiters sleep at once, nobody spins",
+    summary: "three-state futex mutex: waiters sleep immediately, none spins",
     docs: "Free, held, held with waiters. A free lock is taken and given back without a system call; a waiter marks \
            the lock and sleeps in FUTEX_WAIT, and the holder wakes one sleeper when it gives a marked lock back. \
            A preempted holder costs its waiters no CPU. The price is two system calls and a wake-up for each \
-           contended hand-over. The lock is not handed to the sleeper: whoever comes first takes it. Processes use \
+           contended hand-over. The lock is not handed to the sleeper: the first that comes takes it. Processes use \
            shared futexes, threads private ones.",
     references: &[
         "U. Drepper, Futexes Are Tricky, 2011, section 6 (mutex2)",
@@ -40,7 +40,7 @@ impl<W: FutexWord> RawLock for FutexMutex<W> {
     note::points!("lock-contention: futex-mutex", 4);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
+        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
         unsafe { place.write(FutexMutex { word: W::new(FREE) }) };
         Ok(())
     }

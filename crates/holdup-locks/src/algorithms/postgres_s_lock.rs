@@ -124,7 +124,7 @@ impl<W: Word, N: Naming> RawLock for SLock<W, N> {
     note::points!("lock-contention: postgres-s-lock", 3);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
+        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
         unsafe { place.write(SLock { word: W::new(0), naming: PhantomData }) };
         Ok(())
     }
@@ -185,7 +185,7 @@ fn sleep(whole: Duration, stopped: &impl Fn() -> bool) -> bool {
     let mut left = whole;
     loop {
         let piece = left.min(LONGEST_PIECE);
-        // It goes on after a signal, where pg_usleep would return early; workers get no signals.
+        // It continues after a signal, where pg_usleep would return early; workers get no signals.
         syscall::sleep(piece);
         left -= piece;
         if stopped() {

@@ -18,15 +18,15 @@ const META: Meta = Meta {
     id: "slice-extension",
     summary: "tas that asks for a longer time slice while it holds the lock (rseq)",
     docs: "Test-and-set with the time slice extension of rseq (Linux 7.0 and later, x86, s390, riscv and loongarch, \
-           CONFIG_RSEQ_SLICE_EXTENSION=y). Each worker registers an rseq area of its own unless the C library's is \
+           CONFIG_RSEQ_SLICE_EXTENSION=y). Each worker registers its own rseq area unless the C library's is \
            long enough, and switches the extension on. It asks before each exchange and takes the request back after \
-           the release, or at once when the exchange found the lock held, so that waiters are not favoured. A kernel \
+           the release, or immediately when the exchange found the lock held, so that waiters are not favoured. A kernel \
            that was about to preempt it on the way back from an interrupt or a fault lets it run on for up to \
            slice_ext_nsec (5 to 50 \u{b5}s, knob rseq.slice-length); the worker then gives the CPU away with \
            rseq_slice_yield as soon as the lock is free. slice_grants_per_s counts the extensions that were given \
            back so. One that ran out or was revoked is not counted, because the kernel leaves no trace of it, and \
            preemption inside the kernel (in a page fault under the lock, for example) is not held off at all. \
-           Where nobody is preempted, asking is pure cost: two stores and two loads more for each operation.",
+           Where no holder is preempted, asking is pure cost: two stores and two loads more for each operation.",
     references: &[
         "kernel/rseq.c:rseq_slice_extension_prctl, rseq_syscall_enter_work, sys_rseq_slice_yield (v7.2)",
         "include/linux/rseq_entry.h:__rseq_grant_slice_extension (v7.2); include/uapi/linux/rseq.h",
@@ -79,7 +79,7 @@ impl<W: Word, N: Naming> RawLock for SliceExtension<W, N> {
     note::points!("lock-contention: slice-extension", 6);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
+        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
         unsafe { place.write(SliceExtension { word: W::new(0), naming: PhantomData }) };
         Ok(())
     }

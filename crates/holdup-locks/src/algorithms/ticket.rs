@@ -54,7 +54,7 @@ impl<W: Word, N: Naming> RawLock for Ticket<W, N> {
     note::points!("lock-contention: ticket", 2);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
+        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
         unsafe { place.write(Self::starting_at(0)) };
         Ok(())
     }

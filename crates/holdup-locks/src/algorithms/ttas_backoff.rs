@@ -46,7 +46,7 @@ impl<W: Word, N: Naming> RawLock for TtasBackoff<W, N> {
     note::points!("lock-contention: ttas-backoff", 1);
 
     unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that nobody uses yet.
+        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
         unsafe { place.write(TtasBackoff { word: W::new(0), naming: PhantomData }) };
         Ok(())
     }

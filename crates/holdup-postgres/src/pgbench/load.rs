@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 /// How often every wait looks whether it should end.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How long the last transactions may take after the load was told to end.
+/// How long the last transactions may take after the load was asked to end.
 const LAST_TRANSACTIONS: Duration = Duration::from_secs(60);
 
-/// Closed loops are ended by a signal; pgbench's own end is only there in case that nobody sends it.
+/// Closed loops are ended by a signal; pgbench's own time limit is only there in case that none is sent.
 const SPARE_S: u64 = 600;
 
 /// What a run of pgbench is made from.
@@ -113,7 +113,7 @@ impl LoadPlan<'_> {
             (Script::Builtin(name), _) => all.push(format!("--builtin={name}")),
             (Script::File(original), copy) => {
                 all.push(format!("--file={}", copy.unwrap_or(original).display()));
-                // Only scripts that are not built in need to be told.
+                // Only scripts that are not built in need it.
                 all.push(format!("--scale={}", s.tables.scale));
             }
         }
@@ -131,7 +131,7 @@ impl LoadPlan<'_> {
 
     /// pgbench counts whole seconds from before its clients connect. With a rate its end must be near the
     /// window's: a client that sleeps until its next transaction does not see the signal before that, but
-    /// ends at once when that transaction would come after pgbench's own end.
+    /// ends immediately when that transaction would come after pgbench's own end.
     fn seconds(&self) -> u64 {
         let load = self.warmup_ns.saturating_add(self.duration_ns).div_ceil(1_000_000_000);
         let connecting = 1 + u64::from(self.settings.clients) / 200;
@@ -146,7 +146,7 @@ impl Load {
         let arguments = plan.arguments(&output.logs.path().join("log"));
         let mut command = server.pgbench(plan.settings.tables, plan.application);
         command.args(&arguments).current_dir(output.logs.path()).stdout(print_to(STDOUT)?).stderr(print_to(STDERR)?);
-        // Not to be asked nicely: when holdup is gone, nobody reads the logs any more.
+        // SIGKILL: when holdup is gone, no process reads the logs.
         let options = ChildOptions { user: server.user().cloned(), death_signal: libc::SIGKILL, many_files: true };
         let started = Ahead::now();
         let child = Guarded(spawn(command, &options).map_err(failed)?);

@@ -37,7 +37,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "clients",
         ParameterKind::Integer { min: 1, max: 100_000 },
         Some("1x cpus"),
-        "connections that work at once",
+        "connections that run transactions at the same time",
     ),
     parameter(
         "threads",

@@ -84,7 +84,7 @@ impl Keeper {
                             "factor postgres.pool = cold",
                             "it needs a restart, and holdup never restarts a server that it did not start",
                         )
-                        .hint("leave --pg away: holdup then starts a server of its own"));
+                        .hint("leave --pg away: holdup then starts its own server"));
                     }
                     // Others may have pushed our pages out since the last trial.
                     Some(Pool::Warm) => {

@@ -67,7 +67,7 @@ fn existing(
             format!("pgbench scales {} and {}", size.scale, other.scale),
             "on an existing server (--pg) all trials use the same tables, so scale and fillfactor must be one value",
         )
-        .hint("leave --pg away: holdup then starts a server of its own"));
+        .hint("leave --pg away: holdup then starts its own server"));
     }
     let mut client = server.client(size)?;
     match found(&mut client)? {
@@ -165,7 +165,7 @@ impl Made {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // There is nobody left to tell; the comment on them says whose they are.
+        // Errors have no receiver in a destructor; the comment on the tables says which program made them.
         let _left = self.remove_once();
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What may stand in an argument as `{name}`.
+/// The values of `{name}` in arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fillings {
     pub(crate) window_ns: u64,
@@ -40,7 +40,7 @@ pub(crate) fn fill(arguments: &[String], with: Fillings) -> Vec<String> {
     arguments.iter().map(fill).collect()
 }
 
-/// Whether the program is told how long to warm up.
+/// Whether an argument holds the length of the warm-up.
 pub(crate) fn warms_up(arguments: &[String]) -> bool {
     arguments.iter().any(|a| a.contains("{warmup_s}"))
 }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_expression_is_told_with_its_metric() {
+    fn a_wrong_expression_is_reported_with_its_metric() {
         let problem = definitions(&[choice("tps", Extract::Regex("(".to_owned()))]).expect_err("not closed");
         assert_eq!(
             problem.to_string(),

@@ -1,7 +1,7 @@
 //! A process that outlives holdup for a moment, to end what holdup can no longer end.
 //!
 //! `PR_SET_PDEATHSIG` reaches the one process that asked for it. The processes that a program has made itself would
-//! go on when holdup is killed. So each process group has a member more, which does nothing but wait for the death of
+//! continue when holdup is killed. So each process group has a member more, which does nothing but wait for the death of
 //! its parent, and then kills its group. Because it is a member, the number of the group is its own as long as it lives.
 
 use holdup_load::fork;

@@ -1,4 +1,4 @@
-//! Starting a program behind a gate: its process exists, so that collectors can be told about it, and
+//! Starting a program behind a gate: its process exists, so that collectors can attach to it, and
 //! begins to run the program when the gate is opened.
 //!
 //! The standard library starts programs in one step, which would put the collectors' own start
@@ -20,7 +20,7 @@ pub(crate) struct Program {
     pub(crate) environment: Vec<CString>,
 }
 
-/// A process that waits at the gate, first of a process group of its own.
+/// A process that waits at the gate, first of its own process group.
 pub(crate) struct AtGate {
     pub(crate) pid: Pid,
     pub(crate) stdout: OwnedFd,
@@ -66,7 +66,7 @@ pub(crate) fn start(program: &Program) -> io::Result<AtGate> {
 }
 
 impl AtGate {
-    /// Lets the process go on. Gives its output when the program runs, an error when it could not be executed; in
+    /// Lets the process continue. Gives its output when the program runs, an error when it could not be executed; in
     /// both cases the process is still to be waited for.
     pub(crate) fn open(self) -> io::Result<(OwnedFd, OwnedFd)> {
         rustix::io::write(&self.gate, b"!")?;

@@ -184,7 +184,7 @@ impl Group {
                 _ => continue,
             }
             self.signal(Signal::TERM);
-            // A stopped process gets the signal only when it goes on.
+            // A stopped process gets the signal only when it continues.
             self.signal(Signal::CONT);
         }
     }

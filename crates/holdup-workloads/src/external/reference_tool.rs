@@ -1,4 +1,4 @@
-//! An original tool in the place of one of holdup's own engines, as a level of the parameter `by`.
+//! A reference tool instead of holdup's own engine, as a level of the parameter `by`.
 //!
 //! Comparisons are made within one workload, between levels. So "theirs against ours" is an axis of the workload that
 //! both measure: the same parameters, the same metrics, interleaved in the same blocks.
@@ -12,7 +12,7 @@ use holdup_model::plan::Level;
 use holdup_model::{Fact, Measured, Measurement, Parameters, Problem};
 use std::collections::BTreeMap;
 
-/// What a workload says about those who stand in for it.
+/// The reference tools of a workload.
 #[derive(Clone, Copy)]
 pub(crate) struct ReferenceTools {
     /// Its metrics.
@@ -23,7 +23,7 @@ pub(crate) struct ReferenceTools {
     pub(crate) derive: fn(&[Measurement]) -> Vec<Measurement>,
 }
 
-/// The tool that stands in; `None` for holdup itself.
+/// The reference tool that measures; `None` for holdup itself.
 fn tool(parameters: &Parameters) -> Result<Option<&str>, Problem> {
     Ok(parameters.text(BY)?.filter(|by| *by != OWN))
 }

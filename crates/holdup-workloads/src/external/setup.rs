@@ -51,8 +51,8 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     optional("size", ParameterKind::SIZE, "bytes of a message or a transfer"),
     optional("connections", whole(1, 100_000), "connections (iperf3, uperf)"),
     optional("rate", whole(1, i64::MAX), "messages or requests per second (sockperf, schbench, iperf3)"),
-    optional("burst", whole(1, 1_000_000), "messages sent at once (sockperf)"),
-    optional("reply_every", whole(1, 1_000_000), "one of so many messages is answered (sockperf under-load)"),
+    optional("burst", whole(1, 1_000_000), "messages sent one right after the other (sockperf)"),
+    optional("reply_every", whole(1, 1_000_000), "one of n messages is answered (sockperf under-load)"),
     optional(
         "arguments",
         ParameterKind::CommandLine,
@@ -106,7 +106,7 @@ impl Setup {
     /// The CPUs of client and server, as of the two sides of holdup's own workloads.
     ///
     /// # Errors
-    /// When this machine has no such CPUs, or does not tell.
+    /// When this machine has no such CPUs, or does not show its topology.
     pub(crate) fn placement(&self, host: &Host) -> Result<Placement, Problem> {
         Placement::read(&self.given, host)
     }
@@ -124,7 +124,7 @@ impl Setup {
     /// A duration in whole microseconds, when it was given.
     ///
     /// # Errors
-    /// When the tool cannot be told it.
+    /// When the tool has no option for it.
     pub(crate) fn microseconds(&self, name: &str) -> Result<Option<u64>, Problem> {
         let Some(ns) = self.number(name)? else { return Ok(None) };
         if ns % 1000 != 0 {

@@ -1,6 +1,6 @@
 //! What is sent.
 //!
-//! One of so many messages begins with the time of its sending; the others begin with zeros. Where several senders
+//! One of n messages begins with the time of its sending; the others begin with zeros. Where several senders
 //! write to one TCP connection the kernel may cut a message in two and put another one between, so the time stands
 //! there twice, once inverted, and one that does not fit is counted and not measured.
 

@@ -10,7 +10,7 @@ use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
 
 /// The most senders and receivers of all groups together.
 pub const MOST_TASKS: u64 = 16_384;
-/// The largest message: each task has a buffer of its own.
+/// The largest message: each task has its own buffer.
 pub const LARGEST: i64 = 1 << 20;
 /// A larger message may be cut by the kernel where several write to one pipe (PIPE_BUF, pipe(7)) or socket, so that
 /// what is received as one message was sent by two.
@@ -65,7 +65,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "sample_every",
         ParameterKind::Integer { min: 1, max: 1_000_000_000 },
         "16",
-        "one of so many messages is timed, at random distances",
+        "one of n messages is timed, at random distances",
     ),
     placement::PLACEMENT,
     by::parameter(&[by::OWN, "hackbench", "perf-bench"]),
@@ -88,9 +88,9 @@ pub struct Setup {
     pub transport: Transport,
     /// Messages of each sender to each receiver of its group; `None` for endless.
     pub messages: Option<u64>,
-    /// One of so many messages is timed; `None` for none.
+    /// One of n messages is timed; `None` for none.
     pub sample_every: Option<u64>,
-    /// Senders are near, receivers far.
+    /// Senders are the client side, receivers the server side.
     pub placement: Placement,
 }
 

@@ -89,7 +89,7 @@ pub(super) fn slots<'a>(
 fn edge(setup: &Setup, region: &Region) -> Edge {
     let count = |senders| slots(setup, region, senders).map(|s| s.messages.0.load(Ordering::Acquire)).sum();
     let before = now_ns();
-    // Received first: what is received was sent, whatever happens between the two readings.
+    // Received first: what is received was sent, also when more happens between the two readings.
     let (received, sent) = (count(false), count(true));
     Edge { at_ns: before + (now_ns() - before) / 2, sent, received }
 }
@@ -100,7 +100,7 @@ struct Tasks {
     pool: WorkerPool,
 }
 
-/// What a task said that could not go on, if one did.
+/// Why a task gave up, if one did.
 fn gave_up(region: &Region) -> Option<String> {
     if !region.head().is_troubled() {
         return None;
@@ -109,14 +109,14 @@ fn gave_up(region: &Region) -> Option<String> {
         0 => None,
         errno => {
             let why = io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
-            Some(format!("task {index} could not go on: {why}"))
+            Some(format!("task {index} gave up: {why}"))
         }
     })
 }
 
 impl Team for Tasks {
     fn failed(&mut self) -> Option<String> {
-        // Who was killed is told before those of its group who say that their peer is gone, which only follows from it.
+        // A task that was killed is reported before those of its group whose peer is gone, which only follows from it.
         let ended = self.pool.failed();
         match gave_up(&self.region) {
             Some(why) if ended.as_ref().is_none_or(|ended| !ended.contains("killed")) => Some(why),

@@ -15,9 +15,9 @@ use std::time::Duration;
 /// What all tasks share.
 #[repr(C)]
 pub(crate) struct Head {
-    /// Receivers that have not yet got all that they are to get; who takes it to 0 wakes the coordinator.
+    /// Receivers that have not yet got all that they are to get; the one that takes it to 0 wakes the coordinator.
     left: CachePadded<AtomicU32>,
-    /// Set once a task cannot go on, so that the coordinator need not look at each.
+    /// Set once a task has given up, so that the coordinator need not look at each.
     troubled: CachePadded<AtomicU32>,
 }
 
@@ -52,7 +52,7 @@ impl Head {
         self.left.0.store(receivers, Ordering::SeqCst);
     }
 
-    /// Whether a task cannot go on.
+    /// Whether a task has given up.
     pub(crate) fn is_troubled(&self) -> bool {
         self.troubled.0.load(Ordering::Acquire) != 0
     }
@@ -85,7 +85,7 @@ pub(crate) struct Task {
     pub(crate) message: Message,
     /// Where it runs; `None` for anywhere.
     pub(crate) cpus: Option<Arc<Vec<u32>>>,
-    /// One of so many messages is timed; `None` for none.
+    /// One of n messages is timed; `None` for none.
     pub(crate) sample_every: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ impl Task {
     }
 }
 
-/// A sender's life: `rounds` messages into each wire, one after the other, or until told to stop.
+/// A sender's life: `rounds` messages into each wire, one after the other, or until the trial stops.
 pub(crate) fn sender(mut task: Task, into: &[OwnedFd], rounds: Option<u64>, seed: u64) {
     task.settle();
     if task.stage().wait_for_begin() {
@@ -158,13 +158,13 @@ fn send(task: &mut Task, into: &[OwnedFd], rounds: u64, seed: u64) -> Result<(),
     Ok(())
 }
 
-/// A receiver's life: `expected` messages, or until nobody sends any more.
+/// A receiver's life: `expected` messages, or until all senders have ended.
 pub(crate) fn receiver(mut task: Task, out: &OwnedFd, expected: Option<u64>) {
     task.settle();
     if task.sample_every.is_some() {
         task.slot().latencies.touch();
     }
-    // Whoever is woken so late that the trial is over reads nevertheless what was sent to it meanwhile.
+    // A receiver that is woken after the end of the trial still reads what was sent to it.
     let _begun = task.stage().wait_for_begin();
     match receive(&mut task, out, expected.unwrap_or(u64::MAX)) {
         Err(errno) => task.failed(errno),
@@ -233,7 +233,7 @@ fn write_rest(wire: &OwnedFd, message: &[u8], begun: Result<usize, Errno>) -> Re
     }
 }
 
-/// Fills the message; returns `false` when nobody sends any more.
+/// Fills the message; returns `false` when all senders have ended.
 #[inline(always)]
 fn read_whole(out: &OwnedFd, message: &mut [u8]) -> Result<bool, Errno> {
     match rustix::io::read(out, &mut *message) {
@@ -262,7 +262,7 @@ fn read_rest(out: &OwnedFd, message: &mut [u8], begun: Result<usize, Errno>) -> 
     }
 }
 
-/// Distances between timed messages: random, so that they fall on all receivers alike whatever their number.
+/// Distances between timed messages: random, so that they fall on any number of receivers alike.
 struct Gaps {
     every: u64,
     state: u64,

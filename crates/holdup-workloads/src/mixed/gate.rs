@@ -1,4 +1,4 @@
-//! Opens the windows of all members at once.
+//! Opens the windows of all members at the same time.
 
 use holdup_load::{Cancel, WindowHooks};
 use holdup_model::{Problem, Window};
@@ -50,13 +50,13 @@ impl Gate {
     pub(crate) fn ended(&self, kind: &str, problem: Option<Problem>) {
         let early = || {
             Problem::trial(format!("background {kind}"), "it ended before the foreground did")
-                .hint("let it go on without an end, such as messages = 0 of messenger")
+                .hint("let it run without an end, such as messages = 0 of messenger")
         };
         self.state().ended.get_or_insert_with(|| problem.unwrap_or_else(early));
         self.moved.notify_all();
     }
 
-    /// Why a background has ended before it was told to, if one did.
+    /// Why a background has ended before it was asked to, if one did.
     pub(crate) fn why_ended(&self) -> Option<Problem> {
         self.state().ended.clone()
     }
@@ -86,7 +86,7 @@ impl WindowHooks for Foreground<'_> {
     }
 
     fn close(&mut self) -> Result<Window, Problem> {
-        // Read before the backgrounds are told that there is enough: whoever has ended by now did so by itself.
+        // Read before the backgrounds are asked to end: one that has ended by now did so by itself.
         let early = self.gate.why_ended();
         let window = self.hooks.close();
         self.enough.cancel();
@@ -97,7 +97,7 @@ impl WindowHooks for Foreground<'_> {
     }
 }
 
-/// The hooks of a background: it waits for the foreground, and has a window of its own.
+/// The hooks of a background: it waits for the foreground, and has its own window.
 pub(crate) struct Background<'a> {
     pub(crate) gate: &'a Gate,
     pub(crate) cancel: Cancel,

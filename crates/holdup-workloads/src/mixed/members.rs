@@ -1,15 +1,15 @@
-//! Who takes part, and what is whose.
+//! The members of a mix, and their parameters and metrics.
 
 use crate::{find, workloads};
 use holdup_load::Workload;
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Metric, Parameter, Parameters, Problem, Value, WorkloadUse};
 
-/// The parameter that names who is measured.
+/// The parameter that names the member that is measured.
 pub(crate) const FOREGROUND: &str = "foreground";
-/// The parameter that names who runs behind.
+/// The parameter that names the members that run behind it.
 pub(crate) const BACKGROUND: &str = "background";
-/// Nobody.
+/// No member.
 pub(crate) const NONE: &str = "none";
 
 /// Every workload that can be a member.
@@ -45,7 +45,7 @@ fn member(kind: &str) -> Result<&'static dyn Workload, Problem> {
     })
 }
 
-/// Who takes part in one arm: the foreground first.
+/// The members of one arm: the foreground first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Members {
     pub(crate) foreground: &'static str,
@@ -66,10 +66,10 @@ impl Members {
             let id = workload.meta().id;
             let refuse = |why: &str, hint: &str| Err(Problem::usage(format!("background {id}"), why).hint(hint));
             if !workload.may_be_background() {
-                return refuse("it does not go on until there is enough of it", "take it as the foreground");
+                return refuse("it ends by itself", "take it as the foreground");
             }
             if id == foreground || backgrounds.contains(&id) {
-                return refuse("it takes part twice", "name each member once: they are told apart by their kind");
+                return refuse("it takes part twice", "name each member once: they are distinguished by their kind");
             }
             backgrounds.push(id);
         }

@@ -1,5 +1,5 @@
-//! What `mixed` is made of: [`members`] says who takes part and which parameters and metrics are whose, [`gate`] opens
-//! the windows of all members at once, [`session`] prepares and runs them.
+//! What `mixed` is made of: [`members`] names the members with their parameters and metrics, [`gate`] opens
+//! the windows of all members at the same time, [`session`] prepares and runs them.
 
 mod gate;
 pub(crate) mod members;

@@ -10,7 +10,7 @@ use holdup_model::trial::NamedHistogram;
 use holdup_model::{Fact, Measurement, Parameters, Problem};
 use std::collections::BTreeMap;
 
-/// A background that is not told to end by its foreground ends by itself after so much more time than the foreground
+/// A background that its foreground does not end ends by itself after this much more time than the foreground
 /// should take; it is a bound for what it keeps room for.
 const SPARE_NS: u64 = 60_000_000_000;
 
@@ -129,14 +129,14 @@ impl Prepared for Session {
 /// What each background brought.
 type Brought = Vec<(&'static str, TrialResult)>;
 
-/// Runs the foreground on this thread and each background on one of its own.
+/// Runs the foreground on this thread and each background on another.
 fn together(
     front: &mut Member,
     behind: Vec<&mut Member>,
     trial: TrialContext<'_>,
 ) -> Result<(TrialResult, Brought), Problem> {
     let gate = Gate::default();
-    // The backgrounds end by these two, whatever becomes of the foreground.
+    // The backgrounds end by these two, also when the foreground fails.
     let (cancel, enough) = (Cancel::default(), Cancel::default());
     let (warmup_ns, seed) = (trial.warmup_ns, trial.seed);
     let length_ns = trial.duration_ns.saturating_add(SPARE_NS);

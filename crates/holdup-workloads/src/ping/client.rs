@@ -64,7 +64,7 @@ pub(crate) struct State {
     seen: u32,
 }
 
-/// Whether the trial goes on.
+/// Whether the trial continues.
 #[derive(PartialEq, Eq)]
 enum Go {
     On,
@@ -239,7 +239,7 @@ impl Client {
     /// the answers meanwhile, because the server may wait for room for those.
     #[inline]
     fn post(&mut self, size: usize, slot: &Slot) -> Result<bool, Broken> {
-        // Where nobody answers there is nothing to read meanwhile, and the kernel can do the waiting.
+        // Where nothing is answered there is nothing to read meanwhile, and the kernel can do the waiting.
         let wait = self.reply_every == 0 && !self.polls;
         let mut from = 0;
         let mut idle = Idle::default();

@@ -1,6 +1,6 @@
 //! Finds messages that came twice or out of order.
 
-/// Numbers that are remembered: an older one cannot be reason from one that comes for the first time.
+/// Numbers that are remembered: an older one cannot be distinguished from one that comes for the first time.
 const WINDOW: u64 = 1 << 16;
 /// The smallest message whose number can be trusted when some are missing: it has 32 bits.
 pub(crate) const SMALLEST: usize = 4;
@@ -26,8 +26,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// None so far, of messages of this size. The numbers of the shortest ones are as short as they are: nothing is
-    /// reason from those.
+    /// None so far, of messages of this size. The numbers of the shortest ones are too short: nothing is
+    /// concluded from those.
     pub(crate) fn of_size(bytes: usize) -> Self {
         Order { next: 0, trusted: bytes >= SMALLEST, seen: vec![0; WORDS].into_boxed_slice() }
     }
@@ -91,7 +91,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn what_came_twice_is_told_from_what_came_late() {
+    fn duplicates_are_distinguished_from_late_messages() {
         let mut order = Order::of_size(14);
         let mut check = |number, expect| assert_eq!(order.note(number), expect, "{number}");
         check(0, Arrival::InOrder);

@@ -28,7 +28,7 @@ fn translate(tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
         ("placement", "placement"),
         ("reply_every", "reply_every"),
     ];
-    // 0 is as fast as can be, which is what it does when it is not reason.
+    // 0 is as fast as can be, which is its default.
     if own.integer("rate")?.is_some_and(|rate| rate > 0) {
         names.push(("rate", "rate"));
     }

@@ -15,7 +15,7 @@ pub(crate) const ENDS: usize = 2;
 /// How an end's work ended.
 pub(crate) mod ending {
     // 0 while it works.
-    /// As reason, with everything accounted or after it waited in vain.
+    /// As asked, with everything accounted or after it waited in vain.
     pub(crate) const DONE: u32 = 1;
     /// The other end closed the connection.
     pub(crate) const CLOSED: u32 = 2;
@@ -129,7 +129,7 @@ impl Slot {
         self.ending.load(Ordering::Acquire) != 0
     }
 
-    /// Whether this end could not go on.
+    /// Whether this end gave up.
     pub(crate) fn has_broken(&self) -> bool {
         self.ending.load(Ordering::Acquire) > ending::DONE
     }

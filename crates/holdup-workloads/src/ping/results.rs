@@ -24,7 +24,7 @@ pub(crate) struct Edge {
     pub(crate) dropped: u32,
 }
 
-/// A sender that sends less than this share of its rate is reason of.
+/// A client that sends less than this share of its rate is named in a note.
 const KEPT: f64 = 0.98;
 
 /// What is measured, in the order shown: id, unit, direction, summary.
@@ -150,7 +150,7 @@ impl Whole {
             let why =
                 format!("{sent} were sent, but {received} were received and the receiving socket dropped {dropped}");
             let hint = match received + dropped > sent {
-                true => "somebody else writes to the socket",
+                true => "another process writes to the socket",
                 false => {
                     "the server was stopped, or something between the ends dropped them: look at the second column of \
                      /proc/net/softnet_stat (net.core.netdev_max_backlog) and at the drops of the interfaces"
@@ -171,7 +171,7 @@ impl Whole {
             _ => exact(id, n),
         };
         let order = |id: &str, n: u64| match setup.size < order::SMALLEST {
-            true => Measurement::absent(id, format!("a number cannot be reason from {} bytes", setup.size)),
+            true => Measurement::absent(id, format!("{} bytes hold no number", setup.size)),
             false => exact(id, n),
         };
         vec![
@@ -246,7 +246,7 @@ fn one_ways(setup: &Setup, one_way: &Histogram) -> Vec<Measurement> {
 fn send_lag(setup: &Setup, lag: &Histogram) -> Measurement {
     match setup.is_open_loop() {
         true => Measurement::percentile("send_lag_p99_us", lag, 0.99, 1e3),
-        false => Measurement::absent("send_lag_p99_us", "no message is due at a time of its own"),
+        false => Measurement::absent("send_lag_p99_us", "no message has a time at which it is due"),
     }
 }
 

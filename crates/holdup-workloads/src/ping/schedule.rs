@@ -40,7 +40,7 @@ pub(crate) struct Even {
 /// One message's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// When it is due; `None` for at once.
+    /// When it is due; `None` for immediately.
     pub(crate) due_ns: Option<u64>,
     /// Its size in bytes.
     pub(crate) size: usize,
@@ -84,7 +84,7 @@ impl Schedule {
         }
     }
 
-    /// The turn is over, whatever became of its message.
+    /// The turn is over, also when its message was not sent.
     #[inline]
     pub(crate) fn advance(&mut self) {
         match self {

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// How long an end waits for what should still come before it gives up, ns. What is missing then is unaccounted.
 pub(crate) const GRACE_NS: u64 = 2_000_000_000;
 
-/// How an end that cannot go on says so: one of [`ending`], and its detail.
+/// Why an end gave up: one of [`ending`], and its detail.
 pub(crate) type Broken = (u32, u64);
 
 /// All that the server needs, made before it starts.
@@ -154,7 +154,7 @@ impl Server {
                     Slot::add(&slot.not_sent, 1);
                     return Ok(());
                 }
-                // The client reads for as long as it lives, so it is stopped or gone; then nobody waits for the rest.
+                // The client reads for as long as it lives, so it is stopped or gone; then no process waits for the rest.
                 Sent::NoRoom => {
                     if self.region.slot(CLIENT).has_ended() || self.region.stage().stopped() && idle.lasts() {
                         return Ok(());
@@ -196,7 +196,7 @@ impl Idle {
         self.lasts_longer_than(GRACE_NS)
     }
 
-    /// The same for one who waits for somebody who may wait as long as that.
+    /// The same for an end that waits for one that may wait that long itself.
     pub(crate) fn lasts_twice(&mut self) -> bool {
         self.lasts_longer_than(2 * GRACE_NS)
     }

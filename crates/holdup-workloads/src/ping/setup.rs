@@ -23,7 +23,7 @@ const MOST_PER_S: i64 = 1_000_000_000;
 const LONGEST_BURST: i64 = 1 << 20;
 /// What `under-load` sends per second when the plan does not say.
 const UNDER_LOAD_RATE: u64 = 10_000;
-/// One of so many messages is answered when the plan does not say.
+/// One of this number of messages is answered when the plan does not say.
 const REPLY_EVERY: u64 = 100;
 
 /// How the client sends.
@@ -31,7 +31,7 @@ const REPLY_EVERY: u64 = 100;
 pub enum Mode {
     /// One burst, then its answers, then the next burst: a closed loop.
     PingPong,
-    /// At its own rate, whatever the server does; some messages are answered: an open loop.
+    /// At its own rate, regardless of the server; some messages are answered: an open loop.
     UnderLoad,
     /// At its own rate or as fast as it can; nothing is answered.
     Throughput,
@@ -117,14 +117,14 @@ pub const PARAMETERS: &[Parameter] = &[
         "reply_every",
         ParameterKind::Integer { min: 1, max: MOST_PER_S },
         None,
-        "one of so many messages is answered under load and in playback; by default 100",
+        "one of n messages is answered under load and in playback; by default 100",
     ),
     parameter("playback_file", ParameterKind::Path, None, "lines of seconds and bytes (mode = playback)"),
     parameter(
         "sharing",
         ParameterKind::Choice(Sharing::WORDS),
         Some("processes"),
-        "whether the ends are processes of their own or threads of one",
+        "whether client and server are processes or threads",
     ),
     PLACEMENT,
     parameter("receive_buffer", ParameterKind::SIZE, Some("0"), "of each socket, bytes; 0 for the kernel's default"),
@@ -153,7 +153,7 @@ pub struct Setup {
     pub rate: u64,
     /// Messages sent one right after the other.
     pub burst: u64,
-    /// One of so many messages is answered; 0 for none.
+    /// One of n messages is answered; 0 for none.
     pub reply_every: u64,
     /// What is played back.
     pub recorded: Option<Arc<Recorded>>,
@@ -214,12 +214,12 @@ impl Setup {
         })
     }
 
-    /// Whether small messages may be put together before they are sent (Nagle): only where nobody waits for an answer.
+    /// Whether small messages may be put together before they are sent (Nagle): only where nothing is answered.
     pub fn coalesces(&self) -> bool {
         self.mode == Mode::Throughput
     }
 
-    /// Whether the client sends by the clock whatever the server does.
+    /// Whether the client sends by the clock regardless of the server.
     pub fn is_open_loop(&self) -> bool {
         match self.mode {
             Mode::PingPong => false,

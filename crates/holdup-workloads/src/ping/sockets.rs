@@ -2,11 +2,11 @@
 //!
 //! # Strangers
 //!
-//! Whoever can reach the address of a UDP socket may send to it. Each end is connected to the other, so that the kernel
-//! delivers nothing else to it; beside it stands a guard on the same port, connected to nobody, to which the kernel
+//! Any process that can reach the address of a UDP socket may send to it. Each end is connected to the other, so that the kernel
+//! delivers nothing else to it; beside it stands a guard on the same port, not connected, to which the kernel
 //! delivers all the rest (net/ipv4/udp.c compute_score, 6.18). So strangers take no room in the measured queue, do not
 //! count in its drops, and can be counted themselves. SO_REUSEADDR, which allows the two on one port, is taken off
-//! both afterwards, so that nobody else can join them (net/ipv4/udp.c inet_rcv_saddr_equal, udp_lib_lport_inuse).
+//! both afterwards, so that no other process can join them (net/ipv4/udp.c inet_rcv_saddr_equal, udp_lib_lport_inuse).
 
 use crate::ping::setup::{Protocol, Setup};
 use holdup_host::network::{End, Network, Place};
@@ -254,7 +254,7 @@ fn patience(socket: &OwnedFd) -> io::Result<()> {
 /// `SO_MEMINFO`, net/core/sock.c `sk_get_meminfo`. The calls for it are not in rustix.
 ///
 /// # Errors
-/// When the kernel does not tell (before Linux 4.12).
+/// When the kernel does not count them (before Linux 4.12).
 pub(crate) fn drops(socket: &impl AsFd) -> io::Result<u32> {
     let mut info = [0u32; MEMINFO];
     let mut length = size_of_val(&info) as libc::socklen_t;
@@ -270,7 +270,7 @@ pub(crate) fn drops(socket: &impl AsFd) -> io::Result<u32> {
     };
     match got {
         0 if length as usize >= size_of_val(&info) => Ok(info[MEMINFO_DROPS]),
-        0 => Err(io::Error::other("SO_MEMINFO tells no drops")),
+        0 => Err(io::Error::other("SO_MEMINFO has no count of drops")),
         _ => Err(io::Error::last_os_error()),
     }
 }

@@ -66,12 +66,12 @@ impl Pair {
         Ok(Pair { region: region.clone(), pool })
     }
 
-    /// What an end said that could not go on, if one did.
+    /// Why an end gave up, if one did.
     fn gave_up(region: &Region) -> Option<String> {
-        let mut reason = region.slots().zip(NAMES).filter(|(slot, _)| slot.has_broken()).collect::<Vec<_>>();
-        // That the other end is gone is the least that there is to say.
-        reason.sort_by_key(|(slot, _)| slot.ending.load(Ordering::Acquire) == ending::CLOSED);
-        reason.first().map(|(slot, name)| format!("{name} gave up: {}", why(slot)))
+        let mut broken = region.slots().zip(NAMES).filter(|(slot, _)| slot.has_broken()).collect::<Vec<_>>();
+        // That the other end is gone explains least.
+        broken.sort_by_key(|(slot, _)| slot.ending.load(Ordering::Acquire) == ending::CLOSED);
+        broken.first().map(|(slot, name)| format!("{name} gave up: {}", why(slot)))
     }
 }
 
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_nobody_sent_void_the_trial() {
+    fn foreign_bytes_void_the_trial() {
         for kind in KINDS {
             // More than a message and less than one, so that all after it is out of step.
             for extra in [&[0xFFu8; 14][..], &[1u8; 3][..]] {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_that_nobody_sent_void_the_trial() {
+    fn foreign_datagrams_void_the_trial() {
         let mut message = [0u8; 14];
         let far_away =
             crate::ping::message::Message { number: 1 << 40, sent_ns: Some(0), answer: false, counts: false };
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn strangers_on_the_port_are_counted_apart_and_take_no_room() {
-        // So few messages that the queue holds all of them, whatever else the machine does.
+        // So few messages that the queue holds all of them, also on a busy machine.
         let changes = [("mode", "under-load".into()), ("rate", 200.into()), ("receive_buffer", 65_536.into())];
         let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let measurements = disturbed(&changes, &mut |ends| {
@@ -288,7 +288,7 @@ mod tests {
                 for _ in 0..1_000 {
                     stranger.send_to(&[7; 14], at).expect("sent");
                 }
-                assert!(UdpSocket::bind(at).is_err(), "nobody else can have the port");
+                assert!(UdpSocket::bind(at).is_err(), "no other socket can have the port");
             }
         })
         .expect("the trial is not disturbed");

@@ -1,6 +1,6 @@
 //! A spin lock for each CPU.
 //!
-//! Nobody else runs on a CPU while its lock is taken there, unless the holder was preempted or migrated: then the next
+//! No other task runs on a CPU while its lock is taken there, unless the holder was preempted or migrated: then the next
 //! one that wants it spins until the holder has run again. How often that happens is what the lock is for.
 
 use holdup_load::board::{CachePadded, Stage};
@@ -19,9 +19,9 @@ pub(crate) struct Held {
     pub(crate) spun_ns: u64,
 }
 
-/// The CPU that the calling thread runs on; the first where the kernel does not tell.
+/// The CPU that the calling thread runs on; the first where the kernel does not say.
 fn current_cpu() -> usize {
-    // SAFETY: a plain call; its answer may be out of date at once.
+    // SAFETY: a plain call; its answer may be out of date immediately.
     usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn who_finds_its_cpu_s_lock_held_spins_until_it_is_free_or_the_trial_over() {
+    fn a_task_that_finds_the_lock_of_its_cpu_held_spins_until_it_is_free_or_the_trial_over() {
         let cpu = holdup_host::cpu_places(&holdup_host::Host::real()).first().expect("a CPU is allowed").cpu;
         let locks = Arc::new(CpuLocks::new(cpu));
         let board = Arc::new(Board::<(), ()>::new(1).expect("maps"));
@@ -86,8 +86,8 @@ mod tests {
             })
         };
         let first = take().join().expect("it ends");
-        assert_eq!(first, Some(0), "a free lock is had at once");
-        // The holder has ended and not given it back, as if it were preempted. Who comes late finds the lock free, and
+        assert_eq!(first, Some(0), "a free lock is taken immediately");
+        // The holder has ended and not given it back, as if it were preempted. A late waiter finds the lock free, and
         // is the next holder.
         let spins = (0..200).any(|_| {
             let waiter = take();
@@ -95,7 +95,7 @@ mod tests {
             locks.release(&Held { cpu: cpu as usize, spun_ns: 0 });
             waiter.join().expect("it ends").is_some_and(|ns| ns > 0)
         });
-        assert!(spins, "a lock that is held was had at once, 200 times");
+        assert!(spins, "a lock that is held was taken immediately, 200 times");
         let third = take();
         board.stage().enter(phase::STOP);
         assert_eq!(third.join().expect("it ends"), None);

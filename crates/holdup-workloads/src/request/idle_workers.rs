@@ -1,43 +1,43 @@
-//! Where workers ask a messenger for a request, and are called.
+//! Where idle workers wait for a request of a messenger, and are woken.
 
 use holdup_load::board::CachePadded;
 use rustix::thread::futex::{self, Flags};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// On a idle_workers: nobody asks. On a wake_slot: nobody has called.
+/// In the list: no worker is idle. In a wake slot: no request.
 const NONE: u32 = 0;
-/// On a idle_workers: the trial is over.
+/// In either: the trial is over.
 const CLOSED: u32 = u32::MAX;
-/// On a wake_slot: there is a request.
+/// In a wake slot: there is a request.
 const CALLED: u32 = 1;
 
-/// A worker's place. All waiting is in the kernel (futex(2)), as it is in schbench.
+/// Where one worker is woken. All waiting is in the kernel (futex(2)), as it is in schbench.
 #[derive(Default)]
 pub(crate) struct WakeSlot {
     called: CachePadded<AtomicU32>,
     /// The worker that asked before, as its number + 1.
     below: AtomicU32,
-    /// When the messenger called, CLOCK_MONOTONIC.
+    /// When the messenger posted it, CLOCK_MONOTONIC.
     posted_ns: AtomicU64,
     /// When the request arrived by the schedule; 0 where there is none.
     arrived_ns: AtomicU64,
 }
 
-/// A call, as the worker finds it.
+/// A request, as the worker finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Posted {
-    /// When the messenger called, CLOCK_MONOTONIC.
+    /// When the messenger posted it, CLOCK_MONOTONIC.
     pub(crate) posted_ns: u64,
     /// When the request arrived by the schedule; 0 where there is none.
     pub(crate) arrived_ns: u64,
 }
 
-/// A messenger's place.
+/// The idle workers of a messenger, as a list without locks.
 #[derive(Default)]
 pub(crate) struct IdleWorkers {
     /// The worker that asked last, as its number + 1; the others hang below it.
     asking: CachePadded<AtomicU32>,
-    /// Whether the messenger sleeps until someone asks.
+    /// Whether the messenger sleeps until a worker asks.
     asleep: CachePadded<AtomicU32>,
 }
 
@@ -46,7 +46,7 @@ fn wake(word: &AtomicU32) {
 }
 
 impl IdleWorkers {
-    /// A worker says that it is free. Its wake_slot must be one that nobody has called since. Returns `false` when the
+    /// A worker says that it is free. Its wake slot must be clear. Returns `false` when the
     /// trial is over.
     pub(crate) fn ask(&self, worker: usize, wake_slot: &WakeSlot) -> bool {
         let mut last = self.asking.0.load(Ordering::SeqCst);
@@ -69,7 +69,7 @@ impl IdleWorkers {
     /// Takes all workers that ask, the latest first; returns `false` when the trial is over.
     pub(crate) fn take(&self, wake_slots: &[WakeSlot], mut each: impl FnMut(usize)) -> bool {
         let mut last = self.asking.0.load(Ordering::SeqCst);
-        // Not a swap: what is closed must stay closed for those who ask at the same moment.
+        // Not a swap: what is closed must stay closed for workers that ask at the same moment.
         while last != NONE && last != CLOSED {
             match self.asking.0.compare_exchange_weak(last, NONE, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => break,
@@ -82,14 +82,14 @@ impl IdleWorkers {
         let mut next = last;
         while next != NONE {
             let worker = next as usize - 1;
-            // Read before the worker is called, who may ask again at once.
+            // Read before the worker is woken, which may ask again immediately.
             next = wake_slots[worker].below.load(Ordering::Relaxed);
             each(worker);
         }
         true
     }
 
-    /// Sleeps until someone asks or the trial is over.
+    /// Sleeps until a worker asks or the trial is over.
     pub(crate) fn wait(&self) {
         self.asleep.0.store(1, Ordering::SeqCst);
         while self.asking.0.load(Ordering::SeqCst) == NONE {
@@ -98,7 +98,7 @@ impl IdleWorkers {
         self.asleep.0.store(0, Ordering::SeqCst);
     }
 
-    /// The trial is over: whoever waits or asks here learns it.
+    /// The trial is over: every task that waits or asks here sees it.
     pub(crate) fn close(&self) {
         self.asking.0.store(CLOSED, Ordering::SeqCst);
         wake(&self.asking.0);
@@ -106,22 +106,22 @@ impl IdleWorkers {
 }
 
 impl WakeSlot {
-    /// Makes it one that nobody has called; by its worker, before it asks. A closed one stays closed.
+    /// Takes the request away; called by its worker, before it asks. A closed one stays closed.
     pub(crate) fn clear(&self) {
         let _closed = self.called.0.compare_exchange(CALLED, NONE, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// A messenger has a request for who sits here; a closed one stays closed.
+    /// A messenger has a request for this worker; a closed one stays closed.
     pub(crate) fn call(&self, call: Posted) {
         self.posted_ns.store(call.posted_ns, Ordering::Relaxed);
         self.arrived_ns.store(call.arrived_ns, Ordering::Relaxed);
-        // Whoever sits here sees the two above once it sees this.
+        // The worker sees the two above once it sees this.
         if self.called.0.compare_exchange(NONE, CALLED, Ordering::Release, Ordering::Relaxed).is_ok() {
             wake(&self.called.0);
         }
     }
 
-    /// Sleeps until called; `None` when the trial is over.
+    /// Sleeps until woken; `None` when the trial is over.
     pub(crate) fn wait(&self) -> Option<Posted> {
         loop {
             match self.called.0.load(Ordering::Acquire) {
@@ -139,7 +139,7 @@ impl WakeSlot {
         }
     }
 
-    /// The trial is over: who sits here learns it, also when a call comes at the same moment.
+    /// The trial is over: the worker sees it, also when a request comes at the same moment.
     pub(crate) fn close(&self) {
         self.called.0.store(CLOSED, Ordering::SeqCst);
         wake(&self.called.0);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_taken_once_and_the_latest_first() {
+    fn an_idle_worker_is_taken_once_and_the_latest_first() {
         let idle_workers = IdleWorkers::default();
         let wake_slots: Vec<WakeSlot> = (0..3).map(|_| WakeSlot::default()).collect();
         assert_eq!(taken(&idle_workers, &wake_slots), Some(vec![]));
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(wake_slot.wait(), None);
     }
 
-    /// Everyone is called as often as it asked, whoever of the two was first.
+    /// Every worker is woken as often as it asked, whether it or the messenger was first.
     #[test]
     fn no_call_is_lost() {
         const ROUNDS: usize = 2_000;

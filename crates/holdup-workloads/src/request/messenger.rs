@@ -1,4 +1,4 @@
-//! Who posts requests.
+//! The side that posts requests.
 
 use crate::request::idle_workers::Posted;
 use crate::request::worker::{Shared, sleep_until};
@@ -64,7 +64,7 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize) {
     }
 }
 
-/// Calls whoever asks. As in schbench, all that ask together are called with the time of the first call.
+/// Wakes the workers that ask. As in schbench, all that ask together are woken with the time of the first wake-up.
 fn on_asking(shared: &Shared, index: usize) {
     let (idle_workers, wake_slots) = (&shared.idle[index], shared.wake_slots_of(index));
     let open = |worker: usize, posted_ns| wake_slots[worker].call(Posted { posted_ns, arrived_ns: 0 });
@@ -109,7 +109,7 @@ fn on_schedule(shared: &Shared, index: usize, interval_ns: f64) {
         if assigned < due {
             late(due, assigned, &mut late_until);
             idle_workers.wait();
-            // What arrived meanwhile found nobody free either.
+            // What arrived meanwhile found no free worker either.
             late(arrivals.due(now_ns(), interval_ns), assigned, &mut late_until);
         } else {
             sleep_until(arrivals.at_ns(assigned, interval_ns), shared.board.stage());

@@ -1,6 +1,6 @@
-//! The engine of `request`: messengers that wake workers, who do a piece of work each time.
+//! The engine of `request`: messengers that wake workers, which do a piece of work each time.
 //!
-//! [`setup`] reads the parameters, [`idle_workers`] is where workers ask and are called, [`cpu_lock`] is the lock of each CPU,
+//! [`setup`] reads the parameters, [`idle_workers`] is where workers wait and are woken, [`cpu_lock`] is the lock of each CPU,
 //! [`messenger`] posts, [`worker`] works, [`trial`] leads them, [`results`] turns counts into measurements.
 
 mod cpu_lock;

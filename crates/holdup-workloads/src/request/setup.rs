@@ -57,7 +57,7 @@ pub struct Setup {
     pub lock: bool,
     /// Distance of two requests that arrive at one messenger, ns; `None` where they come when a worker asks.
     pub interval_ns: Option<f64>,
-    /// Messengers are near, workers far.
+    /// Messengers are the client side, workers the server side.
     pub placement: Placement,
 }
 

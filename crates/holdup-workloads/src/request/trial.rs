@@ -144,8 +144,8 @@ mod tests {
         shared.disturbance.from_ns.store(now + 100_000_000, Ordering::SeqCst);
     }
 
-    /// The same stall, seen by both loops: who waits for an answer before it asks again sees as many slow requests as
-    /// there are workers; who counts from the schedule sees all that came meanwhile.
+    /// The same stall, seen by both loops: one that waits for an answer before it asks again sees as many slow requests as
+    /// there are workers; one that counts from the schedule sees all that came meanwhile.
     #[test]
     fn an_open_loop_shows_a_stall_that_a_closed_one_omits() {
         let open = run_disturbed(&parameters(&[("rate", 1_000.0.into())]), stall).expect("runs");

@@ -1,4 +1,4 @@
-//! Who is woken and works.
+//! The workers: woken, they do a piece of work.
 
 use crate::request::cpu_lock::CpuLocks;
 use crate::request::idle_workers::{IdleWorkers, WakeSlot};
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The wake_slots of a messenger's workers.
+    /// The wake slots of a messenger's workers.
     pub(crate) fn wake_slots_of(&self, messenger: usize) -> &[WakeSlot] {
         &self.wake_slots[messenger * self.workers_each..(messenger + 1) * self.workers_each]
     }
@@ -78,7 +78,7 @@ impl Shared {
         self.board.slots().take(self.idle.len())
     }
 
-    /// Tells everyone to end. Desks come first: who finds its idle_workers closed does not sit down any more.
+    /// Ends the trial. The lists of idle workers come first: a worker that finds its list closed does not go to sleep.
     pub(crate) fn stop(&self) {
         self.board.stage().enter(phase::STOP);
         self.idle.iter().for_each(IdleWorkers::close);
@@ -86,7 +86,7 @@ impl Shared {
     }
 }
 
-/// Sleeps until then or until told to stop, which is seen at least every 20 ms.
+/// Sleeps until then or until the trial stops, which is seen at least every 20 ms.
 pub(crate) fn sleep_until(until_ns: u64, stage: &Stage) {
     loop {
         let now = now_ns();
@@ -95,7 +95,7 @@ pub(crate) fn sleep_until(until_ns: u64, stage: &Stage) {
         }
         let next = until_ns.min(now + LOOK_NS);
         let time = Timespec { tv_sec: (next / 1_000_000_000) as i64, tv_nsec: (next % 1_000_000_000) as i64 };
-        // An interrupted sleep just goes on.
+        // An interrupted sleep is continued.
         let _slept = clock_nanosleep_absolute(ClockId::Monotonic, &time);
     }
 }
@@ -187,7 +187,7 @@ pub(crate) mod tests {
         pub(crate) from_ns: AtomicU64,
         /// Until this time.
         pub(crate) until_ns: AtomicU64,
-        /// Who gets the next request ends at it. A certain worker might get none: the latest who asked goes first, so
+        /// The worker that gets the next request ends at it. A certain worker might get none: the latest that asked is first, so
         /// that some sit through a whole trial.
         pub(crate) deadly: AtomicBool,
     }

@@ -23,7 +23,7 @@ pub(crate) const METRICS: &[Row] = &[
 
 /// The share of wake-ups that the fitted level is exceeded by.
 const LEVEL: f64 = 1e-5;
-/// Histograms of single threads are kept for so many threads at most; beyond it, all are together only.
+/// The most threads whose histograms are kept apart; beyond it there is only the one of all together.
 const SHOWN_THREADS: usize = 64;
 
 /// The metrics of the workload.

@@ -21,7 +21,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         kind: ParameterKind::Integer { min: 1, max: MOST_THREADS },
         default: Some("1x cpus"),
         required: false,
-        summary: "threads, each with a timer of its own",
+        summary: "threads, each with its own timer",
         simulated: true,
     },
     Parameter {

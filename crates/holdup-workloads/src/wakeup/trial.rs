@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Whether a thread of holdup may be SCHED_FIFO: tried on one that ends at once.
+/// Whether a thread of holdup may be SCHED_FIFO: tried on one that ends immediately.
 ///
 /// # Errors
 /// What the kernel says.

@@ -95,7 +95,7 @@ impl Job {
 #[inline]
 fn sleep_until(at_ns: u64) {
     let at = libc::timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as i64 };
-    // SAFETY: the kernel reads one timespec. A signal ends the sleep early, and then it goes on until the same moment.
+    // SAFETY: the kernel reads one timespec. A signal ends the sleep early, and then it is continued until the same moment.
     while unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
     } == libc::EINTR

@@ -24,7 +24,7 @@ const META: Meta = Meta {
     id: "command",
     summary: "any program, with metrics from its output or its own duration",
     docs: "Each trial starts the program once. The window begins when the program is let run and ends when it has \
-           ended; its length is the program's own, whatever the plan's duration says. A plan's duration and warm-up reach \
+           ended; its length is the program's own, not the plan's duration. A plan's duration and warm-up reach \
            the program only where its arguments say `{window_s}` or `{warmup_s}` (seconds), and the trial's seed where \
            they say `{seed}`; the environment has it as HOLDUP_SEED too. No other braces are touched. There is no shell.\n\n\
            Metrics come from the plan: `regex` takes the first group of the last match in stdout, and in stderr when stdout \
@@ -34,9 +34,9 @@ const META: Meta = Meta {
            (CPU time, memory, switches) is always there.\n\n\
            The last 64 KiB of each stream are kept, 4 MiB of stdout where a metric reads JSON; a first line that was cut \
            is not searched. A trial is void when the exit code is not the expected one, a signal ended the \
-           program, or it ran into the timeout. The program is the first of a process group of its own, and \
+           program, or it ran into the timeout. The program is the first of its own process group, and \
            the whole group is ended with the trial: SIGTERM, then SIGKILL after a second. A descendant that makes \
-           itself a session of its own (a daemon) gets away.",
+           its own session (a daemon) gets away.",
     references: &[
         "wait4(2), getrusage(2); signal(7) on process groups; prctl(2) PR_SET_PDEATHSIG",
         "RFC 6901, JavaScript Object Notation (JSON) Pointer",
@@ -224,7 +224,7 @@ impl Prepared for Session {
         let mut result =
             TrialResult { measurements: self.measurements(&mut ended, own_bytes)?, ..TrialResult::default() };
         if trial.warmup_ns > 0 && !arguments::warms_up(&wanted.arguments) {
-            result.notes.push("the warm-up does not apply: the program is not told of it with {warmup_s}".to_owned());
+            result.notes.push("the warm-up does not apply: no argument of the program has {warmup_s}".to_owned());
         }
         if ended.left_running > 0 {
             let n = ended.left_running;

@@ -24,12 +24,12 @@ const META: Meta = Meta {
            default holds. One that a tool does not know is an error. What else a tool can do goes to `arguments`.\n\n\
            The window is the tool's whole run, its start and end included; the plan's warm-up does not apply. \
            sockperf leaves out its own first 400 ms and last 50 ms. sockperf and uperf take about 2 s more than \
-           they are told, without load, and collectors see these too. The plan's duration goes to the tool, in whole seconds \
+           they are given, without load, and collectors see these too. The plan's duration goes to the tool, in whole seconds \
            where it takes no parts; hackbench, perf-bench, sysbench mutex and cyclictest with `loops` do fixed work instead. \
            cyclictest runs with --default-system: it does not touch /dev/cpu_dma_latency.\n\n\
            A server is started on a free port of 127.0.0.1 and ended with the trial (uperf's listens on all \
-           addresses, it cannot be told otherwise). CPU time is that of client and server with what they started. \
-           `placement` sets the CPUs that they may run on, as taskset(1) does: the client's are near, the server's far; a \
+           addresses, it has no option for that). CPU time is that of client and server with what they started. \
+           `placement` sets the CPUs that they may run on, as taskset(1) does: the client's are those of the first side, the server's of the second; a \
            tool without a server gets both sides'.\n\n\
            Sent is not delivered: for UDP, what arrived and what was dropped are counted by the kernel for the whole \
            network namespace, or by sockperf's server. What is known to be wrong with a tool's numbers is in the \
@@ -63,7 +63,7 @@ impl Workload for External {
     }
 
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
-        // A problem of the parameters is told now, not in a trial.
+        // A problem of the parameters is reported now, not in a trial.
         let setup = Setup::read(parameters)?;
         setup.tool.invocation(&setup, &Run { duration_ns: 1, port: 1 })?;
         setup.placement(host)?;
@@ -76,7 +76,7 @@ impl Workload for External {
             Session { host: context.host.clone(), primary, programs: BTreeMap::new(), versions: Vec::new() };
         for parameters in context.combinations {
             let setup = Setup::read(parameters)?;
-            // A problem of the parameters is told now, not in a trial.
+            // A problem of the parameters is reported now, not in a trial.
             let invocation = setup.tool.invocation(&setup, &Run { duration_ns: 1, port: 1 })?;
             session.check_primary(&setup, invocation.fixed_work)?;
             let about = setup.tool.about();
@@ -110,7 +110,7 @@ impl Session {
         }
         let named = if setup.mode.is_empty() { String::new() } else { format!(" in mode {}", setup.mode) };
         let why = match primary.as_str() {
-            "duration_s" => format!("{}{named} runs as long as it is told", about.id),
+            "duration_s" => format!("{}{named} runs as long as it is asked to", about.id),
             _ => format!("{}{named} does not measure it", about.id),
         };
         Err(Problem::usage(format!("primary metric {primary}"), why)

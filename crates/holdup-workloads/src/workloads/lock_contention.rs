@@ -23,11 +23,11 @@ const META: Meta = Meta {
            Operations are counted exactly between two readings at the edges of the window, while the workers run \
            on. One of `sample_every` acquisitions is timed with the clock of the system, whose own cost (a fact) \
            is part of the time. Where `sample_every` is 0 it is chosen so that timing adds about 2 % to an operation \
-           that nobody waits for (1 of 32 by default, 1 of 2048 where nothing is done inside and outside). An \
+           without contention (1 of 32 by default, 1 of 2048 where nothing is done inside and outside). An \
            acquisition belongs to the window when that is open at the end of its section; one that still waits \
            when the window closes counts for acquire_max_ns only.\n\n\
            The lock protects a count that must equal the sum of all operations at the end: a trial in which \
-           two workers were inside at once is void.\n\n\
+           two workers were inside at the same time is void.\n\n\
            `faults` makes each section touch as many 4 KB steps of memory that the worker's page tables do not hold \
            yet, so that the holder faults inside the lock; the pages are in the page cache, so only the page table \
            entry is missing. Threads share page tables, processes have their own, as backends of PostgreSQL do. \

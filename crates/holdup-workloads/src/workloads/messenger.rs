@@ -17,7 +17,7 @@ const META: Meta = Meta {
     summary: "groups of senders and receivers that exchange short messages, as hackbench does",
     docs: "Each sender writes `messages` messages to each receiver of its group, one receiver after the other; each \
            receiver has one socket pair, pipe or connection that all senders of its group write to. One system call \
-           moves one message on each side. All begin at once. With `messages = 0` they go on until the window ends, \
+           moves one message on each side. All begin at the same time. With `messages = 0` they continue until the window ends, \
            which is what a background load does; its own rate is recorded.\n\n\
            total_time_s goes from the common start to the last message received. hackbench and perf bench also wait \
            for their tasks to end, which is not part of it here. There is no warm-up and no duration where the work \
@@ -26,7 +26,7 @@ const META: Meta = Meta {
            completed it, so it holds the time in which the sender waited for room. One of `sample_every` messages is \
            timed, at random distances.\n\n\
            Sent and received are counted one by one and must be equal at the end: senders stop, receivers read until \
-           nobody writes any more. A trial that lost a message is void.\n\n\
+           no task writes any more. A trial that lost a message is void.\n\n\
            Limits: pipes and socket pairs measure their own locks and copies as well as the scheduler. Switches and \
            CPU time are each task's own accounts, taken when it first sees that the window is open or closed. Over \
            tcp, several senders share a connection, as in hackbench; the kernel may then cut a message in two, and \

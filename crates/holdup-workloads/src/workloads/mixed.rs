@@ -20,7 +20,7 @@ const META: Meta = Meta {
            it compares idle with loaded in interleaved blocks. The parameters of a member are written with its kind: \
            `wakeup.interval`, `messenger.groups`; a member has its own defaults.\n\n\
            All members warm up side by side. When every background is under way and the foreground is warm, the window \
-           opens for all of them at once; when the foreground's closes, the backgrounds close theirs within about 20 ms. \
+           opens for all of them at the same time; when the foreground's closes, the backgrounds close theirs within about 20 ms. \
            Each counts in its own window. Metrics of the foreground have their own names; those of a background begin \
            with its kind (`messenger.messages_per_s`), so what a scheduler takes from one and gives to the other is seen in \
            one trial. A background that ends before the foreground voids the trial.\n\n\

@@ -85,7 +85,7 @@ impl Workload for Pgbench {
         true
     }
 
-    /// Uses with tables of the same size share a cluster, whatever their script and load.
+    /// Uses with tables of the same size share a cluster, for any script and load.
     fn session_key(&self, parameters: &Parameters) -> String {
         format!("scale {:?} fillfactor {:?}", parameters.get("scale"), parameters.get("fillfactor"))
     }

@@ -20,7 +20,7 @@ const META: Meta = Meta {
     summary: "messages between two ends: round trips, one way, at a rate, as recorded; delivered beside sent",
     docs: "The client sends, the server receives and answers. In `ping-pong` a burst is sent, then its answers are \
            awaited, then the next burst is sent: a closed loop, in which somebody who is slow delays the next question \
-           and so hides what others would have waited. `under-load` and `playback` send by the clock whatever the server \
+           and so hides what others would have waited. `under-load` and `playback` send by the clock regardless of what the server \
            end does, and one of `reply_every` messages is answered. `throughput` sends as fast as it can, or at a \
            rate, and nothing is answered.\n\n\
            Delivered is not sent: messages are counted where they are received, and what a full queue dropped is the \
@@ -30,11 +30,11 @@ const META: Meta = Meta {
            A message says itself whether it was sent while the window was open. Those that were count for latency, \
            whenever they or their answers come; rates count what was delivered in the window. Times are of one clock \
            at both ends, CLOCK_MONOTONIC, so that one way can be measured. Where messages have a time at which they are \
-           due, latency counts from that time, and `send_lag` tells how late they were sent; in `ping-pong` it counts \
+           due, latency counts from that time, and `send_lag` is how late they were sent; in `ping-pong` it counts \
            from when the message was really sent, also with a rate. Round trips are whole, not halved.\n\n\
            Over UDP an answer is waited for no longer than 200 ms; one that comes later still counts, with all of its \
            time. Messages of 14 bytes and more hold 64 bits of time; from 8 bytes on it is 32 bits, so that a latency \
-           is known modulo 4.29 s; shorter ones tell no one-way time, and below 4 bytes nothing of their order. Over \
+           is known modulo 4.29 s; shorter ones have no one-way time, and below 4 bytes no order. Over \
            TCP small messages are put together (Nagle) in `throughput` only. One message is one system call at the \
            sender; at the receiver as well with datagrams, while a read of a stream takes all that is there.\n\n\
            Limits: what the kernel does to deliver over loopback runs in the sender's context, so it is part of the \
@@ -98,7 +98,7 @@ impl Workload for Ping {
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
         crate::ping::REFERENCE_TOOLS.prepare(context, |context| {
             for parameters in context.combinations {
-                // Made and closed at once, so that what cannot be had is reason before the first trial.
+                // Made and closed again, so that what cannot be had is reported before the first trial.
                 let setup = Setup::read(parameters, context.host)?;
                 let network = setup.network.make(context.host)?;
                 drop(sockets::endpoints(&setup, &Apart(&network))?);

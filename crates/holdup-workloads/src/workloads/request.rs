@@ -1,4 +1,4 @@
-//! Messengers that wake workers, who do a piece of work each time.
+//! Messengers that wake workers, which do a piece of work each time.
 
 use crate::request;
 use crate::request::setup::{PARAMETERS, Setup};
@@ -15,7 +15,7 @@ pub struct Request;
 
 const META: Meta = Meta {
     id: "request",
-    summary: "messengers that wake workers, who sleep, take a lock of their CPU and work, as schbench does",
+    summary: "messengers that wake workers, which sleep, take a lock of their CPU and work, as schbench does",
     docs: "Each worker repeats: ask a messenger, sleep until called (futex), sleep for `think`, take the spin lock of \
            the CPU that it runs on, do `operations` times `work`, give the lock back. A holder that is preempted or \
            migrated makes the next worker on that CPU spin.\n\n\
@@ -23,7 +23,7 @@ const META: Meta = Meta {
            too. As in schbench, one reading stands for all workers that a messenger calls together.\n\n\
            With `rate = 0` a request comes when a worker asks, and its latency begins when the worker runs: a slow \
            worker just gets fewer requests (closed loop, as in schbench). With a rate, requests arrive at fixed \
-           distances whatever the workers do, and latency begins at the scheduled arrival, so that queueing counts \
+           distances regardless of the workers, and latency begins at the scheduled arrival, so that queueing counts \
            (open loop). A request that found no free worker when it arrived is a late one, and what had arrived and \
            was not completed at the end is the backlog; the oldest waiting one counts for request_max_us.\n\n\
            The defaults are those of schbench: 5 operations of 1 ms come near its 5 multiplications of two matrices \

@@ -23,7 +23,7 @@ const META: Meta = Meta {
     summary: "connections that carry data for a while, and what a gigabyte costs (uperf, iperf3, netperf)",
     docs: "Both ends are holdup's own: `connections` connections are made before the warm-up, and from then until after \
            the window one end of each sends transfers of `size` bytes, one after another, while the other receives. \
-           With mode `write` the near end sends, with `read` the far end, with `both` there are as many connections \
+           With mode `write` the client sends, with `read` the server, with `both` there are as many connections \
            again for the other direction. A transfer of more than 1 MB is made of several calls.\n\n\
            Only what was received counts as throughput. What was sent, and what the kernel dropped by its own counters, \
            stand beside it, and over the whole life of a trial they must add up: TCP and Unix sockets are drained to \
@@ -37,7 +37,7 @@ const META: Meta = Meta {
            each end as connections, but 64 at most, unless `workers` says otherwise.\n\n\
            CPU seconds per 10^9 bytes are those of the workers between the edges of the window, by their own clocks, \
            with what the kernel did in their name, mostly also on behalf of the other end: on one host the softirq that \
-           delivers runs in the sender. What ksoftirqd did belongs to nobody.\n\n\
+           delivers runs in the sender. What ksoftirqd did belongs to no worker.\n\n\
            With a `profile`, which is read as uperf reads it, connections, protocol, size, mode, workers, sharing and rate \
            are those of the profile.",
     references: &[
@@ -170,7 +170,7 @@ fn translate(tool: &str, own: &Parameters) -> Result<Parameters, Problem> {
     }
     let mut theirs = carry(own, &names);
     if own.get("size").is_none() {
-        // What holdup takes when it is not told.
+        // The default of holdup's own engine.
         theirs.set("size", if own.text("protocol")? == Some("udp") { 1472 } else { 131_072 });
     }
     Ok(theirs)

@@ -16,16 +16,16 @@ const META: Meta = Meta {
     id: "wakeup",
     summary: "periodic timers, and how late each wakes its thread (cyclictest)",
     docs: "Each thread sleeps until an absolute moment (clock_nanosleep, CLOCK_MONOTONIC), reads the clock when it runs, \
-           counts how late it is, and goes on to the next moment, one `interval` later. Thread k has an interval that is \
+           counts how late it is, and waits for the next moment, one `interval` later. Thread k has an interval that is \
            k times `distance` longer. The first moments are spread evenly over an interval. A thread that wakes after one or more of its next moments leaves those out, as \
            cyclictest does, and counts them as missed: a delay of five intervals is one late wake-up and four missed ones.\n\n\
            Every wake-up of the window is in the histogram; none is cut at an edge. Percentiles say nothing about what \
-           lies beyond them, and the longest of a run grows with its length, so the longest is told for each trial \
+           lies beyond them, and the longest of a run grows with its length, so the longest is noted for each trial \
            and never averaged. What takes its place is tail_1e5_us: the lateness that one of 100,000 wake-ups exceeds, \
            from a generalised Pareto distribution fitted to the latest hundredth (or the latest 100) of the trial.\n\n\
            With `priority` 0 threads are SCHED_OTHER, whose timers may be late on purpose by the timer slack (50 µs \
            unless changed); with 1 to 99 they are SCHED_FIFO. /dev/cpu_dma_latency, which cyclictest holds at 0 \
-           unless told not to, is left alone: idle states are the host's own, and the knob `cpu-dma-latency` is there \
+           unless another priority is given, is left alone: idle states are the host's own, and the knob `cpu-dma-latency` is there \
            for both sides of a comparison.\n\n\
            Memory is not locked: what a thread touches is touched before the window.",
     references: &[

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cyclictest;
 
-/// The longest latency that its histogram tells apart, us.
+/// The longest latency that its histogram resolves, us.
 const LONGEST_US: u64 = 100_000;
 
 impl Tool for Cyclictest {
@@ -111,7 +111,7 @@ fn from_json(json: &str) -> Result<Reading, String> {
     }
     for (id, quantile) in [("latency_p50_us", 0.5), ("latency_p99_us", 0.99), ("latency_p999_us", 0.999)] {
         match quantile_of(&counts, cycles, quantile) {
-            _ if counts.is_empty() => reading.absent(id, "it was told to make no histogram"),
+            _ if counts.is_empty() => reading.absent(id, "it was run without a histogram"),
             Some(value) => reading.put(id, value as f64 * unit_ns as f64 / 1000.0),
             None => reading.absent(id, "it lies beyond the end of cyclictest's histogram"),
         }

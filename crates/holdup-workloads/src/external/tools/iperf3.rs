@@ -112,7 +112,7 @@ fn parse(stdout: &str, udp: bool) -> Result<Reading, String> {
     ) && bytes > 0.0
     {
         let per_gb = (host + remote) / 100.0 * sent / (bytes / 1e9);
-        reading.note(format!("iperf3's own account of CPU time comes to {per_gb:.4} s/GB at both ends"));
+        reading.note(format!("iperf3's own account of CPU time is {per_gb:.4} s/GB at both ends"));
     }
     Ok(reading)
 }
@@ -132,7 +132,7 @@ fn datagrams(reading: &mut Reading, at: &dyn Fn(&str) -> Option<f64>, seconds: f
     let open = sent - counted;
     if open > 0.0 {
         reading.note(format!(
-            "iperf3 tells nothing of the last {open} datagrams: no later one came by which the receiver would miss them"
+            "iperf3 does not account for the last {open} datagrams: no later one came by which the receiver would miss them"
         ));
     }
     Ok(())
