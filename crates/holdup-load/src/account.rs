@@ -1,6 +1,6 @@
 //! What the kernel says of a worker at the edges of the window.
 
-use crate::clock::now_ns;
+use crate::clock::{now_ns, thread_cpu_ns};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A worker's account with the kernel at one moment. Written by the worker, once; all-zero bytes are one that was
@@ -24,8 +24,18 @@ pub struct Account {
     pub voluntary: u64,
     /// Its involuntary context switches, getrusage(2).
     pub involuntary: u64,
-    /// Its CPU time in user and system mode, ns (whole microseconds), getrusage(2).
+    /// Its CPU time in user and system mode, ns, [`thread_cpu_ns`].
     pub cpu_ns: u64,
+}
+
+/// What the calling thread has used, getrusage(2).
+pub fn thread_usage() -> libc::rusage {
+    // SAFETY: an all-zero rusage is valid, and the kernel fills in one.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    }
 }
 
 impl Mark {
@@ -35,17 +45,11 @@ impl Mark {
         if self.at_ns.load(Ordering::Relaxed) != 0 {
             return;
         }
-        // SAFETY: an all-zero rusage is valid, and the kernel fills in one.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            usage
-        };
-        let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+        let usage = thread_usage();
         self.done.store(done, Ordering::Relaxed);
         self.voluntary.store(usage.ru_nvcsw as u64, Ordering::Relaxed);
         self.involuntary.store(usage.ru_nivcsw as u64, Ordering::Relaxed);
-        self.cpu_ns.store(ns(usage.ru_utime) + ns(usage.ru_stime), Ordering::Relaxed);
+        self.cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
         self.at_ns.store(now_ns(), Ordering::Release);
     }
 
@@ -81,12 +85,17 @@ impl Marks {
             self.closed.take(done);
         }
     }
+
+    /// The accounts at both edges; `None` when one was never taken.
+    pub fn both(&self) -> Option<(Account, Account)> {
+        Some((self.opened.account()?, self.closed.account()?))
+    }
 }
 
 /// What several workers of one kind did and used between the edges that each of them saw.
 pub fn between<'a>(marks: impl Iterator<Item = &'a Marks>) -> Account {
     let mut sum = Account::default();
-    for (begin, end) in marks.filter_map(|m| Some((m.opened.account()?, m.closed.account()?))) {
+    for (begin, end) in marks.filter_map(Marks::both) {
         sum.done += end.done.saturating_sub(begin.done);
         sum.voluntary += end.voluntary.saturating_sub(begin.voluntary);
         sum.involuntary += end.involuntary.saturating_sub(begin.involuntary);

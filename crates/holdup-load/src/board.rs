@@ -1,4 +1,7 @@
 //! The memory that the workers of one trial share, whether they are threads or processes.
+//!
+//! Our own, because memmap2 gives bytes, and crossbeam's CachePadded is not `repr(C)`: what is shared here is a typed layout
+//! for which zeroed memory is valid.
 
 use std::io;
 use std::marker::PhantomData;

@@ -1,4 +1,6 @@
-//! The one clock of all load engines.
+//! The clocks of load engines.
+//!
+//! Our own, because `std::time::Instant` cannot be shared between processes as a number, and rustix does not take the vDSO.
 
 /// CLOCK_MONOTONIC in ns: the same in threads and processes, read without a system call where the vDSO has it.
 #[inline]
@@ -7,4 +9,10 @@ pub fn now_ns() -> u64 {
     // SAFETY: the kernel writes one timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// CPU time of the calling thread, user and system, ns: clock_gettime(2) CLOCK_THREAD_CPUTIME_ID.
+pub fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,4 +1,7 @@
 //! Starting and ending workers, as threads or as processes.
+//!
+//! Our own, because thread pools of libraries (rayon, threadpool) have neither processes nor workers that start together and
+//! whose early end is noticed.
 
 use crate::fork;
 use holdup_model::Problem;

@@ -155,7 +155,9 @@ pub trait Workload: Sync {
         format!("{parameters:?}")
     }
     /// Whether it can work here. Never writes.
-    fn probe(&self, host: &Host, postgres: &PostgresOptions) -> Availability;
+    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
+        Availability::Ready
+    }
     /// Whether the parameters of an arm go together, and whether this host has what they ask for, as far as that can be
     /// known without making anything. Called for every arm before the first trial.
     ///
@@ -183,13 +185,17 @@ pub trait Prepared: Send {
     }
     /// Facts of the session: versions, calibration, sizes. Asked before and after each trial as
     /// well, so it must be quick; those marked steady must not move.
-    fn facts(&mut self) -> Vec<Fact>;
+    fn facts(&mut self) -> Vec<Fact> {
+        Vec::new()
+    }
     /// Puts the workload's own factors (`postgres.pool`) into the state of an arm. Called
     /// after the knobs were set, before every trial.
     ///
     /// # Errors
     /// When it cannot be done; the trial is void then.
-    fn set(&mut self, factors: &BTreeMap<String, Level>) -> Result<(), Problem>;
+    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
+        Ok(())
+    }
     /// Runs one trial.
     ///
     /// # Errors
@@ -200,5 +206,7 @@ pub trait Prepared: Send {
     ///
     /// # Errors
     /// When something is left behind.
-    fn close(self: Box<Self>) -> Result<(), Problem>;
+    fn close(self: Box<Self>) -> Result<(), Problem> {
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! The memory that the workers of one trial share, whether they are threads or processes.
 
 use crate::record::{Identity, Said};
+use holdup_load::account::thread_usage;
 use holdup_load::board::{Board, CachePadded, Shareable};
 use holdup_load::clock::now_ns;
 use holdup_load::record::Record;
@@ -61,12 +62,7 @@ impl Mark {
         if self.at_ns.load(Ordering::Relaxed) != 0 {
             return;
         }
-        // SAFETY: an all-zero rusage is valid, and the kernel fills in one.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            usage
-        };
+        let usage = thread_usage();
         self.operations.store(operations, Ordering::Relaxed);
         self.minor_faults.store(usage.ru_minflt as u64, Ordering::Relaxed);
         self.voluntary.store(usage.ru_nvcsw as u64, Ordering::Relaxed);

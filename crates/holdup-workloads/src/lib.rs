@@ -14,6 +14,8 @@ pub mod messenger;
 mod mixed;
 pub mod ping;
 pub mod request;
+#[cfg(test)]
+mod testing;
 mod wakeup;
 pub mod workloads;
 

@@ -97,16 +97,12 @@ fn latencies(setup: &Setup, histogram: &Histogram, longest_ns: u64, torn: u64) -
     if torn as f64 > MOST_TORN * (histogram.count() + torn) as f64 {
         return absent(format!("{torn} of {} timed messages were mixed with others", histogram.count() + torn));
     }
-    let percentile = |id, quantile| Measurement::percentile(id, histogram, quantile, 1_000.0);
-    vec![
-        percentile(ids[0], 0.5),
-        percentile(ids[1], 0.99),
-        percentile(ids[2], 0.999),
-        match histogram.count() {
-            0 => Measurement::absent(ids[3], "no message was timed in the window"),
-            _ => Measurement::new(ids[3], longest_ns as f64 / 1e3),
-        },
-    ]
+    let [p50, p99, p999, max] = ids;
+    let longest = match histogram.count() {
+        0 => Measurement::absent(max, "no message was timed in the window"),
+        _ => Measurement::new(max, longest_ns as f64 / 1e3),
+    };
+    metrics::percentiles_us([p50, p99, p999], histogram).into_iter().chain([longest]).collect()
 }
 
 /// What the kernel says of senders and receivers. Each takes its accounts when it sees the window open and close, so
@@ -147,15 +143,8 @@ fn notes(setup: &Setup, torn: u64) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::messenger::setup::defaults;
+    use crate::testing::shown;
     use holdup_host::Host;
-
-    fn shown(measurements: &[Measurement]) -> Vec<String> {
-        let value = |m: &Measurement| match &m.value {
-            holdup_model::Measured::Value(v) => format!("{v}"),
-            holdup_model::Measured::Absent(why) => format!("absent: {why}"),
-        };
-        measurements.iter().map(|m| format!("{} {}", m.metric, value(m))).collect()
-    }
 
     #[test]
     fn a_lost_message_voids_the_trial() {
@@ -193,14 +182,5 @@ mod tests {
         ");
         let none = shown(&kernel_accounts(account(0, 1, 1, 1), account(5, 1, 1, 1)));
         assert!(none[0].contains("absent: no sender or no receiver saw both edges"), "{none:?}");
-    }
-
-    #[test]
-    fn metrics_have_distinct_ids_and_the_primary_one_is_first() {
-        let ids: Vec<_> = metrics().into_iter().map(|m| m.id).collect();
-        let mut distinct = ids.clone();
-        distinct.sort();
-        distinct.dedup();
-        assert_eq!((distinct.len(), ids[0].as_str()), (ids.len(), "messages_per_s"));
     }
 }

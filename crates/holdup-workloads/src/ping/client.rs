@@ -109,7 +109,7 @@ impl Client {
         let now = stage.phase();
         if now != self.state.seen {
             self.state.seen = now;
-            slot.saw(now, self.region.slot(SERVER).received.0.load(Ordering::Relaxed));
+            slot.marks.saw(now, self.region.slot(SERVER).received.0.load(Ordering::Relaxed));
         }
         if now == phase::STOP { Go::Stop } else { Go::On }
     }

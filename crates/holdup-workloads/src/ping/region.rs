@@ -1,7 +1,7 @@
 //! The memory in which the two ends of one trial count.
 
-use holdup_load::board::{Board, CachePadded, Shareable, phase};
-use holdup_load::clock::now_ns;
+use holdup_load::account::Marks;
+use holdup_load::board::{Board, CachePadded, Shareable};
 use holdup_load::record::Record;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -29,52 +29,6 @@ pub(crate) mod ending {
     pub(crate) const GARBLED: u32 = 5;
 }
 
-/// CPU time and deliveries at one moment. Written by an end, read after it has ended.
-#[derive(Default)]
-#[repr(C)]
-pub(crate) struct Mark {
-    at_ns: AtomicU64,
-    cpu_ns: AtomicU64,
-    delivered: AtomicU64,
-}
-
-/// The same as plain numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) at_ns: u64,
-    pub(crate) cpu_ns: u64,
-    pub(crate) delivered: u64,
-}
-
-impl Mark {
-    fn take(&self, delivered: u64) {
-        if self.at_ns.load(Ordering::Relaxed) != 0 {
-            return;
-        }
-        self.cpu_ns.store(own_cpu_ns(), Ordering::Relaxed);
-        self.delivered.store(delivered, Ordering::Relaxed);
-        self.at_ns.store(now_ns(), Ordering::Release);
-    }
-
-    /// The account; `None` when it was never taken.
-    pub(crate) fn account(&self) -> Option<Account> {
-        let at_ns = self.at_ns.load(Ordering::Acquire);
-        (at_ns != 0).then(|| Account {
-            at_ns,
-            cpu_ns: self.cpu_ns.load(Ordering::Relaxed),
-            delivered: self.delivered.load(Ordering::Relaxed),
-        })
-    }
-}
-
-/// CPU time of the calling thread, user and system, ns: clock_gettime(2) CLOCK_THREAD_CPUTIME_ID.
-fn own_cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
-}
-
 /// One end's part of the region. Everything is counted over the whole trial unless it says otherwise.
 #[repr(C, align(128))]
 pub(crate) struct Slot {
@@ -99,8 +53,8 @@ pub(crate) struct Slot {
     pub(crate) ending: AtomicU32,
     /// What belongs to the ending.
     pub(crate) detail: AtomicU64,
-    opened: Mark,
-    closed: Mark,
+    /// What was delivered, and CPU time, when this end saw the window open and close.
+    pub(crate) marks: Marks,
     /// Client: from sending to the answer. Server: from sending to receiving. Of messages sent in the window.
     pub(crate) latency: Record,
     /// Client: from when a message should have been sent to when it was. In the window.
@@ -108,22 +62,6 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes the account at the edges of the window, once each. To be called when the phase has changed.
-    #[cold]
-    pub(crate) fn saw(&self, now: u32, delivered: u64) {
-        if now >= phase::OPEN {
-            self.opened.take(delivered);
-        }
-        if now >= phase::CLOSED {
-            self.closed.take(delivered);
-        }
-    }
-
-    /// The accounts at both edges of the window.
-    pub(crate) fn accounts(&self) -> Option<(Account, Account)> {
-        Some((self.opened.account()?, self.closed.account()?))
-    }
-
     /// Whether this end works no more.
     pub(crate) fn has_ended(&self) -> bool {
         self.ending.load(Ordering::Acquire) != 0

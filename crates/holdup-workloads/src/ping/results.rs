@@ -222,25 +222,23 @@ fn rates(setup: &Setup, begin: &Edge, end: &Edge) -> Vec<Measurement> {
 }
 
 fn round_trips(setup: &Setup, rtt: &Histogram, longest_ns: u64) -> Vec<Measurement> {
-    let ids = [("rtt_p50_us", 0.5), ("rtt_p99_us", 0.99), ("rtt_p999_us", 0.999)];
+    let ids = ["rtt_p50_us", "rtt_p99_us", "rtt_p999_us"];
     if setup.mode == Mode::Throughput {
         let absent = |id: &str| Measurement::absent(id, "nothing is answered in mode throughput");
-        return ids.iter().map(|(id, _)| absent(id)).chain([absent("rtt_max_us")]).collect();
+        return ids.map(absent).into_iter().chain([absent("rtt_max_us")]).collect();
     }
     let longest = match rtt.count() {
         0 => Measurement::absent("rtt_max_us", "no message that was sent in the window was answered"),
         _ => Measurement::new("rtt_max_us", longest_ns as f64 / 1e3),
     };
-    ids.iter().map(|(id, quantile)| Measurement::percentile(id, rtt, *quantile, 1e3)).chain([longest]).collect()
+    metrics::percentiles_us(ids, rtt).into_iter().chain([longest]).collect()
 }
 
-fn one_ways(setup: &Setup, one_way: &Histogram) -> Vec<Measurement> {
-    let ids = [("one_way_p50_us", 0.5), ("one_way_p99_us", 0.99), ("one_way_p999_us", 0.999)];
-    let of = |(id, quantile): (&str, f64)| match setup.size < COMPACT {
-        true => Measurement::absent(id, format!("a message of {} bytes does not say when it was sent", setup.size)),
-        false => Measurement::percentile(id, one_way, quantile, 1e3),
-    };
-    ids.into_iter().map(of).collect()
+fn one_ways(setup: &Setup, one_way: &Histogram) -> [Measurement; 3] {
+    let ids = ["one_way_p50_us", "one_way_p99_us", "one_way_p999_us"];
+    let absent =
+        |id| Measurement::absent(id, format!("a message of {} bytes does not say when it was sent", setup.size));
+    if setup.size < COMPACT { ids.map(absent) } else { metrics::percentiles_us(ids, one_way) }
 }
 
 fn send_lag(setup: &Setup, lag: &Histogram) -> Measurement {
@@ -253,9 +251,9 @@ fn send_lag(setup: &Setup, lag: &Histogram) -> Measurement {
 /// CPU time of an end over the messages that were delivered between the same two moments, which are when this end saw
 /// the window open and close.
 fn cpu(id: &str, slot: &Slot) -> Measurement {
-    match slot.accounts() {
-        Some((begin, end)) if end.delivered > begin.delivered => {
-            let messages = (end.delivered - begin.delivered) as f64;
+    match slot.marks.both() {
+        Some((begin, end)) if end.done > begin.done => {
+            let messages = (end.done - begin.done) as f64;
             Measurement::new(id, end.cpu_ns.saturating_sub(begin.cpu_ns) as f64 / messages)
         }
         Some(_) => {

@@ -64,7 +64,7 @@ impl Server {
             let now = stage.phase();
             if now != seen {
                 seen = now;
-                slot.saw(now, slot.received.0.load(Ordering::Relaxed));
+                slot.marks.saw(now, slot.received.0.load(Ordering::Relaxed));
             }
             let size = self.expected_size();
             match self.inbox.look(size, !self.polls) {

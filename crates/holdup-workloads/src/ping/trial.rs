@@ -188,24 +188,12 @@ mod tests {
     use super::*;
     use crate::ping::setup::defaults;
     use crate::ping::sockets::{Loopback, endpoints};
+    use crate::testing::Hooks;
     use holdup_host::Host;
-    use holdup_load::{Cancel, WindowHooks};
-    use holdup_model::{Measurement, Value, Window};
+    use holdup_load::Cancel;
+    use holdup_model::{Measurement, Value};
     use rustix::net::{SendFlags, Shutdown};
     use std::net::{SocketAddrV4, UdpSocket};
-
-    /// Does something when the window opens.
-    struct Hooks<'a>(&'a mut dyn FnMut());
-
-    impl WindowHooks for Hooks<'_> {
-        fn open(&mut self, _subjects: &[(String, u32)]) -> Result<(), Problem> {
-            (self.0)();
-            Ok(())
-        }
-        fn close(&mut self) -> Result<Window, Problem> {
-            Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: 1 })
-        }
-    }
 
     /// Runs a trial, in whose window something is done to its ends.
     fn disturbed(changes: &[(&str, Value)], disturb: &mut dyn FnMut(&Ends)) -> Result<Vec<Measurement>, Problem> {

@@ -80,17 +80,13 @@ pub(crate) fn of(setup: &Setup, shared: &Shared, begin: &Edge, end: &Edge) -> Re
 }
 
 fn times(ids: [&str; 4], histogram: &Histogram, longest_ns: u64, waiting_ns: Option<u64>) -> Vec<Measurement> {
-    let percentile = |id, quantile| Measurement::percentile(id, histogram, quantile, 1_000.0);
+    let [p50, p99, p999, max] = ids;
     let done_ns = (histogram.count() > 0).then_some(longest_ns);
-    vec![
-        percentile(ids[0], 0.5),
-        percentile(ids[1], 0.99),
-        percentile(ids[2], 0.999),
-        match done_ns.max(waiting_ns) {
-            None => Measurement::absent(ids[3], "nothing was measured in the window"),
-            Some(ns) => Measurement::new(ids[3], ns as f64 / 1e3),
-        },
-    ]
+    let longest = match done_ns.max(waiting_ns) {
+        None => Measurement::absent(max, "nothing was measured in the window"),
+        Some(ns) => Measurement::new(max, ns as f64 / 1e3),
+    };
+    metrics::percentiles_us([p50, p99, p999], histogram).into_iter().chain([longest]).collect()
 }
 
 fn queueing(setup: &Setup, end: &Edge, late: f64) -> Vec<Measurement> {
@@ -138,16 +134,9 @@ fn notes(setup: &Setup, end: &Edge) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::request::setup::defaults;
+    use crate::testing::shown;
     use holdup_host::Host;
     use holdup_model::Value;
-
-    fn shown(measurements: &[Measurement]) -> Vec<String> {
-        let value = |m: &Measurement| match &m.value {
-            holdup_model::Measured::Value(v) => format!("{v}"),
-            holdup_model::Measured::Absent(why) => format!("absent: {why}"),
-        };
-        measurements.iter().map(|m| format!("{} {}", m.metric, value(m))).collect()
-    }
 
     fn setup(name: &str, value: Value) -> Setup {
         let mut parameters = defaults(2);
@@ -179,14 +168,5 @@ mod tests {
         h.record_ns(2_000);
         assert_eq!(last(&h, 2_000, Some(5_000)), "max 5");
         assert_eq!(last(&h, 2_000, Some(1_000)), "max 2");
-    }
-
-    #[test]
-    fn metrics_have_distinct_ids_and_the_primary_one_is_first() {
-        let ids: Vec<_> = metrics().into_iter().map(|m| m.id).collect();
-        let mut distinct = ids.clone();
-        distinct.sort();
-        distinct.dedup();
-        assert_eq!((distinct.len(), ids[0].as_str()), (ids.len(), "requests_per_s"));
     }
 }

@@ -85,21 +85,9 @@ fn edge(shared: &Shared) -> Edge {
 mod tests {
     use super::*;
     use crate::request::setup::defaults;
-    use holdup_load::{Cancel, WindowHooks};
-    use holdup_model::{Histogram, Parameters, Value, Window};
-
-    /// Calls back when the window opens.
-    struct Hooks<'a>(&'a mut dyn FnMut());
-
-    impl WindowHooks for Hooks<'_> {
-        fn open(&mut self, _subjects: &[(String, u32)]) -> Result<(), Problem> {
-            (self.0)();
-            Ok(())
-        }
-        fn close(&mut self) -> Result<Window, Problem> {
-            Ok(Window { begin_unix_ns: 0, end_unix_ns: 0, length_ns: 1 })
-        }
-    }
+    use crate::testing::Hooks;
+    use holdup_load::Cancel;
+    use holdup_model::{Histogram, Parameters, Value};
 
     fn parameters(changes: &[(&str, Value)]) -> Parameters {
         let mut parameters = defaults(4);

@@ -38,15 +38,14 @@ pub(crate) fn of(setup: &Setup, slots: &Slots, length_ns: u64) -> Result<TrialRe
         return Err(Problem::trial("the window", "no thread woke in it").hint("take a longer duration"));
     }
     let missed: u64 = slots.slots().map(|s| s.missed.load(Ordering::Relaxed)).sum();
-    let measurements = vec![
-        Measurement::percentile("latency_p50_us", &all, 0.5, 1e3),
-        Measurement::percentile("latency_p99_us", &all, 0.99, 1e3),
-        Measurement::percentile("latency_p999_us", &all, 0.999, 1e3),
+    let mut measurements =
+        metrics::percentiles_us(["latency_p50_us", "latency_p99_us", "latency_p999_us"], &all).to_vec();
+    measurements.extend([
         tail(&all),
         Measurement::new("cycles", all.count() as f64),
         Measurement::new("missed_periods", missed as f64),
         cpu(slots, all.count()),
-    ];
+    ]);
     let mut histograms = vec![];
     if (2..=SHOWN_THREADS).contains(&setup.threads) {
         histograms.extend(slots.slots().enumerate().map(|(index, slot)| NamedHistogram {

@@ -1,7 +1,7 @@
 //! The measured loop.
 
 use holdup_load::board::{Board, Shareable, phase};
-use holdup_load::clock::now_ns;
+use holdup_load::clock::{now_ns, thread_cpu_ns};
 use holdup_load::placement::stay_on;
 use holdup_load::record::Record;
 use std::io;
@@ -66,12 +66,12 @@ impl Job {
             if phase != seen {
                 seen = phase;
                 match phase {
-                    phase::OPEN => slot.cpu_ns[0].store(own_cpu_ns(), Ordering::Relaxed),
-                    phase::CLOSED => slot.cpu_ns[1].store(own_cpu_ns(), Ordering::Relaxed),
+                    phase::OPEN => slot.cpu_ns[0].store(thread_cpu_ns(), Ordering::Relaxed),
+                    phase::CLOSED => slot.cpu_ns[1].store(thread_cpu_ns(), Ordering::Relaxed),
                     _ => {
                         // A thread that slept through the time between the window's end and the stop sees both now.
                         if slot.cpu_ns[1].load(Ordering::Relaxed) == 0 {
-                            slot.cpu_ns[1].store(own_cpu_ns(), Ordering::Relaxed);
+                            slot.cpu_ns[1].store(thread_cpu_ns(), Ordering::Relaxed);
                         }
                         return Ok(());
                     }
@@ -100,12 +100,6 @@ fn sleep_until(at_ns: u64) {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
     } == libc::EINTR
     {}
-}
-
-/// CPU time of the calling thread, ns.
-fn own_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Makes the calling thread SCHED_FIFO.

@@ -5,12 +5,11 @@ use crate::command::spawn::Program;
 use crate::command::supervise::{self, Ended, How, Usage, Watch};
 use crate::command::{arguments, arguments::Fillings};
 use holdup_host::Host;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
-use holdup_model::plan::{Level, MetricChoice};
+use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_model::plan::MetricChoice;
 use holdup_model::{
-    Availability, Direction, Fact, Measured, Measurement, Meta, Metric, Parameter, ParameterKind, Parameters, Problem,
+    Direction, Fact, Measured, Measurement, Meta, Metric, Parameter, ParameterKind, Parameters, Problem,
 };
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -120,10 +119,6 @@ impl Workload for Command {
         true
     }
 
-    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
-        Availability::Ready
-    }
-
     fn prepare(&self, context: PrepareContext<'_>) -> Result<Box<dyn Prepared>, Problem> {
         let definitions = extract::definitions(context.metrics)?;
         let primary = context.metrics.iter().find(|m| m.primary).map(|m| m.id.clone());
@@ -199,10 +194,6 @@ impl Prepared for Session {
         self.programs.iter().map(fact).collect()
     }
 
-    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let wanted = Wanted::read(trial.parameters)?;
         let fillings = Fillings { window_ns: trial.duration_ns, warmup_ns: trial.warmup_ns, seed: trial.seed };
@@ -233,10 +224,6 @@ impl Prepared for Session {
                 .push(format!("{n} processes of its group still ran when the program had ended, and were ended"));
         }
         Ok(result)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Problem> {
-        Ok(())
     }
 }
 

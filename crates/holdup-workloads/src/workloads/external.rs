@@ -4,7 +4,7 @@ use crate::external::setup::{PARAMETERS, Setup};
 use crate::external::{Run, metrics, tools, trial, version};
 use holdup_host::Host;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
-use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Fact, Measured, Meta, Metric, Parameter, Parameters, Problem};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -125,10 +125,6 @@ impl Prepared for Session {
         self.versions.iter().cloned().chain(files).collect()
     }
 
-    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters)?;
         let file = self.programs.get(setup.tool.about().id);
@@ -142,9 +138,5 @@ impl Prepared for Session {
             )),
             _ => Ok(result),
         }
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Problem> {
-        Ok(())
     }
 }

@@ -1,14 +1,13 @@
 //! Workers that want one lock, over and over.
 
 use holdup_host::Host;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_locks::calibrate::Calibration;
 use holdup_locks::results;
 use holdup_locks::setup::{PARAMETERS, Setup};
 use holdup_locks::trial;
-use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
-use std::collections::BTreeMap;
+use holdup_model::plan::MetricChoice;
+use holdup_model::{Fact, Meta, Metric, Parameter, Parameters, Problem};
 
 /// The workload.
 #[derive(Debug, Clone, Copy)]
@@ -69,10 +68,6 @@ impl Workload for LockContention {
         String::new()
     }
 
-    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
-        Availability::Ready
-    }
-
     fn check(&self, _host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         Setup::read(parameters)?.available()
     }
@@ -95,16 +90,8 @@ impl Prepared for Session {
         self.calibration.facts("lock-contention")
     }
 
-    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters)?;
         trial::run(&setup, &self.calibration, trial)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Problem> {
-        Ok(())
     }
 }

@@ -3,10 +3,9 @@
 use crate::messenger;
 use crate::messenger::setup::{PARAMETERS, Setup};
 use holdup_host::Host;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
-use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
-use std::collections::BTreeMap;
+use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_model::plan::MetricChoice;
+use holdup_model::{Meta, Metric, Parameter, Parameters, Problem};
 
 /// The workload.
 #[derive(Debug, Clone, Copy)]
@@ -63,10 +62,6 @@ impl Workload for Messenger {
         String::new()
     }
 
-    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
-        Availability::Ready
-    }
-
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         let own = || Setup::read(parameters, host).map(drop);
         crate::messenger::REFERENCE_TOOLS.check(host, parameters, own)
@@ -87,20 +82,8 @@ struct Session {
 }
 
 impl Prepared for Session {
-    fn facts(&mut self) -> Vec<Fact> {
-        Vec::new()
-    }
-
-    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
         messenger::run(&setup, trial)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Problem> {
-        Ok(())
     }
 }

@@ -3,9 +3,9 @@
 use crate::mixed::members::{self, BACKGROUND, FOREGROUND, Members};
 use crate::mixed::session::Session;
 use holdup_host::Host;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, Workload};
+use holdup_load::{PrepareContext, Prepared, Workload};
 use holdup_model::plan::MetricChoice;
-use holdup_model::{Availability, Meta, Metric, Parameter, ParameterKind, Parameters, Problem, WorkloadUse};
+use holdup_model::{Meta, Metric, Parameter, ParameterKind, Parameters, Problem, WorkloadUse};
 use std::sync::LazyLock;
 
 /// The workload.
@@ -80,10 +80,6 @@ impl Workload for Mixed {
 
     fn has_postgres_in(&self, used: &WorkloadUse) -> bool {
         members::taking_part(used).iter().any(|kind| crate::find(kind).is_some_and(Workload::has_postgres))
-    }
-
-    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
-        Availability::Ready
     }
 
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {

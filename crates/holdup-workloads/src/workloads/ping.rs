@@ -6,10 +6,9 @@ use crate::ping::sockets::{self, Apart};
 use crate::ping::trial;
 use holdup_host::Host;
 use holdup_host::network::Topology;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
-use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::{Availability, ClosedLoop, Fact, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
-use std::collections::BTreeMap;
+use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_model::plan::MetricChoice;
+use holdup_model::{ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 
 /// The workload.
 #[derive(Debug, Clone, Copy)]
@@ -86,10 +85,6 @@ impl Workload for Ping {
         String::new()
     }
 
-    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
-        Availability::Ready
-    }
-
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         let own = || Setup::read(parameters, host).map(drop);
         crate::ping::REFERENCE_TOOLS.check(host, parameters, own)
@@ -113,14 +108,6 @@ struct Session {
 }
 
 impl Prepared for Session {
-    fn facts(&mut self) -> Vec<Fact> {
-        Vec::new()
-    }
-
-    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
         let network = setup.network.make(&self.host)?;
@@ -133,9 +120,5 @@ impl Prepared for Session {
             result.notes.extend(losses.into_iter().map(|(counter, n)| format!("the network counted {n} {counter}")));
         }
         Ok(result)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Problem> {
-        Ok(())
     }
 }

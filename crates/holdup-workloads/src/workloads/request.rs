@@ -3,11 +3,10 @@
 use crate::request;
 use crate::request::setup::{PARAMETERS, Setup};
 use holdup_host::Host;
-use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
+use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_locks::calibrate::Calibration;
-use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::{Availability, ClosedLoop, Fact, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
-use std::collections::BTreeMap;
+use holdup_model::plan::MetricChoice;
+use holdup_model::{ClosedLoop, Fact, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 
 /// The workload.
 #[derive(Debug, Clone, Copy)]
@@ -77,10 +76,6 @@ impl Workload for Request {
         String::new()
     }
 
-    fn probe(&self, _host: &Host, _postgres: &PostgresOptions) -> Availability {
-        Availability::Ready
-    }
-
     fn check(&self, host: &Host, parameters: &Parameters) -> Result<(), Problem> {
         let own = || Setup::read(parameters, host).map(drop);
         crate::request::REFERENCE_TOOLS.check(host, parameters, own)
@@ -107,16 +102,8 @@ impl Prepared for Session {
         self.calibration.facts("request")
     }
 
-    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
         request::run(&setup, &self.calibration, trial)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Problem> {
-        Ok(())
     }
 }

@@ -4,12 +4,11 @@ use crate::external::reference_tool::{ReferenceTools, carry};
 use holdup_host::Host;
 use holdup_host::network::Topology;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
-use holdup_model::plan::{Level, MetricChoice};
-use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
+use holdup_model::plan::MetricChoice;
+use holdup_model::{Availability, Meta, Metric, Parameter, Parameters, Problem};
 use holdup_stream::setup::{PARAMETERS, Setup};
 use holdup_stream::strand::pass;
 use holdup_stream::{apart, results, trial};
-use std::collections::BTreeMap;
 
 /// The workload.
 #[derive(Debug, Clone, Copy)]
@@ -117,14 +116,6 @@ struct Session {
 }
 
 impl Prepared for Session {
-    fn facts(&mut self) -> Vec<Fact> {
-        Vec::new()
-    }
-
-    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
         match &setup.profile {
@@ -132,10 +123,6 @@ impl Prepared for Session {
             None => trial::run(&setup, &self.host, trial),
             Some(path) => pass::run(&setup, path, &self.host, trial),
         }
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Problem> {
-        Ok(())
     }
 }
 

@@ -4,9 +4,8 @@ use crate::wakeup::setup::{PARAMETERS, Setup};
 use crate::wakeup::{results, trial};
 use holdup_host::Host;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
-use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Fact, Meta, Metric, Parameter, Parameters, Problem};
-use std::collections::BTreeMap;
 
 /// The workload.
 #[derive(Debug, Clone, Copy)]
@@ -96,16 +95,8 @@ impl Prepared for Session {
         }]
     }
 
-    fn set(&mut self, _factors: &BTreeMap<String, Level>) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
         let setup = Setup::read(trial.parameters, &self.host)?;
         trial::run(&setup, trial)
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Problem> {
-        Ok(())
     }
 }
