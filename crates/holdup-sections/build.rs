@@ -1,4 +1,4 @@
-//! The version of the analyser: a sum of its sources, so that a map that other sources made is told from its own.
+//! The version of the analyser: a sum of its sources, so that maps of other sources are recognised.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ fn main() -> std::io::Result<()> {
     let mut files = Vec::new();
     below(Path::new("src"), &mut files)?;
     files.sort();
-    // FNV-1a of 64 bits: it tells accidents apart, which is all that is wanted of it.
+    // FNV-1a of 64 bits: against accidents, not against attacks.
     let mut sum = 0xcbf2_9ce4_8422_2325_u64;
     for file in files {
         for byte in std::fs::read(file)? {

@@ -1,7 +1,7 @@
 //! The whole analysis: every function that takes a lock, and those that get one from a function that they call.
 
 use crate::atomic::{Attempt, Word};
-use crate::calls::Known;
+use crate::calls::CallSummaries;
 use crate::decide::{Decision, decide};
 use crate::flood::{self, Calls, Held};
 use crate::function::{Function, Index};
@@ -44,7 +44,7 @@ pub(crate) struct Found {
 /// The analysis of one binary.
 pub(crate) struct Analysis<'a> {
     pub(crate) program: Program<'a>,
-    pub(crate) known: Known,
+    pub(crate) known: CallSummaries,
     pub(crate) found: BTreeMap<u64, Vec<Found>>,
     /// By function: what was given up, and why.
     pub(crate) given_up: BTreeMap<u64, BTreeSet<String>>,
@@ -70,13 +70,13 @@ const MOST_TAKEN: usize = 200;
 impl<'a> Analysis<'a> {
     /// The binary, with nothing looked at yet.
     pub(crate) fn without_locks(program: Program<'a>) -> Self {
-        let known = Known::new(&program);
+        let known = CallSummaries::new(&program);
         let (found, given_up, rounds, open) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         Analysis { program, known, found, given_up, rounds, open }
     }
 
     /// Looks at every function of the binary that may take a lock; with `only_declared` at those alone that declare a
-    /// point, and at who gets a declared lock from them. A large program has thousands of atomic operations, and to follow
+    /// point, and at callers that get a declared lock from them. A large program has thousands of atomic operations, and to follow
     /// them all takes seconds: far too long for nothing, and minutes where the CPU is emulated.
     pub(crate) fn run(program: Program<'a>, only_declared: bool) -> Self {
         let mut analysis = Self::without_locks(program);
@@ -85,7 +85,7 @@ impl<'a> Analysis<'a> {
         let fragments: BTreeSet<usize> = atomic.chain(points).collect();
         let functions: BTreeSet<u64> =
             fragments.iter().flat_map(|fragment| analysis.program.owners(*fragment)).collect();
-        // What gives locks to others first: their callers are then looked at once.
+        // Functions that return with a lock first: their callers are then analysed once.
         for (name, _) in postgres::LOCKS {
             let symbols = analysis.program.image.symbols.get(*name).into_iter().flatten();
             analysis.open.extend(symbols.map(|symbol| symbol.address));
@@ -95,7 +95,7 @@ impl<'a> Analysis<'a> {
             let rounds = analysis.rounds.entry(function).or_default();
             *rounds += 1;
             if *rounds <= MOST_ROUNDS {
-                analysis.look_at(function);
+                analysis.analyse(function);
             }
         }
         analysis
@@ -105,7 +105,7 @@ impl<'a> Analysis<'a> {
         self.given_up.entry(function).or_default().insert(why);
     }
 
-    fn look_at(&mut self, entry: u64) {
+    fn analyse(&mut self, entry: u64) {
         self.given_up.remove(&entry);
         let mut function = match Function::read(&mut self.program, entry) {
             Ok(function) => function,
@@ -211,7 +211,7 @@ impl<'a> Analysis<'a> {
         if !held.returned_at.is_empty() {
             self.returns_with_it(function, one, &held, &free)?;
         }
-        // Where ways with and without the lock meet, the place alone tells nothing. A note's points are exact.
+        // Where paths with and without the lock meet, the address does not decide. A note's points are exact.
         if !matches!(one.word, Word::Declared(_)) {
             let both = held.at.intersection(&free).count();
             if both > 0 {
@@ -258,7 +258,7 @@ impl<'a> Analysis<'a> {
             }
             return Ok(());
         }
-        let given = crate::calls::Given::of(function, &one.word, rax);
+        let given = crate::calls::ReturnedLock::of(function, &one.word, rax);
         let Some(given) = given else { return Err(format!("the function returns at {at:#x} before a release")) };
         if !given.is_result() && !held.free_from.is_empty() {
             return Err(format!("the function returns at {at:#x} with it, and elsewhere releases it"));
@@ -301,7 +301,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// The function whose source takes the lock: what it tells `s_lock`.
+    /// The function whose source takes the lock: its argument of `s_lock`.
     fn source(&self, function: &mut Function, one: &Taken, all: &[Taken], waits: &BTreeSet<Index>) -> Option<String> {
         let calls = all.iter().filter(|t| t.by_call.is_some() && t.word.same(&one.word));
         let near: Vec<(Index, u64)> = calls.filter_map(|t| Some((t.place, t.by_call?))).collect();
@@ -345,7 +345,7 @@ fn leading_to(function: &mut Function, point: Index, word: &Word) -> Vec<(Index,
         let Some(state) = function.state(place) else { continue };
         let tests = match crate::atomic::attempt(&instruction, &state, &mut function.nodes) {
             Some(attempt) => attempt.tests,
-            None => crate::atomic::usual_tests(&instruction),
+            None => crate::atomic::default_tests(&instruction),
         };
         let Ok(mut decision) = decide(function, place, state, &Attempt { word: *word, tests }) else { continue };
         decision.success.retain(|(_, to, _)| leads_straight(function, *to, point));
@@ -371,7 +371,7 @@ fn leads_straight(function: &Function, from: Index, point: Index) -> bool {
     false
 }
 
-/// Writes down who holds and who waits at which instruction: first what depends on a result, then what is certain.
+/// The pieces of holders and waiters: first those with a condition, then the others.
 fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>, found: &mut Found) {
     let piece = |at: Index, role, when| {
         let instruction = &function.step(at).instruction;
@@ -387,7 +387,7 @@ fn pieces(function: &Function, one: &Taken, held: &Held, waits: &BTreeSet<Index>
             let not = |c: &Condition| Condition { differs: !c.differs, ..*c };
             found.pieces.extend(before.iter().map(|c| piece(at, SectionRole::Waiter, Some(not(c)))));
         } else if !before.is_empty() {
-            // Without a waiter to name first, two conditions cannot be told one after the other.
+            // Without a waiter before it, a second condition cannot be expressed.
             continue;
         }
         found.pieces.push(piece(at, SectionRole::Holder, Some(*last)));

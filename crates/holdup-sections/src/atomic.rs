@@ -1,4 +1,4 @@
-//! Atomic operations: which can take a lock, how their result tells, and which stores give a lock back.
+//! Atomic operations: which can take a lock, how their result shows it, and which stores release a lock.
 
 use crate::program::may_acquire;
 use crate::values::{Node, Nodes, RAX, State, Value, mask, number, width};
@@ -7,7 +7,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 /// The lock that a section is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Bits in memory: they are zero while nobody holds it.
+    /// Bits in memory, which are zero while the lock is free.
     Memory { address: Value, bits: u64, bytes: usize },
     /// A lock that a note declares, by its number in the program.
     Declared(usize),
@@ -52,7 +52,7 @@ pub(crate) enum Test {
     OldBits(u64),
 }
 
-/// Whether an instruction tries to take a lock, and how that is told; `state` is what is known before it.
+/// Whether an instruction tries to take a lock, and how its result shows it; `state` is before it.
 pub(crate) fn attempt(instruction: &Instruction, state: &State, nodes: &mut Nodes) -> Option<Attempt> {
     if !may_acquire(instruction) {
         return None;
@@ -89,8 +89,8 @@ pub(crate) fn attempt(instruction: &Instruction, state: &State, nodes: &mut Node
     }
 }
 
-/// How an atomic operation usually tells that it took a lock, where what it stores is not known.
-pub(crate) fn usual_tests(instruction: &Instruction) -> Vec<Test> {
+/// How the result of an atomic operation shows an acquire, where the stored value is not known.
+pub(crate) fn default_tests(instruction: &Instruction) -> Vec<Test> {
     match instruction.mnemonic() {
         Mnemonic::Xchg => vec![Test::OldBits(mask(instruction.memory_size().size()))],
         Mnemonic::Bts => vec![Test::NoCarry],
@@ -103,9 +103,9 @@ pub(crate) fn usual_tests(instruction: &Instruction) -> Vec<Test> {
 pub(crate) enum Effect {
     /// Nothing.
     None,
-    /// It gives it back.
+    /// It releases it.
     Releases,
-    /// It gives back this or another one: it cannot be told which.
+    /// It releases this or another one.
     MayRelease,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn effect(instruction: &Instruction, word: &Word, state: &State, node
     if offset_alike && !elsewhere && opens == Some(true) { Effect::MayRelease } else { Effect::None }
 }
 
-/// Whether an instruction surely clears the bits (true), surely leaves them set (false), or cannot be told.
+/// Whether an instruction surely clears the bits (true) or surely leaves them set (false); `None` where neither is sure.
 fn opens(instruction: &Instruction, bits: u64, state: &State, nodes: &mut Nodes) -> Option<bool> {
     let wide = width(instruction, 0);
     let operand = (instruction.op_count() > 1).then(|| state.operand(instruction, 1, nodes)).flatten();

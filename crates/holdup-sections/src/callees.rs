@@ -87,25 +87,15 @@ impl<'p, 'a> Walk<'p, 'a> {
 /// The calls, and jumps to other functions, in a function's own piece: what was moved away as unlikely is not followed.
 fn calls_of(program: &Program<'_>, function: u64) -> Vec<Instruction> {
     let image = &program.image;
-    let Some(fragment) = image.fragment(function).and_then(|n| image.fragments.get(n)) else { return Vec::new() };
-    let Some(code) = image.code(function) else { return Vec::new() };
-    let length = usize::try_from(fragment.end - function).unwrap_or(usize::MAX).min(code.len());
-    let mut decoder = Decoder::with_ip(64, &code[..length], function, DecoderOptions::NONE);
-    let mut calls = Vec::new();
-    while decoder.can_decode() {
-        let instruction = decoder.decode();
-        let leaves = match instruction.flow_control() {
-            FlowControl::Call | FlowControl::IndirectCall => !program.never_returns(&instruction),
-            FlowControl::UnconditionalBranch => target(&instruction)
-                .is_some_and(|to| image.fragment(to) != image.fragment(function) && !program.is_part(to)),
-            FlowControl::IndirectBranch => instruction.is_ip_rel_memory_operand(),
-            _ => false,
-        };
-        if leaves {
-            calls.push(instruction);
+    let leaves = |instruction: &Instruction| match instruction.flow_control() {
+        FlowControl::Call | FlowControl::IndirectCall => !program.never_returns(instruction),
+        FlowControl::UnconditionalBranch => {
+            target(instruction).is_some_and(|to| image.fragment(to) != image.fragment(function) && !program.is_part(to))
         }
-    }
-    calls
+        FlowControl::IndirectBranch => instruction.is_ip_rel_memory_operand(),
+        _ => false,
+    };
+    image.instructions(function).into_iter().flatten().filter(leaves).collect()
 }
 
 /// Follows the calls at the given addresses.
@@ -161,28 +151,17 @@ fn entries(program: &Program<'_>, symbol: &Symbol) -> Vec<u64> {
         return vec![symbol.address];
     }
     let image = &program.image;
-    let Some(fragment) = image.fragment(symbol.address).and_then(|n| image.fragments.get(n)) else { return Vec::new() };
-    let Some(code) = image.code(symbol.address) else { return Vec::new() };
-    let length = usize::try_from(fragment.end - symbol.address).unwrap_or(usize::MAX).min(code.len());
-    let mut decoder = Decoder::with_ip(64, &code[..length], symbol.address, DecoderOptions::NONE);
-    let mut found = BTreeSet::new();
-    while decoder.can_decode() {
-        let instruction = decoder.decode();
-        if instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand() {
-            let at = instruction.ip_rel_memory_address();
-            let begins = image.fragment(at).and_then(|n| image.fragments.get(n)).is_some_and(|f| f.begin == at);
-            if begins {
-                found.insert(at);
-            }
-        }
-    }
+    let is_address = |i: &Instruction| i.mnemonic() == Mnemonic::Lea && i.is_ip_rel_memory_operand();
+    let taken = image.instructions(symbol.address).into_iter().flatten().filter(is_address);
+    let begins = |at: &u64| image.fragment_at(*at).is_some_and(|f| f.begin == *at);
+    let found: BTreeSet<u64> = taken.map(|i| i.ip_rel_memory_address()).filter(begins).collect();
     found.into_iter().collect()
 }
 
 /// Where the return address of a function lies, at each of its instructions.
 fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
     let image = &analysis.program.image;
-    let Some(fragment) = image.fragment(function).and_then(|n| image.fragments.get(n)) else { return Vec::new() };
+    let Some(fragment) = image.fragment_at(function) else { return Vec::new() };
     let (begin, end) = (fragment.begin, fragment.end);
     let rows = image.frames.rows(begin);
     let by_base = rows.iter().any(|row| matches!(row.frame, Frame::Base(_)));
@@ -210,11 +189,11 @@ fn ranges(analysis: &mut Analysis<'_>, function: u64) -> Vec<CalleeRange> {
                 }
                 for (i, (at, depth)) in known.iter().enumerate() {
                     let next = known.get(i + 1).map_or(to, |next| next.0);
-                    if let Some(depth) = i32::try_from(*depth).ok().filter(|depth| *depth >= 0) {
+                    if let Some(return_address_bytes) = i32::try_from(*depth).ok().filter(|depth| *depth >= 0) {
                         ranges.push(CalleeRange {
                             begin: *at,
                             end: next,
-                            return_address_bytes: depth,
+                            return_address_bytes,
                             by_frame_pointer: false,
                         });
                     }

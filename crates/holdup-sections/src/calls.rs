@@ -1,4 +1,4 @@
-//! What called functions do to locks: some take one for their caller, some give their caller's back.
+//! What called functions do to locks: some take one for their caller, some release their caller's.
 
 use crate::atomic::{Effect, Word, effect};
 use crate::flood::Calls;
@@ -7,19 +7,19 @@ use crate::note::{Kind, Point};
 use crate::program::{Program, target};
 use crate::shipped::postgres;
 use crate::values::{Node, RAX, RSP, State, Value};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The lock that a function returns with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Given {
-    place: Place,
+pub(crate) struct ReturnedLock {
+    place: LockAddress,
     bits: u64,
     bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum LockAddress {
     /// At an offset from what a register held at entry.
     Argument(u8, u64),
     /// At one address.
@@ -30,42 +30,42 @@ enum Place {
     Declared(usize),
 }
 
-impl Given {
+impl ReturnedLock {
     /// What a function that returns `rax` gives its caller, when it holds `word` then.
     pub(crate) fn of(function: &Function, word: &Word, rax: Value) -> Option<Self> {
         let Word::Memory { address, bits, bytes } = *word else {
             let Word::Declared(lock) = *word else { return None };
-            return Some(Given { place: Place::Declared(lock), bits: 0, bytes: 0 });
+            return Some(ReturnedLock { place: LockAddress::Declared(lock), bits: 0, bytes: 0 });
         };
         let place = match function.nodes.entry(address) {
-            Some((register, offset)) if usize::from(register) != RSP => Place::Argument(register, offset),
-            _ if address.symbol.is_none() => Place::Fixed(address.offset),
+            Some((register, offset)) if usize::from(register) != RSP => LockAddress::Argument(register, offset),
+            _ if address.symbol.is_none() => LockAddress::Fixed(address.offset),
             _ if address.symbol.is_some() && address.symbol == rax.symbol => {
-                Place::Result(address.offset.wrapping_sub(rax.offset))
+                LockAddress::Result(address.offset.wrapping_sub(rax.offset))
             }
             _ => return None,
         };
-        Some(Given { place, bits, bytes })
+        Some(ReturnedLock { place, bits, bytes })
     }
 
     /// Whether the lock is reached through what the function returns.
     pub(crate) fn is_result(&self) -> bool {
-        matches!(self.place, Place::Result(_))
+        matches!(self.place, LockAddress::Result(_))
     }
 }
 
-/// What is known of the functions of a binary.
+/// What the functions of a binary do to locks, and their names.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct CallSummaries {
     /// Functions that take a lock for their caller.
-    pub(crate) gives: BTreeMap<u64, Given>,
+    pub(crate) gives: BTreeMap<u64, ReturnedLock>,
     /// Functions that were read, and which of their instructions store where an argument leads.
     stores: BTreeMap<u64, Option<(Function, Vec<Index>)>>,
-    /// Functions that give their caller's lock back: where they still hold it.
+    /// Functions that release their caller's lock: where they still hold it.
     pub(crate) partial: BTreeMap<u64, BTreeSet<(u64, u64)>>,
     /// Names of functions without a symbol, found otherwise.
     names: BTreeMap<u64, String>,
-    /// What the locks are called that functions take for their callers.
+    /// Names of the locks that functions take for their callers.
     labels: BTreeMap<u64, String>,
     /// Declared locks: name and number.
     locks: Vec<(String, u32)>,
@@ -73,9 +73,9 @@ pub(crate) struct Known {
     points: BTreeMap<u64, BTreeSet<(Kind, usize)>>,
 }
 
-impl Known {
+impl CallSummaries {
     pub(crate) fn new(program: &Program<'_>) -> Self {
-        let mut known = Known::default();
+        let mut known = CallSummaries::default();
         let lock_of = |point: &Point| (point.section.clone(), point.lock);
         let locks: BTreeSet<(String, u32)> = program.image.points.iter().map(lock_of).collect();
         known.locks = locks.into_iter().collect();
@@ -111,12 +111,12 @@ impl Known {
         self.names.get(&function).cloned().unwrap_or_else(|| program.name(function))
     }
 
-    /// What the lock that a function gives is called.
+    /// The name of the lock that a function returns with.
     pub(crate) fn lock_label(&self, callee: u64) -> String {
         self.labels.get(&callee).cloned().unwrap_or_default()
     }
 
-    /// Says what the lock that a function gives is called: as the one that it got `through` a call, or its own.
+    /// Names the lock that a function returns with: like the one that it got `through` a call, or its own.
     pub(crate) fn label(&mut self, program: &Program<'_>, function: u64, through: Option<String>) {
         let name = self.name_of(program, function);
         let known = postgres::LOCKS.iter().find(|(lock, _)| name == *lock);
@@ -128,7 +128,7 @@ impl Known {
     /// of the function in the source. The delay's is its own when it `takes` a lock itself; a report's may be that of an
     /// inlined function, and is only put behind the address.
     pub(crate) fn name(&mut self, program: &Program<'_>, function: &mut Function, takes: bool) {
-        let fragment = program.image.fragment(function.entry).and_then(|n| program.image.fragments.get(n));
+        let fragment = program.image.fragment_at(function.entry);
         let large = function.steps.len() > MOST_CALLED;
         if large || self.names.contains_key(&function.entry) || fragment.is_none_or(|f| f.name.is_some()) {
             return;
@@ -258,7 +258,7 @@ fn seen_by(caller: &Function, called: &mut Function, state: &State, value: Value
 
 /// What is known of called functions, for a flood.
 pub(crate) struct View<'k, 'a> {
-    pub(crate) known: &'k mut Known,
+    pub(crate) known: &'k mut CallSummaries,
     pub(crate) program: &'k mut Program<'a>,
 }
 
@@ -302,7 +302,7 @@ impl View<'_, '_> {
 
     fn declares_release(&self, callee: u64, lock: usize) -> bool {
         let image = &self.program.image;
-        let Some(fragment) = image.fragment(callee).and_then(|n| image.fragments.get(n)) else { return false };
+        let Some(fragment) = image.fragment_at(callee) else { return false };
         let mut here = self.known.points.range(fragment.begin..fragment.end);
         here.any(|(_, points)| points.contains(&(Kind::Released, lock)))
     }
@@ -323,10 +323,10 @@ impl Calls for View<'_, '_> {
         }
         let given = *self.known.gives.get(&self.program.callee(&instruction)?)?;
         let address = match given.place {
-            Place::Declared(lock) => return Some(Word::Declared(lock)),
-            Place::Fixed(address) => Value::constant(address),
-            Place::Argument(register, offset) => state.registers[usize::from(register)].plus(offset),
-            Place::Result(offset) => {
+            LockAddress::Declared(lock) => return Some(Word::Declared(lock)),
+            LockAddress::Fixed(address) => Value::constant(address),
+            LockAddress::Argument(register, offset) => state.registers[usize::from(register)].plus(offset),
+            LockAddress::Result(offset) => {
                 let mut after = state.clone();
                 after.step(&instruction, false, &mut function.nodes);
                 after.registers[RAX].plus(offset)
@@ -345,10 +345,9 @@ impl Calls for View<'_, '_> {
 /// Where a function leads that is nothing but a jump, to one without a symbol.
 fn passed_on(program: &Program<'_>, caller: &str) -> Option<u64> {
     let symbol = program.image.symbols.get(caller)?.first()?;
-    let code = program.image.code(symbol.address)?;
-    let mut decoder = Decoder::with_ip(64, code, symbol.address, DecoderOptions::NONE);
-    let first = decoder.iter().find(|instruction| instruction.mnemonic() != Mnemonic::Endbr64)?;
+    let mut instructions = program.image.instructions(symbol.address)?.into_iter();
+    let first = instructions.find(|instruction| instruction.mnemonic() != Mnemonic::Endbr64)?;
     let entry = (first.mnemonic() == Mnemonic::Jmp).then(|| target(&first)).flatten()?;
-    let fragment = program.image.fragments.get(program.image.fragment(entry)?)?;
+    let fragment = program.image.fragment_at(entry)?;
     (fragment.begin == entry && fragment.name.is_none()).then_some(entry)
 }

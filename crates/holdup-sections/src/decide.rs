@@ -1,4 +1,4 @@
-//! From an atomic operation to the branch on its result: which way the lock is held, and what tells it on the way there.
+//! From an atomic operation to the branch on its result: the side on which the lock is held, and the conditions before it.
 
 use crate::atomic::{Attempt, Test, old_value};
 use crate::function::{Exit, Function, Index};
@@ -12,15 +12,15 @@ const ZERO_FLAG: u64 = 1 << 6;
 /// See [`ZERO_FLAG`].
 const CARRY_FLAG: u64 = 1;
 
-/// What becomes of an attempt to take a lock.
+/// The outcome of an attempt to take a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
-    /// Instructions at which it is not known from the place alone: all of these conditions hold where the lock was taken,
-    /// and are to be asked in this order. Empty where nothing tells it.
+    /// Instructions between the two: the lock was taken where all of these conditions hold, which are tested in this order.
+    /// Empty where no condition is known.
     pub(crate) undecided: BTreeMap<Index, Vec<Condition>>,
-    /// Ways (from, to) on which the lock is held, with what is known there.
+    /// Edges (from, to) on which the lock is held, with the state there.
     pub(crate) success: Vec<(Index, Index, State)>,
-    /// Where control goes on without it.
+    /// Edges without it.
     pub(crate) failure: Vec<(Index, Index, State)>,
 }
 
@@ -48,14 +48,14 @@ impl Sign {
     }
 }
 
-/// One way from the operation on.
+/// One path from the operation on.
 #[derive(Clone)]
 struct Path {
     at: Index,
     state: State,
     flags: Option<Sign>,
     /// Registers that hold the outcome of a test as a byte.
-    told: Vec<Sign>,
+    signs: Vec<Sign>,
     /// Tests that are not decided yet.
     open: Vec<usize>,
 }
@@ -66,7 +66,7 @@ const MOST_STEPS: usize = 400;
 /// Follows the outcome of the attempt at `site`; `state` is what is known before it.
 ///
 /// # Errors
-/// Why it cannot be told.
+/// Why the result is not known.
 pub(crate) fn decide(
     function: &mut Function,
     site: Index,
@@ -89,7 +89,7 @@ pub(crate) fn decide(
     let mut walk = Walk { function, attempt, old, decision: Decision::default(), paths: Vec::new() };
     let open: Vec<usize> = (0..attempt.tests.len()).collect();
     for next in walk.function.step(site).next.clone() {
-        walk.paths.push(Path { at: next, state: state.clone(), flags, told: Vec::new(), open: open.clone() });
+        walk.paths.push(Path { at: next, state: state.clone(), flags, signs: Vec::new(), open: open.clone() });
     }
     walk.run(site)
 }
@@ -137,12 +137,12 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let sign = self.sign(&path, &instruction);
-        let told = told(&path, &instruction);
+        let sign_of_byte = sign_of_byte(&path, &instruction);
         let before = path.state.registers;
         path.state.step(&instruction, false, &mut self.function.nodes);
         let after = &path.state.registers;
-        path.told.retain(|sign| before[usize::from(sign.register)].same(after[usize::from(sign.register)]));
-        path.told.extend(told);
+        path.signs.retain(|sign| before[usize::from(sign.register)].same(after[usize::from(sign.register)]));
+        path.signs.extend(sign_of_byte);
         if sign.is_some() || instruction.rflags_modified() != 0 || instruction.is_call_near() {
             path.flags = sign;
         }
@@ -152,11 +152,11 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Notes what tells the outcome at this place.
+    /// Adds the conditions of this place.
     fn record(&mut self, path: &Path) {
         let mut conditions = Vec::new();
         for &test in &path.open {
-            match self.tells(path, test) {
+            match self.sign_of(path, test) {
                 Some(sign) => conditions.push(sign.condition()),
                 None => {
                     conditions.clear();
@@ -175,9 +175,9 @@ impl Walk<'_, '_> {
             .or_insert(conditions);
     }
 
-    fn tells(&self, path: &Path, test: usize) -> Option<Sign> {
+    fn sign_of(&self, path: &Path, test: usize) -> Option<Sign> {
         let by_flags = path.flags.filter(|sign| sign.test == test);
-        let by_byte = || path.told.iter().find(|sign| sign.test == test).copied();
+        let by_byte = || path.signs.iter().find(|sign| sign.test == test).copied();
         by_flags.or_else(by_byte).or_else(|| {
             let Test::OldBits(bits) = self.attempt.tests[test] else { return None };
             let register = path.state.registers.iter().position(|value| self.is_old(*value))?;
@@ -217,7 +217,7 @@ impl Walk<'_, '_> {
             mask: flag,
             when_zero: when_clear(true_when_zero),
         };
-        if let Some(byte) = path.told.iter().find(|sign| usize::from(sign.register) == register) {
+        if let Some(byte) = path.signs.iter().find(|sign| usize::from(sign.register) == register) {
             return (bits & 0xff == 0xff && width(instruction, 0) == 1 || bits == 1)
                 .then(|| flags(byte.test, byte.when_zero));
         }
@@ -258,7 +258,7 @@ impl Walk<'_, '_> {
 }
 
 /// What a `setcc` puts into a register.
-fn told(path: &Path, instruction: &Instruction) -> Option<Sign> {
+fn sign_of_byte(path: &Path, instruction: &Instruction) -> Option<Sign> {
     let sign = path.flags?;
     let set_when_flag_is_set = match (instruction.mnemonic(), sign.mask) {
         (Mnemonic::Sete, ZERO_FLAG) | (Mnemonic::Setb, CARRY_FLAG) => true,

@@ -1,9 +1,9 @@
-//! From where a lock is held to where it is given back, along every way; and from a failed attempt to the next.
+//! From an acquire to the releases of the same lock, along every path; and from a failed attempt to the next.
 
 use crate::atomic::{Attempt, Effect, Test, Word, attempt, effect};
 use crate::decide::decide;
 use crate::function::{Exit, Function, Index};
-use crate::values::{Places, RAX, State, Value, number};
+use crate::values::{JoinedStates, RAX, State, Value, number};
 use holdup_model::sections::Condition;
 use iced_x86::{ConditionCode, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,26 +43,26 @@ const MOST_HELD: usize = 3000;
 struct Flood<'w> {
     word: &'w Word,
     held: Held,
-    states: Places,
+    states: JoinedStates,
     waiting: BTreeSet<Index>,
-    /// Ways that no program takes.
+    /// Branches that no program takes.
     never: BTreeSet<(Index, Index)>,
 }
 
-/// Follows every way from `starts`.
+/// Follows every path from `starts`.
 ///
 /// # Errors
-/// Why it cannot be told where the lock is given back.
+/// Why its releases are not known.
 pub(crate) fn held(
     function: &mut Function,
     word: &Word,
     starts: &[(Index, State)],
     calls: &mut dyn Calls,
 ) -> Result<Held, String> {
-    let (held, states) = (Held::default(), Places::default());
+    let (held, states) = (Held::default(), JoinedStates::default());
     let mut flood = Flood { word, held, states, waiting: BTreeSet::new(), never: BTreeSet::new() };
     for (number, (at, state)) in starts.iter().enumerate() {
-        // Starts are told apart from instructions by numbers that none has.
+        // Starts have numbers that no instruction has.
         flood.arrive(function, (Index::MAX - number as Index, *at), state);
     }
     let mut rounds = 0;
@@ -73,7 +73,7 @@ pub(crate) fn held(
         }
         let Some(state) = flood.states.get(at).cloned() else { continue };
         if !flood.ends(function, at, &state, calls)? {
-            flood.go_on(function, at, state)?;
+            flood.advance(function, at, state)?;
         }
     }
     let mut held = flood.held;
@@ -105,7 +105,7 @@ impl Flood<'_> {
                 self.exchange(function, at, state)?;
                 return Ok(true);
             }
-            // What may release another lock of the kind ends the section too: to miss its end is better than to go on.
+            // What may release another lock of the kind ends the section too: a section that is too short is better than one that is too long.
             Effect::Releases | Effect::MayRelease => {
                 self.held.released_at.insert(at);
                 self.held.free_from.extend(&function.step(at).next);
@@ -127,7 +127,7 @@ impl Flood<'_> {
         Ok(by_call)
     }
 
-    fn go_on(&mut self, function: &mut Function, at: Index, mut state: State) -> Result<(), String> {
+    fn advance(&mut self, function: &mut Function, at: Index, mut state: State) -> Result<(), String> {
         let (instruction, exit) = (function.step(at).instruction, function.step(at).exit);
         let ip = instruction.ip();
         match exit {
@@ -175,7 +175,7 @@ impl Flood<'_> {
     }
 }
 
-/// The way of two that a test of the lock's own address for null would take if it were: nobody holds a lock at null.
+/// The branch of a test of the lock's own address for null that is never taken: no lock lies at null.
 fn impossible(function: &Function, at: Index, state: &State, word: &Word) -> Option<Index> {
     let Word::Memory { address, .. } = word else { return None };
     let test = &function.step(at).instruction;
@@ -221,7 +221,7 @@ pub(crate) fn without(
 /// More instructions than this between two attempts are no waiting.
 const MOST_WAITING: usize = 400;
 
-/// Instructions on the ways from failed attempts to the next attempt (`again`), those included.
+/// Instructions on the paths from failed attempts to the next attempt (`again`), those included.
 ///
 /// # Errors
 /// When the next attempt is too far away.

@@ -27,11 +27,11 @@ pub(crate) struct Row {
 /// Where the canonical frame address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// At rsp and so many bytes.
+    /// At rsp plus bytes.
     Stack(i64),
-    /// At rbp and so many bytes.
+    /// At rbp plus bytes.
     Base(i64),
-    /// Told by an expression or another register.
+    /// By an expression or another register.
     Other,
 }
 

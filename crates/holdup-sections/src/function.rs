@@ -3,8 +3,8 @@
 use crate::image::Image;
 use crate::program::{Program, target};
 use crate::shipped::postgres;
-use crate::values::{Nodes, Places, State, number};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use crate::values::{JoinedStates, Nodes, State, number};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 use std::collections::BTreeMap;
 
 /// Number of an instruction in its function.
@@ -19,9 +19,9 @@ pub(crate) enum Exit {
     Returns,
     /// Into another function, which returns to our caller.
     TailCall,
-    /// Nobody knows where: a jump through a register that is no known table.
+    /// To an unknown address: a jump through a register that is no known table.
     Unknown,
-    /// It does not go on: a call that never returns, a trap.
+    /// To nowhere: a call that never returns, a trap.
     Ends,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Function {
     /// Sorted by address.
     pub(crate) steps: Vec<Step>,
     /// What is known before each instruction that is the first of a basic block.
-    states: Places,
+    states: JoinedStates,
     /// The first instruction of the block that an instruction lies in.
     blocks: BTreeMap<Index, Index>,
     pub(crate) nodes: Nodes,
@@ -57,8 +57,13 @@ impl Function {
     /// Why the function cannot be analysed.
     pub(crate) fn read(program: &mut Program<'_>, entry: u64) -> Result<Self, String> {
         let steps = Reader::new(program, entry).read()?;
-        let mut function =
-            Function { entry, steps, states: Places::default(), blocks: BTreeMap::new(), nodes: Nodes::default() };
+        let mut function = Function {
+            entry,
+            steps,
+            states: JoinedStates::default(),
+            blocks: BTreeMap::new(),
+            nodes: Nodes::default(),
+        };
         function.find_states()?;
         Ok(function)
     }
@@ -77,7 +82,7 @@ impl Function {
         let Some(entry) = self.index(self.entry) else { return Err("its entry is not code".to_owned()) };
         let leaders = self.leaders(entry);
         let mut nodes = std::mem::take(&mut self.nodes);
-        let mut states = Places::default();
+        let mut states = JoinedStates::default();
         let first = State::entry(&mut nodes);
         states.arrive(Index::MAX, (entry, self.entry), &first, false, &mut nodes);
         let mut waiting = std::collections::BTreeSet::from([entry]);
@@ -85,7 +90,7 @@ impl Function {
         while let Some(begin) = waiting.pop_first() {
             rounds += 1;
             if rounds > MOST_ROUNDS.saturating_mul(leaders.len() + 10) {
-                return Err("its values do not settle".to_owned());
+                return Err("its values do not converge".to_owned());
             }
             let Some(mut state) = states.get(begin).cloned() else { continue };
             let mut at = begin;
@@ -166,7 +171,7 @@ struct Reader<'p, 'a> {
     program: &'p mut Program<'a>,
     entry: u64,
     found: BTreeMap<u64, (Instruction, Vec<u64>, Exit)>,
-    /// Where to go on, and the level of the error report that was begun on the way.
+    /// Where to continue, and the level of the error report that was begun on the way.
     waiting: Vec<(u64, Option<u64>)>,
 }
 
@@ -190,14 +195,10 @@ impl<'p, 'a> Reader<'p, 'a> {
 
     /// Reads on until control goes elsewhere.
     fn straight(&mut self, begin: u64, mut level: Option<u64>) -> Result<(), String> {
-        let Some(fragment) = self.program.image.fragment(begin) else { return Ok(()) };
-        let end = self.program.image.fragments[fragment].end;
-        let Some(code) = self.program.image.code(begin) else { return Ok(()) };
-        let length = usize::try_from(end - begin).unwrap_or(usize::MAX).min(code.len());
-        let mut decoder = Decoder::with_ip(64, &code[..length], begin, DecoderOptions::NONE);
+        let image = &self.program.image;
+        let Some(end) = image.fragment_at(begin).map(|fragment| fragment.end) else { return Ok(()) };
         let mut first_argument = None;
-        while decoder.can_decode() {
-            let instruction = decoder.decode();
+        for instruction in image.instructions(begin).into_iter().flatten() {
             let at = instruction.ip();
             if self.found.contains_key(&at) {
                 return Ok(());
@@ -263,9 +264,7 @@ impl<'p, 'a> Reader<'p, 'a> {
 
     fn is_named(&self, call: &Instruction, names: &[&str]) -> bool {
         let Some(at) = self.program.callee(call) else { return false };
-        let image = &self.program.image;
-        let fragment = image.fragment(at).and_then(|number| image.fragments.get(number));
-        fragment.and_then(|f| f.name.as_deref()).is_some_and(|name| names.contains(&name))
+        self.program.image.fragment_at(at).and_then(|f| f.name.as_deref()).is_some_and(|name| names.contains(&name))
     }
 
     /// Whether a jump there stays in the function.
@@ -326,7 +325,7 @@ fn entries(image: &Image<'_>, table: u64, most: u64, inside: impl Fn(u64) -> boo
     targets
 }
 
-/// Whether a function ever comes back, followed through so many calls; true where that is not known.
+/// Whether a function ever returns, followed through calls up to a depth; true where that is not known.
 fn returns(program: &mut Program<'_>, at: u64, depth: u32) -> bool {
     if let Some(known) = program.returns.get(&at) {
         return *known;
@@ -342,13 +341,8 @@ fn comes_back(program: &mut Program<'_>, entry: u64, depth: u32) -> bool {
     let mut seen = std::collections::BTreeSet::new();
     let mut waiting = vec![entry];
     while let Some(begin) = waiting.pop() {
-        let Some(fragment) = program.image.fragment(begin) else { return true };
-        let end = program.image.fragments[fragment].end;
-        let Some(code) = program.image.code(begin) else { return true };
-        let length = usize::try_from(end - begin).unwrap_or(usize::MAX).min(code.len());
-        let mut decoder = Decoder::with_ip(64, &code[..length], begin, DecoderOptions::NONE);
-        while decoder.can_decode() {
-            let instruction = decoder.decode();
+        let Some(instructions) = program.image.instructions(begin) else { return true };
+        for instruction in instructions {
             if !seen.insert(instruction.ip()) {
                 break;
             }

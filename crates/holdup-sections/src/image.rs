@@ -3,6 +3,7 @@
 use crate::frames::Frames;
 use crate::note::{self, Point};
 use holdup_model::Problem;
+use iced_x86::{Decoder, DecoderOptions};
 use object::ObjectSymbolTable;
 use object::elf::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT};
 use object::read::elf::ElfFile64;
@@ -28,7 +29,7 @@ pub(crate) struct Fragment {
     pub(crate) name: Option<String>,
 }
 
-/// A function's name in another object, and where its address is kept here.
+/// The parts of the file.
 pub(crate) struct Image<'a> {
     pub(crate) build_id: String,
     loaded: Vec<Loaded<'a>>,
@@ -163,6 +164,18 @@ impl<'a> Image<'a> {
         fits.then_some(text)
     }
 
+    /// The fragment that an address lies in.
+    pub(crate) fn fragment_at(&self, at: u64) -> Option<&Fragment> {
+        self.fragments.get(self.fragment(at)?)
+    }
+
+    /// The instructions from an address to the end of its fragment.
+    pub(crate) fn instructions(&self, begin: u64) -> Option<Decoder<'a>> {
+        let (fragment, code) = (self.fragment_at(begin)?, self.code(begin)?);
+        let length = usize::try_from(fragment.end - begin).unwrap_or(usize::MAX).min(code.len());
+        Some(Decoder::with_ip(64, &code[..length], begin, DecoderOptions::NONE))
+    }
+
     /// The fragment that an address lies in, by its number.
     pub(crate) fn fragment(&self, at: u64) -> Option<usize> {
         let next = self.fragments.partition_point(|fragment| fragment.begin <= at);
@@ -193,7 +206,8 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
     let mut by_name: BTreeMap<String, Vec<Symbol>> = BTreeMap::new();
     let mut names: BTreeMap<u64, (u64, String, bool)> = BTreeMap::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        let indirect = symbol.flags_are_indirect();
+        // STT_GNU_IFUNC of elf.h.
+        let indirect = matches!(symbol.flags(), object::SymbolFlags::Elf { st_info, .. } if st_info.0 & 0xf == 10);
         if symbol.is_undefined() || symbol.address() == 0 || !(symbol.kind() == SymbolKind::Text || indirect) {
             continue;
         }
@@ -218,18 +232,6 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Symbols {
         all.dedup();
     }
     (by_name, names.into_iter().map(|(at, (bytes, name, _))| (at, (bytes, name))).collect())
-}
-
-/// Whether a symbol is one of an indirect function.
-trait Indirect {
-    fn flags_are_indirect(&self) -> bool;
-}
-
-impl<'d, S: ObjectSymbol<'d>> Indirect for S {
-    fn flags_are_indirect(&self) -> bool {
-        // STT_GNU_IFUNC of elf.h.
-        matches!(self.flags(), object::SymbolFlags::Elf { st_info, .. } if st_info.0 & 0xf == 10)
-    }
 }
 
 fn slots(file: &ElfFile64<'_, LittleEndian>) -> BTreeMap<u64, String> {

@@ -12,7 +12,10 @@
 //!    (`calls`); a function that releases its caller's lock ends the section there.
 //! 5. Functions called inside are listed with the place of their return address (`callees`).
 //!
-//! A binary may also declare points in an ELF note, which are taken as they are (`note`).
+//! A binary may also declare points in an ELF note, which are taken as they are (`note`). `shipped/` has what is known of
+//! products, `lookup` the table that BPF programs search, `cached` the form of an analysis in a file.
+//!
+//! Not here: reading the binary and watching tasks (`holdup-evidence`). Start with `map.rs`, then `analysis.rs`.
 #![forbid(unsafe_code)]
 
 mod analysis;
@@ -57,7 +60,7 @@ pub struct NamedFunction {
     pub lock: Option<String>,
 }
 
-/// The sections of a binary. Functions that are neither shipped nor named nor declare a point are not looked at. Of several ranges at one address the first whose condition holds tells the role.
+/// The sections of a binary. Functions that are neither shipped nor named nor declare a point are not looked at. Of several ranges at one address the first whose condition holds gives the role.
 ///
 /// # Errors
 /// When the bytes are no ELF file for x86-64, or one without code or functions.

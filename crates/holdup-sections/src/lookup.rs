@@ -9,12 +9,12 @@
 //!    only at the task's own instruction pointer: of a caller's registers at its call nothing is known.
 //! 3. Its callee entry, if it has one: the return address is read at the stack pointer plus its offset (or the frame
 //!    pointer plus its offset, when no frame below it was left out), the stack pointer is set behind it, and the search
-//!    goes on with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times.
+//!    continues with the return address minus 1, which lies in the call instruction; at most [`DEEPEST`] times.
 
 use holdup_model::sections::{CalleeRange, Condition, SectionMap, SectionRange, SectionRole};
 use std::collections::BTreeSet;
 
-/// Callees are followed so many calls up.
+/// Callees are followed up to this number of calls.
 pub const DEEPEST: usize = 6;
 
 /// Entries with one begin: two with a condition, one without, one callee.
@@ -143,8 +143,8 @@ fn flatten(ranges: &[SectionRange], callees: &[CalleeRange], bias: u64, first_se
     write(last);
 }
 
-/// What is asked at one place: at most two conditions, then what is certain. A holder of any lock comes first: who holds
-/// one and waits for another holds up others. Where more conditions meet nothing is said.
+/// What is asked at one place: at most two conditions, then what is certain. A holder of any lock comes first: a task that
+/// holds one and waits for another holds up others. Where more conditions meet nothing is said.
 fn of_one_place(open: &[Kind], certain: &[Kind]) -> Vec<Kind> {
     if open.len() > 2 {
         return Vec::new();

@@ -34,7 +34,7 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
             sections.entry(name).or_insert_with(|| (section, Vec::new())).1.push(found);
         }
     }
-    say_what_is_missing(&analysis, wanted, product, &sections, &mut map);
+    note_what_is_missing(&analysis, wanted, product, &sections, &mut map);
     let mut calls = BTreeSet::new();
     for (number, (section, places)) in sections.into_values().enumerate().take(MOST_SECTIONS) {
         map.sections.push(section);
@@ -46,7 +46,7 @@ fn assemble(mut analysis: Analysis<'_>, wanted: &Wanted) -> SectionMap {
         }
         map.ranges.extend(joined(pieces, number as u16));
     }
-    // Stable: of several ranges that begin at one address the first whose condition holds tells the role.
+    // Stable: of several ranges that begin at one address the first whose condition holds gives the role.
     map.ranges.sort_by_key(|range| (range.begin, range.when.is_none()));
     map.releases.sort();
     map.releases.dedup();
@@ -78,7 +78,7 @@ fn chosen(analysis: &Analysis<'_>, found: &Found, wanted: &Wanted, product: bool
     }
 }
 
-fn say_what_is_missing(
+fn note_what_is_missing(
     analysis: &Analysis<'_>,
     wanted: &Wanted,
     product: bool,

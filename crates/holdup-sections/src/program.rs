@@ -1,4 +1,4 @@
-//! The whole binary, scanned once: who calls whom, and where atomic operations stand.
+//! The whole binary, scanned once: calls, jumps between functions, and atomic operations.
 
 use crate::image::Image;
 use crate::shipped;
@@ -26,9 +26,7 @@ impl<'a> Program<'a> {
         let (mut calls, mut jumps, mut atomic) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let mut instruction = Instruction::default();
         for (number, fragment) in image.fragments.iter().enumerate() {
-            let Some(code) = image.code(fragment.begin) else { continue };
-            let length = usize::try_from(fragment.end - fragment.begin).unwrap_or(usize::MAX).min(code.len());
-            let mut decoder = Decoder::with_ip(64, &code[..length], fragment.begin, DecoderOptions::NONE);
+            let Some(mut decoder) = image.instructions(fragment.begin) else { continue };
             while decoder.can_decode() {
                 decoder.decode_out(&mut instruction);
                 match instruction.flow_control() {
@@ -110,11 +108,9 @@ impl<'a> Program<'a> {
     }
 
     /// Whether a jump to an address of another fragment stays within the same function: a part that was moved away has no
-    /// name of its own, is not called, and is not entered with a fresh stack frame.
+    /// name, is not called, and is not entered with a fresh stack frame.
     pub(crate) fn is_part(&self, at: u64) -> bool {
-        let Some(fragment) = self.image.fragment(at).and_then(|number| self.image.fragments.get(number)) else {
-            return false;
-        };
+        let Some(fragment) = self.image.fragment_at(at) else { return false };
         let named = fragment.name.as_deref().is_some_and(|name| !name.contains(".cold") && !name.contains(".part"));
         if fragment.begin != at {
             return !named;
@@ -137,17 +133,13 @@ impl<'a> Program<'a> {
 
     /// A function's name: its symbol, or its address.
     pub(crate) fn name(&self, function: u64) -> String {
-        let number = self.image.fragment(function);
-        let name = number.and_then(|number| self.image.fragments.get(number)).and_then(|f| f.name.clone());
+        let name = self.image.fragment_at(function).and_then(|f| f.name.clone());
         name.unwrap_or_else(|| format!("function {function:#x}"))
     }
 
-    /// Whether a call comes back, as far as names tell.
+    /// Whether a call never returns, by names.
     pub(crate) fn never_returns(&self, call: &Instruction) -> bool {
-        let named = |at: u64| {
-            let number = self.image.fragment(at)?;
-            self.image.fragments.get(number)?.name.as_deref()
-        };
+        let named = |at| self.image.fragment_at(at)?.name.as_deref();
         let name = self.import(call).or_else(|| named(self.callee(call)?));
         name.is_some_and(|name| shipped::NEVER_RETURN.contains(&name))
     }

@@ -11,7 +11,6 @@ pub(crate) type Symbol = u32;
 
 /// Numbers of registers, as x86-64 encodes them.
 pub(crate) const RAX: usize = 0;
-/// See [`RAX`].
 pub(crate) const RSP: usize = 4;
 
 /// An unknown number.
@@ -19,7 +18,7 @@ pub(crate) const RSP: usize = 4;
 pub(crate) enum Node {
     /// What a register held at the function's entry.
     Entry(u8),
-    /// What an instruction left in a register; `later` tells values of a flood from those before it.
+    /// What an instruction left in a register; `later`: in a flood, and not before it.
     Result { at: u64, register: u8, later: bool },
     /// What a register holds where paths with different values meet.
     Meeting { at: u64, place: i64, later: bool },
@@ -121,7 +120,7 @@ impl Nodes {
     }
 }
 
-/// A number with so many bytes set.
+/// A number with its lowest bytes set.
 pub(crate) fn mask(bytes: usize) -> u64 {
     if bytes >= 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 }
 }
@@ -251,7 +250,7 @@ impl State {
             (4, None) => Value::constant(value.offset & mask(4)),
             (4, Some(_)) => Value { zero: value.zero | !mask(4), ..value },
             (1, None) => nodes.symbol(Node::Byte { byte: value.offset as u8, at }),
-            // What is built for size keeps the byte that `xchg` stores in a register of its own.
+            // What is built for size keeps the byte that `xchg` stores in a separate register.
             (1, Some(_)) if let Some(byte) = nodes.low(value, 1) => nodes.symbol(Node::Byte { byte: byte as u8, at }),
             _ => nodes.symbol(Node::Result { at, register: full as u8, later: false }),
         };
@@ -439,18 +438,18 @@ impl State {
     }
 }
 
-/// What is known at places that several paths lead to.
+/// States where several paths meet.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct JoinedStates {
     /// By place, then by where a path comes from.
     arrived: BTreeMap<u32, BTreeMap<u32, State>>,
     known: BTreeMap<u32, (State, u32)>,
 }
 
-/// So often is a place looked at anew; then what is known there only shrinks, so that it settles.
-const MOST_FRESH: u32 = 12;
+/// After this number of changes the state at a place only shrinks, so that it converges.
+const MOST_CHANGES: u32 = 12;
 
-impl Places {
+impl JoinedStates {
     pub(crate) fn get(&self, place: u32) -> Option<&State> {
         self.known.get(&place).map(|known| &known.0)
     }
@@ -485,7 +484,7 @@ impl Places {
             self.known.insert(to, (next, 1));
             return true;
         };
-        if *rounds > MOST_FRESH {
+        if *rounds > MOST_CHANGES {
             next.meet(before, at, later, nodes);
         }
         if next == *before {

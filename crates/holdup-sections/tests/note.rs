@@ -41,7 +41,7 @@ fn flags(flags: u64) -> Registers {
     Registers { flags, ..Registers::default() }
 }
 
-/// A lock whose release nothing but the note tells: it is a store of a 1.
+/// A lock whose release is known from the note alone: it is a store of a 1.
 fn ticket(source: &mut Source) -> Assembled {
     let asm = &mut source.asm;
     let (mut again, mut ours) = (asm.create_label(), asm.create_label());
@@ -105,7 +105,7 @@ fn a_lock_that_a_called_function_declares() -> Assembled {
 }
 
 #[test]
-fn a_damaged_note_is_told() -> Assembled {
+fn a_damaged_note_is_noted() -> Assembled {
     let good = entry((0x40_1000, 1, 0, "x"));
     let cases: [(Vec<u8>, &str); 6] = [
         (good[..good.len() - 5].to_vec(), "cut off"),

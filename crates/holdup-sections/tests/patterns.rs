@@ -147,7 +147,7 @@ fn exchange_after_a_read() -> Assembled {
 }
 
 #[test]
-fn compare_and_swap_told_by_a_byte() -> Assembled {
+fn compare_and_swap_with_its_result_in_a_byte() -> Assembled {
     let mut source = Source::new();
     source.function("cas");
     let asm = &mut source.asm;
@@ -163,7 +163,7 @@ fn compare_and_swap_told_by_a_byte() -> Assembled {
     asm.xor(esi, esi)?;
     asm.xchg(dword_ptr(rdi), esi)?;
     asm.ret()?;
-    // At `test` and `je` the byte or the flags tell: both are set as they are where the lock is taken, or not.
+    // At `test` and `je` the byte or the flags decide: both are set as they are where the lock is taken, or not.
     let mut taken = with(0, ZERO);
     taken.general[1] = 1;
     let failed = with(1, 0);
@@ -308,14 +308,14 @@ fn lock_given_back_by_a_called_function() -> Assembled {
     asm.inc(qword_ptr(rbx))?;
     asm.pop(rbx)?;
     asm.ret()?;
-    // In the called function the caller's return address tells, which this does not look at.
+    // In the called function the caller's return address decides, which this does not look at.
     check(source, &["caller"], with(0, ZERO), with(1, 0), ["............HHH..."; 2]);
     Ok(())
 }
 
 #[test]
 fn what_is_not_bounded_is_given_up() -> Assembled {
-    // The release goes by a pointer that is loaded from elsewhere: nothing tells that it is the same lock.
+    // The release goes by a pointer that is loaded from elsewhere: nothing shows that it is the same lock.
     let mut source = Source::new();
     source.function("lost");
     let asm = &mut source.asm;

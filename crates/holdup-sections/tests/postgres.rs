@@ -64,7 +64,7 @@ fn finds_the_locks_that_matter() {
     assert!(map.sections.len() > 150, "{} sections", map.sections.len());
     assert_eq!(map.build_id.len(), 40);
     assert!(map.imports.iter().any(|name| name == "select"), "pg_usleep waits in select: {:?}", map.imports);
-    // The caller of s_lock waits there, and s_lock is a section of its own.
+    // The caller of s_lock waits there, and s_lock is itself a section.
     let s_lock = map.sections.iter().position(|s| s.name == "s_lock").expect("found above");
     let waits = map.ranges.iter().filter(|r| usize::from(r.section) == s_lock && r.role == SectionRole::Waiter);
     assert!(waits.map(|r| r.end - r.begin).sum::<u64>() > 60);
@@ -77,7 +77,7 @@ fn unlocked_code_is_in_no_section() {
     assert!(covered * 100 < text, "{covered} of {text} bytes of code are in sections");
 }
 
-/// A lock that the server has, as its memory and registers tell.
+/// A lock that the server holds, by its memory and registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Owned {
     at: u64,
@@ -92,19 +92,19 @@ struct Stepped {
     sites: BTreeMap<u64, (u8, u32)>,
     steps: u64,
     held: u64,
-    told: u64,
+    mapped: u64,
     wrong: BTreeMap<u64, u64>,
     missed: BTreeMap<u64, u64>,
     sections: BTreeMap<String, u64>,
     waited: u64,
-    waiting_told: u64,
+    waiting_mapped: u64,
     missed_waiting: BTreeMap<u64, u64>,
 }
 
 /// The bits that are locks: of a buffer's state, and of an LWLock's up to 17 and since 18.
 const FLAGS: u64 = 1 << 22 | 1 << 28 | 1 << 29;
 
-/// Each atomic operation is watched so often.
+/// The number of times that each atomic operation is watched.
 const VISITS: u32 = 12;
 
 impl Stepped {
@@ -113,7 +113,7 @@ impl Stepped {
         Decoder::with_ip(64, code.as_flattened(), ip, DecoderOptions::NONE).decode()
     }
 
-    /// Executes the instruction at `ip`, and tells what lock it took.
+    /// Executes the instruction at `ip`, and gives the lock that it took.
     fn execute(&mut self, ip: u64, registers: &Registers) -> (bool, Option<Owned>) {
         if let Some((byte, _)) = self.sites.get(&ip) {
             self.traced.write(ip, &[*byte]);
@@ -192,9 +192,9 @@ impl Stepped {
                 self.set(lock, true);
                 theirs = Some((lock, if visit == 4 { 1500 } else { 70 }));
             }
-            let told = classify(&self.table, ip, &registers, &|at| self.traced.read(at));
+            let class = classify(&self.table, ip, &registers, &|at| self.traced.read(at));
             self.steps += 1;
-            self.compare(ip, told, &owned, waits, map);
+            self.compare(ip, class, &owned, waits, map);
             if owned.is_empty() && theirs.is_none() && !waits && step > 0 && !self.sites.contains_key(&ip) {
                 return true;
             }
@@ -217,17 +217,17 @@ impl Stepped {
         true
     }
 
-    fn compare(&mut self, ip: u64, told: Option<(u16, SectionRole)>, owned: &[Owned], waits: bool, map: &SectionMap) {
+    fn compare(&mut self, ip: u64, class: Option<(u16, SectionRole)>, owned: &[Owned], waits: bool, map: &SectionMap) {
         let at = ip.wrapping_sub(self.bias);
         self.held += u64::from(!owned.is_empty());
-        match told {
+        match class {
             Some((section, SectionRole::Holder)) if !owned.is_empty() => {
-                self.told += 1;
+                self.mapped += 1;
                 *self.sections.entry(map.sections[usize::from(section)].name.clone()).or_default() += 1;
             }
             Some((_, SectionRole::Holder)) => *self.wrong.entry(at).or_default() += 1,
             _ if !owned.is_empty() => *self.missed.entry(at).or_default() += 1,
-            Some((_, SectionRole::Waiter)) if waits => self.waiting_told += 1,
+            Some((_, SectionRole::Waiter)) if waits => self.waiting_mapped += 1,
             _ if waits => *self.missed_waiting.entry(at).or_default() += 1,
             _ => {}
         }
@@ -268,7 +268,7 @@ fn single(folder: &Path) -> Command {
                     create index on t (i)\nselect count(*) from t\ncheckpoint\nupdate t set i = i + 1 where i % 50 = 0\n\
                     vacuum t\ndrop table t\ncheckpoint\n";
     std::fs::write(&script, commands).expect("writable");
-    let nobody = |program: &str| {
+    let unprivileged = |program: &str| {
         let mut command = Command::new(bin().join(program));
         command.uid(65534).gid(65534).current_dir(folder).env("LC_ALL", "C");
         command
@@ -276,22 +276,22 @@ fn single(folder: &Path) -> Command {
     if let Err(why) = std::os::unix::fs::chown(folder, Some(65534), Some(65534)) {
         ignore(format!("only root can start a server as another user: {why}"));
     }
-    let made = nobody("initdb")
+    let made = unprivileged("initdb")
         .args(["-D", "data", "-A", "trust", "--no-sync"])
         .output()
         .unwrap_or_else(|why| ignore(format!("there is no initdb: {why}")));
     if !made.status.success() {
         ignore(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr)));
     }
-    let mut server = nobody("postgres");
+    let mut server = unprivileged("postgres");
     server.args(["--single", "-D", "data", "-c", "shared_buffers=1MB", "template1"]);
     server.stdin(std::fs::File::open(script).expect("readable")).stdout(Stdio::null()).stderr(Stdio::null());
     server
 }
 
-/// Runs the server as a single user, and from every atomic operation on by single steps: what the map tells must be what
-/// the lock words in memory tell.
-fn a_running_server_holds_what_the_map_tells() {
+/// Runs the server as a single user, and from every atomic operation on by single steps: the map must agree with the lock
+/// words in memory.
+fn a_running_server_agrees_with_its_map() {
     let (elf, map) = server();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("single-user");
     let _ = std::fs::remove_dir_all(&folder);
@@ -313,12 +313,12 @@ fn a_running_server_holds_what_the_map_tells() {
         sites: BTreeMap::new(),
         steps: 0,
         held: 0,
-        told: 0,
+        mapped: 0,
         wrong: BTreeMap::new(),
         missed: BTreeMap::new(),
         sections: BTreeMap::new(),
         waited: 0,
-        waiting_told: 0,
+        waiting_mapped: 0,
         missed_waiting: BTreeMap::new(),
     };
     for at in atomics(&elf) {
@@ -335,24 +335,24 @@ fn a_running_server_holds_what_the_map_tells() {
             break;
         }
     }
-    let (held, told) = (stepped.held, stepped.told);
+    let (held, mapped) = (stepped.held, stepped.mapped);
     eprintln!(
-        "{} steps, {held} with a lock, {told} told; wrong {:x?}; missed {:x?}",
+        "{} steps, {held} with a lock, {mapped} in the map; wrong {:x?}; missed {:x?}",
         stepped.steps, stepped.wrong, stepped.missed
     );
-    let (waited, waiting_told) = (stepped.waited, stepped.waiting_told);
-    eprintln!("{waited} waiting, {waiting_told} told; missed {:x?}", stepped.missed_waiting);
+    let (waited, waiting_mapped) = (stepped.waited, stepped.waiting_mapped);
+    eprintln!("{waited} waiting, {waiting_mapped} in the map; missed {:x?}", stepped.missed_waiting);
     eprintln!("{:?}", stepped.sections);
-    assert!(stepped.wrong.is_empty(), "told to hold a lock that the server does not hold: {:x?}", stepped.wrong);
+    assert!(stepped.wrong.is_empty(), "a holder in the map, and no lock in the server: {:x?}", stepped.wrong);
     // Hash tables take their lock only where they are partitioned: most of their code runs with and without it, and is in
     // no section. Every place counts alike here, however often it is passed.
-    assert!(held > 1000 && told * 100 >= held * 85, "{told} of {held}: {:x?}", stepped.missed);
-    assert!(waited > 5000 && waiting_told * 100 >= waited * 95, "{waiting_told} of {waited}");
+    assert!(held > 1000 && mapped * 100 >= held * 85, "{mapped} of {held}: {:x?}", stepped.missed);
+    assert!(waited > 5000 && waiting_mapped * 100 >= waited * 95, "{waiting_mapped} of {waited}");
     assert!(stepped.sections.len() > 20, "{:?}", stepped.sections);
 }
 
 holdup_testkit::tests!(
     finds_the_locks_that_matter,
     unlocked_code_is_in_no_section,
-    a_running_server_holds_what_the_map_tells
+    a_running_server_agrees_with_its_map
 );

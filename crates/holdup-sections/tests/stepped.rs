@@ -45,12 +45,12 @@ struct Word {
 #[derive(Default, Debug)]
 struct Tally {
     held: u64,
-    held_and_told: u64,
-    told_holder_wrongly: BTreeMap<u64, u64>,
+    held_and_mapped: u64,
+    wrong_holders: BTreeMap<u64, u64>,
     missed: BTreeMap<u64, u64>,
     waiting: u64,
-    waiting_and_told: u64,
-    told_waiter_wrongly: BTreeMap<u64, u64>,
+    waiting_and_mapped: u64,
+    wrong_waiters: BTreeMap<u64, u64>,
     missed_waiting: BTreeMap<u64, u64>,
 }
 
@@ -143,9 +143,9 @@ impl World {
         let mut before = self.values();
         for _ in 0..steps {
             let (ip, registers) = self.traced.registers();
-            let told = classify(&self.table, ip, &registers, &|at| self.traced.read(at));
+            let class = classify(&self.table, ip, &registers, &|at| self.traced.read(at));
             let owned = self.words.iter().any(|word| word.ours);
-            tally.note(ip.wrapping_sub(self.bias), told.map(|told| told.1), owned, waits);
+            tally.note(ip.wrapping_sub(self.bias), class.map(|class| class.1), owned, waits);
             waits |= self.attempts_in_vain(ip, &registers, &before);
             assert!(self.traced.step(), "it does not end");
             let now = self.values();
@@ -164,18 +164,18 @@ impl World {
 }
 
 impl Tally {
-    fn note(&mut self, at: u64, told: Option<SectionRole>, owned: bool, failed: bool) {
+    fn note(&mut self, at: u64, role: Option<SectionRole>, owned: bool, failed: bool) {
         self.held += u64::from(owned);
         self.waiting += u64::from(failed);
-        match told {
-            Some(SectionRole::Holder) if owned => self.held_and_told += 1,
-            Some(SectionRole::Holder) => *self.told_holder_wrongly.entry(at).or_default() += 1,
+        match role {
+            Some(SectionRole::Holder) if owned => self.held_and_mapped += 1,
+            Some(SectionRole::Holder) => *self.wrong_holders.entry(at).or_default() += 1,
             _ if owned => *self.missed.entry(at).or_default() += 1,
             _ => {}
         }
-        match told {
-            Some(SectionRole::Waiter) if owned => *self.told_waiter_wrongly.entry(at).or_default() += 1,
-            Some(SectionRole::Waiter) => self.waiting_and_told += u64::from(failed),
+        match role {
+            Some(SectionRole::Waiter) if owned => *self.wrong_waiters.entry(at).or_default() += 1,
+            Some(SectionRole::Waiter) => self.waiting_and_mapped += u64::from(failed),
             _ if failed => *self.missed_waiting.entry(at).or_default() += 1,
             _ => {}
         }
@@ -191,10 +191,14 @@ fn follows(compiler: &str, flags: &[&str], name: &str) {
     let map = map(&elf, &Wanted { shipped: false, functions }).expect("an ELF file");
     let tally = World::start(&program, &map, &elf).run(20_000);
     assert!(tally.held > 1000 && tally.waiting > 500, "the program takes its locks and waits for them: {tally:x?}");
-    assert!(tally.told_holder_wrongly.is_empty(), "told to hold a lock that it does not hold: {tally:x?}");
-    assert!(tally.told_waiter_wrongly.is_empty(), "told to wait while it holds: {tally:x?}");
-    assert!(tally.held_and_told * 100 >= tally.held * 95, "held and not told: {tally:x?} {:?}", map.notes);
-    assert!(tally.waiting_and_told * 100 >= tally.waiting * 95, "waiting and not told: {tally:x?} {:?}", map.notes);
+    assert!(tally.wrong_holders.is_empty(), "a holder in the map, and no lock: {tally:x?}");
+    assert!(tally.wrong_waiters.is_empty(), "a waiter in the map, with the lock: {tally:x?}");
+    assert!(tally.held_and_mapped * 100 >= tally.held * 95, "held and not in the map: {tally:x?} {:?}", map.notes);
+    assert!(
+        tally.waiting_and_mapped * 100 >= tally.waiting * 95,
+        "waiting and not in the map: {tally:x?} {:?}",
+        map.notes
+    );
 }
 
 fn gcc_optimised() {

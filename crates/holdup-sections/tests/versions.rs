@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// The sections that explanations name, in every version from 15 to 18; names that stand for each other with a bar
 /// between them. A spin lock that is inlined has the name of the function whose source takes it, and what the compiler
-/// leaves in a function of its own has that function's name.
+/// leaves in a separate function has that function's name.
 const EVERYWHERE: &[&str] = &[
     "StrategyGetBuffer",
     "StrategyGetBuffer: buffer header",
@@ -38,7 +38,7 @@ fn servers() -> Vec<PathBuf> {
     installed.filter(|path| path.exists()).chain(named).collect()
 }
 
-/// The version that the server tells with `--version`.
+/// The version that the server prints with `--version`.
 fn version(elf: &[u8]) -> String {
     let head = b"postgres (PostgreSQL) ";
     let at = elf.windows(head.len()).position(|w| w == head).map_or(0, |at| at + head.len());

@@ -21,11 +21,11 @@ pub(crate) struct Debug {
 
 /// One file's debug information may be so large, unpacked; what has more goes without inlined functions.
 const MOST_BYTES: u64 = 128 << 20;
-/// So many functions are put into one another at most at one address.
+/// Functions that are inlined into one another at one address, at most.
 const DEEPEST: usize = 256;
 
 impl Debug {
-    /// Takes the sections that names and inlined functions stand in. `None` where the file has none, or they are
+    /// Takes the sections with names and inlined functions. `None` where the file has none, or they are
     /// packed by something else than zlib, or too large.
     pub(crate) fn of(file: &ElfFile64<'_, object::LittleEndian>) -> Option<Self> {
         file.section_by_name(".debug_info")?;

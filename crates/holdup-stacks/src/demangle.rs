@@ -9,7 +9,7 @@ pub(crate) fn demangled(name: &str) -> String {
         return name.to_owned();
     }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        // Without the hash that tells two builds apart.
+        // Without the hash, which differs between builds.
         let plain = format!("{rust:#}");
         return if plain.len() > LONGEST { name.to_owned() } else { plain };
     }

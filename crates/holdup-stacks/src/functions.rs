@@ -29,7 +29,7 @@ pub(crate) struct Function {
 /// How the caller of a function is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leaving {
-    /// Nothing tells.
+    /// There is no rule.
     Unknown,
     /// Fixed offsets from the stack or the base pointer, which the unwinder knows; or there is no caller.
     Plain,
@@ -45,7 +45,7 @@ pub(crate) struct State {
     pub(crate) bp: u64,
 }
 
-/// So many steps of an expression are done.
+/// Steps of an expression, at most.
 const MOST_STEPS: u32 = 200;
 
 impl Functions {

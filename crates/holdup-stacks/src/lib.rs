@@ -1,10 +1,14 @@
-//! Call stacks from registers, copies of stacks and ELF files.
+//! Call stacks from registers, copies of stacks, and the bytes of binaries, with names.
 //!
-//! Pure: bytes go in, a [`holdup_model::StackProfile`] comes out. Files that are cut, packed or made to do harm give a
-//! reason or shorter stacks, never a panic, and never the name of a neighbour: what no symbol covers is told by the
-//! begin of its function, what cannot be followed any further ends in `[unknown]` and counts as truncated.
+//! - `symbolizer.rs` unwinds samples and counts them in a tree of calls (`tree.rs`); names are looked up at the end.
+//! - `module.rs` is one ELF file: symbols, unwind information (`functions.rs`), inlined functions (`debug.rs`).
+//! - `space.rs` is the mappings of a process, `kernel.rs` the functions of the kernel.
 //!
-//! Only x86-64 is unwound: System V psABI for AMD64, 3.6.2 (DWARF register numbers), 4.2.4 (`.eh_frame`).
+//! Not here: taking samples (`holdup-host`), reading mappings and files (`holdup-evidence`), drawing (`holdup-report`).
+//! No file is opened. A damaged file gives a reason or shorter stacks, never a panic, and code without a symbol never gets
+//! the name of its neighbour: it is named by the begin of its code.
+//!
+//! Start with [`Symbolizer::add_sample`].
 #![forbid(unsafe_code)]
 
 mod debug;

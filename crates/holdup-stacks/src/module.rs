@@ -120,11 +120,6 @@ impl Module {
         hex(&self.build_id)
     }
 
-    /// Whether inlined functions are known.
-    pub fn has_debug_information(&self) -> bool {
-        self.debug.is_some()
-    }
-
     /// Memory, bytes.
     pub fn bytes(&self) -> u64 {
         let sections = [&self.eh_frame, &self.eh_frame_hdr].into_iter().flatten().map(|s| s.bytes.len() as u64);

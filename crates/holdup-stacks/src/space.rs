@@ -28,22 +28,22 @@ pub struct Mapping {
 
 /// A place in code: a module and an address in it, or an address of the kernel, or nothing that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(crate) u64);
+pub(crate) struct CodeAddress(pub(crate) u64);
 
 const ADDRESS_BITS: u32 = 48;
 const KERNEL: u64 = 0xffff;
 
-impl Place {
-    pub(crate) const UNKNOWN: Place = Place(0);
+impl CodeAddress {
+    pub(crate) const UNKNOWN: CodeAddress = CodeAddress(0);
     /// Module ids are one higher in a place, and the highest stands for the kernel.
     pub(crate) const MOST_MODULES: usize = KERNEL as usize - 1;
 
     fn in_module(module: ModuleId, address: u64) -> Option<Self> {
-        (address >> ADDRESS_BITS == 0).then_some(Place((u64::from(module.0) + 1) << ADDRESS_BITS | address))
+        (address >> ADDRESS_BITS == 0).then_some(CodeAddress((u64::from(module.0) + 1) << ADDRESS_BITS | address))
     }
 
     pub(crate) fn in_kernel(address: u64) -> Self {
-        if address >> ADDRESS_BITS == KERNEL { Place(address) } else { Place::UNKNOWN }
+        if address >> ADDRESS_BITS == KERNEL { CodeAddress(address) } else { CodeAddress::UNKNOWN }
     }
 
     pub(crate) fn what(self) -> What {
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// What a [`Place`] is.
+/// What a [`CodeAddress`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Unknown,
@@ -75,7 +75,7 @@ impl Space {
         let mut unwinder = UnwinderX86_64::new();
         for mapping in &mappings {
             let Some(module) = mapping.module.and_then(|id| modules.get(usize::from(id.0))) else { continue };
-            // A file that is mapped below the address that it gives itself cannot be told to the unwinder.
+            // The unwinder takes no file that is mapped below the address that it gives itself.
             let Some(base) = module.address_of_mapping(mapping.offset).and_then(|own| mapping.start.checked_sub(own))
             else {
                 continue;
@@ -91,15 +91,15 @@ impl Space {
     }
 
     /// The place at an address.
-    pub(crate) fn place(&self, address: u64, modules: &[Module]) -> Place {
+    pub(crate) fn place(&self, address: u64, modules: &[Module]) -> CodeAddress {
         let after = self.mappings.partition_point(|mapping| mapping.start <= address);
         let mapping = after.checked_sub(1).and_then(|at| self.mappings.get(at)).filter(|m| address < m.end);
         let found = mapping.and_then(|mapping| {
             let id = mapping.module?;
             let module = modules.get(usize::from(id.0))?;
             let own = module.address_of(mapping.offset.checked_add(address - mapping.start)?)?;
-            Place::in_module(id, own)
+            CodeAddress::in_module(id, own)
         });
-        found.unwrap_or(Place::UNKNOWN)
+        found.unwrap_or(CodeAddress::UNKNOWN)
     }
 }

@@ -4,7 +4,7 @@ use crate::debug;
 use crate::functions::{Context, Leaving, State};
 use crate::kernel::KernelSymbols;
 use crate::module::Module;
-use crate::space::{Mapping, ModuleId, Place, Space, SpaceId, What};
+use crate::space::{CodeAddress, Mapping, ModuleId, Space, SpaceId, What};
 use crate::tree::Tree;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{FrameAddress, Unwinder as _};
@@ -47,7 +47,7 @@ pub struct Sample<'a> {
 #[derive(Debug, Clone)]
 pub struct Followed {
     task: TaskId,
-    places: Vec<Place>,
+    places: Vec<CodeAddress>,
     /// Whether it could be followed to its outermost function.
     pub is_complete: bool,
 }
@@ -56,13 +56,13 @@ pub struct Followed {
 const DEEPEST: usize = 1024;
 /// 24 bytes each and twice 4 for finding them.
 const MOST_NODES: usize = 1 << 20;
-/// Entries of the memory of places, a power of two.
-const REMEMBERED: usize = 8192;
+/// Entries of the cache of addresses, a power of two.
+const CACHED: usize = 8192;
 /// The unwinder's cache has this many entries, found by the remainder of the address: too few for a database server, so
 /// there are several caches, each for a part of the addresses.
 const CACHE_ENTRIES: u64 = 509;
 const CACHES: usize = 32;
-/// Each takes about as much memory as the text of its mappings; the unwinder would tell 65,536 apart.
+/// Each takes about as much memory as the text of its mappings; the unwinder has room for 65,536.
 const MOST_SPACES: usize = 2048;
 
 impl Default for Symbolizer {
@@ -71,12 +71,12 @@ impl Default for Symbolizer {
     }
 }
 
-/// A place that was looked up before.
+/// An address that was looked up before.
 #[derive(Clone, Copy)]
-struct Remembered {
+struct Cached {
     space: u32,
     address: u64,
-    place: Place,
+    place: CodeAddress,
     leaving: Leaving,
 }
 
@@ -95,14 +95,14 @@ pub struct Symbolizer {
     dropped: u64,
     caches: Vec<CacheX86_64>,
     context: Box<Context>,
-    remembered: Vec<Remembered>,
-    scratch: Vec<Place>,
+    cached: Vec<Cached>,
+    scratch: Vec<CodeAddress>,
 }
 
 impl Symbolizer {
     /// Without modules and stacks.
     pub fn new() -> Self {
-        let nothing = Remembered { space: u32::MAX, address: 0, place: Place::UNKNOWN, leaving: Leaving::Unknown };
+        let nothing = Cached { space: u32::MAX, address: 0, place: CodeAddress::UNKNOWN, leaving: Leaving::Unknown };
         Symbolizer {
             modules: Vec::new(),
             spaces: Vec::new(),
@@ -114,14 +114,14 @@ impl Symbolizer {
             dropped: 0,
             caches: (0..CACHES).map(|_| CacheX86_64::new()).collect(),
             context: Box::new(Context::new()),
-            remembered: vec![nothing; REMEMBERED],
+            cached: vec![nothing; CACHED],
             scratch: Vec::new(),
         }
     }
 
     /// Makes a file known; `None` when there are too many (65,000).
     pub fn add_module(&mut self, module: Module) -> Option<ModuleId> {
-        if self.modules.len() >= Place::MOST_MODULES {
+        if self.modules.len() >= CodeAddress::MOST_MODULES {
             return None;
         }
         let id = ModuleId(u16::try_from(self.modules.len()).ok()?);
@@ -168,8 +168,8 @@ impl Symbolizer {
         id
     }
 
-    /// A new id for a task name with its role, so that its stacks can be told apart from others of that name by
-    /// [`Symbolizer::profile_of`].
+    /// A new id for a task name with its role, so that [`Symbolizer::profile_of`] can separate its stacks from others of that
+    /// name.
     pub fn separate_task(&mut self, name: &str, role: Option<&str>) -> TaskId {
         let id = TaskId(self.tasks.len() as u32);
         self.tasks.push((name.to_owned(), role.map(str::to_owned)));
@@ -198,7 +198,7 @@ impl Symbolizer {
         self.count(followed.task, &followed.places, followed.is_complete, weight);
     }
 
-    fn follow_into(&mut self, sample: &Sample<'_>, places: &mut Vec<Place>) -> bool {
+    fn follow_into(&mut self, sample: &Sample<'_>, places: &mut Vec<CodeAddress>) -> bool {
         push_kernel(sample.kernel, places);
         match (sample.registers, sample.space) {
             (None, _) => true,
@@ -207,36 +207,13 @@ impl Symbolizer {
         }
     }
 
-    /// Counts a stack whose addresses are known: of the kernel and of the process, each innermost first and beginning
-    /// with an instruction pointer, then return addresses. `is_complete` is false when somebody could not follow it to
-    /// its outermost function.
-    pub fn add_addresses(
-        &mut self,
-        task: TaskId,
-        space: Option<SpaceId>,
-        (kernel, user): (&[u64], &[u64]),
-        is_complete: bool,
-        weight: u64,
-    ) {
-        let mut places = std::mem::take(&mut self.scratch);
-        places.clear();
-        push_kernel(kernel, &mut places);
-        for (index, address) in user.iter().enumerate() {
-            let at = if index == 0 { *address } else { address.saturating_sub(1) };
-            let place = space.map_or(Place::UNKNOWN, |space| self.place(space, at).0);
-            places.push(place);
+    fn place(&mut self, space: SpaceId, address: u64) -> (CodeAddress, Leaving) {
+        let slot = (address ^ (address >> 13) ^ u64::from(space.0)) as usize & (CACHED - 1);
+        let cached = &mut self.cached[slot];
+        if cached.space == space.0 && cached.address == address {
+            return (cached.place, cached.leaving);
         }
-        self.count(task, &places, is_complete, weight);
-        self.scratch = places;
-    }
-
-    fn place(&mut self, space: SpaceId, address: u64) -> (Place, Leaving) {
-        let slot = (address ^ (address >> 13) ^ u64::from(space.0)) as usize & (REMEMBERED - 1);
-        let remembered = &mut self.remembered[slot];
-        if remembered.space == space.0 && remembered.address == address {
-            return (remembered.place, remembered.leaving);
-        }
-        let Some(known) = self.spaces.get(space.0 as usize) else { return (Place::UNKNOWN, Leaving::Unknown) };
+        let Some(known) = self.spaces.get(space.0 as usize) else { return (CodeAddress::UNKNOWN, Leaving::Unknown) };
         let place = known.place(address, &self.modules);
         let leaving = match place.what() {
             What::Module(id, own) => {
@@ -245,12 +222,12 @@ impl Symbolizer {
             }
             What::Unknown | What::Kernel(_) => Leaving::Unknown,
         };
-        *remembered = Remembered { space: space.0, address, place, leaving };
+        *cached = Cached { space: space.0, address, place, leaving };
         (place, leaving)
     }
 
     /// Adds the places of a stack, innermost first; whether its outermost function was reached.
-    fn unwind(&mut self, space: SpaceId, registers: Registers, stack: &[u8], places: &mut Vec<Place>) -> bool {
+    fn unwind(&mut self, space: SpaceId, registers: Registers, stack: &[u8], places: &mut Vec<CodeAddress>) -> bool {
         let Registers { ip, sp, bp } = registers;
         let mut address = FrameAddress::from_instruction_pointer(ip);
         let mut at = State { ip, sp, bp };
@@ -302,7 +279,7 @@ impl Symbolizer {
 
     fn leave_by_expression(
         &mut self,
-        place: Place,
+        place: CodeAddress,
         from: State,
         read: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Option<Option<(State, bool)>> {
@@ -310,7 +287,7 @@ impl Symbolizer {
         self.modules.get(usize::from(id.0))?.leave(own, from, &mut self.context, read)
     }
 
-    fn count(&mut self, task: TaskId, places: &[Place], is_complete: bool, weight: u64) {
+    fn count(&mut self, task: TaskId, places: &[CodeAddress], is_complete: bool, weight: u64) {
         let end = self.path(task, places, is_complete);
         match end {
             Some(end) => {
@@ -324,10 +301,10 @@ impl Symbolizer {
         }
     }
 
-    fn path(&mut self, task: TaskId, places: &[Place], is_complete: bool) -> Option<u32> {
+    fn path(&mut self, task: TaskId, places: &[CodeAddress], is_complete: bool) -> Option<u32> {
         let mut at = self.tree.step(None, u64::from(task.0))?;
-        if !is_complete && places.last() != Some(&Place::UNKNOWN) {
-            at = self.tree.step(Some(at), Place::UNKNOWN.0)?;
+        if !is_complete && places.last() != Some(&CodeAddress::UNKNOWN) {
+            at = self.tree.step(Some(at), CodeAddress::UNKNOWN.0)?;
         }
         for place in places.iter().rev() {
             at = self.tree.step(Some(at), place.0)?;
@@ -345,10 +322,7 @@ impl Symbolizer {
         let modules: u64 = self.modules.iter().map(Module::bytes).sum();
         let spaces: usize = self.spaces.iter().map(|space| space.mappings().len()).sum();
         // Its own copy, that of the map by mappings, and the unwinder's.
-        modules
-            + (spaces * 4 * size_of::<Mapping>()) as u64
-            + self.tree.bytes()
-            + (REMEMBERED * size_of::<Remembered>()) as u64
+        modules + (spaces * 4 * size_of::<Mapping>()) as u64 + self.tree.bytes() + (CACHED * size_of::<Cached>()) as u64
     }
 
     /// What was counted so far, with names. `name`, `unit` and `period_ns` are those of [`StackProfile`].
@@ -359,7 +333,7 @@ impl Symbolizer {
     /// The same of some tasks.
     pub fn profile_of(
         &self,
-        is_meant: impl Fn(TaskId) -> bool,
+        is_selected: impl Fn(TaskId) -> bool,
         kernel: &KernelSymbols,
         name: &str,
         unit: &str,
@@ -375,11 +349,11 @@ impl Symbolizer {
             let mut at = id;
             let mut current = node;
             while current.parent as usize != at {
-                path.push(Place(current.step));
+                path.push(CodeAddress(current.step));
                 at = current.parent as usize;
                 current = &nodes[at];
             }
-            if !is_meant(TaskId(current.step as u32)) {
+            if !is_selected(TaskId(current.step as u32)) {
                 continue;
             }
             let frames: Vec<u32> = path.iter().rev().flat_map(|place| names.frames(*place).to_vec()).collect();
@@ -400,7 +374,7 @@ impl Symbolizer {
             period_ns,
             frames: names.frames,
             stacks,
-            truncated: self.truncated.iter().filter(|(task, _)| is_meant(**task)).map(|(_, weight)| weight).sum(),
+            truncated: self.truncated.iter().filter(|(task, _)| is_selected(**task)).map(|(_, weight)| weight).sum(),
         }
     }
 }
@@ -429,9 +403,9 @@ fn without_overlaps(mappings: &[Mapping]) -> Vec<Mapping> {
     kept
 }
 
-fn push_kernel(addresses: &[u64], places: &mut Vec<Place>) {
+fn push_kernel(addresses: &[u64], places: &mut Vec<CodeAddress>) {
     for (index, address) in addresses.iter().take(DEEPEST).enumerate() {
-        places.push(Place::in_kernel(if index == 0 { *address } else { address.saturating_sub(1) }));
+        places.push(CodeAddress::in_kernel(if index == 0 { *address } else { address.saturating_sub(1) }));
     }
 }
 
@@ -442,7 +416,7 @@ struct Names<'a> {
     lookups: BTreeMap<ModuleId, Option<debug::Lookup<'a>>>,
     frames: Vec<Frame>,
     by_frame: BTreeMap<Frame, u32>,
-    by_place: BTreeMap<Place, Vec<u32>>,
+    by_place: BTreeMap<CodeAddress, Vec<u32>>,
 }
 
 impl<'a> Names<'a> {
@@ -458,7 +432,7 @@ impl<'a> Names<'a> {
     }
 
     /// The frames at a place, outermost first.
-    fn frames(&mut self, place: Place) -> &[u32] {
+    fn frames(&mut self, place: CodeAddress) -> &[u32] {
         if !self.by_place.contains_key(&place) {
             let frames = self.look_up(place).into_iter().map(|frame| self.intern(frame)).collect();
             self.by_place.insert(place, frames);
@@ -476,7 +450,7 @@ impl<'a> Names<'a> {
         id
     }
 
-    fn look_up(&mut self, place: Place) -> Vec<Frame> {
+    fn look_up(&mut self, place: CodeAddress) -> Vec<Frame> {
         let unknown = || crate::UNKNOWN.to_owned();
         match place.what() {
             What::Unknown => vec![Frame { function: unknown(), module: None, kind: FrameKind::User }],

@@ -19,7 +19,7 @@ pub(crate) struct Symbols {
     names: String,
 }
 
-/// So many symbols before an address are asked whether they reach over it: functions hardly lie inside others.
+/// Symbols before an address that may reach over it: functions hardly lie inside others.
 const NESTED: usize = 8;
 /// Longer names are cut short by leaving the symbol out; none of a compiler's are.
 const LONGEST_NAME: usize = 65_536;
@@ -27,7 +27,7 @@ const LONGEST_NAME: usize = 65_536;
 const MOST_NAMES: usize = 256 << 20;
 
 impl Symbols {
-    /// Reads the functions of a file. `reach` tells where a function without a size ends, from its unwind information.
+    /// Reads the functions of a file. `reach` gives the end of a function without a size, from its unwind information.
     pub(crate) fn of(file: &ElfFile64<'_, LittleEndian>, reach: impl Fn(u64) -> Option<u64>) -> Self {
         let mut found = Self::default();
         let mut all: Vec<(Symbol, u32)> = Vec::new();

@@ -1,4 +1,4 @@
-//! A tree of calls with weights: each distinct stack is kept once, whatever the number of its samples.
+//! A tree of calls with weights: each distinct stack is kept once, for any number of samples.
 
 /// Where the path of a stack ends in a [`Tree`].
 pub(crate) type NodeId = u32;
@@ -16,7 +16,7 @@ pub(crate) struct Node {
 
 const EMPTY: u32 = u32::MAX;
 
-/// The tree. Steps are found by a hash table of its own with a fixed function, so that the order of nodes is that of
+/// The tree. Steps are found by a hash table with a fixed function, so that the order of nodes is that of
 /// their first samples on every run.
 #[derive(Debug)]
 pub(crate) struct Tree {

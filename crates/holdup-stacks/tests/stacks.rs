@@ -15,18 +15,18 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 /// A compiled program, and what it wrote.
-struct Known {
+struct Compiled {
     folder: tempfile::TempDir,
     recording: Recording,
 }
 
-impl Known {
+impl Compiled {
     fn new(options: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("known");
         let options = [&["-O1", "-fno-omit-frame-pointer", "-Wl,--build-id"], options].concat();
         compile(&sources().join("known.c"), &program, &options)?;
-        Some(Known { recording: record(&program), folder })
+        Some(Compiled { recording: record(&program), folder })
     }
 
     fn program(&self) -> std::path::PathBuf {
@@ -35,7 +35,7 @@ impl Known {
 }
 
 /// Each sample of the program as (functions with their kinds, whether its outermost function was reached).
-fn told(known: &Known, file: impl FnMut(&str) -> Option<Vec<u8>>) -> Vec<(Vec<(String, FrameKind)>, bool)> {
+fn stacks(known: &Compiled, file: impl FnMut(&str) -> Option<Vec<u8>>) -> Vec<(Vec<(String, FrameKind)>, bool)> {
     let each = |sample: &recording::Seen, file: &mut dyn FnMut(&str) -> Option<Vec<u8>>| {
         let mut symbolizer = Symbolizer::new();
         let space = space(&known.recording.maps, &mut symbolizer, file);
@@ -82,15 +82,15 @@ fn compiled<T>(known: Option<T>) -> T {
 
 fn a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_followed_exactly() {
     for options in [&["-g"][..], &["-g", "-fomit-frame-pointer"], &["-g", "-gz=zlib"], &["-g", "-no-pie"]] {
-        let known = compiled(Known::new(options));
-        let told = told(&known, on_disk);
-        assert!(told.iter().all(|(_, is_complete)| *is_complete), "{options:?} {told:?}");
+        let known = compiled(Compiled::new(options));
+        let stacks = stacks(&known, on_disk);
+        assert!(stacks.iter().all(|(_, is_complete)| *is_complete), "{options:?} {stacks:?}");
         let recursion = ["main", "recurse", "recurse", "recurse", "recurse", "put_inline", "innermost"];
-        assert_eq!(from_main(&told[0].0), recursion, "{options:?}");
-        let kinds: Vec<_> = told[0].0.iter().filter(|(_, kind)| *kind == FrameKind::Inlined).collect();
+        assert_eq!(from_main(&stacks[0].0), recursion, "{options:?}");
+        let kinds: Vec<_> = stacks[0].0.iter().filter(|(_, kind)| *kind == FrameKind::Inlined).collect();
         assert_eq!(kinds, [&("put_inline".to_owned(), FrameKind::Inlined)]);
-        assert_eq!(from_main(&told[1].0), ["main", "aligned", "recurse", "put_inline", "innermost"], "{options:?}");
-        let signal = from_main(&told[2].0);
+        assert_eq!(from_main(&stacks[1].0), ["main", "aligned", "recurse", "put_inline", "innermost"], "{options:?}");
+        let signal = from_main(&stacks[2].0);
         assert_eq!((&signal[..2], signal[2].contains("kill")), (&["main", "interrupted"][..], true), "{signal:?}");
         assert_eq!(&signal[signal.len() - 2..], ["handler", "innermost"], "{options:?}");
     }
@@ -101,15 +101,15 @@ fn a_segment_of_code_that_begins_inside_a_page_is_unwound_from_where_it_is_mappe
     if Command::new("ld.lld").arg("--version").output().is_err() {
         ignore("there is no ld.lld");
     }
-    let known = compiled(Known::new(&["-g", "-fomit-frame-pointer", "-fuse-ld=lld"]));
-    let told = told(&known, on_disk);
-    assert!(told.iter().all(|(_, is_complete)| *is_complete), "{told:?}");
+    let known = compiled(Compiled::new(&["-g", "-fomit-frame-pointer", "-fuse-ld=lld"]));
+    let stacks = stacks(&known, on_disk);
+    assert!(stacks.iter().all(|(_, is_complete)| *is_complete), "{stacks:?}");
     let recursion = ["main", "recurse", "recurse", "recurse", "recurse", "put_inline", "innermost"];
-    assert_eq!(from_main(&told[0].0), recursion);
+    assert_eq!(from_main(&stacks[0].0), recursion);
 }
 
 fn a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_its_neighbour() {
-    let known = compiled(Known::new(&["-rdynamic"]));
+    let known = compiled(Compiled::new(&["-rdynamic"]));
     let program = known.program();
     let whole = Module::parse("known", &std::fs::read(&program).expect("it is there")).expect("an ELF file");
     let (stripped, debug) = (known.folder.path().join("stripped"), known.folder.path().join("debug"));
@@ -120,22 +120,22 @@ fn a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_i
     run("objcopy", &[Path::new("--only-keep-debug"), &program, &debug]);
     run("strip", &[Path::new("-o"), &stripped, &program]);
     let read = |path: &str| on_disk(if path.ends_with("/known") { stripped.to_str()? } else { path });
-    let told = told(&known, read);
-    let recursion = from_main(&told[0].0);
+    let stacks = stacks(&known, read);
+    let recursion = from_main(&stacks[0].0);
     assert_eq!(&recursion[..5], ["main", "recurse", "recurse", "recurse", "recurse"]);
     assert!(recursion.len() == 6 && recursion[5].starts_with("[known+0x"), "{recursion:?}");
-    assert!(told.iter().all(|(_, is_complete)| *is_complete), "{told:?}");
+    assert!(stacks.iter().all(|(_, is_complete)| *is_complete), "{stacks:?}");
     // A debug file of the same build gives the name back; one of another build is refused.
     let mut module = Module::parse("known", &std::fs::read(&stripped).expect("made")).expect("an ELF file");
     assert_eq!(module.build_id(), whole.build_id());
     module.add_debug_file(&std::fs::read(&debug).expect("made")).expect("the same build");
-    let other = compiled(Known::new(&["-DOTHER=1", "-O2"]));
+    let other = compiled(Compiled::new(&["-DOTHER=1", "-O2"]));
     let why = module.add_debug_file(&std::fs::read(other.program()).expect("made")).expect_err("another build");
     assert!(why.starts_with("debug information of known: it belongs to build "), "{why}");
 }
 
-fn a_stack_that_is_cut_is_told_as_far_as_it_goes_and_counts_as_truncated() {
-    let known = compiled(Known::new(&["-g"]));
+fn a_stack_that_is_cut_is_followed_to_its_end_and_counts_as_truncated() {
+    let known = compiled(Compiled::new(&["-g"]));
     let mut symbolizer = Symbolizer::new();
     let space = space(&known.recording.maps, &mut symbolizer, on_disk);
     let task = symbolizer.task("known", Some("command"));
@@ -166,19 +166,19 @@ fn a_stack_that_is_cut_is_told_as_far_as_it_goes_and_counts_as_truncated() {
     assert!(lengths.len() > 4 && profile.truncated > 0, "{lengths:?}");
 }
 
-fn kernel_and_user_parts_stand_in_one_stack_and_address_lists_give_the_same() {
+fn kernel_and_user_parts_are_one_stack() {
     let kernel = KernelSymbols::parse("ffffffff81000000 T entry\nffffffff81001000 T fault\nffffffff81002000 T end\n");
     let mut symbolizer = Symbolizer::new();
     let task = symbolizer.task("kworker/0:1", None);
     let addresses = [0xffff_ffff_8100_1010, 0xffff_ffff_8100_0020, 0x1234];
     let sample = Sample { task, space: None, registers: None, stack: &[], kernel: &addresses, weight: 2 };
     assert!(symbolizer.add_sample(&sample));
-    symbolizer.add_addresses(task, None, (&addresses, &[]), true, 3);
+    assert!(symbolizer.add_sample(&Sample { weight: 3, ..sample }));
     let profile = symbolizer.profile(&kernel, "off_cpu", "ns", 0);
     let names: Vec<String> = frames(&profile).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["[unknown]", "entry", "fault"], "what lies outside of the kernel is none of its functions");
     assert_eq!((profile.stacks.len(), profile.stacks[0].weight, profile.truncated), (1, 5, 0));
-    // Mappings that nobody knows: the whole user part is one unknown function.
+    // Unknown mappings: the whole user part is one unknown function.
     let registers = Some(Registers { ip: 1, sp: 1, bp: 1 });
     assert!(!symbolizer.add_sample(&Sample { registers, ..sample }));
     assert_eq!(symbolizer.profile(&kernel, "on_cpu", "samples", 1).truncated, 2);
@@ -187,7 +187,7 @@ fn kernel_and_user_parts_stand_in_one_stack_and_address_lists_give_the_same() {
 /// The known program's file, or this test's own where there is no compiler.
 static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let own = || std::fs::read(std::env::current_exe().expect("it runs")).expect("it is there");
-    Known::new(&["-g"]).map_or_else(own, |known| std::fs::read(known.program()).expect("it is there"))
+    Compiled::new(&["-g"]).map_or_else(own, |known| std::fs::read(known.program()).expect("it is there"))
 });
 
 /// Uses every part of a module with a garbage stack.
@@ -202,11 +202,9 @@ fn exercise(file: &[u8], registers: Registers, stack: &[u8], offset: u64) {
         let registers = Some(Registers { ip, ..registers });
         symbolizer.add_sample(&Sample { task, space: Some(space), registers, stack, kernel: &[ip], weight: 1 });
     }
-    let user: Vec<u64> = (0..64).map(|i| start + i * 97).collect();
-    symbolizer.add_addresses(task, Some(space), (&[], &user), false, 1);
     let profile = symbolizer.profile(&KernelSymbols::default(), "on_cpu", "samples", 1);
     let sum: u64 = profile.stacks.iter().map(|stack| stack.weight).sum();
-    assert_eq!(sum, 4, "every sample is in the profile");
+    assert_eq!(sum, 3, "every sample is in the profile");
 }
 
 proptest! {
@@ -248,7 +246,7 @@ proptest! {
         let mut symbolizer = Symbolizer::new();
         let known = symbolizer.add_module(Module::parse("known", &FILE).expect("an ELF file"));
         let mappings: Vec<Mapping> = ranges.iter().enumerate().map(|(i, (start, length, is_known))| {
-            // The offset tells which mapping it was, and where in it.
+            // The offset shows which mapping it was, and where in it.
             Mapping { start: start << 12, end: (start + length) << 12, offset: (i as u64) << 32, module: known.filter(|_| *is_known) }
         }).collect();
         let space = symbolizer.add_space(&mappings).expect("there is room");
@@ -267,8 +265,8 @@ holdup_testkit::tests!(
     a_recursion_with_an_inlined_function_a_signal_and_an_aligned_stack_are_followed_exactly,
     a_segment_of_code_that_begins_inside_a_page_is_unwound_from_where_it_is_mapped,
     a_stripped_program_keeps_what_the_dynamic_linker_needs_and_names_nothing_by_its_neighbour,
-    a_stack_that_is_cut_is_told_as_far_as_it_goes_and_counts_as_truncated,
-    kernel_and_user_parts_stand_in_one_stack_and_address_lists_give_the_same,
+    a_stack_that_is_cut_is_followed_to_its_end_and_counts_as_truncated,
+    kernel_and_user_parts_are_one_stack,
     a_damaged_file_gives_a_reason_or_other_stacks_but_no_panic,
     garbage_on_the_stack_never_leads_out_of_known_code,
     of_mappings_that_overlap_the_later_one_counts

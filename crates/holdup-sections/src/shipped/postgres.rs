@@ -7,7 +7,7 @@
 /// By these symbols a binary is known as a PostgreSQL server.
 pub(crate) const SIGNS: &[&str] = &["s_lock", "perform_spin_delay", "PostgresMain"];
 
-/// Functions that are called only by who already failed to get the lock: all of them is waiting, until they have it.
+/// Functions that are called only after a failed attempt: all of their code is waiting, until they have the lock.
 /// `S_LOCK` of s_lock.h calls `s_lock` where `TAS` fails.
 pub(crate) const WAITS_FROM_ENTRY: &[&str] = &["s_lock"];
 
@@ -16,20 +16,18 @@ pub(crate) const WAITS_FROM_ENTRY: &[&str] = &["s_lock"];
 pub(crate) const LOCKS: &[(&str, &str)] =
     &[("s_lock", ""), ("LockBufHdr", "buffer header"), ("LWLockWaitListLock", "wait list")];
 
-/// Functions that do nothing but call another one with the arguments that they got, which has no symbol of its own:
+/// Functions that do nothing but call another one with the arguments that they got, which has no symbol:
 /// caller and called. `LWLockRelease` and `LWLockReleaseDisowned` share the second since 18.
 pub(crate) const PASS_ON: &[(&str, &str)] = &[("LWLockReleaseDisowned", "LWLockReleaseInternal")];
 
 /// `errstart(elevel, domain)` sets the level of a report in its first argument, and `errfinish` does not come back when
 /// that was at least ERROR (elog.h: 21 since PostgreSQL 14).
 pub(crate) const REPORT_BEGINS: &[&str] = &["errstart", "errstart_cold"];
-/// See [`REPORT_BEGINS`].
 pub(crate) const REPORT_ENDS: &str = "errfinish";
-/// See [`REPORT_BEGINS`].
 pub(crate) const LEAST_FINAL_LEVEL: u64 = 21;
 
 /// `s_lock(lock, file, line, func)`: the number of the register with the name of the function whose source takes the lock,
-/// which tells inlined copies apart.
+/// which distinguishes inlined copies.
 pub(crate) const NAME_ARGUMENT: usize = 1;
 
 /// Functions of error reports, which run at most once per report: what they call is not followed.
