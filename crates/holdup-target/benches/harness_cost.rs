@@ -46,7 +46,7 @@ fn main() {
         postgres: &postgres,
         workdir,
         guests: &holdup_target::GuestOptions::default(),
-        kept: holdup_target::Kept::default(),
+        boot_cache: holdup_target::BootCache::default(),
         cancel: Cancel::default(),
     };
     let at = TrialSpec { seq: 0, session: 0, boot: 0, block: 0, position: 0, arm: 0 };
