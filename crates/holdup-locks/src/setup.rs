@@ -2,7 +2,7 @@
 
 use crate::algorithms;
 use crate::lock::{Algorithm, Sharing};
-use crate::record::Exact;
+use crate::record::TruthRecord;
 use holdup_load::parameters::{whole, word};
 use holdup_model::{Availability, Parameter, ParameterKind, Parameters, Problem, Value};
 use std::path::PathBuf;
@@ -94,7 +94,7 @@ pub const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "truth_record",
-        kind: ParameterKind::Choice(Exact::WORDS),
+        kind: ParameterKind::Choice(TruthRecord::WORDS),
         default: None,
         required: false,
         summary: "for tests: what names the holder, the lock's word (default; by another instruction) or one beside it",
@@ -124,7 +124,7 @@ pub struct Setup {
     /// Whether workers stay on one CPU.
     pub pin: bool,
     /// Where the workers' record is published, when one is kept.
-    pub(crate) truth: Option<(PathBuf, Exact)>,
+    pub(crate) truth: Option<(PathBuf, TruthRecord)>,
 }
 
 impl Setup {
@@ -171,11 +171,11 @@ impl Setup {
 }
 
 /// Where the workers' record is published and what it is to be exact about, when one is kept.
-fn recorded(parameters: &Parameters) -> Result<Option<(PathBuf, Exact)>, Problem> {
+fn recorded(parameters: &Parameters) -> Result<Option<(PathBuf, TruthRecord)>, Problem> {
     let Some(path) = parameters.text("truth")? else { return Ok(None) };
     let exact = match parameters.text("truth_record")? {
-        None => Exact::LockWord,
-        Some(_) => Exact::ALL[word(parameters, "truth_record", Exact::WORDS)?],
+        None => TruthRecord::LockWord,
+        Some(_) => TruthRecord::ALL[word(parameters, "truth_record", TruthRecord::WORDS)?],
     };
     Ok(Some((path.into(), exact)))
 }
