@@ -18,7 +18,7 @@ const MOST_WORKERS: i64 = 10_000;
 const OWN_WORKERS: usize = 64;
 /// The highest rate of one connection.
 const MOST_RATE_PER_S: i64 = 1_000_000;
-/// What iperf3 writes at once over TCP.
+/// What iperf3 writes with one call over TCP.
 const TCP_BYTES: u64 = 128 << 10;
 /// What one Ethernet frame carries: 1500 bytes less the headers of IPv4 and UDP.
 const UDP_BYTES: u64 = 1472;

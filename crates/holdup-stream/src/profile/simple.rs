@@ -11,7 +11,7 @@ pub enum Mode {
     Read,
     /// All connections write.
     Write,
-    /// So many connections write and as many others read, at once.
+    /// That number of connections write and the same number read, at the same time.
     Both,
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_simple_profile_is_told_from_others() {
+    fn simple_profiles_are_recognised() {
         for mode in [Mode::Read, Mode::Write, Mode::Both] {
             let simple = Simple {
                 remotehost: "far",
