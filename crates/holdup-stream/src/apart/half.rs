@@ -157,9 +157,9 @@ impl Working {
         if let Some(why) = gave_up(&workers, 0) {
             return Err(Problem::trial("a worker is gone", why));
         }
-        let left = Crew::start(Sharing::Threads, "none", Vec::new(), || ())?;
+        let left = WorkerPool::start(Sharing::Threads, "none", Vec::new(), || ())?;
         // The workers have ended, so their CPU time is no longer available; the bytes that they moved are.
-        let counts = Working { line, crew: left, flows, workers, begin, sockets, network, _limit }.counts();
+        let counts = Working { line, pool: left, flows, workers, begin, sockets, network, _limit }.counts();
         Ok(Counts { cpu_ns: None, ..counts })
     }
 }
