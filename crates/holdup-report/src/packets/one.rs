@@ -132,8 +132,8 @@ fn parts(c: &Capture, options: &TerminalOptions) -> String {
         }
         rows.push(row);
         if part.trouble > 0 && c.by != Parts::Time {
-            // A line of its own widens no column.
-            rows.push(vec![format!("      {}", first_marks(part))]);
+            // A single cell widens no column.
+            rows.push(vec![format!("    {}", first_marks(part))]);
         }
     }
     format!("\n{}{}", options.bold_lines(what), align(&rows, &[5], ""))
@@ -142,8 +142,8 @@ fn parts(c: &Capture, options: &TerminalOptions) -> String {
 /// `duplicate ACK 120, fast retransmission 8`.
 fn first_marks(part: &CapturePart) -> String {
     let of = part.marks.iter().filter(|(mark, _)| mark.class == MarkClass::Trouble);
-    let told: Vec<String> = of.take(NAMED).map(|(mark, n)| format!("{} {}", title(mark), count(*n))).collect();
-    told.join(", ")
+    let marks: Vec<String> = of.take(NAMED).map(|(mark, n)| format!("{} {}", title(mark), count(*n))).collect();
+    marks.join(", ")
 }
 
 fn distributions(c: &Capture, options: &TerminalOptions) -> String {
