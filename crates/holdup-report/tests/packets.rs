@@ -218,7 +218,7 @@ fn the_answer_fits_one_screen() {
     common::is_one_screen("two captures", &packets_terminal(&[], &comparisons, &screen));
     for parts in [Parts::Flow, Parts::Host, Parts::Time] {
         let one = summarise("lazy.pcap", &b, parts, 30);
-        common::is_one_screen("one capture", &packets_terminal(&[one.clone()], &[], &screen));
+        common::is_one_screen("one capture", &packets_terminal(std::slice::from_ref(&one), &[], &screen));
         common::is_one_screen("a capture and a comparison", &packets_terminal(&[one], &comparisons, &screen));
     }
     let [full, lazy] = [FULL, LAZY].map(|text| expert::read(text).expect("counts"));
