@@ -78,7 +78,9 @@ fn a_process_is_watched_and_explained() {
     // The answer that was printed is that of the bundle.
     assert_eq!(texts(&place.output(&["explain", "r.holdup"])).0, out);
     let page = place.expect(0, &["report", "r.holdup", "--html", "-"]).0;
-    assert!(page.contains("Causes of delay") && !page.contains("Nothing was compared") && !page.contains("id=\"order\""));
+    assert!(
+        page.contains("Causes of delay") && !page.contains("Nothing was compared") && !page.contains("id=\"order\"")
+    );
 }
 
 fn processes_of_a_name_and_of_a_group_are_watched() {
