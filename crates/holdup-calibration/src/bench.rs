@@ -87,7 +87,7 @@ pub(super) fn on_cpu<T: Send>(cpu: u32, run: impl FnOnce() -> Result<T, Problem>
     })
 }
 
-/// Sets a flag when it goes, however that comes about.
+/// Sets a flag when it is dropped, also by a panic.
 struct Stops<'a>(&'a AtomicBool, &'a dyn Fn());
 
 impl Drop for Stops<'_> {
@@ -208,8 +208,8 @@ pub(super) fn read_byte(fd: i32) -> bool {
     unsafe { libc::read(fd, (&raw mut byte).cast(), 1) == 1 }
 }
 
-/// A loop of `length_ns` that reads the clock: when each step ended that was at least three times as long as usual, and
-/// how much longer than usual it was, ns.
+/// A loop of `length_ns` that reads the clock: when each step ended that was at least three times as long as the median, and
+/// how much longer than the median it was, ns.
 pub(super) fn gaps_ns(length_ns: u64) -> Vec<(u64, f64)> {
     let step = super::samples::middle((0..64).map(|_| each_ns(4, now_ns)).collect());
     let step = step.unwrap_or(0.0).max(1.0);

@@ -1,10 +1,15 @@
-//! What things cost on this host: one measurement per file, and this list.
+//! What things cost on this host: the calibration of the simulator.
 //!
-//! A measurement has 21 repeats of some milliseconds. Its value is their median, its range their 5th and 95th
-//! percentile. Within a repeat the lower quartile of many short pieces counts: another thread on the CPU, or a host that
-//! takes the CPU away, makes a piece longer, never shorter. What one measurement subtracts from another is in its
-//! documentation. Every measurement has its own thread, which stays on one CPU; nothing of the host is changed. What PostgreSQL
-//! computes is measured on a temporary server, which makes no difference to any other.
+//! In it: one measurement per file, each with a [`Cost`], and [`ALL`], their list. A measurement has 21 repeats of some
+//! milliseconds. Its value is their median, its range their 5th and 95th percentile. Within a repeat the lower quartile of
+//! many short pieces counts: another thread on the CPU, or a host that takes the CPU away, makes a piece longer, never
+//! shorter. What one measurement subtracts from another is in its documentation. Every measurement has its own thread,
+//! which stays on one CPU; nothing of the host is changed. What PostgreSQL computes is measured on a temporary server, which
+//! makes no difference to any other.
+//!
+//! Not in it: machine files (`holdup-sim` reads them, `holdup-target` writes them) and the target `sim` itself.
+//!
+//! Start with [`measure`] and the smallest measurement, `syscall.rs`.
 
 mod atomic;
 mod bench;

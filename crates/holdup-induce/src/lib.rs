@@ -1,9 +1,14 @@
-//! Causes of lost time, made on purpose, for tests that must name them.
+//! For tests only: causes of lost time, made on purpose, and single trials.
 //!
-//! What is started ends when the value that stands for it is dropped, and when the test dies: processes are killed with
-//! the thread that made them, a control group is removed by another process that sees the end of the test.
-//! A preempted holder and a fault under the lock come from the workload `lock-contention` itself (more threads than CPUs,
-//! `faults`).
+//! In it: causes that the explanations must name ([`oversubscription`], [`throttling`], [`cpu_thief`], [`slow_disk`],
+//! [`kernel_hog`]), and [`trial`], which runs one trial of a workload without plan, target and collectors. What is started
+//! ends when the value that stands for it is dropped, and when the test dies: processes are killed with the thread that
+//! made them, a control group is removed by another process that sees the end of the test.
+//!
+//! Not in it: a preempted lock holder and a fault under a lock; the workload `lock-contention` makes both (more threads than
+//! CPUs, `faults`). The crate is no part of holdup: only `[dev-dependencies]` may name it, which a test of xtask holds.
+//!
+//! Start with `causes.rs`.
 
 mod causes;
 mod group;

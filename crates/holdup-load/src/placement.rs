@@ -1,7 +1,7 @@
 //! On which CPUs the two sides of a workload run.
 //!
 //! Most of these workloads have a side that sends, asks or wakes, and one that receives, answers or is woken. Whether the
-//! two share a run queue, a core, a cache or nothing decides most of what is measured, so it is a parameter of all.
+//! two share a run queue, a core, a cache or nothing decides most of the result, so it is a parameter of all.
 
 use holdup_host::{CpuPlace, Host};
 use holdup_model::{Parameter, ParameterKind, Parameters, Problem};

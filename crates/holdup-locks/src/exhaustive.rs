@@ -9,7 +9,6 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU32;
 use loom::sync::{Arc, Condvar, Mutex};
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 thread_local! {
@@ -74,15 +73,6 @@ impl FutexWord for LoomWord {
     }
 }
 
-fn made<L: RawLock>() -> L {
-    let mut place = MaybeUninit::<L>::uninit();
-    // SAFETY: the place is writable and known to no other thread; a successful `init` has filled it.
-    unsafe {
-        L::init(place.as_mut_ptr(), Sharing::Threads).expect("nothing to fail");
-        place.assume_init()
-    }
-}
-
 /// Each of `workers` takes the lock `rounds` times. What is inside must never be touched by two at the same time (loom
 /// sees that), every update must be seen by the next, and no worker may wait for ever (loom sees that too).
 /// `note` is what a worker writes down inside.
@@ -109,7 +99,7 @@ fn explore<L: RawLock + Send + 'static>(
             });
             for _ in 0..rounds {
                 match lock.acquire(&mut local, &|| TURNS.get() > MOST_TURNS) {
-                    Acquired::AtOnce | Acquired::AfterWaiting => {}
+                    Acquired::Uncontended | Acquired::AfterWaiting => {}
                     Acquired::Stopped => return,
                     Acquired::Stuck => panic!("no lock here gives up"),
                 }
@@ -142,8 +132,8 @@ fn explore<L: RawLock + Send + 'static>(
 
 /// Two workers that come back, and three that come once.
 fn exclusive<L: RawLock + Send + 'static>() {
-    explore::<L>(made, 2, 2, |_| 0, |_| {});
-    explore::<L>(made, 3, 1, |_| 0, |_| {});
+    explore::<L>(L::free, 2, 2, |_| 0, |_| {});
+    explore::<L>(L::free, 3, 1, |_| 0, |_| {});
 }
 
 #[test]
@@ -199,10 +189,8 @@ struct LookThenWrite(LoomWord);
 
 impl RawLock for LookThenWrite {
     type Local = ();
-    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable place that is not in use yet.
-        unsafe { place.write(LookThenWrite(Word::new(0))) };
-        Ok(())
+    fn free() -> Self {
+        LookThenWrite(Word::new(0))
     }
     fn local(_worker: &Worker) {}
     fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
@@ -210,7 +198,7 @@ impl RawLock for LookThenWrite {
             <LoomWord>::pause();
         }
         self.0.store(1, Ordering::Relaxed);
-        Acquired::AtOnce
+        Acquired::Uncontended
     }
     fn release(&self, (): &mut ()) {
         self.0.store(0, Ordering::Release);

@@ -54,7 +54,7 @@ impl Pages {
         let base = map(bytes, huge).map_err(|e| unmappable(e, bytes, huge))?;
         let pages = Pages { base, count, per_section };
         if !huge {
-            // A page of 4 KB is what is asked for, even where tmpfs would use larger ones.
+            // Pages of 4 KB, even where tmpfs would use larger ones.
             pages.advise(0, count, rustix::mm::Advice::LinuxNoHugepage);
         }
         for page in 0..count {

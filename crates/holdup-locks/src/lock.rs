@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acquired {
     /// The lock was free.
-    AtOnce,
+    Uncontended,
     /// The lock was held by another; it is ours now.
     AfterWaiting,
     /// The trial is over: the lock was not taken.
@@ -88,11 +88,18 @@ pub(crate) trait RawLock: Sync + Sized {
     /// What names the holder where the workers keep a record for `truth`.
     const NAMED_BY: NamedBy = NamedBy::OwnerWord;
 
+    /// A free lock.
+    fn free() -> Self;
+
     /// Makes a free lock at `place`.
     ///
     /// # Safety
     /// `place` is writable, aligned, and no worker uses it yet.
-    unsafe fn init(place: *mut Self, sharing: Sharing) -> std::io::Result<()>;
+    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
+        // SAFETY: the promise of the caller.
+        unsafe { place.write(Self::free()) };
+        Ok(())
+    }
 
     /// The state that a worker begins with.
     fn local(worker: &Worker) -> Self::Local;

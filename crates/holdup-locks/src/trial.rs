@@ -151,56 +151,32 @@ mod tests {
     const NOTHING: Properties = Properties { fair: false, may_sleep: false, needs_kernel: false };
 
     /// Lets every worker in.
-    struct Open;
-
-    impl RawLock for Open {
-        type Local = ();
-        unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-            Ok(())
-        }
-        fn local(_worker: &Worker) {}
-        fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
-            Acquired::AtOnce
-        }
-        fn release(&self, (): &mut ()) {}
-    }
-
+    const OPEN_TO_ALL: u8 = 0;
     /// Gives up.
-    struct Hopeless;
-
-    impl RawLock for Hopeless {
-        type Local = ();
-        unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-            Ok(())
-        }
-        fn local(_worker: &Worker) {}
-        fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
-            Acquired::Stuck
-        }
-        fn release(&self, (): &mut ()) {}
-    }
-
+    const STUCK: u8 = 1;
     /// Needs what no kernel gives.
-    struct Refused;
+    const UNAVAILABLE: u8 = 2;
 
-    impl RawLock for Refused {
+    struct Broken<const HOW: u8>;
+
+    impl<const HOW: u8> RawLock for Broken<HOW> {
         type Local = ();
-        unsafe fn init(_place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-            Ok(())
+        fn free() -> Self {
+            Broken
         }
         fn local(_worker: &Worker) {}
         fn begin((): &mut ()) -> std::io::Result<()> {
-            Err(std::io::Error::from_raw_os_error(libc::ENXIO))
+            if HOW == UNAVAILABLE { Err(std::io::Error::from_raw_os_error(libc::ENXIO)) } else { Ok(()) }
         }
         fn acquire(&self, (): &mut (), _stopped: &impl Fn() -> bool) -> Acquired {
-            Acquired::AtOnce
+            if HOW == STUCK { Acquired::Stuck } else { Acquired::Uncontended }
         }
         fn release(&self, (): &mut ()) {}
     }
 
-    static REFUSED: Algorithm = Algorithm::of::<Refused>(&META, NOTHING);
-    static OPEN: Algorithm = Algorithm::of::<Open>(&META, NOTHING);
-    static HOPELESS: Algorithm = Algorithm::of::<Hopeless>(&META, NOTHING);
+    static REFUSED: Algorithm = Algorithm::of::<Broken<UNAVAILABLE>>(&META, NOTHING);
+    static OPEN: Algorithm = Algorithm::of::<Broken<OPEN_TO_ALL>>(&META, NOTHING);
+    static HOPELESS: Algorithm = Algorithm::of::<Broken<STUCK>>(&META, NOTHING);
 
     struct Hooks;
 

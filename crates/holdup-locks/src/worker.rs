@@ -216,7 +216,7 @@ fn drive<L: RawLock, K: Recorder, T: Touch>(
             let begin = operations;
             let how = loop {
                 let how = parts.operation::<false, T>(local, toucher, (&mut operations, &mut done));
-                if how != Acquired::AtOnce || operations >= end {
+                if how != Acquired::Uncontended || operations >= end {
                     break how;
                 }
             };

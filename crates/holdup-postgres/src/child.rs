@@ -91,7 +91,7 @@ fn spawn_here(mut command: Command, options: &ChildOptions) -> io::Result<Child>
 /// Sends a signal to a child that has not been waited for, so its pid cannot be another's.
 pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        // It may have ended already; that is what is wanted.
+        // It may have ended already.
         let _sent = rustix::process::kill_process(pid, signal);
     }
 }

@@ -224,7 +224,7 @@ impl ServerProcesses {
         let names = host.list("/proc").unwrap_or_default();
         let pids = names.iter().filter_map(|name| name.parse::<i32>().ok()).filter_map(Pid::from_raw);
         pids.filter_map(|pid| {
-            // Held before it is looked at: what is found then is true of what is held.
+            // Opened before it is checked, so that the check is about the process that the descriptor holds.
             self.is_of(host, pid).then_some(())?;
             let held = pidfd_open(pid, PidfdFlags::empty()).ok()?;
             self.is_of(host, pid).then_some(held)

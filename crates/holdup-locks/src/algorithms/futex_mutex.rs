@@ -39,10 +39,8 @@ impl<W: FutexWord> RawLock for FutexMutex<W> {
 
     note::points!("lock-contention: futex-mutex", 4);
 
-    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
-        unsafe { place.write(FutexMutex { word: W::new(FREE) }) };
-        Ok(())
+    fn free() -> Self {
+        FutexMutex { word: W::new(FREE) }
     }
 
     fn local(worker: &Worker) -> Sharing {
@@ -52,7 +50,7 @@ impl<W: FutexWord> RawLock for FutexMutex<W> {
     #[inline(always)]
     fn acquire(&self, sharing: &mut Sharing, stopped: &impl Fn() -> bool) -> Acquired {
         match self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Acquired::AtOnce,
+            Ok(_) => Acquired::Uncontended,
             Err(seen) => self.wait(seen, *sharing, stopped),
         }
     }

@@ -1,8 +1,6 @@
 //! PostgreSQL's spinlock with its adaptive delay.
 
-use crate::lock::{
-    Acquired, Algorithm, Named, Naming, Properties, Random, RawLock, Sharing, Turns, Unnamed, Word, Worker,
-};
+use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, Random, RawLock, Turns, Unnamed, Word, Worker};
 use crate::record::NamedBy;
 use crate::{note, syscall};
 use holdup_model::Meta;
@@ -123,10 +121,8 @@ impl<W: Word, N: Naming> RawLock for SLock<W, N> {
 
     note::points!("lock-contention: postgres-s-lock", 3);
 
-    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
-        unsafe { place.write(SLock { word: W::new(0), naming: PhantomData }) };
-        Ok(())
+    fn free() -> Self {
+        SLock { word: W::new(0), naming: PhantomData }
     }
 
     fn local(worker: &Worker) -> Backend<N> {
@@ -137,7 +133,7 @@ impl<W: Word, N: Naming> RawLock for SLock<W, N> {
     #[inline(always)]
     fn acquire(&self, backend: &mut Backend<N>, stopped: &impl Fn() -> bool) -> Acquired {
         if N::take(backend.name, &self.word) {
-            return Acquired::AtOnce;
+            return Acquired::Uncontended;
         }
         self.wait(backend, stopped)
     }
@@ -272,8 +268,12 @@ mod tests {
     #[test]
     fn a_lock_that_is_never_given_back_is_stuck_after_the_last_sleep() {
         let lock = SLock::<AtomicU32> { word: AtomicU32::new(1), naming: PhantomData };
-        let mut backend =
-            SLock::<AtomicU32>::local(&Worker { seed: 1, sharing: Sharing::Threads, name: 1, number: None });
+        let mut backend = SLock::<AtomicU32>::local(&Worker {
+            seed: 1,
+            sharing: crate::lock::Sharing::Threads,
+            name: 1,
+            number: None,
+        });
         // A waiter near its end, so that the test does not take the two minutes that the real one takes.
         let mut delay = Delay { delays: NUM_DELAYS - 2, ..Delay::default() };
         let mut slept = 0;

@@ -36,6 +36,11 @@ impl RawLock for PthreadMutex {
 
     note::points!("lock-contention: pthread-mutex", 5);
 
+    fn free() -> Self {
+        PthreadMutex { inner: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER) }
+    }
+
+    /// With the attribute that processes need.
     unsafe fn init(place: *mut Self, sharing: Sharing) -> std::io::Result<()> {
         let shared = match sharing {
             Sharing::Threads => libc::PTHREAD_PROCESS_PRIVATE,

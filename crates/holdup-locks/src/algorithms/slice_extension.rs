@@ -1,6 +1,6 @@
 //! Test-and-set that asks the kernel for a time slice extension while it holds the lock.
 
-use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, RawLock, Sharing, Turns, Unnamed, Word, Worker};
+use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, RawLock, Turns, Unnamed, Word, Worker};
 use crate::note;
 use crate::record::NamedBy;
 use crate::rseq::{self, Control};
@@ -78,10 +78,8 @@ impl<W: Word, N: Naming> RawLock for SliceExtension<W, N> {
 
     note::points!("lock-contention: slice-extension", 6);
 
-    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
-        unsafe { place.write(SliceExtension { word: W::new(0), naming: PhantomData }) };
-        Ok(())
+    fn free() -> Self {
+        SliceExtension { word: W::new(0), naming: PhantomData }
     }
 
     fn local(worker: &Worker) -> Asking<N> {
@@ -101,7 +99,7 @@ impl<W: Word, N: Naming> RawLock for SliceExtension<W, N> {
     #[inline(always)]
     fn acquire(&self, asking: &mut Asking<N>, stopped: &impl Fn() -> bool) -> Acquired {
         if self.try_asking(asking) {
-            return Acquired::AtOnce;
+            return Acquired::Uncontended;
         }
         let mut turns = Turns::default();
         loop {

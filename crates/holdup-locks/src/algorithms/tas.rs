@@ -1,6 +1,6 @@
 //! Test-and-set: one atomic exchange in a loop.
 
-use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, RawLock, Sharing, Turns, Unnamed, Word, Worker};
+use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, RawLock, Turns, Unnamed, Word, Worker};
 use crate::note;
 use crate::record::NamedBy;
 use holdup_model::Meta;
@@ -37,10 +37,8 @@ impl<W: Word, N: Naming> RawLock for Tas<W, N> {
 
     note::points!("lock-contention: tas", 0);
 
-    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
-        unsafe { place.write(Tas { word: W::new(0), naming: PhantomData }) };
-        Ok(())
+    fn free() -> Self {
+        Tas { word: W::new(0), naming: PhantomData }
     }
 
     fn local(worker: &Worker) -> N::Name {
@@ -50,7 +48,7 @@ impl<W: Word, N: Naming> RawLock for Tas<W, N> {
     #[inline(always)]
     fn acquire(&self, name: &mut N::Name, stopped: &impl Fn() -> bool) -> Acquired {
         if N::take(*name, &self.word) {
-            return Acquired::AtOnce;
+            return Acquired::Uncontended;
         }
         let mut turns = Turns::default();
         loop {

@@ -1,6 +1,6 @@
 //! The ticket lock: first come, first served.
 
-use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, RawLock, Sharing, Turns, Unnamed, Word, Worker};
+use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, RawLock, Turns, Unnamed, Word, Worker};
 use crate::note;
 use crate::record::NamedBy;
 use holdup_model::Meta;
@@ -53,10 +53,8 @@ impl<W: Word, N: Naming> RawLock for Ticket<W, N> {
 
     note::points!("lock-contention: ticket", 2);
 
-    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
-        unsafe { place.write(Self::starting_at(0)) };
-        Ok(())
+    fn free() -> Self {
+        Self::starting_at(0)
     }
 
     fn local(worker: &Worker) -> Self::Local {
@@ -68,7 +66,7 @@ impl<W: Word, N: Naming> RawLock for Ticket<W, N> {
         *mine = self.next.fetch_add(1, Ordering::Relaxed);
         N::drew(*name, *mine);
         if self.serving.load(Ordering::Acquire) == *mine {
-            return Acquired::AtOnce;
+            return Acquired::Uncontended;
         }
         let mut turns = Turns::default();
         loop {

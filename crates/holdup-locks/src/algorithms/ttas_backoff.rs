@@ -1,8 +1,6 @@
 //! Test-and-test-and-set with bounded exponential back-off.
 
-use crate::lock::{
-    Acquired, Algorithm, Named, Naming, Properties, Random, RawLock, Sharing, Turns, Unnamed, Word, Worker,
-};
+use crate::lock::{Acquired, Algorithm, Named, Naming, Properties, Random, RawLock, Turns, Unnamed, Word, Worker};
 use crate::note;
 use crate::record::NamedBy;
 use holdup_model::Meta;
@@ -45,10 +43,8 @@ impl<W: Word, N: Naming> RawLock for TtasBackoff<W, N> {
 
     note::points!("lock-contention: ttas-backoff", 1);
 
-    unsafe fn init(place: *mut Self, _sharing: Sharing) -> std::io::Result<()> {
-        // SAFETY: the caller gives a writable and aligned place that is not in use yet.
-        unsafe { place.write(TtasBackoff { word: W::new(0), naming: PhantomData }) };
-        Ok(())
+    fn free() -> Self {
+        TtasBackoff { word: W::new(0), naming: PhantomData }
     }
 
     fn local(worker: &Worker) -> Self::Local {
@@ -58,7 +54,7 @@ impl<W: Word, N: Naming> RawLock for TtasBackoff<W, N> {
     #[inline(always)]
     fn acquire(&self, (random, name): &mut Self::Local, stopped: &impl Fn() -> bool) -> Acquired {
         if N::take(*name, &self.word) {
-            return Acquired::AtOnce;
+            return Acquired::Uncontended;
         }
         self.wait(random, *name, stopped)
     }

@@ -98,7 +98,7 @@ impl Task {
         self.region.slot(self.index)
     }
 
-    fn settle(&mut self) {
+    fn prepare_thread(&mut self) {
         if let Some(cpus) = &self.cpus {
             // The CPUs were allowed a moment ago; where one went offline since, the environment's facts show it.
             let _stays = placement::stay_on(cpus);
@@ -115,7 +115,7 @@ impl Task {
 
 /// A sender's life: `rounds` messages into each wire, one after the other, or until the trial stops.
 pub(crate) fn sender(mut task: Task, into: &[OwnedFd], rounds: Option<u64>, seed: u64) {
-    task.settle();
+    task.prepare_thread();
     if task.stage().wait_for_begin() {
         if let Err(errno) = send(&mut task, into, rounds.unwrap_or(u64::MAX), seed) {
             task.failed(errno);
@@ -160,7 +160,7 @@ fn send(task: &mut Task, into: &[OwnedFd], rounds: u64, seed: u64) -> Result<(),
 
 /// A receiver's life: `expected` messages, or until all senders have ended.
 pub(crate) fn receiver(mut task: Task, out: &OwnedFd, expected: Option<u64>) {
-    task.settle();
+    task.prepare_thread();
     if task.sample_every.is_some() {
         task.slot().latencies.touch();
     }
