@@ -68,7 +68,9 @@ impl FromValue for PathBuf {
 
 impl FromValue for CommandLine {
     fn from_value(value: &Value) -> Option<Self> {
-        serde_json::from_str(&String::from_value(value)?).ok()
+        let words: CommandLine = serde_json::from_str(&String::from_value(value)?).ok()?;
+        let names_program = words.first().is_some_and(|program| !program.is_empty());
+        (names_program && !words.iter().any(|word| word.contains('\0'))).then_some(words)
     }
 }
 
@@ -82,7 +84,10 @@ pub(crate) fn optional<T: FromValue>(values: &Parameters, parameter: &Parameter)
     parameter.kind.check(value).map_err(|why| Problem::usage(format!("{name} {value}"), why))?;
     match T::from_value(value) {
         Some(value) => Ok(Some(value)),
-        None => Err(Problem::usage(format!("{name} {value}"), "it cannot be read")),
+        None => {
+            let why = format!("it must be {}", parameter.kind.expected());
+            Err(Problem::usage(format!("{name} {value}"), why))
+        }
     }
 }
 
@@ -178,6 +183,11 @@ macro_rules! parameters {
                 },)*
             ];
 
+            /// The values of a plan that names none, on a machine with this number of CPUs.
+            pub fn defaults(cpus: u32) -> holdup_model::Parameters {
+                $crate::defaults(Self::ALL, cpus)
+            }
+
             /// Reads the parameters of an arm, in one place for all that run or simulate it.
             ///
             /// # Errors
@@ -264,8 +274,10 @@ macro_rules! read {
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$of_variant:meta])* $variant:ident,)* }) => {
         $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+        #[derive(serde::Serialize)]
         #[strum(serialize_all = "kebab-case")]
+        #[serde(rename_all = "kebab-case")]
         pub enum $name { $($(#[$of_variant])* $variant,)* }
 
         impl $name {
@@ -299,7 +311,7 @@ pub(crate) use {default_text, is_required, is_simulated, kind, parameters, read,
 
 #[cfg(test)]
 mod tests {
-    use super::defaults;
+    use super::{FromValue, defaults};
     use crate::workloads::{ALL, find};
     use crate::{lock_contention, pgbench};
     use holdup_model::{Parameters, Value};
@@ -339,6 +351,15 @@ mod tests {
         assert_eq!(refused("pin", "maybe".into()), "pin maybe: it must be on or off");
         let none = lock_contention::Parameters::read(&Parameters::default()).expect_err("nothing was given");
         assert_eq!(none.to_string(), "parameter threads: the checked plan holds no value for it");
+    }
+
+    #[test]
+    fn a_command_line_names_a_program() {
+        let read = |text: &str| super::CommandLine::from_value(&text.into()).map(|words| words.len());
+        assert_eq!(read(r#"["sleep","1"]"#), Some(2));
+        for text in ["", "sleep", "[]", r#"[""]"#, "[1]", r#"["a\u0000b"]"#, r#"{"a":1}"#] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -11,10 +11,8 @@
 //!
 //! Start with `collectors/migrations.rs`, then `kernel/mod.rs` and docs/evidence.md.
 
-mod background;
 pub mod collectors;
 mod kernel;
-mod postgres;
 mod processes;
 mod reading;
 mod table;
@@ -80,54 +78,27 @@ pub struct Subject {
     pub pid: u32,
 }
 
-/// Names, units and meanings of a collector's items.
-pub type Produces = &'static [(&'static str, &'static str, &'static str)];
-
-/// What a collector declares.
-#[derive(Debug, Clone, Copy)]
-pub struct About {
-    meta: &'static Meta,
-    produces: Produces,
-    is_default: bool,
-    needs_postgres: bool,
-    part: Option<&'static Part>,
-}
-
-impl About {
-    /// A collector that runs when it is asked for, without a server and without BPF.
-    fn of(meta: &'static Meta, produces: Produces) -> Self {
-        About { meta, produces, is_default: false, needs_postgres: false, part: None }
-    }
-}
-
 /// One collector.
 pub trait Collector: Sync {
-    /// What it declares.
-    fn about(&self) -> About;
+    /// What it says about itself.
+    fn meta(&self) -> &'static Meta;
 
-    /// Its documentation.
-    fn meta(&self) -> &'static Meta {
-        self.about().meta
-    }
-
-    /// Its items, as (name, unit, meaning).
-    fn produces(&self) -> Produces {
-        self.about().produces
-    }
+    /// The names and units of what it brings, as (name, unit, summary).
+    fn produces(&self) -> &'static [(&'static str, &'static str, &'static str)];
 
     /// Whether it runs when a plan names no collectors.
     fn is_default(&self) -> bool {
-        self.about().is_default
+        true
     }
 
     /// Whether it needs a PostgreSQL server; asked before there is one.
     fn needs_postgres(&self) -> bool {
-        self.about().needs_postgres
+        false
     }
 
     /// Its part of the BPF object.
     fn part(&self) -> Option<&'static Part> {
-        self.about().part
+        None
     }
 
     /// Whether it can work here. Never writes.

@@ -3,8 +3,8 @@
 //! In it: the traits [`Workload`] and [`Prepared`] with what is handed to them (`workload.rs`), and the parts of a load
 //! engine. [`board`] is the memory that the workers of a trial share, [`worker_pool`] starts and ends them as threads or as
 //! processes, [`drive`] leads them through warm-up and window, [`record`] counts durations where they happen,
-//! [`placement`] chooses the CPUs of the two sides of a workload, [`files`] makes room for open files, [`parameters`] reads
-//! those of a checked plan, [`account`] asks the kernel about a worker, [`metrics`] turns counts into measurements.
+//! [`placement`] chooses the CPUs of the two sides of a workload, [`files`] makes room for open files,
+//! [`account`] asks the kernel about a worker, [`metrics`] turns counts into measurements.
 //!
 //! Not in it: any workload. Those are in `holdup-workloads`, whose list is the catalogue.
 //!
@@ -19,7 +19,6 @@ pub mod files;
 pub mod fork;
 pub mod metrics;
 pub mod network;
-pub mod parameters;
 pub mod placement;
 pub mod record;
 pub mod worker_pool;

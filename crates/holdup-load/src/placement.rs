@@ -4,20 +4,7 @@
 //! two share a run queue, a core, a cache or nothing decides most of the result, so it is a parameter of all.
 
 use holdup_host::{CpuPlace, Host};
-use holdup_model::{Parameter, ParameterKind, Parameters, Problem};
-
-/// The words of plans.
-const WORDS: &[&str] = &["none", "same-cpu", "two-cpus", "smt-siblings", "llc", "node"];
-
-/// The parameter that all of these workloads have.
-pub const PLACEMENT: Parameter = Parameter {
-    name: "placement",
-    kind: ParameterKind::Choice(WORDS),
-    default: Some("none"),
-    required: false,
-    summary: "where the two sides run: anywhere, on one CPU, on two cores, …",
-    simulated: true,
-};
+use holdup_model::Problem;
 
 /// The CPUs of the two sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,30 +16,28 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The placement that the parameters of an arm ask for; a workload without the parameter runs anywhere.
+    /// The CPUs of a placement on this host.
     ///
     /// # Errors
     /// Of kind `Host` when this machine has no such CPUs, or does not show its topology.
-    pub fn read(parameters: &Parameters, host: &Host) -> Result<Self, Problem> {
-        match parameters.text("placement")? {
-            None => Ok(Placement::default()),
-            Some(word) => Placement::of(word, &holdup_host::cpu_places(host)),
-        }
+    pub fn on(placement: holdup_catalogue::Placement, host: &Host) -> Result<Self, Problem> {
+        Placement::of(placement, &holdup_host::cpu_places(host))
     }
 
-    /// The CPUs that a word of a plan names on a machine with these CPUs. Of several possibilities it is the one with the
+    /// The CPUs of a placement on a machine with these CPUs. Of several possibilities it is the one with the
     /// lowest numbers, so that every trial has the same.
     ///
     /// # Errors
     /// Of kind `Host` when there are no such CPUs, or the machine does not show its topology.
-    pub fn of(word: &str, cpus: &[CpuPlace]) -> Result<Self, Problem> {
-        let impossible = |why: &str, hint: &str| Err(Problem::host(format!("placement {word}"), why).hint(hint));
+    pub fn of(placement: holdup_catalogue::Placement, cpus: &[CpuPlace]) -> Result<Self, Problem> {
+        use holdup_catalogue::Placement::{Llc, Node, SameCpu, SmtSiblings, TwoCpus};
+        let impossible = |why: &str, hint: &str| Err(Problem::host(format!("placement {placement}"), why).hint(hint));
         let Some(first) = cpus.first() else { return impossible("no CPU is allowed", "look at taskset -p $$") };
         let both = |client: Vec<u32>, server: Vec<u32>| Ok(Placement { client: Some(client), server: Some(server) });
-        match word {
-            "none" => Ok(Placement::default()),
-            "same-cpu" => both(vec![first.cpu], vec![first.cpu]),
-            "two-cpus" => {
+        match placement {
+            holdup_catalogue::Placement::None => Ok(Placement::default()),
+            SameCpu => both(vec![first.cpu], vec![first.cpu]),
+            TwoCpus => {
                 let others = || cpus.iter().filter(|other| other.cpu != first.cpu && !first.core.contains(&other.cpu));
                 // The nearest other core, so that two CPUs of one socket are preferred to two sockets.
                 let client = others().find(|other| first.llc.contains(&other.cpu));
@@ -61,21 +46,17 @@ impl Placement {
                     None => impossible("the allowed CPUs are all of one core", "take smt-siblings, or allow more CPUs"),
                 }
             }
-            "smt-siblings" => {
+            SmtSiblings => {
                 let pair = cpus.iter().find_map(|p| Some((p.cpu, p.core.iter().find(|other| **other != p.cpu)?)));
                 match pair {
                     Some((one, other)) => both(vec![one], vec![*other]),
                     None => impossible("no two allowed CPUs are of one core", "take two-cpus, or switch SMT on"),
                 }
             }
-            "llc" if first.llc.is_empty() => {
-                impossible("the kernel does not show which CPUs share a cache", "take node")
-            }
-            "llc" => both(first.llc.clone(), first.llc.clone()),
-            "node" if first.node.is_empty() => impossible("the kernel does not show the memory nodes", "take none"),
-            "node" => both(first.node.clone(), first.node.clone()),
-            other => Err(Problem::usage(format!("placement {other}"), "there is no such placement")
-                .hint(format!("it is one of {}", WORDS.join(", ")))),
+            Llc if first.llc.is_empty() => impossible("the kernel does not show which CPUs share a cache", "take node"),
+            Llc => both(first.llc.clone(), first.llc.clone()),
+            Node if first.node.is_empty() => impossible("the kernel does not show the memory nodes", "take none"),
+            Node => both(first.node.clone(), first.node.clone()),
         }
     }
 
@@ -124,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_word_comes_to_the_lowest_cpus_that_fit() {
-        let shown = |word: &str, cpus: &[CpuPlace]| match Placement::of(word, cpus) {
+        let shown = |word: &str, cpus: &[CpuPlace]| match Placement::of(word.parse().expect("a word"), cpus) {
             Ok(placement) => placement.in_words().unwrap_or_else(|| "anywhere".to_owned()),
             Err(problem) => format!("{}: {}", problem.what, problem.why),
         };
@@ -141,7 +122,6 @@ mod tests {
         check("llc", &silent(), "placement llc: the kernel does not show which CPUs share a cache");
         check("node", &silent(), "placement node: the kernel does not show the memory nodes");
         check("same-cpu", &[], "placement same-cpu: no CPU is allowed");
-        check("moon", &server(), "placement moon: there is no such placement");
     }
 
     #[test]

@@ -6,7 +6,6 @@
 use crate::fork;
 use holdup_model::Problem;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus};
-use serde::Serialize;
 use std::io;
 use std::os::fd::RawFd;
 use std::thread::JoinHandle;
@@ -18,28 +17,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 256 << 10;
 
 /// Whether workers share one address space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sharing {
-    /// Threads of holdup: one set of page tables.
-    Threads,
-    /// Processes forked from holdup: each with its own page tables over the same memory.
-    Processes,
-}
-
-impl Sharing {
-    /// The words of plans, in the order of [`Sharing::of`].
-    pub const WORDS: &'static [&'static str] = &["threads", "processes"];
-
-    /// What a word of [`Sharing::WORDS`] means.
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "threads" => Some(Sharing::Threads),
-            "processes" => Some(Sharing::Processes),
-            _ => None,
-        }
-    }
-}
+pub use holdup_catalogue::Sharing;
 
 /// What one worker does from its begin to its end. In a forked child it neither allocates nor prints nor panics.
 pub struct Job {

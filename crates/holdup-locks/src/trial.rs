@@ -143,7 +143,7 @@ fn edge(region: &Region) -> Edge {
 mod tests {
     use super::*;
     use crate::lock::{Acquired, Algorithm, Properties, RawLock, Sharing, Worker};
-    use crate::setup::defaults;
+    use holdup_catalogue::lock_contention;
     use holdup_load::Cancel;
     use holdup_model::Meta;
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn outcome(algorithm: &'static Algorithm, sharing: Sharing) -> String {
-        let parameters = defaults(4);
+        let parameters = lock_contention::Parameters::defaults(4);
         let mut setup = Setup::read(&parameters).expect("valid");
         (setup.algorithm, setup.sharing, setup.section_ns) = (algorithm, sharing, 50_000);
         let trial = TrialContext {

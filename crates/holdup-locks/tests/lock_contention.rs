@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
+use holdup_catalogue::lock_contention;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks};
 use holdup_locks::algorithms;
-use holdup_locks::setup::defaults;
 use holdup_model::{Availability, Parameters, Problem, ProblemKind, Value, Window};
 use holdup_testkit::ignore;
 use holdup_workloads::find;
@@ -32,8 +32,8 @@ impl WindowHooks for Hooks<'_> {
     }
 }
 
-fn parameters(workers: i64, changes: &[(&str, Value)]) -> Parameters {
-    let mut parameters = defaults(workers);
+fn parameters(workers: u32, changes: &[(&str, Value)]) -> Parameters {
+    let mut parameters = lock_contention::Parameters::defaults(workers);
     for (name, value) in changes {
         parameters.set(name, value.clone());
     }
@@ -97,7 +97,7 @@ fn children() -> Vec<Pid> {
 }
 
 fn one_is_inside_at_a_time_with_more_workers_than_cpus() {
-    let workers = std::thread::available_parallelism().expect("known").get() as i64 * 3;
+    let workers = std::thread::available_parallelism().expect("known").get() as u32 * 3;
     for algorithm in algorithms::usable().map(|a| a.meta.id) {
         for sharing in ["threads", "processes"] {
             let changes: [(&str, Value); 4] = [
@@ -276,7 +276,7 @@ fn workers_can_be_pinned() {
 }
 
 fn the_calibration_is_among_the_facts() {
-    let facts = session(&defaults(1)).facts();
+    let facts = session(&lock_contention::Parameters::defaults(1)).facts();
     let keys: Vec<_> = facts.iter().map(|f| f.key.as_str()).collect();
     assert_eq!(
         keys,
@@ -296,7 +296,7 @@ fn the_calibration_is_among_the_facts() {
 /// On a kernel without the extension a session with it does not begin; on one with it, slices are granted.
 fn slice_extension_counts_its_grants_or_says_why_it_cannot_work() {
     let algorithm = algorithms::find("slice-extension").expect("it is in the catalogue");
-    let workers = std::thread::available_parallelism().expect("known").get() as i64 * 3;
+    let workers = std::thread::available_parallelism().expect("known").get() as u32 * 3;
     for sharing in ["threads", "processes"] {
         let changes: [(&str, Value); 2] = [("algorithm", "slice-extension".into()), ("sharing", sharing.into())];
         let parameters = parameters(workers, &changes);
@@ -324,7 +324,8 @@ fn the_catalogue_of_algorithms_is_whole() {
         .map(|f| f.trim_end_matches(".rs").replace('_', "-"))
         .collect();
     files.sort();
-    let mut ids = algorithms::IDS.to_vec();
+    let mut ids: Vec<&str> = algorithms::ALL.iter().map(|a| a.meta.id).collect();
+    assert_eq!(ids, holdup_catalogue::Algorithm::WORDS, "declared in the same order");
     ids.sort_unstable();
     assert_eq!(files, ids, "one file each, and its line in the list");
     for algorithm in algorithms::ALL {

@@ -177,11 +177,11 @@ fn every_point_of_the_measured_loop_lies_at_its_operation() {
     }
     // Copies that the linker has dropped have no place in the code.
     let (points, dropped): (Vec<_>, Vec<_>) = points(&bytes).into_iter().partition(|p| is_code(&file, p.address));
-    let names: Vec<_> = algorithms::IDS.iter().map(|id| format!("lock-contention: {id}")).collect();
+    let names: Vec<_> = holdup_catalogue::Algorithm::WORDS.iter().map(|id| format!("lock-contention: {id}")).collect();
     assert!(points.iter().all(|point| names.contains(&point.section)));
     println!("{} points in code, {} in functions that the linker has dropped", points.len(), dropped.len());
     let code = Code64::of(&bytes, &points);
-    for (id, name) in algorithms::IDS.iter().zip(&names) {
+    for (id, name) in holdup_catalogue::Algorithm::WORDS.iter().zip(&names) {
         let of_kind = |kind| points.iter().filter(move |p| p.section == *name && p.kind == kind).map(|p| p.address);
         let [acquired, released, waiting, no_longer] =
             [ACQUIRED, RELEASED, WAITING, WAITING_NO_LONGER].map(|kind| of_kind(kind).count());

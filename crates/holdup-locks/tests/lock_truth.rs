@@ -1,10 +1,10 @@
 //! What the workers of `lock-contention` record of themselves, checked while all of them are stopped: nothing moves then, so
 //! the lock and the roles must agree.
 
+use holdup_catalogue::lock_contention;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, TrialResult, WindowHooks};
 use holdup_locks::algorithms;
-use holdup_locks::setup::defaults;
 use holdup_locks::truth::{LOCK_BYTES, Predicate, Published, STATE_BYTES, Truth, role};
 use holdup_model::{Parameters, Problem, ProblemKind, Value, Window};
 use holdup_workloads::find;
@@ -56,7 +56,7 @@ fn trial(parameters: &Parameters, on_open: &mut dyn FnMut()) -> Result<TrialResu
 }
 
 fn parameters(path: &Path, changes: &[(&str, Value)]) -> Parameters {
-    let mut parameters = defaults(4);
+    let mut parameters = lock_contention::Parameters::defaults(4);
     parameters.set("truth", path.to_str().expect("UTF-8"));
     parameters.set("section", 2_000);
     parameters.set("think", 1_000);

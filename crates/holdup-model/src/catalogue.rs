@@ -137,7 +137,7 @@ impl ParameterKind {
             ParameterKind::Choice(words) => format!("one of {}", words.join(", ")),
             ParameterKind::Text => "a text".to_owned(),
             ParameterKind::Path => "a path".to_owned(),
-            ParameterKind::CommandLine => "a list of words".to_owned(),
+            ParameterKind::CommandLine => "a program with its arguments, without zero bytes".to_owned(),
         }
     }
 

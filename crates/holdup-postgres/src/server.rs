@@ -27,7 +27,7 @@ const IMMEDIATE: Duration = Duration::from_secs(10);
 
 /// What a server is started from.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct Place {
     pub(crate) bin: Binaries,
     /// The user that the server runs as; `None` for ours.
     pub(crate) user: Option<RunAs>,
@@ -39,7 +39,7 @@ pub(crate) struct Layout {
     pub(crate) log: File,
 }
 
-impl Layout {
+impl Place {
     /// The path of its socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.sockets.path().join(".s.PGSQL.5432")
@@ -74,33 +74,33 @@ pub(crate) fn end_of(file: &File, from: u64) -> io::Result<String> {
 pub(crate) struct Server {
     child: Guarded,
     host: Host,
-    processes: ServerProcesses,
+    works_in: WorksIn,
 }
 
 impl Server {
     /// Starts it and waits until it answers.
-    pub(crate) fn start(host: &Host, layout: &Layout, cancel: Option<&Cancel>) -> Result<Self, Problem> {
+    pub(crate) fn start(host: &Host, place: &Place, cancel: Option<&Cancel>) -> Result<Self, Problem> {
         let what = "PostgreSQL server";
         let failed = |e: std::io::Error| Problem::host(what, e.to_string());
-        let processes = ServerProcesses::of(&layout.data).map_err(failed)?;
-        let log_from = layout.log.metadata().map_err(failed)?.len();
-        let mut command = clean_command(&layout.bin.program("postgres"));
+        let works_in = WorksIn::of(&place.data).map_err(failed)?;
+        let log_from = place.log.metadata().map_err(failed)?.len();
+        let mut command = clean_command(&place.bin.program("postgres"));
         // On the command line, because these two must win over any file: no port is opened.
-        let socket = layout.sockets.path().display().to_string().replace('"', "\"\"");
+        let socket = place.sockets.path().display().to_string().replace('"', "\"\"");
         command
             .arg("-D")
-            .arg(layout.data.path())
+            .arg(place.data.path())
             .args(["-c", "listen_addresses="])
             .arg("-c")
             .arg(format!("unix_socket_directories=\"{socket}\""))
-            .current_dir(layout.data.path())
+            .current_dir(place.data.path())
             .stdout(Stdio::null())
-            .stderr(layout.log.try_clone().map_err(failed)?);
+            .stderr(place.log.try_clone().map_err(failed)?);
         // SIGQUIT is an immediate shutdown: the postmaster takes its children and shared memory with it.
-        let options = ChildOptions { user: layout.user.clone(), death_signal: libc::SIGQUIT, many_files: true };
+        let options = ChildOptions { user: place.user.clone(), death_signal: libc::SIGQUIT, many_files: true };
         let child = spawn(command, &options).map_err(failed)?;
-        let mut server = Server { child: Guarded(child), host: host.clone(), processes };
-        match server.wait_until_it_answers(layout, log_from, cancel) {
+        let mut server = Server { child: Guarded(child), host: host.clone(), works_in };
+        match server.wait_until_it_answers(place, log_from, cancel) {
             Ok(()) => Ok(server),
             Err(problem) => {
                 server.stop(false);
@@ -109,20 +109,15 @@ impl Server {
         }
     }
 
-    fn wait_until_it_answers(
-        &mut self,
-        layout: &Layout,
-        log_from: u64,
-        cancel: Option<&Cancel>,
-    ) -> Result<(), Problem> {
+    fn wait_until_it_answers(&mut self, place: &Place, log_from: u64, cancel: Option<&Cancel>) -> Result<(), Problem> {
         let what = "PostgreSQL server";
-        let socket = layout.socket();
-        let config = layout.config("postgres");
+        let socket = place.socket();
+        let config = place.config("postgres");
         let begun = Instant::now();
         let mut last = String::from("its socket never came");
         loop {
             if !self.is_alive() {
-                let said = layout.log_end(log_from);
+                let said = place.log_end(log_from);
                 return Err(Problem::host(what, format!("it ended while it started; its log says: {said}")));
             }
             if socket.exists() {
@@ -174,7 +169,7 @@ impl Drop for Server {
         // The guard's part, and then those that a postmaster that had to be killed has left.
         let _gone_already = self.child.0.kill();
         let _reaped = self.child.0.wait();
-        self.processes.end(&self.host);
+        self.works_in.end(&self.host);
     }
 }
 
@@ -183,24 +178,24 @@ impl Drop for Server {
 /// The folder belongs to the server's user, who may write any number into postmaster.pid: so processes are found by
 /// where they work, and one is ended only if it belongs to the same user as the folder, and not to root.
 pub(crate) fn end_orphans(host: &Host, data: &Folder) -> bool {
-    ServerProcesses::of(data).is_ok_and(|processes| processes.end(host))
+    WorksIn::of(data).is_ok_and(|place| place.end(host))
 }
 
 /// What distinguishes a process of a server in its data folder from any other one.
 #[derive(Debug)]
-struct ServerProcesses {
+struct WorksIn {
     device: u64,
     inode: u64,
     uid: u32,
 }
 
-impl ServerProcesses {
+impl WorksIn {
     fn of(data: &Folder) -> io::Result<Self> {
         let found = rustix::fs::fstat(data.fd())?;
         if found.st_uid == 0 {
             return Err(io::Error::other("no server of root's works anywhere: PostgreSQL refuses to run as root"));
         }
-        Ok(ServerProcesses { device: found.st_dev, inode: found.st_ino, uid: found.st_uid })
+        Ok(WorksIn { device: found.st_dev, inode: found.st_ino, uid: found.st_uid })
     }
 
     /// Ends them. Whether none runs any more.

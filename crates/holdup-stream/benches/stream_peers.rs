@@ -9,7 +9,7 @@ mod peer;
 
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
-use holdup_model::{Parameters, Problem, Value, Window};
+use holdup_model::{Problem, Value, Window};
 use holdup_workloads::find;
 use peer::Cost;
 
@@ -41,7 +41,7 @@ fn ours(mode: &str, size: i64, workers: i64, seconds: u64) -> Option<Cost> {
         ("no_delay", false.into()),
         ("placement", "none".into()),
     ];
-    let mut parameters = Parameters::default();
+    let mut parameters = holdup_catalogue::stream::Parameters::defaults(2);
     for (name, value) in values {
         parameters.set(name, value);
     }

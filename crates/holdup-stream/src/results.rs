@@ -28,7 +28,7 @@ pub const METRICS: &[Row] = &[
     ("bytes_received", "bytes", Direction::Higher, "payload received in the whole life of the trial"),
     ("bytes_dropped", "bytes", Direction::Lower, "payload dropped on the way, by the kernel's counters"),
     ("retransmissions", "1", Direction::Lower, "TCP segments that were sent again"),
-    ("connections_held", "1", Direction::Higher, "connections open at the same time"),
+    ("connections_held", "1", Direction::Higher, "connections open at once"),
 ];
 
 /// The metrics of the workload.
@@ -175,7 +175,7 @@ pub(crate) fn retransmitted(
     notes: &mut Vec<String>,
 ) -> Result<u64, String> {
     if protocol != Protocol::Tcp {
-        return Err(format!("{} does not send anything again", protocol.name()));
+        return Err(format!("{} does not send anything again", protocol.word()));
     }
     if topology == Topology::Host {
         notes.push("retransmissions are those of the whole host, counters of drops as well".to_owned());

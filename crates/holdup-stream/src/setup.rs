@@ -1,87 +1,14 @@
 //! The parameters of `stream`, read and checked.
 
-use crate::profile::{MOST_DATAGRAM_BYTES, MOST_SIZE_BYTES, Mode, Protocol};
+use crate::profile::{MOST_DATAGRAM_BYTES, MOST_SIZE_BYTES};
+use holdup_catalogue::stream::{self, Mode, Network, Protocol};
 use holdup_host::Host;
 use holdup_host::network::Topology;
-use holdup_load::by;
-use holdup_load::network::{MTU, NETWORK, NetworkSpec};
-use holdup_load::parameters::{whole, word};
-use holdup_load::placement::{PLACEMENT, Placement};
+use holdup_load::network::NetworkSpec;
+use holdup_load::placement::Placement;
 use holdup_load::worker_pool::Sharing;
-use holdup_model::{Parameter, ParameterKind, Parameters, Problem};
+use holdup_model::{Parameters, Problem};
 use std::path::PathBuf;
-
-/// The most connections in one direction.
-pub(crate) const MOST_CONNECTIONS: i64 = 10_000;
-/// The most workers of one end, and how many there are at most when none are asked for.
-const MOST_WORKERS: i64 = 10_000;
-const OWN_WORKERS: usize = 64;
-/// The highest rate of one connection.
-const MOST_RATE_PER_S: i64 = 1_000_000;
-/// What iperf3 writes with one call over TCP.
-const TCP_BYTES: u64 = 128 << 10;
-/// What one Ethernet frame carries: 1500 bytes less the headers of IPv4 and UDP.
-const UDP_BYTES: u64 = 1472;
-/// The most that one socket buffer may be asked for; the kernel holds it in an `int` and doubles it (socket(7)).
-const MOST_BUFFER_BYTES: i64 = 1 << 30;
-
-const MODES: &[&str] = &["write", "read", "both"];
-const PROTOCOLS: &[&str] = &["tcp", "udp", "unix"];
-const NETWORKS: &[&str] = &["host", "loopback", "veth", "bridge", "openvswitch", PEER];
-/// The network to the guest beside this one, `[guest] peer = true`.
-const PEER: &str = "peer";
-
-const fn optional(
-    name: &'static str,
-    kind: ParameterKind,
-    default: Option<&'static str>,
-    summary: &'static str,
-) -> Parameter {
-    Parameter { name, kind, default, required: false, summary, simulated: true }
-}
-
-/// What users may set, each also as an axis.
-pub const PARAMETERS: &[Parameter] = &[
-    optional(
-        "connections",
-        ParameterKind::Integer { min: 1, max: MOST_CONNECTIONS },
-        Some("1"),
-        "connections that carry data, in each direction",
-    ),
-    optional("protocol", ParameterKind::Choice(PROTOCOLS), Some("tcp"), "what they speak"),
-    optional("size", ParameterKind::SIZE, None, "bytes of one transfer; 128KB, with udp 1472 bytes"),
-    optional(
-        "mode",
-        ParameterKind::Choice(MODES),
-        Some("write"),
-        "which way the data goes, seen from the end that connects",
-    ),
-    optional(
-        "workers",
-        ParameterKind::Integer { min: 1, max: MOST_WORKERS },
-        None,
-        "threads or processes at each end; as many as connections, at most 64",
-    ),
-    optional("sharing", ParameterKind::Choice(Sharing::WORDS), Some("threads"), "what workers are"),
-    Parameter {
-        kind: ParameterKind::Choice(NETWORKS),
-        summary: "what lies between the two ends; peer: another guest",
-        ..NETWORK
-    },
-    MTU,
-    optional("profile", ParameterKind::Path, None, "a uperf profile, which says what each strand does"),
-    optional(
-        "rate",
-        ParameterKind::Integer { min: 0, max: MOST_RATE_PER_S },
-        Some("0"),
-        "transfers per second of each connection; 0 is as fast as it can",
-    ),
-    optional("no_delay", ParameterKind::Bool, Some("off"), "TCP_NODELAY at both ends"),
-    optional("send_buffer", ParameterKind::SIZE, None, "SO_SNDBUF; left to the kernel otherwise"),
-    optional("receive_buffer", ParameterKind::SIZE, None, "SO_RCVBUF; left to the kernel otherwise"),
-    PLACEMENT,
-    by::parameter(&[by::OWN, "iperf3", "uperf"]),
-];
 
 /// What all sockets are made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,78 +46,47 @@ impl Setup {
     /// # Errors
     /// When one is out of bounds, or they do not go together.
     pub fn read(parameters: &Parameters, host: &Host) -> Result<Self, Problem> {
-        let protocol = match word(parameters, "protocol", PROTOCOLS)? {
-            0 => Protocol::Tcp,
-            1 => Protocol::Udp,
-            _ => Protocol::Unix,
-        };
-        let mode = match word(parameters, "mode", MODES)? {
-            0 => Mode::Write,
-            1 => Mode::Read,
-            _ => Mode::Both,
-        };
-        let connections = whole(parameters, "connections", 1, MOST_CONNECTIONS)? as usize;
-        let flows = if mode == Mode::Both { 2 * connections } else { connections };
-        let workers = match parameters.integer("workers")? {
-            None => flows.min(OWN_WORKERS),
-            Some(_) => (whole(parameters, "workers", 1, MOST_WORKERS)? as usize).min(flows),
-        };
-        let sharing = Sharing::of(parameters.required_text("sharing")?).unwrap_or(Sharing::Threads);
-        let is_apart = parameters.required_text("network")? == PEER;
-        let network = if is_apart { NetworkSpec::HOST } else { NetworkSpec::read(parameters)? };
-        if protocol == Protocol::Unix && network.topology != Topology::Host {
+        let p = stream::Parameters::read(parameters)?;
+        let flows: u32 = p.flows().iter().sum();
+        let is_apart = p.network == Network::Peer;
+        let network = if is_apart { NetworkSpec::HOST } else { NetworkSpec::of(p.network.word(), p.mtu)? };
+        if p.protocol == Protocol::Unix && network.topology != Topology::Host {
             return Err(Problem::usage(
-                format!("protocol unix with network {}", network.topology.word()),
+                format!("protocol unix with network {}", p.network),
                 "sockets of that kind do not go through a network",
             )
             .hint("take network host"));
         }
-        let rate = whole(parameters, "rate", 0, MOST_RATE_PER_S)?;
-        let sockets = SocketOptions {
-            no_delay: parameters.required_boolean("no_delay")?,
-            send_buffer: buffer(parameters, "send_buffer")?,
-            receive_buffer: buffer(parameters, "receive_buffer")?,
-        };
         Ok(Setup {
-            connections,
-            protocol,
-            size: size(parameters, protocol)?,
-            mode,
-            workers,
-            sharing,
+            connections: p.connections as usize,
+            protocol: p.protocol,
+            size: size(&p)?,
+            mode: p.mode,
+            workers: p.most_workers().min(flows) as usize,
+            sharing: p.sharing,
             network,
             is_apart,
-            profile: parameters.text("profile")?.map(PathBuf::from),
-            interval_ns: 1_000_000_000_u64.checked_div(rate).unwrap_or(0),
-            sockets,
-            placement: Placement::read(parameters, host)?,
+            interval_ns: 1_000_000_000_u64.checked_div(p.rate).unwrap_or(0),
+            sockets: SocketOptions {
+                no_delay: p.no_delay,
+                send_buffer: p.send_buffer.map(|bytes| bytes as u32),
+                receive_buffer: p.receive_buffer.map(|bytes| bytes as u32),
+            },
+            placement: Placement::on(p.placement, host)?,
+            profile: p.profile,
         })
     }
 }
 
-fn size(parameters: &Parameters, protocol: Protocol) -> Result<u64, Problem> {
-    let most = if protocol == Protocol::Udp { MOST_DATAGRAM_BYTES } else { MOST_SIZE_BYTES };
-    match parameters.integer("size")? {
-        None if protocol == Protocol::Udp => Ok(UDP_BYTES),
-        None => Ok(TCP_BYTES),
-        Some(bytes) => match u64::try_from(bytes) {
-            Ok(0) => {
-                Err(Problem::usage("size 0", "a transfer without bytes has no end").hint(format!("from 1 to {most}")))
-            }
-            Ok(size) if size <= most => Ok(size),
-            _ if protocol == Protocol::Udp => {
-                Err(Problem::usage(format!("size {bytes}"), "a transfer with udp is one datagram")
-                    .hint(format!("from 1 to {most}")))
-            }
-            _ => Err(Problem::usage(format!("size {bytes}"), format!("it is not between 1 and {most}"))),
-        },
-    }
-}
-
-fn buffer(parameters: &Parameters, name: &str) -> Result<Option<u32>, Problem> {
-    match parameters.integer(name)? {
-        None => Ok(None),
-        Some(_) => Ok(Some(whole(parameters, name, 1, MOST_BUFFER_BYTES)? as u32)),
+fn size(p: &stream::Parameters) -> Result<u64, Problem> {
+    let most = if p.protocol == Protocol::Udp { MOST_DATAGRAM_BYTES } else { MOST_SIZE_BYTES };
+    let wrong =
+        |size: u64, why: String| Err(Problem::usage(format!("size {size}"), why).hint(format!("from 1 to {most}")));
+    match p.transfer_bytes() {
+        0 => wrong(0, "a transfer without bytes has no end".to_owned()),
+        size if size <= most => Ok(size),
+        size if p.protocol == Protocol::Udp => wrong(size, "a transfer with udp is one datagram".to_owned()),
+        size => wrong(size, format!("it is not between 1 and {most}")),
     }
 }
 
@@ -200,17 +96,8 @@ mod tests {
     use holdup_model::Value;
 
     fn read(changes: &[(&str, Value)]) -> String {
-        let mut parameters = Parameters::default();
-        let defaults: [(&str, Value); 7] = [
-            ("connections", 1.into()),
-            ("protocol", "tcp".into()),
-            ("mode", "write".into()),
-            ("sharing", "threads".into()),
-            ("network", "host".into()),
-            ("rate", 0.into()),
-            ("no_delay", false.into()),
-        ];
-        for (name, value) in defaults.iter().chain(changes) {
+        let mut parameters = stream::Parameters::defaults(2);
+        for (name, value) in changes {
             parameters.set(name, value.clone());
         }
         match Setup::read(&parameters, &Host::real()) {
@@ -239,20 +126,23 @@ mod tests {
         check(&[("size", 0.into())], "size 0: a transfer without bytes has no end");
         check(&[("size", (1i64 << 30).into())], "1 connections of 1073741824 bytes, 1 workers, 0 ns");
         check(&[("size", ((1i64 << 30) + 1).into())], "size 1073741825: it is not between 1 and 1073741824");
-        check(&[("size", (-1).into())], "size -1: it is not between 1 and 1073741824");
+        check(&[("size", (-1).into())], "size -1: it must be 0B or more");
         check(
             &[("size", 65_508.into()), ("protocol", "udp".into())],
             "size 65508: a transfer with udp is one datagram",
         );
-        check(&[("connections", 0.into())], "connections 0: it is not between 1 and 10000");
-        check(&[("connections", 10_001.into())], "connections 10001: it is not between 1 and 10000");
-        check(&[("protocol", "sctp".into())], "protocol sctp: it is none of tcp, udp, unix");
-        check(&[("network", "moon".into())], "network `moon`: there is no such network");
+        check(&[("connections", 0.into())], "connections 0: it must be from 1 to 10000");
+        check(&[("connections", 10_001.into())], "connections 10001: it must be from 1 to 10000");
+        check(&[("protocol", "sctp".into())], "protocol sctp: it must be one of tcp, udp, unix");
+        check(
+            &[("network", "moon".into())],
+            "network moon: it must be one of host, loopback, veth, bridge, openvswitch, peer",
+        );
         check(
             &[("protocol", "unix".into()), ("network", "veth".into())],
             "protocol unix with network veth: sockets of that kind do not go through a network",
         );
-        check(&[("send_buffer", 0.into())], "send_buffer 0: it is not between 1 and 1073741824");
-        check(&[("mtu", 20.into())], "mtu 20: it is not between 68 and 65535");
+        check(&[("send_buffer", 0.into())], "send_buffer 0: it must be from 1B to 1GB");
+        check(&[("mtu", 20.into())], "mtu 20: it must be from 68 to 65535");
     }
 }

@@ -5,7 +5,7 @@
 use holdup_evidence::CollectContext;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
-use holdup_model::{Collected, Parameters, Problem, Window};
+use holdup_model::{Collected, Problem, Window};
 use holdup_testkit::ignore;
 
 /// Starts two collectors when the window opens and stops them when it closes.
@@ -43,7 +43,7 @@ fn pgbench_is_seen_in_the_counters_and_in_the_wait_events() {
     if let holdup_model::Availability::Unavailable { reason, .. } = workload.probe(&host, &PostgresOptions::default()) {
         ignore(reason);
     }
-    let mut parameters = Parameters::default();
+    let mut parameters = holdup_catalogue::pgbench::Parameters::defaults(2);
     parameters.set("script", "simple-update");
     parameters.set("scale", 1);
     parameters.set("clients", 8);

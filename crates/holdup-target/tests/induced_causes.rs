@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_analysis::explain;
+use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, CollectOptions};
 use holdup_host::{Host, Scheduling};
 use holdup_induce::PerCpuWork;
 use holdup_induce::trial::{Trial, prepare};
 use holdup_load::Cancel;
-use holdup_locks::setup::defaults;
 use holdup_locks::truth::Published;
 use holdup_model::explanation::{ArmExplanation, Cause};
 use holdup_model::outcome::FindingVerdict;
@@ -91,10 +91,10 @@ fn watch(pids: &[u32], collectors: &[&str]) -> BundleData {
 }
 
 /// Watches the processes of `lock-contention` under tas.
-fn watch_contention(workers: i64, changes: &[(&str, Value)], collectors: &'static [&'static str]) -> BundleData {
+fn watch_contention(workers: u32, changes: &[(&str, Value)], collectors: &'static [&'static str]) -> BundleData {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("truth");
-    let mut parameters: Parameters = defaults(workers);
+    let mut parameters: Parameters = lock_contention::Parameters::defaults(workers);
     parameters.set("truth", path.to_str().expect("UTF-8"));
     parameters.set("sharing", "processes");
     for (name, value) in changes {
@@ -177,7 +177,7 @@ fn asks_for(arm: &ArmExplanation, collectors: &[&str], id: &str) {
 fn a_preempted_holder() {
     start(BUSY);
     let changes = [("section", 5_000.into()), ("think", 45_000.into())];
-    let workers = i64::from(4 * cpus());
+    let workers = 4 * cpus();
     let bundle = watch_contention(workers, &changes, &COLLECTORS);
     named(&bundle, "preempted-holder");
     undecided_without(&bundle, &["critical-sections"], "preempted-holder");

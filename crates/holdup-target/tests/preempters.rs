@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
+use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_induce::trial::{Trial, prepare};
-use holdup_locks::setup::defaults;
 use holdup_model::timeline::TimelineKind;
 use holdup_model::{Availability, Collected, Parameters};
 use holdup_testkit::ignore;
@@ -19,8 +19,8 @@ const WINDOW_MS: u64 = 1_500;
 const THIEF: &str = "hu-thief";
 
 /// What the collectors say of holders that are inside for four fifths of their time.
-fn watched(workers: i64) -> Vec<Collected> {
-    let mut parameters: Parameters = defaults(workers);
+fn watched(workers: u32) -> Vec<Collected> {
+    let mut parameters: Parameters = lock_contention::Parameters::defaults(workers);
     parameters.set("section", 200_000);
     parameters.set("think", 50_000);
     let mut prepared = prepare("lock-contention", &parameters).expect("it can be prepared everywhere");
@@ -79,7 +79,7 @@ fn who_took_the_cpu_from_holders_is_named() {
         Ok(thieves) => thieves,
         Err(problem) => ignore(problem),
     };
-    let seen = watched(i64::from(cpus));
+    let seen = watched(cpus);
     let (told, single) = (by_label(&seen[0], "holder_preempted_by"), of_the_timeline(&seen[1]));
     let causes = by_label(&seen[0], "holder_preempted_by_cause");
     println!("told {told:#?}\nof the timeline {single:#?}\ncauses {causes:#?}");

@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
+use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, Collecting, Subject};
 use holdup_induce::trial::{Trial, prepare};
-use holdup_locks::setup::defaults;
 use holdup_model::{Availability, Collected, Parameters, SparseHistogram};
 use holdup_stats::residual::{MIN_RESIDUALS, mean_length};
 use holdup_testkit::{ignore, ignore_part};
@@ -17,7 +17,7 @@ const WINDOWS: usize = 3;
 
 /// What critical-sections says of holders that are inside for so long.
 fn watched(section_ns: i64, window_ms: u64) -> Collected {
-    let mut parameters: Parameters = defaults(4);
+    let mut parameters: Parameters = lock_contention::Parameters::defaults(4);
     parameters.set("section", section_ns);
     parameters.set("think", section_ns / 4);
     let mut prepared = prepare("lock-contention", &parameters).expect("it can be prepared everywhere");

@@ -6,7 +6,7 @@ use holdup_evidence::{CollectContext, CollectOptions, Subject};
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, TrialContext, WindowHooks};
 use holdup_model::stacks::FrameKind;
-use holdup_model::{Availability, Collected, Parameters, Problem, StackProfile, Window};
+use holdup_model::{Availability, Collected, Problem, StackProfile, Window};
 use holdup_testkit::ignore;
 
 /// Starts the collector when the window opens and stops it when it closes.
@@ -58,7 +58,7 @@ fn of_pgbench(collector: &'static str, script: &str) -> Collected {
     if let Availability::Unavailable { reason, .. } = found.probe(&CollectContext::default()) {
         ignore(reason);
     }
-    let mut parameters = Parameters::default();
+    let mut parameters = holdup_catalogue::pgbench::Parameters::defaults(2);
     parameters.set("script", script);
     parameters.set("scale", 1);
     parameters.set("clients", 8);

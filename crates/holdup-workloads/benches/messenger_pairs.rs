@@ -9,9 +9,9 @@
 #[path = "../../holdup-locks/benches/by_hand/pairs.rs"]
 mod pairs;
 
+use holdup_catalogue::messenger;
 use holdup_induce::trial::{self, Trial};
 use holdup_model::Parameters;
-use holdup_workloads::messenger::setup::defaults;
 use std::process::Command;
 
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ fn hackbench(work: Work) -> Option<f64> {
 
 /// A trial's total time, ms, and its CPU time per message, us, which others on the machine disturb less.
 fn ours(work: Work, timing: bool) -> (f64, f64) {
-    let mut parameters: Parameters = defaults();
+    let mut parameters: Parameters = messenger::Parameters::defaults(2);
     parameters.set("groups", work.groups);
     parameters.set("messages", work.messages);
     parameters.set("sharing", work.sharing);

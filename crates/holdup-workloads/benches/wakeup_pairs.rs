@@ -12,7 +12,7 @@ mod pairs;
 use holdup_induce::trial::{self, Trial};
 use holdup_load::clock::now_ns;
 use holdup_load::placement::stay_on;
-use holdup_model::{Parameters, Value};
+use holdup_model::Value;
 
 const INTERVAL_NS: u64 = 1_000_000;
 
@@ -61,7 +61,7 @@ fn ours(ms: u64) -> Measured {
         ("placement", "none".into()),
         ("by", "holdup".into()),
     ];
-    let mut parameters = Parameters::default();
+    let mut parameters = holdup_catalogue::wakeup::Parameters::defaults(2);
     for (name, value) in values {
         parameters.set(name, value);
     }

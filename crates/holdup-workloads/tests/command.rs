@@ -51,7 +51,7 @@ fn command() -> &'static dyn Workload {
 }
 
 fn parameters(command: &[&str], others: &[(&str, Value)]) -> Parameters {
-    let mut parameters = Parameters::default();
+    let mut parameters = holdup_catalogue::command::Parameters::defaults(2);
     parameters.set("command", serde_json::to_string(command).expect("texts").as_str());
     parameters.set("expect_exit", 0);
     for (name, value) in others {
@@ -346,7 +346,7 @@ fn inner_process_that_is_killed() {
     let (workload, parameters) = match what.as_str() {
         "command" => (command(), parameters(&["sh", "-c", "sleep 1000 & sleep 1000 & wait"], &[])),
         _ => {
-            let mut parameters = holdup_locks::setup::defaults(3);
+            let mut parameters = holdup_catalogue::lock_contention::Parameters::defaults(3);
             parameters.set("sharing", "processes");
             (find("lock-contention").expect("it is in the catalogue"), parameters)
         }

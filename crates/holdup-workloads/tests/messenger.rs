@@ -1,14 +1,14 @@
 //! `messenger` with real threads and real processes on this machine.
 
+use holdup_catalogue::messenger;
 use holdup_induce::trial::{self, Trial};
 use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
-use holdup_workloads::messenger::setup::defaults;
 use rustix::process::{Pid, Signal, kill_process};
 
 fn parameters(changes: &[(&str, Value)]) -> Parameters {
-    let mut parameters = defaults();
-    for (name, value) in [("groups", 2), ("senders", 3), ("receivers", 4)] {
+    let mut parameters = messenger::Parameters::defaults(2);
+    for (name, value) in [("groups", 2), ("senders", 3), ("receivers", 4), ("messages", 100)] {
         parameters.set(name, value);
     }
     for (name, value) in changes {

@@ -25,32 +25,16 @@ impl WindowHooks for Hooks {
     }
 }
 
-const WAKEUP: [(&str, &str); 3] = [("wakeup.cpus", "allowed"), ("wakeup.placement", "none"), ("background", "none")];
-
 fn parameters(foreground: &str, background: &str, changes: &[(&str, Value)]) -> Parameters {
     let mut all = Parameters::default();
-    for (name, value) in WAKEUP {
-        all.set(name, value);
+    for declared in holdup_catalogue::workloads::ALL {
+        for (name, value) in holdup_catalogue::defaults(declared.parameters, 1).0 {
+            all.set(&format!("{}.{name}", declared.id), value);
+        }
     }
-    for (name, value) in [("threads", 1), ("interval", 1_000_000), ("distance", 0), ("priority", 0)] {
-        all.set(&format!("wakeup.{name}"), value);
-    }
-    all.set("wakeup.pin", true);
-    let lock: [(&str, Value); 9] = [
-        ("threads", 2.into()),
-        ("algorithm", "tas".into()),
-        ("section", 1_000.into()),
-        ("think", 1_000.into()),
-        ("sharing", "threads".into()),
-        ("faults", 0.into()),
-        ("pages", "4k".into()),
-        ("sample_every", 0.into()),
-        ("pin", false.into()),
-    ];
-    for (name, value) in lock {
+    for (name, value) in [("threads", 2), ("section", 1_000), ("think", 1_000)] {
         all.set(&format!("lock-contention.{name}"), value);
     }
-    all.set("command.expect_exit", 0);
     all.set("foreground", foreground);
     all.set("background", background);
     for (name, value) in changes {

@@ -1,9 +1,9 @@
 //! `ping` with real sockets on the loopback interface of this machine.
 
+use holdup_catalogue::ping;
 use holdup_induce::trial::{self, Trial};
 use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
-use holdup_workloads::ping::setup::defaults;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 type Changes<'a> = &'a [(&'a str, Value)];
 
 fn parameters(changes: Changes<'_>) -> Parameters {
-    let mut parameters = defaults();
+    let mut parameters = ping::Parameters::defaults(2);
     for (name, value) in changes {
         parameters.set(name, value.clone());
     }

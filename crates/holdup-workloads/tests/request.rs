@@ -1,12 +1,12 @@
 //! `request` with real threads on this machine.
 
+use holdup_catalogue::request;
 use holdup_induce::trial::{self, Trial};
 use holdup_load::{Cancel, Prepared, TrialResult};
 use holdup_model::{Measured, Parameters, Problem, ProblemKind, Value};
-use holdup_workloads::request::setup::defaults;
 
 fn parameters(changes: &[(&str, Value)]) -> Parameters {
-    let mut parameters = defaults(4);
+    let mut parameters = request::Parameters::defaults(4);
     for (name, value) in [("work", 20_000), ("operations", 2), ("think", 50_000)] {
         parameters.set(name, value);
     }

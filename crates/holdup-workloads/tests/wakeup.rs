@@ -4,24 +4,15 @@
 
 use holdup_induce::trial::{self, Trial};
 use holdup_load::{Cancel, TrialResult};
-use holdup_model::{Measured, Parameters, Problem, Value};
+use holdup_model::{Measured, Problem, Value};
 use holdup_testkit::ignore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn run(changes: &[(&str, Value)], duration_ms: u64, enough: &Cancel) -> Result<TrialResult, Problem> {
-    let defaults: [(&str, Value); 7] = [
-        ("threads", 1.into()),
-        ("interval", 1_000_000.into()),
-        ("distance", 0.into()),
-        ("priority", 0.into()),
-        ("pin", true.into()),
-        ("cpus", "allowed".into()),
-        ("placement", "none".into()),
-    ];
-    let mut parameters = Parameters::default();
-    for (name, value) in defaults.iter().chain(changes) {
+    let mut parameters = holdup_catalogue::wakeup::Parameters::defaults(1);
+    for (name, value) in changes {
         parameters.set(name, value.clone());
     }
     let trial = Trial { enough: enough.clone(), ..Trial::new(&parameters, duration_ms) };

@@ -66,11 +66,13 @@ fn look(context: &Context<'_>, workload: &str) -> Option<Finding> {
         }
     };
     if found.is_empty() {
-        let sentence =
-            format!("No sudden change: {name} of {workload} kept its level over {} trials, in all arms.", trials.len());
+        let sentence = format!(
+            "No sudden change: {name} of {workload} kept its level over {} trials, whatever the arm.",
+            trials.len()
+        );
         return Some(Finding { trials, ..note(&META, FindingVerdict::Refuted, sentence) });
     }
-    let changes: Vec<String> = found
+    let told: Vec<String> = found
         .iter()
         .map(|c| {
             let size = match &c.change {
@@ -83,6 +85,6 @@ fn look(context: &Context<'_>, workload: &str) -> Option<Finding> {
         })
         .collect();
     let sentence =
-        format!("Something changed during the run: {name} of {workload}, in all arms, {}.", words::list(&changes));
+        format!("Something changed during the run: {name} of {workload}, whatever the arm, {}.", words::list(&told));
     Some(Finding { trials, ..note(&META, FindingVerdict::Supported, sentence) })
 }

@@ -10,7 +10,7 @@ parameters! {
     /// the program and its arguments, as a list or after `--`
     command: CommandLine,
     /// the longest that the program may run
-    timeout: Option<Nanoseconds>,
+    timeout: Option<Nanoseconds> [1..=i64::MAX],
     /// the exit code that counts as success
     expect_exit: u32 [0..=255] = "0",
 }

@@ -4,7 +4,7 @@ use crate::parameters::{parameters, words};
 use crate::{Bytes, CommandLine, Nanoseconds, Placement, Sharing};
 
 words! {
-    /// The original tools.
+    /// The reference tools.
     Tool {
         /// rt-tests.
         Cyclictest,
@@ -104,7 +104,7 @@ parameters! {
     rate: Option<u64> [1..=i64::MAX],
     /// messages sent one right after the other (sockperf)
     burst: Option<u64> [1..=1_000_000],
-    /// one of this number of messages is answered (sockperf under-load)
+    /// one of n messages is answered (sockperf under-load)
     reply_every: Option<u64> [1..=1_000_000],
     /// further arguments, as the tool has them, as a list or after `--`
     arguments: Option<CommandLine>,

@@ -4,7 +4,7 @@ use crate::parameters::{parameters, words};
 use crate::{Algorithm, Nanoseconds, Sharing};
 use std::path::PathBuf;
 
-/// The most workers. Each has 70 KB of its own in the region.
+/// The most workers. Each has 70 KB in the region.
 pub const MOST_WORKERS: i64 = 4096;
 
 words! {
@@ -46,7 +46,7 @@ parameters! {
     faults: u32 [0..=4096] = "0",
     /// the pages that `faults` touches: 4 KB, or reserved 2 MB ones
     pages: Pages = "4k",
-    /// one of this number of acquisitions is timed; 0: chosen so that timing costs 2 %
+    /// one of n acquisitions is timed; 0: as often as costs 2 %
     sample_every: u64 [0..=1_000_000_000] = "0",
     /// whether worker i stays on the i-th allowed CPU, round and round
     pin: bool = "off",

@@ -17,7 +17,7 @@ words! {
 }
 
 words! {
-    /// The engine that measures.
+    /// The program that measures.
     By {
         /// This program.
         Holdup,
@@ -49,11 +49,11 @@ parameters! {
     messages: u64 [0..=1_000_000_000] = "0",
     /// whether the latency of messages is measured
     timing: bool = "on",
-    /// one of this number of messages is timed, at random distances
+    /// one of n messages is timed, at random distances
     sample_every: u64 [1..=1_000_000_000] = "16",
     /// where the two sides run: anywhere, on one CPU, on two cores, …
     placement: Placement = "none",
-    /// the engine that measures: holdup, or an original tool that is installed
+    /// the program that measures: holdup, or a reference tool that is installed
     #[real]
     by: By = "holdup",
 }

@@ -44,7 +44,7 @@ parameters! {
     scale: u32 [1..=1_000_000] = "10",
     /// fill factor of the tables, percent
     fillfactor: u32 [10..=100] = "100",
-    /// connections that work at the same time
+    /// connections that run transactions at the same time
     clients: u32 [1..=100_000] = "1x cpus",
     /// threads of pgbench; when absent the smaller of clients and CPUs
     threads: Option<u32> [1..=100_000],

@@ -32,6 +32,18 @@ words! {
     }
 }
 
+impl Protocol {
+    /// Whether it has no borders between messages.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Protocol::Tcp | Protocol::UnixStream)
+    }
+
+    /// Whether the kernel may drop what it took.
+    pub fn may_lose(self) -> bool {
+        self == Protocol::Udp
+    }
+}
+
 words! {
     /// How an end waits.
     Waiting {
@@ -60,7 +72,7 @@ words! {
 }
 
 words! {
-    /// The engine that measures.
+    /// The program that measures.
     By {
         /// This program.
         Holdup,
@@ -88,11 +100,11 @@ parameters! {
     rate: Option<u64> [0..=MOST_PER_S],
     /// messages that are sent one right after the other
     burst: u64 [1..=1 << 20] = "1",
-    /// one of this number of messages is answered under load and in playback; by default 100
+    /// one of n messages is answered under load and in playback; by default 100
     reply_every: Option<u64> [1..=MOST_PER_S],
     /// lines of seconds and bytes (mode = playback)
     playback_file: Option<PathBuf>,
-    /// whether the ends are processes of their own or threads of one
+    /// whether client and server are processes or threads
     sharing: Sharing = "processes",
     /// where the two sides run: anywhere, on one CPU, on two cores, …
     placement: Placement = "none",
@@ -109,7 +121,7 @@ parameters! {
     /// MTU of that network's links in bytes
     #[real]
     mtu: Option<u32> [68..=65_535],
-    /// the engine that measures: holdup, or an original tool that is installed
+    /// the program that measures: holdup, or a reference tool that is installed
     #[real]
     by: By = "holdup",
 }

@@ -4,7 +4,7 @@ use crate::parameters::{parameters, words};
 use crate::{Nanoseconds, Placement};
 
 words! {
-    /// The engine that measures.
+    /// The program that measures.
     By {
         /// This program.
         Holdup,
@@ -36,6 +36,6 @@ parameters! {
     rate: f64 [0.0..=1e7] = "0",
     /// where the two sides run: anywhere, on one CPU, on two cores, …
     placement: Placement = "none",
-    /// the engine that measures: holdup, or an original tool that is installed
+    /// the program that measures: holdup, or a reference tool that is installed
     by: By = "holdup",
 }

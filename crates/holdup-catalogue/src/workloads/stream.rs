@@ -48,7 +48,7 @@ words! {
 }
 
 words! {
-    /// The engine that measures.
+    /// The program that measures.
     By {
         /// This program.
         Holdup,
@@ -107,7 +107,7 @@ parameters! {
     receive_buffer: Option<Bytes> [1..=LARGEST_BUFFER],
     /// where the two sides run: anywhere, on one CPU, on two cores, …
     placement: Placement = "none",
-    /// the engine that measures: holdup, or an original tool that is installed
+    /// the program that measures: holdup, or a reference tool that is installed
     #[real]
     by: By = "holdup",
 }

@@ -4,7 +4,7 @@ use crate::parameters::{parameters, words};
 use crate::{Nanoseconds, Placement};
 
 words! {
-    /// The engine that measures.
+    /// The program that measures.
     By {
         /// This program.
         Holdup,
@@ -20,7 +20,7 @@ parameters! {
     /// What a plan sets of `wakeup`.
     "wakeup"
 
-    /// threads, each with a timer of its own
+    /// threads, each with its own timer
     threads: u32 [1..=4096] = "1x cpus",
     /// time from one wake-up of the first thread to the next, 10 us to 1 s
     interval: Nanoseconds [10_000..=LONGEST_NS] = "1ms",
@@ -34,7 +34,7 @@ parameters! {
     cpus: String = "allowed",
     /// where the two sides run: anywhere, on one CPU, on two cores, …
     placement: Placement = "none",
-    /// the engine that measures: holdup, or an original tool that is installed
+    /// the program that measures: holdup, or a reference tool that is installed
     #[real]
     by: By = "holdup",
 }

@@ -1,8 +1,8 @@
 //! A trial of `lock-contention` as a plan would run it: one thread, `tas`, nothing inside or outside.
 
+use holdup_catalogue::lock_contention;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, WindowHooks};
-use holdup_locks::setup::defaults;
 use holdup_model::{Parameters, Problem, Window};
 use holdup_workloads::find;
 
@@ -26,7 +26,7 @@ impl WindowHooks for NoCollectors {
 
 impl Trial {
     pub(crate) fn new() -> Self {
-        let mut parameters = defaults(1);
+        let mut parameters = lock_contention::Parameters::defaults(1);
         parameters.set("section", 0);
         parameters.set("think", 0);
         let prepared = find("lock-contention").expect("the catalogue has it").prepare(PrepareContext {

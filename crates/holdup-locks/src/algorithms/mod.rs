@@ -21,17 +21,6 @@ pub const ALL: &[&Algorithm] = &[
     &pthread_mutex::ALGORITHM,
 ];
 
-/// The ids of [`ALL`], as a parameter's choices.
-pub const IDS: &[&str] = &{
-    let mut ids = [""; ALL.len()];
-    let mut i = 0;
-    while i < ids.len() {
-        ids[i] = ALL[i].meta.id;
-        i += 1;
-    }
-    ids
-};
-
 /// The algorithm with this id.
 pub fn find(id: &str) -> Option<&'static Algorithm> {
     ALL.iter().copied().find(|a| a.meta.id == id)

@@ -1,6 +1,6 @@
 //! One run of pgbench: started, watched, ended, read.
 
-use super::clock::ClockOffset;
+use super::clock::Ahead;
 use super::parameters::{Script, Settings};
 use super::server::Server;
 use super::summary::Summary;
@@ -82,7 +82,7 @@ pub(crate) struct Load {
     child: Guarded,
     output: Output,
     /// The clocks when it started.
-    pub(crate) started: ClockOffset,
+    pub(crate) started: Ahead,
     arguments: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ impl Load {
         command.args(&arguments).current_dir(output.logs.path()).stdout(print_to(STDOUT)?).stderr(print_to(STDERR)?);
         // SIGKILL: when holdup is gone, no process reads the logs.
         let options = ChildOptions { user: server.user().cloned(), death_signal: libc::SIGKILL, many_files: true };
-        let started = ClockOffset::now();
+        let started = Ahead::now();
         let child = Guarded(spawn(command, &options).map_err(failed)?);
         Ok(Load { child, output, started, arguments })
     }
@@ -266,10 +266,9 @@ fn same_count(summary: &Summary, counts: &LogCounts) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::Parameters;
 
     fn seconds(rate: Option<f64>, clients: i64, load_ns: u64) -> u64 {
-        let mut parameters = Parameters::default();
+        let mut parameters = holdup_catalogue::pgbench::Parameters::defaults(2);
         parameters.set("clients", clients);
         if let Some(rate) = rate {
             parameters.set("rate", rate);

@@ -103,7 +103,7 @@ pub(crate) fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdup_model::{Measured, Parameters};
+    use holdup_model::Measured;
 
     fn measured(settings: &Settings, counts: &LogCounts, samples: u64) -> Vec<Measurement> {
         let mut latency = Histogram::new();
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn every_metric_is_there_once_and_in_order() {
-        let settings = Settings::from(&Parameters::default()).unwrap();
+        let settings = Settings::from(&holdup_catalogue::pgbench::Parameters::defaults(2)).unwrap();
         let ids: Vec<String> = measured(&settings, &LogCounts::default(), 0).into_iter().map(|m| m.metric).collect();
         let expect: Vec<String> = metrics().into_iter().map(|m| m.id).collect();
         assert_eq!(ids, expect);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn thin_percentiles_are_absent() {
-        let settings = Settings::from(&Parameters::default()).unwrap();
+        let settings = Settings::from(&holdup_catalogue::pgbench::Parameters::defaults(2)).unwrap();
         let counts = LogCounts { completed: 999, latency_sum_us: 499_500, ..LogCounts::default() };
         let all = measured(&settings, &counts, 999);
         assert_eq!(value(&all, "tps"), &Measured::Value(499.5));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_not_zero() {
-        let mut settings = Settings::from(&Parameters::default()).unwrap();
+        let mut settings = Settings::from(&holdup_catalogue::pgbench::Parameters::defaults(2)).unwrap();
         let none = measured(&settings, &LogCounts::default(), 0);
         assert_eq!(value(&none, "tps"), &Measured::Value(0.0), "none ended: that is a throughput of zero");
         assert_eq!(value(&none, "latency_p50_us"), &Measured::Absent(NONE_ENDED.to_owned()));

@@ -1,14 +1,15 @@
 //! A prepared session of `pgbench`: a server with its tables, and the trials on it.
 
-use super::clock::{ClockOffset, window_us};
+use super::clock::{Ahead, window_us};
 use super::load::{Load, LoadPlan, LoadResult};
 use super::metrics;
-use super::parameters::{FACTORS, Script, Settings, TableSize};
-use super::pool::{BufferPool, Pool};
+use super::parameters::{Script, Settings, TableSize};
+use super::pool::{Keeper, Pool};
 use super::server::Server;
-use super::tables::{self, CreatedTables};
-use crate::find::{Need, SearchPath};
+use super::tables::{self, Made};
+use crate::find::{Need, Places};
 use crate::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
+use holdup_catalogue::pgbench::FACTORS;
 use holdup_files::{MOST_BYTES_OF_TEXT, read_input};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
@@ -47,7 +48,7 @@ const MAX_TRIES: u32 = 15;
 /// Where the programs are, for a server of our own or for an existing one.
 pub fn binaries(postgres: &PostgresOptions) -> Result<Binaries, Problem> {
     let need = if postgres.url.is_some() { Need::Client } else { Need::Server };
-    Binaries::find(&SearchPath::of_this_host(postgres.bin.as_deref()), need)
+    Binaries::find(&Places::of_this_host(postgres.bin.as_deref()), need)
 }
 
 /// The session. Dropping it ends the server if it is ours, and removes all that was made.
@@ -55,7 +56,7 @@ pub struct PgbenchSession {
     /// Before the server, so that its connection ends first.
     observer: Option<(u64, Client)>,
     server: Server,
-    made: CreatedTables,
+    made: Made,
     logs: PrivateDir,
     /// For logs that would not fit into memory.
     large_logs: Option<PrivateDir>,
@@ -63,7 +64,7 @@ pub struct PgbenchSession {
     host: Host,
     scripts: BTreeMap<PathBuf, PathBuf>,
     sizes: BTreeSet<TableSize>,
-    pool: BufferPool,
+    pool: Keeper,
     trials: u64,
 }
 
@@ -104,7 +105,7 @@ impl PgbenchSession {
             host,
             scripts: BTreeMap::new(),
             sizes: uses.iter().map(|s| s.tables).collect(),
-            pool: BufferPool::new(&server),
+            pool: Keeper::new(&server),
             trials: 0,
             made,
             server,
@@ -243,10 +244,10 @@ impl PgbenchSession {
         let mut subjects = vec![("load".to_owned(), load.pid())];
         subjects.extend(self.server.control().postmaster_pid().map(|pid| ("server".to_owned(), pid)));
         trial.window.open(&subjects)?;
-        let open = ClockOffset::now();
+        let open = Ahead::now();
         load.run_for(plan.duration_ns, &trial.cancel, &trial.enough, "inside the window")?;
         let window = trial.window.close()?;
-        let close = ClockOffset::now();
+        let close = Ahead::now();
         on_time(plan.duration_ns, Duration::from_nanos(window.length_ns))?;
         load.check(&trial.cancel, "inside the window")?;
         let command_line = load.command_line();

@@ -21,7 +21,7 @@ const COMMENT: &str = "made by holdup, may be removed";
 
 /// What was made on an existing server. Removed at the latest when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct CreatedTables {
+pub(crate) struct Made {
     at: Option<Config>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn prepare(
     uses: &[Settings],
     cancel: &Cancel,
     step: &mut dyn FnMut(&str),
-) -> Result<CreatedTables, Problem> {
+) -> Result<Made, Problem> {
     let sizes: BTreeSet<TableSize> = uses.iter().map(|s| s.tables).collect();
     match server {
         Server::Own(cluster) => {
@@ -43,7 +43,7 @@ pub(crate) fn prepare(
             }
             // What filling them left dirty is written now and not inside of the first trials.
             sql::rows(&mut sql::connect_patiently(&cluster.config("postgres"))?, "CHECKPOINT")?;
-            Ok(CreatedTables::default())
+            Ok(Made::default())
         }
         Server::Existing(..) => {
             // A user's script brings its own tables.
@@ -59,9 +59,9 @@ fn existing(
     sizes: &BTreeSet<TableSize>,
     cancel: &Cancel,
     step: &mut dyn FnMut(&str),
-) -> Result<CreatedTables, Problem> {
+) -> Result<Made, Problem> {
     let mut sizes = sizes.iter();
-    let Some(&size) = sizes.next() else { return Ok(CreatedTables::default()) };
+    let Some(&size) = sizes.next() else { return Ok(Made::default()) };
     if let Some(other) = sizes.next() {
         return Err(Problem::usage(
             format!("pgbench scales {} and {}", size.scale, other.scale),
@@ -71,20 +71,22 @@ fn existing(
     }
     let mut client = server.client(size)?;
     match found(&mut client)? {
-        TableState::Nothing => {
+        Found::Nothing => {
             step(&format!("making the tables of pgbench on the existing server, scale {}", size.scale));
-            let made = CreatedTables::on(server, size);
+            let made = Made::on(server, size);
             initialise(server, size, cancel).and_then(|()| mark(&mut client))?;
             Ok(made)
         }
-        TableState::Whole { scale, fillfactor, ours } if (scale, fillfactor) == (size.scale, size.fillfactor) => {
-            Ok(if ours { CreatedTables::on(server, size) } else { CreatedTables::default() })
+        Found::Whole { scale, fillfactor, ours }
+            if (scale, fillfactor) == (size.scale.into(), size.fillfactor.into()) =>
+        {
+            Ok(if ours { Made::on(server, size) } else { Made::default() })
         }
-        TableState::Whole { ours: true, .. } => {
-            CreatedTables::on(server, size).remove()?;
+        Found::Whole { ours: true, .. } => {
+            Made::on(server, size).remove()?;
             existing(server, &BTreeSet::from([size]), cancel, step)
         }
-        TableState::Whole { scale, fillfactor, .. } => Err(Problem::host(
+        Found::Whole { scale, fillfactor, .. } => Err(Problem::host(
             "tables of pgbench",
             format!(
                 "the existing server has them with scale {scale} and fill factor {fillfactor}, the plan wants scale {} \
@@ -93,7 +95,7 @@ fn existing(
             ),
         )
         .hint(format!("set scale={scale} and fillfactor={fillfactor}, or name another database in the URL"))),
-        TableState::Part(names) => Err(Problem::host(
+        Found::Part(names) => Err(Problem::host(
             "tables of pgbench",
             format!(
                 "the existing server has only {}, and holdup removes no tables that it did not make",
@@ -106,13 +108,13 @@ fn existing(
 
 /// What is there on an existing server.
 #[derive(Debug, PartialEq)]
-enum TableState {
+enum Found {
     Nothing,
     Part(Vec<String>),
     Whole { scale: i64, fillfactor: i64, ours: bool },
 }
 
-fn found(client: &mut Client) -> Result<TableState, Problem> {
+fn found(client: &mut Client) -> Result<Found, Problem> {
     let mut names = Vec::new();
     for table in TABLES {
         if sql::one(client, &format!("SELECT to_regclass({}) IS NOT NULL", sql::literal(table)))? == "t" {
@@ -120,8 +122,8 @@ fn found(client: &mut Client) -> Result<TableState, Problem> {
         }
     }
     match names.len() {
-        0 => return Ok(TableState::Nothing),
-        n if n < TABLES.len() => return Ok(TableState::Part(names)),
+        0 => return Ok(Found::Nothing),
+        n if n < TABLES.len() => return Ok(Found::Part(names)),
         _ => {}
     }
     let number = |client: &mut Client, text: &str| -> Result<i64, Problem> {
@@ -136,16 +138,16 @@ fn found(client: &mut Client) -> Result<TableState, Problem> {
     )?;
     let comment = "SELECT coalesce(obj_description('pgbench_accounts'::regclass, 'pg_class'), '')";
     let ours = sql::one(client, comment)? == COMMENT;
-    Ok(TableState::Whole { scale, fillfactor, ours })
+    Ok(Found::Whole { scale, fillfactor, ours })
 }
 
 fn mark(client: &mut Client) -> Result<(), Problem> {
     sql::rows(client, &format!("COMMENT ON TABLE pgbench_accounts IS {}", sql::literal(COMMENT))).map(|_| ())
 }
 
-impl CreatedTables {
+impl Made {
     fn on(server: &Server, size: TableSize) -> Self {
-        CreatedTables { at: Some(server.config(size)) }
+        Made { at: Some(server.config(size)) }
     }
 
     /// Removes what was made.
@@ -163,7 +165,7 @@ impl CreatedTables {
     }
 }
 
-impl Drop for CreatedTables {
+impl Drop for Made {
     fn drop(&mut self) {
         // Errors have no receiver in a destructor; the comment on the tables says which program made them.
         let _left = self.remove_once();

@@ -10,7 +10,6 @@ pub use kept::{flow_line, flows};
 pub use page::packets_html;
 
 use crate::formats::terminal::TerminalOptions;
-use crate::screen::cut;
 use crate::text::{self, wrap};
 use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Mark, MarkClass};
 use holdup_model::outcome::FindingVerdict;
@@ -43,13 +42,12 @@ pub fn packets_terminal(captures: &[Capture], comparisons: &[CaptureComparison],
             false => one::beside(capture, options),
         });
     }
-    if options.details { out } else { cut(out) }
+    out
 }
 
 /// Counts without totals, for a terminal.
 pub fn counts_terminal(comparison: &CountsComparison, options: &TerminalOptions) -> String {
-    let text = counts::comparison(comparison, options);
-    if options.details { text } else { cut(text) }
+    counts::comparison(comparison, options)
 }
 
 /// Captures and comparisons as one JSON document of schema `holdup.packets/1`.

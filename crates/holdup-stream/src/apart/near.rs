@@ -37,7 +37,7 @@ pub fn reach(setup: &Setup, host: &Host, cancel: &holdup_load::Cancel) -> Result
     let with = |what: &str| format!("{what} with network peer");
     if setup.protocol != Protocol::Tcp {
         return refuse(
-            with(&format!("protocol {}", setup.protocol.name())),
+            with(&format!("protocol {}", setup.protocol.word())),
             "drops are not counted there",
             "protocol = tcp",
         );
@@ -196,7 +196,7 @@ impl Theirs {
     }
 }
 
-/// Both sides' counts. The server's are taken to be of the middle between request and answer.
+/// Both sides' counts. The far side's are of the moment in the middle of question and answer, as near as can be told.
 fn edge(setup: &Setup, far: &Rc<RefCell<Far>>, theirs: &Theirs, workers: &Workers) -> Result<Edge, Problem> {
     let asked_ns = now_ns();
     let counts = match ask(far, Order::Read)? {

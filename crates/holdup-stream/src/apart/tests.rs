@@ -3,7 +3,8 @@
 use super::near::run_with;
 use super::{Answer, Begin, Half, Order};
 use crate::far::{self, Far};
-use crate::setup::{PARAMETERS, Setup};
+use crate::setup::Setup;
+use holdup_catalogue::stream;
 use holdup_host::Host;
 use holdup_load::{Cancel, TrialContext, TrialResult, WindowHooks};
 use holdup_model::{Measured, Parameters, Problem, Value, Window};
@@ -24,17 +25,7 @@ impl WindowHooks for NoCollectors<'_> {
 }
 
 fn setup(changes: &[(&str, Value)]) -> Setup {
-    let mut parameters = Parameters::default();
-    for parameter in PARAMETERS {
-        match parameter.default {
-            Some("on" | "off") => parameters.set(parameter.name, parameter.default == Some("on")),
-            Some(default) => match default.parse::<i64>() {
-                Ok(number) => parameters.set(parameter.name, number),
-                Err(_) => parameters.set(parameter.name, default),
-            },
-            None => {}
-        }
-    }
+    let mut parameters = stream::Parameters::defaults(2);
     parameters.set("network", "peer");
     for (name, value) in changes {
         parameters.set(name, value.clone());
@@ -42,7 +33,7 @@ fn setup(changes: &[(&str, Value)]) -> Setup {
     Setup::read(&parameters, &Host::real()).expect("valid")
 }
 
-/// Runs a trial against a service that, on request, is stopped when the window opens.
+/// Runs a trial against a service that is told to stop when the window opens, if so wanted.
 fn run(changes: &[(&str, Value)], stops: bool) -> Result<TrialResult, Problem> {
     let host = Host::real();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

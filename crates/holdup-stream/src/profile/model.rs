@@ -22,14 +22,14 @@ pub struct Note {
     pub text: String,
 }
 
-/// A number of equal strands.
+/// So many like strands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its name, when it has one.
     pub name: Option<String>,
     /// How many strands.
     pub strands: u32,
-    /// Whether each strand is a process (`nprocs`); threads of one process otherwise (`nthreads`).
+    /// Whether each strand is a process of its own (`nprocs`); threads of one process otherwise (`nthreads`).
     pub processes: bool,
     /// What each strand does, one after another. The n-th of all groups begin together.
     pub transactions: Vec<Transaction>,
@@ -37,21 +37,21 @@ pub struct Group {
     pub line: u32,
 }
 
-/// How long a transaction lasts.
+/// How long a transaction goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
-    /// That number of times, which may be 0.
+    /// So many times, which may be none.
     Iterations(u64),
-    /// Until that time, in ns, has passed since all strands began it; what is under way then is aborted.
+    /// Until so many ns have passed since all strands began it; what is under way then is broken off.
     Duration(u64),
 }
 
 /// Flowops that are repeated together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// How long it lasts.
+    /// How long it goes on.
     pub repeat: Repeat,
-    /// At most that number of times per second and strand; only with a duration.
+    /// So many times per second and strand at most; only with a duration.
     pub rate_per_s: Option<u32>,
     /// What it does.
     pub flowops: Vec<Flowop>,
@@ -153,27 +153,7 @@ impl FlowopKind {
     }
 }
 
-/// What a connection speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
-    /// RFC 9293.
-    Tcp,
-    /// RFC 768.
-    Udp,
-    /// Stream sockets of one host, unix(7). uperf has none.
-    Unix,
-}
-
-impl Protocol {
-    /// All of them by name, in lower case.
-    pub const ALL: &'static [(&'static str, Protocol)] =
-        &[("tcp", Protocol::Tcp), ("udp", Protocol::Udp), ("unix", Protocol::Unix)];
-
-    /// Its name in a profile.
-    pub fn name(self) -> &'static str {
-        Protocol::ALL.iter().find(|(_, protocol)| *protocol == self).map_or("", |(name, _)| name)
-    }
-}
+pub use holdup_catalogue::stream::Protocol;
 
 /// How much one transfer carries, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -88,7 +88,7 @@ impl OptionReader<'_> {
                 Ok(None) if key == "dir" => self.key(&key, value, line),
                 Ok(None) => self.key(&key, &value.to_lowercase(), line),
                 Ok(Some(held)) => {
-                    // The message shows what the variable holds, because the wrong value is there and not in the profile.
+                    // What a variable holds belongs into the message, or nobody finds the wrong value.
                     if let Err(wrong) = self.key(&key, held.trim(), line) {
                         self.wrong(line, &format!("{word} ({})", held.trim()), wrong);
                     }
@@ -208,9 +208,9 @@ fn unknown(key: &str) -> Wrong {
 
 fn protocol(value: &str) -> Result<Protocol, Wrong> {
     let name = value.to_ascii_lowercase();
-    let names = || Protocol::ALL.iter().map(|(name, _)| *name);
-    match Protocol::ALL.iter().find(|(known, _)| *known == name) {
-        Some((_, protocol)) => Ok(*protocol),
+    let names = || Protocol::WORDS.iter().copied();
+    match name.parse().ok() {
+        Some(protocol) => Ok(protocol),
         None if FOREIGN_PROTOCOLS.contains(&name.as_str()) => Err(Wrong::new(format!("holdup has no {name}"))
             .hint(format!("it has {}", names().collect::<Vec<_>>().join(", ")))),
         None => Err(Wrong::new("there is no such protocol").hint(did_you_mean(&name, names()))),

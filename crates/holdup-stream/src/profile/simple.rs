@@ -4,27 +4,7 @@ use super::model::{Flowop, FlowopKind, Group, Options, Profile, Protocol, Repeat
 use super::{MOST_DATAGRAM_BYTES, MOST_DURATION_NS, MOST_SIZE_BYTES, MOST_STRANDS};
 use holdup_model::Problem;
 
-/// Which way the data goes, seen from the end that connects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// All connections read.
-    Read,
-    /// All connections write.
-    Write,
-    /// That number of connections write and the same number read, at the same time.
-    Both,
-}
-
-impl Mode {
-    /// Its word in plans.
-    pub fn word(self) -> &'static str {
-        match self {
-            Mode::Read => "read",
-            Mode::Write => "write",
-            Mode::Both => "both",
-        }
-    }
-}
+pub use holdup_catalogue::stream::Mode;
 
 /// The parameters of a simple profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn simple_profiles_are_recognised() {
+    fn a_simple_profile_is_told_from_others() {
         for mode in [Mode::Read, Mode::Write, Mode::Both] {
             let simple = Simple {
                 remotehost: "far",

@@ -66,7 +66,7 @@ pub fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profile, Pro
         let own = || match variable {
             "h" => Some("far".to_owned()),
             "conns" | "nthr" => Some(setup.connections.to_string()),
-            "proto" => Some(setup.protocol.name().to_owned()),
+            "proto" => Some(setup.protocol.word().to_owned()),
             "size" => Some(setup.size.to_string()),
             "duration" | "dur" => Some(format!("{duration_ns}ns")),
             _ => None,
@@ -76,7 +76,7 @@ pub fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profile, Pro
     Profile::read(&name, &bytes, &variables).map_err(Problem::from)
 }
 
-/// The parameters that replace a profile, for engines that run no profiles; without a profile they stay as they are.
+/// The parameters that say what a profile says, for whoever runs no profiles; without a profile they stay as they are.
 ///
 /// # Errors
 /// When the profile cannot be read, or does more than connections that move data for a while.
@@ -94,7 +94,7 @@ pub fn without_profile(parameters: &Parameters, host: &Host) -> Result<Parameter
     plain.0.remove("profile");
     plain.set("connections", i64::from(simple.connections));
     plain.set("sharing", if simple.processes { "processes" } else { "threads" });
-    plain.set("protocol", simple.protocol.name());
+    plain.set("protocol", simple.protocol.word());
     plain.set("size", simple.size_bytes as i64);
     plain.set("mode", simple.mode.word());
     Ok(plain)

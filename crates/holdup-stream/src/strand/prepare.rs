@@ -52,7 +52,7 @@ pub(crate) fn pairs(profile: &Profile, setup: &Setup) -> Result<Vec<Pair>, Probl
         if near.strands > 1 && endpoints().any(|e| e.protocol == Protocol::Udp && e.port.is_some()) {
             return Err(Problem::usage(
                 format!("a port for udp in a group of {} strands", near.strands),
-                "each of them takes its own port",
+                "each of them takes a port of its own",
             )
             .hint("leave the port out"));
         }
@@ -104,7 +104,7 @@ impl Listeners<'_> {
     fn get(&mut self, group: usize, end: End, endpoint: &Endpoint) -> Result<(Arc<OwnedFd>, Target), Problem> {
         let failed = |e: io::Error| {
             let port = endpoint.port.map_or_else(|| "any port".to_owned(), |port| format!("port {port}"));
-            Problem::trial(format!("{port} of {}", endpoint.protocol.name()), format!("cannot be listened at: {e}"))
+            Problem::trial(format!("{port} of {}", endpoint.protocol.word()), format!("cannot be listened at: {e}"))
         };
         let key = endpoint.port.filter(|_| endpoint.protocol != Protocol::Unix).map(|port| (port, end == End::Near));
         if let Some((of_group, listener, target)) = key.and_then(|key| self.shared.get(&key)) {

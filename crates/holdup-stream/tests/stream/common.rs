@@ -24,18 +24,8 @@ impl WindowHooks for Hooks<'_> {
 }
 
 pub(crate) fn parameters(changes: &[(&str, Value)]) -> Parameters {
-    let defaults: [(&str, Value); 8] = [
-        ("connections", 1.into()),
-        ("protocol", "tcp".into()),
-        ("mode", "write".into()),
-        ("sharing", "threads".into()),
-        ("network", "host".into()),
-        ("rate", 0.into()),
-        ("no_delay", false.into()),
-        ("placement", "none".into()),
-    ];
-    let mut parameters = Parameters::default();
-    for (name, value) in defaults.iter().chain(changes) {
+    let mut parameters = holdup_catalogue::stream::Parameters::defaults(2);
+    for (name, value) in changes {
         parameters.set(name, value.clone());
     }
     parameters

@@ -1,4 +1,4 @@
-//! `stream` on this machine: what is sent is what is received and dropped, on every network.
+//! `stream` on this machine: what is sent is what is received and dropped, whatever it goes through.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 

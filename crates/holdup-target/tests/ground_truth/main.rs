@@ -6,9 +6,9 @@
 
 mod witness;
 
+use holdup_catalogue::lock_contention;
 use holdup_evidence::{CollectContext, Collecting, Collector, Subject};
 use holdup_induce::trial::{Trial, prepare};
-use holdup_locks::setup::defaults;
 use holdup_locks::truth::{Published, Truth, role};
 use holdup_model::timeline::{Timeline, TimelineKind};
 use holdup_model::{Availability, Collected, Parameters, Value};
@@ -40,10 +40,10 @@ struct Seen {
 }
 
 /// Runs `lock-contention` with its truth kept, and both watchers.
-fn watched(changes: &[(&str, Value)], workers: i64, window_ms: u64) -> Seen {
+fn watched(changes: &[(&str, Value)], workers: u32, window_ms: u64) -> Seen {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("truth");
-    let mut parameters: Parameters = defaults(workers);
+    let mut parameters: Parameters = lock_contention::Parameters::defaults(workers);
     parameters.set("truth", path.to_str().expect("UTF-8"));
     for (name, value) in changes {
         parameters.set(name, value.clone());

@@ -1,16 +1,16 @@
 //! A trial of `ping` as a plan would run it.
 
+use holdup_catalogue::ping;
 use holdup_induce::trial;
 use holdup_load::TrialResult;
 use holdup_model::Parameters;
-use holdup_workloads::ping::setup::defaults;
 use std::time::Duration;
 
 pub(crate) struct Trial(Parameters);
 
 impl Trial {
     pub(crate) fn new(mode: &str, protocol: &str, placement: &str) -> Self {
-        let mut parameters = defaults();
+        let mut parameters = ping::Parameters::defaults(2);
         for (name, value) in [("mode", mode), ("protocol", protocol), ("placement", placement)] {
             parameters.set(name, value);
         }

@@ -8,29 +8,14 @@ use std::path::{Path, PathBuf};
 
 /// The values of `{name}` in arguments.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placeholders {
+pub(crate) struct Fillings {
     pub(crate) window_ns: u64,
     pub(crate) warmup_ns: u64,
     pub(crate) seed: u64,
 }
 
-/// The arguments as the plan has them: a JSON array of strings with at least one.
-pub(crate) fn read(text: &str) -> Result<Vec<String>, Problem> {
-    let wrong = |why: String| {
-        Problem::usage(format!("command {text}"), why).hint("write it as a list: [\"sleep\", \"1\"], or after `--`")
-    };
-    let arguments: Vec<String> =
-        serde_json::from_str(text).map_err(|e| wrong(format!("it is not a list of texts: {e}")))?;
-    match arguments.first() {
-        None => Err(wrong("it is empty".to_owned())),
-        Some(program) if program.is_empty() => Err(wrong("its program has no name".to_owned())),
-        Some(_) if arguments.iter().any(|a| a.contains('\0')) => Err(wrong("it holds a zero byte".to_owned())),
-        Some(_) => Ok(arguments),
-    }
-}
-
 /// The arguments with `{window_s}`, `{warmup_s}` and `{seed}` filled in. Everything else stays as it is.
-pub(crate) fn fill(arguments: &[String], with: Placeholders) -> Vec<String> {
+pub(crate) fn fill(arguments: &[String], with: Fillings) -> Vec<String> {
     let fill = |argument: &String| {
         argument
             .replace("{window_s}", &seconds(with.window_ns))
@@ -97,28 +82,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_a_list_of_texts() {
-        let check = |text: &str, expect: Result<&[&str], &str>| match (read(text), expect) {
-            (Ok(got), Ok(expect)) => assert_eq!(got, expect),
-            (Err(got), Err(expect)) => assert_eq!(format!("{}: {}", got.what, got.why), expect),
-            (got, expect) => panic!("{text}: {got:?} instead of {expect:?}"),
-        };
-        check(r#"["sleep", "1"]"#, Ok(&["sleep", "1"]));
-        check("[]", Err("command []: it is empty"));
-        check(r#"[""]"#, Err(r#"command [""]: its program has no name"#));
-        check("sleep 1", Err("command sleep 1: it is not a list of texts: expected value at line 1 column 1"));
-        check(
-            r#"["a", 1]"#,
-            Err(
-                "command [\"a\", 1]: it is not a list of texts: invalid type: integer `1`, expected a string at line 1 column 7",
-            ),
-        );
-        check("[\"a\\u0000\"]", Err("command [\"a\\u0000\"]: it holds a zero byte"));
-    }
-
-    #[test]
     fn known_placeholders_are_filled_in_and_nothing_else() {
-        let with = Placeholders { window_ns: 2_000_000_000, warmup_ns: 1_500_000_000, seed: 42 };
+        let with = Fillings { window_ns: 2_000_000_000, warmup_ns: 1_500_000_000, seed: 42 };
         let check = |argument: &str, expect: &str| assert_eq!(fill(&[argument.to_owned()], with), [expect]);
         check("--time={window_s}", "--time=2");
         check("{warmup_s}/{seed}/{seed}", "1.5/42/42");

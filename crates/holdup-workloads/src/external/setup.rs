@@ -2,67 +2,10 @@
 
 use crate::external::tools;
 use crate::external::{About, Tool};
+use holdup_catalogue::external;
 use holdup_host::Host;
-use holdup_load::placement::{PLACEMENT, Placement};
-use holdup_load::worker_pool::Sharing;
-use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
-
-const fn optional(name: &'static str, kind: ParameterKind, summary: &'static str) -> Parameter {
-    Parameter { name, kind, default: None, required: false, summary, simulated: true }
-}
-
-/// What users may set. All but `tool` and `placement` stay absent when not given: the tool's own default holds then.
-pub(crate) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "tool",
-        kind: ParameterKind::Choice(tools::IDS),
-        default: None,
-        required: true,
-        summary: "the tool",
-        simulated: true,
-    },
-    PLACEMENT,
-    optional(
-        "mode",
-        ParameterKind::Choice(&[
-            "ping-pong",
-            "under-load",
-            "throughput",
-            "messaging",
-            "pipe",
-            "read",
-            "write",
-            "threads",
-            "mutex",
-            "cpu",
-        ]),
-        "what sockperf, perf-bench, uperf, iperf3 or sysbench does",
-    ),
-    optional("protocol", ParameterKind::Choice(&["tcp", "udp", "unix", "pipe"]), "how messages go"),
-    optional("sharing", ParameterKind::Choice(Sharing::WORDS), "what tasks are (hackbench, perf-bench, uperf)"),
-    optional("threads", whole(1, 4096), "threads (cyclictest, sysbench), workers per messenger (schbench)"),
-    optional("interval", ParameterKind::DURATION, "time between wake-ups (cyclictest)"),
-    optional("distance", ParameterKind::DURATION, "what each thread's interval is longer (cyclictest)"),
-    optional("priority", whole(0, 99), "SCHED_FIFO priority; 0 is SCHED_OTHER (cyclictest)"),
-    optional("groups", whole(1, 10_000), "groups (hackbench, perf-bench)"),
-    optional("senders", whole(1, 10_000), "senders and as many receivers per group (hackbench)"),
-    optional("messengers", whole(1, 4096), "message threads (schbench)"),
-    optional("loops", whole(1, i64::MAX), "messages per sender and receiver, or wake-ups of a thread: fixed work"),
-    optional("size", ParameterKind::SIZE, "bytes of a message or a transfer"),
-    optional("connections", whole(1, 100_000), "connections (iperf3, uperf)"),
-    optional("rate", whole(1, i64::MAX), "messages or requests per second (sockperf, schbench, iperf3)"),
-    optional("burst", whole(1, 1_000_000), "messages sent one right after the other (sockperf)"),
-    optional("reply_every", whole(1, 1_000_000), "one of n messages is answered (sockperf under-load)"),
-    optional(
-        "arguments",
-        ParameterKind::CommandLine,
-        "further arguments, as the tool has them, as a list or after `--`",
-    ),
-];
-
-const fn whole(min: i64, max: i64) -> ParameterKind {
-    ParameterKind::Integer { min, max }
-}
+use holdup_load::placement::Placement;
+use holdup_model::{Parameters, Problem, Value};
 
 /// One arm's parameters.
 #[derive(Clone)]
@@ -84,11 +27,11 @@ impl Setup {
     /// When the tool is missing, does not know a parameter that was given, or has no such mode or protocol.
     pub(crate) fn read(parameters: &Parameters) -> Result<Self, Problem> {
         let id = parameters.text("tool")?.ok_or_else(|| {
-            Problem::usage("tool", "there is none").hint(format!("it is one of {}", tools::IDS.join(", ")))
+            Problem::usage("tool", "there is none").hint(format!("it is one of {}", external::Tool::WORDS.join(", ")))
         })?;
         let tool = tools::find(id).ok_or_else(|| {
             Problem::usage(format!("tool {id}"), "there is no such tool")
-                .hint(format!("it is one of {}", tools::IDS.join(", ")))
+                .hint(format!("it is one of {}", external::Tool::WORDS.join(", ")))
         })?;
         let about = tool.about();
         for (name, value) in &parameters.0 {
@@ -108,7 +51,10 @@ impl Setup {
     /// # Errors
     /// When this machine has no such CPUs, or does not show its topology.
     pub(crate) fn placement(&self, host: &Host) -> Result<Placement, Problem> {
-        Placement::read(&self.given, host)
+        match self.given.text("placement")? {
+            None => Ok(Placement::default()),
+            Some(word) => Placement::on(word.parse().unwrap_or(holdup_catalogue::Placement::None), host),
+        }
     }
 
     /// A whole number, when it was given. Durations are in ns, sizes in bytes.
@@ -191,6 +137,7 @@ fn further(text: &str) -> Result<Vec<String>, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdup_model::ParameterKind;
 
     fn setup(given: &[(&str, Value)]) -> Result<Setup, Problem> {
         let mut parameters = Parameters::default();
@@ -232,20 +179,25 @@ mod tests {
 
     #[test]
     fn every_parameter_is_one_that_some_tool_knows_and_the_other_way_round() {
-        for parameter in
-            PARAMETERS.iter().filter(|p| !["tool", "placement", "arguments", "mode", "protocol"].contains(&p.name))
+        for parameter in external::Parameters::ALL
+            .iter()
+            .filter(|p| !["tool", "placement", "arguments", "mode", "protocol"].contains(&p.name))
         {
             assert!(tools::ALL.iter().any(|t| t.about().parameters.contains(&parameter.name)), "{}", parameter.name);
         }
-        let choices = |name: &str| match PARAMETERS.iter().find(|p| p.name == name).map(|p| p.kind) {
+        let choices = |name: &str| match external::Parameters::ALL.iter().find(|p| p.name == name).map(|p| p.kind) {
             Some(ParameterKind::Choice(words)) => words,
             _ => panic!("{name} is a choice"),
         };
         for about in tools::ALL.iter().map(|t| t.about()) {
-            assert!(about.parameters.iter().all(|n| PARAMETERS.iter().any(|p| p.name == *n)), "{}", about.id);
+            assert!(
+                about.parameters.iter().all(|n| external::Parameters::ALL.iter().any(|p| p.name == *n)),
+                "{}",
+                about.id
+            );
             assert!(about.modes.iter().all(|m| choices("mode").contains(m)), "{}", about.id);
             assert!(about.protocols.iter().all(|m| choices("protocol").contains(m)), "{}", about.id);
         }
-        assert!(tools::ALL.iter().map(|t| t.about().id).eq(tools::IDS.iter().copied()));
+        assert!(tools::ALL.iter().map(|t| t.about().id).eq(external::Tool::WORDS.iter().copied()));
     }
 }

@@ -142,8 +142,8 @@ fn notes(setup: &Setup, torn: u64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messenger::setup::defaults;
     use crate::testing::shown;
+    use holdup_catalogue::messenger;
     use holdup_host::Host;
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn latencies_are_absent_where_too_many_messages_were_mixed() {
-        let setup = Setup::read(&defaults(), &Host::real()).expect("valid");
+        let setup = Setup::read(&messenger::Parameters::defaults(2), &Host::real()).expect("valid");
         let check = |samples, torn, expect: &str| {
             let mut h = Histogram::new();
             h.record_n_ns(2_000, samples);
@@ -173,13 +173,7 @@ mod tests {
 
     #[test]
     fn the_kernels_counts_stand_over_each_side_s_own_messages() {
-        let account = |done, voluntary, involuntary, cpu_ns| Account {
-            done,
-            voluntary,
-            involuntary,
-            cpu_ns,
-            ..Account::default()
-        };
+        let account = |done, voluntary, involuntary, cpu_ns| Account { done, voluntary, involuntary, cpu_ns };
         insta::assert_snapshot!(
             shown(&kernel_accounts(account(100, 10, 1, 100_000), account(50, 25, 0, 100_000))).join("\n"), @r"
         voluntary_switches_per_message 0.6

@@ -1,75 +1,18 @@
 //! The parameters of `messenger`, read and checked.
 
 use crate::messenger::message::STAMP_BYTES;
+use holdup_catalogue::messenger::{self, Transport};
 use holdup_host::Host;
-use holdup_load::by;
-use holdup_load::placement::{self, Placement};
+use holdup_load::files;
+use holdup_load::placement::Placement;
 use holdup_load::worker_pool::Sharing;
-use holdup_load::{files, parameters};
-use holdup_model::{Parameter, ParameterKind, Parameters, Problem, Value};
+use holdup_model::{Parameters, Problem};
 
 /// The most senders and receivers of all groups together.
 pub const MOST_TASKS: u64 = 16_384;
-/// The largest message: each task has its own buffer.
-pub const LARGEST: i64 = 1 << 20;
 /// A larger message may be cut by the kernel where several write to one pipe (PIPE_BUF, pipe(7)) or socket, so that
 /// what is received as one message was sent by two.
 pub const LARGEST_WHOLE: usize = 4096;
-
-/// What messages go through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// AF_UNIX, SOCK_STREAM, socketpair(2).
-    SocketPair,
-    /// pipe(2).
-    Pipe,
-    /// A connection over 127.0.0.1, without TCP_NODELAY as hackbench has it.
-    Tcp,
-}
-
-impl Transport {
-    /// The words of plans.
-    pub const WORDS: &'static [&'static str] = &["socketpair", "pipe", "tcp"];
-
-    /// What a word of [`Transport::WORDS`] means.
-    pub fn of(word: &str) -> Option<Self> {
-        match word {
-            "socketpair" => Some(Transport::SocketPair),
-            "pipe" => Some(Transport::Pipe),
-            "tcp" => Some(Transport::Tcp),
-            _ => None,
-        }
-    }
-}
-
-const fn parameter(name: &'static str, kind: ParameterKind, default: &'static str, summary: &'static str) -> Parameter {
-    Parameter { name, kind, default: Some(default), required: false, summary, simulated: true }
-}
-
-/// What users may set, each also as an axis.
-pub const PARAMETERS: &[Parameter] = &[
-    parameter("groups", ParameterKind::Integer { min: 1, max: 8192 }, "10", "groups of senders and receivers"),
-    parameter("senders", ParameterKind::Integer { min: 1, max: 8192 }, "20", "senders of a group"),
-    parameter("receivers", ParameterKind::Integer { min: 1, max: 8192 }, "20", "receivers of a group"),
-    parameter("size", ParameterKind::SIZE, "100B", "a message, up to 1 MB; with timing from 16 bytes"),
-    parameter("sharing", ParameterKind::Choice(Sharing::WORDS), "processes", "what the tasks are"),
-    parameter("transport", ParameterKind::Choice(Transport::WORDS), "socketpair", "what messages go through"),
-    parameter(
-        "messages",
-        ParameterKind::Integer { min: 0, max: 1_000_000_000 },
-        "0",
-        "of each sender to each receiver of its group; 0: until the window ends",
-    ),
-    parameter("timing", ParameterKind::Bool, "on", "whether the latency of messages is measured"),
-    parameter(
-        "sample_every",
-        ParameterKind::Integer { min: 1, max: 1_000_000_000 },
-        "16",
-        "one of n messages is timed, at random distances",
-    ),
-    placement::PLACEMENT,
-    by::parameter(&[by::OWN, "hackbench", "perf-bench"]),
-];
 
 /// One arm's parameters.
 #[derive(Debug, Clone)]
@@ -101,19 +44,17 @@ impl Setup {
     /// When a value is missing, of the wrong type or out of bounds, when there are more tasks or files than fit, or no
     /// CPUs as asked for.
     pub fn read(parameters: &Parameters, host: &Host) -> Result<Self, Problem> {
-        let whole = |name: &str, min: i64, max: i64| parameters::whole(parameters, name, min, max);
-        let timed = parameters.required_boolean("timing")?;
-        let every = whole("sample_every", 1, 1_000_000_000)?;
+        let p = messenger::Parameters::read(parameters)?;
         let setup = Setup {
-            groups: whole("groups", 1, 8192)? as usize,
-            senders: whole("senders", 1, 8192)? as usize,
-            receivers: whole("receivers", 1, 8192)? as usize,
-            size: whole("size", 1, LARGEST)? as usize,
-            sharing: parameters::parse_enum(parameters, "sharing", Sharing::WORDS, Sharing::of)?,
-            transport: parameters::parse_enum(parameters, "transport", Transport::WORDS, Transport::of)?,
-            messages: Some(whole("messages", 0, 1_000_000_000)?).filter(|messages| *messages > 0),
-            sample_every: timed.then_some(every),
-            placement: Placement::read(parameters, host)?,
+            groups: p.groups as usize,
+            senders: p.senders as usize,
+            receivers: p.receivers as usize,
+            size: p.size as usize,
+            sharing: p.sharing,
+            transport: p.transport,
+            messages: Some(p.messages).filter(|messages| *messages > 0),
+            sample_every: p.timing.then_some(p.sample_every),
+            placement: Placement::on(p.placement, host)?,
         };
         setup.fits()?;
         Ok(setup)
@@ -156,36 +97,15 @@ impl Setup {
     }
 }
 
-/// The defaults as values.
-#[doc(hidden)]
-pub fn defaults() -> Parameters {
-    let mut parameters = Parameters::default();
-    let values: [(&str, Value); 10] = [
-        ("groups", 10.into()),
-        ("senders", 20.into()),
-        ("receivers", 20.into()),
-        ("size", 100.into()),
-        ("sharing", "processes".into()),
-        ("transport", "socketpair".into()),
-        ("messages", 100.into()),
-        ("timing", true.into()),
-        ("sample_every", 16.into()),
-        ("placement", "none".into()),
-    ];
-    for (name, value) in values {
-        parameters.set(name, value);
-    }
-    parameters
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdup_model::Value;
 
     #[test]
     fn parameters_are_checked_before_anything_starts() {
         let check = |changes: &[(&str, Value)], expect: Result<(), &str>| {
-            let mut parameters = defaults();
+            let mut parameters = messenger::Parameters::defaults(2);
             for (name, value) in changes {
                 parameters.set(name, value.clone());
             }
@@ -194,8 +114,8 @@ mod tests {
         };
         check(&[], Ok(()));
         check(&[("messages", 0.into())], Ok(()));
-        check(&[("size", 0.into())], Err("size 0: it is not between 1 and 1048576"));
-        check(&[("size", (1 << 30).into())], Err("size 1073741824: it is not between 1 and 1048576"));
+        check(&[("size", 0.into())], Err("size 0: it must be from 1B to 1MB"));
+        check(&[("size", (1 << 30).into())], Err("size 1073741824: it must be from 1B to 1MB"));
         check(&[("size", 15.into())], Err("size 15: a message with its time of sending has at least 16 bytes"));
         check(&[("size", 15.into()), ("timing", false.into())], Ok(()));
         check(
@@ -204,12 +124,12 @@ mod tests {
         );
         check(&[("size", 4097.into()), ("senders", 1.into())], Ok(()));
         check(&[("groups", 410.into())], Err("410 groups of 20 + 20 tasks: 16400 tasks are more than 16384"));
-        check(&[("groups", 0.into())], Err("groups 0: it is not between 1 and 8192"));
-        check(&[("transport", "carrier pigeon".into())], Err("transport carrier pigeon: there is no such value"));
-        check(&[("sharing", "fibers".into())], Err("sharing fibers: there is no such value"));
+        check(&[("groups", 0.into())], Err("groups 0: it must be from 1 to 8192"));
         check(
-            &[("groups", "ten".into())],
-            Err("parameter groups: a whole number was expected, the checked plan holds Text(\"ten\")"),
+            &[("transport", "carrier pigeon".into())],
+            Err("transport carrier pigeon: it must be one of socketpair, pipe, tcp"),
         );
+        check(&[("sharing", "fibers".into())], Err("sharing fibers: it must be one of threads, processes"));
+        check(&[("groups", "ten".into())], Err("groups ten: it must be from 1 to 8192"));
     }
 }

@@ -1,6 +1,6 @@
 //! What messages go through: one wire for each receiver, which all senders of its group write to.
 
-use crate::messenger::setup::Transport;
+use holdup_catalogue::messenger::Transport;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;

@@ -1,16 +1,10 @@
 //! The members of a mix, and their parameters and metrics.
 
 use crate::{find, workloads};
+use holdup_catalogue::mixed::{self, BACKGROUND, FOREGROUND, named};
 use holdup_load::Workload;
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Metric, Parameter, Parameters, Problem, Value, WorkloadUse};
-
-/// The parameter that names the member that is measured.
-pub(crate) const FOREGROUND: &str = "foreground";
-/// The parameter that names the members that run behind it.
-pub(crate) const BACKGROUND: &str = "background";
-/// No member.
-pub(crate) const NONE: &str = "none";
 
 /// Every workload that can be a member.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static dyn Workload> {
@@ -29,11 +23,6 @@ pub(crate) fn parameters() -> impl Iterator<Item = Parameter> {
             ..parameter.clone()
         })
     })
-}
-
-/// The kinds in a value of `background`.
-pub(crate) fn named(background: &str) -> impl Iterator<Item = &str> {
-    background.split('+').map(str::trim).filter(|kind| *kind != NONE)
 }
 
 /// The member of this kind, if it can be one.
@@ -58,10 +47,10 @@ impl Members {
     /// # Errors
     /// When one is unknown, named twice, or can be no background.
     pub(crate) fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let foreground = parameters.text(FOREGROUND)?.unwrap_or_default();
-        let foreground = member(foreground)?.meta().id;
+        let p = mixed::Parameters::read(parameters)?;
+        let foreground = member(&p.foreground)?.meta().id;
         let mut backgrounds = Vec::new();
-        for kind in named(parameters.text(BACKGROUND)?.unwrap_or(NONE)) {
+        for kind in p.backgrounds() {
             let workload = member(kind)?;
             let id = workload.meta().id;
             let refuse = |why: &str, hint: &str| Err(Problem::usage(format!("background {id}"), why).hint(hint));
@@ -80,17 +69,6 @@ impl Members {
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static str> + '_ {
         std::iter::once(self.foreground).chain(self.backgrounds.iter().copied())
     }
-}
-
-/// A member's own parameters in those of an arm.
-pub(crate) fn own(kind: &str, parameters: &Parameters) -> Parameters {
-    let mut own = Parameters::default();
-    for (name, value) in &parameters.0 {
-        if let Some(name) = name.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.')) {
-            own.set(name, value.clone());
-        }
-    }
-    own
 }
 
 /// The texts of a parameter in a use of a plan: what is fixed, or all levels of the axis.

@@ -2,7 +2,8 @@
 
 use crate::find;
 use crate::mixed::gate::{Background, Foreground, Gate};
-use crate::mixed::members::{self, Members};
+use crate::mixed::members::Members;
+use holdup_catalogue::mixed::own;
 use holdup_host::postgres::PostgresControl;
 use holdup_load::{Cancel, PrepareContext, Prepared, TrialContext, TrialResult};
 use holdup_model::plan::Level;
@@ -44,7 +45,7 @@ impl Session {
             let mut combinations: Vec<Parameters> = Vec::new();
             for parameters in context.combinations {
                 let takes_part = Members::read(parameters)?.all().any(|member| member == kind);
-                let own = members::own(kind, parameters);
+                let own = own(kind, parameters);
                 if takes_part && !combinations.contains(&own) {
                     combinations.push(own);
                 }
@@ -60,7 +61,7 @@ impl Session {
             }
             let prepared = workload.prepare(PrepareContext {
                 host: context.host,
-                parameters: &members::own(kind, context.parameters),
+                parameters: &own(kind, context.parameters),
                 combinations: &combinations,
                 metrics: context.metrics,
                 postgres: context.postgres,
@@ -127,14 +128,14 @@ impl Prepared for Session {
 }
 
 /// What each background brought.
-type MemberResult = Vec<(&'static str, TrialResult)>;
+type Brought = Vec<(&'static str, TrialResult)>;
 
 /// Runs the foreground on this thread and each background on another.
 fn together(
     front: &mut Member,
     behind: Vec<&mut Member>,
     trial: TrialContext<'_>,
-) -> Result<(TrialResult, MemberResult), Problem> {
+) -> Result<(TrialResult, Brought), Problem> {
     let gate = Gate::default();
     // The backgrounds end by these two, also when the foreground fails.
     let (cancel, enough) = (Cancel::default(), Cancel::default());
@@ -144,7 +145,7 @@ fn together(
         let mut running = Vec::new();
         for member in behind {
             let kind = member.kind;
-            let own = members::own(kind, trial.parameters);
+            let own = own(kind, trial.parameters);
             let (gate, cancel, enough) = (&gate, cancel.clone(), enough.clone());
             running.push((
                 kind,
@@ -173,7 +174,7 @@ fn together(
             hooks: trial.window,
         };
         let measured = front.prepared.run(TrialContext {
-            parameters: &members::own(front.kind, trial.parameters),
+            parameters: &own(front.kind, trial.parameters),
             window: &mut hooks,
             ..trial
         });

@@ -10,7 +10,7 @@ const CHUNK: usize = 256 << 10;
 
 /// What a look into the inbox found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Received {
+pub(crate) enum Look {
     /// One message, in [`Inbox::message`].
     Message,
     /// None came, or not yet all of it.
@@ -62,52 +62,52 @@ impl Inbox {
     /// Looks for the next message, which has `size` bytes when it comes out of a stream. Waits as long as the socket's
     /// own timeout says, or not at all.
     #[inline]
-    pub(crate) fn receive(&mut self, size: usize, wait: bool) -> Received {
+    pub(crate) fn look(&mut self, size: usize, wait: bool) -> Look {
         let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         if self.stream { self.look_into_stream(size, flags) } else { self.look_for_datagram(flags) }
     }
 
     #[inline]
-    fn look_for_datagram(&mut self, flags: RecvFlags) -> Received {
+    fn look_for_datagram(&mut self, flags: RecvFlags) -> Look {
         match receive(self.fd, &mut self.buffer, flags) {
             Ok(length) => {
                 self.arrived_ns = now_ns();
                 (self.begin, self.end) = (0, length);
-                Received::Message
+                Look::Message
             }
             Err(error) => refused(error),
         }
     }
 
     #[inline]
-    fn look_into_stream(&mut self, size: usize, flags: RecvFlags) -> Received {
+    fn look_into_stream(&mut self, size: usize, flags: RecvFlags) -> Look {
         if self.filled - self.end >= size {
             (self.begin, self.end) = (self.end, self.end + size);
-            return Received::Message;
+            return Look::Message;
         }
         // What is left of the last read is less than a message and moves to the begin.
         self.buffer.copy_within(self.end..self.filled, 0);
         (self.begin, self.filled, self.end) = (0, self.filled - self.end, 0);
         match receive(self.fd, &mut self.buffer[self.filled..], flags) {
-            Ok(0) => Received::Closed,
+            Ok(0) => Look::Closed,
             Ok(length) => {
                 self.arrived_ns = now_ns();
                 self.filled += length;
                 if self.filled < size {
-                    return Received::Nothing;
+                    return Look::Nothing;
                 }
                 self.end = size;
-                Received::Message
+                Look::Message
             }
             Err(error) => refused(error),
         }
     }
 }
 
-fn refused(error: Errno) -> Received {
+fn refused(error: Errno) -> Look {
     match error {
-        Errno::AGAIN | Errno::INTR => Received::Nothing,
-        other => Received::Refused(other),
+        Errno::AGAIN | Errno::INTR => Look::Nothing,
+        other => Look::Refused(other),
     }
 }
 

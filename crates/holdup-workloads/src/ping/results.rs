@@ -3,8 +3,9 @@
 use crate::ping::message::COMPACT;
 use crate::ping::order;
 use crate::ping::region::{CLIENT, Region, SERVER, Slot};
-use crate::ping::setup::{Mode, Setup};
+use crate::ping::setup::Setup;
 use crate::ping::sockets::{self, Ends};
+use holdup_catalogue::ping::Mode;
 use holdup_load::TrialResult;
 use holdup_load::metrics::{self, Row};
 use holdup_load::record;
@@ -76,8 +77,8 @@ pub(crate) fn of(
     end: &Edge,
 ) -> Result<TrialResult, Problem> {
     let (client, server) = (region.slot(CLIENT), region.slot(SERVER));
-    let totals = Totals::read(setup, client, server, ends)?;
-    totals.is_conserved()?;
+    let whole = Whole::read(setup, client, server, ends)?;
+    whole.is_conserved()?;
     let delivered = end.delivered.saturating_sub(begin.delivered);
     if delivered == 0 {
         return Err(Problem::trial("the window", "no message was delivered in it").hint("take a longer duration"));
@@ -93,7 +94,7 @@ pub(crate) fn of(
     let both = both_cpu(&ends_cpu);
     measurements.extend(ends_cpu);
     measurements.push(both);
-    measurements.extend(totals.measurements(setup, ends));
+    measurements.extend(whole.measurements(setup, ends));
     let named =
         |name: &str, histogram: &Histogram| NamedHistogram { name: name.to_owned(), histogram: histogram.clone() };
     let latency = if setup.mode == Mode::Throughput { &one_way } else { &rtt };
@@ -103,7 +104,7 @@ pub(crate) fn of(
 
 /// The counts of a whole trial, warm-up and end included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Totals {
+struct Whole {
     sent: u64,
     received: u64,
     dropped: u64,
@@ -117,7 +118,7 @@ struct Totals {
     late: u64,
 }
 
-impl Totals {
+impl Whole {
     fn read(setup: &Setup, client: &Slot, server: &Slot, ends: &Ends) -> Result<Self, Problem> {
         let (sent, received) = (count(&client.sent.0), count(&server.received.0));
         let (replies_sent, replies) = (count(&server.sent.0), count(&client.received.0));
@@ -126,7 +127,7 @@ impl Totals {
             true => sockets::drops(end).map(|drops| unwrapped(drops, missing)).map_err(unknown),
             false => Ok(0),
         };
-        Ok(Totals {
+        Ok(Whole {
             sent,
             received,
             dropped: dropped(&ends.server, sent.saturating_sub(received))?,

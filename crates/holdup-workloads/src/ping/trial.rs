@@ -13,8 +13,9 @@ use crate::ping::region::{CLIENT, ENDS, Region, SERVER, Slot, ending};
 use crate::ping::results::{self, Edge};
 use crate::ping::schedule::Schedule;
 use crate::ping::server::Server;
-use crate::ping::setup::{Mode, Setup};
+use crate::ping::setup::Setup;
 use crate::ping::sockets::{self, Ends};
+use holdup_catalogue::ping::Mode;
 use holdup_load::board::phase;
 use holdup_load::clock::now_ns;
 use holdup_load::drive::{self, Team};
@@ -186,9 +187,9 @@ fn edge(setup: &Setup, region: &Region, ends: &Ends) -> Edge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ping::setup::defaults;
     use crate::ping::sockets::{Loopback, endpoints};
     use crate::testing::Hooks;
+    use holdup_catalogue::ping;
     use holdup_host::Host;
     use holdup_load::Cancel;
     use holdup_model::{Measurement, Value};
@@ -197,7 +198,7 @@ mod tests {
 
     /// Runs a trial, in whose window something is done to its ends.
     fn disturbed(changes: &[(&str, Value)], disturb: &mut dyn FnMut(&Ends)) -> Result<Vec<Measurement>, Problem> {
-        let mut parameters = defaults();
+        let mut parameters = ping::Parameters::defaults(2);
         for (name, value) in changes {
             parameters.set(name, value.clone());
         }

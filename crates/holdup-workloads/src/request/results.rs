@@ -133,13 +133,13 @@ fn notes(setup: &Setup, end: &Edge) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::setup::defaults;
     use crate::testing::shown;
+    use holdup_catalogue::request;
     use holdup_host::Host;
     use holdup_model::Value;
 
     fn setup(name: &str, value: Value) -> Setup {
-        let mut parameters = defaults(2);
+        let mut parameters = request::Parameters::defaults(2);
         parameters.set(name, value);
         Setup::read(&parameters, &Host::real()).expect("valid")
     }

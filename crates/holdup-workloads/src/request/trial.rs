@@ -84,13 +84,13 @@ fn edge(shared: &Shared) -> Edge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::setup::defaults;
     use crate::testing::Hooks;
+    use holdup_catalogue::request;
     use holdup_load::Cancel;
     use holdup_model::{Histogram, Parameters, Value};
 
     fn parameters(changes: &[(&str, Value)]) -> Parameters {
-        let mut parameters = defaults(4);
+        let mut parameters = request::Parameters::defaults(4);
         for (name, value) in [("work", 10_000), ("operations", 1), ("think", 0)] {
             parameters.set(name, value);
         }

@@ -1,72 +1,10 @@
 //! The parameters of `wakeup`, read and checked.
 
 use crate::wakeup::trial::may_be_fifo;
+use holdup_catalogue::wakeup::{self, LONGEST_NS};
 use holdup_host::Host;
-use holdup_load::by;
-use holdup_load::parameters::whole;
-use holdup_load::placement::{PLACEMENT, Placement};
-use holdup_model::{Parameter, ParameterKind, Parameters, Problem};
-
-/// The most threads.
-const MOST_THREADS: i64 = 4096;
-/// A shorter interval leaves a thread no time to do anything but be late.
-const SHORTEST_NS: i64 = 10_000;
-/// A trial cannot end before the last of its threads wakes.
-const LONGEST_NS: i64 = 1_000_000_000;
-
-/// What users may set, each also as an axis.
-pub(crate) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "threads",
-        kind: ParameterKind::Integer { min: 1, max: MOST_THREADS },
-        default: Some("1x cpus"),
-        required: false,
-        summary: "threads, each with its own timer",
-        simulated: true,
-    },
-    Parameter {
-        name: "interval",
-        kind: ParameterKind::DURATION,
-        default: Some("1ms"),
-        required: false,
-        summary: "time from one wake-up of the first thread to the next, 10 us to 1 s",
-        simulated: true,
-    },
-    Parameter {
-        name: "distance",
-        kind: ParameterKind::DURATION,
-        default: Some("0"),
-        required: false,
-        summary: "how much longer the interval of each further thread is",
-        simulated: true,
-    },
-    Parameter {
-        name: "priority",
-        kind: ParameterKind::Integer { min: 0, max: 99 },
-        default: Some("0"),
-        required: false,
-        summary: "SCHED_FIFO priority of the threads; 0 is SCHED_OTHER",
-        simulated: true,
-    },
-    Parameter {
-        name: "pin",
-        kind: ParameterKind::Bool,
-        default: Some("on"),
-        required: false,
-        summary: "whether thread i stays on the i-th of the CPUs, round and round",
-        simulated: true,
-    },
-    Parameter {
-        name: "cpus",
-        kind: ParameterKind::Text,
-        default: Some("allowed"),
-        required: false,
-        summary: "the CPUs that the threads run on, such as 0-3,8",
-        simulated: true,
-    },
-    PLACEMENT,
-    by::parameter(&[by::OWN, "cyclictest"]),
-];
+use holdup_load::placement::Placement;
+use holdup_model::{Parameters, Problem};
 
 /// One arm's parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,13 +25,14 @@ impl Setup {
     /// # Errors
     /// When a value is missing, of the wrong type or out of bounds, or when this machine has no such CPUs.
     pub(crate) fn read(parameters: &Parameters, host: &Host) -> Result<Self, Problem> {
+        let p = wakeup::Parameters::read(parameters)?;
         let setup = Setup {
-            threads: whole(parameters, "threads", 1, MOST_THREADS)? as usize,
-            interval_ns: whole(parameters, "interval", SHORTEST_NS, LONGEST_NS)?,
-            distance_ns: whole(parameters, "distance", 0, LONGEST_NS)?,
-            priority: whole(parameters, "priority", 0, 99)? as u32,
-            pin: parameters.required_boolean("pin")?,
-            cpus: cpus(parameters, host)?,
+            threads: p.threads as usize,
+            interval_ns: p.interval,
+            distance_ns: p.distance,
+            priority: p.priority,
+            pin: p.pin,
+            cpus: cpus(&p, host)?,
         };
         let last_ns = setup.interval_of(setup.threads - 1);
         if last_ns > LONGEST_NS as u64 {
@@ -128,10 +67,10 @@ impl Setup {
 }
 
 /// The CPUs of the threads: those named, those of a placement, or all that are allowed.
-fn cpus(parameters: &Parameters, host: &Host) -> Result<Vec<u32>, Problem> {
+fn cpus(p: &wakeup::Parameters, host: &Host) -> Result<Vec<u32>, Problem> {
     let allowed: Vec<u32> = holdup_host::cpu_places(host).iter().map(|place| place.cpu).collect();
-    let placement = Placement::read(parameters, host)?;
-    let named = parameters.required_text("cpus")?;
+    let placement = Placement::on(p.placement, host)?;
+    let named = p.cpus.as_str();
     let what = || format!("cpus {named}");
     if named == "allowed" {
         let cpus = placement.client.unwrap_or(allowed);
@@ -155,17 +94,8 @@ mod tests {
     use holdup_model::Value;
 
     fn read(changes: &[(&str, Value)]) -> String {
-        let mut parameters = Parameters::default();
-        let defaults: [(&str, Value); 7] = [
-            ("threads", 2.into()),
-            ("interval", 1_000_000.into()),
-            ("distance", 0.into()),
-            ("priority", 0.into()),
-            ("pin", true.into()),
-            ("cpus", "allowed".into()),
-            ("placement", "none".into()),
-        ];
-        for (name, value) in defaults.iter().chain(changes) {
+        let mut parameters = wakeup::Parameters::defaults(2);
+        for (name, value) in changes {
             parameters.set(name, value.clone());
         }
         match Setup::read(&parameters, &Host::real()) {
@@ -178,9 +108,9 @@ mod tests {
     fn parameters_are_checked_once_more() {
         let check = |changes: &[(&str, Value)], expect: &str| assert_eq!(read(changes), expect, "{changes:?}");
         check(&[], "2 threads");
-        check(&[("interval", 9_999.into())], "interval 9999: it is not between 10000 and 1000000000");
-        check(&[("interval", 2_000_000_000.into())], "interval 2000000000: it is not between 10000 and 1000000000");
-        check(&[("threads", 0.into())], "threads 0: it is not between 1 and 4096");
+        check(&[("interval", 9_999.into())], "interval 9999: it must be from 10us to 1s");
+        check(&[("interval", 2_000_000_000.into())], "interval 2000000000: it must be from 10us to 1s");
+        check(&[("threads", 0.into())], "threads 0: it must be from 1 to 4096");
         check(
             &[("threads", 3.into()), ("distance", 600_000_000.into())],
             "distance 600000000 ns: the last of 3 threads would wake every 1.201 s",

@@ -1,15 +1,14 @@
 //! Any program.
 
-use crate::command::extract::{self, Definition, Output};
+use crate::command::extract::{self, Definition, Said};
 use crate::command::spawn::Program;
-use crate::command::supervise::{self, Completed, Exit, Usage, Watch};
-use crate::command::{arguments, arguments::Placeholders};
+use crate::command::supervise::{self, Ended, How, Usage, Watch};
+use crate::command::{arguments, arguments::Fillings};
+use holdup_catalogue::command as declared;
 use holdup_host::Host;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
-use holdup_model::{
-    Direction, Fact, Measured, Measurement, Meta, Metric, Parameter, ParameterKind, Parameters, Problem,
-};
+use holdup_model::{Direction, Fact, Measured, Measurement, Meta, Metric, Parameter, Parameters, Problem};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -21,7 +20,7 @@ pub struct Command;
 
 const META: Meta = Meta {
     id: "command",
-    summary: "any command line: how long it takes, or a number that it prints (hyperfine)",
+    summary: "any program, with metrics from its output or its own duration",
     docs: "Each trial starts the program once. The window begins when the program is let run and ends when it has \
            ended; its length is the program's own, not the plan's duration. A plan's duration and warm-up reach \
            the program only where its arguments say `{window_s}` or `{warmup_s}` (seconds), and the trial's seed where \
@@ -41,33 +40,6 @@ const META: Meta = Meta {
         "RFC 6901, JavaScript Object Notation (JSON) Pointer",
     ],
 };
-
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "command",
-        kind: ParameterKind::CommandLine,
-        default: None,
-        required: true,
-        summary: "the program and its arguments, as a list or after `--`",
-        simulated: true,
-    },
-    Parameter {
-        name: "timeout",
-        kind: ParameterKind::DURATION,
-        default: None,
-        required: false,
-        summary: "the longest that the program may run",
-        simulated: true,
-    },
-    Parameter {
-        name: "expect_exit",
-        kind: ParameterKind::Integer { min: 0, max: 255 },
-        default: Some("0"),
-        required: false,
-        summary: "the exit code that counts as success",
-        simulated: true,
-    },
-];
 
 /// What is always measured: id, unit, summary.
 const ALWAYS: [(&str, &str, &str); 6] = [
@@ -89,7 +61,7 @@ impl Workload for Command {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        declared::Parameters::ALL
     }
 
     fn metrics(&self, chosen: &[MetricChoice]) -> Vec<Metric> {
@@ -115,10 +87,6 @@ impl Workload for Command {
         true
     }
 
-    fn ends_its_window(&self) -> bool {
-        true
-    }
-
     fn may_be_background(&self) -> bool {
         true
     }
@@ -134,8 +102,8 @@ impl Workload for Command {
             programs: Vec::new(),
         };
         for parameters in context.combinations {
-            let settings = Settings::read(parameters)?;
-            let filled = arguments::fill(&settings.arguments, Placeholders { window_ns: 0, warmup_ns: 0, seed: 0 });
+            let wanted = Wanted::read(parameters)?;
+            let filled = arguments::fill(&wanted.arguments, Fillings { window_ns: 0, warmup_ns: 0, seed: 0 });
             let file = arguments::find(&filled[0], session.path.as_deref())?;
             if !session.programs.contains(&file) {
                 session.programs.push(file);
@@ -146,28 +114,17 @@ impl Workload for Command {
 }
 
 /// The parameters of an arm.
-struct Settings {
+struct Wanted {
     arguments: Vec<String>,
     timeout: Option<Duration>,
     expect_exit: i64,
 }
 
-impl Settings {
+impl Wanted {
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let text = parameters
-            .text("command")?
-            .ok_or_else(|| Problem::usage("command", "there is none").hint("name the program after `--`"))?;
-        let timeout = match parameters.integer("timeout")? {
-            None => None,
-            Some(ns) => Some(Duration::from_nanos(
-                u64::try_from(ns)
-                    .ok()
-                    .filter(|ns| *ns > 0)
-                    .ok_or_else(|| Problem::usage(format!("timeout {ns}"), "it is not longer than nothing"))?,
-            )),
-        };
-        let expect_exit = parameters.integer("expect_exit")?.unwrap_or(0);
-        Ok(Settings { arguments: arguments::read(text)?, timeout, expect_exit })
+        let declared::Parameters { command, timeout, expect_exit } = declared::Parameters::read(parameters)?;
+        let timeout = timeout.map(Duration::from_nanos);
+        Ok(Wanted { arguments: command, timeout, expect_exit: expect_exit.into() })
     }
 }
 
@@ -199,13 +156,13 @@ impl Prepared for Session {
     }
 
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-        let settings = Settings::read(trial.parameters)?;
-        let fillings = Placeholders { window_ns: trial.duration_ns, warmup_ns: trial.warmup_ns, seed: trial.seed };
-        let filled = arguments::fill(&settings.arguments, fillings);
+        let wanted = Wanted::read(trial.parameters)?;
+        let fillings = Fillings { window_ns: trial.duration_ns, warmup_ns: trial.warmup_ns, seed: trial.seed };
+        let filled = arguments::fill(&wanted.arguments, fillings);
         let program = self.program(&filled, trial.seed)?;
         let stdout = if extract::needs_whole_output(&self.definitions) { KEPT_JSON } else { KEPT };
         let watch = Watch {
-            timeout: settings.timeout,
+            timeout: wanted.timeout,
             cancel: &trial.cancel,
             enough: &trial.enough,
             host: &self.host,
@@ -215,10 +172,10 @@ impl Prepared for Session {
         };
         let own_bytes = resident_bytes(&self.host);
         let mut ended = supervise::run(&program, &watch, trial.window, &filled[0])?;
-        judge(&filled[0], &settings, &mut ended)?;
+        judge(&filled[0], &wanted, &mut ended)?;
         let mut result =
             TrialResult { measurements: self.measurements(&mut ended, own_bytes)?, ..TrialResult::default() };
-        if trial.warmup_ns > 0 && !arguments::warms_up(&settings.arguments) {
+        if trial.warmup_ns > 0 && !arguments::warms_up(&wanted.arguments) {
             result.notes.push("the warm-up does not apply: no argument of the program has {warmup_s}".to_owned());
         }
         if ended.left_running > 0 {
@@ -251,10 +208,10 @@ impl Session {
     }
 
     /// Every metric that `Workload::metrics` names, in its order.
-    fn measurements(&self, ended: &mut Completed, own_bytes: Option<u64>) -> Result<Vec<Measurement>, Problem> {
-        let mut output = Output { stdout: &mut ended.stdout, stderr: &mut ended.stderr, duration_s: ended.duration_s };
+    fn measurements(&self, ended: &mut Ended, own_bytes: Option<u64>) -> Result<Vec<Measurement>, Problem> {
+        let mut said = Said { stdout: &mut ended.stdout, stderr: &mut ended.stderr, duration_s: ended.duration_s };
         let mut all: Vec<Measurement> =
-            self.definitions.iter().map(|d| Measurement { metric: d.id.clone(), value: d.read(&mut output) }).collect();
+            self.definitions.iter().map(|d| Measurement { metric: d.id.clone(), value: d.read(&mut said) }).collect();
         for measurement in accounts(&ended.usage, ended.duration_s, own_bytes) {
             if !all.iter().any(|m| m.metric == measurement.metric) {
                 all.push(measurement);
@@ -299,26 +256,26 @@ fn resident_bytes(host: &Host) -> Option<u64> {
 }
 
 /// Whether the program ended as it should.
-fn judge(name: &str, settings: &Settings, ended: &mut Completed) -> Result<(), Problem> {
+fn judge(name: &str, wanted: &Wanted, ended: &mut Ended) -> Result<(), Problem> {
     let why = match ended.how {
-        Exit::Cancelled => return Err(Problem::interrupted("the trial")),
-        Exit::Enough => return Ok(()),
-        Exit::Code(code) if i64::from(code) == settings.expect_exit => return Ok(()),
-        Exit::Code(code) => format!("it ended with exit code {code}, {} was expected", settings.expect_exit),
-        Exit::Signal(signal) => format!("it was killed by signal {signal}"),
-        Exit::TimedOut => {
-            format!("it ran into the timeout of {} s", settings.timeout.unwrap_or_default().as_secs_f64())
+        How::Cancelled => return Err(Problem::interrupted("the trial")),
+        How::Enough => return Ok(()),
+        How::Exit(code) if i64::from(code) == wanted.expect_exit => return Ok(()),
+        How::Exit(code) => format!("it ended with exit code {code}, {} was expected", wanted.expect_exit),
+        How::Signal(signal) => format!("it was killed by signal {signal}"),
+        How::TimedOut => {
+            format!("it ran into the timeout of {} s", wanted.timeout.unwrap_or_default().as_secs_f64())
         }
     };
     Err(Problem::trial(format!("command {name}"), format!("{why}; {}", last_words(ended))))
 }
 
-/// What the program output last.
-fn last_words(ended: &mut Completed) -> String {
+/// What the program said last.
+fn last_words(ended: &mut Ended) -> String {
     let (stderr, stdout) = (ended.stderr.last_lines(3), ended.stdout.last_lines(3));
     match (stderr.is_empty(), stdout.is_empty()) {
         (false, _) => format!("its stderr ends with: {stderr}"),
         (true, false) => format!("its stdout ends with: {stdout}"),
-        (true, true) => "it output nothing".to_owned(),
+        (true, true) => "it said nothing".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! Original tools, for comparison with holdup's own workloads.
 
-use crate::external::setup::{PARAMETERS, Setup};
+use crate::external::setup::Setup;
 use crate::external::{Run, metrics, tools, trial, version};
 use holdup_host::Host;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
@@ -47,7 +47,7 @@ impl Workload for External {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        holdup_catalogue::external::Parameters::ALL
     }
 
     fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {

@@ -4,7 +4,7 @@ use holdup_host::Host;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_locks::calibrate::Calibration;
 use holdup_locks::results;
-use holdup_locks::setup::{PARAMETERS, Setup};
+use holdup_locks::setup::Setup;
 use holdup_locks::trial;
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Fact, Meta, Metric, Parameter, Parameters, Problem};
@@ -48,7 +48,7 @@ impl Workload for LockContention {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        holdup_catalogue::lock_contention::Parameters::ALL
     }
 
     fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {

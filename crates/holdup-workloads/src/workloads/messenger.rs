@@ -1,7 +1,7 @@
 //! Groups of senders and receivers that exchange short messages.
 
 use crate::messenger;
-use crate::messenger::setup::{PARAMETERS, Setup};
+use crate::messenger::setup::Setup;
 use holdup_host::Host;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
@@ -42,7 +42,7 @@ impl Workload for Messenger {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        holdup_catalogue::messenger::Parameters::ALL
     }
 
     fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {

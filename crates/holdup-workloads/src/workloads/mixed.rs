@@ -1,11 +1,12 @@
 //! One workload in front of others.
 
-use crate::mixed::members::{self, BACKGROUND, FOREGROUND, Members};
+use crate::mixed::members::{self, Members};
 use crate::mixed::session::Session;
+use holdup_catalogue::mixed as declared;
 use holdup_host::Host;
 use holdup_load::{PrepareContext, Prepared, Workload};
 use holdup_model::plan::MetricChoice;
-use holdup_model::{Meta, Metric, Parameter, ParameterKind, Parameters, Problem, WorkloadUse};
+use holdup_model::{Meta, Metric, Parameter, Parameters, Problem, WorkloadUse};
 use std::sync::LazyLock;
 
 /// The workload.
@@ -29,18 +30,7 @@ const META: Meta = Meta {
 };
 
 static PARAMETERS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
-    let own = |name, default, required, summary| Parameter {
-        name,
-        kind: ParameterKind::Text,
-        default,
-        required,
-        summary,
-        simulated: true,
-    };
-    let mut all = vec![
-        own(FOREGROUND, None, true, "the kind of the workload that is measured"),
-        own(BACKGROUND, Some(members::NONE), false, "the kinds of those behind it, with + between, or none"),
-    ];
+    let mut all = declared::Parameters::ALL.to_vec();
     all.extend(members::parameters());
     all
 });
@@ -87,7 +77,7 @@ impl Workload for Mixed {
         members.all().try_for_each(|kind| {
             let member =
                 crate::find(kind).ok_or_else(|| Problem::internal(format!("workload {kind}"), "it is gone"))?;
-            member.check(host, &members::own(kind, parameters))
+            member.check(host, &declared::own(kind, parameters))
         })
     }
 

@@ -1,11 +1,11 @@
 //! pgbench, the real program, on a PostgreSQL of holdup's own or on an existing one.
 
+use holdup_catalogue::pgbench::FACTORS;
 use holdup_host::Host;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, ClosedLoop, Meta, Metric, Parameter, Parameters, Problem, Semantics, Think};
 use holdup_postgres::RunAs;
-use holdup_postgres::pgbench::parameters::{FACTORS, PARAMETERS};
 use holdup_postgres::pgbench::session::{PgbenchSession, binaries};
 
 /// The workload.
@@ -49,7 +49,7 @@ impl Workload for Pgbench {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        holdup_catalogue::pgbench::Parameters::ALL
     }
 
     fn factors(&self) -> &'static [Parameter] {

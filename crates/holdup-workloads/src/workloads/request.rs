@@ -1,7 +1,7 @@
 //! Messengers that wake workers, which do a piece of work each time.
 
 use crate::request;
-use crate::request::setup::{PARAMETERS, Setup};
+use crate::request::setup::Setup;
 use holdup_host::Host;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_locks::calibrate::Calibration;
@@ -43,7 +43,7 @@ impl Workload for Request {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        holdup_catalogue::request::Parameters::ALL
     }
 
     fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {

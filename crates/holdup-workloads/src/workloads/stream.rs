@@ -6,7 +6,7 @@ use holdup_host::network::Topology;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Meta, Metric, Parameter, Parameters, Problem};
-use holdup_stream::setup::{PARAMETERS, Setup};
+use holdup_stream::setup::Setup;
 use holdup_stream::strand::pass;
 use holdup_stream::{apart, results, trial};
 
@@ -52,7 +52,7 @@ impl Workload for Stream {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        holdup_catalogue::stream::Parameters::ALL
     }
 
     fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {

@@ -1,6 +1,6 @@
 //! Periodic timers, and how late each of them is.
 
-use crate::wakeup::setup::{PARAMETERS, Setup};
+use crate::wakeup::setup::Setup;
 use crate::wakeup::{results, trial};
 use holdup_host::Host;
 use holdup_load::{PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, Workload};
@@ -41,7 +41,7 @@ impl Workload for Wakeup {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        holdup_catalogue::wakeup::Parameters::ALL
     }
 
     fn metrics(&self, _chosen: &[MetricChoice]) -> Vec<Metric> {

@@ -23,10 +23,6 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &sysbench::Sysbench,
 ];
 
-/// Their ids, in the same order.
-pub const IDS: &[&str] =
-    &["cyclictest", "hackbench", "perf-bench", "sockperf", "uperf", "schbench", "iperf3", "sysbench"];
-
 /// The tool with this id.
 pub(crate) fn find(id: &str) -> Option<&'static dyn Tool> {
     ALL.iter().copied().find(|t| t.about().id == id)
