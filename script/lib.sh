@@ -110,11 +110,12 @@ need_rust() {
     rustup toolchain install >&2
 }
 
-# Builds the one static binary and prints its path.
-build_release() {
+# build_holdup PROFILE: builds the one static binary and prints its path.
+build_holdup() {
     host=$(rustc -vV | sed -n 's/^host: //p')
     # An explicit target keeps the flag away from build scripts and procedural macros.
-    cargo build --locked --release --package holdup --target "$host" \
+    cargo build --locked --profile "$1" --package holdup --target "$host" \
         --config "target.$host.rustflags=['-C','target-feature=+crt-static']" >&2
-    printf '%s\n' "${CARGO_TARGET_DIR:-target}/$host/release/holdup"
+    printf '%s\n' "${CARGO_TARGET_DIR:-target}/$host/$1/holdup"
 }
+build_release() { build_holdup release; }

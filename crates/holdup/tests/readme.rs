@@ -24,6 +24,7 @@ fn every_line_of_the_readme_is_accepted() {
     }
     std::fs::create_dir(place.path("plans")).expect("a folder");
     place.write("plans/demo.toml", include_str!("../../../plans/demo.toml"));
+    place.write("plans/more-clients.toml", include_str!("../../../plans/more-clients.toml"));
     std::fs::create_dir(place.path("profiles")).expect("a folder");
     place.write("profiles/database.toml", include_str!("../../../profiles/database.toml"));
     let lines: Vec<&str> =
