@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressBarIter, ProgressDrawTarget, ProgressStyle}
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// How a run tells what happens.
+/// How a run shows its progress.
 pub(crate) enum Progress {
     /// Nothing.
     Quiet,

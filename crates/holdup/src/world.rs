@@ -1,4 +1,4 @@
-//! What engines are told of the world: the machine, the catalogues, the environment.
+//! The inputs that a plan is checked against: the machine, the catalogues, the environment.
 
 use holdup_model::catalogue::Vocabulary;
 use holdup_model::{Machine, Problem, Profile};
@@ -26,7 +26,7 @@ impl World {
         Ok(holdup_plan::check_profile(file, text, self.machine, &self.vocabulary)?)
     }
 
-    /// Calls a function of `holdup-plan` with what it needs.
+    /// Calls a function of `holdup-plan` with its inputs.
     pub(crate) fn with<T>(&self, overrides: &Overrides, ask: impl FnOnce(&Inputs<'_>) -> T) -> T {
         ask(&Inputs {
             machine: self.machine,

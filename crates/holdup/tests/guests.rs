@@ -68,7 +68,7 @@ fn a_dry_run_fetches_and_boots_nothing() {
 }
 
 #[test]
-fn what_was_had_is_told_though_the_next_was_not() {
+fn kernels_fetched_before_a_failure_are_printed() {
     let place = Place::new();
     let mut image = vec![0; 2720];
     image[0x1f1] = 4;

@@ -1,4 +1,4 @@
-//! Whatever the files of a host hold, `holdup check` says what it could not understand and never falls over.
+//! `holdup check` reports the files of a host that it cannot parse, and never panics.
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 

@@ -15,7 +15,7 @@ use std::process::{Child, Command};
 /// The user who leads astray.
 const STRANGER: u32 = 54_321;
 
-/// A program of another user that is called postgres and only sleeps, in a data folder of its own.
+/// A program of another user that is called postgres and only sleeps, in its own data folder.
 struct FakeServer {
     child: Child,
 }
@@ -68,7 +68,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn root_reads_for_nobody_what_that_user_could_not_read() {
+fn root_reads_for_no_user_what_that_user_could_not_read() {
     if !is_root() {
         ignore("only root can be led astray so");
     }
@@ -156,7 +156,7 @@ fn a_tree_is_never_more_than_files() {
 }
 
 holdup_testkit::tests!(
-    root_reads_for_nobody_what_that_user_could_not_read,
+    root_reads_for_no_user_what_that_user_could_not_read,
     what_is_no_file_of_settings_is_not_waited_for,
     a_tree_is_never_more_than_files
 );

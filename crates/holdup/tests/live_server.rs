@@ -51,7 +51,7 @@ fn a_running_server_is_found_and_judged_by_its_process_its_folder_and_a_connecti
         let judged = document["findings"].as_array().unwrap().iter().filter(|f| !f["server"].is_null()).count();
         assert!(judged >= 3, "{named}: every case of servers is judged: {document:#}");
     }
-    // What only a connection tells is told with one, and its lack is said without.
+    // Settings that only a connection shows are there with one; without, the output says that they are missing.
     let of = |args: &[&str]| serde_json::from_str::<Value>(&texts(&place.output(args)).0).unwrap();
     let with = server(&of(&["check", "--json", "--pg", &url]), pid);
     let without = server(&of(&["check", "--json"]), pid);
@@ -70,17 +70,17 @@ fn a_running_server_is_watched_by_its_process_and_by_a_connection() {
     let url = cluster.connection_string();
     let watch = |named: &str, out: &str| {
         let args = ["record", "--pg", named, "-d", "1s", "--json", "--out", out];
-        let (told, err) = place.expect(0, &args);
+        let (output, err) = place.expect(0, &args);
         assert!(err.contains(&format!("postmaster {pid}")), "{err}");
-        serde_json::from_str::<Value>(&told).unwrap()
+        serde_json::from_str::<Value>(&output).unwrap()
     };
     let metrics = |bundle: &str| {
         let (trials, _) = place.expect(0, &["list", "trials", bundle, "--json"]);
         let trials: Value = serde_json::from_str(&trials).unwrap();
         trials["members"][0]["measurements"].to_string()
     };
-    let told = watch(&url, "url.holdup");
-    assert_eq!(told["schema"], "holdup.explain/1");
+    let output = watch(&url, "url.holdup");
+    assert_eq!(output["schema"], "holdup.explain/1");
     assert!(metrics("url.holdup").contains("tps"), "{}", metrics("url.holdup"));
     watch(&pid, "pid.holdup");
     assert!(!metrics("pid.holdup").contains("tps"), "without a connection nothing counts transactions");

@@ -92,7 +92,7 @@ fn what_got_worse_is_said_and_is_the_exit_code() {
     assert_eq!(document["captures"][1]["name"], "bad.pcap");
 }
 
-fn one_capture_is_told_from_a_file_and_from_standard_input() {
+fn one_capture_is_read_from_a_file_and_from_standard_input() {
     let place = place();
     let (out, _) = place.expect(0, &["packets", "bad.pcap"]);
     assert!(out.contains("in 12 connections; the most frequent marks of trouble"), "{out}");
@@ -220,8 +220,8 @@ fn tables(text: &str) -> String {
 
 fn an_imported_bundle_says_what_the_captures_said() {
     let place = place();
-    let (_, told) = place.expect(0, &["import", "pcap", "good.pcap", "bad.pcap", "--out", "x.holdup"]);
-    assert!(told.contains("bundle: x.holdup (2 captures)"), "{told}");
+    let (_, output) = place.expect(0, &["import", "pcap", "good.pcap", "bad.pcap", "--out", "x.holdup"]);
+    assert!(output.contains("bundle: x.holdup (2 captures)"), "{output}");
     let (packets, _) = place.expect(1, &["packets", "good.pcap", "bad.pcap"]);
     let (report, _) = place.expect(0, &["report", "x.holdup"]);
     assert_eq!(tables(&report), tables(&packets));
@@ -278,8 +278,8 @@ fn one_capture_rotated_captures_and_standard_input_are_imported() {
         |bundle: &str, name: &str| place.expect(0, &["export", bundle, "--format", "flows"]).0.replace(name, "NAME");
     assert_eq!(flows("ring.holdup", "\"ring\""), flows("one.holdup", "\"bad.pcap\""));
     // Without a name the first one that is free is taken.
-    let (_, told) = place.expect(0, &["import", "pcap", "good.pcap"]);
-    assert!(told.contains("bundle: import-1.holdup (1 capture)"), "{told}");
+    let (_, output) = place.expect(0, &["import", "pcap", "good.pcap"]);
+    assert!(output.contains("bundle: import-1.holdup (1 capture)"), "{output}");
 }
 
 fn what_cannot_be_imported_is_refused_before_anything_is_written() {
@@ -314,7 +314,7 @@ fn a_run_with_the_collector_keeps_each_connection_once_and_draws_the_worst() {
     let mut of_trial = std::collections::BTreeMap::new();
     for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("is JSON")) {
         let bytes = |way: usize| line["flow"]["directions"][way]["traffic"]["payload_bytes"].as_u64().expect("bytes");
-        // What tells the two ends when to begin and to end is a connection as well.
+        // The control connection that starts and stops both sides counts, too.
         if bytes(0) + bytes(1) > 100_000 {
             *of_trial.entry(line["trial"].as_u64().expect("a trial")).or_insert(0) += 1;
         }
@@ -341,7 +341,7 @@ fn a_run_with_the_collector_keeps_each_connection_once_and_draws_the_worst() {
 
 holdup_testkit::tests!(
     what_got_worse_is_said_and_is_the_exit_code,
-    one_capture_is_told_from_a_file_and_from_standard_input,
+    one_capture_is_read_from_a_file_and_from_standard_input,
     our_own_judgement_stands_beside_the_marks_when_asked_for,
     a_page_shows_the_worst_connections_over_time,
     a_folder_of_rotated_files_is_one_capture_in_the_order_of_time,

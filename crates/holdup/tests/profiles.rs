@@ -21,7 +21,7 @@ fn other() -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Puts the knob back whatever becomes of the test.
+/// Restores the knob, also when the test fails.
 struct Guard(String);
 
 impl Guard {

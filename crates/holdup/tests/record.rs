@@ -61,17 +61,17 @@ fn a_process_is_watched_and_explained() {
     place.expect(0, &["verify", "r.holdup"]);
     assert_eq!(trials_in(&place, "r.holdup"), Some(3));
 
-    let told = place.output(&["explain", "r.holdup", "--json"]);
-    let told_json = document(&texts(&told).0);
-    let code = match told_json["verdict"].as_str() {
+    let output = place.output(&["explain", "r.holdup", "--json"]);
+    let explained = document(&texts(&output).0);
+    let code = match explained["verdict"].as_str() {
         Some("supported") => 1,
         Some("refuted") => 0,
         _ => 3,
     };
-    assert_eq!(told.status.code(), Some(code), "{told_json:#}");
+    assert_eq!(output.status.code(), Some(code), "{explained:#}");
     let schema = document(&place.expect(0, &["list", "schemas", "holdup.explain/1"]).0);
     for key in schema["required"].as_array().expect("required keys") {
-        assert!(told_json.get(key.as_str().expect("a name")).is_some(), "{key}");
+        assert!(explained.get(key.as_str().expect("a name")).is_some(), "{key}");
     }
     // The answer that was printed is that of the bundle.
     assert_eq!(texts(&place.output(&["explain", "r.holdup"])).0, out);
@@ -108,8 +108,8 @@ fn a_process_that_ends_leaves_a_bundle_that_says_so() {
     assert!(err.contains("the process has ended after"), "{err}");
     let (out, _) = place.expect(0, &["verify", "e.holdup"]);
     assert!(out.contains("ending"), "{out}");
-    let told = place.output(&["explain", "e.holdup"]);
-    assert!(texts(&told).0.contains("the process has ended"), "{:?}", texts(&told));
+    let output = place.output(&["explain", "e.holdup"]);
+    assert!(texts(&output).0.contains("the process has ended"), "{:?}", texts(&output));
 }
 
 fn an_interrupted_record_keeps_what_was_seen_and_keeps_others_out_until_then() {
@@ -179,14 +179,14 @@ fn arms_of_a_run_are_explained_and_chosen() {
         "--quiet",
     ];
     place.expect(0, &run);
-    let told = |args: &[&str]| {
+    let explain = |args: &[&str]| {
         let output = place.output(args);
         assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{:?}", texts(&output));
         document(&texts(&output).0)
     };
-    let all = told(&["explain", "l.holdup", "--json"]);
+    let all = explain(&["explain", "l.holdup", "--json"]);
     assert_eq!(all["arms"].as_array().map(Vec::len), Some(2), "{all:#}");
-    let one = told(&["explain", "l.holdup", "--json", "--arm", "lock-contention algorithm=ticket"]);
+    let one = explain(&["explain", "l.holdup", "--json", "--arm", "lock-contention algorithm=ticket"]);
     assert_eq!(one["arms"].as_array().map(Vec::len), Some(1), "{one:#}");
     refused(&place, 2, &["explain", "l.holdup", "--arm", "mcs"], &["no arm has this name", "hint:"]);
     refused(&place, 2, &["explain", "l.holdup", "--arm", "t"], &["arms match"]);

@@ -64,7 +64,7 @@ fn texts(place: &Place, args: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn a_prediction_tells_intervals_and_what_they_hang_on() {
+fn a_prediction_has_intervals_and_the_parameters_behind_them() {
     let place = Place::new();
     let predict = |more: &[&str]| {
         let base = ["predict", "lock-contention", "--machine", "server-8", "--threads", "4,8", "--algorithm", "tas"];
@@ -122,7 +122,7 @@ fn a_timeline_of_cpus_is_drawn_and_exported() {
         let evidence = report["trials"][0]["evidence"].as_array().expect("a list");
         evidence.iter().find(|c| c["collector"] == "timeline").cloned()
     };
-    assert_eq!(timeline(&run("500us", "without.holdup", &[])), None, "nobody asked for it");
+    assert_eq!(timeline(&run("500us", "without.holdup", &[])), None, "without the collector");
     let short = timeline(&run("5ms", "a.holdup", &["--collect", "timeline"])).expect("it was asked for");
     assert_eq!((&short["timeline"]["lost_events"], &short["coverage"]["notes"]), (&0.into(), &serde_json::json!([])));
     // A long window has more events than there is room for: that is said, and the rest is whole.

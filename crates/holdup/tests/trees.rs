@@ -106,7 +106,7 @@ fn defaults_are_those_of_real_kernels() {
     assert!(seen > 100, "only {seen} settings were read");
 }
 
-/// A capture of this very host comes to the same findings as the host itself.
+/// A capture of this host has the same findings as the host itself.
 #[test]
 fn a_captured_host_is_judged_as_the_host_was() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Runs the real binary in a folder of its own.
+//! Runs the real binary in its own folder.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

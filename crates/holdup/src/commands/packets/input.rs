@@ -101,7 +101,7 @@ pub(in crate::commands) fn read_all(captures: &Captures) -> Result<Given, Proble
         return Ok(Given::Counts(all));
     }
     let mut read = each(captures, paths, |path, _, way| capture(path, way))?;
-    // Files of one name in two folders are told by their paths.
+    // Files with the same name in two folders get their paths.
     let is_unique = |name: &str| paths.iter().filter(|path| short(path) == name).count() < 2;
     for (one, path) in read.iter_mut().zip(paths).filter(|(one, _)| !is_unique(&one.name)) {
         one.name = path.display().to_string();
@@ -195,7 +195,7 @@ struct Way<'a> {
     quiet: bool,
 }
 
-/// What becomes of each capture, with what belongs to it; several at once where that is faster.
+/// Calls a function for each capture and its member of `things`, in parallel where that is faster.
 fn each<I: Sync, T: Send>(
     captures: &Captures,
     things: &[I],
@@ -206,8 +206,8 @@ fn each<I: Sync, T: Send>(
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let shares = together::shares(paths, asked, cpus);
     let all: Vec<(usize, (&PathBuf, &I))> = paths.iter().zip(things).enumerate().collect();
-    together::together(&all, shares.at_once, |(place, (path, thing))| {
-        let quiet = captures.quiet || (shares.at_once > 1 && *place != shares.largest);
+    together::together(&all, shares.parallel, |(place, (path, thing))| {
+        let quiet = captures.quiet || (shares.parallel > 1 && *place != shares.largest);
         of(path, thing, &Way { captures, threads: shares.threads, quiet })
     })
 }
@@ -261,8 +261,8 @@ fn open_all(path: &Path, way: &Way<'_>, warnings: &mut Vec<String>) -> Result<(C
     Ok((Chain::new(opening), files))
 }
 
-/// The captures of a folder in the order of their first frames, those of one time by name. What is no capture is left out
-/// and told.
+/// The captures of a folder in the order of their first frames, those of one time by name. Other files are left out
+/// with a warning.
 fn rotated(folder: &Path, warnings: &mut Vec<String>) -> Result<Vec<PathBuf>, Problem> {
     let mut names: Vec<PathBuf> = std::fs::read_dir(folder)
         .map_err(|e| cannot_read(folder, &e))?

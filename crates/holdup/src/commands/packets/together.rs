@@ -1,4 +1,4 @@
-//! Several captures gone through at once.
+//! Several captures, analysed in parallel.
 
 use holdup_model::Problem;
 use std::path::{Path, PathBuf};
@@ -15,28 +15,27 @@ const LARGE_BYTES: u64 = 64 << 20;
 /// How captures share threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shares {
-    /// How many captures are gone through at once.
-    pub(super) at_once: usize,
+    /// How many captures are analysed at the same time.
+    pub(super) parallel: usize,
     /// By how many threads each.
     pub(super) threads: usize,
-    /// The place of the largest capture, whose progress is worth showing: two bars at the same time would write over each other.
+    /// The index of the largest capture, whose progress is shown: two bars would overwrite each other.
     pub(super) largest: usize,
 }
 
-/// Shares as many threads as are asked for, else one for each CPU up to a few.
-///
-/// Captures side by side share nothing, so this is the faster way, unless most of the bytes are in one of them.
+/// Divides the threads (by default one per CPU, at most four) among the captures: these share nothing, so a thread for each is
+/// faster than several for one, unless one capture has most of the bytes.
 pub(super) fn shares(paths: &[PathBuf], asked: Option<usize>, cpus: usize) -> Shares {
     let threads = asked.unwrap_or(cpus.min(USUAL_THREADS));
     let bytes: Vec<u64> = paths.iter().map(|path| bytes(path)).collect();
     let (most, largest) = bytes.iter().copied().zip(0..).max().unwrap_or((0, 0));
     let others = bytes.iter().sum::<u64>() - most;
-    let at_once = if others >= most / 2 { threads.min(paths.len()) } else { 1 };
+    let parallel = if others >= most / 2 { threads.min(paths.len()) } else { 1 };
     let is_small = asked.is_none() && (1..LARGE_BYTES).contains(&most);
-    Shares { at_once, threads: if is_small { 1 } else { threads / at_once.max(1) }, largest }
+    Shares { parallel, threads: if is_small { 1 } else { threads / parallel.max(1) }, largest }
 }
 
-/// How much a file has, or a folder of files; 0 where nobody knows.
+/// The size of a file, or of the files of a folder; 0 where it is not known.
 fn bytes(path: &Path) -> u64 {
     match std::fs::metadata(path) {
         Ok(of) if of.is_file() => of.len(),
@@ -48,16 +47,16 @@ fn bytes(path: &Path) -> u64 {
     }
 }
 
-/// What becomes of each thing, in their order, of so many at once.
+/// Calls a function for each thing, for `parallel` of them at a time; returns the results in the order of the things.
 ///
 /// # Errors
 /// The first, in the order of the things.
 pub(super) fn together<I: Sync, T: Send>(
     things: &[I],
-    at_once: usize,
+    parallel: usize,
     each: impl Fn(&I) -> Result<T, Problem> + Sync,
 ) -> Result<Vec<T>, Problem> {
-    if at_once <= 1 {
+    if parallel <= 1 {
         return things.iter().map(each).collect();
     }
     let next = AtomicUsize::new(0);
@@ -71,7 +70,7 @@ pub(super) fn together<I: Sync, T: Send>(
         }
     };
     thread::scope(|scope| {
-        for _ in 1..at_once {
+        for _ in 1..parallel {
             // Without another thread this one does it all.
             let _or_not = thread::Builder::new().name("holdup-capture".to_owned()).spawn_scoped(scope, work);
         }
@@ -93,10 +92,10 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_micros(500 * (i % 3)));
             if *i == 7 || *i == 31 { Err(Problem::usage(i.to_string(), "no")) } else { Ok(*i) }
         };
-        for at_once in [1, 2, 7, 100] {
-            assert_eq!(together(&things[..7], at_once, slow), Ok(things[..7].to_vec()));
-            assert_eq!(together(&things, at_once, slow).map_err(|p| p.what), Err("7".to_owned()));
-            assert_eq!(together(&[], at_once, slow), Ok(Vec::new()));
+        for parallel in [1, 2, 7, 100] {
+            assert_eq!(together(&things[..7], parallel, slow), Ok(things[..7].to_vec()));
+            assert_eq!(together(&things, parallel, slow).map_err(|p| p.what), Err("7".to_owned()));
+            assert_eq!(together(&[], parallel, slow), Ok(Vec::new()));
         }
     }
 
@@ -111,14 +110,14 @@ mod tests {
         let (large, half, small) = (made("large", 1_000), made("half", 500), made("small", 10));
         let of = |paths: &[&PathBuf], asked, cpus| {
             let shares = shares(&paths.iter().map(|path| (*path).clone()).collect::<Vec<_>>(), asked, cpus);
-            (shares.at_once, shares.threads)
+            (shares.parallel, shares.threads)
         };
         assert_eq!(of(&[&large], Some(4), 2), (1, 4));
         assert_eq!(of(&[&large, &small], Some(4), 2), (1, 4));
         assert_eq!(of(&[&large, &half], Some(4), 2), (2, 2));
         assert_eq!(of(&[&large, &half], Some(1), 2), (1, 1));
         assert_eq!(of(&[&large, &half, &small], Some(2), 2), (2, 1));
-        // Nobody asked, and they are small.
+        // Without an option, and they are small.
         assert_eq!(of(&[&large, &half], None, 2), (2, 1));
         assert_eq!(of(&[&large], None, 2), (1, 1));
         // How much comes is not known.
