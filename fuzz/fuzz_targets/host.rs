@@ -3,7 +3,7 @@
 #![no_main]
 
 use holdup_host::fake::MemoryFs;
-use holdup_host::survey::survey;
+use holdup_survey::survey;
 use libfuzzer_sys::fuzz_target;
 
 const FILES: &[&str] = &[

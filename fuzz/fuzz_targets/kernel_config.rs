@@ -1,7 +1,7 @@
 //! A kernel's configuration and release: any bytes are read without a panic, and what is told stands in them.
 #![no_main]
 
-use holdup_host::{KernelConfig, KernelOption};
+use holdup_host::kernel::{KernelConfig, KernelOption};
 use holdup_model::KernelVersion;
 use libfuzzer_sys::fuzz_target;
 

@@ -5,7 +5,7 @@
 #![no_main]
 
 use holdup_host::guc;
-use holdup_host::survey::postgres::conf::{Configuration, Entry, Files, Unread};
+use holdup_survey::postgres::conf::{Configuration, Entry, Files, Unread};
 use libfuzzer_sys::fuzz_target;
 
 struct Parts<'a>(Vec<&'a [u8]>);

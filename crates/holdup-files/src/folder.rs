@@ -50,7 +50,7 @@ impl Folder {
         &self.path
     }
 
-    /// Who owns it, and what others may do with it.
+    /// Its owner, and what others may do with it.
     ///
     /// # Errors
     /// When the kernel does not say.
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(top.path().join("secret")).unwrap(), "secret");
         assert_eq!(folder.read("./link", 3).unwrap(), b"new");
         let mode = std::fs::metadata(top.path().join("in/link")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o7777, 0o640, "whatever the umask is");
+        assert_eq!(mode & 0o7777, 0o640, "with any umask");
         assert_eq!(folder.list(10).unwrap().len(), 2, "the file that was written first is gone");
         assert!(folder.list(1).is_err());
     }

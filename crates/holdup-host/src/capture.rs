@@ -94,7 +94,7 @@ impl CapturingFs {
     }
 }
 
-/// The modes of what is made.
+/// The modes of new files and folders.
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 

@@ -9,8 +9,8 @@ const LONGEST: usize = 16 << 10;
 const LONGEST_PATH: usize = 4096;
 
 /// The folder of a line of /proc/PID/cgroup when that line is about the cpu controller, and whether it is of
-/// version 2. Paths are those under the usual mounts below /sys/fs/cgroup.
-pub(crate) fn cpu_folder(line: &str) -> Option<(String, bool)> {
+/// version 2. Paths are those under the mounts of systemd below /sys/fs/cgroup.
+pub fn cpu_folder(line: &str) -> Option<(String, bool)> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) =
         (parts.next()?, parts.next()?, parts.next().filter(|path| path.len() <= LONGEST_PATH)?);
@@ -22,7 +22,7 @@ pub(crate) fn cpu_folder(line: &str) -> Option<(String, bool)> {
 }
 
 /// A folder and those above it, down to the mount of control groups.
-pub(crate) fn upwards(folder: &str) -> Vec<String> {
+pub fn upwards(folder: &str) -> Vec<String> {
     let mut levels = Vec::new();
     let mut rest = folder.trim_end_matches('/');
     while rest.len() > "/sys/fs/cgroup".len() {
@@ -36,7 +36,7 @@ pub(crate) fn upwards(folder: &str) -> Vec<String> {
 /// The control group by which a process gets CPU time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CpuGroup {
-    /// Its folder below the usual mounts in /sys/fs/cgroup.
+    /// Its folder below the mounts of systemd in /sys/fs/cgroup.
     pub folder: String,
     /// Its path as /proc/PID/cgroup gives it: from the root of the hierarchy, or of the cgroup namespace.
     pub path: String,
@@ -58,9 +58,9 @@ pub fn cpu_group(host: &Host, pid: u32) -> Result<Option<CpuGroup>, HostError> {
     Ok(groups.min_by_key(|group| group.is_v2))
 }
 
-/// The CPUs that the cpuset of a process has, as the kernel lists them (`0-3,8`); `None` when it cannot be told.
+/// The CPUs that the cpuset of a process has, as the kernel lists them (`0-3,8`); `None` when it is not known.
 ///
-/// In version 2 a group without a cpuset of its own has that of the nearest group above it.
+/// In version 2 a group without its own cpuset has that of the nearest group above it.
 pub fn cpuset(host: &Host, pid: u32) -> Option<String> {
     let text = host.read_head(&format!("/proc/{pid}/cgroup"), LONGEST).ok()?;
     let groups = || text.lines().filter_map(|line| line.splitn(3, ':').skip(1).collect::<Vec<_>>().try_into().ok());
@@ -74,9 +74,9 @@ pub fn cpuset(host: &Host, pid: u32) -> Option<String> {
 }
 
 /// Whether a process is scheduled in the root task group, the only one in which autogroup acts
-/// (`kernel/sched/autogroup.c:task_wants_autogroup`, v6.18). `None` when it cannot be told.
+/// (`kernel/sched/autogroup.c:task_wants_autogroup`, v6.18). `None` when it is not known.
 ///
-/// In version 2 a group is a task group of its own where the cpu controller is enabled for it,
+/// In version 2 a group is its own task group where the cpu controller is enabled for it,
 /// which is where `cpu.weight` exists.
 pub fn in_root_task_group(host: &Host, pid: u32) -> Option<bool> {
     let text = host.read_head(&format!("/proc/{pid}/cgroup"), LONGEST).ok()?;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_task_group_is_told_in_both_versions() {
+    fn the_root_task_group_is_recognised_in_both_versions() {
         let check = |files: &[(&str, &str)], expect: Option<bool>| {
             assert_eq!(in_root_task_group(&MemoryFs::of(files).host(), 7), expect, "{files:?}");
         };

@@ -36,18 +36,21 @@ const MOST_CPU_S: u64 = 3;
 
 /// As whom something is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct User {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) groups: Vec<u32>,
+pub struct User {
+    /// Its id.
+    pub uid: u32,
+    /// The id of its group.
+    pub gid: u32,
+    /// The ids of its supplementary groups.
+    pub groups: Vec<u32>,
 }
 
 impl User {
-    /// The real user of a process (proc_pid_status(5)): the one who began it, also where the program is set-user-ID.
+    /// The real user of a process (proc_pid_status(5)): the user who started it, also where the program is set-user-ID.
     ///
     /// # Errors
     /// When there is no such process, or its status cannot be understood.
-    pub(crate) fn of_process(host: &Host, pid: u32) -> Result<Self, HostError> {
+    pub fn of_process(host: &Host, pid: u32) -> Result<Self, HostError> {
         // 65,536 groups is the most that a process can have.
         const LONGEST: usize = 1 << 20;
         let path = format!("/proc/{pid}/status");
@@ -64,7 +67,7 @@ impl User {
     }
 
     /// A user of whom only the number is known: with no rights of any group.
-    pub(crate) fn alone(uid: u32) -> Self {
+    pub fn alone(uid: u32) -> Self {
         const NOGROUP: u32 = 65_534;
         User { uid, gid: NOGROUP, groups: Vec::new() }
     }
@@ -75,7 +78,7 @@ impl User {
 /// # Errors
 /// Why that is not known: this process may not become the user, or the work took too long, needed too much memory or
 /// was ended.
-pub(crate) fn run<T: Serialize + DeserializeOwned>(user: &User, work: impl FnOnce() -> T) -> Result<T, String> {
+pub fn run<T: Serialize + DeserializeOwned>(user: &User, work: impl FnOnce() -> T) -> Result<T, String> {
     run_within(user, DEADLINE, work)
 }
 

@@ -156,7 +156,7 @@ impl MemoryFs {
         self.lock().slices.get(&tid).copied()
     }
 
-    /// Gives a task a slice of its own, past faults and log.
+    /// Gives a task its own slice, past faults and log.
     pub fn put_own_slice(&self, tid: u32, own_ns: u64) {
         self.lock().slices.insert(tid, (own_ns, true));
     }
@@ -420,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_strike_where_they_are_set_and_the_log_tells() {
+    fn faults_strike_where_they_are_set_and_are_logged() {
         let fs = MemoryFs::of(&[("/a/b", "1"), ("/a/c/d", "2")]);
         let host = fs.host();
         assert_eq!(host.list("/a").expect("there"), ["b", "c"]);

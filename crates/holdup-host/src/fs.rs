@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What tells a file from every other one, and from itself as it was before (inode(7)).
+/// The identity of one version of a file (inode(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIdentity {
     /// The device that it lies on.
@@ -25,7 +25,7 @@ pub struct FileIdentity {
     pub bytes: u64,
     /// When its contents last changed, ns since 1970.
     pub modified_ns: i64,
-    /// When it or what is known about it last changed, ns since 1970; nobody can set it back.
+    /// When it or what is known about it last changed, ns since 1970; no user can set it back.
     pub changed_ns: i64,
     /// The user whose file it is.
     pub uid: u32,
@@ -102,7 +102,7 @@ pub trait HostFs: Send + Sync {
     fn mode(&self, _path: &Path) -> io::Result<u32> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "these files have no permission bits"))
     }
-    /// What tells a file from every other one, and from itself as it was before.
+    /// The identity of one version of a file.
     fn identity(&self, _path: &Path) -> io::Result<FileIdentity> {
         Err(not_live())
     }
@@ -130,11 +130,11 @@ pub trait HostFs: Send + Sync {
     fn holds(&self, _path: &Path) -> io::Result<bool> {
         Ok(false)
     }
-    /// The slice of a task in ns, where the kernel tells.
+    /// The slice of a task in ns, where the kernel shows it.
     fn slice(&self, _tid: u32) -> io::Result<Option<u64>> {
         Err(not_live())
     }
-    /// Gives a task a slice of its own, in ns, or the default one.
+    /// Gives a task its own slice, in ns, or the default one.
     fn set_slice(&self, _tid: u32, _own_ns: Option<u64>) -> io::Result<()> {
         Err(not_live())
     }

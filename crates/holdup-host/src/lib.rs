@@ -1,18 +1,24 @@
 //! The only reader and writer of /proc, /sys, debugfs and cgroups, and the facts about a host.
 //!
-//! Everything goes through a [`Host`], which has a root: `/` for the real one,
-//! a captured tree for `--root DIR` and tests. Errors carry the path.
+//! Everything goes through a [`Host`], which has a root: `/` for the real one, a captured tree for `--root DIR` and tests
+//! ([`fake`] has one in memory that fails on purpose). Errors carry the path. [`facts()`] is the environment of a trial;
+//! [`kernel`] has what facts and survey both need, the preemption model first; [`lock`] is the lock of a host;
+//! [`network`] makes networks of namespaces; [`perf_samples`] and its neighbours are perf_event_open(2); [`confined`] does
+//! root's reading as another user.
+//!
+//! Not here: what `holdup check` looks at (`holdup-survey`), changing settings (`holdup-knobs`), files of holdup's own in
+//! places that others can write (`holdup-files`). Start with [`Host`] below, then `fs.rs`.
 
 mod capture;
 pub mod cgroup;
-mod confined;
+pub mod confined;
 pub mod environment;
 mod error;
 mod facts;
 pub mod fake;
 mod fs;
 pub mod guc;
-mod kernel;
+pub mod kernel;
 pub mod lock;
 mod machine;
 mod memory;
@@ -22,20 +28,17 @@ pub mod perf;
 pub mod perf_breakpoints;
 pub mod perf_samples;
 pub mod postgres;
-pub mod probe;
 pub mod process;
 pub mod stalls;
 pub mod state;
-pub mod survey;
 mod system;
-mod text;
+pub mod text;
 mod topology;
 
 pub use error::HostError;
-pub use facts::{facts, moved};
+pub use facts::{facts, governor, moved};
 pub use fs::{FileIdentity, HostFs, RealFs};
-pub use kernel::{KernelConfig, KernelOption};
-pub use machine::{cpu_list, cpu_ranges, machine, online_cpus};
+pub use machine::{cpu_list, cpu_ranges, machine, meminfo, online_cpus};
 pub use system::Scheduling;
 pub use topology::{CpuPlace, cpu_places};
 
@@ -191,7 +194,15 @@ impl Host {
     /// # Errors
     /// When it is longer, or cannot be read.
     pub fn read_bounded(&self, path: &str, most: usize) -> Result<Vec<u8>, HostError> {
-        self.fs.read_bounded(Path::new(path), most).map_err(|e| HostError::new("read", path, &e))
+        self.read_bounded_io(path, most).map_err(|e| HostError::new("read", path, &e))
+    }
+
+    /// The same with the system's own error, for a caller that hands it on to another process.
+    ///
+    /// # Errors
+    /// When it is longer, or cannot be read.
+    pub fn read_bounded_io(&self, path: &str, most: usize) -> std::io::Result<Vec<u8>> {
+        self.fs.read_bounded(Path::new(path), most)
     }
 
     /// At most the first `longest` bytes of a file, and what file they are of, which is not known in a captured tree.
@@ -211,12 +222,12 @@ impl Host {
     }
 
     /// Whether what is read is also kept, as by [`Host::capturing`].
-    pub(crate) fn is_capturing(&self) -> bool {
+    pub fn is_capturing(&self) -> bool {
         self.fs.is_capturing()
     }
 
     /// Keeps what another process has read of this host.
-    pub(crate) fn keep(&self, path: &str, read: &std::io::Result<Vec<u8>>) -> Result<(), HostError> {
+    pub fn keep(&self, path: &str, read: &std::io::Result<Vec<u8>>) -> Result<(), HostError> {
         self.fs.keep(Path::new(path), read).map_err(|e| HostError::new("keep", path, &e))
     }
 
@@ -236,7 +247,7 @@ impl Host {
         self.fs.read_head(Path::new(path), longest).map_err(|e| HostError::new("read", path, &e))
     }
 
-    /// What tells a file from every other one, and from itself as it was before.
+    /// The identity of one version of a file.
     ///
     /// # Errors
     /// When there is no such file, or the host is a captured tree.
@@ -292,8 +303,8 @@ impl Host {
     }
 
     /// How long a task (a thread) runs before another one of its kind has its turn, in ns (`sched_attr.sched_runtime`).
-    /// It is the task's own slice or the default one; the kernel does not say which. `None` where it does not tell at
-    /// all: before 6.12, and for real-time tasks.
+    /// It is the task's own slice or the default one; the kernel does not say which. `None` where it reports none:
+    /// before 6.12, and for real-time tasks.
     ///
     /// # Errors
     /// When there is no such task, or the host is a captured tree.
@@ -301,7 +312,7 @@ impl Host {
         self.fs.slice(tid).map_err(|e| HostError::new("read", &format!("the slice of task {tid}"), &e))
     }
 
-    /// Gives a task (a thread) under SCHED_OTHER or SCHED_BATCH a slice of its own in ns, 0.1 to 100 ms, or the
+    /// Gives a task (a thread) under SCHED_OTHER or SCHED_BATCH its own slice in ns, 0.1 to 100 ms, or the
     /// default one with `None`. A kernel before 6.12 takes it and does nothing.
     ///
     /// # Errors

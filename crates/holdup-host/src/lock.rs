@@ -1,7 +1,7 @@
 //! One run at a time on one host.
 //!
 //! The lock is flock(2) on a file that only its user can open: `/run/holdup/lock` for root, for an ordinary user one in
-//! the runtime folder of that user. It ends with the process that holds it, however that ends. Beside it stands who holds it,
+//! the runtime folder of that user. It ends with the process that holds it, however that ends. Beside it stands its holder,
 //! the pid and when that process began, for people and for the runs of others: an ordinary user's run sees root's and
 //! does not begin beside it. Nothing that an ordinary user does stops a run of root's, so root does not see theirs, and
 //! ordinary users do not see each other's.
@@ -18,11 +18,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Root's folder: every user may see in it who holds the lock.
+/// Root's folder, in which every user may read the holder.
 const OF_ROOT: &str = "/run/holdup";
 /// The file that is locked, mode 0600, so that no other user can lock it.
 const LOCK: &str = "lock";
-/// Who holds it, mode 0644: pid and start time.
+/// The holder, mode 0644: pid and start time.
 const HOLDER: &str = "holder";
 
 /// Held while a run is under way.
@@ -120,8 +120,8 @@ fn own_folder(us: u32, get: &dyn Fn(&Variable) -> Option<String>) -> io::Result<
             return private_folder(&runtime.join("holdup"));
         }
     }
-    let usual = |variable: &Variable| get(variable).filter(|_| *variable != environment::STATE_DIR);
-    private_folder(Path::new(&state::dir_for(us, &usual)))
+    let without_state_dir = |variable: &Variable| get(variable).filter(|_| *variable != environment::STATE_DIR);
+    private_folder(Path::new(&state::dir_for(us, &without_state_dir)))
 }
 
 /// The process that holds the lock in a folder, if it says so and runs.
@@ -161,8 +161,9 @@ fn in_folder(path: &Path, e: &io::Error) -> io::Error {
 
 fn taken(pid: Option<u32>) -> Problem {
     let by = pid.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"));
-    Problem::host("this host", format!("another holdup run is under way ({by})"))
-        .hint("wait for it to end, or give --wait to queue behind it: two runs at once would measure each other")
+    Problem::host("this host", format!("another holdup run is under way ({by})")).hint(
+        "wait for it to end, or give --wait to queue behind it: two runs at the same time would measure each other",
+    )
 }
 
 fn failed(e: &io::Error) -> Problem {

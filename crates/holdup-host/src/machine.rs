@@ -8,7 +8,7 @@ use holdup_model::Machine;
 /// On the running system the CPUs are those of sched_getaffinity(2). A quota of a cgroup
 /// (`cpu.max`) does not lessen them: it is a fact (`cgroup.cpu_quota`) and no number of CPUs.
 /// In a captured tree they are those that were online. At least 1; memory is 0 only where
-/// neither /proc/meminfo nor the system tells.
+/// neither /proc/meminfo nor the system has it.
 pub fn machine(host: &Host) -> Machine {
     let allowed = if host.is_live() { system::allowed_cpus().ok() } else { None };
     let listed = || {
@@ -27,7 +27,7 @@ pub fn machine(host: &Host) -> Machine {
 }
 
 /// One line of /proc/meminfo in bytes (or, for the counts of huge pages, as it stands).
-pub(crate) fn meminfo(text: &str, name: &str) -> Option<u64> {
+pub fn meminfo(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let mut words = rest.split_ascii_whitespace();
     let number: u64 = words.next()?.parse().ok()?;
@@ -38,7 +38,7 @@ pub(crate) fn meminfo(text: &str, name: &str) -> Option<u64> {
     }
 }
 
-/// The CPUs that are online, in order; `None` when the host does not tell.
+/// The CPUs that are online, in order; `None` when the host does not list them.
 pub fn online_cpus(host: &Host) -> Option<Vec<u32>> {
     cpu_list(&host.read_value("/sys/devices/system/cpu/online").ok()?)
 }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn this_machine_has_a_cpu_and_memory() {
         let here = machine(&Host::real());
-        let most = std::thread::available_parallelism().expect("Linux tells").get();
+        let most = std::thread::available_parallelism().expect("Linux has it").get();
         assert!(here.cpus as usize >= most, "a quota must not lessen the count: {here:?}");
         assert!(here.memory_bytes > 1 << 20, "{here:?}");
     }

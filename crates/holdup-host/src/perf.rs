@@ -150,7 +150,7 @@ pub(crate) fn open_for(attributes: &Attributes, tid: libc::pid_t, cpu: libc::c_i
         return Err(io::Error::last_os_error());
     }
     let fd = libc::c_int::try_from(fd).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

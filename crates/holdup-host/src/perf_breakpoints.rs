@@ -1,7 +1,7 @@
-//! Running a BPF program when a thread comes to an instruction: hardware breakpoints of perf_event_open(2).
+//! Running a BPF program when a thread reaches an instruction: hardware breakpoints of perf_event_open(2).
 //!
 //! The program's code stays as it is; the CPU compares the address, with a debug register that the kernel loads when the
-//! thread comes to a CPU. x86-64 has four of them.
+//! thread is switched in. x86-64 has four of them.
 //!
 //! Sources: perf_event_open(2), PERF_TYPE_BREAKPOINT, PERF_EVENT_IOC_REFRESH; include/uapi/linux/hw_breakpoint.h;
 //! `kernel/events/hw_breakpoint.c:register_perf_hw_breakpoint`, `kernel/events/core.c:perf_event_set_bpf_prog`,
@@ -76,7 +76,7 @@ mod tests {
     fn a_captured_tree_has_no_threads() {
         let file = std::fs::File::open("/dev/null").expect("it is everywhere");
         let error = MemoryFs::of(&[]).host().breakpoint(1, 0x10, file.as_fd()).expect_err("no system");
-        let told = "cannot set a breakpoint at 0x10 in thread 1: only the running system can be watched";
-        assert_eq!(error.to_string(), told);
+        let expected = "cannot set a breakpoint at 0x10 in thread 1: only the running system can be watched";
+        assert_eq!(error.to_string(), expected);
     }
 }

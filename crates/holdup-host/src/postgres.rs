@@ -38,7 +38,7 @@ pub trait PostgresControl: Send + Sync {
     /// The `server_version_num`, such as 150018.
     fn version_num(&self) -> u32;
 
-    /// Runs one query on a connection of its own and gives the rows as text.
+    /// Runs one query on a new connection and gives the rows as text.
     ///
     /// # Errors
     /// When the server is gone or the query fails.
@@ -54,7 +54,7 @@ pub trait PostgresControl: Send + Sync {
     fn can_restart(&self) -> bool;
 
     /// Whether holdup made the server and takes it away as a whole, so that nothing in it needs to be put back.
-    /// A server that holdup may restart is one of its own, unless it says otherwise here.
+    /// Holdup may restart a server that it started, unless this says otherwise.
     fn is_temporary(&self) -> bool {
         self.can_restart()
     }

@@ -127,7 +127,7 @@ pub fn all(host: &Host) -> Result<Vec<Stat>, HostError> {
     read.collect()
 }
 
-/// The threads of a process, sorted; the first of them is usually the process itself.
+/// The threads of a process, sorted; the first of them is the process itself unless its main thread has ended.
 ///
 /// # Errors
 /// When there is no such process.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const BEAT: Duration = Duration::from_millis(20);
 /// Gaps from here on are added up; shorter ones are what a busy CPU does.
 const GAP: Duration = Duration::from_millis(50);
-/// Child processes are looked at every so many beats: the kernel goes through all of them.
+/// Beats between two looks at the child processes, for which the kernel walks all of them.
 const BEATS_BETWEEN_LOOKS: u32 = 5;
 /// A clock that is ahead of another one by less was read at another moment.
 const CLOCK_NOISE_NS: u64 = 5_000_000;
@@ -184,7 +184,7 @@ fn boottime_ahead_ns() -> i64 {
     pairs.min().map_or(0, |(_, ahead)| ahead)
 }
 
-/// Set by SIGCONT, which a stopped process gets when it goes on (signal(7)).
+/// Set by SIGCONT, which a stopped process gets when it continues (signal(7)).
 fn continued() -> &'static AtomicBool {
     static CONTINUED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     CONTINUED.get_or_init(|| {
@@ -196,7 +196,7 @@ fn continued() -> &'static AtomicBool {
 }
 
 /// The children of this process that were stopped or continued since the last look, with their names. Those that have
-/// ended are left to who waits for them.
+/// ended are left to the caller that waits for them.
 fn stopped_children(host: &Host) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     // A child that is stopped and continued without end must not keep this one here.

@@ -1,4 +1,4 @@
-//! What only system calls tell: scheduling of tasks, the kernel's log, the CPUs that may be used.
+//! What only system calls report: scheduling of tasks, the kernel's log, the CPUs that may be used.
 
 use std::io;
 
@@ -46,7 +46,7 @@ fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A task id for the kernel; 0 would mean the caller, which nobody asks for here.
+/// A task id for the kernel; 0 would mean the caller, which is never asked for here.
 fn task_id(tid: u32) -> io::Result<libc::pid_t> {
     libc::pid_t::try_from(tid).ok().filter(|tid| *tid > 0).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
@@ -129,7 +129,7 @@ pub(crate) fn slice(tid: u32) -> io::Result<Option<u64>> {
     Ok(Some(attr.runtime).filter(|runtime| *runtime > 0 && attr.policy != Scheduling::DEADLINE))
 }
 
-/// Gives a task a slice of its own, or the default one, which a runtime of 0 stands for
+/// Gives a task its own slice, or the default one, which a runtime of 0 means
 /// (`kernel/sched/fair.c:__setparam_fair`, v6.18). Under SCHED_IDLE the kernel would ignore it.
 pub(crate) fn set_slice(tid: u32, own_ns: Option<u64>) -> io::Result<()> {
     let SchedAttr { policy, flags, nice, .. } = sched_attr(tid)?;
@@ -227,7 +227,7 @@ mod tests {
         let after = slice(child.id()).expect("it runs");
         child.kill().expect("it is ours");
         child.wait().expect("it is ours");
-        // A kernel before 6.12 tells nothing, before and after.
+        // A kernel before 6.12 reports none, before and after.
         assert_eq!((own, after), (before.map(|_| 7_000_000), before));
         assert_eq!(slice(child.id()).expect_err("it has ended").raw_os_error(), Some(libc::ESRCH));
     }

@@ -7,11 +7,11 @@ use crate::{Host, cpu_list};
 pub struct CpuPlace {
     /// Its number.
     pub cpu: u32,
-    /// The CPUs of its core, itself included; empty when the host does not tell.
+    /// The CPUs of its core, itself included; empty when it is not known.
     pub core: Vec<u32>,
-    /// The CPUs that share its last level cache, itself included; empty when the host does not tell.
+    /// The CPUs that share its last level cache, itself included; empty when it is not known.
     pub llc: Vec<u32>,
-    /// The CPUs of its memory node, itself included; empty when the host does not tell.
+    /// The CPUs of its memory node, itself included; empty when it is not known.
     pub node: Vec<u32>,
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use crate::fake::MemoryFs;
 
     #[test]
-    fn a_captured_machine_tells_what_its_cpus_share() {
+    fn a_captured_machine_has_what_its_cpus_share() {
         let fs = MemoryFs::new();
         fs.put("/sys/devices/system/cpu/online", "0-3\n");
         for cpu in 0..4 {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_does_not_tell_is_empty() {
+    fn unknown_topology_is_empty() {
         let host = MemoryFs::of(&[("/sys/devices/system/cpu/online", "0-1\n")]).host();
         let bare = |cpu| CpuPlace { cpu, core: Vec::new(), llc: Vec::new(), node: Vec::new() };
         assert_eq!(cpu_places(&host), [bare(0), bare(1)]);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
-use holdup_host::network::{Counters, End, Network, Options, Place, Topology, probe};
+use holdup_host::network::{Counters, End, Endpoint, Network, Options, Topology, probe};
 use holdup_host::{Host, process};
 use holdup_model::catalogue::Availability;
 use holdup_testkit::{ignore, ignore_part};
@@ -34,16 +34,16 @@ fn make(topology: Topology) -> Network {
     Network::make(topology, Options::default(), &Host::real()).unwrap()
 }
 
-fn udp(place: &Place) -> UdpSocket {
+fn udp(place: &Endpoint) -> UdpSocket {
     let socket = place.within(|| UdpSocket::bind((place.address(), 0)).unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket
 }
 
 /// The kernel has handled all that was sent over a veth pair before this: one packet more came through behind it.
-fn settled(near: &UdpSocket, far: &UdpSocket) {
-    far.send_to(b"settled", near.local_addr().unwrap()).unwrap();
-    near.recv(&mut [0; 16]).unwrap();
+fn drained(client: &UdpSocket, server: &UdpSocket) {
+    server.send_to(b"drained", client.local_addr().unwrap()).unwrap();
+    client.recv(&mut [0; 16]).unwrap();
 }
 
 /// The namespaces that a process holds, by the inodes of their open files.
@@ -54,7 +54,7 @@ fn held_namespaces(pid: u32) -> BTreeSet<String> {
 }
 
 /// The names of the links of the namespace that a thread of this place sees.
-fn link_names(place: &Place) -> BTreeSet<String> {
+fn link_names(place: &Endpoint) -> BTreeSet<String> {
     let text = place.within(|| std::fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
     text.lines().skip(2).map(|line| line.split(':').next().unwrap().trim().to_owned()).collect()
 }
@@ -70,33 +70,33 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
 fn every_datagram_that_is_sent_arrives_and_is_counted_once() {
     for topology in possible(&Topology::ALL) {
         let network = make(topology);
-        let (near, far) = (udp(network.end(End::Near)), udp(network.end(End::Far)));
+        let (client, server) = (udp(network.end(End::Client)), udp(network.end(End::Server)));
         let before = network.counters().unwrap();
         for n in 0..100_u32 {
-            near.send_to(&n.to_ne_bytes(), far.local_addr().unwrap()).unwrap();
+            client.send_to(&n.to_ne_bytes(), server.local_addr().unwrap()).unwrap();
             let mut got = [0; 8];
-            let (length, from) = far.recv_from(&mut got).unwrap();
-            assert_eq!((&got[..length], from), (&n.to_ne_bytes()[..], near.local_addr().unwrap()));
+            let (length, from) = server.recv_from(&mut got).unwrap();
+            assert_eq!((&got[..length], from), (&n.to_ne_bytes()[..], client.local_addr().unwrap()));
         }
         let added = network.counters().unwrap().minus(&before);
         if topology == Topology::Host {
             // Others may send over the host's loopback link at the same time.
-            assert!(added.far.udp_delivered().unwrap() >= 100);
+            assert!(added.server.udp_delivered().unwrap() >= 100);
             continue;
         }
-        assert_eq!(added.far.udp_delivered(), Some(100), "{topology:?}");
-        assert_eq!(added.near.get("Udp", "OutDatagrams"), Some(100), "{topology:?}");
+        assert_eq!(added.server.udp_delivered(), Some(100), "{topology:?}");
+        assert_eq!(added.client.get("Udp", "OutDatagrams"), Some(100), "{topology:?}");
         assert!(added.losses().iter().all(|(name, _)| name.starts_with("host.")), "{:?}", added.losses());
         let packets: Vec<(&str, u64, u64)> =
             added.links.iter().map(|(place, link)| (*place, link.rx_packets, link.tx_packets)).collect();
         match topology {
             Topology::Host => {}
-            Topology::Loopback => assert_eq!(packets, [("near", 100, 100)]),
-            Topology::Veth => assert_eq!(packets, [("far", 100, 0), ("near", 0, 100)]),
+            Topology::Loopback => assert_eq!(packets, [("client", 100, 100)]),
+            Topology::Veth => assert_eq!(packets, [("server", 100, 0), ("client", 0, 100)]),
             Topology::Bridge | Topology::OpenVSwitch => {
-                let switch = packets.iter().find(|(place, ..)| *place == "switch.near").unwrap();
+                let switch = packets.iter().find(|(place, ..)| *place == "switch.client").unwrap();
                 assert_eq!((switch.1, switch.2), (100, 0));
-                assert!(packets.contains(&("far", 100, 0)) && packets.contains(&("near", 0, 100)), "{packets:?}");
+                assert!(packets.contains(&("server", 100, 0)) && packets.contains(&("client", 0, 100)), "{packets:?}");
             }
         }
     }
@@ -105,15 +105,15 @@ fn every_datagram_that_is_sent_arrives_and_is_counted_once() {
 fn what_a_small_buffer_drops_is_counted_by_the_kernel() {
     for topology in possible(&[Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         let network = make(topology);
-        let (near, far) = (udp(network.end(End::Near)), udp(network.end(End::Far)));
-        let other = udp(network.end(End::Near));
+        let (client, server) = (udp(network.end(End::Client)), udp(network.end(End::Server)));
+        let other = udp(network.end(End::Client));
         let before = network.counters().unwrap();
-        rustix::net::sockopt::set_socket_recv_buffer_size(&far, 1).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&server, 1).unwrap();
         let sent = 1000_u64;
         for _ in 0..sent {
-            near.send_to(&[7; 200], far.local_addr().unwrap()).unwrap();
+            client.send_to(&[7; 200], server.local_addr().unwrap()).unwrap();
         }
-        settled(&other, &udp(network.end(End::Far)));
+        drained(&other, &udp(network.end(End::Server)));
         // A switch may have no room for all of them; what it dropped is counted by name as well.
         let at_the_switch = |added: &Counters| {
             let losses = added.losses().into_iter().filter(|(name, _)| !name.contains("Udp"));
@@ -121,25 +121,25 @@ fn what_a_small_buffer_drops_is_counted_by_the_kernel() {
         };
         eventually("all were handled", || {
             let now = network.counters().unwrap().minus(&before);
-            now.far.get("Ip", "InDelivers").unwrap() + at_the_switch(&now) >= sent
+            now.server.get("Ip", "InDelivers").unwrap() + at_the_switch(&now) >= sent
         });
-        far.set_nonblocking(true).unwrap();
+        server.set_nonblocking(true).unwrap();
         let mut received = 0;
         loop {
-            match far.recv(&mut [0; 300]) {
+            match server.recv(&mut [0; 300]) {
                 Ok(length) => received += u64::from(length == 200),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) => panic!("{e}"),
             }
         }
         let added = network.counters().unwrap().minus(&before);
-        let dropped = added.far.get("Udp", "RcvbufErrors").unwrap();
+        let dropped = added.server.get("Udp", "RcvbufErrors").unwrap();
         assert!(received > 0 && dropped > 0, "{topology:?}: {received} received, {dropped} dropped");
         assert_eq!(sent, received + dropped + at_the_switch(&added), "{topology:?}: {:?}", added.losses());
         // Where the ends share a namespace, the datagram by which the test waits is counted with the others.
         let extra = u64::from(topology == Topology::Loopback);
-        assert_eq!(added.far.udp_delivered(), Some(received + extra), "{topology:?}");
-        let named = if topology == Topology::Loopback { "near.Udp.RcvbufErrors" } else { "far.Udp.RcvbufErrors" };
+        assert_eq!(added.server.udp_delivered(), Some(received + extra), "{topology:?}");
+        let named = if topology == Topology::Loopback { "client.Udp.RcvbufErrors" } else { "server.Udp.RcvbufErrors" };
         assert!(added.losses().contains(&(named.to_owned(), dropped)), "{:?}", added.losses());
     }
 }
@@ -147,8 +147,8 @@ fn what_a_small_buffer_drops_is_counted_by_the_kernel() {
 fn a_stream_goes_through_whole_in_both_directions() {
     for topology in possible(&[Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         let network = make(topology);
-        let (near, far) = (network.end(End::Near), network.end(End::Far));
-        let listener = far.within(|| TcpListener::bind((far.address(), 0)).unwrap()).unwrap();
+        let (client, server) = (network.end(End::Client), network.end(End::Server));
+        let listener = server.within(|| TcpListener::bind((server.address(), 0)).unwrap()).unwrap();
         let target = listener.local_addr().unwrap();
         let before = network.counters().unwrap();
         let sent: Vec<u8> = (0..1 << 20).map(|n: u32| (n % 251) as u8).collect();
@@ -159,7 +159,7 @@ fn a_stream_goes_through_whole_in_both_directions() {
                 peer.read_to_end(&mut got).unwrap();
                 peer.write_all(&got).unwrap();
             });
-            let mut stream = near.within(|| TcpStream::connect(target).unwrap()).unwrap();
+            let mut stream = client.within(|| TcpStream::connect(target).unwrap()).unwrap();
             stream.write_all(&sent).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let mut back = Vec::new();
@@ -167,10 +167,12 @@ fn a_stream_goes_through_whole_in_both_directions() {
             assert!(back == sent, "{topology:?}");
         });
         let added: Counters = network.counters().unwrap().minus(&before);
-        assert_eq!(added.near.get("Tcp", "ActiveOpens"), Some(1), "{topology:?}");
-        assert_eq!(added.far.get("Tcp", "PassiveOpens"), Some(1), "{topology:?}");
-        assert!(added.near.tcp_retransmitted().is_some() && added.near.get("TcpExt", "TCPLostRetransmit").is_some());
-        assert!(added.links["near"].tx_bytes >= 1 << 20, "{topology:?}");
+        assert_eq!(added.client.get("Tcp", "ActiveOpens"), Some(1), "{topology:?}");
+        assert_eq!(added.server.get("Tcp", "PassiveOpens"), Some(1), "{topology:?}");
+        assert!(
+            added.client.tcp_retransmitted().is_some() && added.client.get("TcpExt", "TCPLostRetransmit").is_some()
+        );
+        assert!(added.links["client"].tx_bytes >= 1 << 20, "{topology:?}");
     }
 }
 
@@ -178,25 +180,25 @@ fn the_mtu_is_that_of_the_links() {
     let host = Host::real();
     for topology in possible(&[Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         let network = Network::make(topology, Options { mtu: Some(9000) }, &host).unwrap();
-        let (near, far) = (udp(network.end(End::Near)), udp(network.end(End::Far)));
+        let (client, server) = (udp(network.end(End::Client)), udp(network.end(End::Server)));
         let before = network.counters().unwrap();
         // A datagram of 8972 bytes with its headers of 28 fits; one byte more makes two packets.
         for (length, packets) in [(8972, 1), (8973, 2)] {
             let start = network.counters().unwrap();
-            near.send_to(&vec![1; length], far.local_addr().unwrap()).unwrap();
-            assert_eq!(far.recv(&mut [0; 9000]).unwrap(), length);
+            client.send_to(&vec![1; length], server.local_addr().unwrap()).unwrap();
+            assert_eq!(server.recv(&mut [0; 9000]).unwrap(), length);
             let added = network.counters().unwrap().minus(&start);
-            assert_eq!(added.links["near"].tx_packets, packets, "{topology:?} {length}");
+            assert_eq!(added.links["client"].tx_packets, packets, "{topology:?} {length}");
         }
-        assert_eq!(network.counters().unwrap().minus(&before).far.udp_delivered(), Some(2));
+        assert_eq!(network.counters().unwrap().minus(&before).server.udp_delivered(), Some(2));
         assert_eq!(network.mtu(), 9000);
     }
     for topology in possible(&[Topology::Loopback, Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         for mtu in [68, 65535] {
             let network = Network::make(topology, Options { mtu: Some(mtu) }, &host).unwrap();
-            let (near, far) = (udp(network.end(End::Near)), udp(network.end(End::Far)));
-            near.send_to(&[1; 1000], far.local_addr().unwrap()).unwrap();
-            assert_eq!(far.recv(&mut [0; 2000]).unwrap(), 1000, "{topology:?} {mtu}");
+            let (client, server) = (udp(network.end(End::Client)), udp(network.end(End::Server)));
+            client.send_to(&[1; 1000], server.local_addr().unwrap()).unwrap();
+            assert_eq!(server.recv(&mut [0; 2000]).unwrap(), 1000, "{topology:?} {mtu}");
         }
     }
     for mtu in [0, 67, 65536, u32::MAX] {
@@ -214,10 +216,10 @@ fn a_forked_child_enters_and_the_host_sees_nothing_of_it() {
     let before = host_links();
     let network = make(topology);
     assert_eq!(host_links(), before);
-    let seen = network.end(End::Far).within(|| std::fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap();
+    let seen = network.end(End::Server).within(|| std::fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap();
     assert_ne!(seen, own);
     assert_eq!(std::fs::read_link("/proc/thread-self/ns/net").unwrap(), own);
-    let place = network.end(End::Far).clone();
+    let place = network.end(End::Server).clone();
     let mut child = Command::new("cat");
     child.arg("/proc/self/net/dev").stdout(Stdio::piped());
     // SAFETY: between fork and exec the child makes one system call and takes no memory.
@@ -233,9 +235,9 @@ fn a_forked_child_enters_and_the_host_sees_nothing_of_it() {
 fn a_network_that_is_dropped_is_removed_by_the_kernel() {
     for topology in possible(&[Topology::Veth, Topology::Bridge, Topology::OpenVSwitch]) {
         let network = make(topology);
-        let kept = network.end(End::Near).clone();
+        let kept = network.end(End::Client).clone();
         assert_eq!(link_names(&kept), BTreeSet::from(["eth0".to_owned(), "lo".to_owned()]));
-        let socket = udp(network.end(End::Far));
+        let socket = udp(network.end(End::Server));
         drop(network);
         if topology == Topology::Veth {
             // The socket keeps its namespace.
@@ -249,7 +251,7 @@ fn a_network_that_is_dropped_is_removed_by_the_kernel() {
 
 const CHILD: &str = "HOLDUP_TEST_NETWORK_CHILD";
 
-/// The process of the next tests, which does what it is told line by line; alone it does nothing.
+/// The process of the next tests, which runs commands line by line; alone it does nothing.
 fn child_that_makes_a_network_and_waits() {
     let Ok(word) = std::env::var(CHILD) else { return };
     let mut network = Some(make(Topology::parse(&word).unwrap()));
@@ -287,12 +289,12 @@ impl Maker {
         said
     }
 
-    fn tell(&mut self, line: &str) -> String {
+    fn command(&mut self, line: &str) -> String {
         self.0.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
         self.until_done()
     }
 
-    /// The names of the processes that it started, with what tells them from others.
+    /// The names of the processes that it started, with their start times.
     fn daemons(&self) -> Vec<(String, u32, u64)> {
         let all = process::all(&Host::real()).unwrap().into_iter().filter(|stat| stat.ppid == self.0.id());
         all.map(|stat| (stat.comm, stat.pid, stat.start_time)).collect()
@@ -347,7 +349,7 @@ fn a_network_goes_with_a_process_that_is_killed() {
     }
 }
 
-fn a_switch_ends_with_its_network_and_its_death_is_told() {
+fn a_switch_ends_with_its_network_and_its_death_is_reported() {
     let [topology] = possible(&[Topology::OpenVSwitch])[..] else { return };
     let mounts = || std::fs::read_to_string("/proc/self/mounts").unwrap();
     let before = mounts();
@@ -356,20 +358,20 @@ fn a_switch_ends_with_its_network_and_its_death_is_told() {
     let names: BTreeSet<&str> = daemons.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names, BTreeSet::from(["ovs-vswitchd", "ovsdb-server"]));
     assert_eq!(mounts(), before);
-    let told = maker.tell("counters");
-    assert!(told.contains("Ok({\"datapath.lost\": 0"), "{told}");
+    let answer = maker.command("counters");
+    assert!(answer.contains("Ok({\"datapath.lost\": 0"), "{answer}");
     let (_, switch, _) = daemons.iter().find(|(name, ..)| name == "ovs-vswitchd").unwrap();
     let switch = rustix::process::Pid::from_raw(i32::try_from(*switch).unwrap()).unwrap();
     rustix::process::kill_process(switch, rustix::process::Signal::KILL).unwrap();
     let begun = Instant::now();
     loop {
-        let told = maker.tell("counters");
-        if told.contains("Err(\"ovs-vswitchd ended (signal: 9 (SIGKILL))") {
+        let answer = maker.command("counters");
+        if answer.contains("Err(\"ovs-vswitchd ended (signal: 9 (SIGKILL))") {
             break;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{told}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{answer}");
     }
-    maker.tell("drop");
+    maker.command("drop");
     assert!(all_ended(&daemons) && maker.daemons().is_empty());
     assert!(held_namespaces(maker.0.id()).is_empty());
 }
@@ -411,7 +413,7 @@ holdup_testkit::tests!(
     a_network_that_is_dropped_is_removed_by_the_kernel,
     child_that_makes_a_network_and_waits,
     a_network_goes_with_a_process_that_is_killed,
-    a_switch_ends_with_its_network_and_its_death_is_told,
+    a_switch_ends_with_its_network_and_its_death_is_reported,
     without_the_right_the_error_says_what_it_takes,
     a_captured_tree_has_no_network
 );

@@ -59,20 +59,20 @@ fn what_finds_no_room_is_counted() {
     // Three samples with their stacks fit.
     let mut sampler = sampler(64 << 10);
     sampler.enable().expect("it is ours");
-    let (mut told, mut seen) = (0, 0);
+    let (mut reported, mut seen) = (0, 0);
     let begun = Instant::now();
-    while told == 0 && begun.elapsed() < Duration::from_secs(60) {
+    while reported == 0 && begun.elapsed() < Duration::from_secs(60) {
         work(Duration::from_millis(100));
         sampler.drain(|_, record| match record {
-            Record::Lost(count) => told += count,
+            Record::Lost(count) => reported += count,
             Record::Sample { .. } => seen += 1,
             _ => {}
         });
     }
     sampler.disable().expect("it is ours");
-    assert!(told > 0 && seen > 0, "{told} lost, {seen} seen");
+    assert!(reported > 0 && seen > 0, "{reported} lost, {seen} seen");
     // The kernel's own count has those of the end, too, and may be of a kernel that has none.
-    assert!(sampler.lost().is_none_or(|lost| lost >= told), "{told} {:?}", sampler.lost());
+    assert!(sampler.lost().is_none_or(|lost| lost >= reported), "{reported} {:?}", sampler.lost());
 }
 
 holdup_testkit::tests!(a_busy_task_is_seen_with_registers_stack_and_name, what_finds_no_room_is_counted);

@@ -3,7 +3,7 @@
 /// A connection string of libpq's two forms (`postgres://…`, `host=… user=…`) without any password in it.
 ///
 /// Where the form is doubtful more is cut away rather than less, so that the string may become useless
-/// but never tells a secret.
+/// but never shows a secret.
 pub fn without_password(connection: &str) -> String {
     for scheme in ["postgres://", "postgresql://"] {
         if let Some(rest) = connection.strip_prefix(scheme) {

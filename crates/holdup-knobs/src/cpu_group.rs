@@ -5,7 +5,7 @@ use crate::refused::probe_file;
 use holdup_host::cgroup::{self, CpuGroup};
 use holdup_model::{Availability, Problem};
 
-const OWN_GROUP: &str = "start the server in a group of its own, as its service does or `systemd-run --scope`";
+const OWN_GROUP: &str = "start the server in its own group, as its service does or `systemd-run --scope`";
 
 /// A file of the cpu controller that a knob sets, in both versions.
 pub(crate) struct GroupFile {
@@ -102,7 +102,7 @@ impl GroupFile {
     }
 }
 
-/// How many processes of a group are not under test; `None` when it cannot be told.
+/// How many processes of a group are not under test; `None` when it is not known.
 fn neighbours(context: &KnobContext<'_>, group: &CpuGroup) -> Option<usize> {
     let text = context.host.read_text(&format!("{}/cgroup.procs", group.folder)).ok()?;
     let pids = text.lines().filter_map(|line| line.trim().parse::<u32>().ok());

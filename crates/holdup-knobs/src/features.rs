@@ -3,7 +3,7 @@
 use crate::kernel_file::KernelFile;
 use crate::refused::garbled;
 use holdup_host::Host;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Problem};
 
 /// Where they are.
@@ -45,8 +45,8 @@ pub(crate) fn by_hand(name: &str, is_on: bool) -> String {
 }
 
 /// Where other tools switch it.
-pub(crate) fn place(name: &str, is_on: bool) -> Place {
-    FILE.place(&word(name, is_on))
+pub(crate) fn destination(name: &str, is_on: bool) -> Destination {
+    FILE.destination(&word(name, is_on))
 }
 
 fn word(name: &str, is_on: bool) -> String {

@@ -3,7 +3,7 @@
 use crate::refused::{ask_file, garbled, is_locked_down, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
@@ -60,11 +60,11 @@ impl KernelFile {
     }
 
     /// Where other tools put a text: the newest place, as a sysctl where it is one.
-    pub(crate) fn place(&self, text: &str) -> Place {
+    pub(crate) fn destination(&self, text: &str) -> Destination {
         let value = text.to_owned();
         match self.newest.strip_prefix("/proc/sys/") {
-            Some(rest) => Place::Sysctl { key: rest.replace('/', "."), value },
-            None => Place::File { path: self.newest.to_owned(), value },
+            Some(rest) => Destination::Sysctl { key: rest.replace('/', "."), value },
+            None => Destination::File { path: self.newest.to_owned(), value },
         }
     }
 
@@ -105,7 +105,7 @@ fn is_debugfs_mounted(host: &Host) -> bool {
     })
 }
 
-/// Whether the kernel has debugfs at all; `None` when it does not tell.
+/// Whether the kernel has debugfs at all; `None` when it is not known.
 fn knows_debugfs(host: &Host) -> Option<bool> {
     let known = host.read_text("/proc/filesystems").ok()?;
     Some(known.lines().any(|line| line.split_ascii_whitespace().last() == Some("debugfs")))
@@ -121,7 +121,7 @@ pub(crate) struct KernelNumber {
     pub(crate) touches: &'static str,
     /// Where it is.
     pub(crate) file: KernelFile,
-    /// The least and the most that a plan may set. What was there before is put back whatever it is.
+    /// The least and the most that a plan may set. What was there before is put back even outside of them.
     pub(crate) bounds: (i64, i64),
     /// The bounds in words, after "give".
     pub(crate) expected: &'static str,
@@ -183,8 +183,8 @@ impl Knob for KernelNumber {
         self.file.by_hand(&saved.to_string())
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        vec![self.file.place(&value.to_string())]
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        vec![self.file.destination(&value.to_string())]
     }
 }
 

@@ -21,7 +21,7 @@ pub use undo::{Past, Standing};
 
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// What a knob acts on.
@@ -137,7 +137,7 @@ pub trait Knob: Sync {
 
     /// Where a value lives, for tools that put it there without holdup; none where no file and no unit says it. Of the
     /// kernels that keep it in different places, the newer ones count. Only for values that [`Knob::check`] passes.
-    fn places(&self, _instance: &str, _value: &Value) -> Vec<Place> {
+    fn destinations(&self, _instance: &str, _value: &Value) -> Vec<Destination> {
         Vec::new()
     }
 

@@ -78,7 +78,7 @@ impl Level {
         }
     }
 
-    /// The same level with a slice that is the default one anyway left out: they cannot be told apart.
+    /// The same level with a slice that is the default one anyway left out: they cannot be distinguished.
     pub(crate) fn without_default(self, defaults: &[u64]) -> Level {
         match self {
             Level::Fair { is_batch, nice, slice_ns: Some(own) } if defaults.contains(&own) => {

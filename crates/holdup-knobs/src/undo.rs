@@ -1,4 +1,4 @@
-//! What a knob and the journal tell each other about putting back.
+//! What knobs and the journal exchange about putting back.
 
 use holdup_model::Value;
 
@@ -7,7 +7,7 @@ use holdup_model::Value;
 pub struct Past<'a> {
     /// What [`crate::Knob::save`] gave before the change.
     pub saved: &'a Value,
-    /// What holdup wrote: the last value, and the one before when it cannot be told which of both came through.
+    /// What holdup wrote: the last value, and the one before when it is not known which of both took effect.
     pub written: &'a [Value],
     /// Every value that this run wrote, for what may have been passed by since: a process that was not listed any more.
     pub ever: &'a [Value],
@@ -18,7 +18,7 @@ pub struct Past<'a> {
 pub enum Standing {
     /// As they were before the change.
     Restored,
-    /// As they were or as holdup left them: the host does not tell which. Putting back then does no harm and settles it.
+    /// As they were or as holdup left them: which, the host does not show. Putting back then does no harm and decides it.
     Alike(Value),
     /// As holdup left them, wholly or in part; what is in force.
     Ours(Value),

@@ -1,4 +1,4 @@
-//! Every operation fails once, or is the last one before a crash: the old state comes back, or the difference is told.
+//! Every operation fails once, or is the last one before a crash: the old state comes back, or the difference is reported.
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 
@@ -40,10 +40,10 @@ fn run(world: &World, steps: &Steps, initial: &[(String, String)]) -> Option<Res
         if let Err(problem) = journal.apply(&world.context(), factor, value) {
             let now = world.state(factor);
             let at_first = &initial.iter().find(|(name, _)| name == factor).unwrap().1;
-            let told = problem.why.contains("the old value is not back");
+            let is_reported = problem.why.contains("the old value is not back");
             assert!(
-                told || now == before || now == *at_first,
-                "{factor}: {before} became {now} and nobody said: {problem}"
+                is_reported || now == before || now == *at_first,
+                "{factor}: {before} became {now} without a report: {problem}"
             );
         }
     }
@@ -75,7 +75,7 @@ fn without_a_fault_everything_is_applied_and_put_back() {
 }
 
 #[test]
-fn one_failure_anywhere_is_undone_or_told() {
+fn one_failure_anywhere_is_undone_or_reported() {
     let mut failures = 0;
     for steps in sequences() {
         // A failure that had its effect all the same differs per knob, not per pair of knobs.
@@ -118,7 +118,7 @@ fn undone_or_reported(world: &World, before: &[(String, String)], reported: &[Le
 
 #[test]
 fn a_second_failure_while_the_first_is_made_good_is_undone_or_reported() {
-    // A rollback is over within so many operations.
+    // A rollback takes at most this number of operations.
     const APART: u64 = 16;
     let mut failures = 0;
     for steps in sequences().into_iter().filter(|steps| steps.iter().all(|(name, _)| *name == steps[0].0)) {

@@ -70,7 +70,7 @@ impl Model {
             self.meddled.insert(factor, named);
         }
         // An entry on disk that the process does not hold is one whose change never came: this is the state to keep,
-        // and to tell it is right as well.
+        // and to report it is right as well.
         if !is_held {
             self.baseline.insert(factor, self.world.state(factor));
         }
@@ -83,17 +83,20 @@ impl Model {
         self.world.fs.put_process(pid, 10, 1000 + u64::from(self.born), parent);
     }
 
-    /// The old state everywhere, or told exactly.
+    /// The old state everywhere, or reported exactly.
     fn check(&self, left: &[journal::Left], at: &str) -> Result<(), TestCaseError> {
         for (factor, was) in &self.baseline {
             let now = self.world.state(factor);
             match left.iter().find(|l| l.factor == *factor) {
-                None => prop_assert_eq!(&now, was, "{}: {} is not as it was and nobody says so", at, factor),
-                Some(told) => {
+                None => prop_assert_eq!(&now, was, "{}: {} is not as it was, without a report", at, factor),
+                Some(left) => {
                     let named = self.meddled.get(factor);
-                    let found = told.found.as_ref().map(ToString::to_string).unwrap_or_default();
-                    prop_assert!(named.is_some_and(|n| found.contains(n)), "{at}: {factor} is {now}, told as {told}");
-                    prop_assert!(now.contains(found.trim()) || has_parts(factor), "{at}: {now} told as {told}");
+                    let found = left.found.as_ref().map(ToString::to_string).unwrap_or_default();
+                    prop_assert!(
+                        named.is_some_and(|n| found.contains(n)),
+                        "{at}: {factor} is {now}, reported as {left}"
+                    );
+                    prop_assert!(now.contains(found.trim()) || has_parts(factor), "{at}: {now} reported as {left}");
                 }
             }
         }
@@ -147,7 +150,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_host_ends_as_it_was_or_the_difference_is_told(steps in steps(), ends_by_crash in any::<bool>()) {
+    fn the_host_ends_as_it_was_or_the_difference_is_reported(steps in steps(), ends_by_crash in any::<bool>()) {
         let mut model = Model::new();
         let mut journal = model.world.open().unwrap();
         for step in &steps {

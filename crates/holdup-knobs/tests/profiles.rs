@@ -138,7 +138,7 @@ fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
 }
 
 #[test]
-fn what_someone_else_changed_is_left_alone_and_told() {
+fn what_someone_else_changed_is_left_alone_and_reported() {
     let (a, b) = two();
     for (factor, _) in applicable() {
         let world = World::new();
@@ -243,10 +243,10 @@ fn over(first: Option<&Profile>, second: &Profile, fault: Fault, at: u64) -> Opt
 }
 
 #[test]
-fn one_failure_anywhere_is_undone_or_told() {
+fn one_failure_anywhere_is_undone_or_reported() {
     let (a, b) = two_to_sweep();
     let at_first = state(&World::new());
-    let (mut failures, mut refused, mut told) = (0, 0, 0);
+    let (mut failures, mut refused, mut reported) = (0, 0, 0);
     for first in [None, Some(&a)] {
         for kind in [Fault::Once as fn(u64) -> Fault, Fault::OnceAfter] {
             for at in 1.. {
@@ -259,9 +259,9 @@ fn one_failure_anywhere_is_undone_or_told() {
                         assert!(states(&lines).iter().all(|s| *s == ProfileState::InForce), "{what}: {lines:#?}");
                     }
                     Err(problem) if problem.kind == ProblemKind::NotRestored => {
-                        told += 1;
-                        let is_told = problem.why.contains("the host is not as it was");
-                        assert!(is_told || state(&world) == before, "{what}: {problem}");
+                        reported += 1;
+                        let is_reported = problem.why.contains("the host is not as it was");
+                        assert!(is_reported || state(&world) == before, "{what}: {problem}");
                     }
                     Err(problem) => {
                         refused += 1;
@@ -274,7 +274,7 @@ fn one_failure_anywhere_is_undone_or_told() {
             }
         }
     }
-    assert!(failures > 150 && refused > 100, "{failures} failures, {refused} refused, {told} told");
+    assert!(failures > 150 && refused > 100, "{failures} failures, {refused} refused, {reported} reported");
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn a_child_that_is_born_under_a_level_gets_its_parents_own_back() {
     assert_eq!((restored.left.len(), policies), (0, (Scheduling::OTHER, Scheduling::OTHER)));
 }
 
-/// Not a test of its own: the process that `killed_after` kills.
+/// No test in itself: the process that `killed_after` kills.
 fn sets_a_factor_and_waits_to_be_killed() {
     let variable = |name: &str| std::env::var(format!("HOLDUP_TEST_{name}"));
     let (Ok(path), Ok(pid), Ok(factor), Ok(value)) =

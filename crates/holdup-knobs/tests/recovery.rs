@@ -70,7 +70,7 @@ fn after_a_boot_the_kernel_has_forgotten_and_the_server_has_not() {
 }
 
 #[test]
-fn what_someone_else_changed_is_left_alone_and_told_with_the_command() {
+fn what_someone_else_changed_is_left_alone_and_reported_with_the_command() {
     let check = |factor: &str, value: Value, expect: &str| {
         let world = killed(&[(factor, value)]);
         world.foreign(factor);
@@ -80,7 +80,7 @@ fn what_someone_else_changed_is_left_alone_and_told_with_the_command() {
         assert_eq!(recovered.check().unwrap_err().kind.exit_code(), 5);
         let rest = if factor == "sched-policy" { "nice: 9" } else { theirs.as_str() };
         assert!(world.state(factor).contains(rest), "{}", world.state(factor));
-        // It is told again until it is forgotten, or as it was.
+        // It is reported again until it is forgotten, or as it was.
         assert_eq!(world.recover().unwrap().left.len(), 1);
         let forgotten = journal::forget(&world.host, JOURNAL).unwrap();
         assert!(forgotten.len() == 1 && forgotten[0].starts_with(factor), "{forgotten:?}");
@@ -207,7 +207,7 @@ fn settings_of_a_temporary_cluster_go_with_it() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_or_is_another_one_is_told() {
+fn a_server_that_cannot_be_reached_or_is_another_one_is_reported() {
     let world = killed(&[("postgres.work_mem", text("64MB"))]);
     let unreached = journal::recover(&world.host, JOURNAL, &|_| None).unwrap();
     assert!(unreached.left[0].why.contains("`host=/tmp/s user=u` cannot be reached"), "{}", unreached.left[0]);
@@ -329,7 +329,7 @@ fn a_value_that_does_not_take_is_found_and_undone() {
     world.fs.on_write(MIGRATION_COST, |bytes| Ok(if bytes == b"500000" { b"500000".to_vec() } else { b"1".to_vec() }));
     let mut journal = world.open().unwrap();
     let refused = journal.apply(&world.context(), "migration-cost", &Value::Integer(7)).unwrap_err();
-    // The 1 is nobody's: holdup cannot know whose, so it says so.
+    // The 1 belongs to no known writer, and holdup says so.
     assert!(refused.why.contains("7 was written and 1 is in force"), "{refused}");
     assert!(refused.why.contains("the old value is not back"), "{refused}");
     assert_eq!(journal.restore_all(&world.context()).left[0].found, Some(Value::Integer(1)));
@@ -376,11 +376,11 @@ fn a_server_that_does_not_answer_keeps_nothing_else_from_coming_back() {
         ("transparent-huge-pages", text("never")),
     ]);
     let asked = std::cell::Cell::new(0);
-    let nobody = |_: &str| {
+    let no_connection = |_: &str| {
         asked.set(asked.get() + 1);
         None
     };
-    let restored = journal::recover(&world.host, JOURNAL, &nobody).unwrap();
+    let restored = journal::recover(&world.host, JOURNAL, &no_connection).unwrap();
     let factors: Vec<&str> = restored.restored.iter().map(|done| done.factor.as_str()).collect();
     assert_eq!(factors, ["transparent-huge-pages", "autogroup"]);
     let left: Vec<&str> = restored.left.iter().map(|left| left.factor.as_str()).collect();

@@ -28,7 +28,7 @@ pub struct Setting {
 
 /// Where a value lives, for tools that put it there without holdup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// A sysctl.
     Sysctl {
         /// Its name with dots (`vm.nr_hugepages`).

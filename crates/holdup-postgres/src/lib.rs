@@ -4,7 +4,7 @@
 //! exist already and are never started, stopped or restarted ([`External`]), and [`pgbench`] with the reader of its logs
 //! ([`pgbench_log`]). Both kinds of server are a [`PostgresControl`] for knobs and collectors.
 //!
-//! Not in it: connections (`holdup-sql`), and what is found of a server without asking it (`holdup_host::survey`).
+//! Not in it: connections (`holdup-sql`), and what is found of a server without asking it (`holdup-survey`).
 //!
 //! Start with [`cluster`] and [`pgbench`]'s `session.rs`.
 //!

@@ -6,11 +6,11 @@ mod common;
 
 use common::{binaries, cluster, workdir};
 use holdup_host::postgres::PostgresControl;
-use holdup_host::survey::postgres::conf::{Configuration, Entry, Files, Line, Unread, lines};
-use holdup_host::survey::postgres::{Asked, servers};
 use holdup_host::{Host, guc};
 use holdup_model::survey::{HugePagesAsked, Server};
 use holdup_postgres::Cluster;
+use holdup_survey::postgres::conf::{ConfLine, Configuration, Entry, Files, Unread, lines};
+use holdup_survey::postgres::{Asked, servers};
 use holdup_testkit::ignore;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::BTreeMap;
@@ -289,8 +289,8 @@ fn as_we_read(text: &str) -> Option<Set> {
     let mut all = lines(text.as_bytes());
     assert!(all.len() < 2, "{text:?} is one line");
     Some(match all.pop()? {
-        Line::Set { name, value, .. } => Some((name, value)),
-        Line::Wrong { .. } => None,
+        ConfLine::Set { name, value, .. } => Some((name, value)),
+        ConfLine::Wrong { .. } => None,
     })
 }
 

@@ -2,25 +2,27 @@
 
 use holdup_model::Profile;
 use holdup_model::plan::Level;
-use holdup_model::profile::{Place, ProfileLine, ProfileState, Setting};
+use holdup_model::profile::{Destination, ProfileLine, ProfileState, Setting};
 use holdup_report::profile::{FORMATS, export, json, terminal, touches};
 
 fn setting(knob: &str, label: &str, optional: bool) -> Setting {
     Setting { knob: knob.to_owned(), level: Level::plain(label), optional }
 }
 
-fn file(path: &str, value: &str) -> Vec<Place> {
-    vec![Place::File { path: path.to_owned(), value: value.to_owned() }]
+fn file(path: &str, value: &str) -> Vec<Destination> {
+    vec![Destination::File { path: path.to_owned(), value: value.to_owned() }]
 }
 
-fn sysctl(key: &str, value: &str) -> Vec<Place> {
-    vec![Place::Sysctl { key: key.to_owned(), value: value.to_owned() }]
+fn sysctl(key: &str, value: &str) -> Vec<Destination> {
+    vec![Destination::Sysctl { key: key.to_owned(), value: value.to_owned() }]
 }
 
-/// A profile with every kind of place.
-fn everything() -> (Profile, Vec<Vec<Place>>) {
-    let line =
-        |directive: &str, value: &str| Place::Service { directive: directive.to_owned(), value: value.to_owned() };
+/// A profile with every kind of destination.
+fn everything() -> (Profile, Vec<Vec<Destination>>) {
+    let line = |directive: &str, value: &str| Destination::Service {
+        directive: directive.to_owned(),
+        value: value.to_owned(),
+    };
     let all = vec![
         (setting("huge-pages-reserved", "600", false), sysctl("vm.nr_hugepages", "600")),
         (setting("autogroup", "off", true), sysctl("kernel.sched_autogroup_enabled", "0")),
@@ -35,24 +37,24 @@ fn everything() -> (Profile, Vec<Vec<Place>>) {
             setting("cpu-governor", "performance", false),
             file("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", "performance"),
         ),
-        (setting("cpu-dma-latency", "10us", false), vec![Place::WakeLatency { us: 10 }]),
+        (setting("cpu-dma-latency", "10us", false), vec![Destination::WakeLatency { us: 10 }]),
         (setting("sched-policy", "batch", false), vec![line("CPUSchedulingPolicy", "batch"), line("Nice", "0")]),
         (
             setting("postgres.search_path", "\"a\", 'b'", false),
-            vec![Place::Postgres { name: "search_path".to_owned(), value: "\"a\", 'b'".to_owned() }],
+            vec![Destination::Postgres { name: "search_path".to_owned(), value: "\"a\", 'b'".to_owned() }],
         ),
         (setting("placeless", "1", false), Vec::new()),
     ];
-    let (settings, places) = all.into_iter().unzip();
+    let (settings, destinations) = all.into_iter().unzip();
     let summary = "What the scheduler should do: 100% for PostgreSQL".to_owned();
-    (Profile { name: "postgres-2026".to_owned(), summary, settings }, places)
+    (Profile { name: "postgres-2026".to_owned(), summary, settings }, destinations)
 }
 
 #[test]
 fn each_format_says_all_of_a_profile() {
-    let (profile, places) = everything();
+    let (profile, destinations) = everything();
     for format in FORMATS {
-        let text = export(format, &profile, &places).expect("a format");
+        let text = export(format, &profile, &destinations).expect("a format");
         for setting in &profile.settings {
             let is_set = match setting.knob.as_str() {
                 "huge-pages-reserved" => text.contains("600"),
@@ -64,7 +66,7 @@ fn each_format_says_all_of_a_profile() {
         }
         insta::assert_snapshot!(*format, text);
     }
-    assert_eq!(export("nix", &profile, &places), None);
+    assert_eq!(export("nix", &profile, &destinations), None);
 }
 
 /// Whatever stands in a profile, every line of an export is a comment or one that holdup wrote.
@@ -77,16 +79,16 @@ fn a_hostile_profile_stays_in_its_lines() {
         settings: (0..6).map(|i| setting(&format!("k{i}{evil}"), evil, false)).collect(),
     };
     let text = evil.to_owned();
-    let places = vec![
-        vec![Place::Sysctl { key: text.clone(), value: text.clone() }],
-        vec![Place::File { path: format!("/{text}"), value: "1".to_owned() }],
-        vec![Place::File { path: "/sys/x".to_owned(), value: text.clone() }],
-        vec![Place::Service { directive: text.clone(), value: text.clone() }],
-        vec![Place::Postgres { name: text.clone(), value: text.clone() }],
+    let destinations = vec![
+        vec![Destination::Sysctl { key: text.clone(), value: text.clone() }],
+        vec![Destination::File { path: format!("/{text}"), value: "1".to_owned() }],
+        vec![Destination::File { path: "/sys/x".to_owned(), value: text.clone() }],
+        vec![Destination::Service { directive: text.clone(), value: text.clone() }],
+        vec![Destination::Postgres { name: text.clone(), value: text.clone() }],
         Vec::new(),
     ];
     for format in FORMATS {
-        let out = export(format, &profile, &places).expect("a format");
+        let out = export(format, &profile, &destinations).expect("a format");
         assert!(!out.contains('\u{2028}') && !out.contains('\u{85}') && !out.contains("${f"), "{out}");
         let lines: Vec<&str> = out.lines().filter(|l| l.contains("evil") && !l.starts_with('#')).collect();
         let is_summary = |l: &&str| l.starts_with("Description=") || l.starts_with("summary=");

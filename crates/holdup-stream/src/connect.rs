@@ -7,7 +7,7 @@
 use crate::profile::{Mode, Protocol};
 use crate::setup::{Setup, SocketOptions};
 use crate::sockets;
-use holdup_host::network::{End, Network, Place};
+use holdup_host::network::{End, Endpoint, Network};
 use holdup_model::Problem;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::collections::HashMap;
@@ -33,16 +33,16 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub(crate) fn of(&self, end: End) -> RawFd {
-        sockets::number(if end == End::Near { &self.near } else { &self.far })
+        sockets::number(if end == End::Client { &self.near } else { &self.far })
     }
 
     pub(crate) fn sends(&self, end: End) -> bool {
-        self.near_sends == (end == End::Near)
+        self.near_sends == (end == End::Client)
     }
 
     /// The socket of the one that receives.
     pub(crate) fn receiver(&self) -> RawFd {
-        self.of(if self.near_sends { End::Far } else { End::Near })
+        self.of(if self.near_sends { End::Server } else { End::Client })
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Connected {
 /// Of kind `Trial` when one cannot be made.
 pub(crate) fn all(setup: &Setup, network: &Network) -> Result<Connected, Problem> {
     let flows = if setup.mode == Mode::Both { 2 * setup.connections } else { setup.connections };
-    let (near, far) = (network.end(End::Near), network.end(End::Far));
+    let (near, far) = (network.end(End::Client), network.end(End::Server));
     let made = match setup.protocol {
         Protocol::Tcp => tcp(flows, near, far, &setup.sockets)?,
         Protocol::Udp => (udp(flows, near, far, &setup.sockets)?, 0),
@@ -86,7 +86,7 @@ fn failed(protocol: &str, error: &io::Error) -> Problem {
 
 type Pairs = Vec<(OwnedFd, OwnedFd)>;
 
-fn tcp(flows: usize, near: &Place, far: &Place, options: &SocketOptions) -> Result<(Pairs, u64), Problem> {
+fn tcp(flows: usize, near: &Endpoint, far: &Endpoint, options: &SocketOptions) -> Result<(Pairs, u64), Problem> {
     let failed = |e: io::Error| failed("tcp", &e);
     let listener = far.within(|| listen(far.address(), options))?.map_err(failed)?;
     let target = sockets::local_address(listener.as_fd()).map_err(failed)?;
@@ -179,9 +179,9 @@ fn accept_all<W>(
     Ok(strangers)
 }
 
-fn udp(flows: usize, near: &Place, far: &Place, options: &SocketOptions) -> Result<Pairs, Problem> {
+fn udp(flows: usize, near: &Endpoint, far: &Endpoint, options: &SocketOptions) -> Result<Pairs, Problem> {
     let failed = |e: io::Error| failed("udp", &e);
-    let bound = |place: &Place| {
+    let bound = |place: &Endpoint| {
         let one = || {
             let socket = sockets::open(SocketType::DGRAM, options)?;
             net::bind(&socket, &SocketAddr::new(place.address(), 0))?;
@@ -241,7 +241,7 @@ mod tests {
             &holdup_host::Host::real(),
         )
         .expect("the host's own");
-        let far = network.end(End::Far);
+        let far = network.end(End::Server);
         let options = SocketOptions::default();
         let listener = listen(far.address(), &options).expect("listens");
         let target = sockets::local_address(listener.as_fd()).expect("is bound");
@@ -271,7 +271,7 @@ mod tests {
             &holdup_host::Host::real(),
         )
         .expect("the host's own");
-        let place = network.end(End::Far);
+        let place = network.end(End::Server);
         let pairs = udp(2, place, place, &SocketOptions::default()).expect("makes them");
         let (near, far) = &pairs[1];
         let target = sockets::local_address(far.as_fd()).expect("is bound");

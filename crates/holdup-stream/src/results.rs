@@ -181,10 +181,10 @@ pub(crate) fn retransmitted(
         notes.push("retransmissions are those of the whole host, counters of drops as well".to_owned());
     }
     let of = |end: Option<u64>| end.ok_or_else(|| "the kernel does not count Tcp.RetransSegs".to_owned());
-    let near = of(counters.near.tcp_retransmitted())?;
+    let near = of(counters.client.tcp_retransmitted())?;
     // One namespace has one counter.
-    let far = if counters.links.contains_key("far") || counters.links.contains_key("switch.far") {
-        of(counters.far.tcp_retransmitted())?
+    let far = if counters.links.contains_key("server") || counters.links.contains_key("switch.server") {
+        of(counters.server.tcp_retransmitted())?
     } else {
         0
     };
@@ -273,17 +273,17 @@ mod tests {
     fn datagrams_are_received_or_dropped_by_somebody_who_counts() {
         assert_eq!(shown(10, 10, 0, &[]), "");
         assert_eq!(
-            shown(10, 7, 3, &[("near.Udp.RcvbufErrors", 3)]),
+            shown(10, 7, 3, &[("client.Udp.RcvbufErrors", 3)]),
             "of 10 datagrams 7 arrived, 3 were dropped at the receivers' sockets"
         );
         assert_eq!(
-            shown(10, 5, 3, &[("far.link.rx_dropped", 2), ("far.Udp.RcvbufErrors", 3)]),
-            "of 10 datagrams 5 arrived, 3 were dropped at the receivers' sockets, 2 on the way (far.link.rx_dropped 2)"
+            shown(10, 5, 3, &[("server.link.rx_dropped", 2), ("server.Udp.RcvbufErrors", 3)]),
+            "of 10 datagrams 5 arrived, 3 were dropped at the receivers' sockets, 2 on the way (server.link.rx_dropped 2)"
         );
         assert_eq!(shown(10, 11, 0, &[]), "10 datagrams were sent and 11 received");
         assert_eq!(shown(10, 9, 2, &[]), "10 datagrams were sent, 9 received and 2 dropped at the receivers' sockets");
         assert_eq!(
-            shown(10, 5, 3, &[("far.link.rx_dropped", 1), ("far.Udp.RcvbufErrors", 9)]),
+            shown(10, 5, 3, &[("server.link.rx_dropped", 1), ("server.Udp.RcvbufErrors", 9)]),
             "10 datagrams were sent, 5 received, 3 dropped at the receivers' sockets and at most 1 on the way, which leaves 1"
         );
     }

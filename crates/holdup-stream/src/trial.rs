@@ -100,7 +100,7 @@ fn jobs(
 ) -> Result<Vec<worker_pool::Job>, Problem> {
     let mut jobs = Vec::with_capacity(2 * setup.workers);
     for (end, first, cpus) in
-        [(End::Near, 0, &setup.placement.client), (End::Far, setup.workers, &setup.placement.server)]
+        [(End::Client, 0, &setup.placement.client), (End::Server, setup.workers, &setup.placement.server)]
     {
         let side = Side {
             ends: ends.iter().map(|ends| (ends.of(end), ends.sends(end))).collect(),

@@ -8,7 +8,7 @@ use holdup_host::{Host, process, state};
 use holdup_knobs::connection::without_password;
 use holdup_knobs::journal::{self, AppliedProfile, ProfileJournal, Restored};
 use holdup_knobs::{KnobContext, find};
-use holdup_model::profile::{Place, ProfileLine, Setting};
+use holdup_model::profile::{Destination, ProfileLine, Setting};
 use holdup_model::{Problem, Profile};
 use holdup_postgres::External;
 use std::time::Duration;
@@ -168,7 +168,7 @@ pub fn forget(host: &Host) -> Result<Vec<String>, Problem> {
 ///
 /// # Errors
 /// A value that is none of its knob.
-pub fn places(profile: &Profile) -> Result<Vec<Vec<Place>>, Problem> {
+pub fn destinations(profile: &Profile) -> Result<Vec<Vec<Destination>>, Problem> {
     profile
         .settings
         .iter()
@@ -176,7 +176,7 @@ pub fn places(profile: &Profile) -> Result<Vec<Vec<Place>>, Problem> {
             let (knob, instance) = find(&setting.knob)
                 .ok_or_else(|| Problem::usage(format!("knob {}", setting.knob), "there is no knob of that name"))?;
             knob.check(instance, &setting.level.value)?;
-            Ok(knob.places(instance, &setting.level.value))
+            Ok(knob.destinations(instance, &setting.level.value))
         })
         .collect()
 }

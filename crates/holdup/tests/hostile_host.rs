@@ -4,9 +4,9 @@
 
 use holdup_analysis::{check, impossible, overall};
 use holdup_host::fake::{Fault, MemoryFs};
-use holdup_host::survey::survey;
 use holdup_model::survey::{CaseFinding, Exposure, Survey};
 use holdup_report::{Checked, TerminalOptions, check_json, check_terminal};
+use holdup_survey::survey;
 use proptest::prelude::*;
 
 /// A host on which every source answers.

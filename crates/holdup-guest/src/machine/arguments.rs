@@ -111,7 +111,7 @@ pub fn arguments(
     let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
     let threads = if chosen.accel == "tcg" { "tcg,thread=multi" } else { chosen.accel };
     add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-S"]);
-    let name = if request.link.is_some_and(|l| l.end == LinkEnd::Far) { "holdup-peer" } else { "holdup-guest" };
+    let name = if request.link.is_some_and(|l| l.end == LinkEnd::Server) { "holdup-peer" } else { "holdup-guest" };
     add(&["-name", name, "-M", machine_type(request.arch), "-accel", threads]);
     add(&["-cpu", cpu_model(request.arch, chosen.accel)]);
     add(&["-rtc", "base=utc,clock=host"]);

@@ -57,10 +57,10 @@ fn arguments_of_an_arm_guest() {
 fn arguments_of_a_guest_and_its_peer() {
     let guest = Guest { cpus: 2, peer: true, nic_options: "mrg_rxbuf=off".to_owned(), ..Guest::default() };
     let of = |end, nic, guest| linked(guest, ("x86_64", "tcg", true), Some(Link { end, nic })).unwrap();
-    let both = [of(LinkEnd::Near, Nic::VirtioNet, &guest), of(LinkEnd::Far, Nic::VirtioNet, &guest)];
+    let both = [of(LinkEnd::Client, Nic::VirtioNet, &guest), of(LinkEnd::Server, Nic::VirtioNet, &guest)];
     insta::assert_snapshot!(both.join("\n\n"));
     let plain = Guest { nic_options: String::new(), ..guest.clone() };
-    let emulated = of(LinkEnd::Far, Nic::E1000, &plain);
+    let emulated = of(LinkEnd::Server, Nic::E1000, &plain);
     assert!(emulated.contains("-device e1000,netdev=link,mac=52:54:00:4d:00:02,romfile=\n"), "{emulated}");
 }
 

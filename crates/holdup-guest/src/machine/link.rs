@@ -68,7 +68,7 @@ impl Link {
             format!("{ADDRESS_WORD}{}/{LINK_PREFIX}", self.end.address()),
             format!("{PEER_WORD}{}", self.end.other().address()),
         ];
-        if self.end == LinkEnd::Far {
+        if self.end == LinkEnd::Server {
             words.push(format!("{ROLE_WORD}{FAR_ROLE}"));
         }
         words

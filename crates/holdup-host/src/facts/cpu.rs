@@ -29,7 +29,7 @@ pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
 }
 
 /// The governor of the CPU frequency; each with the number of its policies where they differ.
-pub(crate) fn governor(host: &Host) -> Reading<String> {
+pub fn governor(host: &Host) -> Reading<String> {
     let fact = of_policies(host, "cpu.governor", "scaling_governor");
     match fact.value {
         Some(value) => Reading::found(value, fact.source),
@@ -115,7 +115,7 @@ fn boost(host: &Host) -> Fact {
     }
     match read(INVERTED) {
         Some(value) => Fact::read("cpu.boost", word(value == "0"), INVERTED),
-        None => Fact::absent("cpu.boost", plain, format!("neither this file nor {INVERTED} tells")),
+        None => Fact::absent("cpu.boost", plain, format!("neither this file nor {INVERTED} can be read")),
     }
 }
 

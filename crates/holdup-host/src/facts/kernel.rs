@@ -60,10 +60,10 @@ mod tests {
     use crate::fake::MemoryFs;
 
     #[test]
-    fn what_did_not_tell_the_model_says_why() {
+    fn sources_without_a_model_say_why() {
         let fs = MemoryFs::of(&[("/sys/kernel/debug/sched/preempt", "x"), ("/proc/cmdline", "quiet\n")]);
         fs.refuse("read", "/sys/kernel/debug/sched/preempt", libc::EPERM);
-        let absent = preempt(preemption(&fs.host())).absent.expect("nothing tells");
+        let absent = preempt(preemption(&fs.host())).absent.expect("no source");
         for part in
             ["debug/sched/preempt: operation not permitted", "the kernel's log: ", "/proc/config.gz", "no preempt="]
         {

@@ -8,7 +8,7 @@ mod kernel;
 mod memory;
 mod scheduler;
 
-pub(crate) use cpu::governor;
+pub use cpu::governor;
 
 use crate::text::chosen;
 use crate::{Host, HostError};
@@ -27,8 +27,8 @@ pub fn facts(host: &Host) -> Vec<Fact> {
 
 /// The steady facts that differ, as they were found after.
 ///
-/// A steady fact that was known and is not any more, or the other way round, differs too: nobody can
-/// say that it stayed. The source is not compared, because the same answer may come from elsewhere.
+/// A steady fact that is known in only one of the readings differs too: nothing shows
+/// that it stayed. The source is not compared, because the same answer may come from elsewhere.
 pub fn moved(before: &[Fact], after: &[Fact]) -> Vec<Fact> {
     let then: BTreeMap<&str, &Fact> = before.iter().map(|f| (f.key.as_str(), f)).collect();
     let now: BTreeMap<&str, &Fact> = after.iter().map(|f| (f.key.as_str(), f)).collect();

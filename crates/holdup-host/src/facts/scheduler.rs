@@ -18,7 +18,7 @@ pub(super) fn collect(host: &Host, all: &mut Vec<Fact>) {
 const SYSCTLS: &str = "/proc/sys/kernel";
 const AUTOGROUP: &str = "sched_autogroup_enabled";
 
-/// The sysctls of the scheduler that this kernel has; autogroup is told also when it is missing.
+/// The sysctls of the scheduler that this kernel has; autogroup is a fact also when it is missing.
 fn sysctls(host: &Host, all: &mut Vec<Fact>) {
     let autogroup = from_file(host, "scheduler.autogroup", &format!("{SYSCTLS}/{AUTOGROUP}"));
     all.push(autogroup.steady());
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn sysctls_that_exist_are_facts_and_autogroup_is_always_told() {
+    fn sysctls_that_exist_are_facts_and_autogroup_is_always_one() {
         let runtime = ("/proc/sys/kernel/sched_rt_runtime_us", "950000\n");
         let period = ("/proc/sys/kernel/sched_rt_period_us", "1000000\n");
         assert_eq!(value(&[runtime, period], "scheduler.sched_rt_runtime_us").as_deref(), Some("950000"));

@@ -31,12 +31,12 @@ pub enum KernelOption<'a> {
     Set(&'a str),
     /// It is off, or this kernel does not have it.
     Off,
-    /// The file does not tell, and why.
+    /// Why the file does not say.
     Unknown(String),
 }
 
 impl KernelConfig {
-    /// Reads the text of a configuration. Never fails: what it does not tell is unknown.
+    /// Reads the text of a configuration. Never fails: what it does not say is unknown.
     pub fn parse(source: &str, text: &str) -> Self {
         let mut options: BTreeMap<String, Stand> = BTreeMap::new();
         for (name, stand) in text.lines().filter_map(line) {
@@ -75,7 +75,7 @@ impl KernelConfig {
     /// Whether an option is built in or a module.
     ///
     /// # Errors
-    /// When the file does not tell; the error says why.
+    /// Why the file does not say.
     pub fn is_on(&self, name: &str) -> Result<bool, String> {
         match self.option(name) {
             KernelOption::Set(value) => Ok(value == "y" || value == "m"),

@@ -9,22 +9,29 @@ pub(crate) use config::kernel_config;
 pub use config::{KernelConfig, KernelOption};
 use holdup_model::KernelVersion;
 use holdup_model::survey::{Kernel, Preemption, Reading};
-pub(crate) use preempt::preemption as preemption_of;
+pub use preempt::preemption as preemption_of;
 
 /// What the other parts of facts and survey depend on.
-pub(crate) struct KernelFacts {
-    pub(crate) release: Reading<String>,
-    pub(crate) version: Reading<KernelVersion>,
-    /// Whether its vendor puts newer parts into older versions, so that a version alone settles nothing.
-    pub(crate) has_backports: bool,
-    pub(crate) architecture: Reading<String>,
-    pub(crate) command_line: Reading<String>,
-    pub(crate) config: Result<KernelConfig, String>,
-    pub(crate) lockdown: Reading<String>,
+pub struct KernelFacts {
+    /// `uname -r`.
+    pub release: Reading<String>,
+    /// The numbers at its head.
+    pub version: Reading<KernelVersion>,
+    /// Whether its vendor puts newer parts into older versions, so that a version alone decides nothing.
+    pub has_backports: bool,
+    /// `uname -m`.
+    pub architecture: Reading<String>,
+    /// The command line.
+    pub command_line: Reading<String>,
+    /// What it was built with, or why that is not known.
+    pub config: Result<KernelConfig, String>,
+    /// `none`, `integrity` or `confidentiality`.
+    pub lockdown: Reading<String>,
 }
 
 impl KernelFacts {
-    pub(crate) fn of(host: &Host) -> Self {
+    /// Reads them.
+    pub fn of(host: &Host) -> Self {
         let release = one_line(host, "/proc/sys/kernel/osrelease");
         let config = kernel_config(host, release.get().map(String::as_str));
         let version = release.clone().and_then(|release| {
@@ -44,7 +51,7 @@ impl KernelFacts {
     }
 
     /// Whether an option of the configuration is on.
-    pub(crate) fn option(&self, name: &str) -> Reading<bool> {
+    pub fn option(&self, name: &str) -> Reading<bool> {
         match &self.config {
             Err(why) => Reading::unknown("the kernel's configuration", why.clone()),
             Ok(config) => match config.is_on(name) {
@@ -56,11 +63,12 @@ impl KernelFacts {
 }
 
 /// The preemption model in force.
-pub(crate) fn preemption(host: &Host) -> Preemption {
+pub fn preemption(host: &Host) -> Preemption {
     preempt::preemption(host, &KernelFacts::of(host))
 }
 
-pub(crate) fn kernel(host: &Host, facts: &KernelFacts) -> Kernel {
+/// What a survey says of the kernel.
+pub fn kernel(host: &Host, facts: &KernelFacts) -> Kernel {
     Kernel {
         release: facts.release.clone(),
         version: facts.version.clone(),
@@ -92,7 +100,7 @@ fn has_backports(release: &str) -> bool {
         })
 }
 
-/// The machine's word as `uname -m` prints it. The running system is asked; a captured tree tells it in
+/// The machine's word as `uname -m` prints it. A captured tree has it in
 /// the release of many distributions, in the configuration, or in the fields of /proc/cpuinfo.
 fn architecture(host: &Host, release: &Reading<String>, config: Option<&KernelConfig>) -> Reading<String> {
     if host.is_live() {
@@ -132,7 +140,7 @@ fn architecture(host: &Host, release: &Reading<String>, config: Option<&KernelCo
     let parts = || release.get().into_iter().flat_map(|r| r.split(['-', '.', '+']));
     match words.iter().find(|(word, _)| parts().any(|part| part == *word)) {
         Some((_, word)) => Reading::found((*word).to_owned(), release.source.clone()),
-        None => Reading::unknown(ARCH, "the tree does not tell the architecture")
+        None => Reading::unknown(ARCH, "the tree does not name the architecture")
             .but("capture it with `holdup check --capture DIR`, or write the word of `uname -m` into this file"),
     }
 }
@@ -177,14 +185,14 @@ fn distribution(host: &Host) -> Reading<String> {
 }
 
 /// Every value of `key=value` on a kernel command line, in its order; what follows ` -- ` is for init.
-pub(crate) fn all_asked_for<'a>(command_line: &'a str, key: &str) -> Vec<&'a str> {
+pub fn all_asked_for<'a>(command_line: &'a str, key: &str) -> Vec<&'a str> {
     let own = command_line.split(" -- ").next().unwrap_or_default();
     let value = |word: &'a str| word.trim_matches('"').strip_prefix(key)?.strip_prefix('=');
     own.split_ascii_whitespace().filter_map(value).map(|v| v.trim_matches('"')).collect()
 }
 
 /// The last of them.
-pub(crate) fn asked_for<'a>(command_line: &'a str, key: &str) -> Option<&'a str> {
+pub fn asked_for<'a>(command_line: &'a str, key: &str) -> Option<&'a str> {
     all_asked_for(command_line, key).pop()
 }
 

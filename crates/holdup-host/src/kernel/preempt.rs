@@ -20,7 +20,7 @@ const VERSION: &str = "/proc/version";
 const COMMAND_LINE: &str = "/proc/cmdline";
 
 /// The model in force, with all its sources.
-pub(crate) fn preemption(host: &Host, kernel: &KernelFacts) -> Preemption {
+pub fn preemption(host: &Host, kernel: &KernelFacts) -> Preemption {
     let words = kernel.command_line.get().map_or_else(Vec::new, |line| all_asked_for(line, "preempt"));
     let path = if host.exists(DEBUGFS_5_12) { DEBUGFS_5_12 } else { DEBUGFS };
     let debugfs = one_line(host, path);
@@ -156,7 +156,7 @@ fn why_refused(
     debugfs: &Reading<String>,
 ) -> Option<String> {
     let Some(model) = PreemptModel::of_word(word) else {
-        // A kernel outside the table, or one with patches, may have models of its own.
+        // A kernel outside the table, or one with patches, may have other models.
         let offered = debugfs.get().and_then(|text| DynamicModels::parse(text));
         let is_offered = offered.is_some_and(|models| models.offered.contains(&word));
         let is_read = kernel.version.value().is_some_and(KernelVersion::is_read);

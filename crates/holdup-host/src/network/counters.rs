@@ -11,17 +11,17 @@ use std::io;
 /// made one after another, so that their sums agree only while nothing is on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// The protocols at the near end.
-    pub near: ProtocolCounters,
-    /// The protocols at the far end; the same as `near` where both ends are in one namespace.
-    pub far: ProtocolCounters,
-    /// The links by their place: `near`, `far`, and `switch.near`, `switch.far` where there is a switch.
-    /// Where both ends are in one namespace only `near`, its loopback link.
+    /// The protocols on the client's side.
+    pub client: ProtocolCounters,
+    /// The protocols on the server's side; the same as `client` where both ends are in one namespace.
+    pub server: ProtocolCounters,
+    /// The links by their place: `client`, `server`, and `switch.client`, `switch.server` where there is a switch.
+    /// Where both ends are in one namespace only `client`, its loopback link.
     pub links: BTreeMap<&'static str, LinkCounters>,
-    /// What the CPUs of the whole host did with received packets, in whatever namespace; or why it cannot be told.
+    /// What the CPUs of the whole host did with received packets, in any namespace; or why that is not known.
     pub softnet: Result<Softnet, String>,
-    /// What an Open vSwitch dropped, empty without one; or why it cannot be told. `datapath.lost`: packets that its
-    /// datapath could not hand to ovs-vswitchd. `near.socket.dropped`, `far.socket.dropped`: with the datapath in user
+    /// What an Open vSwitch dropped, empty without one; or why that is not known. `datapath.lost`: packets that its
+    /// datapath could not hand to ovs-vswitchd. `client.socket.dropped`, `server.socket.dropped`: with the datapath in user
     /// space, packets of that end that the switch's packet socket had no room for.
     pub switch: Result<BTreeMap<&'static str, u64>, String>,
 }
@@ -43,8 +43,8 @@ impl Counters {
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
         };
         Counters {
-            near: self.near.minus(&earlier.near),
-            far: self.far.minus(&earlier.far),
+            client: self.client.minus(&earlier.client),
+            server: self.server.minus(&earlier.server),
             links: links.collect(),
             softnet,
             switch,
@@ -52,15 +52,15 @@ impl Counters {
     }
 
     /// Every counter of lost UDP datagrams and IP packets that is not 0, as `PLACE.GROUP.NAME`, with its number:
-    /// `far.Udp.RcvbufErrors`. They do not overlap, save that a datagram of several fragments is many packets.
+    /// `server.Udp.RcvbufErrors`. They do not overlap, save that a datagram of several fragments is many packets.
     pub fn losses(&self) -> Vec<(String, u64)> {
         let of_end = |place: &'static str, end: &ProtocolCounters| {
             let named = LOSSES.iter().filter_map(|(group, name)| Some((group, name, end.get(group, name)?)));
             named.map(|(group, name, n)| (format!("{place}.{group}.{name}"), n)).collect::<Vec<_>>()
         };
-        let mut found = of_end("near", &self.near);
-        if self.links.contains_key("far") {
-            found.extend(of_end("far", &self.far));
+        let mut found = of_end("client", &self.client);
+        if self.links.contains_key("server") {
+            found.extend(of_end("server", &self.server));
         }
         for (place, link) in &self.links {
             let named = [
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_missing_or_foreign_are_told() {
+    fn files_that_are_missing_or_foreign_are_reported() {
         assert!(read(&[]).expect_err("nothing there").is_gone());
         for foreign in ["", "Ip: a\n", "Ip: a\nTcp: 1\n", "\u{0}\n\u{0}\n", "Ip: a\nIp: -1\n"] {
             let error = read(&[("snmp", foreign), ("netstat", NETSTAT)]).expect_err(foreign);
@@ -325,19 +325,19 @@ mod tests {
         let of = |snmp: &str| read(&[("snmp", snmp), ("netstat", NETSTAT)]).expect("whole");
         let quiet = "Udp: InDatagrams RcvbufErrors InErrors NoPorts\nUdp: 5 0 0 0\n";
         let link = LinkCounters { tx_dropped: 3, ..LinkCounters::default() };
-        let links = BTreeMap::from([("near", LinkCounters::default()), ("far", link)]);
+        let links = BTreeMap::from([("client", LinkCounters::default()), ("server", link)]);
         let softnet = Softnet::parse("9 1 0\n").ok_or_else(String::new);
-        let switch = Ok(BTreeMap::from([("datapath.lost", 0), ("near.socket.dropped", 6)]));
-        let counters = Counters { near: of(quiet), far: of(SNMP), links, softnet, switch };
+        let switch = Ok(BTreeMap::from([("datapath.lost", 0), ("client.socket.dropped", 6)]));
+        let counters = Counters { client: of(quiet), server: of(SNMP), links, softnet, switch };
         let losses: Vec<(String, u64)> = counters.losses();
         let losses: Vec<(&str, u64)> = losses.iter().map(|(name, n)| (name.as_str(), *n)).collect();
         let expect = [
-            ("far.Udp.RcvbufErrors", 4),
-            ("far.Udp.NoPorts", 1),
-            ("far.Ip.InDiscards", 2),
-            ("far.link.tx_dropped", 3),
+            ("server.Udp.RcvbufErrors", 4),
+            ("server.Udp.NoPorts", 1),
+            ("server.Ip.InDiscards", 2),
+            ("server.link.tx_dropped", 3),
             ("host.softnet.dropped", 1),
-            ("switch.near.socket.dropped", 6),
+            ("switch.client.socket.dropped", 6),
         ];
         assert_eq!(losses, expect);
         assert!(counters.minus(&counters).losses().is_empty());

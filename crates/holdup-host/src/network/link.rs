@@ -53,26 +53,26 @@ pub(super) struct VethEnd<'a> {
     pub(super) mac: Mac,
 }
 
-/// Makes a veth pair, down: `near` in the namespace of the socket, `far` in that of `namespace`.
+/// Makes a veth pair, down: `one` in the namespace of the socket, `other` in that of `namespace`.
 ///
 /// Their indexes should differ. The kernel takes a link with the same index as its peer for one without a peer, and
 /// puts its queue in force up to a second after it came up (`net/core/link_watch.c:linkwatch_urgent_event`, v6.18).
 pub(super) fn make_veth(
     netlink: &mut Netlink,
-    near: &VethEnd<'_>,
-    far: &VethEnd<'_>,
+    one: &VethEnd<'_>,
+    other: &VethEnd<'_>,
     namespace: BorrowedFd<'_>,
     mtu: u32,
 ) -> io::Result<()> {
     let describe = |request: &mut Request, end: &VethEnd<'_>| {
         request.text(IFLA_IFNAME, end.name).attribute(IFLA_ADDRESS, &end.mac).attribute(IFLA_MTU, &mtu.to_ne_bytes());
     };
-    let mut request = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(near.index, 0, 0));
-    describe(&mut request, near);
+    let mut request = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(one.index, 0, 0));
+    describe(&mut request, one);
     request.nest(IFLA_LINKINFO, |info| {
         info.text(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, |data| {
             data.nest(VETH_INFO_PEER, |peer| {
-                describe(peer.raw(&link_header(far.index, 0, 0)), far);
+                describe(peer.raw(&link_header(other.index, 0, 0)), other);
                 peer.attribute(IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
             });
         });
@@ -84,7 +84,7 @@ pub(super) fn make_veth(
 /// would end within a trial.
 const AGEING_TIME: u32 = 24 * 3600 * 100;
 
-/// Makes a bridge, down. It does not look into multicast: to do so it would send queries of its own, which would be
+/// Makes a bridge, down. Multicast snooping is off: it would send queries, which would be
 /// counted with the packets of a trial.
 pub(super) fn make_bridge(netlink: &mut Netlink, name: &str, index: u32) -> io::Result<()> {
     let mut request = Request::new(RTM_NEWLINK, CREATE_NEW, &link_header(index, 0, 0));
@@ -151,7 +151,7 @@ pub(super) fn add_address(netlink: &mut Netlink, index: u32, address: Ipv4Addr, 
     netlink.ask(request.attribute(IFA_LOCAL, &address.octets()).attribute(IFA_ADDRESS, &address.octets()))
 }
 
-/// Tells the Ethernet address of a neighbour for good, so that no ARP is sent and no packet waits for its answer.
+/// Makes the Ethernet address of a neighbour permanent, so that no ARP is sent and no packet waits for its answer.
 pub(super) fn add_neighbour(netlink: &mut Netlink, index: u32, address: Ipv4Addr, mac: Mac) -> io::Result<()> {
     // `struct ndmsg`: family and padding, index, state, flags, type.
     let mut header = vec![libc::AF_INET as u8, 0, 0, 0];
@@ -181,7 +181,7 @@ pub struct LinkCounters {
     pub rx_errors: u64,
     /// Packets that could not be sent.
     pub tx_errors: u64,
-    /// Packets dropped on reception, for lack of room or of anybody who wanted them.
+    /// Packets dropped on reception, for lack of room or of a receiver.
     pub rx_dropped: u64,
     /// Packets dropped on sending.
     pub tx_dropped: u64,

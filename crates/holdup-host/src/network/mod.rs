@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 /// What lies between the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topology {
-    /// The loopback link of the host itself, with whatever else goes over it; nothing is made.
+    /// The loopback link of the host itself, with all its other traffic; nothing is made.
     Host,
     /// The loopback link of one new namespace for both ends.
     Loopback,
@@ -46,8 +46,8 @@ pub enum Topology {
     Veth,
     /// Two namespaces, each with a veth pair to a Linux bridge in a third one.
     Bridge,
-    /// Two namespaces, each with a veth pair to an Open vSwitch in a third one, with daemons of its own: the kernel's
-    /// datapath where the kernel has it, else the one in user space; [`Network::facts`] tells which.
+    /// Two namespaces, each with a veth pair to an Open vSwitch in a third one, with its own daemons: the kernel's
+    /// datapath where the kernel has it, else the one in user space; [`Network::facts`] names it.
     OpenVSwitch,
 }
 
@@ -95,19 +95,19 @@ const DEFAULT_MTU: u32 = 1500;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
     /// The one that clients are at by custom.
-    Near,
+    Client,
     /// The one that servers are at by custom.
-    Far,
+    Server,
 }
 
 /// Where a socket of one end is made. Clones stand for the same namespace and keep it alive.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Endpoint {
     namespace: Option<Arc<Namespace>>,
     address: IpAddr,
 }
 
-impl Place {
+impl Endpoint {
     /// The address that a socket of this end has and is reached by from the other end.
     pub fn address(&self) -> IpAddr {
         self.address
@@ -118,8 +118,8 @@ impl Place {
         self.namespace.as_ref().map(|namespace| namespace.fd())
     }
 
-    /// Runs something in a thread of its own at this place. A socket that is made there stays there wherever it is used
-    /// afterwards, and keeps the namespace alive. A panic of `job` goes on in the caller.
+    /// Runs something there, in a new thread. A socket that is made there stays there wherever it is used
+    /// afterwards, and keeps the namespace alive. A panic of `job` continues in the caller.
     ///
     /// # Errors
     /// When the thread cannot be made or may not enter.
@@ -167,8 +167,8 @@ impl Member {
         self.netlink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self, address: Ipv4Addr) -> Place {
-        Place { namespace: self.namespace.clone(), address: IpAddr::V4(address) }
+    fn place(&self, address: Ipv4Addr) -> Endpoint {
+        Endpoint { namespace: self.namespace.clone(), address: IpAddr::V4(address) }
     }
 
     fn fd(&self) -> io::Result<BorrowedFd<'_>> {
@@ -197,8 +197,8 @@ const LOOPBACK_INDEX: u32 = 1;
 const LINKS_UP: Duration = Duration::from_secs(10);
 const PREFIX: u8 = 24;
 /// The addresses within a network; nothing else is in its namespaces, so that they can be the same for all.
-const NEAR: Side = Side { number: 1, port: "near", place: "switch.near" };
-const FAR: Side = Side { number: 2, port: "far", place: "switch.far" };
+const CLIENT: Side = Side { number: 1, port: "client", place: "switch.client" };
+const SERVER: Side = Side { number: 2, port: "server", place: "switch.server" };
 const LINK: &str = "eth0";
 
 /// What one end is called.
@@ -250,9 +250,9 @@ pub struct Network {
     host: Host,
     topology: Topology,
     mtu: u32,
-    near: Place,
-    far: Place,
-    /// The namespace of the near end first, then that of the far end if it is another one, then that of the switch.
+    client: Endpoint,
+    server: Endpoint,
+    /// The client's namespace first, then the server's if it is another one, then that of the switch.
     members: Vec<Member>,
     switch: Option<Switch>,
 }
@@ -302,25 +302,25 @@ impl Network {
     fn one(topology: Topology, mut member: Member, host: &Host) -> io::Result<Self> {
         let loopback = link::links(&mut member.netlink())?.into_iter().find(|link| link.index == LOOPBACK_INDEX);
         let mtu = loopback.and_then(|link| link.mtu).unwrap_or_default();
-        member.links.push(("lo", "near"));
+        member.links.push(("lo", "client"));
         let place = member.place(Ipv4Addr::LOCALHOST);
         Ok(Network {
             host: host.clone(),
             topology,
             mtu,
-            near: place.clone(),
-            far: place,
+            client: place.clone(),
+            server: place,
             members: vec![member],
             switch: None,
         })
     }
 
     fn veth(mtu: u32, host: &Host) -> io::Result<Self> {
-        let (mut near, mut far) = (Member::make()?, Member::make()?);
-        link::make_veth(&mut near.netlink(), &NEAR.link(), &FAR.link(), far.fd()?, mtu)?;
-        connect(&mut near, &NEAR, &FAR)?;
-        connect(&mut far, &FAR, &NEAR)?;
-        Self::of(Topology::Veth, mtu, vec![near, far], host)
+        let (mut client, mut server) = (Member::make()?, Member::make()?);
+        link::make_veth(&mut client.netlink(), &CLIENT.link(), &SERVER.link(), server.fd()?, mtu)?;
+        connect(&mut client, &CLIENT, &SERVER)?;
+        connect(&mut server, &SERVER, &CLIENT)?;
+        Self::of(Topology::Veth, mtu, vec![client, server], host)
     }
 
     fn bridge(mtu: u32, host: &Host) -> io::Result<Self> {
@@ -328,7 +328,7 @@ impl Network {
             let netlink = &mut switch.netlink();
             link::make_bridge(netlink, SWITCH, SWITCH_INDEX)?;
             link::be_silent(netlink, SWITCH_INDEX)?;
-            for side in [&NEAR, &FAR] {
+            for side in [&CLIENT, &SERVER] {
                 link::join(netlink, side.port_index(), SWITCH_INDEX)?;
             }
             link::set_up(netlink, SWITCH_INDEX)
@@ -341,7 +341,7 @@ impl Network {
         let not_made = |e: io::Error| not_made(Topology::OpenVSwitch, &e);
         let members = switched(mtu, |_| Ok(())).map_err(not_made)?;
         let namespace = members[2].namespace.as_deref().ok_or_else(|| not_made(io::ErrorKind::NotFound.into()))?;
-        let switch = Switch::start(programs, namespace, &[NEAR.port, FAR.port])?;
+        let switch = Switch::start(programs, namespace, &[CLIENT.port, SERVER.port])?;
         if switch.datapath == Datapath::Netdev {
             for end in members[..2].iter().filter_map(|member| member.namespace.as_ref()) {
                 let set = end.within(|| openvswitch::send_whole_checksums(LINK)).and_then(|set| set);
@@ -357,16 +357,16 @@ impl Network {
         for member in &members {
             member.wait_for_links()?;
         }
-        let (near, far) = (members[0].place(NEAR.address()), members[1].place(FAR.address()));
-        greet(&near, &far)?;
-        Ok(Network { host: host.clone(), topology, mtu, near, far, members, switch: None })
+        let (client, server) = (members[0].place(CLIENT.address()), members[1].place(SERVER.address()));
+        greet(&client, &server)?;
+        Ok(Network { host: host.clone(), topology, mtu, client, server, members, switch: None })
     }
 
     /// One of its ends. Both are the same place where they share a namespace.
-    pub fn end(&self, end: End) -> &Place {
+    pub fn end(&self, end: End) -> &Endpoint {
         match end {
-            End::Near => &self.near,
-            End::Far => &self.far,
+            End::Client => &self.client,
+            End::Server => &self.server,
         }
     }
 
@@ -398,10 +398,10 @@ impl Network {
     /// # Errors
     /// When it cannot be read.
     pub fn counters(&self) -> Result<Counters, Problem> {
-        let near = self.near.within(|| ProtocolCounters::read(&self.host))??;
-        let far = match self.members.get(1) {
-            None => near.clone(),
-            Some(_) => self.far.within(|| ProtocolCounters::read(&self.host))??,
+        let client = self.client.within(|| ProtocolCounters::read(&self.host))??;
+        let server = match self.members.get(1) {
+            None => client.clone(),
+            Some(_) => self.server.within(|| ProtocolCounters::read(&self.host))??,
         };
         let mut links = BTreeMap::new();
         for member in &self.members {
@@ -414,7 +414,7 @@ impl Network {
             }
         }
         let switch = self.switch.as_ref().map_or_else(|| Ok(BTreeMap::new()), |switch| self.switch_losses(switch));
-        Ok(Counters { near, far, links, softnet: Softnet::read(&self.host), switch })
+        Ok(Counters { client, server, links, softnet: Softnet::read(&self.host), switch })
     }
 
     fn switch_losses(&self, switch: &Switch) -> Result<BTreeMap<&'static str, u64>, String> {
@@ -422,7 +422,7 @@ impl Network {
         if let (Datapath::Netdev, Some(namespace)) = (switch.datapath, &self.members[2].namespace) {
             let asked = namespace.within(|| packet_diag::drops(&mut Netlink::open_sock_diag()?));
             let drops = asked.and_then(|drops| drops).map_err(|e| format!("the switch's packet sockets: {e}"))?;
-            for (name, side) in [("near.socket.dropped", &NEAR), ("far.socket.dropped", &FAR)] {
+            for (name, side) in [("client.socket.dropped", &CLIENT), ("server.socket.dropped", &SERVER)] {
                 let bound = drops.get(&side.port_index());
                 losses
                     .insert(name, *bound.ok_or_else(|| format!("the switch has no packet socket at {}", side.place))?);
@@ -437,33 +437,33 @@ const SWITCH_INDEX: u32 = 30;
 
 /// Two ends, each with a veth pair to a third namespace, in which `switch` connects the ports.
 fn switched(mtu: u32, make_switch: impl FnOnce(&mut Member) -> io::Result<()>) -> io::Result<Vec<Member>> {
-    let (mut near, mut far, mut switch) = (Member::make()?, Member::make()?, Member::make()?);
-    for (end, side) in [(&near, &NEAR), (&far, &FAR)] {
+    let (mut client, mut server, mut switch) = (Member::make()?, Member::make()?, Member::make()?);
+    for (end, side) in [(&client, &CLIENT), (&server, &SERVER)] {
         switch.links.push((side.port, side.place));
         let netlink = &mut switch.netlink();
         link::make_veth(netlink, &side.port_link(), &side.link(), end.fd()?, mtu)?;
         link::be_silent(netlink, side.port_index())?;
         link::set_up(netlink, side.port_index())?;
     }
-    connect(&mut near, &NEAR, &FAR)?;
-    connect(&mut far, &FAR, &NEAR)?;
+    connect(&mut client, &CLIENT, &SERVER)?;
+    connect(&mut server, &SERVER, &CLIENT)?;
     make_switch(&mut switch)?;
-    Ok(vec![near, far, switch])
+    Ok(vec![client, server, switch])
 }
 
 /// Sends a datagram there and back. A switch so learns where both ends are, which it would not from datagrams that go
 /// one way only: it would send every one of them to all of its ports.
-fn greet(near: &Place, far: &Place) -> io::Result<()> {
-    let socket = |place: &Place| {
+fn greet(client: &Endpoint, server: &Endpoint) -> io::Result<()> {
+    let socket = |place: &Endpoint| {
         place.namespace.as_ref().map_or_else(
             || Err(io::Error::other("it is the host's own namespace")),
             |namespace| namespace.within(|| UdpSocket::bind((place.address, 0)))?,
         )
     };
-    let (near, far) = (socket(near)?, socket(far)?);
-    let (at_near, at_far) = (near.local_addr()?, far.local_addr()?);
+    let (client, server) = (socket(client)?, socket(server)?);
+    let (at_client, at_server) = (client.local_addr()?, server.local_addr()?);
     let mut got = [0; 8];
-    for (from, to, target) in [(&near, &far, at_far), (&far, &near, at_near)] {
+    for (from, to, target) in [(&client, &server, at_server), (&server, &client, at_client)] {
         let deadline = Instant::now() + LINKS_UP;
         to.set_read_timeout(Some(Duration::from_millis(500)))?;
         loop {

@@ -34,7 +34,7 @@ impl Namespace {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Runs something in a thread of its own within it.
+    /// Runs something within it, in a new thread.
     pub(super) fn within<T: Send>(&self, job: impl FnOnce() -> T + Send) -> io::Result<T> {
         in_thread(|| self.enter().map(|()| job()))?
     }
@@ -52,7 +52,7 @@ impl Namespace {
 fn in_thread<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("holdup-netns".to_owned()).spawn_scoped(scope, job)?;
-        // A panic of the job goes on in the thread that asked for it.
+        // A panic of the job continues in the calling thread.
         Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }

@@ -38,7 +38,7 @@ impl Request {
         let mut bytes = vec![0; 4];
         bytes.extend_from_slice(&kind.to_ne_bytes());
         bytes.extend_from_slice(&(flags | NLM_F_REQUEST).to_ne_bytes());
-        // The sequence number is the socket's to give; the sender is told by the socket's own address.
+        // The socket sets the sequence number; the kernel knows the sender by the socket's address.
         bytes.extend_from_slice(&[0; 8]);
         bytes.extend_from_slice(fixed);
         Request { bytes }

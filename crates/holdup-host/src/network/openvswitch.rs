@@ -2,7 +2,7 @@
 //!
 //! Sources: ovsdb-server(1), ovs-vswitchd(8), ovs-vsctl(8), ovs-vswitchd.conf.db(5).
 //!
-//! One thread starts the daemons and stays until they are ended. It has a mount namespace of its own with an empty
+//! One thread starts the daemons and stays until they are ended. It has its own mount namespace with an empty
 //! tmpfs, in which the daemons have their sockets and the database: files and daemons end with that thread, so that
 //! nothing is left when holdup is killed. A switch of the host itself is neither asked nor changed.
 
@@ -100,7 +100,7 @@ impl Datapath {
     }
 }
 
-/// A command for the thread, and who waits for what it prints.
+/// A command for the thread, and where its output goes.
 type Asked = (Vec<&'static str>, Sender<Result<String, String>>);
 
 /// A switch that runs. It ends when it is dropped.
@@ -120,22 +120,22 @@ impl Switch {
         let datapath = Datapath::choose(namespace).map_err(of_system)?;
         let inside = namespace.try_clone().map_err(of_system)?;
         let (commands, asked) = channel::<Asked>();
-        let (tell, told) = channel();
+        let (result, results) = channel();
         let ports = ports.to_vec();
         let work = move || {
             let daemons = inside.enter().map_err(|e| e.to_string()).and_then(|()| Daemons::start(programs));
             match daemons.and_then(|daemons| Ok((daemons.add_bridge(datapath, &ports)?, daemons))) {
                 Ok((version, daemons)) => {
-                    // Who asked is gone only when the process ends.
-                    let _told = tell.send(Ok(version));
+                    // The receiver is gone only when the process ends.
+                    let _sent = result.send(Ok(version));
                     daemons.serve(&asked);
                 }
-                Err(why) => drop(tell.send(Err(why))),
+                Err(why) => drop(result.send(Err(why))),
             }
         };
         let keeper = std::thread::Builder::new().name("holdup-ovs".to_owned()).spawn(work).map_err(of_system)?;
         let mut switch = Switch { version: String::new(), datapath, commands: Some(commands), keeper: Some(keeper) };
-        let version = told.recv().unwrap_or_else(|_| Err("the thread that keeps its daemons ended".to_owned()));
+        let version = results.recv().unwrap_or_else(|_| Err("the thread that keeps its daemons ended".to_owned()));
         switch.version = version.map_err(failed)?;
         Ok(switch)
     }
@@ -174,7 +174,7 @@ struct Daemons {
 
 impl Drop for Daemons {
     fn drop(&mut self) {
-        // The switch before its database. There is nothing to be saved and nobody else who knows them.
+        // The switch before its database. There is nothing to be saved, and no other process uses them.
         for (_, child) in self.running.iter_mut().rev() {
             let _killed = child.kill();
             let _reaped = child.wait();
@@ -183,9 +183,9 @@ impl Drop for Daemons {
 }
 
 impl Daemons {
-    /// Starts both within the calling thread, which gets a mount namespace of its own.
+    /// Starts both within the calling thread, which gets its own mount namespace.
     fn start(programs: Programs) -> Result<Self, String> {
-        own_folder().map_err(|e| format!("a folder of its own cannot be mounted: {e}"))?;
+        own_folder().map_err(|e| format!("its folder cannot be mounted: {e}"))?;
         let mut daemons = Daemons { programs, running: Vec::new() };
         run(&mut command(&daemons.programs.tool, &["create", "/tmp/conf.db"]))?;
         let server = ["/tmp/conf.db", "--remote=punix:/tmp/db.sock", "--unixctl=/tmp/db.ctl"];
@@ -233,7 +233,7 @@ impl Daemons {
     fn add_bridge(&self, datapath: Datapath, ports: &[&str]) -> Result<String, String> {
         let mut arguments = vec![LONGEST, "--db", DATABASE, "--", "add-br", super::SWITCH, "--"];
         let kind = format!("datapath_type={}", datapath.word());
-        // The longest that it can be told to remember where an Ethernet address is; the default is 300 s.
+        // The longest that it remembers where an Ethernet address is; the default is 300 s.
         let memory = "other-config:mac-aging-time=3600";
         arguments.extend(["set", "bridge", super::SWITCH, kind.as_str(), "fail_mode=standalone", memory]);
         for port in ports {
@@ -252,12 +252,12 @@ impl Daemons {
         Ok(version.lines().next().and_then(|line| line.split_ascii_whitespace().last()).unwrap_or_default().to_owned())
     }
 
-    /// Does what is asked until nobody can ask any more.
+    /// Runs commands until their channel is closed.
     fn serve(mut self, asked: &Receiver<Asked>) {
         for (arguments, answer) in asked {
             let all: Vec<&str> = [LONGEST, "-t", "/tmp/switch.ctl"].into_iter().chain(arguments).collect();
             let done = self.all_run().and_then(|()| run(&mut command(&self.programs.ask, &all)));
-            let _told = answer.send(done);
+            let _sent = answer.send(done);
         }
     }
 }
@@ -316,7 +316,7 @@ fn last_line(text: &str) -> String {
 }
 
 /// Lets the kernel compute checksums of what a link sends before it sends it, for the calling thread's namespace. What
-/// a packet socket reads would else go on with a checksum that no card ever fills in.
+/// a packet socket reads and forwards would else keep a checksum that no card ever fills in.
 pub(super) fn send_whole_checksums(link: &str) -> io::Result<()> {
     const ETHTOOL_STXCSUM: u32 = 0x17;
     #[repr(C)]

@@ -1,4 +1,4 @@
-//! What packet sockets had no room for, as the kernel tells it about the sockets of one network namespace.
+//! What packet sockets had no room for, as the kernel counts it for the sockets of one network namespace.
 //!
 //! Sources: sock_diag(7); `include/uapi/linux/packet_diag.h`, `net/packet/diag.c`, `SK_MEMINFO_DROPS` of
 //! `include/uapi/linux/sock_diag.h` (v6.18). The number is `sk_drops`, which `net/packet/af_packet.c:packet_rcv` raises.
@@ -36,7 +36,7 @@ pub(super) fn drops(netlink: &mut Netlink) -> io::Result<BTreeMap<u32, u64>> {
     match listed {
         Err(e) if netlink::errno(&e) == Some(libc::ENOENT) => Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the kernel does not tell about packet sockets (CONFIG_PACKET_DIAG)",
+            "the kernel does not list packet sockets (it needs CONFIG_PACKET_DIAG)",
         )),
         listed => listed.map(|()| found),
     }

@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The kernel hands over a block when it is full, or after this time with whatever is in it.
+/// The kernel hands over a block when it is full, or after this time.
 const BLOCK_BYTES: usize = 1 << 18;
 const BLOCK_TIMEOUT_MS: u32 = 20;
 /// `struct tpacket_block_desc`: its status, how many packets it has, where the first one begins.
@@ -62,7 +62,7 @@ pub struct RingCounts {
     pub dropped: u64,
 }
 
-/// A ring. What it captures goes on until it is dropped.
+/// A ring, which captures until it is dropped.
 #[derive(Debug)]
 pub struct PacketRing {
     socket: OwnedFd,
@@ -109,7 +109,7 @@ impl PacketRing {
         // SAFETY: it was just opened, and nothing else has it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))?;
-        // BPF_RET | BPF_K: so many bytes of every packet.
+        // BPF_RET | BPF_K: the first n bytes of every packet.
         let mut program = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: capturing.snap_bytes.max(1) }];
         let filter = libc::sock_fprog { len: 1, filter: program.as_mut_ptr() };
         set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
@@ -141,7 +141,7 @@ impl PacketRing {
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = ETH_P_ALL.to_be();
         let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: the address lives through the call and has the length that is told.
+        // SAFETY: the address lives through the call and has the length that is passed.
         let result = unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), length) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -181,14 +181,14 @@ impl PacketRing {
     /// What the kernel counted since the ring was opened.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel refuses the query.
     pub fn counts(&mut self) -> io::Result<RingCounts> {
         // Reading it sets it to zero (net/packet/af_packet.c:packet_getsockopt).
         // SAFETY: a C structure of numbers, for which zero is a value.
         let mut now: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
         let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
         let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        // SAFETY: the structure lives through the call and has the length that is told.
+        // SAFETY: the structure lives through the call and has the length that is passed.
         let result =
             unsafe { libc::getsockopt(self.socket.as_raw_fd(), level, name, (&raw mut now).cast(), &raw mut length) };
         if result != 0 {
@@ -202,14 +202,14 @@ impl PacketRing {
 
 impl Drop for PacketRing {
     fn drop(&mut self) {
-        // SAFETY: what was mapped by `open`, and nobody has a part of it any more.
+        // SAFETY: what was mapped by `open`, and no borrow of it is left.
         let _cannot_help = unsafe { munmap(self.base.as_ptr().cast(), self.blocks * BLOCK_BYTES) };
     }
 }
 
 fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value lives through the call and has the length that is told.
+    // SAFETY: the value lives through the call and has the length that is passed.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -300,7 +300,7 @@ mod tests {
         let whole = block(3, &[laid_out(88, 2, libc::PACKET_OUTGOING, b"abcdefgh"), two, three]);
         let expected = vec![(2, true, b"abcdefgh".to_vec()), (LOOPBACK, false, b"in".to_vec())];
         assert_eq!(seen(&whole), expected);
-        // However it is cut, what is told lies in it.
+        // However it is cut, the parsed part lies within it.
         for length in 0..whole.len() {
             assert!(seen(&whole[..length]).len() <= 2);
         }
@@ -313,7 +313,7 @@ mod tests {
     fn what_passes_a_link_is_captured_and_counted() {
         let host = Host::real();
         let member = super::super::Member::make().expect("root");
-        let namespace = member.namespace.expect("one of its own");
+        let namespace = member.namespace.expect("its own namespace");
         let inside = TasksNamespace::new(namespace.try_clone().expect("another hold"), 0);
         let capturing = Capturing { snap_bytes: 96, ring_bytes: 1 << 20 };
         let mut ring = host.packet_ring(Some(&inside), capturing).expect("root");
@@ -337,7 +337,7 @@ mod tests {
                 payload += (packet.length - 40) as usize / 1000 * 1000;
             });
         }
-        let counts = ring.counts().expect("the kernel tells");
+        let counts = ring.counts().expect("the kernel counts");
         assert!(packets >= 6 && payload >= sent / 2, "{packets} packets with {payload} bytes");
         assert_eq!(counts.dropped, 0);
         assert!(counts.packets >= packets, "{counts:?} and {packets} handed over");

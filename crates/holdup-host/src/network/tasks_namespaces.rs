@@ -28,7 +28,7 @@ impl TasksNamespace {
         TasksNamespace { namespace, inode }
     }
 
-    /// Runs something in a thread of its own within it.
+    /// Runs something within it, in a new thread.
     pub(super) fn within<T: Send>(&self, job: impl FnOnce() -> T + Send) -> io::Result<T> {
         self.namespace.within(job)
     }

@@ -1,4 +1,4 @@
-//! What the kernel tells of TCP sockets, as `ss -i` shows it.
+//! The kernel's counters of TCP sockets, as `ss -i` shows them.
 //!
 //! Sources: sock_diag(7); `include/uapi/linux/inet_diag.h` (`inet_diag_req_v2`, `inet_diag_msg`), `include/uapi/linux/tcp.h`
 //! (`tcp_info`), `net/ipv4/tcp_diag.c:tcp_diag_get_info`, `net/ipv4/tcp.c:tcp_get_info` (v6.18).
@@ -76,7 +76,7 @@ impl Host {
     /// socket once.
     ///
     /// # Errors
-    /// When the namespace cannot be entered (CAP_SYS_ADMIN), or the kernel does not tell (CONFIG_INET_TCP_DIAG).
+    /// When the namespace cannot be entered (CAP_SYS_ADMIN), or the kernel has no CONFIG_INET_TCP_DIAG.
     pub fn tcp_sockets(
         &self,
         namespace: &TasksNamespace,
@@ -116,7 +116,7 @@ fn read_family(
     match listed {
         Err(e) if netlink::errno(&e) == Some(libc::ENOENT) => Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the kernel does not tell about TCP sockets (CONFIG_INET_TCP_DIAG)",
+            "the kernel does not list TCP sockets (it needs CONFIG_INET_TCP_DIAG)",
         )),
         listed => listed,
     }
@@ -132,12 +132,12 @@ fn socket(payload: &[u8]) -> Option<(u64, u64, TcpInfo)> {
             TcpUnit::Bytes | TcpUnit::Us => number64(info, field.at),
         }
     };
-    let told = TcpInfo {
+    let info = TcpInfo {
         values: TCP_FIELDS.each_ref().map(value),
         rtt_us: number32(info, RTT).filter(|us| *us > 0),
         min_rtt_us: number32(info, MIN_RTT).filter(|us| *us != u32::MAX),
     };
-    Some((u64::from(number32(payload, INODE)?), number64(payload, COOKIE)?, told))
+    Some((u64::from(number32(payload, INODE)?), number64(payload, COOKIE)?, info))
 }
 
 #[cfg(test)]
@@ -157,17 +157,17 @@ mod tests {
         let mut request = Request::new(SOCK_DIAG_BY_FAMILY, 0, &header);
         request.attribute(INET_DIAG_INFO, &info);
         let payload = request.payload();
-        let (file, cookie, told) = socket(payload).expect("whole");
-        assert_eq!((file, cookie, told.rtt_us, told.min_rtt_us), (5, 77, None, None));
-        assert_eq!(told.values[2], Some(9), "total_retrans");
-        assert_eq!(told.values[3], None, "dsack_dups lies behind the end");
+        let (file, cookie, info) = socket(payload).expect("whole");
+        assert_eq!((file, cookie, info.rtt_us, info.min_rtt_us), (5, 77, None, None));
+        assert_eq!(info.values[2], Some(9), "total_retrans");
+        assert_eq!(info.values[3], None, "dsack_dups lies behind the end");
         for length in 0..payload.len() {
             assert_eq!(socket(&payload[..length]), None, "{length}");
         }
     }
 
     #[test]
-    fn a_transfer_of_this_process_is_told() {
+    fn a_transfer_of_this_process_is_reported() {
         let host = Host::real();
         let me = std::process::id();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -19,9 +19,9 @@ pub const LINK_PREFIX: u8 = 24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEnd {
     /// The guest that trials run in.
-    Near,
+    Client,
     /// Its peer.
-    Far,
+    Server,
 }
 
 impl LinkEnd {
@@ -29,16 +29,16 @@ impl LinkEnd {
     #[must_use]
     pub const fn other(self) -> LinkEnd {
         match self {
-            LinkEnd::Near => LinkEnd::Far,
-            LinkEnd::Far => LinkEnd::Near,
+            LinkEnd::Client => LinkEnd::Server,
+            LinkEnd::Server => LinkEnd::Client,
         }
     }
 
-    /// Its address. The link is a wire of its own, so that every session may use the same.
+    /// Its address. No other link is on its wire, so every session may use the same.
     pub const fn address(self) -> Ipv4Addr {
         match self {
-            LinkEnd::Near => Ipv4Addr::new(10, 77, 0, 1),
-            LinkEnd::Far => Ipv4Addr::new(10, 77, 0, 2),
+            LinkEnd::Client => Ipv4Addr::new(10, 77, 0, 1),
+            LinkEnd::Server => Ipv4Addr::new(10, 77, 0, 2),
         }
     }
 }
@@ -60,7 +60,7 @@ pub struct Wired {
     pub prefix: u8,
     /// The machine at the other end.
     pub other: Ipv4Addr,
-    /// Its Ethernet address, told for good: no ARP is sent, so none is counted with the packets of a trial.
+    /// Its Ethernet address, a permanent neighbour: no ARP is sent, so none is counted with the packets of a trial.
     pub other_mac: [u8; 6],
 }
 
@@ -111,6 +111,6 @@ mod tests {
 
     #[test]
     fn an_ethernet_address_is_written_as_by_ip() {
-        assert_eq!(written(&mac_of(LinkEnd::Near.address())), "52:54:00:4d:00:01");
+        assert_eq!(written(&mac_of(LinkEnd::Client.address())), "52:54:00:4d:00:01");
     }
 }

@@ -30,7 +30,7 @@ const SAMPLE_ID_ALL: u64 = 1 << 18;
 const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const MMAP2: u64 = 1 << 23;
 const COMM_EXEC: u64 = 1 << 24;
-/// Reading the event tells how many records found no room (Linux 6.0).
+/// Reading the event gives the number of records that found no room (Linux 6.0).
 const PERF_FORMAT_LOST: u64 = 1 << 4;
 /// The kernel refuses longer copies (`perf_copy_attr`: below USHRT_MAX, a multiple of 8).
 pub const LONGEST_STACK: u32 = 65_528;
@@ -52,7 +52,7 @@ pub struct Sampling {
 pub struct Sampler {
     events: Vec<(OwnedFd, Ring)>,
     what: String,
-    tells_lost: bool,
+    counts_lost: bool,
     order: Vec<(u64, usize, u64)>,
     chain: Vec<u64>,
 }
@@ -67,7 +67,7 @@ impl Host {
         let mut sampler = Sampler {
             events: Vec::with_capacity(cpus.len()),
             what: format!("a sampler of {} CPUs at {} Hz", cpus.len(), sampling.frequency_hz),
-            tells_lost: false,
+            counts_lost: false,
             order: Vec::new(),
             chain: Vec::new(),
         };
@@ -101,7 +101,7 @@ impl Host {
         };
         for cpu in cpus {
             let opened = match open(&attributes, *cpu) {
-                // An older kernel: what is lost is told by records in the rings only.
+                // An older kernel: only records in the rings count what is lost.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) && attributes.read_format != 0 => {
                     attributes.read_format = 0;
                     open(&attributes, *cpu)
@@ -112,7 +112,7 @@ impl Host {
             let ring = Ring::map(&fd, ring_bytes).map_err(|e| fault(&e))?;
             sampler.events.push((fd, ring));
         }
-        sampler.tells_lost = attributes.read_format != 0;
+        sampler.counts_lost = attributes.read_format != 0;
         Ok(sampler)
     }
 }
@@ -212,14 +212,14 @@ impl Sampler {
     }
 
     /// How many records found no room so far, by the kernel's own count; `None` where it keeps none (before Linux 6.0):
-    /// then [`Record::Lost`] tells, but only with the next record that has room.
+    /// then [`Record::Lost`] has it, but only with the next record that has room.
     pub fn lost(&self) -> Option<u64> {
         let lost = |fd: &OwnedFd| {
             let mut bytes = [0_u8; 16];
             let got = rustix::io::read(fd, &mut bytes).ok()?;
             (got == 16).then(|| u64::from_ne_bytes(std::array::from_fn(|i| bytes[8 + i])))
         };
-        self.tells_lost.then(|| self.events.iter().map(|(fd, _)| lost(fd)).sum::<Option<u64>>()).flatten()
+        self.counts_lost.then(|| self.events.iter().map(|(fd, _)| lost(fd)).sum::<Option<u64>>()).flatten()
     }
 
     /// Memory of the rings, bytes.

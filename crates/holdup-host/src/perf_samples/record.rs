@@ -107,7 +107,7 @@ pub enum Record<'a> {
         /// Its own id.
         tid: u32,
     },
-    /// So many records found no room.
+    /// The number of records that found no room.
     Lost(u64),
     /// The kernel stopped the clock until the next tick, because samples took it too long.
     Throttled,

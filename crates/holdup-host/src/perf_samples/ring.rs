@@ -86,7 +86,7 @@ impl Ring {
         true
     }
 
-    /// So many bytes from a place that is a multiple of them.
+    /// `N` bytes from an offset that is a multiple of `N`.
     fn bytes_at<const N: usize>(&self, at: u64) -> [u8; N] {
         let begin = at as usize & (self.size - 1);
         debug_assert!(begin + N <= self.size);

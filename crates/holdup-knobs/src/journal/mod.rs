@@ -184,7 +184,7 @@ impl Journal {
                 .hint(if self.applied.is_empty() {
                     "two that set the same knob cannot both measure; end the other one"
                 } else {
-                    "`holdup restore` puts the rest back and tells what is left; `holdup restore --forget` then lets go of it"
+                    "`holdup restore` puts the rest back and reports what is left; `holdup restore --forget` then lets go of it"
                 }));
             }
             touched.push(index);
@@ -225,7 +225,7 @@ impl Journal {
             self.entries.push(entry);
         }
         for index in &changed {
-            // After a crash it cannot be told whether this write came through, so the value until now counts as ours too.
+            // After a crash it is not known whether this write took effect, so the value until now counts as ours too.
             let Entry { written, ever, .. } = &mut self.entries[*index];
             written.drain(..written.len().saturating_sub(1));
             written.push(value.clone());

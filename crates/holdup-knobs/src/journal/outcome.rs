@@ -262,9 +262,9 @@ pub(super) fn undo(entry: &Entry, context: &KnobContext<'_>) -> Outcome {
     let Some((knob, instance)) = crate::find(&entry.factor) else {
         return left(entry, None, format!("this holdup has no knob {}", entry.knob));
     };
-    let told = |problem: Problem| format!("{}: {}", problem.what, problem.why);
+    let words = |problem: Problem| format!("{}: {}", problem.what, problem.why);
     match knob.standing(context, instance, &entry.past()) {
-        Err(problem) => left(entry, None, told(problem)),
+        Err(problem) => left(entry, None, words(problem)),
         Ok(Standing::Restored) => Outcome::Restored,
         Ok(Standing::Gone(why)) => Outcome::Dropped(format!("{}: {why}", entry.factor)),
         Ok(Standing::Foreign(found)) => {
@@ -277,12 +277,12 @@ pub(super) fn undo(entry: &Entry, context: &KnobContext<'_>) -> Outcome {
                 (Ok(Standing::Restored), _) | (Ok(Standing::Alike(_)), Ok(())) => Outcome::Restored,
                 (Ok(Standing::Gone(why)), _) => Outcome::Dropped(format!("{}: {why}", entry.factor)),
                 (Ok(Standing::Alike(now) | Standing::Ours(now) | Standing::Foreign(now)), Err(problem)) => {
-                    left(entry, Some(now), told(problem))
+                    left(entry, Some(now), words(problem))
                 }
                 (Ok(Standing::Foreign(now)), Ok(())) => left(entry, Some(now), "someone else changed it"),
                 (Ok(Standing::Ours(now)), Ok(())) => left(entry, Some(now), "the old value did not take"),
-                (Err(_), Err(problem)) => left(entry, Some(before), told(problem)),
-                (Err(problem), Ok(())) => left(entry, None, told(problem)),
+                (Err(_), Err(problem)) => left(entry, Some(before), words(problem)),
+                (Err(problem), Ok(())) => left(entry, None, words(problem)),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Profiles: values that are put in force on purpose and stay after the process has ended.
 //!
-//! Their changes are in a journal of their own, whose entries belong to no process: a run takes what a profile has
+//! Their changes are in a separate journal, whose entries belong to no process: a run takes what a profile has
 //! set as it is, and only `holdup restore` undoes it. Applying on top of a profile keeps the values from before the
 //! first one.
 

@@ -37,7 +37,7 @@ impl Owner {
 pub(super) struct Server {
     /// How to reach it, without a password.
     pub(super) connection: String,
-    /// Its data directory, which tells it from another server under the same address.
+    /// Its data directory, which distinguishes it from another server under the same address.
     pub(super) data_directory: Option<String>,
     /// Whether holdup made it and takes it away as a whole.
     pub(super) is_temporary: bool,
@@ -113,7 +113,7 @@ pub struct AppliedProfile {
     pub profile: Profile,
     /// When it was applied, ns since 1970.
     pub applied_unix_ns: i64,
-    /// The boot in which it was applied, where the host tells.
+    /// The boot in which it was applied, where the host has an id for it.
     pub boot_id: Option<String>,
 }
 
@@ -158,7 +158,7 @@ pub(super) fn load(host: &Host, path: &str) -> Result<Book, Problem> {
     }
 }
 
-/// Puts this on disk in place of what is there; no file when there is nothing.
+/// Replaces the file on disk; no entries make no file.
 pub(super) fn store(host: &Host, path: &str, book: Book) -> Result<(), Problem> {
     let unwritable = |e: HostError| match e.hint {
         Some(_) => Problem::from(e),

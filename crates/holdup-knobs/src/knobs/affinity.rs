@@ -5,7 +5,7 @@ use crate::refused::wrong;
 use crate::tasks::{self, Privilege, SavedTask, TaskState};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, HostError, cgroup, cpu_list, cpu_ranges};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use serde::{Deserialize, Serialize};
@@ -174,8 +174,8 @@ impl Knob for Affinity {
         true
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        vec![Place::Service { directive: "CPUAffinity".to_owned(), value: value.to_string() }]
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        vec![Destination::Service { directive: "CPUAffinity".to_owned(), value: value.to_string() }]
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::refused::{garbled, write_refused, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::cgroup;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
 
@@ -19,7 +19,7 @@ static META: Meta = Meta {
            in one session gets as much as a lone task in another. Without it every task counts for itself. \
            PostgreSQL makes a session of each backend, pgbench is one session with all its threads.\n\n\
            It acts on tasks in the root task group only. A service in a control group with the cpu controller (the \
-           usual state under systemd) is not touched by it; holdup says so when that is so for the processes under \
+           default under systemd) is not touched by it; holdup says so when that is so for the processes under \
            test.\n\n\
            The change is host-wide, but the kernel looks at it only when a task is forked, begins a session or is \
            moved to another control group: what runs already keeps its share. holdup sets it before the load of a \
@@ -88,9 +88,11 @@ impl Knob for Autogroup {
         format!("sysctl kernel.sched_autogroup_enabled={}", u8::from(is_on(saved).unwrap_or(true)))
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        let sysctl =
-            |on| Place::Sysctl { key: "kernel.sched_autogroup_enabled".to_owned(), value: u8::from(on).to_string() };
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        let sysctl = |on| Destination::Sysctl {
+            key: "kernel.sched_autogroup_enabled".to_owned(),
+            value: u8::from(on).to_string(),
+        };
         is_on(value).map(sysctl).into_iter().collect()
     }
 }

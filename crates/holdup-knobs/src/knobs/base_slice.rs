@@ -9,8 +9,8 @@ pub(crate) static KNOB: KernelNumber = KernelNumber {
         id: "base-slice",
         summary: "the scheduler's slice (2.8ms on 8 CPUs and more, 1.4ms on 2)",
         docs: "The time that a task of the normal policy asks for, and that it runs on while others wait, unless it \
-               has set a slice of its own (sched_setattr, from 6.12 on). A longer slice means fewer switches, so \
-               fewer holders of a lock are taken off their CPU, and a longer wait for whoever is next in the queue.\n\n\
+               has set its own slice (sched_setattr, from 6.12 on). A longer slice means fewer switches, so \
+               fewer holders of a lock are taken off their CPU, and a longer wait for the next task in the queue.\n\n\
                Three names, one idea: base_slice_ns in debugfs from Linux 6.6 on, min_granularity_ns there from 5.13 \
                to 6.5, the sysctl kernel.sched_min_granularity_ns up to 5.12. Before 6.6 it is a lower bound: the \
                slice was the latency divided among the waiting tasks, and not shorter than this.\n\n\

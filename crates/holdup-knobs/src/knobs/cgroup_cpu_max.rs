@@ -5,7 +5,7 @@ use crate::pieces::{self, Files, Pieces};
 use crate::refused::{garbled, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::Host;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::fmt;
 
@@ -114,13 +114,13 @@ impl Knob for CgroupCpuMax {
         true
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
         // systemd counts in percent of one CPU, and an empty value takes the limit away.
         let value = match value.to_string().parse::<f64>() {
             Ok(cpus) => format!("{}%", (cpus * 100.0).round()),
             Err(_) => String::new(),
         };
-        vec![Place::Service { directive: "CPUQuota".to_owned(), value }]
+        vec![Destination::Service { directive: "CPUQuota".to_owned(), value }]
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn another_period_is_told_and_is_another_limit() {
+    fn another_period_is_reported_and_is_another_limit() {
         let found = Limit::in_file("/g/cpu.max", "30000 20000").expect("a limit");
         assert_eq!(found.to_string(), "1.5 in periods of 20000us");
         assert!(Limit::in_file("/g/cpu.max", "30000 0").is_none() && Limit::in_file("/g/cpu.max", "max").is_none());

@@ -5,7 +5,7 @@ use crate::pieces::{self, Files, Pieces};
 use crate::refused::{garbled, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::Host;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `cgroup-cpu-weight`.
@@ -99,8 +99,8 @@ impl Knob for CgroupCpuWeight {
         true
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        vec![Place::Service { directive: "CPUWeight".to_owned(), value: value.to_string() }]
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        vec![Destination::Service { directive: "CPUWeight".to_owned(), value: value.to_string() }]
     }
 }
 
@@ -134,7 +134,7 @@ fn shares(weight: i64) -> i64 {
     (weight * 1024 + 50) / 100
 }
 
-/// The weight that a file tells; 0 for an idle group of version 2.
+/// The weight in a file; 0 for an idle group of version 2.
 fn weight(path: &str, text: &str) -> Option<i64> {
     let number: i64 = text.trim().parse().ok().filter(|number| (0..=1 << 20).contains(number))?;
     Some(if path.ends_with(FILE.v1) { (number * 100 + 512) / 1024 } else { number })

@@ -2,7 +2,7 @@
 
 use crate::refused::{garbled, write_refused, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 pub(crate) struct CpuDmaLatency;
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
-/// What the device says when nobody asks for anything, in µs: no limit (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
+/// What the device says without any request, in µs: no limit (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
 const NO_LIMIT_US: i32 = 2_000_000_000;
 
 static META: Meta = Meta {
@@ -109,12 +109,12 @@ impl Knob for CpuDmaLatency {
         false
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
         let us = match value {
             Value::Integer(ns) => u32::try_from(ns / 1000).ok(),
             _ => None,
         };
-        us.map(|us| Place::WakeLatency { us }).into_iter().collect()
+        us.map(|us| Destination::WakeLatency { us }).into_iter().collect()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::pieces::{self, Files, Pieces};
 use crate::refused::{write_refused, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, HostError};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `cpu-governor`.
@@ -114,9 +114,9 @@ impl Knob for CpuGovernor {
         pieces::by_hand(saved).unwrap_or_else(|| "cpupower frequency-set -g GOVERNOR".to_owned())
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
         let path = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".to_owned();
-        vec![Place::File { path, value: value.to_string() }]
+        vec![Destination::File { path, value: value.to_string() }]
     }
 }
 

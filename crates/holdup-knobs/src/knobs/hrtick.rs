@@ -3,7 +3,7 @@
 use crate::features;
 use crate::refused::wrong;
 use crate::{Knob, KnobContext};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `hrtick`.
@@ -24,7 +24,7 @@ static META: Meta = Meta {
            the programming of timers (CONFIG_HRTIMER_REARM_DEFERRED: x86). So a comparison of 7.0 with 7.1 or later \
            on x86 compares this as well, unless it is set to the same on both.\n\n\
            It is the word HRTICK in the scheduler's features; the other features are left as they are. The timer of \
-           the deadline class (HRTICK_DL) is one of its own, see sched-feature.",
+           the deadline class (HRTICK_DL) is a separate one, see sched-feature.",
     references: &[
         "kernel/sched/features.h: HRTICK (v6.18, v7.1)",
         "kernel/sched/core.c:hrtick; kernel/sched/sched.h:hrtick_enabled; kernel/sched/fair.c:entity_tick (v7.0, v7.2)",
@@ -71,8 +71,8 @@ impl Knob for Hrtick {
         features::by_hand(FEATURE, is_on(saved).unwrap_or(false))
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        is_on(value).map(|is_on| features::place(FEATURE, is_on)).into_iter().collect()
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        is_on(value).map(|is_on| features::destination(FEATURE, is_on)).into_iter().collect()
     }
 }
 

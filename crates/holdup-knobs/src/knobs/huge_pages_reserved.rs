@@ -3,7 +3,7 @@
 use crate::refused::{garbled, write_refused, wrong};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::Host;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ static META: Meta = Meta {
     id: "huge-pages-reserved",
     summary: "huge pages of the default size that the kernel reserves",
     docs: "PostgreSQL with huge_pages = on (or try) takes its shared memory from these pages; it needs a few per cent \
-           more than shared_buffers (SHOW shared_memory_size_in_huge_pages tells). The number is of pages of the \
+           more than shared_buffers (SHOW shared_memory_size_in_huge_pages). The number is of pages of the \
            default size, mostly 2 MB.\n\n\
            The kernel gives what it can find in one piece, which on a host that ran for long may be fewer than \
            asked for. holdup reads the number back; fewer is an error that says how many, and the old number is put \
@@ -98,8 +98,8 @@ impl Knob for HugePagesReserved {
         format!("sysctl vm.nr_hugepages={}", shell_quoted(&saved.to_string()))
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        let sysctl = |pages: i64| Place::Sysctl { key: "vm.nr_hugepages".to_owned(), value: pages.to_string() };
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        let sysctl = |pages: i64| Destination::Sysctl { key: "vm.nr_hugepages".to_owned(), value: pages.to_string() };
         pages(value).map(sysctl).into_iter().collect()
     }
 }
@@ -116,8 +116,8 @@ fn reserved(host: &Host) -> Result<i64, Problem> {
     text.parse().map_err(|_| garbled(PATH, &text))
 }
 
-/// The bytes that so many more pages take and those available, when they do not fit. `None` also when
-/// the host does not tell: the kernel then decides.
+/// The bytes that `more` pages take and those available, when they do not fit. `None` also when
+/// that is not known: the kernel then decides.
 fn too_much(host: &Host, more: i64) -> Option<(u64, u64)> {
     let text = host.read_text("/proc/meminfo").ok()?;
     let bytes = |name: &str| {

@@ -18,7 +18,7 @@ const BOUND: &str = "; bound by the kernel: IRQ ";
 static META: Meta = Meta {
     id: "irq-affinity",
     summary: "CPUs that interrupts go to, such as 0-1",
-    docs: "A list of CPUs, written to smp_affinity_list of every interrupt that accepts it. An interrupt stops whatever \
+    docs: "A list of CPUs, written to smp_affinity_list of every interrupt that accepts it. An interrupt stops the task that \
            runs on its CPU, so CPUs that get none are quieter; on the CPUs that get all, tasks are held up more.\n\n\
            Interrupts that the kernel binds itself (per-CPU ones, and the managed queues of disks and network cards) \
            refuse it; they are left as they are, and the value that is read back names them. What each single \
@@ -172,7 +172,7 @@ fn number(path: &str) -> Option<u32> {
 /// The interrupts that the kernel binds itself.
 ///
 /// Newer kernels take the right to write away from their files (seen in v6.18). Where no file is without it, the kernel
-/// may be an older one, which nothing but a write tells: so one is made that changes nothing, of a list that is none. It
+/// may be an older one, which only a write shows: so one is made that changes nothing, of a list that is none. It
 /// is refused with EPERM (EIO in older ones) where every list would be, and else, when the kernel comes to read it, with
 /// EINVAL (`kernel/irq/proc.c:write_irq_affinity`).
 fn bound(host: &Host, paths: &[String]) -> BTreeSet<String> {

@@ -3,7 +3,7 @@
 use crate::refused::{garbled, probe_file, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::{Host, cpu_list};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
@@ -82,8 +82,8 @@ impl Knob for NumaBalancing {
         format!("sysctl kernel.numa_balancing={}", shell_quoted(&saved.to_string()))
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        vec![Place::Sysctl { key: "kernel.numa_balancing".to_owned(), value: value.to_string() }]
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        vec![Destination::Sysctl { key: "kernel.numa_balancing".to_owned(), value: value.to_string() }]
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use holdup_host::fake::MemoryFs;
 
     #[test]
-    fn one_node_and_a_missing_file_are_told() {
+    fn one_node_and_a_missing_file_are_reported() {
         let check = |files: &[(&str, &str)], expect: &str| {
             let host = MemoryFs::of(files).host();
             let found = NumaBalancing.probe(&KnobContext { host: &host, postgres: None, pids: Vec::new() }, "");

@@ -4,7 +4,7 @@ use crate::guc::{self, Kind};
 use crate::refused::wrong;
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::postgres::{PostgresControl, Setting, SettingContext};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Knob for PostgresSetting {
                 )),
                 SettingContext::Postmaster if !server.can_restart() => Availability::unavailable_but(
                     format!("{instance} needs a restart, and holdup does not restart a server that it did not start"),
-                    "leave --pg out: holdup then starts a server of its own",
+                    "leave --pg out: holdup then starts its own server",
                 ),
                 SettingContext::Postmaster | SettingContext::Reload => Availability::Ready,
             },
@@ -109,7 +109,7 @@ impl Knob for PostgresSetting {
         // A line that stood there before may never have been loaded: a process that is killed between the two leaves it.
         if is_there && !self.same_here(context, instance, value, &self.read(context, instance)?) {
             server.query("SELECT pg_reload_conf()")?;
-            until_heard(|| Ok(self.same_here(context, instance, value, &self.read(context, instance)?)))?;
+            until_in_force(|| Ok(self.same_here(context, instance, value, &self.read(context, instance)?)))?;
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Knob for PostgresSetting {
             return server.alter(instance, saved.altered.as_deref());
         }
         server.query("SELECT pg_reload_conf()")?;
-        until_heard(|| Ok(!matches!(self.standing(context, instance, past)?, Standing::Ours(_))))
+        until_in_force(|| Ok(!matches!(self.standing(context, instance, past)?, Standing::Ours(_))))
     }
 
     fn by_hand(&self, instance: &str, saved: &Value) -> String {
@@ -178,8 +178,8 @@ impl Knob for PostgresSetting {
         }
     }
 
-    fn places(&self, instance: &str, value: &Value) -> Vec<Place> {
-        vec![Place::Postgres { name: instance.to_owned(), value: value.to_string() }]
+    fn destinations(&self, instance: &str, value: &Value) -> Vec<Destination> {
+        vec![Destination::Postgres { name: instance.to_owned(), value: value.to_string() }]
     }
 
     fn outlives_boot(&self) -> bool {
@@ -192,7 +192,7 @@ impl Knob for PostgresSetting {
 }
 
 /// Waits a second for what a reload brings: the postmaster takes its time to hear the signal.
-fn until_heard(mut holds: impl FnMut() -> Result<bool, Problem>) -> Result<(), Problem> {
+fn until_in_force(mut holds: impl FnMut() -> Result<bool, Problem>) -> Result<(), Problem> {
     for _ in 0..20 {
         if holds()? {
             break;

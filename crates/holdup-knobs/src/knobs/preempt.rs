@@ -5,7 +5,7 @@ use crate::refused::{garbled, wrong};
 use crate::{Knob, KnobContext};
 use holdup_host::Host;
 use holdup_model::preempt::{DynamicModels, LAZY_SINCE, RESTRICTED_SINCE};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, PreemptModel, Problem, Value};
 
 /// `preempt`.
@@ -112,8 +112,8 @@ impl Knob for Preempt {
         FILE.by_hand(&saved.to_string())
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        vec![FILE.place(&value.to_string())]
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        vec![FILE.destination(&value.to_string())]
     }
 }
 

@@ -4,7 +4,7 @@ use super::hrtick;
 use crate::features;
 use crate::refused::wrong;
 use crate::{Knob, KnobContext};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
 /// `sched-feature.NAME`.
@@ -21,7 +21,7 @@ static META: Meta = Meta {
            last, and from 6.19 on also brings in other rules for preemption at wake-up; RUN_TO_PARITY (on) protects \
            the running task until its slice is over; WAKEUP_PREEMPTION (on) lets a woken task preempt at all; \
            DELAY_DEQUEUE (on, from 6.12) leaves sleeping tasks that are ahead in the queue for a while.\n\n\
-           HRTICK has a knob of its own (hrtick), so that there is one name for it. A change touches one word; the \
+           HRTICK has its own knob (hrtick), so that there is one name for it. A change touches one word; the \
            other features stay as they are.",
     references: &[
         "kernel/sched/features.h (v6.18)",
@@ -70,8 +70,8 @@ impl Knob for SchedFeature {
         features::by_hand(instance, is_on(instance, saved).unwrap_or(true))
     }
 
-    fn places(&self, instance: &str, value: &Value) -> Vec<Place> {
-        is_on(instance, value).map(|is_on| features::place(instance, is_on)).into_iter().collect()
+    fn destinations(&self, instance: &str, value: &Value) -> Vec<Destination> {
+        is_on(instance, value).map(|is_on| features::destination(instance, is_on)).into_iter().collect()
     }
 }
 
@@ -86,7 +86,7 @@ fn refuse_name(instance: &str) -> Result<(), Problem> {
     let refuse =
         |why: String, hint: String| Err(Problem::usage(format!("factor sched-feature.{instance}"), why).hint(hint));
     if instance == hrtick::FEATURE {
-        return refuse("HRTICK has a knob of its own".to_owned(), "use the factor hrtick".to_owned());
+        return refuse("HRTICK has its own knob".to_owned(), "use the factor hrtick".to_owned());
     }
     if let Some(plain) = instance.strip_prefix("NO_").filter(|plain| features::is_name(plain)) {
         return refuse(

@@ -5,7 +5,7 @@ use crate::sched_level::{Level, Slice, is_fair, word};
 use crate::tasks::{self, Privilege, SavedTask, TaskState};
 use crate::{Knob, KnobContext, Past, Standing};
 use holdup_host::{Host, HostError, Scheduling, cpu_list};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -47,7 +47,7 @@ struct State {
     reset_on_fork: bool,
     nice: i32,
     priority: i32,
-    /// In ns; `None` where the kernel does not tell.
+    /// In ns; `None` where the kernel does not report it.
     #[serde(default)]
     slice_ns: Option<u64>,
     /// Whether the slice differs from the default one.
@@ -281,8 +281,8 @@ impl Knob for SchedPolicy {
         true
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        let line = |directive: &str, value: String| Place::Service { directive: directive.to_owned(), value };
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        let line = |directive: &str, value: String| Destination::Service { directive: directive.to_owned(), value };
         let policy = |name: &str| line("CPUSchedulingPolicy", name.to_owned());
         match Level::parse(value) {
             // systemd knows no slice of a task's own, so such a level is none that it could set.
@@ -309,7 +309,7 @@ fn put(host: &Host, tid: u32, now: &State, wanted: Scheduling, slice: Slice) -> 
     let is_hidden = now.slice_ns.is_none() && !is_fair(now.scheduling());
     let own = match slice {
         Slice::Kept => None,
-        // A real-time task does not show whether it has a slice of its own from before.
+        // A real-time task does not show whether it has its own slice from before.
         Slice::Default if now.has_own_slice || is_hidden => Some(None),
         Slice::Default => None,
         Slice::Own(ns) if now.slice_ns == Some(ns) => None,
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixed_state_is_told_and_is_no_level() {
+    fn a_mixed_state_is_reported_and_is_no_level() {
         let fs = MemoryFs::new();
         fs.put_process(10, 1, 100, Scheduling::other(0));
         fs.put_process(11, 10, 101, Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(0) });
@@ -462,7 +462,7 @@ mod tests {
         let context = |pids: &[u32]| KnobContext { host: &host, postgres: None, pids: pids.to_vec() };
         let refused = SchedPolicy.write(&context(&[10, 11]), "", &text("batch")).expect_err("deadline");
         assert!(refused.why.contains("task 11"), "{refused}");
-        // This kernel tells no slice.
+        // This kernel reports no slice.
         let refused = SchedPolicy.write(&context(&[10]), "", &text("batch slice:3ms")).expect_err("an old kernel");
         assert!(refused.hint.is_some_and(|h| h.contains("6.12")));
         assert_eq!(fs.task(10), Some(Scheduling::other(0)));
@@ -568,7 +568,7 @@ mod tests {
         SchedPolicy.restore(&context, "", &past).expect("it takes");
         assert_eq!([10, 11].map(|tid| fs.task_slice(tid)), [Some((1_400_000, false)); 2]);
         assert_eq!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Restored));
-        // Where the default is theirs, no restoring tells it from a slice of their own.
+        // Where the default is theirs, no restoring distinguishes it from their own slice.
         fs.put_own_slice(10, 3_000_000);
         assert_eq!(SchedPolicy.standing(&context, "", &past), Ok(Standing::Alike(text("other"))));
     }

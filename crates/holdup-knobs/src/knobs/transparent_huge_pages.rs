@@ -2,7 +2,7 @@
 
 use crate::refused::{garbled, probe_file, wrong};
 use crate::{Knob, KnobContext};
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use holdup_model::text::shell_quoted;
 use holdup_model::{Availability, Meta, ParameterKind, Problem, Value};
 
@@ -20,7 +20,7 @@ static META: Meta = Meta {
            It acts on memory that is touched for the first time after the change, and on what khugepaged collects \
            later; pages that are huge already stay so. So a server that shall be measured under it must be started \
            after it. It is about private memory: the shared memory of PostgreSQL counts as shmem, which has a \
-           switch of its own (shmem_enabled) and, with huge_pages, reserved pages (huge-pages-reserved).\n\n\
+           separate switch (shmem_enabled) and, with huge_pages, reserved pages (huge-pages-reserved).\n\n\
            A size of pages whose own switch says `inherit` (hugepages-*kB/enabled, 6.8 and later) follows this one.",
     references: &[
         "Documentation/admin-guide/mm/transhuge.rst (v6.18)",
@@ -72,8 +72,8 @@ impl Knob for TransparentHugePages {
         format!("echo {} > {PATH}", shell_quoted(&saved.to_string()))
     }
 
-    fn places(&self, _instance: &str, value: &Value) -> Vec<Place> {
-        vec![Place::File { path: PATH.to_owned(), value: value.to_string() }]
+    fn destinations(&self, _instance: &str, value: &Value) -> Vec<Destination> {
+        vec![Destination::File { path: PATH.to_owned(), value: value.to_string() }]
     }
 }
 

@@ -19,7 +19,7 @@ pub struct InFile {
     pub content: &'static str,
     pub levels: [Value; 2],
     /// What someone else sets, and how a report names it. `None` where holdup and the kernel have all values between
-    /// them, so that nobody else's can be told.
+    /// them, so that another writer's cannot be distinguished.
     pub foreign: Option<(&'static str, &'static str)>,
 }
 

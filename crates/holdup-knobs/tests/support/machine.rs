@@ -14,7 +14,7 @@ const LATENCY: &str = "/dev/cpu_dma_latency";
 const GROUP: &str = "/sys/fs/cgroup/system.slice/pg.service";
 const POLICIES: [&str; 2] = ["/sys/devices/system/cpu/cpufreq/policy0", "/sys/devices/system/cpu/cpufreq/policy2"];
 
-/// Factors that act on several things at once, so that a report names more than the one that someone else changed.
+/// Factors that act on several things together, so that a report names more than the one that someone else changed.
 pub(super) const OF_PARTS: &[&str] = &["cpu-governor", "cgroup-cpu-max", "affinity", "irq-affinity"];
 
 pub(super) fn factors() -> Vec<(&'static str, [Value; 2])> {
@@ -73,7 +73,7 @@ pub(super) fn put(fs: &MemoryFs) {
     for (tid, cpus) in TASKS {
         fs.put_affinity(tid, cpus);
     }
-    // The kernel's default for four CPUs; one task has a slice of its own.
+    // The kernel's default for four CPUs; one task has its own slice.
     fs.put_default_slice(2_100_000);
     fs.put_own_slice(15, 5_000_000);
     for pid in [10, 11] {

@@ -56,7 +56,7 @@ pub fn factors() -> Vec<(&'static str, [Value; 2])> {
     all
 }
 
-/// Whether a factor acts on several things at once, so that a report names more than the one that was changed.
+/// Whether a factor acts on several things together, so that a report names more than the one that was changed.
 pub fn has_parts(factor: &str) -> bool {
     factor == "sched-policy" || machine::OF_PARTS.contains(&factor)
 }
@@ -235,7 +235,7 @@ impl World {
         fs.put_process(10, 1, 100, Scheduling::other(0));
         fs.put_process(11, 10, 101, Scheduling::other(3));
         fs.put_process(12, 11, 102, Scheduling::other(0));
-        // A second thread with a policy of its own.
+        // A second thread with its own policy.
         fs.put("/proc/10/task/15/stat", fs.get("/proc/10/stat").unwrap().replacen("10 (", "15 (", 1));
         fs.put_task(15, Scheduling { policy: Scheduling::BATCH, ..Scheduling::other(1) });
         machine::put(&fs);

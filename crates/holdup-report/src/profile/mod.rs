@@ -7,7 +7,7 @@ mod tuned;
 use crate::text::{align, clean};
 use holdup_model::Profile;
 use holdup_model::foreign::is_harmful;
-use holdup_model::profile::{Place, ProfileLine, ProfileState, Setting};
+use holdup_model::profile::{Destination, ProfileLine, ProfileState, Setting};
 
 pub use sysctl_d::sysctl_d;
 pub use systemd::systemd;
@@ -16,13 +16,13 @@ pub use tuned::tuned;
 /// The names of the formats for other tools.
 pub const FORMATS: &[&str] = &["tuned", "sysctl.d", "systemd"];
 
-/// A profile in one of [`FORMATS`]; `places` says where each of its settings lives, in their order. `None` for a format
+/// A profile in one of [`FORMATS`]; `destinations` says where each of its settings lives, in their order. `None` for a format
 /// of another name.
-pub fn export(format: &str, profile: &Profile, places: &[Vec<Place>]) -> Option<String> {
+pub fn export(format: &str, profile: &Profile, destinations: &[Vec<Destination>]) -> Option<String> {
     match format {
-        "tuned" => Some(tuned(profile, places)),
-        "sysctl.d" => Some(sysctl_d(profile, places)),
-        "systemd" => Some(systemd(profile, places)),
+        "tuned" => Some(tuned(profile, destinations)),
+        "sysctl.d" => Some(sysctl_d(profile, destinations)),
+        "systemd" => Some(systemd(profile, destinations)),
         _ => None,
     }
 }
@@ -90,16 +90,16 @@ pub fn is_in_force(lines: &[ProfileLine]) -> bool {
 /// A list of switches, of which writing a word changes one: reading it gives all of them.
 const FEATURES: &str = "/sys/kernel/debug/sched/features";
 
-/// A setting and one of the places where it lives, if it has any.
-type Placed<'a> = (&'a Setting, Option<&'a Place>);
+/// A setting and one of the destinations where it lives, if it has any.
+type Placed<'a> = (&'a Setting, Option<&'a Destination>);
 
-/// Every place of every setting; a setting without one stands there once.
-fn placed<'a>(profile: &'a Profile, places: &'a [Vec<Place>]) -> Vec<Placed<'a>> {
+/// Every destination of every setting; a setting without one stands there once.
+fn placed<'a>(profile: &'a Profile, destinations: &'a [Vec<Destination>]) -> Vec<Placed<'a>> {
     let mut all = Vec::new();
     for (index, setting) in profile.settings.iter().enumerate() {
-        match places.get(index).map_or(&[][..], Vec::as_slice) {
+        match destinations.get(index).map_or(&[][..], Vec::as_slice) {
             [] => all.push((setting, None)),
-            some => all.extend(some.iter().map(|place| (setting, Some(place)))),
+            some => all.extend(some.iter().map(|destination| (setting, Some(destination)))),
         }
     }
     all
@@ -123,24 +123,24 @@ fn head(profile: &Profile, format: &str, go: &[String]) -> String {
     out
 }
 
-/// Values that a format has no place for, as comments with what to do instead.
-fn elsewhere(placed: &[Placed<'_>], is_here: impl Fn(&Place) -> bool, instead: &str) -> String {
+/// Values that a format has no destination for, as comments with what to do instead.
+fn elsewhere(placed: &[Placed<'_>], is_here: impl Fn(&Destination) -> bool, instead: &str) -> String {
     let mut out = String::new();
-    for (setting, place) in placed {
-        let why = match place {
-            Some(place) if is_here(place) => continue,
+    for (setting, destination) in placed {
+        let why = match destination {
+            Some(destination) if is_here(destination) => continue,
             None => "no file of the kernel holds it alone; use `holdup apply`".to_owned(),
-            Some(Place::Sysctl { key, .. }) => format!("its sysctl {} cannot be written here", one_line(key)),
-            Some(Place::File { path, value }) => {
+            Some(Destination::Sysctl { key, .. }) => format!("its sysctl {} cannot be written here", one_line(key)),
+            Some(Destination::File { path, value }) => {
                 format!("write {} to {}{}", one_line(value), one_line(path), end(instead))
             }
-            Some(Place::Service { directive, value }) => {
+            Some(Destination::Service { directive, value }) => {
                 format!("in the unit of the service, [Service] {}={}", one_line(directive), one_line(value))
             }
-            Some(Place::WakeLatency { us }) => {
+            Some(Destination::WakeLatency { us }) => {
                 format!("it holds while a process keeps {us} µs written in /dev/cpu_dma_latency{}", end(instead))
             }
-            Some(Place::Postgres { name, value }) => {
+            Some(Destination::Postgres { name, value }) => {
                 let quoted = one_line(value).replace('\'', "''");
                 format!("in postgresql.conf, {} = '{quoted}'", one_line(name))
             }

@@ -2,12 +2,12 @@
 
 use super::{FEATURES, Placed, elsewhere, head, is_plain, is_plain_value, one_line, placed};
 use holdup_model::Profile;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 
 /// A unit that sets what a profile sets when it is started and puts the old values back when it is stopped, and as
-/// comments what no such unit can set. `places` says where each setting lives, in their order.
-pub fn systemd(profile: &Profile, places: &[Vec<Place>]) -> String {
-    let placed = placed(profile, places);
+/// comments what no such unit can set. `destinations` says where each setting lives, in their order.
+pub fn systemd(profile: &Profile, destinations: &[Vec<Destination>]) -> String {
+    let placed = placed(profile, destinations);
     let name = &profile.name;
     let mut out = head(
         profile,
@@ -28,22 +28,24 @@ pub fn systemd(profile: &Profile, places: &[Vec<Place>]) -> String {
     out.push_str("\n[Service]\nType=oneshot\nRemainAfterExit=yes\n");
     out.push_str(&format!("RuntimeDirectory=holdup-{name}\n"));
     out.push_str("# Each line keeps the old value, then writes the new one.\n");
-    for (setting, place) in &placed {
-        if let Some((path, value)) = place.and_then(file) {
+    for (setting, destination) in &placed {
+        if let Some((path, value)) = destination.and_then(file) {
             // A dash in front: failing to set it is no failure.
             let dash = if setting.optional { "-" } else { "" };
             out.push_str(&format!("ExecStart={dash}{}\n", write(&path, value)));
         }
     }
-    if !placed.iter().any(|(_, place)| place.and_then(file).is_some()) {
+    if !placed.iter().any(|(_, destination)| destination.and_then(file).is_some()) {
         out.push_str("ExecStart=/bin/true\n");
     }
     out.push_str(&format!("ExecStopPost={BACK}\n"));
     out.push_str("\n[Install]\nWantedBy=multi-user.target\n");
     out.push_str(&service(&placed));
     out.push_str(&latency(&placed));
-    let is_here =
-        |place: &Place| file(place).is_some() || matches!(place, Place::Service { .. } | Place::WakeLatency { .. });
+    let is_here = |destination: &Destination| {
+        file(destination).is_some()
+            || matches!(destination, Destination::Service { .. } | Destination::WakeLatency { .. })
+    };
     out.push_str(&elsewhere(&placed, is_here, ""));
     out
 }
@@ -53,10 +55,10 @@ const BACK: &str = "/bin/sh -c 'test ! -e \"$$RUNTIME_DIRECTORY/old\" || tac \"$
                     while read -r f v; do echo \"$$v\" > \"$$f\"; done'";
 
 /// The file to write and what, where a plain command can.
-fn file(place: &Place) -> Option<(String, &str)> {
-    let (path, value) = match place {
-        Place::Sysctl { key, value } => (format!("/proc/sys/{}", key.replace('.', "/")), value),
-        Place::File { path, value } => (path.clone(), value),
+fn file(destination: &Destination) -> Option<(String, &str)> {
+    let (path, value) = match destination {
+        Destination::Sysctl { key, value } => (format!("/proc/sys/{}", key.replace('.', "/")), value),
+        Destination::File { path, value } => (path.clone(), value),
         _ => return None,
     };
     (path.starts_with('/') && is_plain(&path) && is_plain_value(value)).then_some((path, value.as_str()))
@@ -82,8 +84,8 @@ fn write(path: &str, value: &str) -> String {
 /// What is about processes belongs into the unit of their service.
 fn service(placed: &[Placed<'_>]) -> String {
     let mut lines = String::new();
-    for (_, place) in placed {
-        if let Some(Place::Service { directive, value }) = place {
+    for (_, destination) in placed {
+        if let Some(Destination::Service { directive, value }) = destination {
             lines.push_str(&format!("#   {}={}\n", one_line(directive), one_line(value).replace('%', "%%")));
         }
     }
@@ -98,8 +100,8 @@ fn service(placed: &[Placed<'_>]) -> String {
 /// The bound on waking holds while a process keeps the file open, so it needs a unit that runs on.
 fn latency(placed: &[Placed<'_>]) -> String {
     let mut out = String::new();
-    for (setting, place) in placed {
-        if let Some(Place::WakeLatency { us }) = place {
+    for (setting, destination) in placed {
+        if let Some(Destination::WakeLatency { us }) = destination {
             out.push_str(&format!(
                 "\n# {}: it holds while a process keeps /dev/cpu_dma_latency open, so it needs a unit of its own:\n\
                  #   [Service]\n\

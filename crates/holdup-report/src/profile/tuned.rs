@@ -2,7 +2,7 @@
 
 use super::{FEATURES, elsewhere, head, is_plain, is_plain_value, one_line, placed};
 use holdup_model::Profile;
-use holdup_model::profile::Place;
+use holdup_model::profile::Destination;
 use std::collections::BTreeMap;
 
 /// Sections in the order in which they are written.
@@ -16,10 +16,10 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("/sys/kernel/debug/sched/nr_migrate", "scheduler", "sched_nr_migrate"),
 ];
 
-/// The profile as a tuned.conf, and as comments what no plugin sets. `places` says where each setting lives, in their
+/// The profile as a tuned.conf, and as comments what no plugin sets. `destinations` says where each setting lives, in their
 /// order.
-pub fn tuned(profile: &Profile, places: &[Vec<Place>]) -> String {
-    let placed = placed(profile, places);
+pub fn tuned(profile: &Profile, destinations: &[Vec<Destination>]) -> String {
+    let placed = placed(profile, destinations);
     let name = &profile.name;
     let mut out = head(
         profile,
@@ -34,8 +34,8 @@ pub fn tuned(profile: &Profile, places: &[Vec<Place>]) -> String {
     let summary = one_line(&profile.summary);
     out.push_str(&format!("\n[main]\nsummary={}\n", if summary.is_empty() { name.clone() } else { summary }));
     let mut sections: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (_, place) in &placed {
-        if let Some((section, key, value)) = place.and_then(option) {
+    for (_, destination) in &placed {
+        if let Some((section, key, value)) = destination.and_then(option) {
             let lines = sections.entry(section).or_default();
             // Without this the plugin watches every process that begins, which is not what was asked for.
             if section == "scheduler" && lines.is_empty() {
@@ -49,23 +49,23 @@ pub fn tuned(profile: &Profile, places: &[Vec<Place>]) -> String {
             out.push_str(&format!("\n[{section}]\n{}\n", lines.join("\n")));
         }
     }
-    out.push_str(&elsewhere(&placed, |place| option(place).is_some(), ""));
+    out.push_str(&elsewhere(&placed, |destination| option(destination).is_some(), ""));
     out
 }
 
-/// Section, key and value of a place.
-fn option(place: &Place) -> Option<(&'static str, String, String)> {
-    match place {
-        Place::Sysctl { key, value } if is_plain_value(key) && is_plain_value(value) => {
+/// Section, key and value of a destination.
+fn option(destination: &Destination) -> Option<(&'static str, String, String)> {
+    match destination {
+        Destination::Sysctl { key, value } if is_plain_value(key) && is_plain_value(value) => {
             Some(("sysctl", key.clone(), value.clone()))
         }
         // TuneD puts back what it has read, which of the list of features is no value that can be written.
-        Place::File { path, value } if path != FEATURES && is_plain(path) && is_plain_value(value) => {
+        Destination::File { path, value } if path != FEATURES && is_plain(path) && is_plain_value(value) => {
             let known = OPTIONS.iter().find(|(file, ..)| file == path);
             let (section, key) = known.map_or(("sysfs", path.as_str()), |(_, section, key)| (*section, *key));
             Some((section, key.to_owned(), value.clone()))
         }
-        Place::WakeLatency { us } => Some(("cpu", "force_latency".to_owned(), us.to_string())),
+        Destination::WakeLatency { us } => Some(("cpu", "force_latency".to_owned(), us.to_string())),
         _ => None,
     }
 }

@@ -145,7 +145,7 @@ impl Working {
         Counts {
             moved: self.flows.slots().zip(&self.begin.sends).map(moved).collect(),
             cpu_ns: self.workers.slots().map(|worker| worker.cpu_ns(processes)).sum(),
-            retransmitted: self.network.counters().ok().and_then(|counters| counters.near.tcp_retransmitted()),
+            retransmitted: self.network.counters().ok().and_then(|counters| counters.client.tcp_retransmitted()),
         }
     }
 

@@ -106,7 +106,7 @@ impl Listeners<'_> {
             let port = endpoint.port.map_or_else(|| "any port".to_owned(), |port| format!("port {port}"));
             Problem::trial(format!("{port} of {}", endpoint.protocol.word()), format!("cannot be listened at: {e}"))
         };
-        let key = endpoint.port.filter(|_| endpoint.protocol != Protocol::Unix).map(|port| (port, end == End::Near));
+        let key = endpoint.port.filter(|_| endpoint.protocol != Protocol::Unix).map(|port| (port, end == End::Client));
         if let Some((of_group, listener, target)) = key.and_then(|key| self.shared.get(&key)) {
             if *of_group != group {
                 return Err(failed(rustix::io::Errno::ADDRINUSE.into()));
@@ -179,7 +179,7 @@ pub(crate) fn strands(
     let count = near.len();
     let strand = |(index, (program, ways, files)): (usize, (Arc<Program>, Vec<Option<Way>>, _))| {
         let is_near = index < count;
-        let end = if is_near { End::Near } else { End::Far };
+        let end = if is_near { End::Client } else { End::Server };
         let cpus = if is_near { setup.placement.client.clone() } else { setup.placement.server.clone() };
         let bytes = program.buffer_bytes.clamp(64 << 10, MOST_CALL_BYTES) as usize;
         let receives = receives(&program);
@@ -238,7 +238,8 @@ fn ways(
         else {
             continue;
         };
-        let (end, program, endpoint) = if accepts { (End::Near, &pair.near, near) } else { (End::Far, &pair.far, far) };
+        let (end, program, endpoint) =
+            if accepts { (End::Client, &pair.near, near) } else { (End::Server, &pair.far, far) };
         let (listener, target) = match own.get(&(accepts, endpoint)) {
             Some(known) => known.clone(),
             None => {

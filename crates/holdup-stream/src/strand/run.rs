@@ -6,7 +6,7 @@ use crate::profile::{Protocol, Repeat};
 use crate::sockets;
 use crate::strand::counts::{Part, Slot, Strands};
 use crate::strand::link::{LOOK, Link, Target, Token};
-use holdup_host::network::Place;
+use holdup_host::network::Endpoint;
 use holdup_load::clock::now_ns;
 use holdup_load::placement::stay_on;
 use std::io;
@@ -50,7 +50,7 @@ pub(crate) struct Strand {
     pub(crate) ways: Vec<Option<Way>>,
     /// For each entry of [`Program::files`].
     pub(crate) files: Arc<Vec<Vec<Sendable>>>,
-    pub(crate) place: Place,
+    pub(crate) place: Endpoint,
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) token: Token,
     pub(crate) buffer: Vec<u8>,

@@ -74,7 +74,7 @@ impl Running {
         let (near, far) = match with.nic {
             Some(nic) => {
                 let (near, far) = machine::link(chosen)?;
-                (Some((Link { end: LinkEnd::Near, nic }, near)), Some((Link { end: LinkEnd::Far, nic }, far)))
+                (Some((Link { end: LinkEnd::Client, nic }, near)), Some((Link { end: LinkEnd::Server, nic }, far)))
             }
             None => (None, None),
         };

@@ -94,7 +94,7 @@ pub(crate) struct Calibration<'a> {
 /// # Errors
 /// When asked to end.
 pub(crate) fn calibrated(with: Calibration<'_>, step: &mut dyn FnMut(&str)) -> Result<Described, Problem> {
-    let survey = holdup_host::survey::survey(with.host, None, None);
+    let survey = holdup_survey::survey(with.host, None, None);
     let hz = survey.kernel.hz.value().or(with.hz);
     let mut context = Context::of_this_host(with.host, hz.unwrap_or(HZ), with.workdir.to_owned());
     context.pg_bin = with.pg_bin;
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_host_that_tells_nothing_gives_a_machine_file_that_is_read() {
         let host = holdup_host::fake::MemoryFs::new().host();
-        let survey = holdup_host::survey::survey(&host, None, None);
+        let survey = holdup_survey::survey(&host, None, None);
         let described = described(&host, &survey, None, (&[], &[])).expect("assumed as a whole");
         assert_eq!(described.machine.topology.cpus(), 1);
         assert!(described.summary.contains("assumed"), "{}", described.summary);

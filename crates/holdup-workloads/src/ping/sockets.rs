@@ -10,7 +10,7 @@
 
 use crate::ping::setup::Setup;
 use holdup_catalogue::ping::Protocol;
-use holdup_host::network::{End, Network, Place};
+use holdup_host::network::{End, Endpoint, Network};
 use holdup_model::Problem;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
@@ -68,10 +68,10 @@ impl Ground for Loopback {
 pub(crate) struct Apart<'a>(pub(crate) &'a Network);
 
 impl Apart<'_> {
-    fn place(&self, side: Side) -> &Place {
+    fn place(&self, side: Side) -> &Endpoint {
         self.0.end(match side {
-            Side::Client => End::Near,
-            Side::Server => End::Far,
+            Side::Client => End::Client,
+            Side::Server => End::Server,
         })
     }
 }

@@ -3,10 +3,10 @@
 use crate::output;
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
-use holdup_host::survey::postgres::Asked;
 use holdup_model::Problem;
 use holdup_model::survey::Exposure;
 use holdup_report::Checked;
+use holdup_survey::postgres::Asked;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,9 +64,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
         },
     };
     let (asked, control) = server(args.pg.as_ref(), &host, root.is_some())?;
-    let mut survey = holdup_host::survey::survey(&host, asked.as_ref(), control.as_deref());
+    let mut survey = holdup_survey::survey(&host, asked.as_ref(), control.as_deref());
     if args.probe {
-        holdup_host::survey::probe_into(&mut survey, PROBE);
+        holdup_survey::probe_into(&mut survey, PROBE);
     }
     let findings = holdup_analysis::check(&survey);
     let overall = holdup_analysis::overall(&findings);

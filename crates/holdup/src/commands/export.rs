@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     let bundle = match (&args.profile, &args.bundle) {
         (Some(Sub::Profile { profile, format, out }), _) => {
             let profile = super::apply::read(&Host::real(), profile)?;
-            let places = holdup_target::profiles::places(&profile)?;
+            let places = holdup_target::profiles::destinations(&profile)?;
             let text = holdup_report::profile::export(format, &profile, &places)
                 .ok_or_else(|| anyhow::anyhow!("clap let the format {format} through"))?;
             return write(out, &text);

@@ -1,14 +1,24 @@
-//! What `holdup check` looks at: read-only, without root, each thing with its source.
+//! What `holdup check` reads on a host: read-only, without root, each thing with its source or the reason why it is not known.
+//!
+//! [`survey()`] fills a `holdup_model::survey::Survey`: the scheduler's settings (`settings.rs`), the time slice extension,
+//! the machine, and every PostgreSQL server with its files, memory and clients ([`postgres`]); [`probe_into`] adds what
+//! the behavioural [`probe`] measures of the preemption model.
+//!
+//! Not here: how files of a host are read and the chain of sources for the preemption model (`holdup-host`), what a
+//! survey means (the cases of `holdup-analysis`), and how it is printed (`holdup-report`).
+//!
+//! Start with [`survey()`], then `postgres/mod.rs`.
 
 mod machine;
 pub mod postgres;
+pub mod probe;
 mod probed;
 mod settings;
 mod slice_extension;
 
-use crate::Host;
-use crate::kernel::{self, KernelFacts};
-use crate::postgres::PostgresControl;
+use holdup_host::Host;
+use holdup_host::kernel::{self, KernelFacts};
+use holdup_host::postgres::PostgresControl;
 use holdup_model::survey::Survey;
 pub use probed::probe_into;
 

@@ -3,9 +3,9 @@
 
 use holdup_host::fake::MemoryFs;
 use holdup_host::postgres::{PostgresControl, Setting};
-use holdup_host::survey::postgres::{Asked, servers};
 use holdup_model::Problem;
 use holdup_model::survey::{HugePagesAsked, Pool, Reading, Server, SpinWaits};
+use holdup_survey::postgres::{Asked, servers};
 
 const MB: u64 = 1024 * 1024;
 const DATA: &str = "/var/lib/postgresql/17/main";
@@ -183,7 +183,7 @@ fn a_pool_that_does_not_fit_the_shared_memory_waits_for_a_restart() {
 }
 
 #[test]
-fn settings_that_stand_twice_and_files_with_errors_are_told() {
+fn settings_that_stand_twice_and_files_with_errors_are_reported() {
     let fs = debian();
     fs.put(CONF, "shared_buffers = 64MB\nshared_buffers = 128MB\nwork_mem = 1.5GB\n");
     assert_eq!(
@@ -382,7 +382,7 @@ fn seventeen(pid: Option<u32>) -> Answers {
 }
 
 #[test]
-fn a_connection_tells_what_is_in_force() {
+fn a_connection_shows_what_is_in_force() {
     let fs = debian();
     let found = servers(&fs.host(), None, Some(&seventeen(Some(812)))).value.unwrap();
     assert_eq!(found.len(), 1);
@@ -428,7 +428,7 @@ fn a_connection_that_may_see_little_leaves_reasons() {
     assert!(why(&server.spin_waits).contains("hides other users"));
     control.version_num = 150_018;
     let server = servers(&fs.host(), None, Some(&control)).value.unwrap().remove(0);
-    assert!(why(&server.spin_waits).contains("PostgreSQL 15 does not tell"));
+    assert!(why(&server.spin_waits).contains("PostgreSQL 15 does not report"));
     control.rows.clear();
     let server = servers(&fs.host(), None, Some(&control)).value.unwrap().remove(0);
     assert_eq!(server.shared_buffers_bytes.value(), Some(128 * MB), "by the files");

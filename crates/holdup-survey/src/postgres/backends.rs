@@ -2,8 +2,8 @@
 
 use super::find::TITLE;
 use super::{AS_OWNER, BY_SQL};
-use crate::Host;
-use crate::machine::meminfo;
+use holdup_host::Host;
+use holdup_host::meminfo;
 use holdup_model::survey::Reading;
 
 /// Processes that are looked at; of more a sample is taken, so that the time does not grow with them.
@@ -17,7 +17,7 @@ const LONGEST_TITLE: usize = 8 << 10;
 /// What the title of a process says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A client connection, and whether it runs something; `None` where the title does not tell.
+    /// A client connection, and whether it runs something; `None` where the title does not say.
     Client {
         /// Whether it runs something: not `idle`, and not `idle in transaction`.
         is_active: Option<bool>,
@@ -188,10 +188,10 @@ fn page_tables(host: &Host, pid: u32) -> Result<Option<u64>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::MemoryFs;
+    use holdup_host::fake::MemoryFs;
 
     #[test]
-    fn clients_are_told_from_helpers_by_title() {
+    fn clients_are_distinguished_from_helpers_by_title() {
         let client = |title: &str, is_active: Option<bool>| {
             assert_eq!(kind(title), Some(Kind::Client { is_active }), "{title}");
         };
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_that_are_not_updated_do_not_tell_who_is_active() {
+    fn titles_that_are_not_updated_do_not_show_which_are_active() {
         let (fs, pids) = server(&["postgres: a b [local]", "postgres: a b [local]"]);
         for updates in [Some(false), None] {
             let found = look(&fs.host(), 10, &pids, updates);

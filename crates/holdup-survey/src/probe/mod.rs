@@ -2,11 +2,11 @@
 //! task computes in user mode, takes page faults, or is in a long system call.
 //!
 //! No name, log or configuration file is asked, and no right is needed. The task in the way (the hog) has the idle
-//! policy, so that one of the ordinary policy preempts it whenever the model lets it. The other (the peer) comes to
+//! policy, so that one of the ordinary policy preempts it whenever the model lets it. The other (the peer) moves to
 //! the hog's CPU by changing its own affinity: that puts it on the other run queue from afar and marks the
 //! hog for preemption, whichever caches the two CPUs share (kernel/sched/core.c:move_queued_task, v6.18). A wake-up
 //! from afar would not do: between CPUs without a common cache it goes through an interrupt of the
-//! target (kernel/sched/core.c:ttwu_queue_cond, v6.18), after which every model reschedules at once.
+//! target (kernel/sched/core.c:ttwu_queue_cond, v6.18), after which every model reschedules immediately.
 
 mod calls;
 mod classify;
@@ -28,7 +28,7 @@ pub enum Arrival {
     /// From another CPU, by its affinity.
     FromAfar,
     /// Woken by a timer of the same CPU, the only one that may be used. A timer is an interrupt, and every model
-    /// reschedules when an interrupt returns to user mode, so waits over a user-mode hog tell nothing.
+    /// reschedules when an interrupt returns to user mode, so waits over a user-mode hog are the same in all.
     ByTimer,
 }
 
@@ -64,7 +64,7 @@ impl Quantiles {
 pub struct Waits {
     /// How many arrivals.
     pub samples: usize,
-    /// How long the hog went on after the peer had set out, in CPU time of the two: other tasks that ran meanwhile
+    /// How long the hog kept running after the peer had set out, in CPU time of the two: other tasks that ran meanwhile
     /// do not count. By the clock where the peer came [`Arrival::ByTimer`].
     pub kept: Quantiles,
     /// How long the peer was under way by the clock, with all that stood in its way.
@@ -114,16 +114,16 @@ fn tick() -> Result<Duration, Problem> {
     Ok(period)
 }
 
-/// A measurement and what it tells.
+/// A measurement and its verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// What was measured.
     pub measured: Measured,
-    /// What it tells.
+    /// The models that fit.
     pub verdict: Verdict,
 }
 
-/// Measures for about `budget` and tells the model. Two seconds are a good budget; one is enough on a quiet host.
+/// Measures for about `budget`. Two seconds are a good budget; one is enough on a quiet host.
 ///
 /// # Errors
 /// As [`measure`].
@@ -143,26 +143,26 @@ pub fn measure(budget: Duration) -> Result<Measured, Problem> {
     let tick = tick()?;
     let allowed = sched_getaffinity(None).map_err(|e| Problem::host("the CPUs that may be used", e.to_string()))?;
     let files = OpenFiles::raise();
-    let (tell, told) = channel();
-    let (tell_tid, told_tid) = channel();
+    let (result, results) = channel();
+    let (tid_sender, tids) = channel();
     let its_cpus = allowed;
     let peer = std::thread::Builder::new()
         .name("holdup-probe-peer".to_owned())
         .spawn(move || {
-            let _heard = tell_tid.send(rustix::thread::gettid());
+            let _sent = tid_sender.send(rustix::thread::gettid());
             let deadline = Instant::now() + budget;
             let calls = Arc::new(Calls::prepare(tick * peer::WALK_TICKS, &files));
-            let _heard = tell.send(peer::measure(tick, &its_cpus, &calls, deadline));
+            let _sent = result.send(peer::measure(tick, &its_cpus, &calls, deadline));
         })
         .map_err(|e| Problem::host("the probe", format!("no thread could be started: {e}")))?;
     let late = Duration::from_secs(1);
-    let measured = match told.recv_timeout(budget + late) {
+    let measured = match results.recv_timeout(budget + late) {
         Err(RecvTimeoutError::Timeout) => {
             // A real-time task may hold the CPU that the peer waits for; anywhere else it can come to its end.
-            if let Ok(tid) = told_tid.try_recv() {
+            if let Ok(tid) = tids.try_recv() {
                 let _moved = rustix::thread::sched_setaffinity(Some(tid), &allowed);
             }
-            told.recv_timeout(late).map_err(|_| ())
+            results.recv_timeout(late).map_err(|_| ())
         }
         other => other.map_err(|_| ()),
     };

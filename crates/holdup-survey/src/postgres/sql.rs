@@ -1,7 +1,7 @@
 //! What a server says of itself over a connection that the user gave. Every query only reads.
 
-use crate::guc;
-use crate::postgres::PostgresControl;
+use holdup_host::guc;
+use holdup_host::postgres::PostgresControl;
 use holdup_model::Problem;
 use holdup_model::survey::{Pool, Reading, SpinWaits};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const MOST_COUNTED: u64 = 1 << 20;
 const LOOKS: usize = 10;
 const BETWEEN_LOOKS_S: &str = "0.004";
 
-/// What the server is asked at once, in one connection. A row begins with what it is about. `backend_type` is NULL in
+/// The queries to a server, in one statement. A row begins with what it is about. `backend_type` is NULL in
 /// rows that this user may not see.
 const STATE: &str = "\
 SELECT 'setting', name, setting, unit, CASE WHEN pending_restart THEN 'pending' END FROM pg_settings WHERE name IN \
@@ -44,7 +44,7 @@ struct Row {
 pub(super) struct Session {
     version_num: u32,
     settings: BTreeMap<String, Row>,
-    /// Clients, active ones, rows that are hidden, connections that do not tell.
+    /// Clients, active ones, rows that are hidden, connections without a state.
     activity: Option<[u32; 4]>,
     address: Option<String>,
     /// The schema of pg_buffercache, and whether it has a summary.
@@ -144,7 +144,7 @@ impl Session {
     pub(super) fn clients(&self) -> Option<(u32, Option<u32>)> {
         match self.activity? {
             [clients, active, 0, 0] => Some((clients, Some(active))),
-            // Without track_activities nobody knows what connections do.
+            // Without track_activities the server does not record what connections do.
             [clients, _, 0, _] => Some((clients, None)),
             _ => None,
         }
@@ -167,7 +167,7 @@ impl Session {
                 "before PostgreSQL 16 every buffer has to be counted under the lock of its header, and there are more than \
                  {MOST_COUNTED}"
             );
-            let by_hand = "SELECT count(*) FILTER (WHERE relfilenode IS NULL), count(*) FROM pg_buffercache tells, if the \
+            let by_hand = "SELECT count(*) FILTER (WHERE relfilenode IS NULL), count(*) FROM pg_buffercache shows it, if the \
                            server may be held up for that";
             return Reading::unknown(SOURCE, why).but(by_hand);
         } else {
@@ -190,7 +190,7 @@ impl Session {
     pub(super) fn spin_waits(&self, control: &dyn PostgresControl) -> Reading<SpinWaits> {
         let source = format!("wait_event of pg_stat_activity, {LOOKS} looks");
         if self.version_num < SPIN_DELAY {
-            let why = format!("PostgreSQL {} does not tell of waits for spinlocks", self.major_version());
+            let why = format!("PostgreSQL {} does not report waits for spinlocks", self.major_version());
             return Reading::unknown(source, why).but("PostgreSQL 16 and later have the wait event SpinDelay");
         }
         if self.clients().is_none() {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_are_no_server_are_told() {
+    fn programs_that_are_no_server_are_recognised() {
         for other in
             ["postgres\0--single\0-D\0/d\0db\0", "postgres\0--version\0", "postgres\0-V\0", "postgres\0-C\0port\0"]
         {

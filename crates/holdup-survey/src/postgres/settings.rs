@@ -2,10 +2,10 @@
 
 use super::conf::{self, Configuration, Setting, absolute};
 use super::files::{Contents, Prefixed, Reader};
-use super::find::Place;
+use super::find::FoundServer;
 use super::sql::Session;
 use super::{AS_OWNER, BY_SQL};
-use crate::guc;
+use holdup_host::guc;
 use holdup_model::survey::{HugePagesAsked, Reading};
 
 /// Settings that are looked at, for what is said about those that stand twice.
@@ -18,7 +18,7 @@ const LEAST_BUFFERS: i32 = 16;
 const MOST_CONNECTIONS: i32 = 0x3_FFFF;
 
 /// Reads the files of a server.
-pub(super) fn contents(reader: &Reader<'_>, place: &Place) -> Contents {
+pub(super) fn contents(reader: &Reader<'_>, place: &FoundServer) -> Contents {
     let files = Prefixed { reader, prefix: &place.prefix };
     let mut settings = Configuration::default();
     match main_file(place) {
@@ -49,18 +49,18 @@ type Text = Reading<Option<String>>;
 /// The settings of one server.
 pub(super) struct Settings<'a> {
     session: Option<&'a Session>,
-    place: &'a Place,
+    place: &'a FoundServer,
     files: Configuration,
 }
 
 impl<'a> Settings<'a> {
     /// Of the files of a server.
-    pub(super) fn of(files: Configuration, place: &'a Place, session: Option<&'a Session>) -> Self {
+    pub(super) fn of(files: Configuration, place: &'a FoundServer, session: Option<&'a Session>) -> Self {
         Settings { session, place, files }
     }
 
     /// The settings of a server whose files are not to be seen here.
-    pub(super) fn without_files(place: &'a Place, session: Option<&'a Session>) -> Self {
+    pub(super) fn without_files(place: &'a FoundServer, session: Option<&'a Session>) -> Self {
         Settings { session, place, files: Configuration::default() }
     }
 
@@ -250,7 +250,7 @@ fn huge_pages(text: &str) -> Result<HugePagesAsked, String> {
 }
 
 /// The path of postgresql.conf: `config_file`, or in the folder that -D names, or in the data directory.
-fn main_file(place: &Place) -> Result<String, String> {
+fn main_file(place: &FoundServer) -> Result<String, String> {
     let line = place.command_line.get();
     let folder = line.and_then(|line| line.data_directory.as_deref());
     match line.and_then(|line| line.last("config_file")) {

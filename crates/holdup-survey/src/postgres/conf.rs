@@ -20,7 +20,7 @@ const ENTRY: usize = 128;
 
 /// One line that says something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub enum ConfLine {
     /// `name = value`, with the name in small letters and the value without quotes and escapes.
     Set {
         /// The name.
@@ -196,8 +196,8 @@ impl Reading<'_> {
         for line in each_line(text) {
             match line {
                 _ if self.kept > MOST_KEPT => return,
-                Line::Wrong { line, near } => self.error(format!("{path}:{line} has a syntax error near `{near}`")),
-                Line::Set { name, value, line } => {
+                ConfLine::Wrong { line, near } => self.error(format!("{path}:{line} has a syntax error near `{near}`")),
+                ConfLine::Set { name, value, line } => {
                     self.line(path, Setting { name, value, file: path.to_owned(), line }, depth);
                 }
             }
@@ -274,11 +274,11 @@ pub(super) fn absolute(path: &str, caller: &str) -> String {
 }
 
 /// The lines of a file that say something.
-pub fn lines(text: &[u8]) -> Vec<Line> {
+pub fn lines(text: &[u8]) -> Vec<ConfLine> {
     each_line(text).collect()
 }
 
-fn each_line(text: &[u8]) -> impl Iterator<Item = Line> {
+fn each_line(text: &[u8]) -> impl Iterator<Item = ConfLine> {
     let mut errors = 0;
     text.split(|byte| *byte == b'\n')
         .enumerate()
@@ -288,10 +288,10 @@ fn each_line(text: &[u8]) -> impl Iterator<Item = Line> {
                 return None;
             }
             Some(match one(line) {
-                Ok(found) => found.map(|(name, value)| Line::Set { name, value, line: number }),
+                Ok(found) => found.map(|(name, value)| ConfLine::Set { name, value, line: number }),
                 Err(near) => {
                     errors += 1;
-                    Some(Line::Wrong { line: number, near })
+                    Some(ConfLine::Wrong { line: number, near })
                 }
             })
         })

@@ -108,7 +108,7 @@ fn together(walk: &Result<Leaves, String>, poll: Leaves, user: Leaves) -> Verdic
         // No model that preempts kernel code lets a call of many ticks come to its end. The shorter call gives way by
         // itself under voluntary (seen on 6.12 and 6.18), so it has no say.
         (Ok(Leaves::AtEnd), _, Leaves::Immediately | Leaves::Unclear) => NONE_OR_VOLUNTARY,
-        // An interrupt on its CPU (high-resolution preemption sends one) makes also a lazy hog leave user mode at once.
+        // An interrupt on its CPU (high-resolution preemption sends one) makes also a lazy hog leave user mode immediately.
         (Ok(Leaves::AtTick), Leaves::AtEnd | Leaves::Unclear, _) => LAZY,
         // Full is what a call that gives way by itself would feign, so both calls have to say it.
         (Ok(Leaves::Immediately), Leaves::Immediately, Leaves::Immediately | Leaves::Unclear) => FULL,

@@ -4,9 +4,9 @@
 //! So root reads and understands none of it: a child that is that user does ([`confined`]).
 
 use super::conf::{self, Configuration, Unread};
-use crate::confined::{self, User};
-use crate::{Host, HostError};
 use holdup_files::check_ancestors;
+use holdup_host::confined::{self, User};
+use holdup_host::{Host, HostError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
     /// When it cannot be read, is no regular file, or is longer than is read of a server.
     pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
         let most = LONGEST_FILE.min(self.left.get());
-        let found = self.host.fs.read_bounded(Path::new(path), most);
+        let found = self.host.read_bounded_io(path, most);
         if let Some(read) = &self.read {
             let found = found.as_ref().map(|bytes| ByteBuf::from(bytes.as_slice()));
             let found = found.map_err(|e| (e.raw_os_error(), e.to_string()));

@@ -3,8 +3,8 @@
 //! Sources: `kernel/rseq.c`, `init/Kconfig`, `include/uapi/linux/rseq.h` (v7.0 to v7.3); glibc's
 //! `sysdeps/unix/sysv/linux/rseq-internal.h` (2.36, 2.41).
 
-use crate::Host;
-use crate::kernel::{KernelFacts, asked_for};
+use holdup_host::Host;
+use holdup_host::kernel::{KernelFacts, asked_for};
 use holdup_model::KernelVersion;
 use holdup_model::survey::{Reading, SliceExtension};
 
@@ -64,7 +64,7 @@ fn version(ground: &KernelFacts) -> Step {
 }
 
 fn architecture(ground: &KernelFacts) -> Step {
-    // What later versions offer where is not known; the configuration of the kernel tells.
+    // The table ends with the newest version read; the configuration of later ones says it.
     let is_read = ground.version.value().is_some_and(KernelVersion::is_read);
     match ground.architecture.get().map(String::as_str) {
         None => Step::Unknown("the architecture is not known".to_owned()),
@@ -135,7 +135,7 @@ fn registered(libc: &Reading<String>, ground: &KernelFacts) -> Step {
             Step::Available(format!("{text} registers all that the kernel offers (2.41 and later)"))
         }
         Some(_) if may_take_32_bytes(ground) => Step::Unknown(format!(
-            "{text} registers 32 bytes only, which kernels from 7.0.10 on refuse for it; whether this one does is not told"
+            "{text} registers 32 bytes only, which kernels from 7.0.10 on refuse for it; whether this one does is not known"
         )),
         Some(_) => Step::Unavailable(format!(
             "{text} registers 32 bytes only (up to 2.40), so a program must run with \
@@ -196,15 +196,15 @@ fn length(host: &Host, ground: &KernelFacts) -> Reading<u64> {
     if ground.version.get().is_some_and(|v| *v < KernelVersion::new(7, 0)) {
         return Reading::unknown(LENGTH, "kernels before 7.0 do not have it");
     }
-    crate::text::one_line(host, LENGTH)
-        .and_then(|text| text.parse().map_err(|_| format!("`{}` is no number", crate::text::shown(&text))))
+    holdup_host::text::one_line(host, LENGTH)
+        .and_then(|text| text.parse().map_err(|_| format!("`{}` is no number", holdup_host::text::shown(&text))))
         .but("run holdup as root, with debugfs mounted")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::MemoryFs;
+    use holdup_host::fake::MemoryFs;
 
     #[test]
     fn a_step_is_not_available_only_where_that_is_known() {

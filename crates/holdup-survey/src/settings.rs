@@ -3,16 +3,16 @@
 //! Sources: `kernel/sched/debug.c:sched_init_debug`, `kernel/sched/fair.c:update_sysctl, get_update_sysctl_factor`,
 //! `kernel/sched/features.h` (v5.10, 6.1, 6.12, 6.18 to 7.3), `kernel/sysctl.c` (v5.10).
 
-use crate::kernel::KernelFacts;
-use crate::{Host, cpu_list, online_cpus};
+use holdup_host::kernel::KernelFacts;
+use holdup_host::{Host, cpu_list, online_cpus};
 use holdup_model::KernelVersion;
 use holdup_model::survey::{Reading, Setting};
 
 const DEBUG: &str = "/sys/kernel/debug/sched";
 const SYSCTL: &str = "/proc/sys/kernel";
 
-/// A setting that is one number in one of two places.
-struct Place {
+/// A setting that is one number in one of two files.
+struct Tunable {
     name: &'static str,
     /// The file below debugfs/sched from 5.13 on.
     debug: &'static str,
@@ -30,8 +30,8 @@ const FOR_EVER: KernelVersion = KernelVersion::new(u32::MAX, 0);
 /// EEVDF took the place of CFS.
 const EEVDF: KernelVersion = KernelVersion::new(6, 6);
 
-const PLACES: &[Place] = &[
-    Place {
+const TUNABLES: &[Tunable] = &[
+    Tunable {
         name: "migration-cost",
         debug: "migration_cost_ns",
         sysctl: "sched_migration_cost_ns",
@@ -40,7 +40,7 @@ const PLACES: &[Place] = &[
         default: |_, _| Some(500_000),
         folklore: migration_cost,
     },
-    Place {
+    Tunable {
         name: "base-slice",
         debug: "base_slice_ns",
         sysctl: "sched_base_slice_ns",
@@ -54,12 +54,12 @@ const PLACES: &[Place] = &[
         },
         folklore: |ns| {
             (ns < 100_000).then_some(
-                "so short a slice is what a value in milliseconds comes to when it is written into a file of \
+                "so short a slice results from a value in milliseconds that is written into a file of \
                  nanoseconds; a published benchmark did that with 3",
             )
         },
     },
-    Place {
+    Tunable {
         name: "sched-latency",
         debug: "latency_ns",
         sysctl: "sched_latency_ns",
@@ -68,7 +68,7 @@ const PLACES: &[Place] = &[
         default: |_, cpus| scaled(6_000_000, cpus),
         folklore: |_| None,
     },
-    Place {
+    Tunable {
         name: "min-granularity",
         debug: "min_granularity_ns",
         sysctl: "sched_min_granularity_ns",
@@ -82,7 +82,7 @@ const PLACES: &[Place] = &[
             )
         },
     },
-    Place {
+    Tunable {
         name: "wakeup-granularity",
         debug: "wakeup_granularity_ns",
         sysctl: "sched_wakeup_granularity_ns",
@@ -96,7 +96,7 @@ const PLACES: &[Place] = &[
             )
         },
     },
-    Place {
+    Tunable {
         name: "nr-migrate",
         debug: "nr_migrate",
         sysctl: "sched_nr_migrate",
@@ -134,8 +134,8 @@ pub(crate) fn settings(host: &Host, ground: &KernelFacts) -> Vec<Setting> {
     let cpus = online_cpus(host).and_then(|list| u32::try_from(list.len()).ok()).filter(|n| *n > 0);
     let version = ground.version.value();
     let mut all = vec![autogroup(host, ground)];
-    for place in PLACES {
-        // Where the version is not known, what can be read is told and the rest is left out.
+    for place in TUNABLES {
+        // Where the version is not known, only what can be read is reported.
         let is_there = version.is_none_or(|v| (place.from..place.before).contains(&v));
         let value = number(host, ground, place);
         if !is_there && value.get().is_none() || version.is_none() && value.get().is_none() {
@@ -159,21 +159,21 @@ pub(crate) fn settings(host: &Host, ground: &KernelFacts) -> Vec<Setting> {
     all
 }
 
-/// Defaults are known for the usual scaling only; where the file cannot be read it is taken to be so.
+/// Defaults are known for logarithmic scaling only, the kernel's default, which an unreadable file is taken for.
 fn is_scaled_by_log(host: &Host) -> bool {
     let paths = [format!("{DEBUG}/tunable_scaling"), format!("{SYSCTL}/sched_tunable_scaling")];
     let value = paths.iter().find_map(|path| host.read_value(path).ok());
     value.is_none_or(|word| word == "1" || word.eq_ignore_ascii_case("log") || word.contains("(logarithmic)"))
 }
 
-fn number(host: &Host, ground: &KernelFacts, place: &Place) -> Reading<u64> {
+fn number(host: &Host, ground: &KernelFacts, place: &Tunable) -> Reading<u64> {
     let is_old = ground.version.get().is_some_and(|v| *v < KernelVersion::new(5, 13));
     let sysctl = format!("{SYSCTL}/{}", place.sysctl);
     let debug = format!("{DEBUG}/{}", place.debug);
     let path = if is_old || host.exists(&sysctl) { sysctl } else { debug };
-    let read = crate::text::one_line(host, &path);
+    let read = holdup_host::text::one_line(host, &path);
     let known = read.and_then(|text| {
-        text.parse().map_err(|_| format!("`{}` is not what the kernel writes there", crate::text::shown(&text)))
+        text.parse().map_err(|_| format!("`{}` is not what the kernel writes there", holdup_host::text::shown(&text)))
     });
     known.but(how_to_read(&path, ground))
 }
@@ -194,7 +194,7 @@ fn autogroup(host: &Host, ground: &KernelFacts) -> Setting {
     let value = match host.read_value(PATH) {
         Ok(text) if text == "0" || text == "1" => Reading::found(text, PATH),
         Ok(text) => {
-            Reading::unknown(PATH, format!("`{}` is not what the kernel writes there", crate::text::shown(&text)))
+            Reading::unknown(PATH, format!("`{}` is not what the kernel writes there", holdup_host::text::shown(&text)))
         }
         Err(e) if e.kind == std::io::ErrorKind::NotFound => {
             let option = ground.option("CONFIG_SCHED_AUTOGROUP");
@@ -230,7 +230,7 @@ fn autogroup(host: &Host, ground: &KernelFacts) -> Setting {
 fn features(host: &Host, ground: &KernelFacts) -> Reading<String> {
     const UP_TO_5_12: &str = "/sys/kernel/debug/sched_features";
     let path = if host.exists(UP_TO_5_12) { UP_TO_5_12.to_owned() } else { format!("{DEBUG}/features") };
-    crate::text::one_line(host, &path).but(how_to_read(&path, ground))
+    holdup_host::text::one_line(host, &path).but(how_to_read(&path, ground))
 }
 
 /// Slices that end by a timer of their own instead of at the tick.
@@ -257,12 +257,12 @@ fn hrtick(ground: &KernelFacts, features: &Reading<String>) -> Setting {
     Setting { name: "hrtick".to_owned(), unit: None, value, default, folklore: None }
 }
 
-/// The features of EEVDF that advice tells to switch off, where they are off.
+/// The features of EEVDF that common advice switches off, where they are off.
 fn switched_features(features: Reading<String>) -> Setting {
-    const TOLD: [&str; 4] = ["PLACE_LAG", "RUN_TO_PARITY", "WAKEUP_PREEMPTION", "DELAY_DEQUEUE"];
+    const ADVISED: [&str; 4] = ["PLACE_LAG", "RUN_TO_PARITY", "WAKEUP_PREEMPTION", "DELAY_DEQUEUE"];
     let value = features.map(|text| {
         let is_off = |name: &&str| text.split_ascii_whitespace().any(|word| word.strip_prefix("NO_") == Some(name));
-        let off: Vec<String> = TOLD.iter().filter(|name| is_off(name)).map(|name| format!("NO_{name}")).collect();
+        let off: Vec<String> = ADVISED.iter().filter(|name| is_off(name)).map(|name| format!("NO_{name}")).collect();
         if off.is_empty() { "none".to_owned() } else { off.join(" ") }
     });
     let folklore = value.get().filter(|words| words.contains("PLACE_LAG") || words.contains("PARITY")).map(|_| {
@@ -283,17 +283,17 @@ fn numa_balancing(host: &Host, ground: &KernelFacts) -> Setting {
         (Some(on), Some(nodes)) => Some(if on && nodes.len() > 1 { "1" } else { "0" }.to_owned()),
         _ => None,
     };
-    let value = crate::text::one_line(host, PATH);
+    let value = holdup_host::text::one_line(host, PATH);
     Setting { name: "numa-balancing".to_owned(), unit: None, value, default, folklore: None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::MemoryFs;
+    use holdup_host::fake::MemoryFs;
 
     #[test]
-    fn a_version_tells_no_default_where_parts_are_newer_or_nobody_has_read_it() {
+    fn a_version_has_no_default_where_parts_are_newer_or_it_was_not_read() {
         let defaults = |release: &str| {
             let config = format!("/boot/config-{release}");
             let fs = MemoryFs::of(&[
@@ -306,8 +306,8 @@ mod tests {
             let default = |name: &str| all.iter().find(|s| s.name == name).and_then(|s| s.default.clone());
             ["base-slice", "autogroup", "hrtick"].map(default)
         };
-        let told = |words: [&str; 3]| words.map(|word| Some(word.to_owned()));
-        assert_eq!(defaults("6.18.15"), told(["1400000", "1", "off"]));
+        let some = |words: [&str; 3]| words.map(|word| Some(word.to_owned()));
+        assert_eq!(defaults("6.18.15"), some(["1400000", "1", "off"]));
         assert_eq!(defaults("6.12.0-55.el10"), [None, None, None]);
         assert_eq!(defaults("99.1.0"), [None, None, None]);
     }

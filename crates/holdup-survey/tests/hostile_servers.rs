@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 
 use holdup_host::Host;
-use holdup_host::survey::postgres::{Asked, servers};
 use holdup_model::survey::{Reading, Server};
+use holdup_survey::postgres::{Asked, servers};
 use holdup_testkit::ignore;
 use rustix::fs::{CWD, FileType, mknodat};
 use std::fs::{self, Permissions};
@@ -172,7 +172,7 @@ fn nothing_but_regular_files_of_bounded_size_is_read() {
     mknodat(CWD, fake.data.join("fifo.conf"), FileType::Fifo, 0o666.into(), 0).unwrap();
     let large = fs::File::create(fake.data.join("large.conf")).unwrap();
     large.set_len(60 << 20).unwrap();
-    // In memory, where there is such a place: a disk takes long for so many.
+    // In memory, where there is such a place: a disk takes long for that number.
     let full = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     fs::set_permissions(full.path(), Permissions::from_mode(0o755)).unwrap();
     for n in 0..100_000 {

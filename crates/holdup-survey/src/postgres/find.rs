@@ -4,8 +4,8 @@ use super::command_line::CommandLine;
 use super::conf::absolute;
 use super::files::{self, Late};
 use super::{AS_OWNER, Asked};
-use crate::process::{self, Stat};
-use crate::{Host, HostError};
+use holdup_host::process::{self, Stat};
+use holdup_host::{Host, HostError};
 use holdup_model::survey::Reading;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ const MOST_OF_LISTS: usize = 4 << 20;
 const LONGEST_COMMAND_LINE: usize = 64 << 10;
 
 /// The processes that can be seen.
-pub(super) struct Seen {
+pub(super) struct Processes {
     /// Sorted by pid, but for those in `listed`.
     pub(super) all: Vec<Stat>,
     /// Children that a server's own list names; they are not looked at one by one.
@@ -43,7 +43,7 @@ pub(super) struct Seen {
 
 /// A place of a server: its postmaster, or at least its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FoundServer {
     /// The postmaster.
     pub(super) pid: Reading<u32>,
     /// The data directory, as the server sees it.
@@ -56,7 +56,7 @@ pub(super) struct Place {
 
 /// Looks at all processes. The many children of a server are taken from the list that it has where the kernel keeps one
 /// (CONFIG_PROC_CHILDREN); those that the list leaves out because one of them ended meanwhile are met one by one.
-pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
+pub(super) fn processes(host: &Host) -> Result<Processes, HostError> {
     let mut pids: Vec<u32> = host.list("/proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
     let (mut all, mut denied) = (Vec::new(), 0);
@@ -97,7 +97,7 @@ pub(super) fn seen(host: &Host) -> Result<Seen, HostError> {
     } else {
         hides_others(host, &all).then(|| "/proc is mounted with hidepid and hides processes of other users".to_owned())
     };
-    Ok(Seen { all, listed, hidden, late: Late::default(), passed_by: Cell::new(0) })
+    Ok(Processes { all, listed, hidden, late: Late::default(), passed_by: Cell::new(0) })
 }
 
 fn hides_others(host: &Host, all: &[Stat]) -> bool {
@@ -116,7 +116,7 @@ fn hides_others(host: &Host, all: &[Stat]) -> bool {
         })
 }
 
-impl Seen {
+impl Processes {
     fn of(&self, pid: u32) -> Option<&Stat> {
         self.all.binary_search_by_key(&pid, |stat| stat.pid).ok().map(|at| &self.all[at])
     }
@@ -145,21 +145,26 @@ impl Seen {
 }
 
 /// The servers asked for, or all; `also` is a postmaster that is known from elsewhere and comes first.
-pub(super) fn places(host: &Host, seen: &Seen, asked: Option<&Asked>, also: Option<u32>) -> Reading<Vec<Place>> {
+pub(super) fn places(
+    host: &Host,
+    processes: &Processes,
+    asked: Option<&Asked>,
+    also: Option<u32>,
+) -> Reading<Vec<FoundServer>> {
     const SOURCE: &str = "/proc/*/stat";
-    let hidden = |known: Reading<Vec<Place>>| known.but(AS_OWNER);
+    let hidden = |known: Reading<Vec<FoundServer>>| known.but(AS_OWNER);
     match asked {
-        Some(Asked::Pid(pid)) => hidden(by_pid(host, seen, *pid)),
-        Some(Asked::DataDirectory(folder)) => hidden(by_folder(host, seen, folder)),
+        Some(Asked::Pid(pid)) => hidden(by_pid(host, processes, *pid)),
+        Some(Asked::DataDirectory(folder)) => hidden(by_folder(host, processes, folder)),
         None => {
-            let mut pids = seen.postmasters(host);
+            let mut pids = processes.postmasters(host);
             if let Some(first) = also {
                 pids.retain(|pid| *pid != first);
                 pids.insert(0, first);
             }
-            seen.passed_by.set(pids.len().saturating_sub(MOST_SERVERS));
+            processes.passed_by.set(pids.len().saturating_sub(MOST_SERVERS));
             pids.truncate(MOST_SERVERS);
-            match &seen.hidden {
+            match &processes.hidden {
                 Some(why) if pids.is_empty() => hidden(Reading::unknown(SOURCE, why)),
                 Some(why) => Reading::found(all(host, &pids), format!("{SOURCE}; {why}")),
                 None => Reading::found(all(host, &pids), SOURCE),
@@ -168,19 +173,19 @@ pub(super) fn places(host: &Host, seen: &Seen, asked: Option<&Asked>, also: Opti
     }
 }
 
-fn all(host: &Host, pids: &[u32]) -> Vec<Place> {
+fn all(host: &Host, pids: &[u32]) -> Vec<FoundServer> {
     pids.iter().map(|pid| place(host, *pid)).collect()
 }
 
 /// The server of a pid, which may also be one of its backends.
-fn by_pid(host: &Host, seen: &Seen, pid: u32) -> Reading<Vec<Place>> {
+fn by_pid(host: &Host, processes: &Processes, pid: u32) -> Reading<Vec<FoundServer>> {
     let source = format!("/proc/{pid}/stat");
     let stat = match process::stat(host, pid) {
         Ok(stat) => stat,
         Err(e) if e.is_gone() => return Reading::unknown(source, format!("there is no process {pid} to be seen")),
         Err(e) => return Reading::unknown(source, e.to_string()),
     };
-    let postmasters = seen.postmasters(host);
+    let postmasters = processes.postmasters(host);
     match [pid, stat.ppid].into_iter().find(|pid| postmasters.contains(pid)) {
         Some(pid) => Reading::found(vec![place(host, pid)], source),
         None => Reading::unknown(source, format!("process {pid} is `{}`, which is no PostgreSQL server", stat.comm)),
@@ -188,16 +193,16 @@ fn by_pid(host: &Host, seen: &Seen, pid: u32) -> Reading<Vec<Place>> {
 }
 
 /// The server of a data directory, which need not run.
-fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Reading<Vec<Place>> {
+fn by_folder(host: &Host, processes: &Processes, folder: &str) -> Reading<Vec<FoundServer>> {
     let folder = absolute(folder, "/");
-    let pids = seen.postmasters(host);
+    let pids = processes.postmasters(host);
     let places = pids.iter().map(|pid| place(host, *pid));
     if let Some(place) = places.into_iter().find(|place| place.data_directory.get() == Some(&folder)) {
         return Reading::found(vec![place], format!("{folder} as the working directory of a postmaster"));
     }
     let lock = format!("{folder}/postmaster.pid");
     let version = format!("{folder}/PG_VERSION");
-    let read = files::as_owner_of(host, &seen.late, &folder, |reader| {
+    let read = files::as_owner_of(host, &processes.late, &folder, |reader| {
         // The folder may be named by another path; the server writes its pid into the first line of this file.
         let pid = reader.text(&lock).ok().and_then(|text| text.lines().next()?.trim().parse::<u32>().ok());
         let version = reader.read(&version).map(|_| ()).map_err(|e| (e.is_gone(), e.to_string()));
@@ -222,7 +227,7 @@ fn by_folder(host: &Host, seen: &Seen, folder: &str) -> Reading<Vec<Place>> {
             };
             let pid = Reading::unknown(lock, format!("no server runs in {folder}")).but("start the server");
             let data_directory = Reading::found(folder, "as asked for");
-            Reading::found(vec![Place { pid, data_directory, command_line, prefix: String::new() }], version)
+            Reading::found(vec![FoundServer { pid, data_directory, command_line, prefix: String::new() }], version)
         }
     }
 }
@@ -231,7 +236,7 @@ fn command_line(host: &Host, pid: u32) -> Result<Vec<u8>, HostError> {
     host.read_head_bytes(&format!("/proc/{pid}/cmdline"), LONGEST_COMMAND_LINE)
 }
 
-impl Place {
+impl FoundServer {
     /// The file with the major version.
     pub(super) fn version_file(&self) -> Option<String> {
         self.data_directory.get().map(|folder| format!("{}{folder}/PG_VERSION", self.prefix))
@@ -239,7 +244,7 @@ impl Place {
 }
 
 /// Where the files of a postmaster are.
-fn place(host: &Host, pid: u32) -> Place {
+fn place(host: &Host, pid: u32) -> FoundServer {
     let cmdline = format!("/proc/{pid}/cmdline");
     let command_line = match command_line(host, pid) {
         Ok(bytes) => Reading::found(CommandLine::of_cmdline(&bytes), cmdline.as_str()),
@@ -256,7 +261,7 @@ fn place(host: &Host, pid: u32) -> Place {
         }
         (Err(e), _) => Reading::unknown(cwd, e.to_string()).but(AS_OWNER),
     };
-    Place {
+    FoundServer {
         pid: Reading::found(pid, format!("/proc/{pid}/stat")),
         data_directory,
         command_line,

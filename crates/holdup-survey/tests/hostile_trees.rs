@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use holdup_host::Host;
-use holdup_host::survey::postgres::servers;
-use holdup_host::survey::survey;
+use holdup_survey::postgres::servers;
+use holdup_survey::survey;
 use rustix::fs::{CWD, FileType, mknodat};
 use std::fs;
 use std::io;
@@ -81,7 +81,7 @@ fn what_is_no_regular_file_or_too_long_is_not_read() {
 #[test]
 fn many_servers_are_counted_and_some_looked_at() {
     const MANY: u32 = 60_000;
-    // In memory, where there is such a place: a disk takes minutes for so many.
+    // In memory, where there is such a place: a disk takes minutes for that number.
     let tree = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     for pid in 1..=MANY {
         put_server(tree.path(), pid, Path::new("/data"));

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use holdup_host::guc;
-use holdup_host::survey::postgres::conf::{Configuration, Entry, Files, Line, Unread, lines};
+use holdup_survey::postgres::conf::{ConfLine, Configuration, Entry, Files, Unread, lines};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -44,8 +44,8 @@ fn lines_are_read_as_the_scanner_reads_them() {
     let check = |text: &str, expect: Result<Option<(&str, &str)>, &str>| {
         let found = lines(text.as_bytes());
         let found = found.first().map(|line| match line {
-            Line::Set { name, value, .. } => Ok((name.as_str(), value.as_str())),
-            Line::Wrong { near, .. } => Err(near.as_str()),
+            ConfLine::Set { name, value, .. } => Ok((name.as_str(), value.as_str())),
+            ConfLine::Wrong { near, .. } => Err(near.as_str()),
         });
         assert_eq!(found.transpose(), expect, "{text:?}");
     };
@@ -122,7 +122,7 @@ fn the_last_one_wins_wherever_it_is_included() {
 }
 
 #[test]
-fn loops_end_and_are_told() {
+fn loops_end_and_are_reported() {
     let itself = read(&[(MAIN, "include 'postgresql.conf'\na = 1")]);
     assert_eq!(itself.errors, ["/data/postgresql.conf includes itself (from /data/postgresql.conf:1)"]);
     assert_eq!(itself.entries.len(), 1);
@@ -138,7 +138,7 @@ fn loops_end_and_are_told() {
 }
 
 #[test]
-fn errors_are_told_with_their_line_and_the_rest_is_read() {
+fn errors_are_reported_with_their_line_and_the_rest_is_read() {
     let read = read(&[(MAIN, "a = 1\nb = 'open\nc = 3\n")]);
     assert_eq!(read.errors, ["/data/postgresql.conf:2 has a syntax error near `'`"]);
     assert_eq!(read.last("c").unwrap().unwrap().line, 3);
@@ -165,7 +165,7 @@ proptest! {
     #[test]
     fn a_quoted_value_comes_back(value in "[^\\\\'\n\0\u{80}-\u{10ffff}]{0,40}", name in "[a-z_][a-z0-9_]{0,10}") {
         let all = lines(format!("{name} = '{value}' # x\n").as_bytes());
-        prop_assert_eq!(all, [Line::Set { name, value, line: 1 }]);
+        prop_assert_eq!(all, [ConfLine::Set { name, value, line: 1 }]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The task that waits: it comes to the hog's CPU again and again and asks how long the hog went on.
+//! The task that waits: it moves to the hog's CPU again and again and measures how long the hog kept running.
 
 use super::calls::Calls;
 use super::hog::{Begun, Doing, Hog};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How many ticks the longest calls last: more than one tick must be left when the peer comes, or the end of the
-/// call and the tick could not be told apart.
+/// call and the tick could not be distinguished.
 pub(super) const WALK_TICKS: u32 = 5;
 
 /// More samples of one kind gain nothing.
@@ -146,7 +146,7 @@ impl Peer {
         let Some(begun) = self.meet(hog, doing, call_ns, spread, until)? else { return Ok(None) };
         // Where a reschedule is due, the kernel skips the next update of the run queue's clock (kernel/sched/core.c:
         // wakeup_preempt, rq_clock_skip_update, v6.18). What the hog used between the last tick and its leaving is then
-        // charged to whoever comes next, which is the peer: the two sums together have it.
+        // charged to the task that runs next, which is the peer: the two sums together have it.
         let Some(before) = begun.cpu_ns_now() else { return Ok(None) };
         let together = before + own_cpu_ns();
         let set_out = Instant::now();

@@ -1,7 +1,7 @@
 //! Processors and memory, and what is taken from them.
 
-use crate::machine::{cpu_list, meminfo};
-use crate::{Host, cgroup, facts};
+use holdup_host::{Host, cgroup};
+use holdup_host::{cpu_list, meminfo};
 use holdup_model::survey::{MachineSurvey, MemorySurvey, Reading};
 
 const CPU: &str = "/sys/devices/system/cpu";
@@ -15,7 +15,7 @@ pub(crate) fn machine(host: &Host, pid: Option<u32>) -> MachineSurvey {
         numa_nodes: count(host, "/sys/devices/system/node/online"),
         steal_share: steal(host),
         hypervisor: hypervisor(host),
-        governor: facts::governor(host),
+        governor: holdup_host::governor(host),
         throttled_periods: throttled(host, &group, &cpu_limit),
         cpu_limit_cpus: cpu_limit,
         virtual_switch: virtual_switch(host),
@@ -34,10 +34,11 @@ pub(crate) fn memory(host: &Host) -> MemorySurvey {
         },
     };
     const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-    let transparent = crate::text::one_line(host, THP).and_then(|text| match crate::text::chosen(&text, '[', ']') {
-        Some(word) => Ok(word.to_owned()),
-        None => Err(format!("no word of `{}` is in brackets", crate::text::shown(&text))),
-    });
+    let transparent =
+        holdup_host::text::one_line(host, THP).and_then(|text| match holdup_host::text::chosen(&text, '[', ']') {
+            Some(word) => Ok(word.to_owned()),
+            None => Err(format!("no word of `{}` is in brackets", holdup_host::text::shown(&text))),
+        });
     MemorySurvey {
         total_bytes: line("MemTotal"),
         available_bytes: line("MemAvailable"),
@@ -51,7 +52,7 @@ pub(crate) fn memory(host: &Host) -> MemorySurvey {
     }
 }
 
-/// Free pages that nobody has reserved: those a new server could take.
+/// Free pages without a reservation: those a new server could take.
 fn free_huge_pages(free: &Reading<u64>, reserved: &Reading<u64>) -> Reading<u64> {
     match (free.get(), reserved.get()) {
         (Some(free_pages), Some(reserved)) => Reading::found(free_pages.saturating_sub(*reserved), free.source.clone()),
@@ -62,9 +63,11 @@ fn free_huge_pages(free: &Reading<u64>, reserved: &Reading<u64>) -> Reading<u64>
 
 /// The length of a list such as `0-3`.
 fn count(host: &Host, path: &str) -> Reading<u32> {
-    crate::text::one_line(host, path).and_then(|text| {
+    holdup_host::text::one_line(host, path).and_then(|text| {
         let listed = cpu_list(&text).and_then(|list| u32::try_from(list.len()).ok());
-        listed.filter(|n| *n > 0).ok_or_else(|| format!("`{}` is not a list of numbers", crate::text::shown(&text)))
+        listed
+            .filter(|n| *n > 0)
+            .ok_or_else(|| format!("`{}` is not a list of numbers", holdup_host::text::shown(&text)))
     })
 }
 
@@ -94,11 +97,13 @@ fn hypervisor(host: &Host) -> Reading<String> {
     let flags = head.as_ref().ok().and_then(|text| text.lines().find(|l| l.starts_with("flags")));
     match (flags, name) {
         (Some(flags), name) if flags.split_ascii_whitespace().any(|flag| flag == "hypervisor") => Reading::found(
-            name.map_or_else(|| "yes".to_owned(), |(name, _)| crate::text::shown(&name)),
+            name.map_or_else(|| "yes".to_owned(), |(name, _)| holdup_host::text::shown(&name)),
             "flag `hypervisor` in /proc/cpuinfo",
         ),
         (Some(_), _) => Reading::found("none".to_owned(), CPUINFO),
-        (None, Some((name, path))) if path == "/sys/hypervisor/type" => Reading::found(crate::text::shown(&name), path),
+        (None, Some((name, path))) if path == "/sys/hypervisor/type" => {
+            Reading::found(holdup_host::text::shown(&name), path)
+        }
         (None, _) => match head {
             Ok(_) => Reading::unknown(CPUINFO, "this architecture has no flag for it"),
             Err(e) => Reading::unknown(CPUINFO, e.message),
@@ -163,7 +168,7 @@ fn virtual_switch(host: &Host) -> Reading<Vec<String>> {
             Err(e) if e.kind == std::io::ErrorKind::NotFound => {
                 if !module.starts_with("kvm") || host.exists(GUESTS) {
                     not_counted =
-                        Some(Reading::unknown(path, format!("{module} is built in, so nobody counts its users")));
+                        Some(Reading::unknown(path, format!("{module} is built in, so its users are not counted")));
                 }
             }
             Err(e) => not_counted = Some(Reading::unknown(path, e.message)),
@@ -194,7 +199,7 @@ fn pressure(host: &Host, what: &str) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::MemoryFs;
+    use holdup_host::fake::MemoryFs;
 
     #[test]
     fn guests_hold_the_module_of_the_processor() {
@@ -213,7 +218,7 @@ mod tests {
         check(&[loaded], Some(&["kvm"]));
         check(&[("/sys/module/vhost_net/refcnt", "0\n")], Some(&[]));
         check(&[("/sys/module/openvswitch/refcnt", "4\n")], Some(&["openvswitch"]));
-        // Built in, as on arm64: without the device there are no guests, with it nobody counts them.
+        // Built in, as on arm64: without the device there are no guests, with it they are not counted.
         check(&[("/sys/module/kvm/parameters/halt_poll_ns", "1")], Some(&[]));
         check(&[("/sys/module/kvm/parameters/halt_poll_ns", "1"), ("/sys/class/misc/kvm/dev", "10:232")], None);
         check(&[("/sys/module/openvswitch/version", "1")], None);

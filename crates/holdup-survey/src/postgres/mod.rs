@@ -11,11 +11,11 @@ mod memory;
 mod settings;
 mod sql;
 
-use crate::postgres::PostgresControl;
-use crate::{Host, cgroup};
 use backends::Backends;
 use files::Contents;
-use find::{Place, Seen};
+use find::{FoundServer, Processes};
+use holdup_host::postgres::PostgresControl;
+use holdup_host::{Host, cgroup};
 use holdup_model::survey::{Reading, Server};
 use settings::Settings;
 use sql::Session;
@@ -38,7 +38,7 @@ pub enum Asked {
 /// The PostgreSQL servers of a host, sorted by pid; only the one that is asked for, if any.
 ///
 /// `control` is a connection to one of them, which then comes first, if none is asked for. When its server is no process
-/// of this host it is a server by itself, of which only what SQL tells is known.
+/// of this host it is a separate server, known by SQL alone.
 ///
 /// As root it reads what a server's files say in a child that is the server's user. At most 64 servers are looked at.
 ///
@@ -48,13 +48,13 @@ pub enum Asked {
 /// Unknown when /proc cannot be listed, hides processes of other users and shows no server, or does not have what is
 /// asked for.
 pub fn servers(host: &Host, asked: Option<&Asked>, control: Option<&dyn PostgresControl>) -> Reading<Vec<Server>> {
-    let seen = match find::seen(host) {
-        Ok(seen) => seen,
+    let processes = match find::processes(host) {
+        Ok(processes) => processes,
         Err(e) => return Reading::unknown("/proc", e.to_string()),
     };
     let connected = control.and_then(PostgresControl::postmaster_pid);
     let begun = Instant::now();
-    let places = find::places(host, &seen, asked, connected);
+    let places = find::places(host, &processes, asked, connected);
     let alone = control.filter(|_| asked.is_none() && connected.is_none());
     let Some(found) = places.value else {
         return Reading { value: alone.map(|control| vec![by_sql(control)]), ..without_value(places) };
@@ -67,11 +67,14 @@ pub fn servers(host: &Host, asked: Option<&Asked>, control: Option<&dyn Postgres
             break;
         }
         let is_connected = place.pid.value().is_some() && place.pid.value() == connected;
-        servers.push(server(host, &seen, place, control.filter(|_| is_connected)));
+        servers.push(server(host, &processes, place, control.filter(|_| is_connected)));
     }
-    if seen.passed_by.get() > 0 {
-        let note =
-            format!("{} more servers are not looked at: the limit is {}.", seen.passed_by.get(), find::MOST_SERVERS);
+    if processes.passed_by.get() > 0 {
+        let note = format!(
+            "{} more servers are not looked at: the limit is {}.",
+            processes.passed_by.get(),
+            find::MOST_SERVERS
+        );
         say_of_last(&mut servers, note);
     }
     Reading::found(servers, places.source)
@@ -92,20 +95,20 @@ fn without_value<T, U>(known: Reading<T>) -> Reading<U> {
 }
 
 /// A server of this host.
-fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn PostgresControl>) -> Server {
+fn server(host: &Host, processes: &Processes, place: &FoundServer, control: Option<&dyn PostgresControl>) -> Server {
     let asked = control.map(|control| (control, Session::ask(control)));
     let session = asked.as_ref().and_then(|(_, session)| session.as_ref().ok());
     let pid = place.pid.value();
     let smaps = shared_memory(host, place);
     let shared_bytes = smaps.get().map(|shared| shared.mapping.size_bytes);
-    let Contents { settings, version } = contents(host, seen, place);
+    let Contents { settings, version } = contents(host, processes, place);
     let settings = Settings::of(settings, place, session);
     let mut notes = settings.notes(shared_bytes);
     if let Some((_, Err(problem))) = &asked {
         notes.push(format!("The connection of --pg does not answer: {}.", problem.why));
     }
     notes.extend(transparent_note(smaps.get()));
-    let backends = look(host, seen, pid, &settings, session);
+    let backends = look(host, processes, pid, &settings, session);
     let by_session = || asked.as_ref().and_then(|(control, session)| Some((*control, session.as_ref().ok()?)));
     let (pool, spin_waits) = match by_session() {
         Some((control, session)) => (session.pool(control), session.spin_waits(control)),
@@ -125,7 +128,7 @@ fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn Postgres
         data_directory: place.data_directory.clone(),
         major_version: major_version(version, place, session),
         version: session.map_or_else(
-            || Reading::unknown("server_version", "only the server itself tells its minor version").but(BY_SQL),
+            || Reading::unknown("server_version", "only the server itself reports its minor version").but(BY_SQL),
             |session| Reading::found(session.version(), "server_version_num"),
         ),
         shared_buffers_bytes: settings.shared_buffers(shared_bytes),
@@ -146,7 +149,7 @@ fn server(host: &Host, seen: &Seen, place: &Place, control: Option<&dyn Postgres
     }
 }
 
-const ONLY_SQL: &str = "only the server itself can tell";
+const ONLY_SQL: &str = "only the server itself reports it";
 const BUFFERCACHE: &str = "give --pg URL of a database with CREATE EXTENSION pg_buffercache";
 
 /// A server that is only known over its connection: on another host, or not to be seen here.
@@ -161,7 +164,7 @@ fn by_sql(control: &dyn PostgresControl) -> Server {
         "No process of this server can be seen on this host: what is said of this host need not be about it."
             .to_owned(),
     );
-    let place = Place {
+    let place = FoundServer {
         pid: Reading::unknown("pg_backend_pid()", WHY).but("run holdup on the server's host"),
         data_directory: session.and_then(|session| session.setting("data_directory")).map_or_else(
             || {
@@ -204,19 +207,23 @@ fn by_sql(control: &dyn PostgresControl) -> Server {
 }
 
 /// What the files of a server say, as its user may read them.
-fn contents(host: &Host, seen: &Seen, place: &Place) -> Contents {
+fn contents(host: &Host, processes: &Processes, place: &FoundServer) -> Contents {
     let work = |reader: &files::Reader<'_>| settings::contents(reader, place);
     let folder = place.data_directory.get().map(String::as_str);
     let read = match (place.pid.get(), folder) {
-        (Some(pid), _) => files::as_user_of(host, &seen.late, *pid, work),
-        (None, Some(folder)) => files::as_owner_of(host, &seen.late, folder, work),
+        (Some(pid), _) => files::as_user_of(host, &processes.late, *pid, work),
+        (None, Some(folder)) => files::as_owner_of(host, &processes.late, folder, work),
         (None, None) => Err("neither a process nor a data directory of the server is known".to_owned()),
     };
     read.unwrap_or_else(|why| Contents::unread(&why, folder.is_some()))
 }
 
 /// The major version: of the connection, of the data directory, or in the path of the program.
-fn major_version(version: Option<Result<String, String>>, place: &Place, session: Option<&Session>) -> Reading<u32> {
+fn major_version(
+    version: Option<Result<String, String>>,
+    place: &FoundServer,
+    session: Option<&Session>,
+) -> Reading<u32> {
     if let Some(session) = session {
         return Reading::found(session.major_version(), "server_version_num");
     }
@@ -225,9 +232,10 @@ fn major_version(version: Option<Result<String, String>>, place: &Place, session
         return match text.trim().parse::<u32>() {
             Ok(major) => Reading::found(major, path.as_str()),
             // Before 10 two numbers made a major version; none of those is known here.
-            Err(_) => {
-                Reading::unknown(path.as_str(), format!("`{}` is no major version", crate::text::shown(text.trim())))
-            }
+            Err(_) => Reading::unknown(
+                path.as_str(),
+                format!("`{}` is no major version", holdup_host::text::shown(text.trim())),
+            ),
         };
     }
     let program = place.command_line.get().map(|line| line.program.as_str()).unwrap_or_default();
@@ -248,7 +256,7 @@ fn version_in(program: &str) -> Option<u32> {
 }
 
 /// The shared memory as the postmaster maps it.
-fn shared_memory(host: &Host, place: &Place) -> Reading<memory::Shared> {
+fn shared_memory(host: &Host, place: &FoundServer) -> Reading<memory::Shared> {
     let Some(pid) = place.pid.get() else { return without_value(place.pid.clone()) };
     let source = format!("/proc/{pid}/smaps");
     // A process can have many thousand mappings; a postmaster has some hundred.
@@ -270,11 +278,17 @@ fn transparent_note(shared: Option<&memory::Shared>) -> Option<String> {
     ))
 }
 
-fn look(host: &Host, seen: &Seen, pid: Option<u32>, settings: &Settings, session: Option<&Session>) -> Backends {
+fn look(
+    host: &Host,
+    processes: &Processes,
+    pid: Option<u32>,
+    settings: &Settings,
+    session: Option<&Session>,
+) -> Backends {
     let Some(pid) = pid else {
         return look_by_sql(session, &Reading::unknown("postmaster.pid", "the server does not run"));
     };
-    let mut backends = backends::look(host, pid, &seen.children(pid), settings.updates_titles());
+    let mut backends = backends::look(host, pid, &processes.children(pid), settings.updates_titles());
     if let Some((clients, active)) = session.and_then(Session::clients) {
         backends.clients = Reading::found(clients, "pg_stat_activity");
         if let Some(active) = active {
@@ -310,7 +324,7 @@ fn in_root_task_group(host: &Host, pid: &Reading<u32>) -> Reading<bool> {
     let source = format!("/proc/{pid}/cgroup");
     match cgroup::in_root_task_group(host, *pid) {
         Some(is_in) => Reading::found(is_in, source),
-        None => Reading::unknown(source, "the control group of the scheduler is not told"),
+        None => Reading::unknown(source, "the control group of the scheduler is not known"),
     }
 }
 
@@ -321,13 +335,13 @@ fn cpu_limit(host: &Host, pid: &Reading<u32>) -> Reading<Option<f64>> {
         Ok(text) => cgroup::cpu_limit(host, &text).map(|limit| limit.map(|limit| limit.cpus)),
         Err(e) => Reading::unknown(source, e.to_string()),
     };
-    // A server that is bound to some CPUs may use no more than those, whatever the quota of its group.
+    // A server that is bound to some CPUs may use no more than those, also where the quota of its group is higher.
     let status = format!("/proc/{pid}/status");
     let bound = host.read_head(&status, backends::LONGEST_STATUS).ok().and_then(|text| {
         let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        crate::cpu_list(list).map(|cpus| cpus.len() as f64).filter(|cpus| *cpus > 0.0)
+        holdup_host::cpu_list(list).map(|cpus| cpus.len() as f64).filter(|cpus| *cpus > 0.0)
     });
-    match (bound, crate::online_cpus(host)) {
+    match (bound, holdup_host::online_cpus(host)) {
         (Some(bound), Some(online)) if bound < online.len() as f64 => match quota.get() {
             Some(Some(quota_cpus)) if *quota_cpus <= bound => quota,
             _ => Reading::found(Some(bound), format!("Cpus_allowed_list in {status}")),

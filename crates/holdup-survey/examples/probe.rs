@@ -1,6 +1,6 @@
 //! One line of JSON for each measurement of the preemption model: `probe [TIMES [SECONDS]]`.
 
-use holdup_host::probe::{Probe, Quantiles, Waits, probe};
+use holdup_survey::probe::{Probe, Quantiles, Waits, probe};
 use std::time::Duration;
 
 fn quantiles(of: &Quantiles) -> String {

@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) is_huge: bool,
 }
 
-/// The main shared memory: the largest shared and writable mapping of those that can be it. Its name tells how it was
+/// The main shared memory: the largest shared and writable mapping of those that can be it. Its name shows how it was
 /// made (`src/backend/port/sysv_shmem.c`): anonymous memory is called `/dev/zero (deleted)` or, on huge pages,
 /// `/anon_hugepage (deleted)` by the kernel, a System V segment `/SYSV…`. Segments for parallel queries and rings of
 /// io_uring have other names.
@@ -117,7 +117,7 @@ VmFlags: rd wr sh
     }
 
     #[test]
-    fn huge_pages_are_told_from_flags_from_sizes_and_from_the_name() {
+    fn huge_pages_are_recognised_by_flags_by_sizes_and_by_the_name() {
         let check = |text: &str, expect: bool| assert_eq!(shared(text).expect("there").is_huge, expect, "{text}");
         let huge = SMALL.replace("/dev/zero", "/anon_hugepage");
         check(&huge.replace("rd wr sh mr mw me ms sd", "rd wr sh mr mw me ms de ht sd"), true);
@@ -133,7 +133,7 @@ VmFlags: rd wr sh
     }
 
     #[test]
-    fn transparent_huge_pages_are_told_apart() {
+    fn transparent_huge_pages_are_distinguished() {
         let found = shared(&SMALL.replace("ShmemPmdMapped:        0", "ShmemPmdMapped:   143360")).expect("there");
         assert_eq!((found.is_huge, found.mapping.transparent_bytes), (false, 143_360 * 1024));
     }

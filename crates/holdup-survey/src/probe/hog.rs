@@ -1,6 +1,6 @@
 //! The task in the way: for one arrival it keeps a CPU busy in user mode, in page faults or in a long system call.
 //!
-//! Each arrival has a thread of its own: the idle policy, which a thread may not leave again without a right, is taken
+//! Each arrival has its own thread: the idle policy, which a thread may not leave again without a right, is taken
 //! only when the thread has its CPU. An idle thread would hardly ever get there on a busy one.
 
 use super::calls::{Calls, Faults};
@@ -22,7 +22,7 @@ pub(super) enum Doing {
     Poll,
 }
 
-/// What the hog tells while it works; `released` is written by the peer.
+/// What the hog reports while it works; `released` is written by the peer.
 #[derive(Debug, Default)]
 struct Shared {
     released: AtomicBool,
@@ -126,13 +126,13 @@ impl Hog {
 
 impl Drop for Hog {
     fn drop(&mut self) {
-        // Nobody waits for its end: it may still have to get a CPU for that.
+        // Its end is not waited for: it may still have to get a CPU for that.
         self.shared.released.store(true, Ordering::Release);
     }
 }
 
 /// The idle policy, which anybody may take: a waking or arriving task of the ordinary policy preempts
-/// it whatever the lags are (kernel/sched/fair.c:check_preempt_wakeup_fair, v6.18).
+/// it with any lags (kernel/sched/fair.c:check_preempt_wakeup_fair, v6.18).
 fn become_idle() -> bool {
     let priority: libc::c_int = 0;
     // SAFETY: the kernel reads one int as its `struct sched_param`, which lives until the call returns.
