@@ -182,7 +182,7 @@ fn the_commands_of_the_unit_set_and_put_back() {
     let setting = |name: &str| Setting { knob: name.to_owned(), level: Level::plain("x"), optional: false };
     let to = |name: &str, value: &str| {
         let path = place.path(name).display().to_string();
-        vec![holdup_model::profile::Place::File { path, value: value.to_owned() }]
+        vec![holdup_model::profile::Destination::File { path, value: value.to_owned() }]
     };
     let names = ["plain", "choice", "preempt", "governor", "plain"];
     let places = vec![
