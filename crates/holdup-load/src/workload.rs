@@ -129,6 +129,10 @@ pub trait Workload: Sync {
     fn may_be_background(&self) -> bool {
         false
     }
+    /// Whether its window is as long as its work takes, whatever the plan's duration.
+    fn ends_its_window(&self) -> bool {
+        false
+    }
     /// Whether a plan may define metrics for it: it runs a program that holdup knows nothing about.
     fn takes_metrics(&self) -> bool {
         false

@@ -6,7 +6,7 @@ use crate::draft::{Draft, find};
 use crate::errors::{Complaints, Wrong};
 use crate::node::{Data, Entry, Node};
 use crate::source::{Place, stem};
-use crate::values::{Against, TextIs, Typed, check_name, unexpected};
+use crate::values::{Against, TextIs, Typed, check_name, command_label, unexpected};
 use crate::words::{Words, did_you_mean, nearest, shown};
 use holdup_model::catalogue::WorkloadWords;
 use holdup_model::plan::{Factor, Level};
@@ -309,7 +309,7 @@ fn generated_question(plan: &Plan) -> String {
     let mut workloads: Vec<String> = plan.workloads.iter().map(title).collect();
     workloads.dedup();
     let mut axes: Vec<&str> = Vec::new();
-    for axis in plan.workloads.iter().flat_map(|w| &w.axes) {
+    for axis in plan.workloads.iter().flat_map(|w| &w.axes).filter(|a| a.name != "command") {
         if !axes.contains(&axis.name.as_str()) {
             axes.push(&axis.name);
         }
@@ -326,12 +326,17 @@ fn generated_question(plan: &Plan) -> String {
 
 /// A workload's name; of a program that has none, its command line.
 fn title(used: &WorkloadUse) -> String {
-    let command = used.parameters.text("command").ok().flatten().filter(|_| used.name == "command");
+    if used.name != "command" {
+        return used.name.clone();
+    }
+    if let Some(axis) = used.axes.iter().find(|axis| axis.name == "command") {
+        let mut labels = axis.levels.iter().map(|level| format!("`{}`", level.label));
+        let baseline = labels.next().unwrap_or_default();
+        return format!("{} against {baseline}", labels.collect::<Vec<_>>().join(", "));
+    }
+    let command = used.parameters.text("command").ok().flatten();
     let words: Option<Vec<String>> = command.and_then(|text| serde_json::from_str(text).ok());
-    words.map_or_else(
-        || used.name.clone(),
-        |words| format!("`{}`", words.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")),
-    )
+    words.map_or_else(|| used.name.clone(), |words| format!("`{}`", command_label(&words, shell_quoted)))
 }
 
 /// The other levels of a factor against its baseline.

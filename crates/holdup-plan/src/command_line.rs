@@ -15,7 +15,8 @@ use holdup_model::{ParameterKind, Plan};
 /// - `workload`: the kind of the only workload.
 /// - `options`: its options as (parameter, values), such as `("clients", "8,64")`; several values are an axis, and
 ///   `\,` is a comma in a value.
-/// - `command`: the program with its arguments that stands after `--`.
+/// - `commands`: programs with their arguments; several are an axis, the first of them the baseline. [`shell_words`]
+///   makes one of a line.
 /// - `metrics`: one definition each. `NAME=regex:EXPRESSION`, `NAME=json:/POINTER` or `NAME=duration` defines a metric
 ///   of a program; `NAME` alone names a metric that the workload has. `:higher` or `:lower` at the end says which way
 ///   is better. The first one is primary.
@@ -25,7 +26,7 @@ use holdup_model::{ParameterKind, Plan};
 pub fn from_command_line(
     workload: &str,
     options: &[(String, String)],
-    command: Option<&[String]>,
+    commands: &[Vec<String>],
     metrics: &[String],
     inputs: &Inputs<'_>,
 ) -> Result<(Plan, String), PlanErrors> {
@@ -41,8 +42,8 @@ pub fn from_command_line(
     for (name, values) in options {
         option(name, values, known, &mut entries, &mut complaints);
     }
-    if let Some(command) = command {
-        program(command, known, &mut entries, &mut complaints);
+    if !commands.is_empty() {
+        program(commands, known, &mut entries, &mut complaints);
     }
     draft.workloads.push(Node::new(place, Data::Table(entries)));
     for (i, definition) in metrics.iter().enumerate() {
@@ -81,7 +82,12 @@ fn option(
     put(entries, name, node);
 }
 
-fn program(command: &[String], words: Option<&WorkloadWords>, entries: &mut Vec<Entry>, complaints: &mut Complaints) {
+fn program(
+    commands: &[Vec<String>],
+    words: Option<&WorkloadWords>,
+    entries: &mut Vec<Entry>,
+    complaints: &mut Complaints,
+) {
     let place = Place::flag("after --");
     let Some(words) = words else { return };
     let Some(parameter) = words.parameters.iter().find(|p| p.kind == ParameterKind::CommandLine) else {
@@ -90,8 +96,33 @@ fn program(command: &[String], words: Option<&WorkloadWords>, entries: &mut Vec<
         complaints.add(&place, "a program", wrong);
         return;
     };
-    let nodes = command.iter().map(|word| Node::new(place.clone(), Data::Text(word.clone()))).collect();
-    put(entries, parameter.name, Node::new(place, Data::List(nodes)));
+    let node = |data: Data| Node::new(place.clone(), data);
+    let list = |command: &Vec<String>| Data::List(command.iter().map(|word| node(Data::Text(word.clone()))).collect());
+    let data = match commands {
+        [command] => list(command),
+        several => Data::List(several.iter().map(|command| node(list(command))).collect()),
+    };
+    put(entries, parameter.name, node(data));
+}
+
+/// Commands of the shell that are no programs, as far as one would measure a line that begins with them.
+const BUILT_IN: &[&str] = &[
+    ".", ":", "!", "alias", "break", "cd", "command", "continue", "eval", "exec", "exit", "export", "hash", "if",
+    "for", "case", "while", "until", "read", "return", "set", "shift", "source", "time", "times", "trap", "type",
+    "ulimit", "umask", "unset", "wait",
+];
+
+/// The program and the arguments of a command line. A line without syntax of the shell is its words, as for make(1), so that
+/// no shell is measured with it; any other is `sh -c LINE`.
+pub fn shell_words(line: &str) -> Vec<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_- ".contains(c);
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    match words.first() {
+        Some(first) if line.chars().all(is_plain) && !first.contains('=') && !BUILT_IN.contains(&first.as_str()) => {
+            words
+        }
+        _ => ["sh", "-c", line].map(str::to_owned).to_vec(),
+    }
 }
 
 /// One `--metric`.
@@ -130,4 +161,25 @@ fn metric(definition: &str, primary: bool, complaints: &mut Complaints) -> Optio
         put(&mut entries, "primary", node(Data::Bool(true)));
     }
     Some(node(Data::Table(entries)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_words;
+
+    #[test]
+    fn a_shell_runs_only_what_needs_one() {
+        for (line, expect) in [
+            ("sleep 0.1", &["sleep", "0.1"][..]),
+            ("  make  -j4 CC=gcc", &["make", "-j4", "CC=gcc"]),
+            ("a | b", &["sh", "-c", "a | b"]),
+            ("CC=gcc make", &["sh", "-c", "CC=gcc make"]),
+            ("cd x", &["sh", "-c", "cd x"]),
+            ("echo 'a b'", &["sh", "-c", "echo 'a b'"]),
+            ("echo *", &["sh", "-c", "echo *"]),
+            ("", &["sh", "-c", ""]),
+        ] {
+            assert_eq!(shell_words(line), expect, "{line}");
+        }
+    }
 }

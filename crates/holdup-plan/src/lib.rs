@@ -34,7 +34,7 @@ mod words;
 mod workloads;
 
 pub use arms::{MOST_ARMS, MOST_TRIALS};
-pub use command_line::from_command_line;
+pub use command_line::{from_command_line, shell_words};
 pub use errors::{MOST_ERRORS, PlanError, PlanErrors};
 pub use holdup_model::units::parse_duration_ns;
 pub use profile::check_profile;

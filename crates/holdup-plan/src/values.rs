@@ -208,9 +208,17 @@ fn command_line(node: &Node) -> Result<Typed, Wrong> {
     if words.first().is_none_or(String::is_empty) {
         return Err(Wrong::new("it names no program").hint(hint));
     }
-    let shown: Vec<String> = words.iter().map(|w| label(w)).collect();
+    let label = command_label(&words, label);
     let json = serde_json::Value::from(words).to_string();
-    Ok(Typed { level: Level { value: Value::Text(json), label: shown.join(" ") }, relative: false })
+    Ok(Typed { level: Level { value: Value::Text(json), label }, relative: false })
+}
+
+/// A command line as people write it; of `sh -c LINE` the line.
+pub(crate) fn command_label(words: &[String], quoted: impl Fn(&str) -> String) -> String {
+    match words {
+        [shell, option, line] if shell == "sh" && option == "-c" => line.clone(),
+        words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+    }
 }
 
 /// A text as a label: as it is, or quoted when it would be hard to tell where it ends.

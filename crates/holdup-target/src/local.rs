@@ -1,7 +1,8 @@
 //! Sessions on the host that holdup runs on.
 
 use crate::session::{Closed, Readiness, Session, SessionRequest, TrialDraft};
-use crate::window::{self, CollectorHooks, unix_ns};
+use crate::vocabulary;
+use crate::window::{self, CollectorHooks, Watched, unix_ns};
 use holdup_evidence::CollectContext;
 use holdup_host::postgres::PostgresControl;
 use holdup_host::{Host, facts, state};
@@ -11,6 +12,7 @@ use holdup_knobs::journal::{self, Journal};
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
 use holdup_model::bundle::CollectorState;
 use holdup_model::plan::{Level, MetricChoice};
+use holdup_model::text::count;
 use holdup_model::{
     Arm, Availability, Event, Fact, Observer, Parameters, Plan, Problem, ProblemKind, Replica, Trial, TrialSpec,
     TrialStatus, WorkloadUse,
@@ -177,6 +179,29 @@ struct Group {
     key: String,
     members: Vec<String>,
     prepared: Box<dyn Prepared>,
+    /// Collectors that cost too much for windows as short as its.
+    left_out: Vec<String>,
+}
+
+/// The share of a window that default collectors may cost where its length is not known before: a program may end after a
+/// millisecond, in which they would take ten.
+const MOST_COST: f64 = 0.01;
+
+impl Group {
+    /// Leaves out the most expensive collectors until the others cost no more than a hundredth of such a window; returns
+    /// whether it did.
+    fn leaves_out_expensive(&mut self, watched: &Watched) -> bool {
+        let Some(window) = &watched.window else { return false };
+        let window_ns = window.length_ns as f64;
+        let mut costs: Vec<(u64, &str)> =
+            watched.evidence.iter().map(|e| (e.cost.cpu_ns, e.collector.as_str())).collect();
+        costs.sort_unstable();
+        let share = |costs: &[(u64, &str)]| costs.iter().map(|(ns, _)| *ns as f64).sum::<f64>() / window_ns;
+        let kept = (0..=costs.len()).rev().find(|n| share(&costs[..*n]) <= MOST_COST).unwrap_or(0);
+        let expensive = &costs[kept..];
+        self.left_out.extend(expensive.iter().map(|(_, id)| (*id).to_owned()));
+        !expensive.is_empty()
+    }
 }
 
 /// An open session on this host. Dropping it without `close` still puts the knobs back.
@@ -185,6 +210,8 @@ pub(crate) struct LocalSession<'a> {
     groups: Vec<Group>,
     journal: Journal,
     collectors: Vec<String>,
+    /// What to say when the trial has ended.
+    news: Vec<String>,
     closed: bool,
 }
 
@@ -202,7 +229,8 @@ impl<'a> LocalSession<'a> {
             .cloned()
             .collect();
         let journal = Journal::open(request.host.clone(), &state::journal_path(), unix_ns())?;
-        let mut session = LocalSession { request, groups: Vec::new(), journal, collectors, closed: false };
+        let mut session =
+            LocalSession { request, groups: Vec::new(), journal, collectors, news: Vec::new(), closed: false };
         // Host-wide settings come first: huge pages must be there before a server starts.
         session.apply(None, &settings(request.plan, false))?;
         for used in &request.plan.workloads {
@@ -234,7 +262,13 @@ impl<'a> LocalSession<'a> {
             cancel: self.request.cancel.clone(),
             step: &mut step,
         })?;
-        self.groups.push(Group { kind: used.kind.clone(), key, members: vec![used.name.clone()], prepared });
+        self.groups.push(Group {
+            kind: used.kind.clone(),
+            key,
+            members: vec![used.name.clone()],
+            prepared,
+            left_out: Vec::new(),
+        });
         Ok(())
     }
 
@@ -323,25 +357,21 @@ impl<'a> LocalSession<'a> {
             return Err(Problem::interrupted("the trial"));
         }
         trial.environment_before = self.facts(group);
-        let connection =
-            self.groups[group].prepared.postgres().map(holdup_host::postgres::PostgresControl::connection_string);
-        let observed = arm.replica != Some(Replica::Unobserved);
-        let collectors: &[String] = if observed { &self.collectors } else { &[] };
-        let options = self.request.plan.collect.clone();
-        let cache = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root);
-        let maps = Cache::open(&cache).ok().map(|cache| cache.root().join("maps"));
-        let mut hooks = CollectorHooks::new(self.request.host, collectors, connection).with_options(options, maps);
-        let parameters = parameters_of(used, arm);
-        let result = self.groups[group].prepared.run(TrialContext {
-            parameters: &parameters,
-            warmup_ns: design.warmup_ns,
-            duration_ns: design.duration_ns,
-            seed,
-            cancel,
-            enough: holdup_load::Cancel::default(),
-            window: &mut hooks,
-        });
-        let watched = hooks.finish();
+        let (mut result, mut watched) = self.measured(group, used, arm, seed);
+        let is_default = || plan.collectors == vocabulary().default_collectors;
+        if result.is_ok() && workload_of(used)?.ends_its_window() && is_default() {
+            let before = self.groups[group].left_out.len();
+            while self.groups[group].leaves_out_expensive(&watched) {
+                (result, watched) = self.measured(group, used, arm, seed);
+            }
+            if let (n @ 1.., Some(window)) = (self.groups[group].left_out.len() - before, &watched.window) {
+                let ms = window.length_ns as f64 / 1e6;
+                self.news.push(format!(
+                    "{} left out: they would take more than 1 % of a window of {ms:.1} ms; --collect ID,… runs them",
+                    count(n, "collector"),
+                ));
+            }
+        }
         let stood_still = watched.steady(design.max_steal_share);
         (trial.evidence, trial.window) = (watched.evidence, watched.window);
         // What stood still is the better reason for what the workload then missed.
@@ -354,6 +384,36 @@ impl<'a> LocalSession<'a> {
         trial.environment_moved = holdup_host::moved(&trial.environment_before, &after);
         stood_still?;
         steady(trial)
+    }
+
+    /// One window of an arm that is set.
+    fn measured(
+        &mut self,
+        group: usize,
+        used: &WorkloadUse,
+        arm: &Arm,
+        seed: u64,
+    ) -> (Result<TrialResult, Problem>, Watched) {
+        let plan = self.request.plan;
+        let group = &mut self.groups[group];
+        let connection = group.prepared.postgres().map(holdup_host::postgres::PostgresControl::connection_string);
+        let is_observed = arm.replica != Some(Replica::Unobserved);
+        let runs = |id: &&String| is_observed && !group.left_out.contains(*id);
+        let collectors: Vec<String> = self.collectors.iter().filter(runs).cloned().collect();
+        let cache = self.request.guests.cache.clone().unwrap_or_else(Cache::default_root);
+        let maps = Cache::open(&cache).ok().map(|cache| cache.root().join("maps"));
+        let hooks = CollectorHooks::new(self.request.host, &collectors, connection);
+        let mut hooks = hooks.with_options(plan.collect.clone(), maps);
+        let result = group.prepared.run(TrialContext {
+            parameters: &parameters_of(used, arm),
+            warmup_ns: plan.design.warmup_ns,
+            duration_ns: plan.design.duration_ns,
+            seed,
+            cancel: self.request.cancel.clone(),
+            enough: holdup_load::Cancel::default(),
+            window: &mut hooks,
+        });
+        (result, hooks.finish())
     }
 
     /// Puts everything back: knobs first, while the server still answers, then the workloads.
@@ -389,6 +449,10 @@ impl Session for LocalSession<'_> {
         }
         trial.ended_unix_ns = unix_ns();
         TrialDraft { trial, problem }
+    }
+
+    fn news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 
     fn close(mut self: Box<Self>) -> Closed {

@@ -492,6 +492,9 @@ impl<'a> Walk<'a> {
             });
             let began = Instant::now();
             let draft = session.trial(arm, spec, trial_seed(self.request.plan.design.seed, self.seq));
+            for note in session.news() {
+                observer.event(Event::Note(&note));
+            }
             let problem = self.keep(draft, spec, observer)?;
             self.pace.saw(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
             match problem {

@@ -137,6 +137,10 @@ pub trait Session {
     fn environment(&mut self) -> Vec<Fact>;
     /// Runs one trial of an arm: set, settle, warm up, measure, collect, check.
     fn trial(&mut self, arm: &Arm, spec: &TrialSpec, seed: u64) -> TrialDraft;
+    /// What a user should know of the last trial beside its result.
+    fn news(&mut self) -> Vec<String> {
+        Vec::new()
+    }
     /// Puts the host back and ends what was started; says what could not be put back.
     fn close(self: Box<Self>) -> Closed;
 }

@@ -33,8 +33,7 @@ impl<const SIMULATED: bool> Planned<SIMULATED> {
                 Err(Problem::usage(what, "a run takes a plan or a workload, not both"))
             }
             (None, Some(chosen)) => Ok(world.with(&overrides, |inputs| {
-                let command = (!chosen.command.is_empty()).then_some(chosen.command.as_slice());
-                holdup_plan::from_command_line(&chosen.id, &chosen.options, command, &design.metric, inputs)
+                holdup_plan::from_command_line(&chosen.id, &chosen.options, &chosen.commands, &design.metric, inputs)
             })?),
             (Some(file), None) => {
                 let text = read_plan(file)?;
@@ -55,11 +54,12 @@ pub(crate) struct Chosen<const SIMULATED: bool> {
     id: String,
     /// As (parameter, value).
     options: Vec<KeyValue>,
-    /// The program and its arguments.
-    command: Vec<String>,
+    /// Programs with their arguments.
+    commands: Vec<Vec<String>>,
 }
 
-const COMMAND_LINE: &str = "command-line";
+const LINES: &str = "command-lines";
+const PROGRAM: &str = "program";
 
 impl<const SIMULATED: bool> FromArgMatches for Chosen<SIMULATED> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
@@ -70,11 +70,13 @@ impl<const SIMULATED: bool> FromArgMatches for Chosen<SIMULATED> {
         let (programs, options): (Vec<_>, Vec<_>) = parameters.partition(|p| p.kind == ParameterKind::CommandLine);
         let given_value = |p: &Parameter| given.get_one::<String>(p.name).map(|v| (p.name.to_owned(), v.clone()));
         let options = options.into_iter().filter_map(given_value).collect();
-        let command = match programs.is_empty() {
-            true => Vec::new(),
-            false => given.get_many::<String>(COMMAND_LINE).into_iter().flatten().cloned().collect(),
-        };
-        Ok(Chosen { id: id.to_owned(), options, command })
+        let mut commands: Vec<Vec<String>> = Vec::new();
+        if !programs.is_empty() {
+            let words = |id| given.get_many::<String>(id).into_iter().flatten();
+            commands.extend(words(LINES).map(|line| holdup_plan::shell_words(line)));
+            commands.extend(Some(words(PROGRAM).cloned().collect()).filter(|program: &Vec<_>| !program.is_empty()));
+        }
+        Ok(Chosen { id: id.to_owned(), options, commands })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -92,13 +94,14 @@ impl<const SIMULATED: bool> Subcommand for Chosen<SIMULATED> {
             let parameters = workload.parameters().iter();
             let (programs, options): (Vec<_>, Vec<_>) = parameters.partition(|p| p.kind == ParameterKind::CommandLine);
             let program = programs.first().map(|_| {
-                Arg::new(COMMAND_LINE)
-                    .value_name("PROGRAM")
-                    .num_args(1..)
-                    .last(true)
-                    .help("The program and its arguments")
+                let lines = "Command lines; several are compared with the first";
+                let program = "One program and its arguments, without a shell";
+                [
+                    Arg::new(LINES).value_name("COMMAND").num_args(1..).conflicts_with(PROGRAM).help(lines),
+                    Arg::new(PROGRAM).value_name("PROGRAM").num_args(1..).last(true).help(program),
+                ]
             });
-            let arguments = options.into_iter().map(parameter_option).chain(program);
+            let arguments = options.into_iter().map(parameter_option).chain(program.into_iter().flatten());
             let summary = meta.summary.split([',', ';', ':', '(']).next().unwrap_or_default().trim_end();
             let command_of = Command::new(meta.id).about(summary).long_about(meta.summary);
             command.subcommand(command_of.after_long_help(meta.docs).args(arguments))

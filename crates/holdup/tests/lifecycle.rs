@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Place, is_root, processes_with, signal, texts, trials_in, wait_for};
+use common::{Place, is_root, processes_with, refused, signal, texts, trials_in, wait_for};
 use holdup_testkit::{ignore, ignore_part};
 use rustix::process::Signal;
 
@@ -68,6 +68,20 @@ fn a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering() {
         .expect("written");
     let (dry, _) = place.expect(0, &["run", "again.toml", "--dry-run"]);
     assert!(dry.contains("ticket"), "{dry}");
+}
+
+fn command_lines_are_compared_with_the_first() {
+    let place = Place::new();
+    let (out, err) =
+        place.expect(0, &["run", "command", "sleep 0.005", "sleep 0.02; true", "--blocks", "3", "--out", "c.holdup"]);
+    assert!(out.contains("`sleep 0.02; true` against `sleep 0.005`"), "{out}");
+    assert_eq!(err.matches("left out").count(), 1, "{err}");
+    let (arms, _) = place.expect(0, &["list", "arms", "c.holdup"]);
+    assert!(arms.contains("command=sleep 0.005") && arms.contains("command=sleep 0.02; true"), "{arms}");
+    // One program without a shell, and not both.
+    let (one, _) = place.expect(0, &["run", "command", "--blocks", "1", "--out", "d.holdup", "--", "echo", "a  b"]);
+    assert!(one.contains("`echo 'a  b'`: how fast, how stable?"), "{one}");
+    refused(&place, 2, &["run", "command", "true", "--", "true"], &["cannot be used with"]);
 }
 
 fn an_existing_bundle_is_never_overwritten() {
@@ -279,6 +293,7 @@ fn has_postgres(place: &Place) -> bool {
 }
 
 holdup_testkit::tests!(
+    command_lines_are_compared_with_the_first,
     a_run_ends_with_a_verdict_a_whole_bundle_and_every_rendering,
     an_existing_bundle_is_never_overwritten,
     an_interrupted_run_keeps_what_was_measured_and_restores_the_host,

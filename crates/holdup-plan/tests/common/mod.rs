@@ -194,7 +194,7 @@ pub(crate) fn from_command_line(
     let options: Vec<(String, String)> = options.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
     let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<String>>();
     let command = command.map(words);
-    holdup_plan::from_command_line(workload, &options, command.as_deref(), &words(metrics), &inputs)
+    holdup_plan::from_command_line(workload, &options, command.as_slice(), &words(metrics), &inputs)
 }
 
 pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -20,7 +20,7 @@ pub struct Command;
 
 const META: Meta = Meta {
     id: "command",
-    summary: "any program, with metrics from its output or its own duration",
+    summary: "any command line: how long it takes, or a number that it prints (hyperfine)",
     docs: "Each trial starts the program once. The window begins when the program is let run and ends when it has \
            ended; its length is the program's own, not the plan's duration. A plan's duration and warm-up reach \
            the program only where its arguments say `{window_s}` or `{warmup_s}` (seconds), and the trial's seed where \
@@ -84,6 +84,10 @@ impl Workload for Command {
     }
 
     fn takes_metrics(&self) -> bool {
+        true
+    }
+
+    fn ends_its_window(&self) -> bool {
         true
     }
 

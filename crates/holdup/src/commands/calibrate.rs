@@ -91,7 +91,7 @@ fn guest_with(args: &Args, host: &Host, kernel: &str) -> Result<Plan, Problem> {
     let overrides =
         Overrides { set, target: Some("qemu".to_owned()), accel: args.source.accel.clone(), ..Overrides::default() };
     let (plan, _) = World::here(host)
-        .with(&overrides, |inputs| holdup_plan::from_command_line("lock-contention", &[], None, &[], inputs))?;
+        .with(&overrides, |inputs| holdup_plan::from_command_line("lock-contention", &[], &[], &[], inputs))?;
     Ok(plan)
 }
 
