@@ -178,7 +178,10 @@ fn place(front: &str, factors: &[&Factor], levels: &Levels) -> String {
     let mut label = front.to_owned();
     for factor in factors {
         if let Some(level) = levels.get(&factor.name) {
-            label.push_str(&format!(" {}={}", factor.name, level.label));
+            match factor.name.as_str() {
+                "command" => label.push_str(&format!(" `{}`", level.label)),
+                name => label.push_str(&format!(" {name}={}", level.label)),
+            }
         }
     }
     label

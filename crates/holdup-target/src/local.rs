@@ -360,16 +360,15 @@ impl<'a> LocalSession<'a> {
         let (mut result, mut watched) = self.measured(group, used, arm, seed);
         let is_default = || plan.collectors == vocabulary().default_collectors;
         if result.is_ok() && workload_of(used)?.ends_its_window() && is_default() {
-            let before = self.groups[group].left_out.len();
+            let is_first = self.groups[group].left_out.is_empty();
             while self.groups[group].leaves_out_expensive(&watched) {
                 (result, watched) = self.measured(group, used, arm, seed);
             }
-            if let (n @ 1.., Some(window)) = (self.groups[group].left_out.len() - before, &watched.window) {
-                let ms = window.length_ns as f64 / 1e6;
-                self.news.push(format!(
-                    "{} left out: they would take more than 1 % of a window of {ms:.1} ms; --collect ID,… runs them",
-                    count(n, "collector"),
-                ));
+            let n = self.groups[group].left_out.len();
+            if let Some(window) = watched.window.as_ref().filter(|_| is_first && n > 0) {
+                let (left_out, ms) = (count(n, "collector"), window.length_ns as f64 / 1e6);
+                let why = format!("they would take more than 1 % of a window of {ms:.1} ms");
+                self.news.push(format!("{left_out} left out: {why}; --collect ID,… runs them"));
             }
         }
         let stood_still = watched.steady(design.max_steal_share);

@@ -77,7 +77,7 @@ fn command_lines_are_compared_with_the_first() {
     assert!(out.contains("`sleep 0.02; true` against `sleep 0.005`"), "{out}");
     assert_eq!(err.matches("left out").count(), 1, "{err}");
     let (arms, _) = place.expect(0, &["list", "arms", "c.holdup"]);
-    assert!(arms.contains("command=sleep 0.005") && arms.contains("command=sleep 0.02; true"), "{arms}");
+    assert!(arms.contains("`sleep 0.005`") && arms.contains("`sleep 0.02; true`"), "{arms}");
     // One program without a shell, and not both.
     let (one, _) = place.expect(0, &["run", "command", "--blocks", "1", "--out", "d.holdup", "--", "echo", "a  b"]);
     assert!(one.contains("`echo 'a  b'`: how fast, how stable?"), "{one}");

@@ -82,6 +82,7 @@ fn verdict(c: &Comparison) -> FindingVerdict {
 pub(crate) fn subject(contrast: &Contrast) -> String {
     match contrast {
         Contrast::Factor { factor, baseline, level } => format!("{factor}={level} instead of {baseline}"),
+        Contrast::Axis { axis, baseline, level } if axis == "command" => format!("`{level}` instead of `{baseline}`"),
         Contrast::Axis { axis, baseline, level } => {
             if ["clients", "threads", "processes", "connections"].contains(&axis.as_str()) {
                 format!("{level} {axis} instead of {baseline}")
