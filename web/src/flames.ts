@@ -258,7 +258,7 @@ export function draw(flames: Flames): void {
     figure.append(outer);
     let drawing: Drawing | undefined;
     let width = 0;
-    // It tells when the graph is opened, too: until then it has no width, and nothing is made.
+    // It fires when the graph is opened, too: until then it has no width, and nothing is made.
     new ResizeObserver(() => {
       if (stage.clientWidth < 40 || stage.clientWidth === width) return;
       width = stage.clientWidth;

@@ -13,7 +13,7 @@ function legendOf(data: unknown): number[] {
   return [...new Set(points.flatMap((p) => (p.series === undefined ? [] : [p.series])))].sort((a, b) => a - b);
 }
 
-/** The drawing itself among the figure's parts, which may have a legend with small ones of its own. */
+/** The drawing itself among the figure's parts, which may have a legend with small ones. */
 function drawingIn(place: Element): SVGSVGElement | null {
   const all = [...place.querySelectorAll("svg")];
   return all.sort((a, b) => Number(b.getAttribute("height")) - Number(a.getAttribute("height")))[0] ?? null;

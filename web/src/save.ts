@@ -17,7 +17,7 @@ function element(name: string, attributes: Record<string, string | number>, text
   return made;
 }
 
-/** Lines of at most so many letters. */
+/** Lines of at most `width` letters. */
 function wrapped(text: string, letters: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {

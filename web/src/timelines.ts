@@ -18,7 +18,7 @@ const KINDS: { name: string; words: string; mark: "none" | "line" | "slash" | "c
   { name: "kernel", words: "is in the kernel", mark: "line" },
   { name: "fault", words: "is in a page fault", mark: "cross" },
   { name: "spin", words: "spins", mark: "slash" },
-  { name: "switch", words: "comes to the CPU: switch", mark: "low" },
+  { name: "switch", words: "switched in: context switch", mark: "low" },
   { name: "interrupt", words: "is interrupted", mark: "low" },
 ];
 const LEGEND = ["task", "its own code", "kernel", "page fault", "spins for a lock", "switch", "interrupt"];
@@ -280,7 +280,7 @@ class Drawing {
     this.said.textContent = `Shown: ${time(begin)} to ${time(end)}, that is ${time(end - begin)} of ${time(this.data.end)}, on ${this.rows.length} CPUs.`;
   }
 
-  /** At first as much as can be told apart: in the busiest row slices of some seven dots. */
+  /** At first as much as can be distinguished: in the busiest row slices of some seven dots. */
   private first(): void {
     const busiest = Math.max(1, ...this.rows.map((r) => r.slices.length));
     const share = this.plot() / 7 / busiest;
@@ -395,7 +395,7 @@ class Drawing {
     });
   }
 
-  /** A frame around what is told, and around who holds what it waits for. */
+  /** A frame around the selected slice, and around the holder that it waits for. */
   private outline(pen: CanvasRenderingContext2D, c: Colors, top: number, high: number, x: (ns: number) => number): void {
     if (!this.at) return;
     const { row, ns } = this.at;
@@ -527,7 +527,7 @@ class Drawing {
     if (slice.what === 4) {
       const holder = this.holder(slice.lock, ns);
       const where = holder && (holder.row < 0 ? `off its CPU for ${time(holder.slice.end - holder.slice.begin)}` : `on CPU ${this.rows[holder.row]?.cpu}`);
-      lines.push(holder ? `held by ${this.task(holder.slice.task)}, ${where}` : "nobody holds it by now");
+      lines.push(holder ? `held by ${this.task(holder.slice.task)}, ${where}` : "no task holds it now");
     }
     if (slice.left > 0 && this.word(slice.left)) lines.push(`then it leaves: ${this.word(slice.left)}`);
     return lines;
@@ -566,7 +566,7 @@ export function draw(timelines: Record<string, Timeline>): void {
     figure.append(outer);
     let drawing: Drawing | undefined;
     let width = 0;
-    // It tells when the timeline is opened, too: until then it has no width, and nothing is made.
+    // It fires when the timeline is opened, too: until then it has no width, and nothing is made.
     new ResizeObserver(() => {
       if (stage.clientWidth < 120 || stage.clientWidth === width) return;
       width = stage.clientWidth;

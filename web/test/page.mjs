@@ -18,12 +18,12 @@ const FLAGS = [
 ];
 let browser;
 before(async () => {
-  // Each launch has a fresh profile of its own.
+  // Each launch has a fresh profile.
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
 });
 after(() => browser?.close());
 
-/** The page in a context of its own, with all that it should not do. */
+/** The page in its own context, with all that it should not do. */
 async function open(options = {}, url = PAGE) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
@@ -198,7 +198,7 @@ test("every flame graph is drawn when it is opened, with its heaviest functions"
   await close();
 });
 
-test("a flame graph tells, fills, finds and goes back, by mouse and by keyboard", async () => {
+test("a flame graph describes, fills, finds and goes back, by mouse and by keyboard", async () => {
   const { page, seen, close } = await open({}, STACKS_PAGE);
   const figure = await flame(page);
   const calls = figure.locator(".flame-box g");
@@ -230,7 +230,7 @@ test("a flame graph tells, fills, finds and goes back, by mouse and by keyboard"
 });
 
 for (const colorScheme of ["light", "dark"]) {
-  test(`each kind of call can be read and told without colour on a ${colorScheme} page`, async () => {
+  test(`each kind of call can be read and distinguished without colour on a ${colorScheme} page`, async () => {
     const { page, close } = await open({ colorScheme }, STACKS_PAGE);
     const figure = await flame(page);
     const kinds = await figure.locator(".stage .legend svg").evaluateAll((all) =>
@@ -286,7 +286,7 @@ test("every timeline is drawn when it is opened, with its sums", async () => {
   await close();
 });
 
-test("a timeline zooms, moves, goes back and tells, by mouse, wheel, buttons and keyboard", async () => {
+test("a timeline zooms, moves, goes back and describes, by mouse, wheel, buttons and keyboard", async () => {
   const { page, seen, close } = await open({}, TIMELINE_PAGE);
   const figure = await timeline(page);
   const canvas = figure.locator("canvas.cpus");
@@ -332,17 +332,17 @@ test("a timeline zooms, moves, goes back and tells, by mouse, wheel, buttons and
   await page.keyboard.press("+");
   assert.ok((await span()) < wide, "plus zooms in");
   await page.keyboard.press("ArrowDown");
-  assert.match(await shown(), /^CPU \d+/, "arrows choose a CPU and tell what it does");
+  assert.match(await shown(), /^CPU \d+/, "arrows choose a CPU and show what it does");
   await page.keyboard.press("0");
   assert.equal(await span(), whole, "0 shows all");
 
-  let told = "";
+  let tip = "";
   const place = await canvas.boundingBox();
-  for (let step = 1; step < 40 && !/, from /.test(told); step++) {
+  for (let step = 1; step < 40 && !/, from /.test(tip); step++) {
     await page.mouse.move(place.x + 60 + step * 23, place.y + 40 + (step % 7) * 20);
-    told = await figure.locator(".tip").textContent();
+    tip = await figure.locator(".tip").textContent();
   }
-  assert.match(told, /^CPU \d+: .+ \d+.*, from \d/, "hovering tells task and length");
+  assert.match(tip, /^CPU \d+: .+ \d+.*, from \d/, "hovering shows task and length");
   await press("go to the longest stretch of spinning");
   assert.ok((await span()) < whole, "it goes to the longest stretch");
   assert.deepEqual(seen, { errors: [], requests: [] });
@@ -350,7 +350,7 @@ test("a timeline zooms, moves, goes back and tells, by mouse, wheel, buttons and
 });
 
 for (const colorScheme of ["light", "dark"]) {
-  test(`the colours of a timeline can be told on a ${colorScheme} page`, async () => {
+  test(`the colours of a timeline can be distinguished on a ${colorScheme} page`, async () => {
     const { page, close } = await open({ colorScheme }, TIMELINE_PAGE);
     const figure = await timeline(page);
     const seen = await figure.evaluate(() => {

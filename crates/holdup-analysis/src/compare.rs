@@ -195,8 +195,8 @@ fn family<'a>(
         }
         cells.push(Cell { a, b, shared });
     }
-    // A factor that is the same in all cells is no part of what tells them apart.
-    let told_apart: Vec<String> = match cells.first() {
+    // A factor that is the same in all cells does not distinguish them.
+    let distinguishing: Vec<String> = match cells.first() {
         Some(first) => first
             .shared
             .keys()
@@ -206,7 +206,7 @@ fn family<'a>(
         None => Vec::new(),
     };
     for cell in &mut cells {
-        cell.shared.retain(|k, _| told_apart.contains(k));
+        cell.shared.retain(|k, _| distinguishing.contains(k));
     }
     Family { contrast, workload, cells }
 }

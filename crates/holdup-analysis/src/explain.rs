@@ -1,4 +1,4 @@
-//! What held a system up: every explanation, arm by arm, and how the arms differ.
+//! What delays a system: every explanation, arm by arm, and how the arms differ.
 
 use crate::explanations::{self, Context, share_in_words};
 use crate::watched::{Watched, twins};
@@ -12,17 +12,17 @@ use std::collections::BTreeSet;
 /// What a collector lost beyond this share of what it should have seen is said.
 const NOTABLE_LOSS: f64 = 0.01;
 
-/// Collectors that are there to tell what holds a system up. The others tell a part of it, and run by default.
-const TELLING: [&str; 6] = ["switches", "critical-sections", "faults", "cpu-profile", "off-cpu", "kworkers"];
+/// Collectors that are there to explain a delay. The others show a part of it, and run by default.
+const EXPLAINING: [&str; 6] = ["switches", "critical-sections", "faults", "cpu-profile", "off-cpu", "kworkers"];
 
 /// The kind of the workload in a bundle of `holdup record`.
 const OBSERVED: &str = "observed";
 
-/// Whether a collector ran that is there to tell what holds a system up.
-pub(crate) fn is_told(bundle: &BundleData) -> bool {
+/// Whether a collector ran that is there to explain a delay.
+pub(crate) fn is_explained(bundle: &BundleData) -> bool {
     // A bundle of nothing but what was watched has no other answer.
     bundle.plan.workloads.iter().any(|w| w.kind == OBSERVED)
-        || bundle.trials.iter().flat_map(|t| &t.evidence).any(|c| TELLING.contains(&c.collector.as_str()))
+        || bundle.trials.iter().flat_map(|t| &t.evidence).any(|c| EXPLAINING.contains(&c.collector.as_str()))
 }
 
 /// Looks for every cause in every arm that has evidence.
@@ -31,7 +31,7 @@ pub fn explain(bundle: &BundleData) -> Explanation {
     let mut arms = Vec::new();
     let all = &bundle.schedule.arms;
     for arm in all {
-        // What ran without collectors on purpose has nothing to say, and a twin speaks with the baseline.
+        // An unobserved arm has no evidence, and that of a twin counts with the baseline.
         if arm.replica == Some(Replica::Unobserved) || all.iter().any(|baseline| twins(baseline, arm)) {
             continue;
         }
@@ -44,7 +44,7 @@ pub fn explain(bundle: &BundleData) -> Explanation {
     }
     match &bundle.ending {
         Some(Ending::Failed { reason }) => notes.push(format!("it ended early: {reason}")),
-        Some(Ending::Interrupted) => notes.push("it was interrupted: what was seen until then".to_owned()),
+        Some(Ending::Interrupted) => notes.push("it was interrupted: evidence until then".to_owned()),
         None => notes.push("it has no ending: it still runs, or was killed".to_owned()),
         Some(Ending::Complete | Ending::Decided | Ending::Budget) => {}
     }
@@ -80,7 +80,7 @@ fn one_arm(watched: &Watched<'_>) -> ArmExplanation {
     }
 }
 
-/// The answer: the cause that held up most, and those beside it.
+/// The answer: the cause that delays most tasks, and the others.
 fn answer(causes: &[Cause]) -> (String, FindingVerdict) {
     let mut found: Vec<&Cause> = causes
         .iter()
@@ -94,65 +94,59 @@ fn answer(causes: &[Cause]) -> (String, FindingVerdict) {
         .collect();
     let left_open = if open.is_empty() { String::new() } else { format!(" Not judged: {}.", words::list(&open)) };
     if let Some((most, others)) = found.split_first() {
-        let share = most.share.as_ref().map(share_in_words).unwrap_or_default();
         let beside: Vec<&str> = others.iter().map(|c| c.name.as_str()).collect();
         let beside = if beside.is_empty() { String::new() } else { format!(" Also: {}.", words::list(&beside)) };
-        let text = format!("Most of what is lost: {}, {share} of {}.{beside}{left_open}", most.name, most.of);
-        return (text, FindingVerdict::Supported);
+        return (format!("{}{beside}{left_open}", most.sentence), FindingVerdict::Supported);
     }
     if open.is_empty() {
         let bound = causes.last().and_then(|c| c.details.first()).map(|d| format!(" {d}")).unwrap_or_default();
-        return (format!("Nothing of what was looked for holds it up.{bound}"), FindingVerdict::Refuted);
+        return (format!("No known cause of delay.{bound}"), FindingVerdict::Refuted);
     }
-    (format!("Undecided: no cause was found among those that could be judged.{left_open}"), FindingVerdict::Undecided)
+    (format!("Undecided: no cause among those that could be judged.{left_open}"), FindingVerdict::Undecided)
 }
 
-/// What the collectors behind a cause lost.
+/// Events that the collectors of a cause lost.
 fn losses(watched: &Watched<'_>, cause: &Cause) -> Vec<String> {
     let ids: BTreeSet<&str> = cause.evidence.iter().map(|e| e.collector.as_str()).collect();
-    let told = ids.into_iter().filter_map(|id| {
+    let lost = ids.into_iter().filter_map(|id| {
         let (seen, lost) = watched
             .of_collector(id)
             .fold((0_u64, 0_u64), |(s, l), c| (s.saturating_add(c.coverage.seen), l.saturating_add(c.coverage.lost)));
-        // Two readings at the window's edges are no events: what they lose are tasks, which their notes tell.
+        // Two readings at the window's edges are no events: what they lose are tasks, which their notes name.
         let is_of_events = seen > 2 * watched.trials.len() as u64;
         let share = lost as f64 / seen.saturating_add(lost) as f64;
-        (is_of_events && share > NOTABLE_LOSS).then(|| {
-            format!(
-                "{id} lost {} of the events that it should have seen: its counts are too low.",
-                words::percent(share)
-            )
-        })
+        (is_of_events && share > NOTABLE_LOSS)
+            .then(|| format!("{id} lost {} of its events: its counts are too low.", words::percent(share)))
     });
-    told.collect()
+    lost.collect()
 }
 
-/// What looking cost: own CPU time and that of BPF programs, by their own count.
+/// The overhead: the CPU time of collectors and of BPF programs.
 fn cost(watched: &Watched<'_>) -> String {
-    let (mut own_ns, mut bpf_ns, mut untold) = (0_u64, 0_u64, false);
+    let (mut own_ns, mut bpf_ns, mut unaccounted) = (0_u64, 0_u64, false);
     for collected in watched.trials.iter().flat_map(|t| &t.evidence) {
         own_ns = own_ns.saturating_add(collected.cost.cpu_ns);
         match collected.cost.bpf {
             Some(bpf) => bpf_ns = bpf_ns.saturating_add(bpf.run_ns),
             // Programs that the kernel does not account for leave memory behind, and no time.
-            None => untold |= collected.cost.memory_bytes > 0,
+            None => unaccounted |= collected.cost.memory_bytes > 0,
         }
     }
     let share = |ns: u64| words::percent(ns as f64 / 1e9 / watched.watched_s());
-    let bpf = match (bpf_ns, untold) {
+    let bpf = match (bpf_ns, unaccounted) {
         (0, false) => String::new(),
-        (0, true) => ", and BPF programs for which the kernel does not tell it".to_owned(),
+        (0, true) => ", without BPF programs, which this kernel does not account".to_owned(),
         (ns, _) => format!(", BPF programs {}", share(ns)),
     };
-    format!("By their own count the collectors took {} of one CPU{bpf}.", share(own_ns))
+    format!("Overhead: {} of one CPU{bpf}.", share(own_ns))
 }
 
 /// How the explanation differs between arms: against the first arm, cause by cause.
 fn differences(arms: &[ArmExplanation]) -> Vec<String> {
     let Some((first, others)) = arms.split_first() else { return Vec::new() };
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for arm in others {
-        let before = told.len();
+        let before = found.len();
         for cause in arm.causes.iter().filter(|c| c.id != explanations::nothing::META.id) {
             let Some(base) = first.causes.iter().find(|c| c.id == cause.id) else { continue };
             let sides = [(base, first.label.as_str()), (cause, arm.label.as_str())].map(|(c, label)| side(c, label));
@@ -163,14 +157,14 @@ fn differences(arms: &[ArmExplanation]) -> Vec<String> {
             let matters = [base, cause].iter().any(|c| c.verdict == FindingVerdict::Supported);
             if matters && (apart || base.verdict != cause.verdict) {
                 let how = if apart { "" } else { " (the intervals overlap)" };
-                told.push(format!("{}: {}; {}{how}.", words::capital(&cause.name), sides[0], sides[1]));
+                found.push(format!("{}: {}; {}{how}.", words::capital(&cause.name), sides[0], sides[1]));
             }
         }
-        if told.len() == before {
-            told.push(format!("{} and {} have the same explanation.", first.label, arm.label));
+        if found.len() == before {
+            found.push(format!("{} and {} have the same explanation.", first.label, arm.label));
         }
     }
-    told
+    found
 }
 
 fn side(cause: &Cause, label: &str) -> String {

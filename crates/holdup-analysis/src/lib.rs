@@ -1,10 +1,13 @@
-//! Evidence to findings, one file per analysis.
+//! A bundle to comparisons, findings and explanations; a survey of a host to exposures.
 //!
-//! Pure: a bundle goes in, an [`Analysis`] comes out, the same one every time; so does an
-//! [`Explanation`](holdup_model::Explanation), which compares nothing and says what held an arm up. An analysis looks
-//! for something, and its findings say whether that was seen: `supported` means that there is
-//! something to see (an effect, a drift, a violated law), `refuted` that it was looked for and is
-//! not there, `undecided` that the data do not tell, `skipped` that what it needs was not measured.
+//! Start at [`analyse`]. `index` sorts the trials of a bundle by arm and block, `compare` makes all comparisons of its plan,
+//! `named` those that the user names; `analyses` (a catalogue) makes findings of them. `watched` sorts the evidence of an
+//! arm, `explanations` (a catalogue) judges causes from it, `explain` puts them in order. `condition` is what `cases` (a
+//! catalogue) are made of, `check` applies them to a survey.
+//!
+//! Pure, and without statistics: estimates and verdicts are in `holdup-stats`, texts of whole reports in `holdup-report`.
+//! A finding is `supported` when what an analysis looks for is there (an effect, a drift, a violated law), `refuted` when it
+//! is not, `undecided` when the data do not decide, `skipped` when what it needs was not measured.
 #![forbid(unsafe_code)]
 
 pub mod analyses;
@@ -43,7 +46,7 @@ pub fn analyse(bundle: &BundleData) -> Analysis {
     let shifts = shifts::all(&index);
     let findings = findings(&index, &comparisons, &shifts);
     let caution = words::caution(&bundle.head);
-    let explanation = explain::is_told(bundle).then(|| explain(bundle));
+    let explanation = explain::is_explained(bundle).then(|| explain(bundle));
     Analysis { caution, findings, comparisons, arms: arms::summaries(&index), shifts, explanation }
 }
 

@@ -51,7 +51,7 @@ pub fn compare_arms(bundle: &BundleData, a: &str, b: &str) -> Result<Analysis, P
 }
 
 /// Compares two bundles, arm by arm of the same label. Their blocks are not paired, and the two
-/// runs were not interleaved: whatever differs between the two times is part of the difference,
+/// runs were not interleaved: all that differs between the two times is part of the difference,
 /// and the findings say so. The arms in the answer are those of `b`.
 ///
 /// # Errors

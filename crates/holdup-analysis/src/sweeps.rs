@@ -19,7 +19,7 @@ pub(crate) struct Reading {
 pub(crate) struct Curve<'a> {
     pub(crate) workload: &'a str,
     pub(crate) axis: &'a Factor,
-    /// What tells it from the other curves of the workload: `autogroup=off`; empty when it is the only one.
+    /// What distinguishes it from the other curves of the workload: `autogroup=off`; empty when it is the only one.
     pub(crate) name: String,
     pub(crate) arms: Vec<(f64, &'a Arm)>,
 }

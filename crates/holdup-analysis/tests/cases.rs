@@ -124,7 +124,7 @@ const ALL: &[&str] = &[
 ];
 
 #[test]
-fn a_host_with_every_cause_is_told_of_every_case_with_advice() {
+fn a_host_with_every_cause_gets_every_case_with_advice() {
     let findings = check(&host());
     assert_eq!(findings.len(), ALL.len());
     for finding in &findings {
@@ -154,7 +154,7 @@ const CHANGES: &[Change] = &[
     ("lazy-cold-pool", |h| with(|s| s.major_version = known(19), h), NotExposed, "has no freelist"),
     ("lazy-cold-pool", |h| with(|s| s.major_version = unknown(), h), Undecided, "version of PostgreSQL is not known"),
     ("lazy-cold-pool", |h| with(|s| s.huge_pages_in_effect = known(true), h), NotExposed, "lies on huge pages"),
-    // `try` without a single huge page is the same as off, whoever may look at the server's memory.
+    // `try` without a single huge page is the same as off, even when the server's memory can be read.
     ("lazy-cold-pool", |h| with(|s| s.huge_pages_in_effect = unknown(), h), Exposed, ""),
     (
         "lazy-cold-pool",
@@ -180,7 +180,7 @@ const CHANGES: &[Change] = &[
         NotExposed,
         "huge_pages = on",
     ),
-    // A file does not tell what the server was started with.
+    // A file does not show what the server was started with.
     (
         "lazy-cold-pool",
         |h| {

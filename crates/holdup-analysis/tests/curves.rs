@@ -74,7 +74,7 @@ fn a_curve_that_rises_has_no_peak_and_few_loads_are_no_curve() {
 }
 
 #[test]
-fn a_host_that_changes_half_way_is_told_and_one_that_does_not_is_not() {
+fn a_host_that_changes_half_way_is_reported_and_a_steady_one_is_not() {
     let found = |step: (f64, f64)| {
         findings(&analyse(&Maker { step, histograms: false, ..Maker::default() }.make()), "change-points").remove(0)
     };

@@ -107,8 +107,11 @@ fn an_arm_that_was_something_else_than_its_label_says_stands_above_the_verdicts(
     let first = analyse(&bundle).findings.remove(0);
     assert!(first.headline, "{first:?}");
     let of_boot: Vec<u32> = bundle.trials.iter().filter(|t| t.boot == 2).map(|t| t.arm).collect();
-    let told = said(&bundle, "treatment");
-    assert!(told[0].contains("preempt=lazy was asked for, and it ran with kernel.preempt full (trials "), "{told:?}");
+    let result = said(&bundle, "treatment");
+    assert!(
+        result[0].contains("preempt=lazy was asked for, and it ran with kernel.preempt full (trials "),
+        "{result:?}"
+    );
     assert!(first.trials.iter().all(|seq| bundle.trials[*seq as usize].boot == 2) && !of_boot.is_empty());
     // What is read before the trial itself counts for more than what the boot began with.
     for trial in &mut bundle.trials {
@@ -118,10 +121,10 @@ fn an_arm_that_was_something_else_than_its_label_says_stands_above_the_verdicts(
     assert!(said(&bundle, "treatment")[0].starts_with("Refuted"));
     // A kernel that is none of the level's.
     replace(&mut bundle, 1, "kernel.release", "6.19.14-amd64");
-    let told = said(&bundle, "treatment");
+    let result = said(&bundle, "treatment");
     assert!(
-        told[0].contains("kernel=debian:7.2 was asked for, and it ran with kernel.release 6.19.14-amd64"),
-        "{told:?}"
+        result[0].contains("kernel=debian:7.2 was asked for, and it ran with kernel.release 6.19.14-amd64"),
+        "{result:?}"
     );
 }
 
@@ -158,27 +161,27 @@ fn guests_with_more_cpus_than_the_host_are_named() {
 }
 
 #[test]
-fn steal_is_told_by_arm_and_a_difference_is_a_threat() {
+fn steal_is_reported_by_arm_and_a_difference_is_a_threat() {
     let mut quiet = guests("kvm");
     steal(&mut quiet, |_, seq| 0.002 + f64::from(seq % 3) * 0.001);
-    let told = said(&quiet, "virtualisation");
-    assert!(told[1].starts_with("Refuted The host took at most 0.3"), "{told:?}");
-    assert_eq!(told.len(), 2, "{told:?}");
+    let result = said(&quiet, "virtualisation");
+    assert!(result[1].starts_with("Refuted The host took at most 0.3"), "{result:?}");
+    assert_eq!(result.len(), 2, "{result:?}");
 
     let mut unequal = guests("kvm");
     let share = |kernel: &str, seq: u32| if kernel.ends_with("7.2") { 0.08 } else { 0.01 } + f64::from(seq % 3) * 0.001;
     steal(&mut unequal, share);
-    let told = said(&unequal, "virtualisation");
-    assert!(told.iter().any(|t| t.starts_with("Supported The host took up to 8.")), "{told:?}");
-    assert!(told.iter().any(|t| t.starts_with("Supported") && t.contains("may be the host's")), "{told:?}");
+    let result = said(&unequal, "virtualisation");
+    assert!(result.iter().any(|t| t.starts_with("Supported The host took up to 8.")), "{result:?}");
+    assert!(result.iter().any(|t| t.starts_with("Supported") && t.contains("may be the host's")), "{result:?}");
 
     let mut wild = guests("kvm");
     steal(
         &mut wild,
         |kernel, seq| if seq % 5 == 0 { 0.3 } else { 0.0 } + if kernel.ends_with("7.2") { 0.02 } else { 0.0 },
     );
-    let told = said(&wild, "virtualisation");
-    assert!(told.iter().any(|t| t.starts_with("Undecided") && t.ends_with("that may be chance.")), "{told:?}");
+    let result = said(&wild, "virtualisation");
+    assert!(result.iter().any(|t| t.starts_with("Undecided") && t.ends_with("that may be chance.")), "{result:?}");
 }
 
 #[test]
@@ -186,10 +189,10 @@ fn under_emulation_steal_is_not_zero_but_unseen() {
     let mut bundle = guests("tcg");
     bundle.environment[0].facts.push(Fact::read("guest.accel_reason", "/dev/kvm: no such file", "/dev/kvm"));
     steal(&mut bundle, |_, _| 0.0);
-    let told = said(&bundle, "virtualisation");
-    assert!(told.iter().any(|t| t.contains("Accelerator: tcg. Why: /dev/kvm: no such file.")), "{told:?}");
+    let result = said(&bundle, "virtualisation");
+    assert!(result.iter().any(|t| t.contains("Accelerator: tcg. Why: /dev/kvm: no such file.")), "{result:?}");
     assert!(
-        told.iter().any(|t| t.starts_with("Skipped") && t.contains("under emulation a guest cannot see it")),
-        "{told:?}"
+        result.iter().any(|t| t.starts_with("Skipped") && t.contains("under emulation a guest cannot see it")),
+        "{result:?}"
     );
 }

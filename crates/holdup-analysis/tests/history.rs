@@ -32,7 +32,7 @@ fn a_step_is_named_with_its_run_and_what_changed_with_it() {
     let mut shuffled = runs(16, 9, 0.85);
     shuffled.reverse();
     let found = history(&shuffled).expect("a history");
-    assert_eq!(found.runs[0].name, "day-0.holdup", "oldest first, whatever the order given");
+    assert_eq!(found.runs[0].name, "day-0.holdup", "oldest first, in any order given");
     let arms: Vec<&str> = found.series.iter().map(|s| s.arm.as_str()).collect();
     assert_eq!(arms.len(), 3, "all arms, then both levels, without the replica: {arms:?}");
     assert_eq!(arms[0], "all arms");

@@ -47,8 +47,8 @@ fn a_wrong_direction_is_caught() {
     // A plan that calls a loss a gain.
     let mut turned = bundle.clone();
     turned.plan.metrics[0].better = Some(Direction::Lower);
-    let told = found(&turned);
-    assert!(told.len() == 1 && told[0].contains("lower throughput (tps)"), "{told:?}");
+    let result = found(&turned);
+    assert!(result.len() == 1 && result[0].contains("lower throughput (tps)"), "{result:?}");
 
     // A latency that is really a rate: it falls together with throughput.
     let mut mislabelled = bundle;
@@ -57,8 +57,8 @@ fn a_wrong_direction_is_caught() {
         let latency = trial.measurements.iter_mut().find(|m| m.metric == "latency_mean_us").expect("there");
         latency.value = Measured::Value(tps / 3.0);
     }
-    let told = found(&mislabelled);
-    assert!(told.iter().any(|s| s.contains("both fell, which a closed loop cannot do")), "{told:?}");
+    let result = found(&mislabelled);
+    assert!(result.iter().any(|s| s.contains("both fell, which a closed loop cannot do")), "{result:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A comparison of arms or bundles, for a terminal and as JSON.
 
-use crate::formats::terminal::{TerminalOptions, body, caution};
+use crate::formats::terminal::{TerminalOptions, body, caution, one_screen};
 use crate::text::clean;
 use holdup_model::Analysis;
 use serde_json::json;
@@ -12,6 +12,9 @@ pub fn compare_terminal(analysis: &Analysis, names: (&str, &str), options: &Term
         (a, "") => clean(a),
         (a, b) => clean(&format!("{b} against {a}")),
     };
+    if !options.details {
+        return one_screen(None, analysis, &options.bold_lines(&title), options);
+    }
     format!("{}{title}\n{}", caution(analysis.caution.as_deref(), options), body(analysis, options))
 }
 

@@ -1,12 +1,13 @@
 //! Several runs of the same arms, for a terminal and as JSON.
 
 use crate::formats::terminal::{TerminalOptions, body, caution};
+use crate::screen::cut;
 use crate::text::{self, clean};
 use holdup_model::Analysis;
 use holdup_model::outcome::{History, HistorySeries};
 use serde_json::json;
 
-/// The runs told by name in a table; of a longer history the newest.
+/// The runs in a table; of a longer history the newest.
 const RUNS: usize = 40;
 
 /// A history for a terminal: what changed, then each arm's values from run to run.
@@ -26,17 +27,17 @@ pub fn history_terminal(history: &History, options: &TerminalOptions) -> String 
         explanation: None,
     };
     out.push_str(&body(&analysis, options));
-    // Beside the pooled series an arm is told when it changed by itself; few arms are all told.
+    // Beside the pooled series an arm is shown when it changed by itself; few arms are all shown.
     let pooled = history.series.first().map(|s| s.arm.as_str());
     let is_few = history.series.len() < 5;
-    let is_told = |s: &&HistorySeries| is_few || Some(s.arm.as_str()) == pooled || !s.changes.is_empty();
-    for series in history.series.iter().filter(is_told) {
+    let is_shown = |s: &&HistorySeries| is_few || Some(s.arm.as_str()) == pooled || !s.changes.is_empty();
+    for series in history.series.iter().filter(is_shown) {
         let [workload, arm, metric, unit] =
             [&series.workload, &series.arm, &series.metric.id, &series.metric.unit].map(|text| clean(text));
         out.push_str(&format!("\n{workload}: {arm}, {metric} ({unit})\n"));
         out.push_str(&table(history, series));
     }
-    out
+    if options.details { out } else { cut(out) }
 }
 
 fn table(history: &History, series: &HistorySeries) -> String {

@@ -1,13 +1,19 @@
-//! Findings to terminal, HTML, Markdown, JSON, CSV.
+//! Bundles, findings, explanations, predictions, captures and surveys as text: terminal, HTML, Markdown, JSON, CSV.
 //!
-//! Pure: a bundle and its analysis go in, text comes out, the same one every time. What was not
-//! measured is shown as missing with its reason in every format; void trials are listed in all.
+//! Pure: data go in, text comes out, the same one every time. Nothing is judged here (`holdup-analysis` does) and nothing
+//! printed (`holdup` does). What was not measured is shown as missing with its reason; void trials are listed.
+//!
+//! Start at `formats/`: one file for each format of a bundle. By default the terminal has one screen (`screen`), with a
+//! forest plot (`forest`); `--details` has everything. `page/` makes the parts of the HTML page, whose charts `web/` draws.
+//! `explain`, `check`, `predict`, `packets`, `history` and `dry_run` render the answers of the commands of these names,
+//! `profile` exports settings, `stacks` and `trace` evidence for other tools.
 #![forbid(unsafe_code)]
 
 mod check;
 mod compare;
 mod dry_run;
 mod explain;
+mod forest;
 pub mod formats;
 mod history;
 mod matrix;
@@ -16,6 +22,7 @@ mod packets;
 mod page;
 mod predict;
 pub mod profile;
+mod screen;
 mod series;
 pub mod stacks;
 mod tables;

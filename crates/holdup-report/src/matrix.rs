@@ -46,7 +46,7 @@ fn baseline(contrast: &Contrast) -> String {
     }
 }
 
-fn head(contrast: &Contrast) -> String {
+pub(crate) fn head(contrast: &Contrast) -> String {
     let name = match contrast {
         Contrast::Factor { factor: name, level, .. } | Contrast::Axis { axis: name, level, .. } => {
             format!("{name}={level}")

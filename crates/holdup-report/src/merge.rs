@@ -15,7 +15,7 @@ pub struct Choice {
     pub profile: Option<String>,
 }
 
-/// What tells one histogram of evidence from another: collector, name, label.
+/// What identifies a histogram of evidence: collector, name, label.
 pub(crate) type HistogramKey<'a> = (&'a str, &'a str, Option<&'a str>);
 
 /// The histograms of evidence of some trials, all trials together.
@@ -48,7 +48,7 @@ pub(crate) fn profiles<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Stack
         .collect()
 }
 
-/// What tells one stack from another: task, role, functions.
+/// What identifies a stack: task, role, functions.
 type StackKey<'a> = (&'a str, Option<&'a str>, Vec<u32>);
 
 #[derive(Default)]

@@ -3,6 +3,7 @@
 mod reach;
 
 use crate::formats::terminal::TerminalOptions;
+use crate::screen::cut;
 use crate::text::{align, capital, clean, count, number, percent, wrap};
 use holdup_model::Direction;
 use holdup_model::prediction::{HangsOn, Predicted, PredictedRatio, Prediction, ScalingBeside};
@@ -13,9 +14,9 @@ const DIFFERS: f64 = 0.1;
 /// Columns of the longest bar of a tornado.
 const BAR: f64 = 24.0;
 
-/// A prediction for a terminal: what changes, what that hangs on, each arm, laws beside.
+/// A prediction for a terminal: what changes, what that depends on, each arm, laws; its beginning on one screen.
 pub fn predict_terminal(prediction: &Prediction, options: &TerminalOptions) -> String {
-    let width = options.width.max(40);
+    let width = options.columns();
     let p = prediction;
     let mut out = wrap(
         &format!("Simulated on a machine with {} CPUs, not measured: {}.", p.cpus, p.machine.trim_end_matches('.')),
@@ -27,7 +28,8 @@ pub fn predict_terminal(prediction: &Prediction, options: &TerminalOptions) -> S
     for ratio in &p.ratios {
         out.push('\n');
         out.push_str(&wrap(&sentence(p, ratio), width, "▸ ", "  "));
-        out.push_str(&tornado(&ratio.hangs_on));
+        let most = if options.details { usize::MAX } else { 5 };
+        out.push_str(&tornado(&ratio.hangs_on[..ratio.hangs_on.len().min(most)]));
     }
     for one in &p.reach {
         out.push('\n');
@@ -50,7 +52,7 @@ pub fn predict_terminal(prediction: &Prediction, options: &TerminalOptions) -> S
     out.push('\n');
     out.push_str(&wrap(&known(p), width, "", ""));
     out.push_str(&wrap(&format!("The simulation leaves out: {}.", p.leaves_out), width, "", ""));
-    out
+    if options.details { out } else { cut(out) }
 }
 
 pub(crate) fn shown(x: f64) -> String {
@@ -70,7 +72,7 @@ fn sentence(p: &Prediction, ratio: &PredictedRatio) -> String {
     let verdict = match (low > 1.0, high < 1.0) {
         (true, _) => format!("{} {better} on every machine within the ranges", percent(median - 1.0)),
         (_, true) => format!("{} {worse} on every machine within the ranges", percent(1.0 - median)),
-        _ => "which way depends on what is not known of the machine".to_owned(),
+        _ => "the direction depends on costs that are not known".to_owned(),
     };
     format!(
         "{}={} instead of {}: {} {}: {verdict}.",
@@ -82,7 +84,7 @@ fn sentence(p: &Prediction, ratio: &PredictedRatio) -> String {
     )
 }
 
-/// What a ratio hangs on, as bars from the ratio at the lower end of a parameter's range to that at the upper end.
+/// What a ratio depends on, as bars from the ratio at the lower end of a parameter's range to that at the upper end.
 fn tornado(all: &[HangsOn]) -> String {
     let moved = |h: &HangsOn| (h.at_high / h.at_low).ln().abs();
     let most = all.iter().map(moved).fold(0.0, f64::max);

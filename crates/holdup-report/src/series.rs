@@ -36,7 +36,7 @@ pub(crate) struct Name {
 /// The name of the series that has every factor at its baseline.
 pub(crate) const BASELINE: &str = "baseline";
 
-/// What tells an arm from the baseline at the same axes.
+/// What distinguishes an arm from the baseline at the same axes.
 pub(crate) fn name(plan: &Plan, arm: &Arm) -> String {
     let baseline = |factor: &str| {
         let found = plan.factors.iter().find(|f| f.name == factor);

@@ -29,7 +29,7 @@ pub(crate) fn sides(contrast: &Contrast) -> (String, String) {
 
 /// `clients=2, mode=simple`; `all cells` when pooled.
 pub(crate) fn cell(c: &Comparison) -> String {
-    // Only a row for several cells has no means of its own.
+    // Only a row for several cells has no means.
     if c.pooled && c.baseline.is_none() && c.level.is_none() {
         return "all cells".to_owned();
     }

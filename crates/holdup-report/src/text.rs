@@ -15,7 +15,10 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String 
     let mut out = String::from(first);
     let mut used = columns(first);
     let mut fresh = true;
-    for word in clean(text).split(' ').filter(|w| !w.is_empty()) {
+    // A number and its percent sign stay together.
+    let text = clean(text).replace(" %", "\u{a0}%");
+    for word in text.split(' ').filter(|w| !w.is_empty()) {
+        let word = &word.replace('\u{a0}', " ");
         let need = columns(word);
         if !fresh && used + 1 + need > width {
             out.push('\n');
@@ -120,7 +123,7 @@ pub(crate) fn shell(words: &[String]) -> String {
 }
 
 /// Rows in columns: the first to the left, the others to the right, two spaces between.
-/// A row of one cell is a line of its own and widens nothing. `left` names further columns set to the left.
+/// A row of one cell widens no column. `left` names further columns set to the left.
 pub(crate) fn align(rows: &[Vec<String>], left: &[usize], indent: &str) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows.iter().filter(|r| r.len() > 1) {

@@ -4,6 +4,8 @@
 #[allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 mod story;
 
+mod common;
+
 use holdup_analysis::{analyse, explain};
 use holdup_model::BundleData;
 use holdup_report::{TerminalOptions, explain_markdown, explain_terminal, html, markdown};
@@ -18,6 +20,28 @@ fn terminal(bundle: &BundleData) -> String {
 #[test]
 fn preempted_holders_read_well() {
     insta::assert_snapshot!(terminal(&Story::quiet().preempted_holder().bundle()));
+}
+
+/// The default of `explain` and `record` is one screen.
+#[test]
+fn the_answer_fits_one_screen() {
+    let screen = TerminalOptions { width: 80, color: false, details: false };
+    let (quiet, held) = (Story::quiet(), Story::quiet().preempted_holder());
+    let stories = [
+        ("quiet", bundle(&[("observed", &quiet)])),
+        ("preempted holder", held.bundle()),
+        ("everything", Story::quiet().preempted_holder().fault_under_lock().throttling().slow_disk().bundle()),
+        ("oversubscribed", Story::quiet().oversubscription().bundle()),
+        ("little known", Story::quiet().slow_disk().without("critical-sections").without("kworkers").bundle()),
+        ("two arms", bundle(&[("huge_pages=off", &held), ("huge_pages=on", &quiet)])),
+        ("nothing", BundleData { trials: Vec::new(), ..held.bundle() }),
+    ];
+    for (name, bundle) in &stories {
+        let text = explain_terminal(&explain(bundle), "observed.holdup", &screen);
+        common::is_one_screen(name, &text);
+        common::is_one_screen(name, &holdup_report::terminal(bundle, &analyse(bundle), &screen));
+        insta::assert_snapshot!(format!("screen of {name}"), text);
+    }
 }
 
 #[test]
@@ -41,19 +65,20 @@ fn markdown_reads_well() {
 
 #[test]
 fn the_page_and_the_markdown_have_the_section_where_there_is_evidence() {
-    let told = Story::quiet().preempted_holder().bundle();
-    let page = html(&told, &analyse(&told));
-    for words in ["What held it up", "Most of what is lost: preempted lock holders", "time slice extension", "#trial-9"]
+    let result = Story::quiet().preempted_holder().bundle();
+    let page = html(&result, &analyse(&result));
+    for words in
+        ["Causes of delay", "Lock-holder preemption: the watched tasks spend", "time slice extension", "#trial-9"]
     {
         assert!(page.contains(words), "{words}");
     }
-    assert!(markdown(&told, &analyse(&told)).contains("## What held it up"));
-    let mut silent = told;
+    assert!(markdown(&result, &analyse(&result)).contains("## Causes of delay"));
+    let mut silent = result;
     silent.plan.workloads[0].kind = "pgbench".into();
     silent.trials.iter_mut().for_each(|t| t.evidence.retain(|c| c.collector == "cpu"));
     let analysis = analyse(&silent);
     assert!(analysis.explanation.is_none());
-    assert!(!html(&silent, &analysis).contains("What held it up"));
+    assert!(!html(&silent, &analysis).contains("Causes of delay"));
 }
 
 #[test]

@@ -37,6 +37,42 @@ fn terminal_at_80_columns() {
     insta::assert_snapshot!(terminal_at(80));
 }
 
+/// The default of `run`, `report` and `compare` is one screen for every bundle.
+#[test]
+fn the_answer_fits_one_screen() {
+    let screen = TerminalOptions { width: 80, color: false, details: false };
+    let mut bundles: Vec<(String, BundleData)> = vec![("demo".into(), demo()), ("hostile".into(), hostile())];
+    let mut empty = demo();
+    empty.trials.clear();
+    let mut all = demo();
+    all.trials.iter_mut().for_each(|t| void(t, &"no server and many reasons ".repeat(40)));
+    let mut emulated = demo();
+    emulated.head.emulated = Some("emulated by QEMU TCG".into());
+    emulated.ending = Some(Ending::Failed { reason: "the server died ".repeat(100) });
+    let mut many = demo();
+    let levels = (0..40_i32).map(|i| Level::plain(i64::from(i))).collect();
+    many.plan.factors[0].levels = levels;
+    let mut curve = demo();
+    curve.plan.factors.clear();
+    curve.schedule.arms.retain(|a| a.factors.values().all(|l| ["on", "other"].contains(&l.label.as_str())));
+    curve.schedule.arms.iter_mut().for_each(|a| a.factors.clear());
+    let mut one = demo();
+    one.schedule.arms.truncate(1);
+    for (name, bundle) in [("empty", empty), ("void", all), ("emulated", emulated), ("many", many), ("curve", curve)] {
+        bundles.push((name.into(), bundle));
+    }
+    bundles.push(("one arm".into(), one));
+    for (name, bundle) in &bundles {
+        let analysis = analyse(bundle);
+        let text = terminal(bundle, &analysis, &screen);
+        common::is_one_screen(name, &text);
+        common::is_one_screen(name, &compare_terminal(&analysis, ("a.holdup", "b.holdup"), &screen));
+        if ["demo", "curve", "one arm"].contains(&name.as_str()) {
+            insta::assert_snapshot!(format!("screen of {name}"), text);
+        }
+    }
+}
+
 #[test]
 fn terminal_at_120_columns() {
     insta::assert_snapshot!(terminal_at(120));
@@ -83,7 +119,7 @@ fn a_dry_run_shows_order_time_and_what_is_touched() {
     insta::assert_snapshot!("dry_run", dry_run(&bundle.plan, &bundle.schedule, 3_900_000_000_000, &touches));
 }
 
-/// A plan that boots tells what it boots, and how its boots are mixed.
+/// A plan that boots shows what it boots, and how its boots are mixed.
 #[test]
 fn a_dry_run_shows_boots() {
     let mut bundle = demo();

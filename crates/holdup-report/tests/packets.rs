@@ -62,10 +62,10 @@ fn one_capture_reads_well() {
 #[test]
 fn counts_read_well() {
     let [full, lazy] = [FULL, LAZY].map(|text| expert::read(text).expect("counts"));
-    let told =
+    let result =
         |traffic| counts_terminal(&compare_counts(("full.txt", &full), ("lazy.txt", &lazy), traffic), &options(100));
-    insta::assert_snapshot!("counts_alone", told(None));
-    let with_traffic = told(Some((0.25, 1.0)));
+    insta::assert_snapshot!("counts_alone", result(None));
+    let with_traffic = result(Some((0.25, 1.0)));
     insta::assert_snapshot!("counts_with_traffic", with_traffic);
     // The page shows it.
     let page = include_str!("../../../docs/packets.md");
@@ -177,7 +177,7 @@ fn an_imported_bundle_says_what_the_captures_say() {
 }
 
 #[test]
-fn one_imported_capture_is_told_and_compared_with_nothing() {
+fn one_imported_capture_is_reported_and_compared_with_nothing() {
     let [_, b] = sides();
     let bundle = imported(&[("lazy.pcap", &b)]);
     let analysis = holdup_analysis::analyse(&bundle);
@@ -207,4 +207,21 @@ fn what_the_collector_kept_is_drawn_by_arm_and_trial() {
     let report = terminal(&bundle, &analysis, &options(120));
     assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains(&worst), "{report}");
     assert!(!terminal(&common::demo(), &analysis, &options(120)).contains("worst connections"));
+}
+
+/// The default of `packets` is one screen.
+#[test]
+fn the_answer_fits_one_screen() {
+    let screen = TerminalOptions { details: false, ..options(80) };
+    let [a, b] = sides();
+    let comparisons = compare(("full.pcap", &a), &[("lazy.pcap", &b)], &Options::default());
+    common::is_one_screen("two captures", &packets_terminal(&[], &comparisons, &screen));
+    for parts in [Parts::Flow, Parts::Host, Parts::Time] {
+        let one = summarise("lazy.pcap", &b, parts, 30);
+        common::is_one_screen("one capture", &packets_terminal(std::slice::from_ref(&one), &[], &screen));
+        common::is_one_screen("a capture and a comparison", &packets_terminal(&[one], &comparisons, &screen));
+    }
+    let [full, lazy] = [FULL, LAZY].map(|text| expert::read(text).expect("counts"));
+    let counts = compare_counts(("full.txt", &full), ("lazy.txt", &lazy), Some((0.25, 1.0)));
+    common::is_one_screen("counts", &counts_terminal(&counts, &screen));
 }

@@ -69,7 +69,7 @@ fn each_format_says_all_of_a_profile() {
     assert_eq!(export("nix", &profile, &destinations), None);
 }
 
-/// Whatever stands in a profile, every line of an export is a comment or one that holdup wrote.
+/// For every profile, each line of an export is a comment or one that holdup wrote.
 #[test]
 fn a_hostile_profile_stays_in_its_lines() {
     let evil = "x\nExecStart=/bin/evil\u{2028}[sysctl]\u{85}kernel.evil=1 ${f:exec:evil} $(evil) `evil` ' \" \\";
@@ -116,8 +116,8 @@ fn what_came_of_a_profile_reads_well() {
         line("base-slice", "3ms", None, ProfileState::LeftOut, Some("debugfs is not mounted")),
         line("cpu-governor", "performance", None, ProfileState::Unavailable, Some("permission denied")),
     ];
-    insta::assert_snapshot!("told", format!("{}{}", terminal(&profile, &lines), touches(&lines)));
-    insta::assert_snapshot!("told_as_json", json(&profile, &lines));
+    insta::assert_snapshot!("result", format!("{}{}", terminal(&profile, &lines), touches(&lines)));
+    insta::assert_snapshot!("result_as_json", json(&profile, &lines));
     assert!(json(&profile, &lines[..2]).contains("\"in_force\": true"));
     assert!(touches(&lines[..1]).contains("Nothing would be changed"));
 }

@@ -54,7 +54,7 @@ fn a_page_without_such_evidence_has_no_such_section() {
 
 #[test]
 fn the_tables_say_what_the_script_draws() {
-    let text = section(&page(&rich()), "holdups");
+    let text = section(&page(&rich()), "tasks");
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     let first = |of: &str, count: usize| {
         let at = lines.iter().position(|l| l.contains(of)).unwrap_or_else(|| panic!("{of} is not on the page"));
@@ -228,15 +228,15 @@ fn simulated() -> BundleData {
 }
 
 #[test]
-fn what_cpus_did_is_drawn_and_told() {
+fn what_cpus_did_is_drawn_and_in_the_tables() {
     let page = page(&simulated());
     let timelines = &data(&page)["timelines"];
-    let text = section(&page, "holdups");
+    let text = section(&page, "tasks");
     let at = text.find("CPUs over time").expect("the heading is there");
     let lines: Vec<&str> = text[at..].lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
-    let mut told = lines.iter().take(14).map(|l| format!("{l}\n")).collect::<String>();
-    told += &format!("{:#}", serde_json::to_string(&timelines["timeline-0"]).expect("is JSON").replace("},", "},\n"));
-    insta::assert_snapshot!("timeline_of_cpus", told);
+    let mut result = lines.iter().take(14).map(|l| format!("{l}\n")).collect::<String>();
+    result += &format!("{:#}", serde_json::to_string(&timelines["timeline-0"]).expect("is JSON").replace("},", "},\n"));
+    insta::assert_snapshot!("timeline_of_cpus", result);
     let sum =
         |row: &Value| row["slices"]["length"].as_array().expect("a list").iter().filter_map(Value::as_u64).sum::<u64>();
     let rows = timelines["timeline-0"]["rows"].as_array().expect("a list");
@@ -269,7 +269,7 @@ fn a_long_timeline_is_cut_and_says_so() {
     let first = bundle.trials[0].evidence.iter_mut().find(|c| c.timeline.is_some()).expect("it has one");
     first.timeline = Some(long);
     let page = page(&bundle);
-    let text = section(&page, "holdups");
+    let text = section(&page, "tasks");
     let note = text.lines().find(|l| l.contains("A page holds no more of it")).expect("it is said");
     assert!(note.contains("the bundle has 100.0 ms, of which 60.01 ms are drawn"), "{note}");
     let rows = &data(&page)["timelines"]["timeline-0"]["rows"];

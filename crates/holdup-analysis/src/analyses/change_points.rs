@@ -66,13 +66,11 @@ fn look(context: &Context<'_>, workload: &str) -> Option<Finding> {
         }
     };
     if found.is_empty() {
-        let sentence = format!(
-            "No sudden change: {name} of {workload} kept its level over {} trials, whatever the arm.",
-            trials.len()
-        );
+        let sentence =
+            format!("No sudden change: {name} of {workload} kept its level over {} trials, in all arms.", trials.len());
         return Some(Finding { trials, ..note(&META, FindingVerdict::Refuted, sentence) });
     }
-    let told: Vec<String> = found
+    let changes: Vec<String> = found
         .iter()
         .map(|c| {
             let size = match &c.change {
@@ -85,6 +83,6 @@ fn look(context: &Context<'_>, workload: &str) -> Option<Finding> {
         })
         .collect();
     let sentence =
-        format!("Something changed during the run: {name} of {workload}, whatever the arm, {}.", words::list(&told));
+        format!("Something changed during the run: {name} of {workload}, in all arms, {}.", words::list(&changes));
     Some(Finding { trials, ..note(&META, FindingVerdict::Supported, sentence) })
 }

@@ -21,7 +21,7 @@ pub static META: Meta = Meta {
     references: &["docs/statistics.md"],
 };
 
-/// With fewer loads a bend of a smooth curve cannot be told from a break.
+/// With fewer loads a bend of a smooth curve cannot be distinguished from a break.
 const LOADS: usize = 6;
 
 /// The seed of the simulated curves: fixed, so that a bundle always gives the same answer.

@@ -126,7 +126,7 @@ fn not_measured(context: &Context<'_>) -> Option<Finding> {
 
 /// Absent metrics: those with the same reason in as many trials in one line, and one reason of many as an example.
 fn absent_metrics(metrics: &BTreeMap<(&str, &str), Vec<u32>>) -> Vec<String> {
-    /// A metric with more reasons has one of them told: they differ in numbers only.
+    /// Of several reasons for a metric one is given: they differ in numbers only.
     const REASONS: usize = 2;
     let mut of_metric: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     for ((metric, why), seqs) in metrics {

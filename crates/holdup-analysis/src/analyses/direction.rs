@@ -14,8 +14,8 @@ pub static META: Meta = Meta {
     id: "direction",
     summary: "whether better and worse contradict each other or the workload",
     docs: "Tables in which a loss is printed as a gain are a known defect of published comparisons. Two things are looked at. \
-           A plan may say which direction of a metric is better; when the workload says the opposite of its own metric, that \
-           is told. And throughput and mean latency of the same closed loop cannot both rise or both fall, since their \
+           A plan may say which direction of a metric is better; when the workload says the opposite of this metric, that \
+           is reported. And throughput and mean latency of the same closed loop cannot both rise or both fall, since their \
            product is the number of clients: when both are different and go the same way, one of them is not what it is \
            called.",
     references: &["docs/statistics.md"],

@@ -68,7 +68,7 @@ fn look(context: &Context<'_>, workload: &str, metric: &Metric) -> Finding {
         (
             FindingVerdict::Supported,
             format!(
-                "Results drifted: {name} of {workload} {way} by {} from the first to the last trial, whatever the arm \
+                "Results drifted: {name} of {workload} {way} by {} from the first to the last trial, in all arms \
                  (rank correlation {:.2}, {}).",
                 words::percent(found.change),
                 found.rank_correlation,

@@ -74,7 +74,7 @@ fn moved(context: &Context<'_>) -> Option<Finding> {
     Some(Finding { details, trials: seqs, ..note(&META, FindingVerdict::Supported, sentence) })
 }
 
-/// Facts that each boot of a guest has a value of its own of.
+/// Facts with another value at each boot of a guest.
 const OF_A_BOOT: [&str; 2] = ["kernel.boot_id", "guest.boot_s"];
 
 /// Facts that differ from one session to another, or between boots of a guest that were to be alike: those with the

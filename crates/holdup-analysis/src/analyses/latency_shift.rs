@@ -13,14 +13,14 @@ pub static META: Meta = Meta {
     id: "latency-shift",
     summary: "where in its distribution latency moved: middle, tail, or nowhere",
     docs: "The quantile shift function: for each quantile from 1 % to 99 % and for 99.9 %, the ratio of an arm's latency \
-           to that of the baseline with the same axes, block by block. The band holds at all quantiles at once in 95 of 100 \
+           to that of the baseline with the same axes, block by block. The band holds at all quantiles simultaneously in 95 of 100 \
            runs, so any quantile may be picked from it afterwards. A mean can stay while the tail doubles; this is where \
            that shows.",
     references: &["docs/statistics.md"],
 };
 
-/// The quantiles that are told.
-const TOLD: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+/// The quantiles in the sentence.
+const SHOWN: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 impl Analysis for LatencyShift {
     fn meta(&self) -> &'static Meta {
@@ -79,14 +79,14 @@ fn moved(context: &Context<'_>, shift: &Shift) -> Option<Finding> {
             }
         }
     };
-    let told: Vec<String> = TOLD.iter().filter_map(|q| tell(&shift.points, *q)).collect();
+    let shifts: Vec<String> = SHOWN.iter().filter_map(|q| in_words(&shift.points, *q)).collect();
     let label = |arm: u32| context.index.arm(arm).map(|a| a.label.clone()).unwrap_or_default();
     let sentence = format!(
         "{}: {} {where_it_is} against {}: {} (bands hold together at 95 %).",
         label(shift.level),
         shift.histogram.replace('_', " "),
         label(shift.baseline),
-        told.join(", ")
+        shifts.join(", ")
     );
     Some(Finding { trials: trials(context, shift), ..note(&META, FindingVerdict::Supported, sentence) })
 }
@@ -96,7 +96,7 @@ fn percentile(quantile: f64) -> String {
 }
 
 /// `p99 ×1.62 (1.31 to 2.00)`.
-fn tell(points: &[ShiftPoint], quantile: f64) -> Option<String> {
+fn in_words(points: &[ShiftPoint], quantile: f64) -> Option<String> {
     let point = points.iter().find(|p| (p.quantile - quantile).abs() < 1e-9)?;
     let thin = if point.thin { ", thin" } else { "" };
     let (Some(low), Some(high)) = (point.low, point.high) else {

@@ -13,7 +13,7 @@ pub struct ObserverCost;
 pub static META: Meta = Meta {
     id: "observer-cost",
     summary: "what the collectors cost, by their own count and by experiment",
-    docs: "Each collector counts the CPU time of its own code inside the window. That count misses what it does \
+    docs: "Each collector counts the CPU time of its code inside the window. That count misses what it does \
            to caches and to the kernel's own paths; only an arm without collectors (observer arm) shows the whole \
            cost. More than 1 % of one CPU, or an observer arm that differs, is named.",
     references: &["docs/principles.md"],

@@ -45,7 +45,7 @@ impl Analysis for ThinTails {
             return vec![note(&META, FindingVerdict::Skipped, sentence)];
         }
         if thin.is_empty() {
-            let sentence = "Every percentile that is told has at least 10 samples beyond it in each trial.".to_owned();
+            let sentence = "Every reported percentile has at least 10 samples beyond it in each trial.".to_owned();
             return vec![note(&META, FindingVerdict::Refuted, sentence)];
         }
         let names: Vec<&str> = thin.keys().map(String::as_str).collect();

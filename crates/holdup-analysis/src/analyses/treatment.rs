@@ -44,7 +44,7 @@ impl Analysis for Treatment {
 
     fn run(&self, context: &Context<'_>) -> Vec<Finding> {
         let mut wrong: BTreeMap<(u32, &str), Wrong> = BTreeMap::new();
-        let (mut checked, mut untold) = (BTreeSet::new(), BTreeSet::new());
+        let (mut checked, mut unverified) = (BTreeSet::new(), BTreeSet::new());
         let mut shown = BTreeSet::new();
         for arm in context.index.arms() {
             for check in CHECKS {
@@ -57,7 +57,7 @@ impl Analysis for Treatment {
                     let fact = fact(context, trial, check.fact);
                     let Some(value) = fact.and_then(|f| f.value.as_deref()) else {
                         if (check.is_so)(&asked.label, "").is_some() {
-                            untold.insert(check.factor);
+                            unverified.insert(check.factor);
                         }
                         continue;
                     };
@@ -87,8 +87,8 @@ impl Analysis for Treatment {
             );
             findings.push(note(&META, FindingVerdict::Refuted, sentence));
         }
-        if !untold.is_empty() {
-            let names: Vec<&str> = untold.into_iter().collect();
+        if !unverified.is_empty() {
+            let names: Vec<&str> = unverified.into_iter().collect();
             let sentence =
                 format!("Whether {} took effect is not known in every trial: a fact is missing.", words::list(&names));
             findings.push(note(&META, FindingVerdict::Undecided, sentence));

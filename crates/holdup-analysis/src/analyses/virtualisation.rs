@@ -125,7 +125,7 @@ fn steal(context: &Context<'_>) -> Vec<Finding> {
     let most = arms.iter().max_by(|a, b| a.mean().total_cmp(&b.mean()));
     let least = arms.iter().min_by(|a, b| a.mean().total_cmp(&b.mean()));
     let (Some(most), Some(least)) = (most, least) else {
-        let sentence = "What the host took from the guests is not known: no trial that counts tells its steal time.";
+        let sentence = "What the host took from the guests is not known: no trial that counts has its steal time.";
         return vec![note(&META, FindingVerdict::Skipped, sentence.to_owned())];
     };
     if !kvm && most.mean() == 0.0 {

@@ -8,7 +8,7 @@ use holdup_model::{KernelVersion, Meta, PreemptModel};
 static META: Meta = Meta {
     id: "advice-without-effect",
     summary: "an option of the kernel that was set and has no effect",
-    docs: "Guides tell to boot 7.0 with preempt=none, or to build it with CONFIG_PREEMPT_NONE, or to use the time slice \
+    docs: "Guides recommend to boot 7.0 with preempt=none, or to build it with CONFIG_PREEMPT_NONE, or to use the time slice \
            extension. Kernels from 7.0 on refuse the first (the boot goes on with the default model), do not offer the \
            second on the architectures with lazy preemption, and the third needs an option that distributions leave \
            off, an architecture other than arm64, and a C library from 2.41 on. `holdup check` says which of these \
@@ -32,7 +32,7 @@ fn conditions(survey: &Survey) -> Vec<Condition> {
             "a kernel that takes it",
         ),
         (Some(word), None) if preempt.choices.get().is_none() => {
-            let why = preempt.choices.why_unknown.as_deref().unwrap_or("nothing tells");
+            let why = preempt.choices.why_unknown.as_deref().unwrap_or("no source names them");
             Condition::new(
                 None,
                 format!("Whether preempt={word} on the kernel's command line has an effect is not known: {why}."),

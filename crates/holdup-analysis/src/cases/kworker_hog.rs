@@ -50,14 +50,16 @@ fn advice(survey: &Survey) -> Vec<Advice> {
 fn model(survey: &Survey) -> Condition {
     match condition::model(survey) {
         Err(unknown) => unknown,
-        Ok((PreemptModel::Lazy, told)) => Condition::new(
+        Ok((PreemptModel::Lazy, source)) => Condition::new(
             Some(true),
-            format!("The preemption model is {told}: a worker waits for the tick behind a task that is in the kernel."),
+            format!(
+                "The preemption model is {source}: a worker waits for the tick behind a task that is in the kernel."
+            ),
             "the full model",
         ),
-        Ok((_, told)) => Condition::new(
+        Ok((_, source)) => Condition::new(
             Some(false),
-            format!("The preemption model is {told}, under which the case was not seen."),
+            format!("The preemption model is {source}, under which the case was not seen."),
             "the lazy model",
         ),
     }

@@ -19,7 +19,7 @@ static META: Meta = Meta {
            with PREEMPT_NONE, 50,751 tps on 7.0 with the lazy model, 55 % of the CPU time in s_lock below \
            StrategyGetBuffer. A second lab with 96 CPUs of x86 could not reproduce it, and with huge pages found the \
            contention not measurable. Whether preemption of the holder or the faults themselves weigh more is not \
-           settled. With the full model the same can happen; nobody has published a measurement.",
+           settled. With the full model the same can happen; no measurement is published.",
     references: &[
         "src/backend/storage/buffer/freelist.c:StrategyGetBuffer (PostgreSQL 15.18, 17.11, 18.6)",
         "kernel/Kconfig.preempt, kernel/sched/core.c:sched_dynamic_mode (v7.0)",
@@ -46,23 +46,23 @@ fn advice(survey: &Survey, server: &Server) -> Vec<Advice> {
 fn model(survey: &Survey) -> Condition {
     match condition::model(survey) {
         Err(unknown) => unknown,
-        Ok((PreemptModel::Lazy, told)) => Condition::new(
+        Ok((PreemptModel::Lazy, source)) => Condition::new(
             Some(true),
-            format!("The preemption model is {told}: a backend can lose its CPU inside a page fault."),
+            format!("The preemption model is {source}: a backend can lose its CPU inside a page fault."),
             match other_word(survey) {
                 Some(word) => format!("the {word} model, which this kernel still offers"),
                 None => String::new(),
             },
         ),
-        Ok((PreemptModel::None | PreemptModel::Voluntary, told)) => Condition::new(
+        Ok((PreemptModel::None | PreemptModel::Voluntary, source)) => Condition::new(
             Some(false),
-            format!("The preemption model is {told}: a backend keeps its CPU through a page fault."),
+            format!("The preemption model is {source}: a backend keeps its CPU through a page fault."),
             "the lazy or full model, which is all that kernels from 7.0 on offer",
         ),
-        Ok((PreemptModel::Full | PreemptModel::Rt, told)) => Condition::new(
+        Ok((PreemptModel::Full | PreemptModel::Rt, source)) => Condition::new(
             None,
             format!(
-                "The preemption model is {told}: a backend can lose its CPU inside a page fault, but no measurement \
+                "The preemption model is {source}: a backend can lose its CPU inside a page fault, but no measurement \
                  of this case under that model is known."
             ),
             "measure it: holdup run pgbench --vary postgres.huge_pages=off,on",
@@ -113,7 +113,7 @@ fn small_pages(survey: &Survey, server: &Server) -> Condition {
             ),
             CHANGE,
         ),
-        // A file may have been changed since the server was started; the server itself tells what it was started with.
+        // A file may have been changed since the server was started; the server itself reports what it was started with.
         (None, Some(HugePagesAsked::On)) if !server.huge_pages_asked.source.starts_with("pg_settings") => {
             Condition::unknown(
                 "huge_pages = on is set; whether the server was started with it",
@@ -171,7 +171,7 @@ fn clients(survey: &Survey, server: &Server) -> Condition {
 
 fn huge_pages(survey: &Survey, server: &Server) -> Advice {
     let pages = match (server.shared_buffers_bytes.get(), survey.memory.huge_page_bytes.get()) {
-        // shared_memory_size is a little more than shared_buffers; the server itself tells the exact number.
+        // shared_memory_size is a little more than shared_buffers; the server itself reports the exact number.
         (Some(buffers), Some(page)) if *page > 0 => {
             let least = buffers.div_ceil(*page);
             format!("more than {least} of {} for {} of shared_buffers", size(*page), size(*buffers))
@@ -185,7 +185,7 @@ fn huge_pages(survey: &Survey, server: &Server) -> Advice {
              silence), restart the server"
         ),
         evidence: "with huge pages the contention was not measurable on 96 CPUs of x86 (A. Freund, April 2026), and \
-                   each backend has some 500 times fewer first touches under the lock; nobody has published the two \
+                   each backend has some 500 times fewer first touches under the lock; no publication compares the two \
                    causes apart"
             .to_owned(),
         undo: format!(

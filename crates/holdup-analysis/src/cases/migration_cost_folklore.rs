@@ -8,7 +8,7 @@ use holdup_model::survey::{Advice, Survey, Weight};
 static META: Meta = Meta {
     id: "migration-cost-folklore",
     summary: "a migration cost set from folklore",
-    docs: "How long a task counts as hot in its CPU's cache is 0.5 ms by default. Slides of 2013 tell to raise it to 5 \
+    docs: "How long a task counts as hot in its CPU's cache is 0.5 ms by default. Slides of 2013 recommend to raise it to 5 \
            ms for database servers. What is published contradicts itself: from one change of it, on one machine of 128 \
            CPUs, select-only pgbench gained 21 % with 256 clients and lost 15 % with 144. The value that helps depends \
            on the number of running clients, so a value from elsewhere is a bet.",

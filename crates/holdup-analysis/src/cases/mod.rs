@@ -1,7 +1,7 @@
 //! The catalogue of cases: known ways in which the scheduler hurts, one file each, and its line in [`ALL`].
 //!
-//! A case is a list of conditions that must all hold. One that does not hold clears the host, whatever else is not
-//! known; with none of those, one that is not known leaves the case undecided.
+//! A case is a list of conditions that must all hold. One that does not hold clears the host, even if others are not
+//! known; otherwise one that is not known leaves the case undecided.
 
 use crate::condition::Condition;
 use holdup_model::Meta;
@@ -15,7 +15,7 @@ pub mod lazy_cold_pool;
 pub mod migration_cost_folklore;
 pub mod spin_oversubscription;
 
-/// Every case, in the order in which they are told.
+/// Every case, in the order shown.
 pub static ALL: &[&Case] = &[
     &lazy_cold_pool::CASE,
     &spin_oversubscription::CASE,

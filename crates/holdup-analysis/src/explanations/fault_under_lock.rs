@@ -59,7 +59,7 @@ impl Explainer for FaultUnderLock {
         let is_bound = watched.trials.iter().any(|t| waiting_behind_s(watched, t, 0.0).is_err());
         if is_bound && cause.share.is_some() {
             cause.details.push(
-                "The waiting behind these faults is not in it, because critical-sections brought none: a lower bound."
+                "The waiting behind these faults is not included, because critical-sections counted none: a lower bound."
                     .to_owned(),
             );
             if cause.verdict == FindingVerdict::Refuted {
@@ -74,8 +74,9 @@ impl Explainer for FaultUnderLock {
         cause.details.extend(details(watched));
         if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
             cause.sentence = format!(
-                "{} of the watched tasks' CPU time went into page faults of lock holders and the waiting behind them.",
-                words::capital(&share_in_words(share))
+                "Page faults under a lock: faults of lock holders, and the waiting behind them, take {} of the watched tasks' \
+                 CPU time.",
+                share_in_words(share)
             );
         }
         if cause.share.is_some() && cause.verdict != FindingVerdict::Refuted {
@@ -101,26 +102,26 @@ pub(super) fn waiting_behind_s(watched: &Watched<'_>, trial: &Trial, faults_s: f
 }
 
 fn details(watched: &Watched<'_>) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut details = Vec::new();
     let number = watched.by_label(FAULTS, "fault_in_section");
     let all: f64 = number.iter().map(|(_, n)| n).sum();
     if let Some(sections) = split(&number, 3) {
-        told.push(format!("{} faults hit a holder: {sections}.", words::number(all)));
+        details.push(format!("{} faults hit a holder: {sections}.", words::number(all)));
     }
     let lengths = watched.histogram(FAULTS, "fault_in_section_ns", |_| true);
     if let (Some(median), Some(p99)) = (lengths.quantile_ns(0.5), lengths.quantile_ns(0.99)) {
         let us = |ns: u64| words::number(ns as f64 / 1e3);
-        told.push(format!("Such a fault takes {} us at the median and {} us at p99.", us(median), us(p99)));
+        details.push(format!("Such a fault takes {} us at the median and {} us at p99.", us(median), us(p99)));
     }
     let sum = |item: &str| watched.by_label(FAULTS, item).iter().map(|(_, n)| n).sum::<f64>();
     let (first, faults) = (sum("first_touch"), sum("faults"));
     if faults > 0.0 {
-        told.push(format!(
+        details.push(format!(
             "Of all faults of the watched tasks {} are first touches of a page.",
             words::percent(first / faults)
         ));
     }
-    told
+    details
 }
 
 fn advices(watched: &Watched<'_>) -> Vec<Advice> {
@@ -129,7 +130,7 @@ fn advices(watched: &Watched<'_>) -> Vec<Advice> {
     let sure = if faults > 0.0 && first > 0.5 * faults {
         "most faults here are first touches, which is what it removes"
     } else {
-        "it removes first touches; how many of the faults under the lock are that was not told"
+        "it removes first touches; how many of the faults under the lock are first touches is not known"
     };
     vec![
         advice(

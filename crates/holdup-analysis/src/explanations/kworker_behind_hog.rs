@@ -17,19 +17,15 @@ pub static META: Meta = Meta {
            go nowhere else. Behind a task that stays in the kernel it waits: under lazy up to a tick, under none up to the \
            next cond_resched(). What is lost is the time for which such threads were runnable and did not run while a task \
            was in the kernel there (kworkers), as a share of the windows, all CPUs together. Behind tasks in user mode they \
-           wait as all others do, which is no cause of its own. 2 % and more is named.",
+           wait as all others do, which is no separate cause. 2 % and more is named.",
     references: &[
         "kernel/workqueue.c (v6.18): bound pools",
         "kernel/sched/core.c:sched_tick (v6.18): a lazy request is promoted at the next tick",
     ],
 };
 
-static KIND: Kind = Kind {
-    meta: &META,
-    name: "kernel threads behind a busy kernel path",
-    of: "the time watched, all such threads together",
-    minimum: 0.02,
-};
+static KIND: Kind =
+    Kind { meta: &META, name: "delayed kworkers", of: "the time watched, all kworkers together", minimum: 0.02 };
 
 const KWORKERS: &str = "kworkers";
 const WAIT: &str = "kworker_wait_in_kernel_s";
@@ -46,7 +42,7 @@ impl Explainer for KworkerBehindHog {
         cause.evidence =
             watched.present(&[(KWORKERS, WAIT), (KWORKERS, "kworker_wait_s"), (KWORKERS, "kworker_waits")]);
         if let Some(pairs) = split(&watched.by_label(KWORKERS, WAIT), 3) {
-            cause.details.push(format!("Who waited behind whom, by the time: {pairs}."));
+            cause.details.push(format!("Waiting < running task, by the time: {pairs}."));
         }
         if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
             let pairs = watched.by_label(KWORKERS, WAIT);
@@ -55,13 +51,13 @@ impl Explainer for KworkerBehindHog {
                 .and_then(|(label, _)| label.rsplit_once(" < "))
                 .map(|(_, hog)| format!(", most behind {hog}"));
             cause.sentence = format!(
-                "Per-CPU kernel threads were runnable and did not run for {} of the time{}.",
+                "Delayed kworkers: per-CPU kworkers were runnable and did not run for {} of the time{}.",
                 share_in_words(share),
                 hog.unwrap_or_default()
             );
             cause.advice.push(advice(
                 "preemption model full",
-                "the kernel thread preempts the busy path at once; under lazy it waits up to a tick, under none until \
+                "the kernel thread preempts the busy path immediately; under lazy it waits up to a tick, under none until \
                  cond_resched()",
                 "a kernel with PREEMPT_DYNAMIC that offers full",
                 "holdup run PLAN --vary preempt=lazy,full",

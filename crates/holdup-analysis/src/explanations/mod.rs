@@ -1,4 +1,4 @@
-//! The catalogue of explanations: what can hold a system up, one file for each cause, and its line in [`ALL`].
+//! The catalogue of explanations: what can delay a system, one file for each cause, and its line in [`ALL`].
 //!
 //! An explanation looks at the evidence of one arm and compares no arms. It states a share and its 95 % interval over
 //! windows (trials): `supported` when the whole interval lies at or above a stated minimum, `refuted` when the whole of
@@ -22,7 +22,7 @@ pub mod steal;
 pub mod stolen_by_higher_class;
 pub mod throttling;
 
-/// Every explanation. Those that explain a wait come before those that stand for what is left of it.
+/// Every explanation. Those that explain a wait come before those that cover the rest of it.
 pub static ALL: &[&dyn Explainer] = &[
     &steal::Steal,
     &throttling::Throttling,
@@ -41,7 +41,7 @@ pub static ALL: &[&dyn Explainer] = &[
 pub struct Context<'a> {
     /// The evidence of one arm.
     pub watched: &'a Watched<'a>,
-    /// What the explanations before it in [`ALL`] came to.
+    /// The results of the explanations before it in [`ALL`].
     pub so_far: &'a [Cause],
 }
 
@@ -56,14 +56,14 @@ impl Context<'_> {
 pub trait Explainer: Sync {
     /// What it says about itself.
     fn meta(&self) -> &'static Meta;
-    /// What it came to.
+    /// The result.
     fn explain(&self, context: &Context<'_>) -> Cause;
 }
 
 /// The words and the bound of a cause.
 pub(crate) struct Kind {
     pub(crate) meta: &'static Meta,
-    /// Its name in sentences, plural or without an article: `preempted lock holders`.
+    /// Its name in sentences, without an article: `lock-holder preemption`.
     pub(crate) name: &'static str,
     /// What its share is of: `the CPU time of the watched tasks`.
     pub(crate) of: &'static str,
@@ -71,15 +71,9 @@ pub(crate) struct Kind {
     pub(crate) minimum: f64,
 }
 
-/// `23 % (95 % interval 20 % to 26 %)`.
+/// `23 % (20–26 %)`: the share and its 95 % interval.
 pub(crate) fn share_in_words(e: &Estimate) -> String {
-    format!(
-        "{} ({} % interval {} to {})",
-        words::percent(e.value),
-        (e.confidence * 100.0).round(),
-        words::percent(e.low),
-        words::percent(e.high)
-    )
+    format!("{} ({}–{})", words::percent(e.value), words::percent(e.low).trim_end_matches(" %"), words::percent(e.high))
 }
 
 /// Judges a cause by its share: what was lost in each trial, in task-seconds, by what there was.
@@ -105,7 +99,7 @@ pub(crate) fn judge(kind: &Kind, watched: &Watched<'_>, pieces: Result<Pieces, M
     if let Some(left_out) = &pieces.left_out {
         let (used, all) = (pieces.trials.len(), watched.trials.len());
         cause.details.push(format!(
-            "It rests on {used} of {all} windows: {} is missing in the others ({}).",
+            "From {used} of {all} windows: {} is missing in the others ({}).",
             left_out.collector, left_out.why
         ));
     }
@@ -135,18 +129,18 @@ fn plain_sentence(kind: &Kind, share: &Estimate, verdict: FindingVerdict) -> Str
     let (name, of, minimum) = (words::capital(kind.name), kind.of, words::percent(kind.minimum));
     match verdict {
         FindingVerdict::Supported => format!("{name}: {} of {of}.", share_in_words(share)),
-        FindingVerdict::Refuted if share.high == 0.0 => format!("{name}: none seen; {minimum} of {of} would count."),
+        FindingVerdict::Refuted if share.high == 0.0 => format!("{name}: none (threshold {minimum} of {of})."),
         FindingVerdict::Refuted => {
-            format!("{name}: at most {} of {of}; {minimum} would count.", words::percent(share.high))
+            format!("{name}: at most {} of {of} (threshold {minimum}).", words::percent(share.high))
         }
         FindingVerdict::Undecided | FindingVerdict::Skipped => format!(
-            "{name}: {} of {of}, which cannot be told from the {minimum} that would count: it takes more windows.",
+            "{name}: {} of {of}; the threshold of {minimum} lies within the interval, so it takes more windows.",
             share_in_words(share)
         ),
     }
 }
 
-/// A cause that nothing is known of yet.
+/// A cause before it is judged.
 pub(crate) fn blank(kind: &Kind) -> Cause {
     Cause {
         id: kind.meta.id.to_owned(),
@@ -181,8 +175,8 @@ pub(crate) fn advice(change: &str, effect: &str, conditions: &str, experiment: &
 pub(crate) fn split(parts: &[(String, f64)], most: usize) -> Option<String> {
     let all: f64 = parts.iter().map(|(_, n)| n).sum();
     let shown = parts.iter().take(most).filter(|(_, n)| *n > 0.0);
-    let told: Vec<String> = shown.map(|(name, n)| format!("{name} {}", words::percent(n / all))).collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    let shares: Vec<String> = shown.map(|(name, n)| format!("{name} {}", words::percent(n / all))).collect();
+    (!shares.is_empty()).then(|| shares.join(", "))
 }
 
 /// Sums of labels that have the same name under `key`, largest first.

@@ -1,4 +1,4 @@
-//! None of the causes that were looked for.
+//! No cause among those that are known.
 
 use super::{Context, Explainer, Kind, blank};
 use crate::words;
@@ -12,13 +12,13 @@ pub struct Nothing;
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "nothing",
-    summary: "none of the causes that were looked for, and how much they can hide",
+    summary: "no known cause, and how large an undetected one can be",
     docs: "Supported when every other cause was looked for and refuted. The largest upper end of their intervals, by what \
-           would count, says how much can still hide there. It is undecided when one of them could not be judged.",
+           would count, bounds what can still be there. It is undecided when one of them could not be judged.",
     references: &[],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "nothing of the above", of: "", minimum: 0.0 };
+static KIND: Kind = Kind { meta: &META, name: "none of these causes", of: "", minimum: 0.0 };
 
 impl Explainer for Nothing {
     fn meta(&self) -> &'static Meta {
@@ -36,7 +36,7 @@ impl Explainer for Nothing {
         if let Some((most, _)) = closest.filter(|_| found == 0) {
             let high = most.share.as_ref().map_or(0.0, |s| s.high);
             cause.details.push(format!(
-                "The largest share, by what would count: {}, at most {} of {} ({} would count).",
+                "Closest to its threshold: {}, at most {} of {} (threshold {}).",
                 most.name,
                 words::percent(high),
                 most.of,
@@ -52,21 +52,14 @@ impl Explainer for Nothing {
         }
         cause.trials = context.watched.trials.iter().map(|t| t.seq).collect();
         (cause.verdict, cause.sentence) = if found > 0 {
-            (FindingVerdict::Refuted, format!("Not nothing: {} found.", words::count(found, "cause")))
+            (FindingVerdict::Refuted, format!("{} found.", words::count(found, "cause")))
         } else if open.is_empty() {
             let looked: Vec<&str> = context.so_far.iter().map(|c| c.name.as_str()).collect();
-            (
-                FindingVerdict::Supported,
-                format!("Nothing of what was looked for holds it up: {}.", words::list(&looked)),
-            )
+            (FindingVerdict::Supported, format!("No known cause of delay: {} ruled out.", words::list(&looked)))
         } else {
             (
                 FindingVerdict::Undecided,
-                format!(
-                    "No cause was found, and {} not judged: {}.",
-                    words::count(open.len(), "cause"),
-                    words::list(&open)
-                ),
+                format!("No cause found; {} not judged: {}.", words::count(open.len(), "cause"), words::list(&open)),
             )
         };
         cause

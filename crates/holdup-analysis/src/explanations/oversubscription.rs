@@ -19,23 +19,19 @@ pub static META: Meta = Meta {
     docs: "The part of the time in which the watched tasks were runnable and had no CPU (switches, else run-queue), of all \
            the time in which they were runnable. 10 % and more is named where the CPUs were busy and nothing else \
            explains the wait: locks, a CPU limit, a higher class; and where a tenth of a task and more waits on average, \
-           because who sleeps nearly always waits as long as it runs. Waiting for a CPU is no verdict on throughput: changes \
+           because a task that sleeps nearly always waits as long as it runs. Waiting for a CPU is no verdict on throughput: changes \
            that raise the wait have raised the throughput too.",
     references: &["Documentation/scheduler/sched-stats.rst (v6.18): schedstat", "proc_stat(5)"],
 };
 
-static KIND: Kind = Kind {
-    meta: &META,
-    name: "more runnable tasks than CPUs",
-    of: "the time in which the watched tasks were runnable",
-    minimum: 0.1,
-};
+static KIND: Kind =
+    Kind { meta: &META, name: "CPU saturation", of: "the runnable time of the watched tasks", minimum: 0.1 };
 
 /// Fewer tasks than this wait on average: then it is the length of wake-ups, and not of a queue.
 const HELD_UP: f64 = 0.1;
 /// With more idle CPU time than this the CPUs are not what is short.
 const IDLE: f64 = 0.2;
-/// Tells whether locks explain it.
+/// Shows whether locks explain it.
 const SECTIONS: &str = "critical-sections";
 /// What explains waiting for a CPU, or makes tasks use CPUs for nothing.
 const EXPLAINS: [&str; 5] =
@@ -74,45 +70,42 @@ impl Explainer for Oversubscription {
         if !others.is_empty() {
             cause.verdict = FindingVerdict::Refuted;
             cause.sentence = format!(
-                "More runnable tasks than CPUs: tasks waited for a CPU {share} of the time in which they were runnable, \
-                 and {} stand behind it.",
+                "CPU saturation: tasks wait for a CPU {share} of their runnable time, explained by {}.",
                 words::list(&others)
             );
         } else if let Some(idle) = idle.as_ref().filter(|idle| idle.value >= IDLE) {
             cause.verdict = FindingVerdict::Undecided;
             cause.sentence = format!(
-                "More runnable tasks than CPUs: tasks waited {share} of the time in which they were runnable although {} of \
-                 all CPU time was idle: an affinity, a cpuset or balancing keeps them from it.",
+                "CPU saturation: tasks wait for a CPU {share} of their runnable time although {} of all CPU time is idle: an \
+                 affinity, a cpuset or load balancing keeps them off idle CPUs.",
                 words::percent(idle.value)
             );
         } else if watched.of_collector(SECTIONS).next().is_none() {
             let missing = watched.why_missing(SECTIONS);
             cause.verdict = FindingVerdict::Undecided;
             cause.sentence = format!(
-                "More runnable tasks than CPUs: tasks waited for a CPU {share} of the time in which they were runnable, and \
-                 whether for a lock cannot be told without {SECTIONS} ({}).",
+                "CPU saturation: tasks wait for a CPU {share} of their runnable time; whether a lock is the reason is not \
+                 known without {SECTIONS} ({}).",
                 missing.why
             );
             cause.missing.push(missing);
         } else {
+            let (runnable, cpus) = (runnable(watched), watched.cpus);
             cause.sentence = format!(
-                "The watched tasks waited for a CPU {share} of the time in which they were runnable, {} tasks on average.",
-                words::number(cause.tasks_held_up.unwrap_or(0.0))
+                "CPU-bound: the watched tasks spend {share} of their runnable time waiting for a CPU; {} runnable on {}.",
+                words::number((runnable * 10.0).round() / 10.0),
+                words::count(cpus as usize, "CPU")
             );
-            let fits = fits_alone(watched);
-            if let Some((runnable, cpus)) = fits {
-                cause.details.push(format!(
-                    "They alone would fit: {} of them were runnable on average, on {} CPUs. Other work has the rest.",
-                    words::number(runnable),
-                    words::number(cpus)
-                ));
+            let fits = runnable <= cpus;
+            if fits {
+                cause.details.push("They alone would fit on the CPUs. Other work uses the rest.".to_owned());
             }
             if idle.is_none() {
-                cause.details.push("Whether CPUs were idle meanwhile is not known: --collect cpu.".to_owned());
+                cause.details.push("Whether CPUs were idle is not known: --collect cpu.".to_owned());
             }
             cause.advice = advices();
-            if fits.is_some() {
-                // Fewer tasks of their own change nothing where others' work is what is too much.
+            if fits {
+                // Fewer watched tasks change nothing where other work is too much.
                 cause.advice.remove(0);
             }
         }
@@ -120,22 +113,21 @@ impl Explainer for Oversubscription {
     }
 }
 
-/// Waits of so few tasks at once are no queue, however small the time for which they ran.
+/// When this few tasks wait at the same time there is no queue, however short they ran.
 fn leave_out_wake_ups(cause: &mut Cause) {
     if let Some(held_up) = cause.tasks_held_up.filter(|h| *h < HELD_UP && cause.verdict != FindingVerdict::Refuted) {
         cause.verdict = FindingVerdict::Refuted;
         cause.sentence = format!(
-            "More runnable tasks than CPUs: {} tasks waited for a CPU on average; {HELD_UP} would count.",
+            "CPU saturation: {} tasks wait for a CPU on average (threshold {HELD_UP}).",
             words::number(held_up)
         );
     }
 }
 
-/// How many watched tasks were runnable on average, and the CPUs; `None` where these are more than the CPUs.
-fn fits_alone(watched: &Watched<'_>) -> Option<(f64, f64)> {
+/// How many watched tasks were runnable on average.
+fn runnable(watched: &Watched<'_>) -> f64 {
     let each = watched.trials.iter().filter_map(|t| waiting_and_running(watched, t).ok());
-    let runnable = each.map(|(wait, on)| wait + on).sum::<f64>() / watched.watched_s();
-    (runnable <= watched.cpus).then_some((runnable, watched.cpus))
+    each.map(|(wait, on)| wait + on).sum::<f64>() / watched.watched_s()
 }
 
 fn advices() -> Vec<holdup_model::explanation::Advice> {
@@ -148,9 +140,9 @@ fn advices() -> Vec<holdup_model::explanation::Advice> {
             "set the number back",
         ),
         advice(
-            "other work off these CPUs, or a larger share for the watched (cgroup-cpu-weight, nice)",
-            "gives them CPU time that others have now; others wait longer",
-            "something else that runs here",
+            "other work off these CPUs, or a larger share for the watched tasks (cgroup-cpu-weight, nice)",
+            "gives them CPU time of other work, which waits longer",
+            "other work on this host",
             "holdup run pgbench --vary cgroup-cpu-weight=100,1000",
             "write the old value back to cpu.weight",
         ),

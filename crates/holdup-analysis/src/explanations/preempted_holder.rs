@@ -28,18 +28,14 @@ pub static META: Meta = Meta {
     ],
 };
 
-static KIND: Kind = Kind {
-    meta: &META,
-    name: "preempted lock holders",
-    of: "the watched tasks' CPU time, spent waiting for a lock whose holder was off the CPU",
-    minimum: 0.01,
-};
+static KIND: Kind =
+    Kind { meta: &META, name: "lock-holder preemption", of: "the watched tasks' CPU time", minimum: 0.01 };
 
 const SECTIONS: &str = "critical-sections";
 const LOST: &str = "waiter_behind_off_cpu_holder_s";
 const OFF: &str = "holder_off_cpu_s";
 
-/// More than this part of the switch-outs of holders makes a context worth an advice of its own.
+/// More than this part of the switch-outs of holders makes a context worth separate advice.
 const NOTABLE: f64 = 0.2;
 
 impl Explainer for PreemptedHolder {
@@ -51,7 +47,7 @@ impl Explainer for PreemptedHolder {
         let watched = context.watched;
         let pieces = watched.pieces(|trial| {
             mapped(watched, trial)?;
-            // It looked at switch-outs: then no item means that nobody waited behind a holder off the CPU.
+            // Switch-outs were classified, so no item means that no task waited behind a holder off the CPU.
             watched.required(trial, SECTIONS, "switch_outs_classified", |_| true)?;
             Ok((watched.total(trial, SECTIONS, LOST)?, watched.cpu_s(trial)?))
         });
@@ -75,12 +71,12 @@ impl Explainer for PreemptedHolder {
             let where_ = grouped(&off, before_colon);
             let section = where_.first().map(|(name, _)| format!(", most in {name}")).unwrap_or_default();
             let asleep = part(&grouped(&off, after_colon), "sleeping") > 0.5;
-            let how = if asleep { "slept with it" } else { "had been switched out" };
+            let how = if asleep { "sleeps" } else { "is switched out" };
             let by = preempters(watched).into_iter().next().filter(|_| !asleep);
-            let by = by.map(|(by, _)| format!(", most often for {by}")).unwrap_or_default();
+            let by = by.map(|(by, _)| format!(", most often by {by}")).unwrap_or_default();
             cause.sentence = format!(
-                "{} of the watched tasks' CPU time went into waiting for a lock whose holder {how}{section}{by}.",
-                words::capital(&share_in_words(share))
+                "Lock-holder preemption: the watched tasks spend {} of their CPU time waiting for a lock whose holder {how}{section}{by}.",
+                share_in_words(share)
             );
         }
         cause
@@ -108,11 +104,11 @@ fn part(parts: &[(String, f64)], name: &str) -> f64 {
 }
 
 fn details(watched: &Watched<'_>) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut details = Vec::new();
     let off = watched.by_label(SECTIONS, OFF);
     let ratio = watched.pieces(|t| Ok((watched.total(t, SECTIONS, LOST)?, watched.total(t, SECTIONS, OFF)?)));
     if let Some(Ok(e)) = ratio.ok().map(|p| share_of_sums(&p.pieces, CONFIDENCE)) {
-        told.push(format!(
+        details.push(format!(
             "Each second that a holder was off the CPU cost {} s of waiting ({} to {}).",
             words::number(e.value),
             words::number(e.low),
@@ -122,32 +118,33 @@ fn details(watched: &Watched<'_>) -> Vec<String> {
     let outs = watched.by_label(SECTIONS, "holder_switched_out");
     let number: f64 = outs.iter().map(|(_, n)| n).sum();
     if let Some(contexts) = split(&grouped(&outs, after_colon), 4) {
-        told.push(format!("Holders were switched out {} times: {contexts}.", words::number(number)));
+        details.push(format!("Holders were switched out {} times: {contexts}.", words::number(number)));
     }
     if let Some(contexts) = split(&grouped(&off, after_colon), 4) {
         let seconds: f64 = off.iter().map(|(_, s)| s).sum();
-        told.push(format!("They were off the CPU for {} s: {contexts}.", words::number(seconds)));
+        details.push(format!("They were off the CPU for {} s: {contexts}.", words::number(seconds)));
     }
     let causes = grouped(&watched.by_label(SECTIONS, "holder_preempted_by_cause"), after_colon);
     if let Some(causes) = split(&causes, 4) {
-        told.push(format!("What took the CPU from them: {causes}."));
+        details.push(format!("Causes of these preemptions: {causes}."));
     }
     if let Some(who) = split(&preempters(watched), 3) {
-        told.push(format!("Who came instead: {who}."));
+        details.push(format!("Tasks that ran instead: {who}."));
     }
     if watched
         .of_collector("switches")
         .any(|c| c.items.iter().any(|i| i.name == "causes_inferred" && i.value.value().is_some_and(|v| v > 0.0)))
     {
-        told.push(
-            "The causes of preemption are inferred: this kernel does not say who asked for the switch.".to_owned(),
+        details.push(
+            "The causes of preemption are inferred: this kernel does not report which task requested the switch."
+                .to_owned(),
         );
     }
-    told.extend(lengths(watched, &off));
-    told
+    details.extend(lengths(watched, &off));
+    details
 }
 
-/// Who took the CPU from holders, most often first.
+/// The tasks that took the CPU from holders, most often first.
 fn preempters(watched: &Watched<'_>) -> Vec<(String, f64)> {
     let who = watched.by_label(SECTIONS, "holder_preempted_by");
     grouped(&who, |label| label.rsplit_once(" < ").map_or(label, |(_, by)| by))
@@ -156,7 +153,7 @@ fn preempters(watched: &Watched<'_>) -> Vec<(String, f64)> {
 /// How long the sections are that holders were interrupted in.
 fn lengths(watched: &Watched<'_>, off: &[(String, f64)]) -> Vec<String> {
     let sections = grouped(off, before_colon);
-    let told = sections.iter().take(3).filter_map(|(section, _)| {
+    let lengths = sections.iter().take(3).filter_map(|(section, _)| {
         let residuals = watched.histogram(SECTIONS, "section_residual_ns", |label| label == section);
         let e = residual::mean_length(&residuals, None, 1).ok()?;
         let us = |ns: f64| words::number(ns / 1e3);
@@ -164,17 +161,17 @@ fn lengths(watched: &Watched<'_>, off: &[(String, f64)]) -> Vec<String> {
         let hit = 2.0 * residuals.mean_ns()?;
         // Where all are of one length the two agree, as well as they are known.
         let longer = match hit > e.high {
-            true => format!(" Those that were hit were {} us long on average: longer ones are hit more often.", us(hit)),
+            true => format!(" Interrupted ones are {} us long on average: long sections are interrupted more often.", us(hit)),
             false => String::new(),
         };
         Some(format!(
-            "{section} is held for {} us on average ({} to {}), by what was left of it when it was interrupted.{longer}",
+            "{section} is held for {} us on average ({} to {}), from what was left of it when it was interrupted.{longer}",
             us(e.value),
             us(e.low),
             us(e.high)
         ))
     });
-    told.collect()
+    lengths.collect()
 }
 
 fn advices(watched: &Watched<'_>) -> Vec<Advice> {
@@ -197,7 +194,7 @@ fn advices(watched: &Watched<'_>) -> Vec<Advice> {
             "set huge_pages back and restart; vm.nr_hugepages = 0 gives the memory back",
         ));
         all.push(advice(
-            "a warm pool: every process touches the memory before the load comes",
+            "a warm pool: every process touches the memory before the load begins",
             "faults of first touch only, and for as long as the processes live: page tables are per process",
             "long-lived connections (a pooler); a freelist that is used up takes PostgreSQL's StrategyGetBuffer out of the lock",
             "holdup run pgbench --vary postgres.pool=warm,cold",
@@ -237,7 +234,7 @@ fn advices(watched: &Watched<'_>) -> Vec<Advice> {
     }
     all.push(advice(
         "no more running tasks than CPUs: fewer connections behind a pooler, or other work kept off with taskset",
-        "a holder is only switched out when someone else wants its CPU",
+        "a holder is only switched out when another task wants its CPU",
         "",
         "holdup run pgbench --clients 8,64",
         "set the pool's size or the affinity back",
@@ -255,8 +252,8 @@ fn slice_extension(at_boundary: f64) -> Advice {
             words::percent(at_boundary)
         ),
         "7.0 or later, built with CONFIG_RSEQ_SLICE_EXTENSION (Debian's kernels are not; arm64 and powerpc cannot), glibc \
-         2.41 or later, and a program that asks for it",
+         2.41 or later, and a program that requests it",
         "",
-        "the program asks no more; rseq_slice_ext=off at boot",
+        "the program stops requesting it; rseq_slice_ext=off at boot",
     )
 }

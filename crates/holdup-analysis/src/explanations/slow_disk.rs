@@ -22,12 +22,7 @@ pub static META: Meta = Meta {
     references: &["Documentation/accounting/psi.rst (v6.18)", "proc_stat(5): iowait"],
 };
 
-static KIND: Kind = Kind {
-    meta: &META,
-    name: "waiting for a disk",
-    of: "one task's time (100 % is one task that waits all the time)",
-    minimum: 0.05,
-};
+static KIND: Kind = Kind { meta: &META, name: "I/O wait", of: "one task's time", minimum: 0.05 };
 
 /// The host waits for I/O for at least this part of the time where a disk is the reason.
 const HOST_MINIMUM: f64 = 0.02;
@@ -53,12 +48,12 @@ impl Explainer for SlowDisk {
             cause.details.push(format!("Something on this host waited for I/O {} of the time.", share_in_words(share)));
         }
         match (&host_share, cause.verdict) {
-            // The whole host does not wait: then no task of it does, whatever is missing about the tasks.
+            // The whole host does not wait: then no task of it does, even where evidence of the tasks is missing.
             (Some(share), _) if share.high < HOST_MINIMUM => {
                 cause.verdict = FindingVerdict::Refuted;
                 cause.missing.clear();
                 cause.sentence = format!(
-                    "Waiting for a disk: all of the host waited at most {} of the time; {} would count.",
+                    "I/O wait: the host waited for I/O at most {} of the time (threshold {}).",
                     words::percent(share.high),
                     words::percent(HOST_MINIMUM)
                 );
@@ -66,12 +61,11 @@ impl Explainer for SlowDisk {
             }
             (Some(share), FindingVerdict::Supported) if share.low < HOST_MINIMUM => {
                 cause.verdict = FindingVerdict::Undecided;
-                cause.sentence =
-                    "Waiting for a disk: tasks were blocked, and whether on a disk cannot be told.".to_owned();
+                cause.sentence = "I/O wait: tasks were blocked; whether on a disk is not known.".to_owned();
             }
             (None, FindingVerdict::Supported) if !is_by_wait_events(watched) => {
                 cause.verdict = FindingVerdict::Undecided;
-                cause.sentence = "Waiting for a disk: tasks were blocked, and on what is not known.".to_owned();
+                cause.sentence = "I/O wait: tasks were blocked; on what is not known.".to_owned();
                 cause.missing.push(watched.why_missing("pressure"));
             }
             (_, FindingVerdict::Supported) => found(watched, &mut cause),
@@ -85,7 +79,7 @@ fn found(watched: &Watched<'_>, cause: &mut Cause) {
     let Some(share) = &cause.share else { return };
     let what = if is_by_wait_events(watched) { "backends" } else { "watched tasks" };
     cause.sentence = format!(
-        "{} {what} waited for a disk on average (95 % interval {} to {}).",
+        "I/O wait: {} {what} wait for a disk on average ({}–{}).",
         words::number(share.value),
         words::number(share.low),
         words::number(share.high)

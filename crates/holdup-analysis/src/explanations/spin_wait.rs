@@ -19,18 +19,13 @@ pub static META: Meta = Meta {
     id: "spin-wait",
     summary: "CPU time spent waiting in a spin loop for a holder that runs",
     docs: "The share of the watched tasks' samples that lie in a loop waiting for a lock (critical-sections), and the call \
-           path that leads there (cpu-profile). What was waited for a holder that was off the CPU is told apart: that part \
-           belongs to preempted-holder, and is taken out here; so is the part behind page faults of holders (faults). Without critical-sections the stacks alone can show it, \
+           path that leads there (cpu-profile). Waiting behind a holder that is off the CPU belongs to preempted-holder and is \
+           subtracted; so is the waiting behind page faults of holders (faults). Without critical-sections the stacks alone can show it, \
            by the names of known waiting functions, and cannot exclude it. 3 % and more is named.",
     references: &["src/backend/storage/lmgr/s_lock.c:s_lock, perform_spin_delay (PostgreSQL 15 to 18)"],
 };
 
-static KIND: Kind = Kind {
-    meta: &META,
-    name: "spinning for locks whose holder runs",
-    of: "the watched tasks' CPU time",
-    minimum: 0.03,
-};
+static KIND: Kind = Kind { meta: &META, name: "lock contention", of: "the watched tasks' CPU time", minimum: 0.03 };
 
 const SECTIONS: &str = "critical-sections";
 const PROFILE: &str = "cpu-profile";
@@ -93,23 +88,23 @@ impl Explainer for SpinWait {
         if let (false, Some(missing), FindingVerdict::Refuted) = (has_sections, missing, cause.verdict) {
             cause.verdict = FindingVerdict::Undecided;
             cause.sentence = format!(
-                "Spinning for locks: no known waiting function takes that much, and others cannot be told without {} ({}).",
+                "Lock contention: no known waiting function takes that much; others cannot be recognised without {} ({}).",
                 missing.collector, missing.why
             );
             cause.missing.push(missing);
         }
         let path = heaviest_path(watched);
         if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            let by = if has_sections { "while its holder ran" } else { "by the names of waiting functions" };
+            let by = if has_sections { "whose holder runs" } else { "(by the names of waiting functions)" };
             cause.sentence = format!(
-                "{} of the watched tasks' CPU time is spinning for a lock {by}.",
-                words::capital(&share_in_words(share))
+                "Lock contention: the watched tasks spend {} of their CPU time spinning for a lock {by}.",
+                share_in_words(share)
             );
         }
         cause.details.extend(details(watched, path));
         if cause.verdict == FindingVerdict::Supported {
             cause.advice.push(advice(
-                "less that wants the lock at once: fewer running tasks, a partitioned or shorter section",
+                "less demand for the lock: fewer running tasks, a partitioned or shorter section",
                 "spinning behind a holder that runs is contention: no preemption model, slice or policy changes it",
                 "",
                 "holdup run pgbench --clients 8,64",
@@ -121,21 +116,21 @@ impl Explainer for SpinWait {
 }
 
 fn details(watched: &Watched<'_>, path: Option<(String, f64)>) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut details = Vec::new();
     let samples = watched.by_label(SECTIONS, "section_samples");
     let all: f64 = samples.iter().map(|(_, n)| n).sum();
     let waiters: Vec<(String, f64)> = samples.iter().filter(|(l, _)| l.ends_with(": waiter")).cloned().collect();
     let waiting: f64 = waiters.iter().map(|(_, n)| n).sum();
     if let Some(sections) = split(&grouped(&waiters, before_colon), 3) {
-        told.push(format!(
+        details.push(format!(
             "In all {} of the samples wait for a lock, holders on and off the CPU together: {sections}.",
             words::percent(waiting / all)
         ));
     }
     if let Some((path, share)) = path {
-        told.push(format!("The heaviest path there, {} of all samples: {path}.", words::percent(share)));
+        details.push(format!("The heaviest path there, {} of all samples: {path}.", words::percent(share)));
     }
-    told
+    details
 }
 
 fn is_waiting(frame: &Frame) -> bool {
@@ -151,7 +146,7 @@ fn waits_at(profile: &StackProfile, stack: &Stack) -> Option<usize> {
     stack.frames.iter().position(|index| frame(index).is_some_and(is_waiting))
 }
 
-/// The time in waiting functions, and of all stacks, s (samples where no period is told).
+/// The time in waiting functions, and of all stacks, s (samples where no period is recorded).
 fn in_waiting_functions(profile: &StackProfile) -> (f64, f64) {
     let unit = if profile.period_ns > 0 { profile.period_ns as f64 / 1e9 } else { 1.0 };
     let sum =

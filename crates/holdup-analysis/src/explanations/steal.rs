@@ -1,4 +1,4 @@
-//! CPU time that the hypervisor gave to others.
+//! CPU time that the hypervisor gave to other machines.
 
 use super::{Context, Explainer, Kind, advice, judge, share_in_words};
 use crate::watched::window_s;
@@ -13,15 +13,15 @@ pub struct Steal;
 /// What this explanation says about itself.
 pub static META: Meta = Meta {
     id: "steal",
-    summary: "CPU time that the hypervisor gave to others",
+    summary: "CPU time that the hypervisor gave to other machines",
     docs: "The share `steal` of /proc/stat: time in which a virtual CPU of this machine was runnable and the hypervisor ran \
-           something else. Zero on hardware, and also where the hypervisor does not tell. 2 % of all CPU time and more is \
+           something else. Zero on hardware, and also where the hypervisor does not report it. 2 % of all CPU time and more is \
            named. A virtual CPU that is taken away while its task holds a lock makes all others wait; nothing in this \
            machine can see that directly.",
     references: &["proc_stat(5)", "kernel/sched/cputime.c:steal_account_process_time (v6.18)"],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "CPUs taken by the hypervisor", of: "all CPU time", minimum: 0.02 };
+static KIND: Kind = Kind { meta: &META, name: "CPU steal", of: "all CPU time", minimum: 0.02 };
 
 impl Explainer for Steal {
     fn meta(&self) -> &'static Meta {
@@ -38,18 +38,18 @@ impl Explainer for Steal {
         let mut cause = judge(&KIND, watched, pieces);
         cause.evidence = watched.present(&[("cpu", "cpu_share")]);
         if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            cause.sentence = format!("The hypervisor took {} of all CPU time for others.", share_in_words(share));
+            cause.sentence = format!("CPU steal: the hypervisor took {} of all CPU time.", share_in_words(share));
             cause.advice.push(advice(
-                "CPUs of its own for this machine (a dedicated size, pinned virtual CPUs)",
-                "the only thing that changes it: no setting inside this machine does",
+                "dedicated CPUs for this machine (a dedicated size, pinned virtual CPUs)",
+                "removes it; no setting inside this machine does",
                 "",
                 "",
-                "the size that it has now",
+                "return to the present size",
             ));
         } else if cause.verdict == FindingVerdict::Refuted {
             let most = cause.share.as_ref().map_or(0.0, |s| s.high);
             cause.sentence = format!(
-                "CPUs taken by the hypervisor: at most {} of all CPU time, as far as it tells; {} would count.",
+                "CPU steal: at most {} of all CPU time, as far as the hypervisor reports it (threshold {}).",
                 words::percent(most),
                 words::percent(KIND.minimum)
             );

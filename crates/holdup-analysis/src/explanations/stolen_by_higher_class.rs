@@ -14,7 +14,7 @@ pub struct StolenByHigherClass;
 pub static META: Meta = Meta {
     id: "stolen-by-higher-class",
     summary: "real-time, deadline or stop tasks that take the CPU",
-    docs: "A task of SCHED_FIFO, SCHED_RR or SCHED_DEADLINE preempts ordinary tasks at once, in every preemption model, and \
+    docs: "A task of SCHED_FIFO, SCHED_RR or SCHED_DEADLINE preempts ordinary tasks immediately, in every preemption model, and \
            keeps the CPU for as long as it wants it (a real-time one 95 % of the time by default). What is lost is the \
            time off the CPU after such a preemption (switches), as a share of the time in which the watched tasks ran or \
            were kept from it. 2 % and more is named.",
@@ -23,8 +23,8 @@ pub static META: Meta = Meta {
 
 static KIND: Kind = Kind {
     meta: &META,
-    name: "tasks of a higher scheduling class",
-    of: "the time in which the watched tasks ran or were kept from running by them",
+    name: "preemption by a higher scheduling class",
+    of: "the time the watched tasks ran or waited for such tasks",
     minimum: 0.02,
 };
 
@@ -53,12 +53,14 @@ impl Explainer for StolenByHigherClass {
         let who = split(&grouped(&by, |label| label.rsplit_once(" < ").map_or(label, |(_, by)| by)), 3);
         if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
             cause.sentence = format!(
-                "Tasks of a higher scheduling class kept the CPU from the watched ones for {} of the time in which these \
-                 wanted it for that or had it.",
+                "Preemption by a higher scheduling class: real-time, deadline or stop tasks kept the CPU from the watched \
+                 tasks for {} of the time these ran or waited for it.",
                 share_in_words(share)
             );
             if let Some(who) = who {
-                cause.details.push(format!("Who ran after a preemption, of any class, by the time it cost: {who}."));
+                cause
+                    .details
+                    .push(format!("Tasks that ran after a preemption, any class, by the time they cost: {who}."));
             }
             cause.advice.push(advice(
                 "keep such tasks off the CPUs of the watched ones (taskset, cpuset), or make them ordinary (chrt --other)",

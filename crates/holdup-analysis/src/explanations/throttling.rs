@@ -16,7 +16,7 @@ pub static META: Meta = Meta {
     summary: "a control group that used up its CPU limit",
     docs: "The time for which the control group of the watched processes was throttled (cpu.stat: throttled_usec), as a \
            share of the windows; with several CPUs it can be above 100 %, because each has its own queue. Where the group \
-           cannot be read, the time off the CPU after a throttled switch-out (switches) stands for it. 1 % and more is \
+           cannot be read, the time off the CPU after a throttled switch-out (switches) is used instead. 1 % and more is \
            named.",
     references: &[
         "Documentation/admin-guide/cgroup-v2.rst: cpu.stat (v6.18)",
@@ -24,7 +24,7 @@ pub static META: Meta = Meta {
     ],
 };
 
-static KIND: Kind = Kind { meta: &META, name: "CPU limits of control groups", of: "the time watched", minimum: 0.01 };
+static KIND: Kind = Kind { meta: &META, name: "CPU throttling", of: "the time watched", minimum: 0.01 };
 
 const GROUP: &str = "cgroup-throttling";
 
@@ -53,12 +53,14 @@ impl Explainer for Throttling {
             ));
         }
         if let (Some(share), FindingVerdict::Supported) = (&cause.share, cause.verdict) {
-            cause.sentence =
-                format!("The control group was throttled by its CPU limit for {} of the time.", share_in_words(share));
+            cause.sentence = format!(
+                "CPU throttling: the control group used up its CPU limit (cpu.max) for {} of the time.",
+                share_in_words(share)
+            );
             cause.advice.push(advice(
                 "a higher CPU limit, or none (cpu.max)",
                 "removes it in full; what else runs on the host gets less",
-                "the limit may stand in the unit (CPUQuota=), the container or the pod (limits.cpu)",
+                "the limit may be set in the unit (CPUQuota=), the container or the pod (limits.cpu)",
                 "holdup run pgbench --vary cgroup-cpu-max=1,max",
                 "write the old value back to cpu.max",
             ));

@@ -13,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 
-/// The facts at the begin of a boot that is a session of its own.
+/// The facts at the begin of a boot that is its own session.
 pub fn reading(session: u32, facts: Vec<Fact>) -> EnvironmentReading {
     EnvironmentReading { session, boot: session, facts }
 }

@@ -33,12 +33,7 @@ pub(super) fn rows(a: &Pieces<'_>, b: &Pieces<'_>) -> Vec<TotalComparison> {
         row("payload_bytes", "payload", &in_all(bytes), None),
         row("segments_per_s", "segments per second", &per_s(segments), by_time(segments)),
         row("payload_bytes_per_s", "payload per second", &per_s(bytes), by_time(bytes)),
-        row(
-            "payload_bytes_per_data_segment",
-            "bytes for each segment with payload",
-            &size,
-            Some(ratio([a, b], &sizes)),
-        ),
+        row("payload_bytes_per_data_segment", "mean payload (bytes)", &size, Some(ratio([a, b], &sizes))),
     ]
 }
 

@@ -3,6 +3,7 @@
 mod lines;
 
 use crate::formats::terminal::TerminalOptions;
+use crate::screen::Screen;
 use crate::text::{capital, clean, count, wrap};
 use holdup_model::survey::{CaseFinding, Exposure, Survey, Weight};
 use lines::Group;
@@ -33,40 +34,24 @@ pub fn check_json(checked: &Checked<'_>) -> String {
     }))
 }
 
-/// The lines of a screen.
-const SCREEN: usize = 24;
-
 /// For a terminal: the answer, on one screen of 24 lines of 80 columns.
 pub fn check_terminal(checked: &Checked<'_>, options: &TerminalOptions) -> String {
     if options.details {
         return details(checked, options);
     }
-    let mut out = head(checked, options);
     let (shown, rest): (Vec<_>, Vec<_>) = checked.findings.iter().partition(|f| {
         f.exposure == Exposure::Exposed || f.exposure == Exposure::Undecided && f.weight == Weight::High
     });
-    let end = in_short(&rest, options);
-    // What is left out is said on two lines.
-    let most = SCREEN.saturating_sub(end.lines().count() + 2);
-    let mut left = 0;
-    for finding in shown {
-        let block = brief(finding, options);
-        if left > 0 || out.lines().count() + block.lines().count() > most {
-            left += 1;
-        } else {
-            out.push_str(&block);
-        }
-    }
-    if left > 0 {
-        out.push_str(&format!("\n{} with --details.\n", count(left, "more finding")));
-    }
-    out + &end
+    let mut screen = Screen::new(&in_short(&rest, options));
+    screen.begin(&head(checked, options));
+    shown.into_iter().for_each(|finding| screen.offer(&brief(finding, options)));
+    screen.finish("finding")
 }
 
 /// What passed, what was not checked, and where the rest is.
 fn in_short(findings: &[&CaseFinding], options: &TerminalOptions) -> String {
     let width = options.columns();
-    let mut out = "\n".to_owned();
+    let mut out = String::new();
     let passed = findings.iter().filter(|f| f.exposure == Exposure::NotExposed).count();
     if passed > 0 {
         out.push_str(&wrap(&format!("{} passed.", count(passed, "check")), width, "", "  "));

@@ -66,7 +66,7 @@ pub fn csv(bundle: &BundleData, _analysis: &Analysis) -> String {
     out
 }
 
-/// A histogram of evidence as rows of its own: how many durations, and their quantiles.
+/// A histogram of evidence as rows: the number of durations, and their quantiles.
 fn distribution(line: &mut impl FnMut(&str, &str, &str, &str), collector: &str, h: &EvidenceHistogram) {
     let bare = h.name.strip_suffix("_ns").unwrap_or(&h.name);
     let label = h.label.as_ref().map(|l| format!("{{{l}}}")).unwrap_or_default();

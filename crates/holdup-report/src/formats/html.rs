@@ -81,6 +81,12 @@ struct Page<'a> {
     captures: OnPage,
     /// What stands in the place of the machine where nothing was run.
     imported: Option<String>,
+    /// Whether trials were run, and not captures imported or a live system recorded.
+    is_run: bool,
+    /// Whether there is something that was or could have been compared.
+    has_verdicts: bool,
+    /// The windows of a record.
+    windows: Option<Table>,
     has_evidence: bool,
     is_rich: bool,
     all_series: Vec<usize>,
@@ -98,6 +104,7 @@ struct Page<'a> {
 
 /// The report as one HTML page that needs no network; without JavaScript it still holds every verdict and table.
 pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
+    let is_record = sections::is_record(bundle);
     let names = Names::new(bundle);
     let layouts = series::layouts(bundle, analysis, &names);
     let (flames, flame_data) = flames::all(bundle, &layouts, &names);
@@ -106,27 +113,25 @@ pub fn html(bundle: &BundleData, analysis: &Analysis) -> String {
     let sections: Vec<Section> =
         parts.map(|(i, (layout, events))| section(bundle, analysis, layout, &names, i, events)).collect();
     let effects: Vec<Chart> = charts::effects(analysis).into_iter().collect();
-    let done = bundle.trials.iter().filter(|t| t.is_done()).count();
-    let counts = match bundle.trials.len() - done {
-        0 => text::count(done, "trial"),
-        void => format!("{} that count, {void} void", text::count(done, "trial")),
-    };
     let page = Page {
         when: text::moment(bundle.head.created_unix_ns),
         memory: super::terminal::memory(bundle.head.machine.memory_bytes),
         command: text::clean(&text::shell(&bundle.head.command)),
-        counts,
+        counts: super::terminal::counts(bundle),
         explained: analysis.explanation.as_ref().map(explain::page).unwrap_or_default(),
         differences: analysis.explanation.iter().flat_map(|e| &e.differences).map(|d| clean(d)).collect(),
         caution: analysis.caution.as_deref().map(clean),
         banners: sections::banners(bundle),
         headlines: sections::headlines(analysis),
         comparisons: tables::groups(analysis).iter().map(comparisons).collect(),
-        notes: notes(analysis),
+        notes: if is_record { Vec::new() } else { notes(analysis) },
         design: sections::design(bundle),
         voids: sections::voids(bundle),
         missing: sections::missing(bundle, &layouts),
         captures: kept::on_page(bundle),
+        is_run: !bundle.head.is_imported() && !is_record,
+        has_verdicts: !is_record && (!bundle.head.is_imported() || analysis.findings.iter().any(|f| f.headline)),
+        windows: is_record.then(|| order::windows(bundle)),
         imported: bundle.head.is_imported().then(|| clean(&super::terminal::imported(bundle))),
         has_evidence: sections.iter().any(|s| !s.evidence.is_empty()),
         is_rich: sections.iter().any(Section::is_rich),

@@ -1,12 +1,14 @@
 //! The terminal: verdicts, tables, notes. Readable at 80 columns and without colour.
 
-use crate::matrix;
+use crate::matrix::shorten;
 use crate::packets::kept;
 use crate::page::sections;
+use crate::screen::Screen;
 use crate::tables::{self, Group};
 use crate::text::{self, clean, wrap};
-use holdup_model::outcome::FindingVerdict;
-use holdup_model::{Analysis, BundleData, Finding, TrialStatus};
+use crate::{explain, forest, matrix};
+use holdup_model::outcome::{ArmSummary, FindingVerdict};
+use holdup_model::{Analysis, BundleData, Finding};
 
 /// How wide the terminal is, and whether it shows colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +36,22 @@ impl TerminalOptions {
     }
 }
 
-/// A whole report for a terminal.
+/// A report for a terminal: the answer on one screen, or all of it.
 pub fn terminal(bundle: &BundleData, analysis: &Analysis, options: &TerminalOptions) -> String {
+    let explanation = analysis.explanation.as_ref().filter(|_| sections::is_record(bundle));
+    if !options.details {
+        return match explanation {
+            Some(explanation) => explain::explain_terminal(explanation, &bundle.plan.question, options),
+            None => one_screen(Some(bundle), analysis, &head(bundle, options), options),
+        };
+    }
     let mut out = caution(analysis.caution.as_deref(), options);
     out.push_str(&head(bundle, options));
-    // One imported capture is compared with nothing, and nobody asked for that.
-    if !bundle.head.is_imported() || !analysis.findings.is_empty() {
-        out.push_str(&body(analysis, options));
+    match explanation {
+        Some(explanation) => out.push_str(&explain::body(explanation, options)),
+        // One imported capture is compared with nothing.
+        None if bundle.head.is_imported() && analysis.findings.is_empty() => {}
+        None => out.push_str(&body(analysis, options)),
     }
     out.push_str(&kept::terminal(bundle, options));
     out.push_str(&voids(bundle, options));
@@ -48,6 +59,103 @@ pub fn terminal(bundle: &BundleData, analysis: &Analysis, options: &TerminalOpti
     out.push_str(&format!("  {}\n", clean(&text::shell(&bundle.head.command))));
     out.push_str(&format!("  {}\n", clean(&text::shell(&page_command(&bundle.head.command)))));
     out
+}
+
+/// The answer, the numbers behind it, warnings, and where the rest is. Without a bundle two sides were named.
+pub(crate) fn one_screen(
+    bundle: Option<&BundleData>,
+    analysis: &Analysis,
+    head: &str,
+    options: &TerminalOptions,
+) -> String {
+    let width = options.columns();
+    let mut screen = Screen::new(&end(bundle, analysis, width));
+    screen.begin(&format!("{}{head}\n", caution(analysis.caution.as_deref(), options)));
+    let groups = forest::groups(analysis);
+    let effects: Vec<&Finding> = analysis.findings.iter().filter(|f| forest::is_shown(f)).collect();
+    for finding in analysis.findings.iter().filter(|f| f.headline && !forest::is_shown(f)) {
+        screen.offer(&options.bold_lines(&wrap(&finding.sentence, width, "▸ ", "  ")));
+    }
+    match effects.as_slice() {
+        [] => {}
+        [one] => screen.begin(&options.bold_lines(&wrap(&one.sentence, width, "", ""))),
+        _ => screen.begin(&options.bold_lines(&wrap(&forest::summary(&groups), width, "", ""))),
+    }
+    let plot = forest::text(&groups, width);
+    if plot.is_empty() {
+        bundle.into_iter().for_each(|bundle| screen.begin(&levels(bundle, analysis)));
+        bundle.into_iter().for_each(|bundle| screen.begin(&kept::terminal(bundle, options)));
+    } else {
+        screen.begin(&format!("\n{plot}"));
+    }
+    if let Some(n) = forest::blocks_needed(&groups).filter(|_| effects.len() > 1) {
+        screen.offer(&wrap(
+            &format!("About {} would decide the rest.", text::count(n as usize, "further block")),
+            width,
+            "",
+            "",
+        ));
+    }
+    for arm in analysis.explanation.iter().flat_map(|e| &e.arms).filter(|a| a.verdict == FindingVerdict::Supported) {
+        screen.offer(&wrap(&format!("{}: {}", arm.label, arm.answer), width, "▸ ", "  "));
+    }
+    // Void trials are at the end of the screen, and what is not measured is in the details.
+    let is_elsewhere = |f: &Finding| ["void-trials", "completeness"].contains(&f.analysis.as_str());
+    let warnings = analysis.findings.iter().filter(|f| !f.headline && f.verdict == FindingVerdict::Supported);
+    for warning in warnings.filter(|f| !is_elsewhere(f)) {
+        screen.offer(&wrap(&warning.sentence, width, "! ", "  "));
+    }
+    screen.finish("finding")
+}
+
+/// The primary metric of each arm, where there is nothing to compare.
+fn levels(bundle: &BundleData, analysis: &Analysis) -> String {
+    let row = |summary: &ArmSummary| {
+        let arm = bundle.schedule.arms.iter().find(|a| a.id == summary.arm)?;
+        let metric = summary.metrics.first()?;
+        let unit = bundle.metrics.iter().find(|(w, m)| *w == arm.workload && m.id == metric.metric);
+        let name = unit.map_or_else(|| clean(&metric.metric), |(_, m)| tables::metric(m));
+        let value = match (&metric.mean, metric.value) {
+            (Some(e), _) => {
+                let [value, low, high] = [e.value, e.low, e.high].map(text::number);
+                format!("{value} ({low} to {high})")
+            }
+            (None, Some(value)) => text::number(value),
+            (None, None) => format!("– ({})", clean(metric.absent.as_deref().unwrap_or("not measured"))),
+        };
+        Some(vec![shorten(&clean(&arm.label), 30), name, value])
+    };
+    let rows: Vec<Vec<String>> = analysis.arms.iter().filter_map(row).collect();
+    text::align(&rows, &[1, 2], "")
+}
+
+/// What passed, void trials, and where the rest is.
+fn end(bundle: Option<&BundleData>, analysis: &Analysis, width: usize) -> String {
+    let passed = analysis.findings.iter().filter(|f| !f.headline && f.verdict == FindingVerdict::Refuted).count();
+    let mut short = Vec::new();
+    if passed > 0 {
+        short.push(format!("{} passed.", text::count(passed, "check")));
+    }
+    let void = bundle.map_or(0, |b| b.trials.iter().filter(|t| !t.is_done()).count());
+    if void > 0 {
+        let reason = bundle.map(sections::voids).and_then(|v| v.into_iter().next()).map(|(reason, _)| reason);
+        short.push(format!("{} void: {}.", are(void, "trial"), shorten(&reason.unwrap_or_default(), 120)));
+    }
+    short.push("Tables, noise and every check: --details.".to_owned());
+    let mut out = wrap(&short.join(" "), width, "", "");
+    if let Some(bundle) = bundle {
+        out.push_str(&wrap(
+            &format!("As a page: {}", text::shell(&page_command(&bundle.head.command))),
+            width,
+            "",
+            "  ",
+        ));
+    }
+    out
+}
+
+fn are(n: usize, what: &str) -> String {
+    format!("{} {}", text::count(n, what), if n == 1 { "is" } else { "are" })
 }
 
 /// The command for the page: with the bundle's name where the command line gave it one.
@@ -106,9 +214,18 @@ pub(crate) fn caution(sentence: Option<&str>, options: &TerminalOptions) -> Stri
 }
 
 fn head(bundle: &BundleData, options: &TerminalOptions) -> String {
-    let mut out = format!("{}\n", options.bold(&clean(&bundle.plan.name)));
+    let mut out = String::new();
+    if options.details {
+        out.push_str(&format!("{}\n", options.bold(&clean(&bundle.plan.name))));
+    }
     out.push_str(&wrap(&bundle.plan.question, options.columns(), "", ""));
-    out.push_str(&wrap(&where_and_when(bundle), options.columns(), "", ""));
+    if options.details || bundle.head.is_imported() {
+        out.push_str(&wrap(&where_and_when(bundle), options.columns(), "", ""));
+    } else {
+        let cpus = text::count(bundle.head.machine.cpus as usize, "CPU");
+        let line = format!("{}, {} with {cpus}", counts(bundle), clean(&bundle.head.target));
+        out.push_str(&wrap(&line, options.columns(), "", ""));
+    }
     for banner in sections::banners(bundle) {
         out.push_str(&wrap(&banner, options.columns(), "! ", "  "));
     }
@@ -120,21 +237,26 @@ fn where_and_when(bundle: &BundleData) -> String {
         return imported(bundle);
     }
     let machine = bundle.head.machine;
-    let done = bundle.trials.iter().filter(|t| t.is_done()).count();
     format!(
         "{} on {}, {}, {} of memory; {}; seed {}; run {} by holdup {}",
         text::moment(bundle.head.created_unix_ns),
         bundle.head.target,
         text::count(machine.cpus as usize, "CPU"),
         memory(machine.memory_bytes),
-        match bundle.trials.len() - done {
-            0 => text::count(done, "trial"),
-            void => format!("{} that count, {void} void", text::count(done, "trial")),
-        },
+        counts(bundle),
         bundle.plan.design.seed,
         bundle.head.run_id,
         bundle.head.holdup_version,
     )
+}
+
+/// `24 trials`, `20 trials that count, 4 void`.
+pub(crate) fn counts(bundle: &BundleData) -> String {
+    let done = bundle.trials.iter().filter(|t| t.is_done()).count();
+    match bundle.trials.len() - done {
+        0 => text::count(done, "trial"),
+        void => format!("{} that count, {void} void", text::count(done, "trial")),
+    }
 }
 
 /// What stands in the place of the machine and the trials where nothing was run.
@@ -169,23 +291,16 @@ fn headline(finding: &Finding, options: &TerminalOptions) -> String {
     out
 }
 
-/// How a detail begins that says how a number was made; it is told once, below the tables.
+/// How a detail begins that says how a number was made; it stands once, below the tables.
 const HOW: &str = "How: ";
 
 fn hows(analysis: &Analysis, options: &TerminalOptions) -> String {
-    let mut hows: Vec<&String> = analysis
-        .findings
-        .iter()
-        .filter(|f| f.headline)
-        .flat_map(|f| &f.details)
-        .filter(|d| d.starts_with(HOW))
-        .collect();
-    let mut seen: Vec<&String> = Vec::new();
-    hows.retain(|how| {
-        let new = !seen.contains(how);
-        seen.push(how);
-        new
-    });
+    let mut hows: Vec<&String> = Vec::new();
+    for how in analysis.findings.iter().filter(|f| f.headline).flat_map(|f| &f.details) {
+        if how.starts_with(HOW) && !hows.contains(&how) {
+            hows.push(how);
+        }
+    }
     hows.into_iter().map(|how| wrap(how, options.columns(), "", "")).collect()
 }
 
@@ -241,14 +356,7 @@ fn notes(analysis: &Analysis, options: &TerminalOptions) -> String {
 
 /// Void trials with their reasons, the same reason once.
 fn voids(bundle: &BundleData, options: &TerminalOptions) -> String {
-    let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();
-    for trial in &bundle.trials {
-        let TrialStatus::Void { reason } = &trial.status else { continue };
-        match reasons.iter_mut().find(|(r, _)| r == reason) {
-            Some((_, seqs)) => seqs.push(trial.seq),
-            None => reasons.push((reason, vec![trial.seq])),
-        }
-    }
+    let reasons = sections::voids(bundle);
     if reasons.is_empty() {
         return String::new();
     }

@@ -1,7 +1,9 @@
 //! Counts without totals.
 
+use super::one::WIDE;
 use super::{GROUPS, count, notes, title, verdict_sign};
 use crate::formats::terminal::TerminalOptions;
+use crate::matrix::shorten;
 use crate::text::{self, align, wrap};
 use holdup_model::captures::{CountRow, CountsComparison, CountsSay, MarkClass};
 use holdup_model::text::factor;
@@ -9,20 +11,23 @@ use holdup_model::text::factor;
 pub(super) fn comparison(c: &CountsComparison, options: &TerminalOptions) -> String {
     let columns = options.columns();
     let mut out = options.bold_lines(&wrap(&c.answer, columns, verdict_sign(c.verdict), "  "));
-    out.push_str(&wrap(&format!("A {}, B {}: counts without totals", c.baseline, c.other), columns, "", ""));
-    out.push_str(&format!("\n{}", rows(c)));
+    let traffic = match c.traffic {
+        Some((least, most)) if least < most => format!("; rates for traffic ×{least} to ×{most}"),
+        Some((least, _)) => format!("; rates for traffic ×{least}"),
+        None => String::new(),
+    };
+    let head = format!("A {}, B {}: counts without totals{traffic}", c.baseline, c.other);
+    out.push_str(&wrap(&head, columns, "", ""));
+    out.push_str(&format!("\n{}", rows(c, columns >= WIDE)));
     out.push_str(&notes(&c.notes, options));
     out
 }
 
-fn rows(c: &CountsComparison) -> String {
+/// Names are cut, and the bunches left out, where the table is not wide.
+fn rows(c: &CountsComparison, is_wide: bool) -> String {
     let mut head = vec![String::new(), "A".to_owned(), "B".to_owned(), "counts".to_owned()];
-    if let Some((least, most)) = c.traffic {
-        head.push(match least < most {
-            true => format!("rates, traffic ×{least} to ×{most}"),
-            false => format!("rates, traffic ×{least}"),
-        });
-        head.push("holds for bunches up to".to_owned());
+    if c.traffic.is_some() {
+        head.extend(["rates", "holds for bunches up to"].map(str::to_owned));
     }
     let mut lines = vec![head];
     for (class, name) in GROUPS {
@@ -31,6 +36,12 @@ fn rows(c: &CountsComparison) -> String {
             lines.push(vec![name.to_owned()]);
         }
         lines.extend(of.into_iter().map(|row| line(row, c.traffic.is_some())));
+    }
+    if !is_wide {
+        for row in lines.iter_mut().filter(|row| row.len() > 1) {
+            row[0] = shorten(&row[0], 36);
+            row.truncate(5);
+        }
     }
     align(&lines, &[], "")
 }

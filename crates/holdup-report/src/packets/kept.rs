@@ -139,7 +139,7 @@ pub(crate) fn on_page(bundle: &BundleData) -> OnPage {
     }
 }
 
-/// A connection as a line of JSON of schema `holdup.flow/1`; its capture is a file, or an arm whose trial is told.
+/// A connection as a line of JSON of schema `holdup.flow/1`; its capture is a file, or an arm with its trial.
 pub fn flow_line(capture: &str, trial: Option<u32>, flow: &CaptureFlow) -> String {
     let mut line = json!({"schema": "holdup.flow/1", "capture": capture, "flow": flow});
     if let Some(trial) = trial {

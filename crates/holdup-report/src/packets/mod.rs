@@ -10,6 +10,7 @@ pub use kept::{flow_line, flows};
 pub use page::packets_html;
 
 use crate::formats::terminal::TerminalOptions;
+use crate::screen::cut;
 use crate::text::{self, wrap};
 use holdup_model::captures::{Capture, CaptureComparison, CountsComparison, Mark, MarkClass};
 use holdup_model::outcome::FindingVerdict;
@@ -42,12 +43,13 @@ pub fn packets_terminal(captures: &[Capture], comparisons: &[CaptureComparison],
             false => one::beside(capture, options),
         });
     }
-    out
+    if options.details { out } else { cut(out) }
 }
 
 /// Counts without totals, for a terminal.
 pub fn counts_terminal(comparison: &CountsComparison, options: &TerminalOptions) -> String {
-    counts::comparison(comparison, options)
+    let text = counts::comparison(comparison, options);
+    if options.details { text } else { cut(text) }
 }
 
 /// Captures and comparisons as one JSON document of schema `holdup.packets/1`.
@@ -68,7 +70,7 @@ pub fn packets_json(
 const GROUPS: [(MarkClass, &str); 3] = [
     (MarkClass::Trouble, "trouble"),
     (MarkClass::Normal, "course of connections"),
-    (MarkClass::CaptureArtefact, "of the capture, not of the network"),
+    (MarkClass::CaptureArtefact, "capture artefacts"),
 ];
 
 /// A mark's title in a table.

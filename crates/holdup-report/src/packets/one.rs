@@ -13,7 +13,7 @@ const NAMED: usize = 4;
 const BAR: f64 = 24.0;
 
 /// From this width on the rates by bytes have room as well.
-const WIDE: usize = 96;
+pub(super) const WIDE: usize = 96;
 
 /// A capture in full: the answer, what it is, marks, where the trouble is, how long things took.
 pub(super) fn capture(capture: &Capture, options: &TerminalOptions) -> String {
@@ -115,6 +115,7 @@ fn parts(c: &Capture, options: &TerminalOptions) -> String {
         Parts::Host => "Hosts that sent the segments with the most trouble",
         Parts::Time => "Spans of time",
     };
+    let named = if options.columns() >= WIDE { NAMED } else { NAMED - 1 };
     let head = ["", "segments", "payload", "trouble", "per million"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let per_million = |part: &CapturePart| part.trouble as f64 / part.traffic.segments.max(1) as f64 * 1e6;
@@ -132,18 +133,18 @@ fn parts(c: &Capture, options: &TerminalOptions) -> String {
         }
         rows.push(row);
         if part.trouble > 0 && c.by != Parts::Time {
-            // A line of its own widens no column.
-            rows.push(vec![format!("      {}", first_marks(part))]);
+            // A single cell widens no column.
+            rows.push(vec![format!("    {}", first_marks(part, named))]);
         }
     }
     format!("\n{}{}", options.bold_lines(what), align(&rows, &[5], ""))
 }
 
 /// `duplicate ACK 120, fast retransmission 8`.
-fn first_marks(part: &CapturePart) -> String {
+fn first_marks(part: &CapturePart, named: usize) -> String {
     let of = part.marks.iter().filter(|(mark, _)| mark.class == MarkClass::Trouble);
-    let told: Vec<String> = of.take(NAMED).map(|(mark, n)| format!("{} {}", title(mark), count(*n))).collect();
-    told.join(", ")
+    let marks: Vec<String> = of.take(named).map(|(mark, n)| format!("{} {}", title(mark), count(*n))).collect();
+    marks.join(", ")
 }
 
 fn distributions(c: &Capture, options: &TerminalOptions) -> String {

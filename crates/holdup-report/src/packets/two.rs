@@ -56,7 +56,7 @@ pub(super) fn total_rows(rows: &[TotalComparison]) -> Vec<Vec<String>> {
     let row = |row: &TotalComparison| {
         let number = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), |x| total(&row.name, x));
         let shown = row.ratio.as_ref().map(ratio).unwrap_or_default();
-        vec![format!("  {}", clean(&row.title)), number(row.baseline), number(row.other), shown]
+        vec![clean(&row.title), number(row.baseline), number(row.other), shown]
     };
     rows.iter().map(row).collect()
 }
@@ -107,8 +107,8 @@ fn marks(rows: &[MarkComparison], columns: usize) -> String {
     }
     let left: Vec<usize> = if with_counts { vec![5, 6] } else { vec![3] };
     let mut lines = vec![head];
-    for (tells, name) in GROUPS {
-        let of: Vec<&MarkComparison> = rows.iter().filter(|m| m.mark.class == tells).collect();
+    for (class, name) in GROUPS {
+        let of: Vec<&MarkComparison> = rows.iter().filter(|m| m.mark.class == class).collect();
         if !of.is_empty() {
             lines.push(vec![name.to_owned()]);
         }

@@ -13,7 +13,8 @@ pub(crate) fn effects(analysis: &Analysis) -> Option<Chart> {
     let shown = analysis
         .comparisons
         .iter()
-        .filter(|c| c.primary && c.pooled && !matches!(c.contrast, Contrast::Axis { .. }) && c.ratio.is_some());
+        .filter(|c| c.headline || c.primary && c.pooled && matches!(c.contrast, Contrast::Same | Contrast::Unobserved))
+        .filter(|c| c.ratio.is_some());
     let mut rows = Vec::new();
     let mut table = Table {
         head: ["workload", "change", "metric", "ratio (interval)", "answer", "margin", "noise floor"]
@@ -78,7 +79,7 @@ pub(crate) fn words(metric: &Metric) -> String {
 }
 
 /// The metrics that are drawn: the primary one, and median and tail of the latency of the same trials; without
-/// percentiles whatever the plan names, or the mean latency.
+/// percentiles those that the plan names, or the mean latency.
 fn drawn<'a>(plan: &Plan, layout: &Layout<'a>) -> Vec<&'a Metric> {
     let primary = |m: &&&Metric| crate::series::is_primary(plan, &layout.workload.name, &m.id);
     let tail = ["latency_p50_us", "latency_p99_us", "acquire_p50_ns", "acquire_p99_ns"];

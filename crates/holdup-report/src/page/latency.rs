@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 const QUANTILES: [f64; 17] =
     [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999];
 
-/// Those of them that stand in a table.
-const TOLD: [f64; 7] = [0.1, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999];
+/// Those of them that a table has.
+const IN_TABLE: [f64; 7] = [0.1, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999];
 
 /// Fewer samples than this beyond a quantile mark it as thin.
 const SAMPLES: f64 = 10.0;
@@ -105,7 +105,7 @@ fn percentiles(
     }
     let heads = of.iter().map(|l| names.0[l.series].text.clone());
     let mut table = Table::numbers("percentile", heads);
-    for quantile in TOLD {
+    for quantile in IN_TABLE {
         let cells = of.iter().map(|l| {
             let mark = if is_thin(&l.all, quantile) { " (thin)" } else { "" };
             l.all
@@ -159,7 +159,7 @@ fn shift(names: &Names, cell: &str, of: &[Shift<'_>], ends: [f64; 2], (context, 
     });
     let points: Vec<Value> = points.collect();
     let mut table = Table::numbers("percentile", of.iter().map(|s| names.0[s.series].text.clone()));
-    for quantile in TOLD {
+    for quantile in IN_TABLE {
         let cells = of.iter().map(|s| {
             let Some(p) = s.points().iter().find(|p| (p.quantile - quantile).abs() < 1e-9) else {
                 return "–".to_owned();
@@ -181,9 +181,8 @@ fn shift(names: &Names, cell: &str, of: &[Shift<'_>], ends: [f64; 2], (context, 
         context: context.to_owned(),
         note: match of.iter().find_map(|s| s.shift.no_band.as_deref()) {
             Some(why) => format!("No band: {}.", clean(why)),
-            None => {
-                "Band: holds at all percentiles at once in 95 of 100 runs, from the spread between blocks.".to_owned()
-            }
+            None => "Band: holds at all percentiles simultaneously in 95 of 100 runs, from the spread between blocks."
+                .to_owned(),
         },
         data: json!({ "points": points, "domain": [short(ends[0]), short(ends[1])] }),
         table,

@@ -53,12 +53,15 @@ pub(crate) fn chart(bundle: &BundleData, layout: &Layout<'_>, names: &Names, at:
     })
 }
 
-fn row(trial: &Trial, arm: &str, value: Option<f64>, share: Option<f64>) -> Row {
-    let counts = match &trial.status {
+fn counts(trial: &Trial) -> String {
+    match &trial.status {
         TrialStatus::Done if trial.attempt == 0 => "yes".to_owned(),
         TrialStatus::Done => format!("yes, repeat {}", trial.attempt),
         TrialStatus::Void { reason } => format!("void: {}", clean(reason)),
-    };
+    }
+}
+
+fn row(trial: &Trial, arm: &str, value: Option<f64>, share: Option<f64>) -> Row {
     Row {
         id: format!("trial-{}", trial.seq),
         void: !trial.is_done(),
@@ -69,9 +72,27 @@ fn row(trial: &Trial, arm: &str, value: Option<f64>, share: Option<f64>) -> Row 
             arm.to_owned(),
             value.map_or_else(|| "–".to_owned(), text::number),
             share.map_or_else(|| "–".to_owned(), |s| format!("×{s:.3}")),
-            counts,
+            counts(trial),
         ],
     }
+}
+
+/// The windows of a record, with the places that links to them lead to.
+pub(crate) fn windows(bundle: &BundleData) -> Table {
+    let head = [("window", true), ("begin", false), ("length", true), ("counts", false)];
+    let mut table = Table { head: head.map(|(h, n)| (h.to_owned(), n)).into(), rows: Vec::new() };
+    for trial in &bundle.trials {
+        let [begin, length] = match trial.window {
+            Some(w) => [text::moment(w.begin_unix_ns), text::duration(w.length_ns)],
+            None => ["–", "–"].map(str::to_owned),
+        };
+        table.rows.push(Row {
+            id: format!("trial-{}", trial.seq),
+            void: !trial.is_done(),
+            cells: vec![trial.seq.to_string(), begin, length, counts(trial)],
+        });
+    }
+    table
 }
 
 /// Where each block begins and ends, by the trials of all workloads.

@@ -46,8 +46,34 @@ fn headline(finding: &Finding) -> Headline<'_> {
     Headline { answer, class, subject, rest, finding, shown, how }
 }
 
+/// The kind of the workload in a bundle of `holdup record`.
+const OBSERVED: &str = "observed";
+
+/// Whether a bundle holds windows of a live system, in which nothing was started and nothing is compared.
+pub(crate) fn is_record(bundle: &BundleData) -> bool {
+    !bundle.plan.workloads.is_empty() && bundle.plan.workloads.iter().all(|w| w.kind == OBSERVED)
+}
+
+/// The warnings of a record: an early end, no evidence.
+fn record_banners(bundle: &BundleData) -> Vec<String> {
+    let done = bundle.trials.iter().filter(|t| t.is_done()).count();
+    let mut banners = match &bundle.ending {
+        Some(Ending::Failed { reason }) => vec![format!("{}.", text::capital(&clean(reason)))],
+        Some(Ending::Interrupted) => vec![format!("Interrupted after {}.", text::count(done, "window"))],
+        None => vec!["The recording still runs, or it was killed.".to_owned()],
+        Some(Ending::Complete | Ending::Decided | Ending::Budget) => Vec::new(),
+    };
+    if done == 0 {
+        banners.push("This bundle holds no window that counts.".to_owned());
+    }
+    banners
+}
+
 /// What a reader must not overlook beside emulation: an early end, nothing that counts.
 pub(crate) fn banners(bundle: &BundleData) -> Vec<String> {
+    if is_record(bundle) {
+        return record_banners(bundle);
+    }
     let mut banners = Vec::new();
     let planned = bundle.schedule.trials.len();
     let done = bundle.trials.iter().filter(|t| t.is_done()).count();

@@ -234,7 +234,7 @@ fn note(sums: &Sums<'_>, cpus: &[u32], trial: &Trial, end_ns: u64) -> String {
         (Does::Fault, "page faults"),
         (Does::Spin, "spinning for a lock"),
     ];
-    let mut told: Vec<String> = parts
+    let mut shares: Vec<String> = parts
         .iter()
         .map(|(does, words)| (sums.ns(*does), words))
         .filter(|(ns, _)| *ns > 0)
@@ -242,17 +242,17 @@ fn note(sums: &Sums<'_>, cpus: &[u32], trial: &Trial, end_ns: u64) -> String {
         .collect();
     let overhead_ns = sums.ns(Does::Switch).saturating_add(sums.ns(Does::Interrupt));
     if overhead_ns > 0 {
-        told.push(format!("{} switches and interrupts", percent(overhead_ns)));
+        shares.push(format!("{} switches and interrupts", percent(overhead_ns)));
     }
     if sums.idle_ns() > 0 {
-        told.push(format!("{} idle or not watched", percent(sums.idle_ns())));
+        shares.push(format!("{} idle or not watched", percent(sums.idle_ns())));
     }
     let held_ns = sums.held.values().map(|sum| sum.ns).fold(0, u64::saturating_add);
     let held = match held_ns {
         0 => String::new(),
         ns => format!(" A lock was held in {} of the CPU time: the bars at the foot of a row.", percent(ns)),
     };
-    let told = told.join(", ").replacen(" % ", " % is ", 1);
+    let shares = shares.join(", ").replacen(" % ", " % is ", 1);
     let off = sums.off.values().fold((0, 0), |(count, longest), sum| (count + sum.count, sum.longest_ns.max(longest)));
     let off = match off {
         (0, _) => String::new(),
@@ -263,7 +263,7 @@ fn note(sums: &Sums<'_>, cpus: &[u32], trial: &Trial, end_ns: u64) -> String {
         ),
     };
     format!(
-        "Trial {}, {window}; a row for each of {}. Of their time, {told}.{held}{off}",
+        "Trial {}, {window}; a row for each of {}. Of their time, {shares}.{held}{off}",
         trial.seq,
         text::count(cpus.len(), "CPU")
     )

@@ -4,8 +4,8 @@ use super::shown;
 use crate::text::{align, clean, count, wrap};
 use holdup_model::prediction::{Reach, ReachedAlone};
 
-/// Parameters that are told, of those that come nearest alone.
-const TOLD: usize = 6;
+/// Parameters that are shown, of those that come nearest alone.
+const SHOWN: usize = 6;
 
 /// The answer, then each parameter alone, then what the machines that reach the ratio have in common.
 pub(super) fn section(reach: &Reach, width: usize) -> String {
@@ -62,7 +62,7 @@ fn alone_rows(reach: &Reach) -> Vec<Vec<String>> {
             a.reached_at_ns.map(|ns| format!("reached at {ns} ns")).unwrap_or_default(),
         ]
     };
-    reach.alone.iter().take(TOLD).map(row).collect()
+    reach.alone.iter().take(SHOWN).map(row).collect()
 }
 
 fn together_sentence(reach: &Reach) -> String {

@@ -43,14 +43,14 @@ pub fn terminal(profile: &Profile, lines: &[ProfileLine]) -> String {
                 ProfileState::LeftOut => (wanted, "left out"),
                 ProfileState::Unavailable => (wanted, "unavailable"),
             };
-            let mut told = state.to_owned();
+            let mut result = state.to_owned();
             if line.state == ProfileState::Differs {
-                told.push_str(&format!(": it is {found}"));
+                result.push_str(&format!(": it is {found}"));
             }
             for part in [&line.reason, &line.remedy].into_iter().flatten() {
-                told.push_str(&format!("; {}", clean(part)));
+                result.push_str(&format!("; {}", clean(part)));
             }
-            vec![clean(&line.knob), value, told]
+            vec![clean(&line.knob), value, result]
         })
         .collect();
     format!("{}{head}\n{}", clean(&profile.name), align(&rows, &[0, 1, 2], "  "))
@@ -105,7 +105,7 @@ fn placed<'a>(profile: &'a Profile, destinations: &'a [Vec<Destination>]) -> Vec
     all
 }
 
-/// A text that stays in its line whatever reads it, and that no tool takes for more than text: `$` begins variables
+/// A text that stays in its line for every reader, and that no tool takes for more than text: `$` begins variables
 /// and functions of TuneD.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if is_harmful(c) { ' ' } else { c }).filter(|c| *c != '$').collect()
@@ -154,7 +154,7 @@ fn end(instead: &str) -> String {
     if instead.is_empty() { String::new() } else { format!(" ({instead})") }
 }
 
-/// Whether a key, a path or a value can stand in a command or a line without any quoting.
+/// Whether a key, a path or a value is safe in a command or a line without any quoting.
 fn is_plain(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | '+' | ',' | ':' | '*');
     !text.is_empty() && text.chars().all(fits)

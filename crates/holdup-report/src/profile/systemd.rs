@@ -103,7 +103,7 @@ fn latency(placed: &[Placed<'_>]) -> String {
     for (setting, destination) in placed {
         if let Some(Destination::WakeLatency { us }) = destination {
             out.push_str(&format!(
-                "\n# {}: it holds while a process keeps /dev/cpu_dma_latency open, so it needs a unit of its own:\n\
+                "\n# {}: it holds while a process keeps /dev/cpu_dma_latency open, so it needs its own unit:\n\
                  #   [Service]\n\
                  #   ExecStart=/bin/sh -c 'exec 3> /dev/cpu_dma_latency; echo 0x{us:08x} >&3; exec sleep infinity'\n",
                 one_line(&setting.knob)

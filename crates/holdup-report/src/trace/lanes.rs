@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// What a CPU does for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Does {
-    /// Something that the timeline does not tell: the task has the CPU.
+    /// Not recorded: the task has the CPU.
     Runs,
     /// The task's own code.
     User,
@@ -74,27 +74,27 @@ pub(crate) fn lanes(timeline: &Timeline) -> Lanes<'_> {
     for of_task in by_task.values_mut() {
         of_task.sort_by_key(|run| run.begin_ns);
     }
-    let mut told: BTreeMap<u32, OfTask<'_>> = BTreeMap::new();
-    let mut is_told = false;
+    let mut tasks: BTreeMap<u32, OfTask<'_>> = BTreeMap::new();
+    let mut is_recorded = false;
     for event in &timeline.events {
         let begin_ns = event.at_ns;
         let to = |length_ns: &u64| begin_ns.saturating_add(*length_ns).min(end_ns);
         match &event.kind {
             TimelineKind::Stretch { task, doing, length_ns, lock } => {
-                is_told = true;
+                is_recorded = true;
                 let does = match doing {
                     TimelineDoing::Kernel => Does::Kernel,
                     TimelineDoing::Spin => Does::Spin,
                     TimelineDoing::Switch => Does::Switch,
                     TimelineDoing::Interrupt => Does::Interrupt,
                 };
-                let told_of = Told { begin_ns, end_ns: to(length_ns), does, lock: lock.as_deref() };
-                told.entry(*task).or_default().stretches.push(told_of);
+                let activity = Activity { begin_ns, end_ns: to(length_ns), does, lock: lock.as_deref() };
+                tasks.entry(*task).or_default().stretches.push(activity);
             }
             TimelineKind::Fault { task, length_ns, section } => {
                 let lock = section.as_deref().map(|s| s.split_once(' ').map_or(s, |(_, name)| name));
-                let told_of = Told { begin_ns, end_ns: to(length_ns), does: Does::Fault, lock };
-                told.entry(*task).or_default().faults.push(told_of);
+                let activity = Activity { begin_ns, end_ns: to(length_ns), does: Does::Fault, lock };
+                tasks.entry(*task).or_default().faults.push(activity);
             }
             TimelineKind::Hold { task, lock, length_ns } => {
                 let until = to(length_ns);
@@ -117,14 +117,14 @@ pub(crate) fn lanes(timeline: &Timeline) -> Lanes<'_> {
             TimelineKind::Switch { .. } | TimelineKind::Wakeup { .. } => {}
         }
     }
-    for of_task in told.values_mut() {
+    for of_task in tasks.values_mut() {
         of_task.stretches.sort_by_key(|t| t.begin_ns);
         of_task.faults.sort_by_key(|t| t.begin_ns);
     }
-    let base = if is_told { Does::User } else { Does::Runs };
+    let base = if is_recorded { Does::User } else { Does::Runs };
     let nothing = OfTask::default();
     for run in &runs {
-        told.get(&run.task).unwrap_or(&nothing).slice(run, base, &mut lanes.slices);
+        tasks.get(&run.task).unwrap_or(&nothing).slice(run, base, &mut lanes.slices);
     }
     lanes.slices.sort_by_key(|s| (s.cpu, s.begin_ns));
     lanes.held.sort_by_key(|h| (h.cpu, h.begin_ns));
@@ -161,20 +161,20 @@ fn runs(timeline: &Timeline, end_ns: u64) -> Vec<Run<'_>> {
     runs
 }
 
-/// What is told of a task for a while.
-struct Told<'a> {
+/// What a task does for a while.
+struct Activity<'a> {
     begin_ns: u64,
     end_ns: u64,
     does: Does,
     lock: Option<&'a str>,
 }
 
-/// All that is told of a task: stretches one after the other, and faults one after the other, in which there may be
+/// All that is recorded of a task: stretches one after the other, and faults one after the other, in which there may be
 /// stretches such as interrupts.
 #[derive(Default)]
 struct OfTask<'a> {
-    stretches: Vec<Told<'a>>,
-    faults: Vec<Told<'a>>,
+    stretches: Vec<Activity<'a>>,
+    faults: Vec<Activity<'a>>,
 }
 
 impl<'a> OfTask<'a> {

@@ -2,7 +2,7 @@
 //!
 //! The form is that of "Trace Event Format" (Chromium project): `X` slices with begin and length in microseconds, `b`
 //! and `e` for slices that need a track of their own, `i` for moments, `M` for the names of tracks. Each CPU is a track,
-//! on which stands who ran; each task is a track, on which stands what it did. Where the timeline tells what CPUs did for
+//! with the task that ran; each task is a track with what it did. Where the timeline records what CPUs did for
 //! tasks, that stands inside of these slices. Faults and locks that are held have tracks of their own beside their task's.
 
 use crate::text::clean;
@@ -193,7 +193,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// What has a track of its own, because the task may leave the CPU and come back inside it.
+    /// What has its own track, because the task may leave the CPU and come back inside it.
     fn apart(&mut self, (at_ns, length_ns): (u64, u64), task: u32, (category, name): (&str, &str), args: &Value) {
         let Some((pid, tid)) = self.ids(task) else { return };
         self.apart += 1;

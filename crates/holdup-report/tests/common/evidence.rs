@@ -78,7 +78,7 @@ pub fn collected(tps: f64, clients: f64, batch: bool, noise: &mut Noise) -> Vec<
             vec![
                 of("backends_waiting", "Client:ClientRead", "backends", about(clients * 0.3)),
                 of("backends_waiting", "Extension:</script><script>alert('x')</script>", "backends", about(0.2)),
-                EvidenceItem::absent("wait_events_lost", "1", "the server is too old to tell"),
+                EvidenceItem::absent("wait_events_lost", "1", "the server is too old to report it"),
             ],
         ),
     ];

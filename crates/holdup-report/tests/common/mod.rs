@@ -298,3 +298,12 @@ fn trial(spec: &TrialSpec, arm: &Arm, seq: usize, noise: &mut Noise) -> Trial {
 pub fn void(trial: &mut Trial, reason: &str) {
     trial.status = TrialStatus::Void { reason: reason.into() };
 }
+
+/// The screen of a command: 24 lines of 80 columns; only what can be copied as one word is longer.
+#[allow(dead_code, reason = "each user takes its part")]
+pub fn is_one_screen(what: &str, text: &str) {
+    assert!(text.lines().count() <= 24, "{what} has {} lines:\n{text}", text.lines().count());
+    let is_long = |l: &&str| l.chars().count() > 80 && l.trim_start_matches(['→', '▸', ' ']).contains(' ');
+    let long: Vec<&str> = text.lines().filter(is_long).collect();
+    assert!(long.is_empty(), "{what}: {long:#?}");
+}
