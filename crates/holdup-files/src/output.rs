@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// A file that appears under its name when it is whole. A file of that name is replaced; a link, a device or a FIFO is
-/// refused, so that nobody who can write in the folder chooses where root writes.
+/// refused, so that a user who can write in the folder cannot choose where root writes.
 #[derive(Debug)]
 pub struct Output {
     folder: Folder,

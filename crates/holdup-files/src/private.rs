@@ -1,4 +1,4 @@
-//! Folders that only their owner can change, and names that nobody can guess.
+//! Folders that only their owner can change, and names that cannot be guessed.
 
 use crate::{Folder, refused};
 use rustix::fs::{Mode, Stat, fchmod};
@@ -27,7 +27,7 @@ impl Owner {
         self.mode & 0o022 != 0
     }
 
-    /// That it belongs to the user of this process, and nobody else may write it.
+    /// That it belongs to the user of this process, and no other user may write it.
     ///
     /// # Errors
     /// Whom it belongs to, or its mode.

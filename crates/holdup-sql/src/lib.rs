@@ -201,9 +201,9 @@ mod tests {
         let (_folder, config, _listener) = silent();
         let late = Client::connect_within(&config, Duration::from_millis(50)).err().expect("no answer");
         assert_eq!(late.to_string(), "no answer within 0.05 s");
-        let mut nobody = Config::new();
-        nobody.host_path("/nowhere").user("u").password("geheim");
-        let refused = Client::connect(&nobody).err().expect("no server").to_string();
+        let mut config = Config::new();
+        config.host_path("/nowhere").user("u").password("geheim");
+        let refused = Client::connect(&config).err().expect("no server").to_string();
         assert!(refused.contains("No such file") && !refused.contains("geheim"), "{refused}");
     }
 

@@ -63,7 +63,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the value is no value of this knob, the host refuses it or takes another one, the journal cannot be
-    /// written, or someone else changed the factor since holdup set it. Whatever the error, the factor then is
+    /// written, or someone else changed the factor since holdup set it. After any error the factor is
     /// as it was before the run, or the error says that it is not, and the journal still knows.
     pub fn apply(&mut self, context: &KnobContext<'_>, factor: &str, value: &Value) -> Result<Applied, Problem> {
         match self.change(context, factor, value) {
