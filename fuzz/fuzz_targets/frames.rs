@@ -1,4 +1,4 @@
-//! Any bytes as what a line brings: each byte is told once and in order, however the line is cut, and what is fed among
+//! Any bytes as what a line brings: each byte is received once and in order, wherever the line is cut, and what is fed among
 //! them as a frame is found behind any of them.
 #![no_main]
 
@@ -29,15 +29,15 @@ fuzz_target!(|data: &[u8]| {
     let (cut, line) = data.split_first().unwrap_or((&0, &[]));
     let whole = received([line]);
     assert_eq!(whole, received(line.chunks(usize::from(*cut) + 1)), "cut into pieces of {} bytes", usize::from(*cut) + 1);
-    let mut told = Vec::new();
+    let mut received_bytes = Vec::new();
     for one in whole {
         match one {
-            Received::Frame { sequence, payload } => told.extend(encode(sequence, &payload)),
-            Received::Noise(bytes) | Received::Damaged { bytes, .. } => told.extend(bytes),
+            Received::Frame { sequence, payload } => received_bytes.extend(encode(sequence, &payload)),
+            Received::Noise(bytes) | Received::Damaged { bytes, .. } => received_bytes.extend(bytes),
             Received::Gap { expected, found } => assert_ne!(expected, found),
         }
     }
-    assert_eq!(told, line, "each byte is told once");
+    assert_eq!(received_bytes, line, "each byte is received once");
     // A payload comes back, whatever it is.
     let frame = encode(0, data);
     assert_eq!(received([frame.as_slice()]), [Received::Frame { sequence: 0, payload: data.to_vec() }]);

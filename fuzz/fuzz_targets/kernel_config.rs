@@ -1,4 +1,4 @@
-//! A kernel's configuration and release: any bytes are read without a panic, and what is told stands in them.
+//! A kernel's configuration and release: any bytes are read without a panic, and every reported value stands in them.
 #![no_main]
 
 use holdup_host::kernel::{KernelConfig, KernelOption};

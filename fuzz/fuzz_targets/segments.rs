@@ -59,7 +59,7 @@ fn segment(bytes: &[u8; 12], frame: u32, at_ns: i64) -> Segment {
 fuzz_target!(|bytes: &[u8]| {
     let limits = Limits { flows: 6, unacknowledged: 40 };
     let (mut table, mut own) = (Table::new(limits), Judge::default());
-    let (mut at_ns, mut n, mut told) = (1_i64 << 60, 0_u32, 0_u64);
+    let (mut at_ns, mut n, mut fed) = (1_i64 << 60, 0_u32, 0_u64);
     for bytes in bytes.as_chunks::<12>().0 {
         at_ns = (at_ns + STEPS_NS[usize::from(bytes[1] >> 6) | usize::from(bytes[6] & 1) << 2]).min(i64::MAX / 2);
         n += 1;
@@ -67,15 +67,15 @@ fuzz_target!(|bytes: &[u8]| {
         if let Some(marks) = table.judge(&segment) {
             assert!(marks.stream < limits.flows && marks.direction < 2);
             own.judge(&segment, &marks);
-            told += u64::from(!segment.in_error);
+            fed += u64::from(!segment.in_error);
         }
     }
     let analysis = table.finish();
     assert_eq!(analysis.segments, u64::from(n));
     assert!(analysis.flows.len() <= limits.flows as usize);
     let counted: u64 = analysis.flows.iter().flat_map(|flow| flow.directions).map(|direction| direction.segments).sum();
-    assert_eq!(counted, told);
-    assert!(told + analysis.given_up.segments_beyond_flows <= u64::from(n));
+    assert_eq!(counted, fed);
+    assert!(fed + analysis.given_up.segments_beyond_flows <= u64::from(n));
     // What is found is at most what was sent, or a gap beside it.
     let own = own.finish();
     let again = [Finding::LostBefore, Finding::LostBehind, Finding::Needless, Finding::Reordered, Finding::Doubled];

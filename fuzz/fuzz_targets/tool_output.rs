@@ -3,7 +3,7 @@
 
 use holdup_model::{Parameters, ProblemKind};
 use holdup_workloads::external::snmp::{self, Udp};
-use holdup_workloads::external::{Said, metrics, read, tools};
+use holdup_workloads::external::{ToolOutput, metrics, read, tools};
 use libfuzzer_sys::fuzz_target;
 
 const MODES: [(&str, &str); 10] = [
@@ -37,7 +37,7 @@ fuzz_target!(|input: (u8, bool, &str)| {
     // The first part is what it prints, the second what its server does, or both are the same.
     let (own, server) = text.split_once('\u{0}').unwrap_or((text, text));
     let udp = snmp::parse(text).unwrap_or(Udp { received: 1, sent: u64::MAX, queue_full: 2, errors: 3 });
-    match read(&parameters, &Said { stdout: own, stderr: own, server, udp: Some(Ok(udp)) }) {
+    match read(&parameters, &ToolOutput { stdout: own, stderr: own, server, udp: Some(Ok(udp)) }) {
         Ok(reading) => {
             for id in reading.values.iter().map(|v| v.0).chain(reading.absent.iter().map(|a| a.0)) {
                 assert!(metrics::ALL.iter().any(|row| row.0 == id), "{id}");

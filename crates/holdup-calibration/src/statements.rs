@@ -6,7 +6,7 @@ use super::{Context, Cost};
 use holdup_host::Host;
 use holdup_model::Problem;
 use holdup_postgres::child::clean_command;
-use holdup_postgres::find::{Need, Places};
+use holdup_postgres::find::{Need, SearchPath};
 use holdup_postgres::{Binaries, Cluster, ClusterOptions, sql};
 use std::process::Stdio;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn measure(context: &Context) -> Result<Times, Problem> {
         + context.known("receive_ns")?
         + context.known("send_ns")?
         + context.known("wake_ns")?;
-    let bin = Binaries::find(&Places::of_this_host(context.pg_bin.as_deref()), Need::Server)?;
+    let bin = Binaries::find(&SearchPath::of_this_host(context.pg_bin.as_deref()), Need::Server)?;
     let workdir = context.workdir.clone();
     let options = ClusterOptions { bin, workdir, max_clients: 10, cancel: context.cancel.clone() };
     let cluster = Cluster::create(&Host::real(), &options)?;

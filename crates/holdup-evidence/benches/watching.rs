@@ -13,6 +13,8 @@
 
 #[path = "by_hand/arguments.rs"]
 mod arguments;
+#[path = "../src/background.rs"]
+mod background;
 #[path = "by_hand/bare.rs"]
 mod bare;
 #[path = "by_hand/cpu_time.rs"]

@@ -11,8 +11,10 @@
 //!
 //! Start with `collectors/migrations.rs`, then `kernel/mod.rs` and docs/evidence.md.
 
+mod background;
 pub mod collectors;
 mod kernel;
+mod postgres;
 mod processes;
 mod reading;
 mod table;
@@ -78,27 +80,54 @@ pub struct Subject {
     pub pid: u32,
 }
 
+/// Names, units and meanings of a collector's items.
+pub type Produces = &'static [(&'static str, &'static str, &'static str)];
+
+/// What a collector declares.
+#[derive(Debug, Clone, Copy)]
+pub struct About {
+    meta: &'static Meta,
+    produces: Produces,
+    is_default: bool,
+    needs_postgres: bool,
+    part: Option<&'static Part>,
+}
+
+impl About {
+    /// A collector that runs when it is asked for, without a server and without BPF.
+    fn of(meta: &'static Meta, produces: Produces) -> Self {
+        About { meta, produces, is_default: false, needs_postgres: false, part: None }
+    }
+}
+
 /// One collector.
 pub trait Collector: Sync {
-    /// What it says about itself.
-    fn meta(&self) -> &'static Meta;
+    /// What it declares.
+    fn about(&self) -> About;
 
-    /// The names and units of what it brings, as (name, unit, summary).
-    fn produces(&self) -> &'static [(&'static str, &'static str, &'static str)];
+    /// Its documentation.
+    fn meta(&self) -> &'static Meta {
+        self.about().meta
+    }
+
+    /// Its items, as (name, unit, meaning).
+    fn produces(&self) -> Produces {
+        self.about().produces
+    }
 
     /// Whether it runs when a plan names no collectors.
     fn is_default(&self) -> bool {
-        true
+        self.about().is_default
     }
 
     /// Whether it needs a PostgreSQL server; asked before there is one.
     fn needs_postgres(&self) -> bool {
-        false
+        self.about().needs_postgres
     }
 
     /// Its part of the BPF object.
     fn part(&self) -> Option<&'static Part> {
-        None
+        self.about().part
     }
 
     /// Whether it can work here. Never writes.

@@ -1,6 +1,7 @@
 //! Readings at the two edges of a window, and what they cost.
 
-use crate::{CollectContext, Collecting, Collector};
+pub(crate) use crate::Produces;
+use crate::{About, CollectContext, Collecting, Collector};
 use holdup_host::Host;
 use holdup_model::{
     Availability, Collected, Coverage, EvidenceHistogram, EvidenceItem, Meta, Problem, SelfCost, SparseHistogram,
@@ -34,7 +35,16 @@ pub(crate) struct Meter(pub(crate) SelfCost);
 
 /// CPU time of this thread, ns.
 pub(crate) fn thread_cpu_ns() -> u64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
+    clock_ns(ClockId::ThreadCPUTime)
+}
+
+/// Now, on the clock of bpf_ktime_get_ns.
+pub(crate) fn now_ns() -> u64 {
+    clock_ns(ClockId::Monotonic)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
@@ -59,9 +69,6 @@ pub(crate) struct WindowStats {
     /// Tasks or sources whose numbers are missing.
     pub(crate) lost: u64,
 }
-
-/// Names, units and meanings of a collector's items.
-pub(crate) type Produces = &'static [(&'static str, &'static str, &'static str)];
 
 /// A collector that reads a source `S` at both edges of the window and reports the difference of two readings `R`.
 pub(crate) struct TwoReadings<S, R> {
@@ -111,12 +118,8 @@ impl<S: Send + 'static, R: Send + 'static> Collecting for Running<S, R> {
 }
 
 impl<S: Send + 'static, R: Send + 'static> Collector for &'static TwoReadings<S, R> {
-    fn meta(&self) -> &'static Meta {
-        self.meta
-    }
-
-    fn produces(&self) -> Produces {
-        self.produces
+    fn about(&self) -> About {
+        About { is_default: true, ..About::of(self.meta, self.produces) }
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {

@@ -99,7 +99,11 @@ fn a_receiver_that_does_not_read_is_named_and_the_kernel_agrees() {
     let kept = collected.capture.expect("it keeps connections");
     let worst = kept.traces.first().expect("there was trouble");
     assert!(worst.trouble >= 2 && worst.points.len() > 10 && worst.points[0].at_ns < 100_000_000, "{worst:?}");
-    assert!(kept.flows.iter().any(|f| (f.stream, &f.from) == (worst.stream, &worst.from)), "one has its numbers");
+    assert!(
+        kept.flows.iter().any(|f| (f.stream, &f.from) == (worst.stream, &worst.from)),
+        "{worst:?} {:?}",
+        kept.flows
+    );
 }
 
 holdup_testkit::tests!(

@@ -1,5 +1,8 @@
 //! Counting how often a tracepoint is passed, without a record of each time: perf_event_open(2).
 //!
+//! perf-event2 0.7 (5,900 lines and four further crates) would replace the 60 lines of [`Attributes`] and [`open`], and sets
+//! no filter on a tracepoint.
+//!
 //! Sources: include/uapi/linux/perf_event.h, `kernel/events/core.c` (v6.18): `SYSCALL_DEFINE5(perf_event_open`,
 //! `perf_event_set_filter`; `kernel/trace/trace_events_filter.c:ftrace_profile_set_filter`;
 //! Documentation/trace/events.rst, Event filtering.

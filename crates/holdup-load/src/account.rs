@@ -1,5 +1,6 @@
 //! What the kernel says of a worker at the edges of the window.
 
+use crate::board::phase;
 use crate::clock::{now_ns, thread_cpu_ns};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,56 +11,73 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Mark {
     at_ns: AtomicU64,
     done: AtomicU64,
+    minor_faults: AtomicU64,
     voluntary: AtomicU64,
     involuntary: AtomicU64,
     cpu_ns: AtomicU64,
+    /// [`NO_SLICES`] for a worker that asks for none.
+    slice_grants: AtomicU64,
 }
+
+const NO_SLICES: u64 = u64::MAX;
 
 /// The same as plain numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Account {
+    /// When it was taken, CLOCK_MONOTONIC.
+    pub at_ns: u64,
     /// What the worker had done by then.
     pub done: u64,
+    /// Its page faults without input or output, getrusage(2).
+    pub minor_faults: u64,
     /// Its voluntary context switches, getrusage(2).
     pub voluntary: u64,
     /// Its involuntary context switches, getrusage(2).
     pub involuntary: u64,
     /// Its CPU time in user and system mode, ns, [`thread_cpu_ns`].
     pub cpu_ns: u64,
-}
-
-/// What the calling thread has used, getrusage(2).
-pub fn thread_usage() -> libc::rusage {
-    // SAFETY: an all-zero rusage is valid, and the kernel fills in one.
-    unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-        usage
-    }
+    /// The time slice extensions that it was granted; `None` for a worker that asks for none.
+    pub slice_grants: Option<u64>,
 }
 
 impl Mark {
-    /// Takes the account of the calling thread, which has done so much. Only the first one counts.
+    /// Takes the account of the calling thread. Only the first one counts.
     #[cold]
-    pub fn take(&self, done: u64) {
+    fn take(&self, done: u64, slice_grants: Option<u64>) {
         if self.at_ns.load(Ordering::Relaxed) != 0 {
             return;
         }
-        let usage = thread_usage();
-        self.done.store(done, Ordering::Relaxed);
-        self.voluntary.store(usage.ru_nvcsw as u64, Ordering::Relaxed);
-        self.involuntary.store(usage.ru_nivcsw as u64, Ordering::Relaxed);
-        self.cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
+        // SAFETY: an all-zero rusage is valid, and the kernel fills in one.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage
+        };
+        for (field, value) in [
+            (&self.done, done),
+            (&self.minor_faults, usage.ru_minflt as u64),
+            (&self.voluntary, usage.ru_nvcsw as u64),
+            (&self.involuntary, usage.ru_nivcsw as u64),
+            (&self.cpu_ns, thread_cpu_ns()),
+            (&self.slice_grants, slice_grants.unwrap_or(NO_SLICES)),
+        ] {
+            field.store(value, Ordering::Relaxed);
+        }
         self.at_ns.store(now_ns(), Ordering::Release);
     }
 
     /// The account; `None` when it was never taken.
-    pub fn account(&self) -> Option<Account> {
-        (self.at_ns.load(Ordering::Acquire) != 0).then(|| Account {
-            done: self.done.load(Ordering::Relaxed),
-            voluntary: self.voluntary.load(Ordering::Relaxed),
-            involuntary: self.involuntary.load(Ordering::Relaxed),
-            cpu_ns: self.cpu_ns.load(Ordering::Relaxed),
+    fn account(&self) -> Option<Account> {
+        let at_ns = self.at_ns.load(Ordering::Acquire);
+        let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
+        (at_ns != 0).then(|| Account {
+            at_ns,
+            done: read(&self.done),
+            minor_faults: read(&self.minor_faults),
+            voluntary: read(&self.voluntary),
+            involuntary: read(&self.involuntary),
+            cpu_ns: read(&self.cpu_ns),
+            slice_grants: Some(read(&self.slice_grants)).filter(|grants| *grants != NO_SLICES),
         })
     }
 }
@@ -68,21 +86,25 @@ impl Mark {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Marks {
-    /// When it saw the window open.
-    pub opened: Mark,
-    /// When it saw the window closed.
-    pub closed: Mark,
+    opened: Mark,
+    closed: Mark,
 }
 
 impl Marks {
-    /// What a worker takes that sees a new phase, having done so much.
+    /// What a worker takes that sees a new phase, having done this much.
     #[cold]
     pub fn saw(&self, phase: u32, done: u64) {
-        if phase >= crate::board::phase::OPEN {
-            self.opened.take(done);
+        self.saw_with(phase, done, None);
+    }
+
+    /// The same for a worker that was granted time slice extensions.
+    #[cold]
+    pub fn saw_with(&self, phase: u32, done: u64, slice_grants: Option<u64>) {
+        if phase >= phase::OPEN {
+            self.opened.take(done, slice_grants);
         }
-        if phase >= crate::board::phase::CLOSED {
-            self.closed.take(done);
+        if phase >= phase::CLOSED {
+            self.closed.take(done, slice_grants);
         }
     }
 
@@ -107,7 +129,6 @@ pub fn between<'a>(marks: impl Iterator<Item = &'a Marks>) -> Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::phase;
 
     #[test]
     fn each_edge_is_taken_once_and_what_is_between_adds_up() {

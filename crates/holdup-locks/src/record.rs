@@ -7,7 +7,7 @@ use crate::worker::Job;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const _: () = assert!(LOCK_BYTES == truth::LOCK_BYTES && size_of::<Said>() == truth::STATE_BYTES);
+const _: () = assert!(LOCK_BYTES == truth::LOCK_BYTES && size_of::<WorkerState>() == truth::STATE_BYTES);
 
 /// What names a lock's holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) enum NamedBy {
 /// What a worker says of itself, for [`truth::role`].
 #[derive(Default)]
 #[repr(C)]
-pub(crate) struct Said {
+pub(crate) struct WorkerState {
     state: AtomicU32,
     number: AtomicU32,
 }
@@ -39,9 +39,9 @@ pub(crate) struct Identity {
 }
 
 /// What a worker writes down at each step.
-pub(crate) trait Keep: Copy {
+pub(crate) trait Recorder: Copy {
     /// Whether it writes anything.
-    const IS_KEPT: bool;
+    const IS_RECORDED: bool;
     /// For the calling worker.
     fn of(job: &Job) -> Self;
     /// It wants the lock.
@@ -56,13 +56,13 @@ pub(crate) trait Keep: Copy {
 
 /// Nothing.
 #[derive(Clone, Copy)]
-pub(crate) struct Nothing;
+pub(crate) struct NoRecord;
 
-impl Keep for Nothing {
-    const IS_KEPT: bool = false;
+impl Recorder for NoRecord {
+    const IS_RECORDED: bool = false;
     #[inline(always)]
     fn of(_job: &Job) -> Self {
-        Nothing
+        NoRecord
     }
     #[inline(always)]
     fn wants(&self) {}
@@ -96,8 +96,8 @@ impl Record {
     }
 }
 
-impl Keep for Record {
-    const IS_KEPT: bool = true;
+impl Recorder for Record {
+    const IS_RECORDED: bool = true;
 
     fn of(job: &Job) -> Self {
         let slot = job.region.slot(job.index);
@@ -105,7 +105,7 @@ impl Keep for Record {
         slot.identity.pid.store(rustix::process::getpid().as_raw_pid().unsigned_abs(), Ordering::Relaxed);
         // SAFETY: the owner word is inside the lock's bytes, behind the lock, and aligned.
         let owner = unsafe { lock_of(&job.region).add(OWNER_AT).cast() };
-        Record { state: NonNull::from(&slot.said.0.state), owner, name: name(job.index) }
+        Record { state: NonNull::from(&slot.state.0.state), owner, name: name(job.index) }
     }
     #[inline(always)]
     fn wants(&self) {
@@ -134,7 +134,7 @@ pub(crate) fn name(index: usize) -> u32 {
 
 /// What a job's lock needs to know about its worker.
 pub(crate) fn worker(job: &Job) -> Worker {
-    let number = &job.region.slot(job.index).said.0.number;
+    let number = &job.region.slot(job.index).state.0.number;
     // No number that is drawn soon.
     number.store(u32::MAX, Ordering::Relaxed);
     Worker { seed: job.seed, sharing: job.sharing, name: name(job.index), number: Some(NonNull::from(number)) }
@@ -148,7 +148,7 @@ pub(crate) fn published(region: &Region, algorithm: &str, named_by: NamedBy) -> 
             index: name(index) - 1,
             tid,
             pid: slot.identity.pid.load(Ordering::Relaxed),
-            state_address: std::ptr::from_ref(&slot.said.0) as u64,
+            state_address: std::ptr::from_ref(&slot.state.0) as u64,
             lock_address: lock_of(region).as_ptr() as u64,
             predicate: match named_by {
                 NamedBy::OwnerWord => Predicate::OwnerWordEquals(name(index)),

@@ -1,12 +1,11 @@
 //! The memory that the workers of one trial share, whether they are threads or processes.
 
-use crate::record::{Identity, Said};
-use holdup_load::account::thread_usage;
+use crate::record::{Identity, WorkerState};
+use holdup_load::account::Marks;
 use holdup_load::board::{Board, CachePadded, Shareable};
-use holdup_load::clock::now_ns;
 use holdup_load::record::Record;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// What a lock has, and what names its holder for `truth`.
 pub(crate) const LOCK_BYTES: usize = 128;
@@ -26,63 +25,6 @@ pub(crate) struct Head {
     pub(crate) cursor: CachePadded<AtomicU64>,
     /// For which pass each segment of pages was last made untouched.
     pub(crate) clean: CachePadded<[AtomicU64; SEGMENTS]>,
-}
-
-/// A worker's account with the kernel at one moment. Written by the worker, read after it has ended.
-#[derive(Default)]
-#[repr(C)]
-pub(crate) struct Mark {
-    at_ns: AtomicU64,
-    operations: AtomicU64,
-    minor_faults: AtomicU64,
-    voluntary: AtomicU64,
-    involuntary: AtomicU64,
-    /// [`NO_SLICES`] where the lock asks for none.
-    slice_grants: AtomicU64,
-}
-
-/// Stands for the slice grants of a lock that never asks for a slice.
-const NO_SLICES: u64 = u64::MAX;
-
-/// The same as plain numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) at_ns: u64,
-    pub(crate) operations: u64,
-    pub(crate) minor_faults: u64,
-    pub(crate) voluntary: u64,
-    pub(crate) involuntary: u64,
-    /// `None` where the lock never asks for a slice.
-    pub(crate) slice_grants: Option<u64>,
-}
-
-impl Mark {
-    /// Takes the account of the calling thread. Only the first one counts.
-    pub(crate) fn take(&self, operations: u64, slice_grants: Option<u64>) {
-        if self.at_ns.load(Ordering::Relaxed) != 0 {
-            return;
-        }
-        let usage = thread_usage();
-        self.operations.store(operations, Ordering::Relaxed);
-        self.minor_faults.store(usage.ru_minflt as u64, Ordering::Relaxed);
-        self.voluntary.store(usage.ru_nvcsw as u64, Ordering::Relaxed);
-        self.involuntary.store(usage.ru_nivcsw as u64, Ordering::Relaxed);
-        self.slice_grants.store(slice_grants.unwrap_or(NO_SLICES), Ordering::Relaxed);
-        self.at_ns.store(now_ns(), Ordering::Release);
-    }
-
-    /// The account; `None` when it was never taken.
-    pub(crate) fn account(&self) -> Option<Account> {
-        let at_ns = self.at_ns.load(Ordering::Acquire);
-        (at_ns != 0).then(|| Account {
-            at_ns,
-            operations: self.operations.load(Ordering::Relaxed),
-            minor_faults: self.minor_faults.load(Ordering::Relaxed),
-            voluntary: self.voluntary.load(Ordering::Relaxed),
-            involuntary: self.involuntary.load(Ordering::Relaxed),
-            slice_grants: Some(self.slice_grants.load(Ordering::Relaxed)).filter(|grants| *grants != NO_SLICES),
-        })
-    }
 }
 
 /// How a worker ended.
@@ -105,14 +47,12 @@ pub(crate) struct Slot {
     pub(crate) ending: AtomicU32,
     /// Why the kernel refused what the lock needs; 0 when it did not.
     pub(crate) errno: AtomicU32,
-    /// The account when the worker saw the window open.
-    pub(crate) opened: Mark,
-    /// The account when the worker saw the window closed.
-    pub(crate) closed: Mark,
+    /// The accounts when the worker saw the window open and closed.
+    pub(crate) marks: Marks,
     /// Since when a sampled acquisition waits, CLOCK_MONOTONIC; 0 when none does.
     pub(crate) waiting_since_ns: AtomicU64,
     /// What the worker does at the moment, with `truth`.
-    pub(crate) said: CachePadded<Said>,
+    pub(crate) state: CachePadded<WorkerState>,
     /// Its numbers, with `truth`.
     pub(crate) identity: Identity,
     /// The sampled acquisitions.

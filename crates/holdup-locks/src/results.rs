@@ -1,8 +1,9 @@
 //! From counts to metrics.
 
-use crate::region::{Account, Region};
+use crate::region::Region;
 use crate::setup::Setup;
 use holdup_load::TrialResult;
+use holdup_load::account::Account;
 use holdup_load::metrics::{self, Row};
 use holdup_load::record;
 use holdup_model::trial::NamedHistogram;
@@ -53,8 +54,7 @@ pub(crate) fn of(region: &Region, begin: &Edge, end: &Edge) -> Result<TrialResul
     let seconds = end.at_ns.saturating_sub(begin.at_ns) as f64 / 1e9;
     let histogram = record::together(region.slots().map(|s| &s.acquisitions));
     let longest_ns = region.slots().map(|s| s.acquisitions.longest_ns()).max().unwrap_or(0);
-    let accounts: Vec<(Account, Account)> =
-        region.slots().filter_map(|s| Some((s.opened.account()?, s.closed.account()?))).collect();
+    let accounts: Vec<(Account, Account)> = region.slots().filter_map(|s| s.marks.both()).collect();
     let mut measurements = vec![Measurement::new("operations_per_s", total as f64 / seconds)];
     measurements.extend(times(&histogram, longest_ns, end.longest_wait_ns));
     measurements.push(fairness(&operations));
@@ -117,7 +117,7 @@ fn kernel_accounts(accounts: &[(Account, Account)], seconds: f64) -> Vec<Measure
     let sum = |field: fn(&Account) -> u64| {
         accounts.iter().map(|(begin, end)| field(end).saturating_sub(field(begin))).sum::<u64>() as f64
     };
-    let operations = sum(|a| a.operations);
+    let operations = sum(|a| a.done);
     let seen_s = sum(|a| a.at_ns) / 1e9 / accounts.len().max(1) as f64;
     let per_operation = |id: &str, count: f64| match operations > 0.0 {
         true => Measurement::new(id, count / operations),
@@ -203,13 +203,13 @@ mod tests {
 
     #[test]
     fn kernel_counts_stand_over_the_operations_between_the_same_moments() {
-        let account = |at_ns, operations, minor_faults, voluntary, involuntary| Account {
+        let account = |at_ns, done, minor_faults, voluntary, involuntary| Account {
             at_ns,
-            operations,
+            done,
             minor_faults,
             voluntary,
             involuntary,
-            slice_grants: None,
+            ..Account::default()
         };
         let one = (account(1_000_000_000, 100, 10, 5, 1), account(2_000_000_000, 300, 410, 25, 4));
         let two = (account(1_000_000_000, 0, 0, 0, 0), account(2_000_000_000, 200, 400, 0, 5));

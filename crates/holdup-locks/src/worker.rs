@@ -3,7 +3,7 @@
 use crate::calibrate::Work;
 use crate::faults::{NoPages, Pages, Touch, Toucher};
 use crate::lock::{Acquired, RawLock, Sharing};
-use crate::record::{self, Keep, NamedBy, Nothing, Record};
+use crate::record::{self, NamedBy, NoRecord, Record, Recorder};
 use crate::region::{Head, Region, Slot, ending, lock_of};
 use crate::truth::OWNER_AT;
 use holdup_catalogue::lock_contention::Exact;
@@ -37,7 +37,7 @@ impl Entry {
     pub(crate) const fn of<L: RawLock>() -> Self {
         assert!(size_of::<L>() <= OWNER_AT && align_of::<L>() <= align_of::<CachePadded<()>>());
         let recorded: (fn(&Job), NamedBy) = (run::<L, Record>, L::NAMED_BY);
-        Entry { init: init::<L>, run: run::<L, Nothing>, by_owner: recorded, by_word: recorded }
+        Entry { init: init::<L>, run: run::<L, NoRecord>, by_owner: recorded, by_word: recorded }
     }
 
     /// The same, where the lock `L` names its holder. Its free form in memory is the same.
@@ -113,7 +113,7 @@ impl Job {
 }
 
 /// A whole worker's life, but for its thread or process.
-fn run<L: RawLock, K: Keep>(job: &Job) {
+fn run<L: RawLock, K: Recorder>(job: &Job) {
     pin(job.cpu);
     let slot = job.region.slot(job.index);
     slot.acquisitions.touch();
@@ -140,7 +140,7 @@ fn pin(cpu: Option<u32>) {
 ///
 /// Everything that changes is a local variable whose address is not taken, so that it stays in a
 /// register: one load and store more in each operation is a fifth of an uncontended test-and-set.
-fn work<L: RawLock, K: Keep>(job: &Job) -> io::Result<Acquired> {
+fn work<L: RawLock, K: Recorder>(job: &Job) -> io::Result<Acquired> {
     let pace = Pace::of(job);
     let head = job.region.head();
     let parts = Parts::<L, K> {
@@ -159,10 +159,10 @@ fn work<L: RawLock, K: Keep>(job: &Job) -> io::Result<Acquired> {
         return Ok(Acquired::Stopped);
     }
     let mut toucher = job.pages.as_ref().map(|pages| Toucher::new(pages, head, job.sharing));
-    if K::IS_KEPT {
+    if K::IS_RECORDED {
         // Nothing is measured: one instance of the loop is enough.
         let (how, operations) = drive(&parts, &pace, &mut local, &mut toucher);
-        saw(parts.slot, phase::STOP, operations, L::slice_grants(&local));
+        parts.slot.marks.saw_with(phase::STOP, operations, L::slice_grants(&local));
         return Ok(how);
     }
     let bare = toucher.is_none() && job.section.is_none() && job.think.is_none();
@@ -171,8 +171,7 @@ fn work<L: RawLock, K: Keep>(job: &Job) -> io::Result<Acquired> {
         None if bare => drive(&parts.without_work(), &pace, &mut local, &mut NoPages),
         None => drive(&parts, &pace, &mut local, &mut NoPages),
     };
-    parts.slot.opened.take(operations, L::slice_grants(&local));
-    parts.slot.closed.take(operations, L::slice_grants(&local));
+    parts.slot.marks.saw_with(phase::STOP, operations, L::slice_grants(&local));
     Ok(how)
 }
 
@@ -190,7 +189,7 @@ impl Pace {
 }
 
 #[inline(always)]
-fn drive<L: RawLock, K: Keep, T: Touch>(
+fn drive<L: RawLock, K: Recorder, T: Touch>(
     parts: &Parts<'_, L, K>,
     pace: &Pace,
     local: &mut L::Local,
@@ -203,7 +202,7 @@ fn drive<L: RawLock, K: Keep, T: Touch>(
         let now = parts.stage.phase();
         if now != seen {
             seen = now;
-            saw(parts.slot, now, operations, L::slice_grants(local));
+            parts.slot.marks.saw_with(now, operations, L::slice_grants(local));
         }
         if now == phase::STOP || operations >= pace.limit {
             black_box(done);
@@ -232,17 +231,6 @@ fn drive<L: RawLock, K: Keep, T: Touch>(
     }
 }
 
-/// Takes the account at the edges of the window, once each.
-#[cold]
-fn saw(slot: &Slot, now: u32, operations: u64, slice_grants: Option<u64>) {
-    if now >= phase::OPEN {
-        slot.opened.take(operations, slice_grants);
-    }
-    if now >= phase::CLOSED {
-        slot.closed.take(operations, slice_grants);
-    }
-}
-
 /// What does not change during a trial.
 struct Parts<'a, L, K> {
     lock: &'a L,
@@ -254,7 +242,7 @@ struct Parts<'a, L, K> {
     think: Work,
 }
 
-impl<L: RawLock, K: Keep> Parts<'_, L, K> {
+impl<L: RawLock, K: Recorder> Parts<'_, L, K> {
     /// The same, known to the compiler to have nothing to do inside and outside.
     fn without_work(&self) -> Self {
         Parts { section: Work::NONE, think: Work::NONE, ..*self }

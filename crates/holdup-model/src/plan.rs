@@ -233,7 +233,7 @@ pub enum Extract {
 impl Plan {
     /// What a bundle has as its plan where no load was planned: one workload that nobody started, in blocks that follow each
     /// other, without factors, metrics and collectors.
-    pub fn of_what_is(name: &str, question: String, workload: &str, target: &str) -> Plan {
+    pub fn observational(name: &str, question: String, workload: &str, target: &str) -> Plan {
         Plan {
             name: name.to_owned(),
             question,

@@ -3,7 +3,7 @@
 use super::child::{ChildOptions, Guarded, clean_command, last_lines, spawn};
 use super::find::Binaries;
 use super::private_dir::{self, PrivateDir};
-use super::server::{Place, Server, end_of, end_orphans};
+use super::server::{Layout, Server, end_of, end_orphans};
 use super::sql;
 use super::template;
 use super::user::RunAs;
@@ -52,7 +52,7 @@ pub struct ClusterOptions {
 pub struct Cluster {
     /// Before `folder`, so that the server ends before its files go.
     server: Mutex<Option<Server>>,
-    place: Place,
+    layout: Layout,
     /// What initdb and pgbench -i write, in a file of ours.
     setup_log: File,
     folder: PrivateDir,
@@ -84,7 +84,7 @@ impl Cluster {
         // Logs are opened before anything is handed over, and the server's user cannot reach them by name.
         let (setup_log, log) =
             (folder.folder().create_file("setup.log", 0o600), folder.folder().create_file("server.log", 0o600));
-        let place = Place {
+        let layout = Layout {
             bin: options.bin.clone(),
             data: folder.folder().create_folder("data", 0o700).map_err(failed)?,
             sockets: folder.create_folder_for("s", user.as_ref()).map_err(failed)?,
@@ -92,7 +92,7 @@ impl Cluster {
             user,
         };
         let setup_log = setup_log.map_err(failed)?;
-        let socket = place.socket();
+        let socket = layout.socket();
         if socket.as_os_str().as_bytes().len() >= SOCKET_PATH_MAX {
             return Err(Problem::host(
                 format!("Unix socket {}", socket.display()),
@@ -101,7 +101,7 @@ impl Cluster {
             .hint("let TMPDIR or the working directory be a shorter path, such as /tmp"));
         }
         let (server, generation) = (Mutex::new(None), AtomicU64::new(0));
-        let mut cluster = Cluster { server, place, setup_log, folder, version_num: 0, generation, host: host.clone() };
+        let mut cluster = Cluster { server, layout, setup_log, folder, version_num: 0, generation, host: host.clone() };
         cluster.initdb(&options.cancel)?;
         cluster.write_settings(options.max_clients)?;
         cluster.start(Some(&options.cancel))?;
@@ -112,7 +112,7 @@ impl Cluster {
     }
 
     fn initdb(&self, cancel: &Cancel) -> Result<(), Problem> {
-        let Place { bin, data, user, .. } = &self.place;
+        let Layout { bin, data, user, .. } = &self.layout;
         if template::copy_fitting(Path::new(template::FOLDER), bin, data, user.as_ref())? {
             return Ok(());
         }
@@ -133,7 +133,7 @@ impl Cluster {
         let failed = |e: io::Error| Problem::host(what, e.to_string());
         let from = self.setup_log.metadata().map_err(failed)?.len();
         let output = self.setup_log.try_clone().map_err(failed)?;
-        command.current_dir(self.place.data.path()).stdout(Stdio::null()).stderr(output);
+        command.current_dir(self.layout.data.path()).stdout(Stdio::null()).stderr(output);
         let options = ChildOptions { user: self.user().cloned(), death_signal: libc::SIGKILL, many_files: false };
         let mut child = Guarded(spawn(command, &options).map_err(failed)?);
         let status = child.wait(what, Duration::MAX, Some(cancel))?;
@@ -150,7 +150,7 @@ impl Cluster {
     fn write_settings(&self, max_clients: u32) -> Result<(), Problem> {
         let connections = max_clients.saturating_add(RESERVE).max(100);
         let text = format!("\n# Needed by holdup.\nmax_connections = {connections}\n");
-        let data = &self.place.data;
+        let data = &self.layout.data;
         data.open_to_write("postgresql.conf")
             .and_then(|mut file| {
                 file.seek(SeekFrom::End(0))?;
@@ -170,7 +170,7 @@ impl Cluster {
             return Ok(());
         }
         *server = None;
-        *server = Some(Server::start(&self.host, &self.place, cancel)?);
+        *server = Some(Server::start(&self.host, &self.layout, cancel)?);
         self.generation.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Cluster {
         if self.lock().as_mut().is_some_and(Server::is_alive) {
             return Ok(());
         }
-        Err(Problem::trial("PostgreSQL server", format!("it is gone; its log says: {}", self.place.log_end(0))))
+        Err(Problem::trial("PostgreSQL server", format!("it is gone; its log says: {}", self.layout.log_end(0))))
     }
 
     /// The postmaster's pid.
@@ -214,17 +214,17 @@ impl Cluster {
 
     /// The data folder.
     pub fn data(&self) -> PathBuf {
-        self.place.data.path().to_owned()
+        self.layout.data.path().to_owned()
     }
 
     /// The user that the server and its clients run as; `None` for ours.
     pub fn user(&self) -> Option<&RunAs> {
-        self.place.user.as_ref()
+        self.layout.user.as_ref()
     }
 
     /// The programs.
     pub fn bin(&self) -> &Binaries {
-        &self.place.bin
+        &self.layout.bin
     }
 
     /// The `server_version_num`.
@@ -234,18 +234,18 @@ impl Cluster {
 
     /// How to connect to a database of it.
     pub fn config(&self, database: &str) -> Config {
-        self.place.config(database)
+        self.layout.config(database)
     }
 
     /// What ALTER SYSTEM has written.
     pub(crate) fn read_auto_conf(&self) -> Result<Vec<u8>, Problem> {
-        self.place.data.read(AUTO_CONF, MOST_BYTES_OF_TEXT).map_err(|e| Problem::host(AUTO_CONF, e.to_string()))
+        self.layout.data.read(AUTO_CONF, MOST_BYTES_OF_TEXT).map_err(|e| Problem::host(AUTO_CONF, e.to_string()))
     }
 
     /// Puts back what ALTER SYSTEM had written before.
     pub(crate) fn write_auto_conf(&self, bytes: &[u8]) -> Result<(), Problem> {
         let write = || {
-            let mut file = self.place.data.open_to_write(AUTO_CONF)?;
+            let mut file = self.layout.data.open_to_write(AUTO_CONF)?;
             file.set_len(0)?;
             file.write_all(bytes)
         };
@@ -254,7 +254,7 @@ impl Cluster {
 
     /// The folder of its socket, for PGHOST.
     pub fn socket_folder(&self) -> &Path {
-        self.place.sockets.path()
+        self.layout.sockets.path()
     }
 
     /// Ends the server and removes the folder.

@@ -36,7 +36,7 @@ impl Need {
 
 /// Where to look: from the environment, or made up by a test.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct SearchPath {
     /// `--pg-bin`.
     pub given: Option<PathBuf>,
     /// The folders of PATH.
@@ -46,12 +46,12 @@ pub struct Places {
     pub versioned: Vec<(PathBuf, &'static str)>,
 }
 
-impl Places {
+impl SearchPath {
     /// Those of this host.
     pub fn of_this_host(given: Option<&Path>) -> Self {
         let path = std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default();
         let versioned = vec![("/usr/lib/postgresql".into(), ""), ("/usr".into(), "pgsql-")];
-        Places { given: given.map(Path::to_owned), path, versioned }
+        SearchPath { given: given.map(Path::to_owned), path, versioned }
     }
 }
 
@@ -61,9 +61,9 @@ impl Binaries {
     ///
     /// # Errors
     /// When no place has them all; names every place that was looked at.
-    pub fn find(places: &Places, need: Need) -> Result<Self, Problem> {
+    pub fn find(paths: &SearchPath, need: Need) -> Result<Self, Problem> {
         let mut looked = Vec::new();
-        if let Some(given) = &places.given {
+        if let Some(given) = &paths.given {
             return match missing(given, need) {
                 None => Self::asked(given),
                 Some(program) => Err(Problem::host(
@@ -73,21 +73,21 @@ impl Binaries {
                 .hint("give with --pg-bin the folder that holds postgres, initdb and pgbench")),
             };
         }
-        for (place, folder) in candidates(places) {
+        for (place, folder) in candidates(paths) {
             match missing(&folder, need) {
                 None => return Self::asked(&folder),
                 Some(program) => looked.push(format!("{place} has no {program}")),
             }
         }
-        if places.path.iter().all(|p| !p.join("pg_config").is_file()) {
+        if paths.path.iter().all(|p| !p.join("pg_config").is_file()) {
             looked.insert(0, "no pg_config on PATH".to_owned());
         }
-        for (folder, prefix) in &places.versioned {
+        for (folder, prefix) in &paths.versioned {
             if versions(folder, prefix).is_empty() {
                 looked.push(format!("there is no {}", folder.join(format!("{prefix}*/bin")).display()));
             }
         }
-        let path: Vec<String> = places.path.iter().map(|p| p.display().to_string()).collect();
+        let path: Vec<String> = paths.path.iter().map(|p| p.display().to_string()).collect();
         looked.push(format!("PATH ({}) has no folder with {}", path.join(":"), need.programs().join(", ")));
         Err(Problem::host("PostgreSQL", format!("not found: {}", looked.join("; ")))
             .hint("install it (Debian: apt-get install postgresql) or give its folder with --pg-bin"))
@@ -119,18 +119,18 @@ impl Binaries {
 }
 
 /// Every folder worth a look, with what to call it, best first.
-fn candidates(places: &Places) -> Vec<(String, PathBuf)> {
+fn candidates(paths: &SearchPath) -> Vec<(String, PathBuf)> {
     let mut all = Vec::new();
-    if let Some(folder) = places.path.iter().find_map(|p| bindir(&p.join("pg_config"))) {
+    if let Some(folder) = paths.path.iter().find_map(|p| bindir(&p.join("pg_config"))) {
         all.push((format!("pg_config --bindir ({})", folder.display()), folder));
     }
     // On Debian /usr/bin/pgbench is a wrapper that picks a version by its own rules: a server is never
     // there, and for a client the real programs below come first.
     let (wrapped, real): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        places.path.iter().filter(|p| p.join("pgbench").is_file()).partition(|p| is_wrapper(&p.join("pgbench")));
+        paths.path.iter().filter(|p| p.join("pgbench").is_file()).partition(|p| is_wrapper(&p.join("pgbench")));
     let named = |p: &PathBuf| (p.display().to_string(), p.clone());
     all.extend(real.into_iter().map(named));
-    for (folder, prefix) in &places.versioned {
+    for (folder, prefix) in &paths.versioned {
         all.extend(versions(folder, prefix).iter().map(named));
     }
     all.extend(wrapped.into_iter().map(named));
@@ -192,28 +192,28 @@ mod tests {
     fn places_are_tried_in_order() {
         let top = tempfile::tempdir().unwrap();
         let at = |p: &str| top.path().join(p);
-        let mut places =
-            Places { given: None, path: vec![at("path")], versioned: vec![(at("lib"), ""), (at("usr"), "pgsql-")] };
-        let nothing = Binaries::find(&places, Need::Server).unwrap_err();
+        let mut paths =
+            SearchPath { given: None, path: vec![at("path")], versioned: vec![(at("lib"), ""), (at("usr"), "pgsql-")] };
+        let nothing = Binaries::find(&paths, Need::Server).unwrap_err();
         for word in ["no pg_config on PATH", "lib/*/bin", "usr/pgsql-*/bin", "PATH (", "apt-get install postgresql"] {
             assert!(nothing.to_string().contains(word), "{word} in {nothing}");
         }
-        let found = |places: &Places| Binaries::find(places, Need::Server).unwrap();
+        let found = |paths: &SearchPath| Binaries::find(paths, Need::Server).unwrap();
         whole(&at("usr/pgsql-12/bin"), "12.1");
-        assert_eq!(found(&places).bin, at("usr/pgsql-12/bin"));
+        assert_eq!(found(&paths).bin, at("usr/pgsql-12/bin"));
         whole(&at("lib/9.6/bin"), "9.6.1");
         whole(&at("lib/15/bin"), "15.18");
-        assert_eq!((found(&places).bin, found(&places).pgbench_major), (at("lib/15/bin"), 15));
+        assert_eq!((found(&paths).bin, found(&paths).pgbench_major), (at("lib/15/bin"), 15));
         program(&at("path/pgbench"), "echo");
-        assert_eq!(found(&places).bin, at("lib/15/bin"), "PATH has only a part of it");
+        assert_eq!(found(&paths).bin, at("lib/15/bin"), "PATH has only a part of it");
         whole(&at("path"), "16.2 (Debian)");
-        assert_eq!(found(&places).pgbench_version, "16.2 (Debian)");
+        assert_eq!(found(&paths).pgbench_version, "16.2 (Debian)");
         program(&at("path/pg_config"), &format!("echo {}", at("lib/9.6/bin").display()));
-        assert_eq!(found(&places).bin, at("lib/9.6/bin"));
-        places.given = Some(at("usr/pgsql-12/bin"));
-        assert_eq!(found(&places).pgbench_major, 12);
-        places.given = Some(at("nowhere"));
-        let refused = Binaries::find(&places, Need::Server).unwrap_err();
+        assert_eq!(found(&paths).bin, at("lib/9.6/bin"));
+        paths.given = Some(at("usr/pgsql-12/bin"));
+        assert_eq!(found(&paths).pgbench_major, 12);
+        paths.given = Some(at("nowhere"));
+        let refused = Binaries::find(&paths, Need::Server).unwrap_err();
         assert!(refused.to_string().contains("nowhere: there is no program `postgres`"), "{refused}");
     }
 
@@ -221,8 +221,8 @@ mod tests {
     fn a_program_that_says_no_version_is_quoted() {
         let top = tempfile::tempdir().unwrap();
         program(&top.path().join("pgbench"), "echo no such luck >&2");
-        let places = Places { given: Some(top.path().to_owned()), path: vec![], versioned: vec![] };
-        let refused = Binaries::find(&places, Need::Client).unwrap_err();
+        let paths = SearchPath { given: Some(top.path().to_owned()), path: vec![], versioned: vec![] };
+        let refused = Binaries::find(&paths, Need::Client).unwrap_err();
         assert!(refused.why.contains("no such luck"), "{refused}");
     }
 }

@@ -27,7 +27,7 @@ const IMMEDIATE: Duration = Duration::from_secs(10);
 
 /// What a server is started from.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Layout {
     pub(crate) bin: Binaries,
     /// The user that the server runs as; `None` for ours.
     pub(crate) user: Option<RunAs>,
@@ -39,7 +39,7 @@ pub(crate) struct Place {
     pub(crate) log: File,
 }
 
-impl Place {
+impl Layout {
     /// The path of its socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.sockets.path().join(".s.PGSQL.5432")
@@ -74,33 +74,33 @@ pub(crate) fn end_of(file: &File, from: u64) -> io::Result<String> {
 pub(crate) struct Server {
     child: Guarded,
     host: Host,
-    works_in: WorksIn,
+    processes: ServerProcesses,
 }
 
 impl Server {
     /// Starts it and waits until it answers.
-    pub(crate) fn start(host: &Host, place: &Place, cancel: Option<&Cancel>) -> Result<Self, Problem> {
+    pub(crate) fn start(host: &Host, layout: &Layout, cancel: Option<&Cancel>) -> Result<Self, Problem> {
         let what = "PostgreSQL server";
         let failed = |e: std::io::Error| Problem::host(what, e.to_string());
-        let works_in = WorksIn::of(&place.data).map_err(failed)?;
-        let log_from = place.log.metadata().map_err(failed)?.len();
-        let mut command = clean_command(&place.bin.program("postgres"));
+        let processes = ServerProcesses::of(&layout.data).map_err(failed)?;
+        let log_from = layout.log.metadata().map_err(failed)?.len();
+        let mut command = clean_command(&layout.bin.program("postgres"));
         // On the command line, because these two must win over any file: no port is opened.
-        let socket = place.sockets.path().display().to_string().replace('"', "\"\"");
+        let socket = layout.sockets.path().display().to_string().replace('"', "\"\"");
         command
             .arg("-D")
-            .arg(place.data.path())
+            .arg(layout.data.path())
             .args(["-c", "listen_addresses="])
             .arg("-c")
             .arg(format!("unix_socket_directories=\"{socket}\""))
-            .current_dir(place.data.path())
+            .current_dir(layout.data.path())
             .stdout(Stdio::null())
-            .stderr(place.log.try_clone().map_err(failed)?);
+            .stderr(layout.log.try_clone().map_err(failed)?);
         // SIGQUIT is an immediate shutdown: the postmaster takes its children and shared memory with it.
-        let options = ChildOptions { user: place.user.clone(), death_signal: libc::SIGQUIT, many_files: true };
+        let options = ChildOptions { user: layout.user.clone(), death_signal: libc::SIGQUIT, many_files: true };
         let child = spawn(command, &options).map_err(failed)?;
-        let mut server = Server { child: Guarded(child), host: host.clone(), works_in };
-        match server.wait_until_it_answers(place, log_from, cancel) {
+        let mut server = Server { child: Guarded(child), host: host.clone(), processes };
+        match server.wait_until_it_answers(layout, log_from, cancel) {
             Ok(()) => Ok(server),
             Err(problem) => {
                 server.stop(false);
@@ -109,15 +109,20 @@ impl Server {
         }
     }
 
-    fn wait_until_it_answers(&mut self, place: &Place, log_from: u64, cancel: Option<&Cancel>) -> Result<(), Problem> {
+    fn wait_until_it_answers(
+        &mut self,
+        layout: &Layout,
+        log_from: u64,
+        cancel: Option<&Cancel>,
+    ) -> Result<(), Problem> {
         let what = "PostgreSQL server";
-        let socket = place.socket();
-        let config = place.config("postgres");
+        let socket = layout.socket();
+        let config = layout.config("postgres");
         let begun = Instant::now();
         let mut last = String::from("its socket never came");
         loop {
             if !self.is_alive() {
-                let said = place.log_end(log_from);
+                let said = layout.log_end(log_from);
                 return Err(Problem::host(what, format!("it ended while it started; its log says: {said}")));
             }
             if socket.exists() {
@@ -169,7 +174,7 @@ impl Drop for Server {
         // The guard's part, and then those that a postmaster that had to be killed has left.
         let _gone_already = self.child.0.kill();
         let _reaped = self.child.0.wait();
-        self.works_in.end(&self.host);
+        self.processes.end(&self.host);
     }
 }
 
@@ -178,24 +183,24 @@ impl Drop for Server {
 /// The folder belongs to the server's user, who may write any number into postmaster.pid: so processes are found by
 /// where they work, and one is ended only if it belongs to the same user as the folder, and not to root.
 pub(crate) fn end_orphans(host: &Host, data: &Folder) -> bool {
-    WorksIn::of(data).is_ok_and(|place| place.end(host))
+    ServerProcesses::of(data).is_ok_and(|processes| processes.end(host))
 }
 
 /// What distinguishes a process of a server in its data folder from any other one.
 #[derive(Debug)]
-struct WorksIn {
+struct ServerProcesses {
     device: u64,
     inode: u64,
     uid: u32,
 }
 
-impl WorksIn {
+impl ServerProcesses {
     fn of(data: &Folder) -> io::Result<Self> {
         let found = rustix::fs::fstat(data.fd())?;
         if found.st_uid == 0 {
             return Err(io::Error::other("no server of root's works anywhere: PostgreSQL refuses to run as root"));
         }
-        Ok(WorksIn { device: found.st_dev, inode: found.st_ino, uid: found.st_uid })
+        Ok(ServerProcesses { device: found.st_dev, inode: found.st_ino, uid: found.st_uid })
     }
 
     /// Ends them. Whether none runs any more.

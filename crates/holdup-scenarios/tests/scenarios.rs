@@ -177,7 +177,7 @@ fn a_machine_is_laid_over_another_one() {
     let base = "base = \"server-8\"\n";
     let machine = scenario::machine("page", &format!("{base}[topology]\ncores = 3\n[kernel]\npreempt = \"none\"\n"));
     let machine = machine.expect("it is one");
-    assert_eq!((machine.topology.cpus(), machine.kernel.preempt.meta.id), (6, "none"));
+    assert_eq!((machine.topology.cpus(), machine.kernel.preempt.id), (6, "none"));
     insta::assert_snapshot!(
         [
             wrong("base = \"server-9\""),

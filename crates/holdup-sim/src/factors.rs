@@ -162,7 +162,7 @@ fn duration_ns(value: &Value) -> Result<u64, String> {
 }
 
 fn preempt(machine: &mut Machine, value: &Value) -> Result<(), String> {
-    let known: Vec<&str> = preempt::ALL.iter().map(|m| m.meta.id).collect();
+    let known: Vec<&str> = preempt::ALL.iter().map(|m| m.id).collect();
     let Value::Text(name) = value else { return Err(format!("models are {}", known.join(", "))) };
     machine.kernel.preempt = preempt::find(name).ok_or_else(|| format!("models are {}", known.join(", ")))?;
     Ok(())
@@ -243,7 +243,7 @@ mod tests {
             shown("cpu-governor", "performance".into()),
             shown("rseq-slice-length", 4_999.into()),
         ]);
-        assert_eq!(machine.kernel.preempt.meta.id, "none");
+        assert_eq!(machine.kernel.preempt.id, "none");
         assert_eq!(machine.kernel.fair.base_slice_ns, 6_000_000);
         assert!(!machine.kernel.fair.run_to_parity);
     }

@@ -28,12 +28,12 @@ fn every_lock_works_under_every_model() {
                     huge: false,
                     pin: false,
                 };
-                let mut world = World::new(&machine(cpus, model.meta.id), &load(&setup, cpus), 1);
+                let mut world = World::new(&machine(cpus, model.id), &load(&setup, cpus), 1);
                 world.run_until(10_000_000);
                 world.open();
                 world.run_until(110_000_000);
                 let seen = world.close();
-                assert!(seen.marks[0].count > 10, "{algorithm} {}: {}", model.meta.id, seen.marks[0].count);
+                assert!(seen.marks[0].count > 10, "{algorithm} {}: {}", model.id, seen.marks[0].count);
             }
         }
     }

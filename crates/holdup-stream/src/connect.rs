@@ -1,8 +1,8 @@
 //! Making all connections of a trial, before its workers start.
 //!
-//! A connection is known by the address of the end that made it: what somebody else connects is closed at once, and the
+//! A connection is known by the address of the end that made it: foreign connections are closed immediately, and the
 //! listener is gone before the first transfer. Sockets of UDP are connected to each other at both ends, so that the
-//! kernel hands datagrams of others to nobody.
+//! kernel drops foreign datagrams.
 
 use crate::profile::{Mode, Protocol};
 use crate::setup::{Setup, SocketOptions};
@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// So many connections are asked for before they are accepted: far fewer than the queue of a listener holds.
+/// Connections requested before they are accepted: far fewer than the queue of a listener holds.
 const BATCH: usize = 64;
 const BACKLOG: i32 = 1024;
 /// How long one batch may take.
@@ -122,12 +122,11 @@ pub(crate) fn call(target: SocketAddr, options: &SocketOptions) -> io::Result<Ow
 fn refused(target: SocketAddr, error: &io::Error) -> Problem {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => {
-            Problem::trial(format!("connection to {target}"), "it is refused: nobody listens there")
+            Problem::trial(format!("connection to {target}"), "connection refused: no process listens there")
         }
-        Some(libc::EINPROGRESS | libc::EAGAIN | libc::ETIMEDOUT) => Problem::trial(
-            format!("connection to {target}"),
-            format!("nobody answered within {} s", PATIENCE.as_secs()),
-        ),
+        Some(libc::EINPROGRESS | libc::EAGAIN | libc::ETIMEDOUT) => {
+            Problem::trial(format!("connection to {target}"), format!("no answer within {} s", PATIENCE.as_secs()))
+        }
         _ => failed("tcp", error),
     }
 }
@@ -150,7 +149,7 @@ pub(crate) fn accept_from(listener: &OwnedFd, from: &[SocketAddr]) -> io::Result
     Ok((accepted.into_iter().map(|(_, socket)| socket).collect(), strangers))
 }
 
-/// Accepts until nobody is waited for. Returns how many others were turned away.
+/// Accepts until every expected connection is there. Returns the number of foreign ones that were refused.
 fn accept_all<W>(
     listener: &OwnedFd,
     mut waiting: HashMap<SocketAddr, W>,
@@ -227,10 +226,10 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
         let target = listener.local_addr().expect("is bound");
         drop(listener);
-        let error = call(target, &SocketOptions::default()).expect_err("nobody listens");
+        let error = call(target, &SocketOptions::default()).expect_err("no process listens");
         let problem = refused(target, &error);
         assert_eq!(problem.what, format!("connection to {target}"));
-        assert_eq!(problem.why, "it is refused: nobody listens there");
+        assert_eq!(problem.why, "connection refused: no process listens there");
     }
 
     #[test]
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_of_strangers_reach_nobody() {
+    fn datagrams_of_strangers_are_dropped() {
         let network = Network::make(
             holdup_host::network::Topology::Host,
             holdup_host::network::Options::default(),

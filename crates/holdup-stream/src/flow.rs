@@ -20,7 +20,7 @@ pub(crate) fn buffer_bytes(size: u64) -> usize {
 /// What one call came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// Bytes, and the transfer goes on.
+    /// Bytes; the transfer continues.
     Some,
     /// The last bytes of a transfer.
     Whole,
@@ -119,7 +119,7 @@ impl Stream {
     fn moved(&mut self, bytes: usize, side: &Side) -> Moved {
         add(&side.bytes, bytes as u64);
         self.at += bytes as u64;
-        // A datagram is whole whatever its size.
+        // A datagram of any size is whole.
         if self.at >= self.size || self.is_udp {
             self.at = 0;
             add(&side.transfers, 1);

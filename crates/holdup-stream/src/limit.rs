@@ -13,7 +13,7 @@ pub(crate) struct FileLimit {
 }
 
 impl FileLimit {
-    /// Sees to it that so many connections, both ends of each, can be open: raises the soft limit up to the hard one,
+    /// Makes sure that this number of connections, both ends of each, can be open: raises the soft limit up to the hard one,
     /// and the hard one where that is permitted.
     ///
     /// # Errors

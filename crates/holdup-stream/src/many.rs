@@ -1,6 +1,6 @@
 //! A worker with several connections: all of them in one epoll(7), level-triggered, one call for each event.
 //!
-//! One call for each event is what keeps the connections even: none can go on while another one is ready.
+//! One call for each event is what keeps the connections even: none continues while another one is ready.
 
 use crate::counts::{Failure, What, Worker};
 use crate::flow::{Moved, Stream};
@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::os::fd::RawFd;
 
-/// Events taken at once.
+/// Events taken with one call.
 const EVENTS: usize = 256;
 
 /// Memory of the loop, made before the worker starts.
@@ -26,7 +26,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Room for so many connections.
+    /// Room for that number of connections.
     pub(crate) fn new(streams: usize) -> Self {
         if streams < 2 {
             return Room::default();
@@ -107,7 +107,7 @@ pub(crate) fn run(job: &mut Job, worker: &Worker) -> Result<(), Failure> {
         } else if job.interval_ns == 0 {
             libc::EPOLLOUT
         } else {
-            // Spread over the first interval, so that they do not all come at once.
+            // Spread over the first interval, so that they do not all come at the same time.
             let offset_ns = (u128::from(job.interval_ns) * place as u128 / count as u128) as u64;
             job.room.due.push(Reverse((begin_ns + offset_ns, place as u32)));
             0

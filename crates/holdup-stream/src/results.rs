@@ -28,7 +28,7 @@ pub const METRICS: &[Row] = &[
     ("bytes_received", "bytes", Direction::Higher, "payload received in the whole life of the trial"),
     ("bytes_dropped", "bytes", Direction::Lower, "payload dropped on the way, by the kernel's counters"),
     ("retransmissions", "1", Direction::Lower, "TCP segments that were sent again"),
-    ("connections_held", "1", Direction::Higher, "connections open at once"),
+    ("connections_held", "1", Direction::Higher, "connections open at the same time"),
 ];
 
 /// The metrics of the workload.

@@ -77,7 +77,7 @@ pub(crate) fn receive(socket: RawFd, bytes: &mut [u8], flags: i32) -> io::Result
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
-/// Ends both directions, whatever they are in.
+/// Ends both directions, in any state.
 pub(crate) fn hang_up(socket: RawFd) {
     // SAFETY: a plain system call on a number.
     unsafe { libc::shutdown(socket, libc::SHUT_RDWR) };

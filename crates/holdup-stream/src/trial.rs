@@ -25,7 +25,7 @@ use std::time::Duration;
 /// What a trial leaves to be reckoned with when all workers have ended.
 pub(crate) struct Done<'a> {
     pub(crate) setup: &'a Setup,
-    /// Connections that were open at once.
+    /// Connections that were open at the same time.
     pub(crate) held: u64,
     /// Connections of others that were turned away.
     pub(crate) strangers: u64,
@@ -177,7 +177,7 @@ fn drops(setup: &Setup, ends: &[Ends]) -> Result<u64, Problem> {
     if setup.protocol != Protocol::Udp {
         return Ok(0);
     }
-    let unknown = |e| Problem::trial("udp connections", format!("the kernel does not tell what it dropped: {e}"));
+    let unknown = |e| Problem::trial("udp connections", format!("the count of dropped datagrams cannot be read: {e}"));
     ends.iter().map(|ends| sockets::drops(ends.receiver())).sum::<std::io::Result<u64>>().map_err(unknown)
 }
 

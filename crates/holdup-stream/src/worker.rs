@@ -214,13 +214,13 @@ mod tests {
         let why = workers.slot(0).failure();
         if why.is_some() {
             let left = std::io::Write::write(&mut peer, b"x");
-            assert!(left.is_err(), "the other end is told as well");
+            assert!(left.is_err(), "the other end is notified as well");
         }
         why
     }
 
     #[test]
-    fn a_connection_that_ends_too_early_or_carries_too_much_is_told() {
+    fn a_connection_that_ends_too_early_or_carries_too_much_is_reported() {
         assert_eq!(receiver_of(b"twenty bytes of data", Some(20)), None);
         assert_eq!(
             receiver_of(b"half-closed", None).as_deref(),

@@ -16,7 +16,7 @@ use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::plan::{Layout, StopRule};
 use holdup_model::progress::Silent;
 use holdup_model::{Arm, Design, Plan, Replica, Schedule, TrialSpec, WorkloadUse};
-use holdup_postgres::find::{Need, Places};
+use holdup_postgres::find::{Need, SearchPath};
 use holdup_postgres::{Binaries, Cluster, ClusterOptions};
 use holdup_stats::{BlockPair, ratio_paired};
 use holdup_target::{Session, SessionRequest};
@@ -30,7 +30,7 @@ const WINDOW_NS: u64 = 9_000_000_000;
 fn main() {
     let blocks: u32 = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(20);
     let host = Host::real();
-    let bin = Binaries::find(&Places::of_this_host(None), Need::Server).unwrap();
+    let bin = Binaries::find(&SearchPath::of_this_host(None), Need::Server).unwrap();
     let workdir = std::env::temp_dir();
     let options = ClusterOptions { bin, workdir: workdir.clone(), max_clients: 64, cancel: Cancel::default() };
     let cluster = Cluster::create(&host, &options).unwrap();
@@ -46,7 +46,7 @@ fn main() {
         postgres: &postgres,
         workdir,
         guests: &holdup_target::GuestOptions::default(),
-        kept: holdup_target::Kept::default(),
+        boot_cache: holdup_target::BootCache::default(),
         cancel: Cancel::default(),
     };
     let at = TrialSpec { seq: 0, session: 0, boot: 0, block: 0, position: 0, arm: 0 };

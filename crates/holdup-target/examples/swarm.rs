@@ -13,7 +13,7 @@ use holdup_knobs::journal::{self, Journal};
 use holdup_knobs::{KnobContext, find};
 use holdup_load::Cancel;
 use holdup_model::{Availability, Problem, Value};
-use holdup_postgres::find::{Need, Places};
+use holdup_postgres::find::{Need, SearchPath};
 use holdup_postgres::{Binaries, Cluster, ClusterOptions, External};
 use std::collections::BTreeMap;
 use std::io;
@@ -399,7 +399,7 @@ fn postgres(server: &Option<External>) -> Postgres<'_> {
 /// A server whose settings can be changed, where PostgreSQL is installed.
 fn cluster(host: &Host) -> Result<Cluster, Problem> {
     let options = ClusterOptions {
-        bin: Binaries::find(&Places::of_this_host(None), Need::Server)?,
+        bin: Binaries::find(&SearchPath::of_this_host(None), Need::Server)?,
         workdir: std::env::temp_dir(),
         max_clients: 20,
         cancel: Cancel::default(),

@@ -9,7 +9,7 @@ use holdup_model::bundle::BundleHead;
 pub(crate) enum Clock {
     /// This host's.
     Host,
-    /// None: a simulation tells the same whenever it runs.
+    /// None: a simulation gives the same bundle at any time.
     Simulated,
 }
 

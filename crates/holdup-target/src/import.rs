@@ -16,7 +16,7 @@ const CAPTURED: &str = "captured";
 /// The collector whose evidence a capture of packets is.
 const COLLECTOR: &str = "capture";
 
-/// The factor that tells the arms apart.
+/// The factor that distinguishes the arms.
 const FACTOR: &str = "capture";
 
 /// One capture.
@@ -49,8 +49,8 @@ pub fn import(captures: Vec<Imported>, command: &[String], out: &Path) -> Result
 
 /// The same captures give the same bundle, whenever and wherever they are imported.
 fn head(captures: &[Imported], command: &[String]) -> BundleHead {
-    let told = |c: &Imported| format!("{} {:?} {:?}", c.name, c.times_unix_ns, c.evidence.items);
-    let words: String = captures.iter().map(told).collect();
+    let content = |c: &Imported| format!("{} {:?} {:?}", c.name, c.times_unix_ns, c.evidence.items);
+    let words: String = captures.iter().map(content).collect();
     BundleHead {
         run_id: format!("{:016x}{:08x}", number_of(&words), 0),
         holdup_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -73,7 +73,7 @@ fn plan(captures: &[Imported]) -> (Plan, Schedule) {
     let plan = Plan {
         factors: vec![Factor { name: FACTOR.to_owned(), levels, workloads: Vec::new(), optional: false }],
         collectors: vec![COLLECTOR.to_owned()],
-        ..Plan::of_what_is(IMPORTED, question, CAPTURED, IMPORTED)
+        ..Plan::observational(IMPORTED, question, CAPTURED, IMPORTED)
     };
     let arm = |(id, name): (u32, &&str)| Arm {
         id,

@@ -1,8 +1,12 @@
 //! Where trials run, and the loop that runs them.
 //!
-//! The loop (`run`) walks the schedule and writes the bundle; a target opens
-//! sessions and runs single trials. Both tell what happens through an
-//! [`Observer`](holdup_model::Observer) and never print.
+//! The run loop ([`run()`]) walks the schedule and writes the bundle; a target (`targets`) opens sessions and runs single
+//! trials: on this host (`local`), in guests (`qemu`, with the agent in them in [`agent`]), or simulated (`sim`, which also
+//! calibrates and predicts). Beside it are records of systems that run already ([`record()`]), imports of captures, and
+//! profiles on this host ([`profiles`]).
+//!
+//! Not here: workloads, knobs, collectors and the simulated machine, which sessions use, and the bundle's format. Nothing
+//! here prints: progress goes through an [`Observer`](holdup_model::Observer). Start with `run.rs` and `session.rs`.
 
 pub mod agent;
 mod budget;
@@ -28,7 +32,7 @@ pub use holdup_sim::machine::{Described, Provenance};
 
 pub use import::{Imported, import};
 pub use local::reach;
-pub use qemu::Kept;
+pub use qemu::BootCache;
 pub use record::{DEFAULT_WINDOWS, RecordOutcome, RecordRequest, default_collectors, record};
 pub use run::{RunOutcome, RunRequest, run};
 pub use session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};

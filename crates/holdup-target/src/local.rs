@@ -43,7 +43,7 @@ pub(crate) fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, P
 }
 
 /// Leaves out the optional factors whose knob cannot be used here, or not at each of their levels, and says why.
-pub(crate) fn settle(host: &Host, mut plan: Plan) -> (Plan, Vec<String>) {
+pub(crate) fn drop_unavailable_factors(host: &Host, mut plan: Plan) -> (Plan, Vec<String>) {
     let context = KnobContext { host, postgres: None, pids: vec![std::process::id()] };
     let mut notes = Vec::new();
     plan.factors.retain(|factor| {

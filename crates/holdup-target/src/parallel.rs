@@ -1,4 +1,4 @@
-//! Boots side by side: several guests at once, on request.
+//! Boots in parallel: several guests at the same time, on request.
 //!
 //! Guests that run at the same time take CPU time from each other, so this is for many short questions on a large
 //! machine and never the default. Each worker walks whole boots; the bundle is written by the thread that started them,
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
-/// What a worker tells.
-pub(crate) enum Told {
+/// What a worker reports.
+pub(crate) enum WorkerEvent {
     /// Something slow begins.
     Step(String),
     /// Something worth keeping.
@@ -23,7 +23,7 @@ pub(crate) enum Told {
     Draft(TrialSpec, TrialDraft),
     /// A session is closed.
     Closed(TrialSpec, Closed),
-    /// The run cannot go on.
+    /// The run cannot continue.
     Failed(Problem),
 }
 
@@ -32,7 +32,7 @@ fn boots(trials: &[TrialSpec]) -> Vec<&[TrialSpec]> {
     trials.chunk_by(|a, b| (a.session, a.boot) == (b.session, b.boot)).collect()
 }
 
-/// Runs all boots, `workers` at a time, and hands what is told to `hear`, which says whether to go on.
+/// Runs all boots, `workers` at a time, and passes their events to `handle`, which returns whether to continue.
 ///
 /// # Errors
 /// The first problem that ends the run.
@@ -40,16 +40,16 @@ pub(crate) fn run(
     target: &dyn Target,
     request: &SessionRequest<'_>,
     workers: u32,
-    hear: &mut dyn FnMut(Told) -> Result<bool, Problem>,
+    handle: &mut dyn FnMut(WorkerEvent) -> Result<bool, Problem>,
 ) -> Result<(), Problem> {
     let pieces = boots(&request.schedule.trials);
     let next = Mutex::new(pieces.iter());
-    let (tell, told): (Sender<Told>, Receiver<Told>) = channel();
+    let (sender, events): (Sender<WorkerEvent>, Receiver<WorkerEvent>) = channel();
     // Set when no new boot is to begin: what runs is measured to its end.
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            let (tell, next, stop) = (tell.clone(), &next, &stop);
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
             scope.spawn(move || {
                 loop {
                     let piece = next.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
@@ -57,33 +57,33 @@ pub(crate) fn run(
                     else {
                         return;
                     };
-                    if let Err(problem) = walk(target, request, piece, &tell) {
+                    if let Err(problem) = walk(target, request, piece, &sender) {
                         // A receiver that is gone has ended the run already.
-                        let _ended = tell.send(Told::Failed(problem));
+                        let _ended = sender.send(WorkerEvent::Failed(problem));
                         return;
                     }
                 }
             });
         }
-        drop(tell);
+        drop(sender);
         let mut failed: Option<Problem> = None;
-        let mut unheard = false;
-        for message in told {
+        let mut is_ending = false;
+        for message in events {
             let go_on = match message {
                 // Trials of other boots that are on their way still count.
-                Told::Failed(problem) => {
+                WorkerEvent::Failed(problem) => {
                     failed.get_or_insert(problem);
                     Ok(false)
                 }
-                _ if unheard => Ok(false),
-                other => hear(other),
+                _ if is_ending => Ok(false),
+                other => handle(other),
             };
             match go_on {
                 Ok(true) => {}
                 Ok(false) => stop.store(true, Ordering::SeqCst),
                 Err(problem) => {
                     stop.store(true, Ordering::SeqCst);
-                    unheard = true;
+                    is_ending = true;
                     failed = Some(problem);
                 }
             }
@@ -97,19 +97,19 @@ fn walk(
     target: &dyn Target,
     request: &SessionRequest<'_>,
     piece: &[TrialSpec],
-    tell: &Sender<Told>,
+    sender: &Sender<WorkerEvent>,
 ) -> Result<(), Problem> {
     let retries = request.plan.design.retries;
     let mut broken = Broken::default();
     let mut next = 0;
-    // Repeats, of all trials of this boot: each gets a seed of its own.
+    // Repeats, of all trials of this boot: each gets its own seed.
     let mut made = 0_u32;
     while let Some(at) = piece.get(next) {
-        let mut session = match target.open(request, at, &mut Relay(tell)) {
+        let mut session = match target.open(request, at, &mut Relay(sender)) {
             Ok(session) => session,
             Err(problem) if problem.kind == ProblemKind::Trial => {
                 let draft = TrialDraft { trial: crate::local::never_begun(&problem), problem: None };
-                let _ended = tell.send(Told::Draft(*at, draft));
+                let _ended = sender.send(WorkerEvent::Draft(*at, draft));
                 match broken.at(next, retries) {
                     After::GiveUp => return Err(problem),
                     after => next += usize::from(after == After::LeaveOut),
@@ -119,7 +119,7 @@ fn walk(
             Err(problem) => return Err(problem),
         };
         // A receiver that is gone has ended the run; the session is closed below all the same.
-        let _ended = tell.send(Told::Environment(*at, session.environment()));
+        let _ended = sender.send(WorkerEvent::Environment(*at, session.environment()));
         let mut breaks = None;
         'trials: while let Some(spec) = piece.get(next) {
             for _ in 0..=retries {
@@ -131,7 +131,7 @@ fn walk(
                 made += 1;
                 let draft = session.trial(arm, spec, seed);
                 let problem = draft.problem.clone();
-                let _ended = tell.send(Told::Draft(*spec, draft));
+                let _ended = sender.send(WorkerEvent::Draft(*spec, draft));
                 match problem {
                     None => break,
                     Some(p) if p.kind == ProblemKind::Trial => {}
@@ -143,7 +143,7 @@ fn walk(
             }
             next += 1;
         }
-        let _ended = tell.send(Told::Closed(*at, session.close()));
+        let _ended = sender.send(WorkerEvent::Closed(*at, session.close()));
         if request.cancel.is_cancelled() {
             return Ok(());
         }
@@ -151,7 +151,7 @@ fn walk(
             match broken.at(next, retries) {
                 After::GiveUp => return Err(problem),
                 after => {
-                    let _ended = tell.send(Told::Note(opened_anew(&problem)));
+                    let _ended = sender.send(WorkerEvent::Note(opened_anew(&problem)));
                     next += usize::from(after == After::LeaveOut);
                 }
             }
@@ -160,15 +160,15 @@ fn walk(
     Ok(())
 }
 
-struct Relay<'a>(&'a Sender<Told>);
+struct Relay<'a>(&'a Sender<WorkerEvent>);
 
 impl Observer for Relay<'_> {
     fn event(&mut self, event: Event<'_>) {
-        let told = match event {
-            Event::Step(text) => Told::Step(text.to_owned()),
-            Event::Note(text) => Told::Note(text.to_owned()),
+        let event = match event {
+            Event::Step(text) => WorkerEvent::Step(text.to_owned()),
+            Event::Note(text) => WorkerEvent::Note(text.to_owned()),
             _ => return,
         };
-        let _ended = self.0.send(told);
+        let _ended = self.0.send(event);
     }
 }

@@ -48,7 +48,7 @@ impl Subjects {
     }
 }
 
-/// The lock of the host, or the refusal at once.
+/// The lock of the host, or an immediate refusal.
 fn lock() -> Result<HostLock, Problem> {
     HostLock::take(Duration::ZERO, &|| false).map_err(without_queue)
 }
@@ -60,7 +60,7 @@ fn without_queue(refused: Problem) -> Problem {
     Problem { hint, ..refused }
 }
 
-/// Puts a profile in force. Gives a line for each value, and what is to be told beside.
+/// Puts a profile in force. Returns a line for each value, and notes.
 ///
 /// # Errors
 /// When another holdup is at work, when a run that was killed left something that cannot be put back, and those of

@@ -17,7 +17,7 @@ use holdup_store::Writer;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Windows of a record when nothing else is asked for: as many as a 95 % interval needs to be worth something.
 pub const DEFAULT_WINDOWS: u32 = 10;
@@ -69,7 +69,7 @@ pub struct RecordRequest<'a> {
     pub out: &'a Path,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// How long to wait for a run on this host to end; zero refuses at once.
+    /// How long to wait for a run on this host to end; zero refuses immediately.
     pub wait: Duration,
     /// Asks to end.
     pub cancel: Cancel,
@@ -164,7 +164,7 @@ fn probe(request: &RecordRequest<'_>, subjects: &[Subject]) -> Vec<CollectorStat
 /// One arm, and a block for each window.
 fn plan(request: &RecordRequest<'_>) -> (Plan, Schedule) {
     let question = format!("What holds up {}?", request.watching.in_words());
-    let blank = Plan::of_what_is("record", question, OBSERVED, "local");
+    let blank = Plan::observational("record", question, OBSERVED, "local");
     let plan = Plan {
         design: Design {
             blocks: request.windows,
@@ -244,16 +244,19 @@ fn walk(
     let usable: Vec<String> = states.iter().filter(|s| s.availability.is_usable()).map(|s| s.id.clone()).collect();
     let metrics = metrics(request);
     let mut done = 0;
+    let begun = Instant::now();
     for spec in &schedule.trials {
-        let gone =
-            |why: &str, done| Ending::Failed { reason: format!("{why} after {done} of {} windows", request.windows) };
+        let gone = |why: &str| {
+            let (seconds, window) = (begun.elapsed().as_secs_f64(), spec.seq + 1);
+            Ending::Failed { reason: format!("{why} after {seconds:.1} s, in window {window} of {}", request.windows) }
+        };
         if request.cancel.is_cancelled() {
             return Ok((Ending::Interrupted, done));
         }
         // Looked for again each time: processes of a name or of a group come and go.
         let subjects = match request.watching.subjects(request.host) {
             Ok(subjects) => subjects,
-            Err(why) => return Ok((gone(&why, done), done)),
+            Err(why) => return Ok((gone(&why), done)),
         };
         let arm = &schedule.arms[0];
         let left_ns = plan.design.duration_ns.saturating_mul(u64::from(request.windows - spec.seq));
@@ -270,7 +273,7 @@ fn walk(
             Some(Cut::Asked) => return Ok((Ending::Interrupted, done)),
             Some(Cut::Gone) => {
                 let why = request.watching.subjects(request.host).err();
-                return Ok((gone(why.as_deref().unwrap_or("the watched processes ended"), done), done));
+                return Ok((gone(why.as_deref().unwrap_or("the watched processes ended")), done));
             }
         }
     }

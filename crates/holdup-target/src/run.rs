@@ -2,8 +2,8 @@
 
 use crate::budget::Pace;
 use crate::head::{Clock, head};
-use crate::parallel::Told;
-use crate::qemu::Kept;
+use crate::parallel::WorkerEvent;
+use crate::qemu::BootCache;
 use crate::session::{Closed, GuestOptions, Readiness, Session, SessionRequest, Target, TrialDraft};
 use holdup_host::Host;
 use holdup_host::lock::HostLock;
@@ -40,7 +40,7 @@ pub struct RunRequest<'a> {
     pub workdir: PathBuf,
     /// Where guests get their kernels and files from.
     pub guests: GuestOptions,
-    /// How long to wait for another run on this host to end; zero refuses at once.
+    /// How long to wait for another run on this host to end; zero refuses immediately.
     pub wait: Duration,
     /// Asks to end.
     pub cancel: Cancel,
@@ -84,7 +84,7 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         postgres: &request.postgres,
         workdir: request.workdir.clone(),
         guests: &request.guests,
-        kept: Kept::default(),
+        boot_cache: BootCache::default(),
         cancel: request.cancel.clone(),
     };
     let clock = if target.is_simulated() { Clock::Simulated } else { Clock::Host };
@@ -92,8 +92,8 @@ pub fn run(request: &RunRequest<'_>, observer: &mut dyn Observer) -> Result<RunO
         Clock::Simulated => Ok(None),
         Clock::Host => HostLock::take(request.wait, &|| request.cancel.is_cancelled()).map(Some),
     };
-    // A guest that boots to be asked would disturb another run; a host that is asked is not touched, and says what it
-    // lacks at once.
+    // A guest that boots for the checks would disturb another run; checks of this host touch nothing, so they come
+    // before waiting for the lock.
     let early = request.plan.guest.is_some().then(lock).transpose()?;
     let readiness = target.ready(&sessions, observer)?;
     for note in &readiness.notes {
@@ -177,19 +177,19 @@ struct Walk<'a> {
 
 /// What stops a session half way.
 enum Halt {
-    /// The session cannot go on; another may be opened.
+    /// The session cannot continue; another may be opened.
     Broken(Problem),
     /// The bundle cannot be written; there is no point in measuring more.
     Unwritable(Problem),
 }
 
-/// Hands events on and keeps the notes among them, for the bundle's log.
-struct Heard<'a> {
+/// Forwards events and records the notes among them, for the bundle's log.
+struct NoteRecorder<'a> {
     observer: &'a mut dyn Observer,
     notes: Vec<String>,
 }
 
-impl Observer for Heard<'_> {
+impl Observer for NoteRecorder<'_> {
     fn event(&mut self, event: Event<'_>) {
         if let Event::Note(note) = &event {
             self.notes.push((*note).to_owned());
@@ -297,9 +297,9 @@ impl<'a> Walk<'a> {
         let mut broken = Broken::default();
         while next < trials.len() {
             let at = trials[next];
-            let mut heard = Heard { observer, notes: Vec::new() };
-            let opened = target.open(sessions, &at, &mut heard);
-            for note in heard.notes {
+            let mut recorder = NoteRecorder { observer, notes: Vec::new() };
+            let opened = target.open(sessions, &at, &mut recorder);
+            for note in recorder.notes {
                 self.writer.log(self.clock.unix_ns(), &note)?;
             }
             let mut session = match opened {
@@ -345,7 +345,7 @@ impl<'a> Walk<'a> {
         Ok(Ending::Complete)
     }
 
-    /// Runs every session with several boots at once. The stop rule is not looked at: blocks do not end in order.
+    /// Runs every session with several boots at the same time. The stop rule does not apply: blocks do not end in order.
     fn side_by_side(
         &mut self,
         target: &dyn Target,
@@ -353,12 +353,15 @@ impl<'a> Walk<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Ending, Problem> {
         let workers = sessions.guests.parallel;
-        self.log(&format!("up to {workers} guests ran at once: they took CPU time from each other"), observer)?;
+        self.log(
+            &format!("up to {workers} guests ran at the same time: they took CPU time from each other"),
+            observer,
+        )?;
         let budget_ns = self.request.plan.design.budget_ns;
         let mut unwritable = None;
         let mut out_of_time = false;
-        let ended = crate::parallel::run(target, sessions, workers, &mut |told| {
-            if let Err(problem) = self.hear(told, observer) {
+        let ended = crate::parallel::run(target, sessions, workers, &mut |event| {
+            if let Err(problem) = self.handle(event, observer) {
                 unwritable = Some(problem.clone());
                 return Err(problem);
             }
@@ -377,18 +380,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Keeps what one of several boots tells. The error is a bundle that cannot be written.
-    fn hear(&mut self, told: Told, observer: &mut dyn Observer) -> Result<(), Problem> {
-        match told {
-            Told::Step(text) => observer.event(Event::Step(&text)),
-            Told::Note(text) => self.log(&text, observer)?,
-            Told::Environment(at, facts) => self.writer.add_environment(at.session, at.boot, &facts)?,
-            Told::Draft(spec, draft) => match self.keep(draft, &spec, observer) {
+    /// Handles an event of one of several boots. The error is a bundle that cannot be written.
+    fn handle(&mut self, event: WorkerEvent, observer: &mut dyn Observer) -> Result<(), Problem> {
+        match event {
+            WorkerEvent::Step(text) => observer.event(Event::Step(&text)),
+            WorkerEvent::Note(text) => self.log(&text, observer)?,
+            WorkerEvent::Environment(at, facts) => self.writer.add_environment(at.session, at.boot, &facts)?,
+            WorkerEvent::Draft(spec, draft) => match self.keep(draft, &spec, observer) {
                 Ok(_) => {}
                 Err(Halt::Unwritable(problem) | Halt::Broken(problem)) => return Err(problem),
             },
-            Told::Closed(at, closed) => self.keep_closed(closed, &at, observer)?,
-            Told::Failed(problem) => self.log(&problem.to_string(), observer)?,
+            WorkerEvent::Closed(at, closed) => self.keep_closed(closed, &at, observer)?,
+            WorkerEvent::Failed(problem) => self.log(&problem.to_string(), observer)?,
         }
         Ok(())
     }
@@ -507,7 +510,7 @@ impl<'a> Walk<'a> {
         Ok(Turn::Through)
     }
 
-    /// Numbers a trial, writes it, tells it. Gives back the problem that made it void.
+    /// Numbers a trial, writes it, reports it. Returns the problem that made it void.
     fn keep(
         &mut self,
         draft: TrialDraft,
@@ -538,7 +541,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What the log says of a session that broke and is not the last.
+/// The note in the log for a session that broke and is not the last.
 pub(crate) fn opened_anew(problem: &Problem) -> String {
     format!("the session broke and is opened anew: {}: {}", problem.what, problem.why)
 }

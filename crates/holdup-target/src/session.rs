@@ -1,6 +1,6 @@
 //! What a target is: something that opens sessions and runs trials in them.
 
-use crate::qemu::Kept;
+use crate::qemu::BootCache;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::bundle::CollectorState;
@@ -24,7 +24,7 @@ pub struct SessionRequest<'a> {
     /// Where guests get their kernels and files from.
     pub guests: &'a GuestOptions,
     /// What the boots of this run are made of; filled by `ready`.
-    pub kept: Kept,
+    pub boot_cache: BootCache,
     /// Asks to end.
     pub cancel: Cancel,
 }
@@ -38,7 +38,7 @@ pub struct GuestOptions {
     pub mirror: Option<String>,
     /// Whether only what is cached may be used.
     pub offline: bool,
-    /// How many guests run at once; 0 and 1 are one after the other.
+    /// How many guests run at the same time; 0 and 1 are one after the other.
     pub parallel: u32,
 }
 
@@ -70,7 +70,7 @@ pub struct TrialDraft {
 pub struct Closed {
     /// What is worth keeping in the bundle's log.
     pub notes: Vec<String>,
-    /// What the machine said of itself, as (name, text): `console`, `kernel`. Only of guests.
+    /// The logs of the machine, as (name, text): `console`, `kernel`. Only of guests.
     pub logs: Vec<(String, Vec<u8>)>,
     /// What could not be put back.
     pub left: Option<Problem>,
@@ -78,7 +78,7 @@ pub struct Closed {
 
 /// Somewhere trials run.
 pub trait Target: Sync {
-    /// What it says about itself.
+    /// Its entry in the catalogue.
     fn meta(&self) -> &'static Meta;
     /// Whether it boots guests: then plans may name what is chosen at boot.
     fn boots_guests(&self) -> bool {
@@ -102,7 +102,7 @@ pub trait Target: Sync {
     /// Whether it can work here. Never writes.
     fn probe(&self, host: &Host) -> Availability;
     /// The plan without the optional factors that cannot work here, and what was left out and why.
-    fn settle(&self, host: &Host, plan: Plan) -> (Plan, Vec<String>);
+    fn drop_unavailable_factors(&self, host: &Host, plan: Plan) -> (Plan, Vec<String>);
     /// Whether all that the plan needs can be had. Touches nothing that is under test; a target that boots guests
     /// fetches kernels and boots each kind of guest to ask it.
     ///

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The length of a task's name in the kernel without the NUL (TASK_COMM_LEN, include/linux/sched.h v6.18).
 const NAME_BYTES: usize = 15;
-/// Sub-groups of a control group are followed so deep.
+/// How deep sub-groups of a control group are followed.
 const DEEPEST: u32 = 16;
 
 /// Processes to watch. Numbers are those of this holdup's own /proc, also for processes in containers.
@@ -265,7 +265,7 @@ mod tests {
         let host = host(SERVER, &[]);
         assert_eq!(pids(&Watching::comm(&host, "postgres").expect("they run"), &host), [10]);
         assert_eq!(pids(&Watching::comm(&host, "a b)").expect("it runs"), &host), [21]);
-        assert!(Watching::comm(&host, "nobody").expect_err("none").why.contains("no such process"));
+        assert!(Watching::comm(&host, "no-such-name").expect_err("none").why.contains("no such process"));
         assert!(Watching::comm(&host, "").is_err());
     }
 

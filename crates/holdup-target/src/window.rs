@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// void: latencies that a program logs with wall-clock times would be wrong by as much.
 const CLOCK_JUMP_NS: u64 = 5_000_000;
 
-/// When simulated trials begin: the begin of 1970. A simulation has no date, and the same one must tell the same.
+/// When simulated trials begin: the begin of 1970. A simulation has no date, and the same one must give the same bundle.
 pub(crate) const VIRTUAL_BEGIN_UNIX_NS: i64 = 0;
 
 /// ns since 1970.

@@ -300,14 +300,14 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
     let factor =
         |optional| Factor { name: "preempt".to_owned(), levels: levels.clone(), workloads: Vec::new(), optional };
     plan.factors = vec![factor(true)];
-    let (without, notes) = target.settle(&host, plan.clone());
+    let (without, notes) = target.drop_unavailable_factors(&host, plan.clone());
     assert!(without.factors.is_empty());
     assert_eq!(
         notes,
         ["factor preempt is left out: none cannot be set: this kernel offers only full and lazy"].map(str::to_owned)
     );
     plan.factors = vec![factor(false)];
-    let (plan, notes) = target.settle(&host, plan);
+    let (plan, notes) = target.drop_unavailable_factors(&host, plan);
     assert_eq!((plan.factors.len(), notes.len()), (1, 0));
     let postgres = PostgresOptions::default();
     let place = Place::new();
@@ -318,7 +318,7 @@ fn a_level_that_this_kernel_has_not_is_refused_before_the_first_trial_or_left_ou
         postgres: &postgres,
         workdir: place.folder.path().to_owned(),
         guests: &holdup_target::GuestOptions::default(),
-        kept: holdup_target::Kept::default(),
+        boot_cache: holdup_target::BootCache::default(),
         cancel: Cancel::default(),
     };
     let Err(refused) = target.ready(&request, &mut holdup_model::progress::Silent) else {

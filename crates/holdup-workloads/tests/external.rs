@@ -12,7 +12,7 @@ use holdup_model::plan::MetricChoice;
 use holdup_model::{Availability, Measured, Parameters, Problem, ProblemKind};
 use holdup_testkit::{ignore, ignore_part};
 use holdup_workloads::external::snmp::Udp;
-use holdup_workloads::external::{Reading, Said, metrics, read};
+use holdup_workloads::external::{Reading, ToolOutput, metrics, read};
 use holdup_workloads::find;
 use proptest::prelude::*;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn close_to(reading: &Reading, expect: &[(&str, f64)]) {
 
 fn cyclictest_is_read_from_its_json() {
     let json = sample("cyclictest.json");
-    let said = Said { stderr: &json, ..Said::default() };
+    let said = ToolOutput { stderr: &json, ..ToolOutput::default() };
     let reading = read(&parameters(&[("tool", "cyclictest")]), &said).expect("good");
     let document: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let threads: Vec<&serde_json::Value> = document["thread"].as_object().expect("threads").values().collect();
@@ -57,22 +57,23 @@ fn cyclictest_quantiles_beyond_its_histogram_are_absent() {
     let json =
         r#"WARN: x {"resolution_in_ns": 0, "thread": {"0": {"histogram": {"3": 98}, "cycles": 100, "max": 700}}} rest"#;
     let text = json.replacen("WARN: x ", "", 1);
-    let reading =
-        read(&parameters(&[("tool", "cyclictest")]), &Said { stderr: &text, ..Said::default() }).expect("good");
+    let reading = read(&parameters(&[("tool", "cyclictest")]), &ToolOutput { stderr: &text, ..ToolOutput::default() })
+        .expect("good");
     close_to(&reading, &[("latency_p50_us", 3.0), ("latency_max_us", 700.0), ("cycles", 100.0)]);
     let absent: Vec<_> = reading.absent.iter().map(|a| a.0).collect();
     assert_eq!(absent, ["latency_p99_us", "latency_p999_us"]);
     assert_eq!(reading.notes[0], "2 of 100 latencies lie beyond the end of cyclictest's histogram, which lacks them");
     let ns = text.replace("\"resolution_in_ns\": 0", "\"resolution_in_ns\": 1");
-    let reading = read(&parameters(&[("tool", "cyclictest")]), &Said { stderr: &ns, ..Said::default() }).expect("good");
+    let reading = read(&parameters(&[("tool", "cyclictest")]), &ToolOutput { stderr: &ns, ..ToolOutput::default() })
+        .expect("good");
     close_to(&reading, &[("latency_p50_us", 0.003), ("latency_max_us", 0.7)]);
 }
 
 fn cyclictest_threads_from_ten_on_are_not_lost() {
     let text = sample("cyclictest-summary.txt");
     assert!(text.contains("T:10 ("));
-    let reading =
-        read(&parameters(&[("tool", "cyclictest")]), &Said { stdout: &text, ..Said::default() }).expect("good");
+    let reading = read(&parameters(&[("tool", "cyclictest")]), &ToolOutput { stdout: &text, ..ToolOutput::default() })
+        .expect("good");
     let of = |name: &str| -> Vec<f64> {
         let words = text.split_whitespace().collect::<Vec<_>>();
         words.windows(2).filter(|w| w[0] == name).map(|w| w[1].parse().expect("a number")).collect()
@@ -88,31 +89,39 @@ fn cyclictest_threads_from_ten_on_are_not_lost() {
 fn hackbench_and_perf_bench_count_messages() {
     let text = "Running in process mode with 2 groups using 10 file descriptors each (== 20 tasks)\n\
                 Each sender will pass 200 messages of 100 bytes\nTime: 0.050\n";
-    let reading = read(&parameters(&[("tool", "hackbench")]), &Said { stdout: text, ..Said::default() }).expect("good");
+    let reading = read(&parameters(&[("tool", "hackbench")]), &ToolOutput { stdout: text, ..ToolOutput::default() })
+        .expect("good");
     close_to(&reading, &[("total_time_s", 0.05), ("messages_per_s", 2.0 * 5.0 * 5.0 * 200.0 / 0.05)]);
     let zero = text.replace("0.050", "0.000");
-    let reading =
-        read(&parameters(&[("tool", "hackbench")]), &Said { stdout: &zero, ..Said::default() }).expect("good");
+    let reading = read(&parameters(&[("tool", "hackbench")]), &ToolOutput { stdout: &zero, ..ToolOutput::default() })
+        .expect("good");
     assert_eq!(reading.absent[0].0, "messages_per_s");
     let real = sample("hackbench.txt");
-    let reading =
-        read(&parameters(&[("tool", "hackbench")]), &Said { stdout: &real, ..Said::default() }).expect("good");
+    let reading = read(&parameters(&[("tool", "hackbench")]), &ToolOutput { stdout: &real, ..ToolOutput::default() })
+        .expect("good");
     assert!((number(&reading, "messages_per_s") * number(&reading, "total_time_s") - 10_000.0).abs() < 1e-6);
 
     let real = sample("perf-messaging.txt");
-    let reading =
-        read(&parameters(&[("tool", "perf-bench"), ("loops", "100")]), &Said { stdout: &real, ..Said::default() });
+    let reading = read(
+        &parameters(&[("tool", "perf-bench"), ("loops", "100")]),
+        &ToolOutput { stdout: &real, ..ToolOutput::default() },
+    );
     let reading = reading.expect("good");
     assert!((number(&reading, "messages_per_s") * number(&reading, "total_time_s") - 80_000.0).abs() < 1e-6);
     let text = "# Executed 1000 pipe operations between two processes\n\n     Total time: 0.084 [sec]\n\n      84.372000 \
                 usecs/op\n          11852 ops/sec\n";
-    let reading =
-        read(&parameters(&[("tool", "perf-bench"), ("mode", "pipe")]), &Said { stdout: text, ..Said::default() });
+    let reading = read(
+        &parameters(&[("tool", "perf-bench"), ("mode", "pipe")]),
+        &ToolOutput { stdout: text, ..ToolOutput::default() },
+    );
     let expect = [("total_time_s", 0.084), ("rtt_mean_us", 84.372), ("messages_per_s", 2e6 / 84.372)];
     close_to(&reading.expect("good"), &expect);
     let real = sample("perf-pipe.txt");
-    read(&parameters(&[("tool", "perf-bench"), ("mode", "pipe")]), &Said { stdout: &real, ..Said::default() })
-        .expect("good");
+    read(
+        &parameters(&[("tool", "perf-bench"), ("mode", "pipe")]),
+        &ToolOutput { stdout: &real, ..ToolOutput::default() },
+    )
+    .expect("good");
 }
 
 /// The number that stands after a text, by another way than the reader's.
@@ -135,7 +144,8 @@ fn sockperf_round_trips_are_those_of_its_log() {
         let (stdout, log) = (sample(&format!("sockperf-{mode}.txt")), sample(&format!("sockperf-{mode}.log")));
         let server = sample(&format!("sockperf-server-{mode}.txt"));
         let udp = Udp { received: 10_105, sent: 10_105, queue_full: 0, errors: 0 };
-        let said = Said { stdout: &stdout, stderr: &log, server: &server, udp: (protocol == "udp").then_some(Ok(udp)) };
+        let said =
+            ToolOutput { stdout: &stdout, stderr: &log, server: &server, udp: (protocol == "udp").then_some(Ok(udp)) };
         let given = parameters(&[("tool", "sockperf"), ("mode", mode), ("protocol", protocol)]);
         let reading = read(&given, &said).expect("good");
         let histogram = &reading.histograms[0].histogram;
@@ -157,7 +167,8 @@ fn sockperf_throughput_sets_delivered_beside_sent() {
     let dropped = (sent - received) as u64;
     let udp = Udp { received: received as u64, sent: sent as u64, queue_full: dropped, errors: dropped };
     let parameters = parameters(&[("tool", "sockperf"), ("mode", "throughput")]);
-    let with = |server: &str, udp| read(&parameters, &Said { stdout: &stdout, stderr: "", server, udp }).expect("good");
+    let with =
+        |server: &str, udp| read(&parameters, &ToolOutput { stdout: &stdout, stderr: "", server, udp }).expect("good");
     let reading = with(&server, Some(Ok(udp)));
     let seconds = after(&stdout, "sent in ");
     close_to(
@@ -182,7 +193,8 @@ fn iperf3_counts_what_arrived() {
     let text = sample("iperf3-tcp.json");
     let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let at = |pointer: &str| document.pointer(pointer).and_then(serde_json::Value::as_f64).expect(pointer);
-    let reading = read(&parameters(&[("tool", "iperf3")]), &Said { stdout: &text, ..Said::default() }).expect("good");
+    let reading =
+        read(&parameters(&[("tool", "iperf3")]), &ToolOutput { stdout: &text, ..ToolOutput::default() }).expect("good");
     assert!(
         (number(&reading, "throughput_gbit_per_s") / at("/end/sum_received/bits_per_second") * 1e9 - 1.0).abs() < 1e-6
     );
@@ -193,21 +205,22 @@ fn iperf3_counts_what_arrived() {
     let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let at = |pointer: &str| document.pointer(pointer).and_then(serde_json::Value::as_f64).expect(pointer);
     let udp = parameters(&[("tool", "iperf3"), ("protocol", "udp")]);
-    let reading = read(&udp, &Said { stdout: &text, ..Said::default() }).expect("good");
+    let reading = read(&udp, &ToolOutput { stdout: &text, ..ToolOutput::default() }).expect("good");
     let lost = at("/end/sum_received/lost_packets");
     let received = at("/end/sum_received/packets") - lost;
     close_to(&reading, &[("messages_received", received), ("messages_dropped", lost)]);
     assert!(number(&reading, "messages_sent") >= received + lost);
 
     let text = sample("iperf3-refused.json");
-    let problem = read(&udp, &Said { stdout: &text, ..Said::default() }).expect_err("no server listens");
+    let problem = read(&udp, &ToolOutput { stdout: &text, ..ToolOutput::default() }).expect_err("no server listens");
     assert_eq!(problem.kind, ProblemKind::Trial);
     assert!(problem.why.starts_with("iperf3 says: unable to connect to server"), "{problem}");
 }
 
 fn uperf_is_read_from_its_data_transaction_and_not_from_total() {
     let text = sample("uperf-tcp.txt");
-    let reading = read(&parameters(&[("tool", "uperf")]), &Said { stdout: &text, ..Said::default() }).expect("good");
+    let reading =
+        read(&parameters(&[("tool", "uperf")]), &ToolOutput { stdout: &text, ..ToolOutput::default() }).expect("good");
     let seconds = 115_767.0 * 51.87e-6 / 3.0;
     let gbit = 7_586_709_504.0 * 8.0 / seconds / 1e9;
     close_to(&reading, &[("throughput_gbit_per_s", gbit), ("transfers_per_s", 115_764.0 / seconds)]);
@@ -217,21 +230,24 @@ fn uperf_is_read_from_its_data_transaction_and_not_from_total() {
     let udp = parameters(&[("tool", "uperf"), ("protocol", "udp")]);
     let text = sample("uperf-udp.txt");
     let counted = Udp { received: 200_000, sent: 404_989, queue_full: 204_989, errors: 204_989 };
-    let reading = read(&udp, &Said { stdout: &text, udp: Some(Ok(counted)), ..Said::default() }).expect("good");
+    let reading =
+        read(&udp, &ToolOutput { stdout: &text, udp: Some(Ok(counted)), ..ToolOutput::default() }).expect("good");
     let expect = [("messages_sent", 404_989.0), ("messages_received", 200_000.0), ("messages_dropped", 204_989.0)];
     close_to(&reading, &expect);
-    let reading = read(&udp, &Said { stdout: &text, ..Said::default() }).expect("good");
+    let reading = read(&udp, &ToolOutput { stdout: &text, ..ToolOutput::default() }).expect("good");
     let absent: Vec<_> = reading.absent.iter().map(|a| a.0).collect();
     assert_eq!(absent, ["messages_received", "messages_dropped", "delivered_per_s", "throughput_gbit_per_s"]);
 
     let text = sample("uperf-error.txt");
-    let problem = read(&udp, &Said { stdout: &text, ..Said::default() }).expect_err("a datagram is not so long");
+    let problem =
+        read(&udp, &ToolOutput { stdout: &text, ..ToolOutput::default() }).expect_err("a datagram is not so long");
     assert_eq!(problem.why, "uperf counted errors: ** Error for flowop write  Message too long");
 }
 
 fn schbench_and_sysbench_are_read_from_their_text() {
     let text = sample("schbench.txt");
-    let reading = read(&parameters(&[("tool", "schbench")]), &Said { stderr: &text, ..Said::default() }).expect("good");
+    let reading = read(&parameters(&[("tool", "schbench")]), &ToolOutput { stderr: &text, ..ToolOutput::default() })
+        .expect("good");
     let requests = &text[text.rfind("Request Latencies").expect("a block")..];
     let wakeups = &text[text.rfind("Wakeup Latencies").expect("a block")..];
     close_to(
@@ -246,13 +262,17 @@ fn schbench_and_sysbench_are_read_from_their_text() {
     );
 
     let text = sample("sysbench-threads.txt");
-    let reading = read(&parameters(&[("tool", "sysbench")]), &Said { stdout: &text, ..Said::default() }).expect("good");
+    let reading = read(&parameters(&[("tool", "sysbench")]), &ToolOutput { stdout: &text, ..ToolOutput::default() })
+        .expect("good");
     close_to(&reading, &[("events_per_s", 958.0 / 1.0035), ("latency_max_us", 6210.0)]);
     assert_eq!(reading.histograms[0].histogram.count(), 958);
     assert!((number(&reading, "latency_p50_us") / 4252.0 - 1.0).abs() < 0.002);
     let text = sample("sysbench-mutex.txt");
     let mutex = parameters(&[("tool", "sysbench"), ("mode", "mutex")]);
-    close_to(&read(&mutex, &Said { stdout: &text, ..Said::default() }).expect("good"), &[("total_time_s", 0.0091)]);
+    close_to(
+        &read(&mutex, &ToolOutput { stdout: &text, ..ToolOutput::default() }).expect("good"),
+        &[("total_time_s", 0.0091)],
+    );
 }
 
 /// Every mode of every tool, with a sample where it has one.
@@ -282,7 +302,7 @@ fn all_modes() -> Vec<(Parameters, &'static str)> {
 /// A text goes to every stream; only ids of the list come out, and every number is finite.
 fn read_anywhere(parameters: &Parameters, text: &str) -> Result<Reading, Problem> {
     let udp = Some(Ok(Udp { received: 1, sent: u64::MAX, queue_full: 2, errors: 3 }));
-    let reading = read(parameters, &Said { stdout: text, stderr: text, server: text, udp })?;
+    let reading = read(parameters, &ToolOutput { stdout: text, stderr: text, server: text, udp })?;
     for id in reading.values.iter().map(|v| v.0).chain(reading.absent.iter().map(|a| a.0)) {
         assert!(metrics::ALL.iter().any(|row| row.0 == id), "{id}");
     }

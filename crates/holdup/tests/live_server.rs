@@ -8,7 +8,7 @@ use common::{Place, texts, wait_for};
 use holdup_host::Host;
 use holdup_host::postgres::PostgresControl;
 use holdup_load::Cancel;
-use holdup_postgres::find::{Need, Places};
+use holdup_postgres::find::{Need, SearchPath};
 use holdup_postgres::{Binaries, Cluster, ClusterOptions};
 use holdup_testkit::ignore;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 
 /// A private cluster on a Unix socket; says at run time where there are no programs for one.
 fn cluster(workdir: &tempfile::TempDir) -> Cluster {
-    let found = Binaries::find(&Places::of_this_host(None), Need::Server);
+    let found = Binaries::find(&SearchPath::of_this_host(None), Need::Server);
     let bin = found.unwrap_or_else(|problem| ignore(problem));
     let options = ClusterOptions { bin, workdir: workdir.path().to_owned(), max_clients: 8, cancel: Cancel::default() };
     Cluster::create(&Host::real(), &options).unwrap()

@@ -1,7 +1,7 @@
 //! `cargo xtask against-guests SIMULATED.holdup GUESTS.holdup`: the same plan simulated and run in guests, side by side.
 //!
 //! Two things are compared, and neither is a time, because times of an emulated CPU say nothing. *Signs*: whether a level
-//! is faster or slower than the baseline, where the guests tell it beyond noise. *Shares*: of the switch-outs of tasks that
+//! is faster or slower than the baseline, where the guests show a sign beyond noise. *Shares*: of the switch-outs of tasks that
 //! could go on, how many were inside the kernel (`R+`) and not at the user boundary (`R`).
 
 use anyhow::{Context, Result, bail};
@@ -112,10 +112,10 @@ pub fn side(bundle: &BundleData, analysis: &Analysis) -> Result<Side> {
     Ok(side)
 }
 
-/// What either of the collectors that count switch-outs told of the workers.
+/// Switch-outs of the workers, from either collector that counts them.
 fn outs_of(trial: &Trial) -> Outs {
-    let told = trial.evidence.iter().find(|c| matches!(c.collector.as_str(), "switch-outs" | "switches"));
-    let items: Vec<_> = told.into_iter().flat_map(|c| &c.items).filter(|i| i.name == "switched_out").collect();
+    let counters = trial.evidence.iter().find(|c| matches!(c.collector.as_str(), "switch-outs" | "switches"));
+    let items: Vec<_> = counters.into_iter().flat_map(|c| &c.items).filter(|i| i.name == "switched_out").collect();
     let of = |end: &str| -> f64 {
         let is_here = |label: &str| label.starts_with("load") && label.ends_with(end);
         let here = items.iter().filter(|i| i.label.as_deref().is_some_and(is_here));
@@ -201,7 +201,7 @@ fn signs(simulated: &Side, guests: &Side, baseline: &str, cells: &BTreeSet<&Stri
         rows.push_str(&row);
         rows.push('\n');
     }
-    let told = |[n, right, wrong, none]: [u32; 4]| {
+    let counts = |[n, right, wrong, none]: [u32; 4]| {
         format!(
             "{n}, of these the simulated sign is right in {right}, wrong in {wrong}, and in {none} nothing is simulated beyond its own noise"
         )
@@ -209,8 +209,8 @@ fn signs(simulated: &Side, guests: &Side, baseline: &str, cells: &BTreeSet<&Stri
     format!(
         "Signs: {all} ratios were measured. Beyond noise by their own 95 % interval (bold; one in 20 is so by chance) are {}. \
          Taken together (Holm): {}.\n\n{rows}",
-        told(own),
-        told(together)
+        counts(own),
+        counts(together)
     )
 }
 
@@ -282,34 +282,34 @@ mod tests {
         }
     }
 
-    fn told(simulated: &Side, guests: &Side) -> (String, String) {
+    fn rendered(simulated: &Side, guests: &Side) -> (String, String) {
         let text = tables(simulated, guests).expect("they are of one plan");
         let line = |begin: &str| text.lines().find(|l| l.starts_with(begin)).unwrap_or_default().to_owned();
         (line("Signs: "), line("Shares: "))
     }
 
     #[test]
-    fn a_sign_is_right_wrong_or_none_where_the_guests_tell_one() {
+    fn a_sign_is_right_wrong_or_none_where_the_guests_show_one() {
         let own = |n: &str| format!("chance) are {n}");
         let right = "1, of these the simulated sign is right in 1, wrong in 0, and in 0";
-        assert!(told(&side(1.2, 0.02, 0.0), &side(1.5, 0.1, 0.0)).0.contains(&own(right)));
+        assert!(rendered(&side(1.2, 0.02, 0.0), &side(1.5, 0.1, 0.0)).0.contains(&own(right)));
         let wrong = "1, of these the simulated sign is right in 0, wrong in 1, and in 0";
-        assert!(told(&side(0.8, 0.02, 0.0), &side(1.5, 0.1, 0.0)).0.contains(&own(wrong)));
+        assert!(rendered(&side(0.8, 0.02, 0.0), &side(1.5, 0.1, 0.0)).0.contains(&own(wrong)));
         let none = "1, of these the simulated sign is right in 0, wrong in 0, and in 1";
-        assert!(told(&side(0.8, 0.3, 0.0), &side(1.5, 0.1, 0.0)).0.contains(&own(none)));
+        assert!(rendered(&side(0.8, 0.3, 0.0), &side(1.5, 0.1, 0.0)).0.contains(&own(none)));
         let noise = "0, of these the simulated sign is right in 0, wrong in 0, and in 0";
-        assert!(told(&side(0.8, 0.02, 0.0), &side(1.05, 0.1, 0.0)).0.contains(&own(noise)));
+        assert!(rendered(&side(0.8, 0.02, 0.0), &side(1.05, 0.1, 0.0)).0.contains(&own(noise)));
     }
 
     #[test]
     fn a_share_is_within_ten_points_or_it_is_not_and_few_switches_make_none() {
-        let of = |simulated: f64, guests: f64| told(&side(1.0, 0.1, simulated), &side(1.0, 0.1, guests)).1;
+        let of = |simulated: f64, guests: f64| rendered(&side(1.0, 0.1, simulated), &side(1.0, 0.1, guests)).1;
         assert!(of(200.0, 300.0).contains("2 of 2 are within"), "{}", of(200.0, 300.0));
         assert!(of(199.0, 300.0).contains("1 of 2 are within"));
         assert!(of(199.0, 300.0).contains("lazy: 0 of 1, on average 30 measured and 20 simulated."));
         let mut few = side(1.0, 0.1, 0.0);
         few.outs.values_mut().for_each(|outs| outs.boundary = 199.0);
-        assert!(told(&few, &side(1.0, 0.1, 300.0)).1.contains("0 of 0 are within"));
+        assert!(rendered(&few, &side(1.0, 0.1, 300.0)).1.contains("0 of 0 are within"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::Repo;
 use regex::Regex;
 
 /// The catalogue folders, with the least number of members that each must have.
-pub const CATALOGUES: [(&str, usize); 9] = [
+pub const CATALOGUES: [(&str, usize); 12] = [
     ("crates/holdup-catalogue/src/workloads", 10),
     ("crates/holdup-workloads/src/workloads", 3),
     ("crates/holdup-locks/src/algorithms", 6),
@@ -14,11 +14,47 @@ pub const CATALOGUES: [(&str, usize); 9] = [
     ("crates/holdup-analysis/src/cases", 7),
     ("crates/holdup-analysis/src/explanations", 10),
     ("crates/holdup-target/src/targets", 1),
+    ("crates/holdup-sim/src/locks", 10),
+    ("crates/holdup-sim/src/preempt", 5),
+    ("crates/holdup-sim/src/workloads", 7),
 ];
+
+/// Catalogues of files that are no Rust: the folder, the ending of their names, the list, and what names one there.
+const FILES: [(&str, &str, &str, &str); 2] = [
+    ("crates/holdup-sim/machines", ".toml", "crates/holdup-sim/src/machine/catalogue.rs", "(\"NAME\", include_str!("),
+    ("docs/scenarios", ".md", "docs/scenarios/README.md", "](NAME.md)"),
+];
+
+/// The mechanisms of the simulator are one table in the code, and one in its documentation.
+const MECHANISMS: (&str, &str) = ("crates/holdup-sim/src/factors.rs", "docs/simulator.md");
 
 /// What is wrong with the catalogues.
 pub fn check(repo: &Repo) -> Vec<String> {
-    CATALOGUES.iter().flat_map(|(folder, least)| check_one(repo, folder, *least)).collect()
+    let mut wrong: Vec<String> =
+        CATALOGUES.iter().flat_map(|(folder, least)| check_one(repo, folder, *least)).collect();
+    wrong.extend(FILES.iter().flat_map(|files| check_files(repo, *files)));
+    wrong.extend(check_mechanisms(repo));
+    wrong
+}
+
+fn check_files(repo: &Repo, (folder, ending, list, entry): (&str, &str, &str, &str)) -> Vec<String> {
+    let text = repo.text(list).unwrap_or_default();
+    let names = repo.under(folder).filter_map(|(path, _)| path.strip_suffix(ending)).filter(|name| *name != "README");
+    let missing = names.filter(|name| !text.contains(&entry.replace("NAME", name)));
+    missing.map(|name| format!("{folder}/{name}{ending}: {list} does not name it")).collect()
+}
+
+fn check_mechanisms(repo: &Repo) -> Vec<String> {
+    let (code, docs) = (repo.text(MECHANISMS.0).unwrap_or_default(), repo.text(MECHANISMS.1).unwrap_or_default());
+    let id = Regex::new(r#"id: "(mechanism\.[a-z-]+)""#).expect("a pattern");
+    let ids: Vec<&str> = id.captures_iter(code).filter_map(|found| Some(found.get(1)?.as_str())).collect();
+    let mut wrong: Vec<String> = ids
+        .iter()
+        .filter(|id| !docs.contains(&format!("| `{id}` |")))
+        .map(|id| format!("{}: it does not describe {id}", MECHANISMS.1))
+        .collect();
+    wrong.extend((ids.len() < 5).then(|| format!("{}: {} mechanisms, 5 were there before", MECHANISMS.0, ids.len())));
+    wrong
 }
 
 fn check_one(repo: &Repo, folder: &str, least: usize) -> Vec<String> {
@@ -82,6 +118,8 @@ mod tests {
         assert_eq!(wrong(LIST, &[cpu]), 1, "too few");
         assert_eq!(wrong(LIST, &[cpu, ("c/wait_events/mod.rs", wait.1), ("c/wait_events/names.rs", "")]), 0);
         assert_eq!(check_one(&Repo::of(&[cpu]), "c", 1).len(), 1, "no list");
+        let machines = [("m/a.toml", ""), ("m/b.toml", ""), ("list", "(\"a\", x)")];
+        assert_eq!(check_files(&Repo::of(&machines), ("m", ".toml", "list", "(\"NAME\",")).len(), 1, "a file");
         assert_eq!(wrong("mod cpu;\nmod wait_events;\nconst A: X = &[&cpu::C, &wait_events::W];", &[cpu, wait]), 0);
     }
 }

@@ -78,7 +78,7 @@ const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 60.0;
 const BOTTOM: f64 = 310.0;
 const TOP: f64 = 40.0;
-/// Colours that are told apart by those who do not see all of them.
+/// Colours that stay distinct for colour-blind readers.
 const COLOURS: [&str; 4] = ["#4269d0", "#d1660a", "#3a7d44", "#9c3d8f"];
 
 /// The picture: points, and the line of each fit.

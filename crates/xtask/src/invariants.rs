@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(wrong(good, "#[test]\nfn it_is() {}"), 0);
         assert_eq!(wrong(good, "#[test]\n#[ignore = \"takes root\"]\nfn it_is() {}"), 0, "script/test runs it");
         assert_eq!(wrong(good, "fn it_is() {}\nholdup_testkit::tests!(a, it_is; by_hand: b);"), 0);
-        assert_eq!(wrong(good, "    #[test]\n    #[ignore = \"slow\"]\n    fn it_is() {}"), 1, "run by nobody");
+        assert_eq!(wrong(good, "    #[test]\n    #[ignore = \"slow\"]\n    fn it_is() {}"), 1, "never run");
         assert_eq!(wrong(good, "fn it_is() {}\nholdup_testkit::tests!(a; by_hand: it_is);"), 1, "run by hand");
         assert_eq!(wrong(good, "fn it_is() {}"), 1, "not a test");
         assert_eq!(wrong(good, "#[test]\nfn it_is_not() {}"), 1, "another test");

@@ -2,7 +2,7 @@
 //!
 //! Each check is a function from a [`Repo`] to the list of what is wrong; the
 //! tests in `tests/tidy.rs` ask for that list to be empty, and each check has
-//! tests of its own that show it a wrong repository.
+//! its own tests that show it a wrong repository.
 #![forbid(unsafe_code)]
 
 pub mod against_guests;

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn direct_opens_are_found_and_reasons_that_nobody_needs_too() {
+    fn direct_opens_and_superfluous_reasons_are_found() {
         let opening =
             "use std::fs;\nfn a() { fs::read_to_string(p) }\n// fs::read\n#[cfg(test)]\nmod tests { fs::read(p) }";
         let repo = Repo::of(&[

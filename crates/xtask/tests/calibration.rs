@@ -8,7 +8,7 @@ fn table(id: &str) -> &'static Table {
 }
 
 /// What the page says of a cell, bold or not.
-fn told(page: &str, title: &str, row: &str, column: &str) -> f64 {
+fn listed(page: &str, title: &str, row: &str, column: &str) -> f64 {
     let section = page.split("\n## ").find(|s| s.starts_with(title)).unwrap_or_else(|| panic!("no section {title}"));
     let cells = |line: &str| -> Vec<String> { line.split('|').map(|c| c.trim().replace("**", "")).collect() };
     let mut lines = section.lines().filter(|l| l.starts_with('|'));
@@ -45,10 +45,10 @@ fn cells_of_the_page_are_found_again() {
         let found = rows.iter().find(|r| r.label == row).unwrap_or_else(|| panic!("{id}: no row {row}"));
         let cell =
             found.cells.iter().find(|c| c.column == column).unwrap_or_else(|| panic!("{id}: no column {column}"));
-        let (told, found) = (told(&page, table.title, row, column), (cell.run)());
+        let (listed, found) = (listed(&page, table.title, row, column), (cell.run)());
         assert!(
-            (told - found).abs() <= TOLERANCE_POINTS + 0.05,
-            "{id}, {row}, {column}: the page says {told}, simulated {found}; cargo run --release -p xtask -- calibrate"
+            (listed - found).abs() <= TOLERANCE_POINTS + 0.05,
+            "{id}, {row}, {column}: the page says {listed}, simulated {found}; cargo run --release -p xtask -- calibrate"
         );
     }
 }
@@ -76,15 +76,18 @@ fn the_page_keeps_its_promises() {
     assert!(without_blocks.len() >= 50 && without_blocks.iter().all(|n| *n <= 97.05), "{without_blocks:?}");
     // Power beside Welch where Welch is valid: at most 2 points less, from five blocks on.
     for row in ["1 %, 5", "2 %, 5", "2 %, 10", "5 %, 5", "5 %, 6", "5 %, 10"] {
-        let (ours, welch) = (told(&page, "Power", row, "holdup"), told(&page, "Power", row, "Welch"));
+        let (ours, welch) = (listed(&page, "Power", row, "holdup"), listed(&page, "Power", row, "Welch"));
         assert!(ours >= welch - 2.05, "{row}: {ours} and {welch}");
     }
-    assert!(told(&page, "Power", "5 %, 10", "holdup") >= 99.0);
+    assert!(listed(&page, "Power", "5 %, 10", "holdup") >= 99.0);
     // Stopping early: a change of 5 % at 2 % noise in at most half of 20 blocks.
-    assert!(told(&page, "Stopping early", "normal, 20", "5 %: blocks used") <= 10.0);
+    assert!(listed(&page, "Stopping early", "normal, 20", "5 %: blocks used") <= 10.0);
     for shape in ["normal", "bimodal", "heavy-tailed", "stalls", "autocorrelated"] {
         for cap in [6, 10, 20, 40] {
-            assert!(told(&page, "Stopping early", &format!("{shape}, {cap}"), "A/A different") <= 5.5, "{shape} {cap}");
+            assert!(
+                listed(&page, "Stopping early", &format!("{shape}, {cap}"), "A/A different") <= 5.5,
+                "{shape} {cap}"
+            );
         }
     }
 }

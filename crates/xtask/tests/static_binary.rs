@@ -38,7 +38,7 @@ fn release_binary_is_static() {
     assert!(bytes.len() < MOST_BYTES, "{}: {} bytes, the limit is {MOST_BYTES}", path.display(), bytes.len());
 }
 
-fn a_program_that_needs_libraries_is_told_from_one_that_does_not() {
+fn static_and_dynamic_programs_are_distinguished() {
     // This test itself is linked to the C library of the host.
     let me = std::env::current_exe().expect("this program has a path");
     let found = needs(&std::fs::read(me).expect("this program can be read")).expect("it is ELF");
@@ -46,4 +46,4 @@ fn a_program_that_needs_libraries_is_told_from_one_that_does_not() {
     assert!(needs(b"#!/bin/sh\n").is_err());
 }
 
-holdup_testkit::tests!(release_binary_is_static, a_program_that_needs_libraries_is_told_from_one_that_does_not);
+holdup_testkit::tests!(release_binary_is_static, static_and_dynamic_programs_are_distinguished);

@@ -403,7 +403,7 @@ fn trial(seq: u32, block: u32, arm: u32, evidence: Vec<Collected>) -> Trial {
 }
 
 fn plan(stories: &[(&str, &Story)], collectors: Vec<String>) -> Plan {
-    let blank = Plan::of_what_is("record", "What holds process 42 up?".into(), "observed", "local");
+    let blank = Plan::observational("record", "What holds process 42 up?".into(), "observed", "local");
     Plan {
         design: Design {
             blocks: stories.first().map_or(0, |(_, s)| s.windows.len() as u32),

@@ -1,7 +1,8 @@
 //! What PostgreSQL counted: transactions, blocks, WAL, buffers.
 
+use crate::postgres::{NO_SERVER, probe};
 use crate::reading::{Meter, Produces, all_absent};
-use crate::{CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector};
 use holdup_host::Host;
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Meta, Problem};
 use holdup_sql::{Client, Config};
@@ -111,30 +112,17 @@ impl Collecting for Running {
 }
 
 impl Collector for PostgresStatistics {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn needs_postgres(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About { is_default: true, needs_postgres: true, ..About::of(&META, PRODUCES) }
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
-        if context.postgres.is_some() {
-            Availability::Ready
-        } else {
-            Availability::unavailable("no PostgreSQL server is under test")
-        }
+        probe(context)
     }
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
         let failed = |why: String| Problem::host("collector postgres-statistics", why);
-        let server =
-            context.postgres.as_deref().ok_or_else(|| failed("no PostgreSQL server is under test".to_owned()))?;
+        let server = context.postgres.as_deref().ok_or_else(|| failed(NO_SERVER.to_owned()))?;
         let mut meter = Meter::default();
         let host = context.host.clone();
         let opened = meter.spend(&host, |_| {

@@ -2,7 +2,7 @@
 
 use crate::reading::{Meter, Produces, Reader, all_absent};
 use crate::tasks;
-use crate::{CollectContext, Collecting, Collector, Subject};
+use crate::{About, CollectContext, Collecting, Collector, Subject};
 use holdup_host::perf::{Count, Counter, LONGEST_FILTER, Tracepoint};
 use holdup_host::{Host, HostError, online_cpus};
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Meta, Problem};
@@ -360,16 +360,8 @@ impl Collecting for Running {
 }
 
 impl Collector for SwitchOuts {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
+    fn about(&self) -> About {
+        About::of(&META, PRODUCES)
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {

@@ -1,21 +1,15 @@
 //! What PostgreSQL's backends wait for, sampled.
 
+use crate::background::{Background, End};
+use crate::postgres::{ASKING, NO_SERVER, connect, probe};
 use crate::reading::{Produces, all_absent, thread_cpu_ns};
-use crate::{CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector};
 use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Meta, Problem, SelfCost};
-use holdup_sql::{Client, Config};
+use holdup_sql::Client;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) struct WaitEvents;
-
-/// Rare enough to cost far below 1 % of a CPU, often enough for 20 samples in a window of two seconds.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// A server that takes longer is not asked any more.
-const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
 static META: Meta = Meta {
     id: "wait-events",
@@ -39,9 +33,6 @@ const SQL: &str = "SELECT CASE WHEN wait_event IS NULL THEN 'CPU' ELSE wait_even
                    OR state LIKE 'idle in transaction%') GROUP BY 1";
 
 const MAY_SEE: &str = "SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')";
-
-/// The name of the sampling connection; the query leaves it out, and `holdup`, which the workload's own has.
-const APPLICATION_NAME: &str = "holdup collector";
 
 #[derive(Default)]
 struct Samples {
@@ -68,41 +59,38 @@ fn sample(
 }
 
 /// Samples until asked to end; a server that goes away ends it with the reason.
-fn watch(mut client: Client, statement: &holdup_sql::Statement, end: &AtomicBool) -> Samples {
+fn watch(mut client: Client, statement: &holdup_sql::Statement, end: &End) -> Samples {
     let mut samples = Samples::default();
     let begun_cpu = thread_cpu_ns();
     let mut next = Instant::now();
-    while !end.load(Ordering::SeqCst) {
+    loop {
         samples.cost.wakeups += 1;
         if let Err(e) = sample(&mut client, statement, &mut samples) {
             samples.failure = Some(e.to_string());
             break;
         }
-        next += INTERVAL;
+        next += ASKING;
         let now = Instant::now();
         if now > next {
             samples.late += 1;
             next = now;
         }
-        std::thread::park_timeout(next.saturating_duration_since(now));
+        if end.wait(next.saturating_duration_since(now)) {
+            break;
+        }
     }
     samples.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun_cpu);
     samples
 }
 
-struct Running {
-    end: Arc<AtomicBool>,
-    thread: JoinHandle<Samples>,
-}
+struct Running(Background<Samples>);
 
 impl Collecting for Running {
     fn stop(self: Box<Self>) -> Collected {
-        self.end.store(true, Ordering::SeqCst);
-        self.thread.thread().unpark();
-        let Ok(samples) = self.thread.join() else {
-            return all_absent(META.id, PRODUCES, "the sampling thread failed", SelfCost::default());
-        };
-        report(&samples)
+        match self.0.end() {
+            Ok(samples) => report(&samples),
+            Err(why) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
+        }
     }
 }
 
@@ -137,33 +125,18 @@ fn report(samples: &Samples) -> Collected {
 }
 
 impl Collector for WaitEvents {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn needs_postgres(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About { is_default: true, needs_postgres: true, ..About::of(&META, PRODUCES) }
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
-        if context.postgres.is_some() {
-            Availability::Ready
-        } else {
-            Availability::unavailable("no PostgreSQL server is under test")
-        }
+        probe(context)
     }
 
     fn start(&self, context: &CollectContext) -> Result<Box<dyn Collecting>, Problem> {
         let failed = |why: String| Problem::host("collector wait-events", why);
-        let server =
-            context.postgres.as_deref().ok_or_else(|| failed("no PostgreSQL server is under test".to_owned()))?;
-        let mut config: Config = server.parse().map_err(|e| failed(holdup_sql::Error::from(e).to_string()))?;
-        config.application_name(APPLICATION_NAME);
-        let mut client = Client::connect(&config).map_err(|e| failed(e.to_string()))?.with_limit(LONGEST_LOOK);
+        let server = context.postgres.as_deref().ok_or_else(|| failed(NO_SERVER.to_owned()))?;
+        let mut client = connect(server).map_err(|e| failed(e.to_string()))?;
         // Without this role other users' backends look like nothing at all, and absent is not zero.
         let may_see: bool =
             client.query_one(MAY_SEE, &[]).and_then(|row| Ok(row.try_get(0)?)).map_err(|e| failed(e.to_string()))?;
@@ -172,13 +145,8 @@ impl Collector for WaitEvents {
                 .hint("GRANT pg_read_all_stats TO the role of --pg"));
         }
         let statement = client.prepare(SQL).map_err(|e| failed(e.to_string()))?;
-        let end = Arc::new(AtomicBool::new(false));
-        let asked = end.clone();
-        let thread = std::thread::Builder::new()
-            .name("wait-events".to_owned())
-            .spawn(move || watch(client, &statement, &asked))
-            .map_err(|e| failed(e.to_string()))?;
-        Ok(Box::new(Running { end, thread }))
+        let sampling = Background::begin("wait-events", move |end| watch(client, &statement, end)).map_err(failed)?;
+        Ok(Box::new(Running(sampling)))
     }
 }
 

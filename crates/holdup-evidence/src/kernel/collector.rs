@@ -2,7 +2,7 @@
 
 use crate::kernel::{Part, Watch, WindowCounts, cost, coverage, probe};
 use crate::reading::{Produces, all_absent, thread_cpu_ns};
-use crate::{CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
 use std::sync::Arc;
 
@@ -54,20 +54,8 @@ impl Collecting for Running {
 }
 
 impl Collector for KernelCollector {
-    fn meta(&self) -> &'static Meta {
-        self.meta
-    }
-
-    fn produces(&self) -> Produces {
-        self.produces
-    }
-
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    fn part(&self) -> Option<&'static Part> {
-        Some(self.part)
+    fn about(&self) -> About {
+        About { part: Some(self.part), ..About::of(self.meta, self.produces) }
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {

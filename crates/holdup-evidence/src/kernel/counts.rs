@@ -6,11 +6,13 @@ use crate::kernel::layout::{
 };
 use crate::kernel::residuals::Residuals;
 use crate::kernel::watch::array;
+use crate::reading::now_ns;
 use aya::maps::{HashMap, Map, RingBuf};
 use aya::{Ebpf, Pod};
 use holdup_model::SparseHistogram;
 use holdup_model::evidence::BpfCost;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
@@ -31,6 +33,8 @@ pub(crate) struct SectionStats {
 pub(crate) struct WindowCounts {
     pub(crate) roles: Vec<String>,
     pub(crate) counts: Counts,
+    /// The time that the counts are of, on the clock of bpf_ktime_get_ns.
+    pub(crate) span_ns: Range<u64>,
     /// Of each role.
     histograms: Vec<Vec<SparseHistogram>>,
     pub(crate) sections: Vec<SectionStats>,
@@ -49,9 +53,15 @@ pub(crate) struct WindowCounts {
 }
 
 impl WindowCounts {
-    /// Reads counts and histograms; those before the window are subtracted from the counts.
-    pub(crate) fn of(object: &Ebpf, shards: u32, before: Counts, roles: Vec<String>) -> Result<Self, String> {
+    /// Reads counts and histograms; `before`, read at `begin_ns`, is subtracted from the counts.
+    pub(crate) fn of(
+        object: &Ebpf,
+        shards: u32,
+        (before, begin_ns): (Counts, u64),
+        roles: Vec<String>,
+    ) -> Result<Self, String> {
         Ok(WindowCounts {
+            span_ns: begin_ns..now_ns(),
             counts: counts(object, shards)?.since(before),
             histograms: histograms(object, shards, roles.len())?,
             roles,

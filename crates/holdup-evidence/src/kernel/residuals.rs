@@ -4,7 +4,7 @@
 //! have to be set while the holder is off the CPU. One that comes too late is counted, and gives no residual.
 
 use crate::kernel::layout::{RESIDUAL_ASKED, ResidualEvent, read};
-use crate::reading::thread_cpu_ns;
+use crate::reading::{now_ns, thread_cpu_ns};
 use aya::Ebpf;
 use aya::maps::{MapData, RingBuf};
 use aya::programs::PerfEvent;
@@ -14,7 +14,6 @@ use holdup_model::SparseHistogram;
 use holdup_model::sections::ReleasedAt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{PipeReader, PipeWriter};
 use std::thread::JoinHandle;
@@ -98,12 +97,6 @@ struct Followed {
 pub(crate) struct Following {
     end: PipeWriter,
     thread: JoinHandle<Residuals>,
-}
-
-/// Now, on the clock of bpf_ktime_get_ns.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
 struct Follower {

@@ -1,11 +1,10 @@
 //! What loaded programs cost, by the kernel's own account.
 
+use crate::background::{Background, End};
 use aya::Ebpf;
 use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_info};
 use holdup_model::evidence::BpfCost;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The part of the time in which run times are measured. To measure adds two readings of the clock to each run of every
@@ -29,53 +28,40 @@ fn stratum(number: u32) -> Duration {
 
 /// Measures the run time of BPF programs (BPF_ENABLE_STATS) in short slices until it is ended.
 pub(crate) struct Measuring {
-    end: Arc<(Mutex<bool>, Condvar)>,
-    thread: JoinHandle<Option<Duration>>,
+    slices: Background<Option<Duration>>,
     begun: Instant,
 }
 
 impl Measuring {
     /// Begins.
     pub(crate) fn begin() -> Option<Self> {
-        let end = Arc::new((Mutex::new(false), Condvar::new()));
-        let asked = end.clone();
-        let thread = std::thread::Builder::new().name("bpf-stats".to_owned()).spawn(move || slices(&asked)).ok()?;
-        Some(Measuring { end, thread, begun: Instant::now() })
+        Some(Measuring { slices: Background::begin("bpf-stats", slices).ok()?, begun: Instant::now() })
     }
 
-    /// Ends; gives by how much what was measured is to be multiplied, to stand for the whole time. `None` where the
-    /// kernel refused (older than 5.8, or not root), and for less than 50 ms.
+    /// Ends; gives the factor from the measured slices to the whole time. `None` where the kernel refused (older than 5.8,
+    /// or not root), and for less than 50 ms.
     pub(crate) fn end(self) -> Option<f64> {
-        *self.end.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.end.1.notify_all();
-        let measured = self.thread.join().ok()??;
+        let measured = self.slices.end().ok()??;
         let whole = self.begun.elapsed();
         (!measured.is_zero()).then(|| (whole.as_secs_f64() / measured.as_secs_f64()).max(1.0))
     }
 }
 
-/// Waits for a while, or for the end. Gives whether that has come.
-fn over(end: &(Mutex<bool>, Condvar), wait: Duration) -> bool {
-    let asked = end.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let result = end.1.wait_timeout_while(asked, wait, |asked| !*asked);
-    *result.unwrap_or_else(PoisonError::into_inner).0
-}
-
-fn slices(end: &(Mutex<bool>, Condvar)) -> Option<Duration> {
+fn slices(end: &End) -> Option<Duration> {
     let mut measured = Duration::ZERO;
     for number in 0.. {
         let whole = stratum(number);
         let slice = whole.mul_f64(SHARE);
         let before = (whole - slice).mul_f64(place(number));
-        if over(end, before) {
+        if end.wait(before) {
             break;
         }
         let begun = Instant::now();
         let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).ok()?;
-        let is_over = over(end, slice);
+        let is_over = end.wait(slice);
         drop(enabled);
         measured += begun.elapsed();
-        if is_over || over(end, whole - slice - before) {
+        if is_over || end.wait(whole - slice - before) {
             break;
         }
     }

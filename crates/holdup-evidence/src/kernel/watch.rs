@@ -7,7 +7,7 @@ use crate::kernel::residuals::Following;
 use crate::kernel::stats::{self, Measuring};
 use crate::kernel::table::Images;
 use crate::kernel::{Parts, analysed, filter, roles};
-use crate::reading::thread_cpu_ns;
+use crate::reading::{now_ns, thread_cpu_ns};
 use crate::{CollectContext, tasks};
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, RingBuf};
@@ -63,7 +63,8 @@ struct Running {
     parts: Parts,
     roles: Vec<String>,
     images: Images,
-    before: Counts,
+    /// The counts at the begin, and when they were read.
+    before: (Counts, u64),
     measuring: Option<Measuring>,
     following: Option<Following>,
     cpu_ns: u64,
@@ -94,7 +95,7 @@ impl Watch {
         let releases = images.take_releases();
         let following =
             if releases.values().all(Vec::is_empty) { None } else { follow(context, &mut loaded, releases) };
-        let before = counts::counts(&loaded.object, loaded.shards)?;
+        let before = (counts::counts(&loaded.object, loaded.shards)?, now_ns());
         let measuring = Measuring::begin();
         let cpu_ns = thread_cpu_ns().saturating_sub(begun);
         let parts = parts.clone();

@@ -9,14 +9,14 @@ const JUMP_NS: i64 = 5_000_000;
 
 /// How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ahead(pub(crate) i64);
+pub(crate) struct ClockOffset(pub(crate) i64);
 
 fn ns(clock: ClockId) -> i64 {
     let time = clock_gettime(clock);
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-impl Ahead {
+impl ClockOffset {
     /// Reads both clocks. The reading with the least time around it counts: one that was preempted
     /// between the two clocks would look like a jump.
     pub(crate) fn now() -> Self {
@@ -28,7 +28,7 @@ impl Ahead {
                 best = (around, real - (before + around / 2));
             }
         }
-        Ahead(best.1)
+        ClockOffset(best.1)
     }
 }
 
@@ -41,9 +41,9 @@ impl Ahead {
 /// When the wall clock jumped: neither the log nor the window can be trusted then.
 pub(crate) fn window_us(
     window: &Window,
-    start: Ahead,
-    open: Ahead,
-    close: Ahead,
+    start: ClockOffset,
+    open: ClockOffset,
+    close: ClockOffset,
     relative: bool,
 ) -> Result<(i64, i64), Problem> {
     for (moment, ahead) in [("begin", open), ("end", close)] {
@@ -59,7 +59,7 @@ pub(crate) fn window_us(
             ));
         }
     }
-    let shift = |ahead: Ahead| if relative { ahead.0.saturating_sub(start.0) } else { 0 };
+    let shift = |ahead: ClockOffset| if relative { ahead.0.saturating_sub(start.0) } else { 0 };
     let begin_ns = window.begin_unix_ns.saturating_sub(shift(open));
     let end_ns = window.end_unix_ns.saturating_sub(shift(close));
     Ok((begin_ns.saturating_add(999).div_euclid(1000), end_ns.div_euclid(1000)))
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn the_window_follows_a_clock_that_is_slewed() {
         let check = |open: i64, close: i64, relative: bool, expect: (i64, i64)| {
-            let start = Ahead(1_000_000_000);
-            let got = window_us(&WINDOW, start, Ahead(start.0 + open), Ahead(start.0 + close), relative);
+            let start = ClockOffset(1_000_000_000);
+            let got = window_us(&WINDOW, start, ClockOffset(start.0 + open), ClockOffset(start.0 + close), relative);
             assert_eq!(got, Ok(expect), "{open} {close}");
         };
         // The first whole µs inside, and the last.
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_jump_voids_the_trial() {
         let check = |open: i64, close: i64, expect: &str| {
-            let refused = window_us(&WINDOW, Ahead(0), Ahead(open), Ahead(close), true).unwrap_err();
+            let refused = window_us(&WINDOW, ClockOffset(0), ClockOffset(open), ClockOffset(close), true).unwrap_err();
             assert_eq!(refused.kind, holdup_model::ProblemKind::Trial);
             assert!(refused.why.contains(expect), "{refused}");
         };
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_clocks_of_this_host_do_not_jump_between_two_readings() {
-        let (a, b) = (Ahead::now(), Ahead::now());
+        let (a, b) = (ClockOffset::now(), ClockOffset::now());
         assert!((a.0 - b.0).abs() < JUMP_NS, "{a:?} {b:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! One run of pgbench: started, watched, ended, read.
 
-use super::clock::Ahead;
+use super::clock::ClockOffset;
 use super::parameters::{Script, Settings};
 use super::server::Server;
 use super::summary::Summary;
@@ -82,7 +82,7 @@ pub(crate) struct Load {
     child: Guarded,
     output: Output,
     /// The clocks when it started.
-    pub(crate) started: Ahead,
+    pub(crate) started: ClockOffset,
     arguments: Vec<String>,
 }
 
@@ -148,7 +148,7 @@ impl Load {
         command.args(&arguments).current_dir(output.logs.path()).stdout(print_to(STDOUT)?).stderr(print_to(STDERR)?);
         // SIGKILL: when holdup is gone, no process reads the logs.
         let options = ChildOptions { user: server.user().cloned(), death_signal: libc::SIGKILL, many_files: true };
-        let started = Ahead::now();
+        let started = ClockOffset::now();
         let child = Guarded(spawn(command, &options).map_err(failed)?);
         Ok(Load { child, output, started, arguments })
     }

@@ -17,7 +17,7 @@ pub(crate) enum Pool {
 
 /// What keeps the pool in its state.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct BufferPool {
     /// The generation of the server whose pool was warmed; zero for none.
     warmed: u64,
     /// The generation of the server that has done work, and so has something in its pool.
@@ -36,10 +36,10 @@ fn asked(factors: &BTreeMap<String, Level>) -> Result<Option<Pool>, Problem> {
     }
 }
 
-impl Keeper {
+impl BufferPool {
     /// Making the tables has filled the pool.
     pub(crate) fn new(server: &Server) -> Self {
-        Keeper { warmed: 0, worked: server.generation(), state: None }
+        BufferPool { warmed: 0, worked: server.generation(), state: None }
     }
 
     /// The pool holds what trials or a warm-up read. After a failure it may hold nothing: a crash of a

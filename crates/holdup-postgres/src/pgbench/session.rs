@@ -1,13 +1,13 @@
 //! A prepared session of `pgbench`: a server with its tables, and the trials on it.
 
-use super::clock::{Ahead, window_us};
+use super::clock::{ClockOffset, window_us};
 use super::load::{Load, LoadPlan, LoadResult};
 use super::metrics;
 use super::parameters::{Script, Settings, TableSize};
-use super::pool::{Keeper, Pool};
+use super::pool::{BufferPool, Pool};
 use super::server::Server;
-use super::tables::{self, Made};
-use crate::find::{Need, Places};
+use super::tables::{self, CreatedTables};
+use crate::find::{Need, SearchPath};
 use crate::{Binaries, Cluster, ClusterOptions, External, PrivateDir, facts, private_dir, sql, sweep_stale};
 use holdup_catalogue::pgbench::FACTORS;
 use holdup_files::{MOST_BYTES_OF_TEXT, read_input};
@@ -48,7 +48,7 @@ const MAX_TRIES: u32 = 15;
 /// Where the programs are, for a server of our own or for an existing one.
 pub fn binaries(postgres: &PostgresOptions) -> Result<Binaries, Problem> {
     let need = if postgres.url.is_some() { Need::Client } else { Need::Server };
-    Binaries::find(&Places::of_this_host(postgres.bin.as_deref()), need)
+    Binaries::find(&SearchPath::of_this_host(postgres.bin.as_deref()), need)
 }
 
 /// The session. Dropping it ends the server if it is ours, and removes all that was made.
@@ -56,7 +56,7 @@ pub struct PgbenchSession {
     /// Before the server, so that its connection ends first.
     observer: Option<(u64, Client)>,
     server: Server,
-    made: Made,
+    made: CreatedTables,
     logs: PrivateDir,
     /// For logs that would not fit into memory.
     large_logs: Option<PrivateDir>,
@@ -64,7 +64,7 @@ pub struct PgbenchSession {
     host: Host,
     scripts: BTreeMap<PathBuf, PathBuf>,
     sizes: BTreeSet<TableSize>,
-    pool: Keeper,
+    pool: BufferPool,
     trials: u64,
 }
 
@@ -105,7 +105,7 @@ impl PgbenchSession {
             host,
             scripts: BTreeMap::new(),
             sizes: uses.iter().map(|s| s.tables).collect(),
-            pool: Keeper::new(&server),
+            pool: BufferPool::new(&server),
             trials: 0,
             made,
             server,
@@ -244,10 +244,10 @@ impl PgbenchSession {
         let mut subjects = vec![("load".to_owned(), load.pid())];
         subjects.extend(self.server.control().postmaster_pid().map(|pid| ("server".to_owned(), pid)));
         trial.window.open(&subjects)?;
-        let open = Ahead::now();
+        let open = ClockOffset::now();
         load.run_for(plan.duration_ns, &trial.cancel, &trial.enough, "inside the window")?;
         let window = trial.window.close()?;
-        let close = Ahead::now();
+        let close = ClockOffset::now();
         on_time(plan.duration_ns, Duration::from_nanos(window.length_ns))?;
         load.check(&trial.cancel, "inside the window")?;
         let command_line = load.command_line();

@@ -21,7 +21,7 @@ const COMMENT: &str = "made by holdup, may be removed";
 
 /// What was made on an existing server. Removed at the latest when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct CreatedTables {
     at: Option<Config>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn prepare(
     uses: &[Settings],
     cancel: &Cancel,
     step: &mut dyn FnMut(&str),
-) -> Result<Made, Problem> {
+) -> Result<CreatedTables, Problem> {
     let sizes: BTreeSet<TableSize> = uses.iter().map(|s| s.tables).collect();
     match server {
         Server::Own(cluster) => {
@@ -43,7 +43,7 @@ pub(crate) fn prepare(
             }
             // What filling them left dirty is written now and not inside of the first trials.
             sql::rows(&mut sql::connect_patiently(&cluster.config("postgres"))?, "CHECKPOINT")?;
-            Ok(Made::default())
+            Ok(CreatedTables::default())
         }
         Server::Existing(..) => {
             // A user's script brings its own tables.
@@ -59,9 +59,9 @@ fn existing(
     sizes: &BTreeSet<TableSize>,
     cancel: &Cancel,
     step: &mut dyn FnMut(&str),
-) -> Result<Made, Problem> {
+) -> Result<CreatedTables, Problem> {
     let mut sizes = sizes.iter();
-    let Some(&size) = sizes.next() else { return Ok(Made::default()) };
+    let Some(&size) = sizes.next() else { return Ok(CreatedTables::default()) };
     if let Some(other) = sizes.next() {
         return Err(Problem::usage(
             format!("pgbench scales {} and {}", size.scale, other.scale),
@@ -71,22 +71,22 @@ fn existing(
     }
     let mut client = server.client(size)?;
     match found(&mut client)? {
-        Found::Nothing => {
+        TableState::Nothing => {
             step(&format!("making the tables of pgbench on the existing server, scale {}", size.scale));
-            let made = Made::on(server, size);
+            let made = CreatedTables::on(server, size);
             initialise(server, size, cancel).and_then(|()| mark(&mut client))?;
             Ok(made)
         }
-        Found::Whole { scale, fillfactor, ours }
+        TableState::Whole { scale, fillfactor, ours }
             if (scale, fillfactor) == (size.scale.into(), size.fillfactor.into()) =>
         {
-            Ok(if ours { Made::on(server, size) } else { Made::default() })
+            Ok(if ours { CreatedTables::on(server, size) } else { CreatedTables::default() })
         }
-        Found::Whole { ours: true, .. } => {
-            Made::on(server, size).remove()?;
+        TableState::Whole { ours: true, .. } => {
+            CreatedTables::on(server, size).remove()?;
             existing(server, &BTreeSet::from([size]), cancel, step)
         }
-        Found::Whole { scale, fillfactor, .. } => Err(Problem::host(
+        TableState::Whole { scale, fillfactor, .. } => Err(Problem::host(
             "tables of pgbench",
             format!(
                 "the existing server has them with scale {scale} and fill factor {fillfactor}, the plan wants scale {} \
@@ -95,7 +95,7 @@ fn existing(
             ),
         )
         .hint(format!("set scale={scale} and fillfactor={fillfactor}, or name another database in the URL"))),
-        Found::Part(names) => Err(Problem::host(
+        TableState::Part(names) => Err(Problem::host(
             "tables of pgbench",
             format!(
                 "the existing server has only {}, and holdup removes no tables that it did not make",
@@ -108,13 +108,13 @@ fn existing(
 
 /// What is there on an existing server.
 #[derive(Debug, PartialEq)]
-enum Found {
+enum TableState {
     Nothing,
     Part(Vec<String>),
     Whole { scale: i64, fillfactor: i64, ours: bool },
 }
 
-fn found(client: &mut Client) -> Result<Found, Problem> {
+fn found(client: &mut Client) -> Result<TableState, Problem> {
     let mut names = Vec::new();
     for table in TABLES {
         if sql::one(client, &format!("SELECT to_regclass({}) IS NOT NULL", sql::literal(table)))? == "t" {
@@ -122,8 +122,8 @@ fn found(client: &mut Client) -> Result<Found, Problem> {
         }
     }
     match names.len() {
-        0 => return Ok(Found::Nothing),
-        n if n < TABLES.len() => return Ok(Found::Part(names)),
+        0 => return Ok(TableState::Nothing),
+        n if n < TABLES.len() => return Ok(TableState::Part(names)),
         _ => {}
     }
     let number = |client: &mut Client, text: &str| -> Result<i64, Problem> {
@@ -138,16 +138,16 @@ fn found(client: &mut Client) -> Result<Found, Problem> {
     )?;
     let comment = "SELECT coalesce(obj_description('pgbench_accounts'::regclass, 'pg_class'), '')";
     let ours = sql::one(client, comment)? == COMMENT;
-    Ok(Found::Whole { scale, fillfactor, ours })
+    Ok(TableState::Whole { scale, fillfactor, ours })
 }
 
 fn mark(client: &mut Client) -> Result<(), Problem> {
     sql::rows(client, &format!("COMMENT ON TABLE pgbench_accounts IS {}", sql::literal(COMMENT))).map(|_| ())
 }
 
-impl Made {
+impl CreatedTables {
     fn on(server: &Server, size: TableSize) -> Self {
-        Made { at: Some(server.config(size)) }
+        CreatedTables { at: Some(server.config(size)) }
     }
 
     /// Removes what was made.
@@ -165,7 +165,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for CreatedTables {
     fn drop(&mut self) {
         // Errors have no receiver in a destructor; the comment on the tables says which program made them.
         let _left = self.remove_once();

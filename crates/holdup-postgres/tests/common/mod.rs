@@ -5,7 +5,7 @@ use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions, PrepareContext, Prepared, TrialContext, TrialResult, WindowHooks};
 use holdup_model::plan::Level;
 use holdup_model::{Parameters, Problem, Window};
-use holdup_postgres::find::{Need, Places};
+use holdup_postgres::find::{Need, SearchPath};
 use holdup_postgres::pgbench::session::PgbenchSession;
 use holdup_postgres::{Binaries, Cluster, ClusterOptions};
 use holdup_testkit::ignore;
@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The programs of this machine; says at run time when there are none.
 pub(crate) fn binaries() -> Binaries {
-    Binaries::find(&Places::of_this_host(None), Need::Server).unwrap_or_else(|problem| ignore(problem))
+    Binaries::find(&SearchPath::of_this_host(None), Need::Server).unwrap_or_else(|problem| ignore(problem))
 }
 
 /// A folder that the server's user may enter.

@@ -76,7 +76,7 @@ impl Swarm {
             }
         }
         ops.extend([Op::Done(0), Op::Repeat { to: 0, counter: 0, times }]);
-        let options = format!("seed {seed}: {topology:?} {} {hz} Hz, {names:?}, {tasks} tasks: {ops:?}", model.meta.id);
+        let options = format!("seed {seed}: {topology:?} {} {hz} Hz, {names:?}, {tasks} tasks: {ops:?}", model.id);
         let operations = u64::from(tasks) * u64::from(times);
         Swarm { options, machine: machine(topology, model, hz), load: load(ops, tasks, names), operations }
     }

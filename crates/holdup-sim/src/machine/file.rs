@@ -158,7 +158,7 @@ impl Described {
             t.nodes,
             quoted(&self.topology_source),
             quoted(&self.version),
-            quoted(kernel.preempt.meta.id),
+            quoted(kernel.preempt.id),
             kernel.hz,
         );
         for p in &self.parameters {
@@ -287,7 +287,7 @@ impl Reader<'_> {
         self.known(table, KERNEL, "kernel.")?;
         let model = self.text(table, "kernel.", "preempt")?;
         let preempt = preempt::find(&model).ok_or_else(|| {
-            let known: Vec<&str> = preempt::ALL.iter().map(|m| m.meta.id).collect();
+            let known: Vec<&str> = preempt::ALL.iter().map(|m| m.id).collect();
             self.wrong(table.get("preempt"), &format!("kernel.preempt {model}"), "there is no such preemption model")
                 .hint(format!("models: {}", known.join(", ")))
         })?;

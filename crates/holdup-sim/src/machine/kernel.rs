@@ -102,9 +102,9 @@ impl Kernel {
     /// When the version is none that is known, or does not offer the model.
     pub fn of(version: &str, preempt: &'static Model, hz: u32, cpus: u32) -> Result<Self, Problem> {
         let known = parsed(version)?;
-        if !models(known).contains(&preempt.meta.id) {
+        if !models(known).contains(&preempt.id) {
             return Err(Problem::usage(
-                format!("kernel.preempt {} of kernel {version}", preempt.meta.id),
+                format!("kernel.preempt {} of kernel {version}", preempt.id),
                 "that kernel does not offer the model",
             )
             .hint(format!("it offers {}", models(known).join(", "))));

@@ -7,20 +7,18 @@ mod none;
 mod rt;
 mod voluntary;
 
-use holdup_model::Meta;
-
-/// What a model says of the points at which a task that should make room does so. Every model reschedules at the return
+/// The points at which a task that should be rescheduled is. Every model reschedules at the return
 /// to user mode (`exit_to_user_mode_loop()`, kernel/entry/common.c).
 #[derive(Debug, Clone, Copy)]
 pub struct Model {
-    /// What it says about itself.
-    pub meta: &'static Meta,
+    /// Its word on the kernel's command line ([`holdup_model::PreemptModel`]).
+    pub id: &'static str,
     /// Whether kernel code is preempted when an interrupt returns into it (`irqentry_exit_cond_resched`) and where it
     /// switches preemption on again (`preempt_schedule`).
     pub preempts_kernel: bool,
-    /// Whether `cond_resched()` makes room.
+    /// Whether `cond_resched()` reschedules.
     pub cond_resched: bool,
-    /// Whether `might_resched()` makes room: where kernel code may sleep.
+    /// Whether `might_resched()` reschedules: where kernel code may sleep.
     pub might_resched: bool,
     /// Whether the fair class asks with the lazy bit, which no interrupt carries to another CPU and the next tick
     /// promotes (`resched_curr_lazy()`).
@@ -29,10 +27,35 @@ pub struct Model {
     pub sleeping_locks: bool,
 }
 
+impl Model {
+    /// User code only.
+    const NEVER: Model = Model {
+        id: "",
+        preempts_kernel: false,
+        cond_resched: false,
+        might_resched: false,
+        lazy: false,
+        sleeping_locks: false,
+    };
+}
+
 /// Every model, in the order shown to users.
 pub const ALL: &[&Model] = &[&none::MODEL, &voluntary::MODEL, &full::MODEL, &lazy::MODEL, &rt::MODEL];
 
 /// The model with this id.
 pub fn find(id: &str) -> Option<&'static Model> {
-    ALL.iter().copied().find(|m| m.meta.id == id)
+    ALL.iter().copied().find(|m| m.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdup_model::PreemptModel;
+
+    #[test]
+    fn every_model_of_a_kernel_is_simulated_and_none_else() {
+        let words = PreemptModel::WORDS.iter().copied().chain([PreemptModel::Rt.word()]);
+        assert!(words.clone().all(|word| find(word).is_some()));
+        assert!(ALL.iter().all(|model| words.clone().any(|word| word == model.id)));
+    }
 }

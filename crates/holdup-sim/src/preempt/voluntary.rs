@@ -1,20 +1,5 @@
-//! As none, with more points.
+//! As none, and `might_sleep()` is a point as well.
 
 use super::Model;
-use holdup_model::Meta;
 
-const META: Meta = Meta {
-    id: "voluntary",
-    summary: "kernel code makes room at cond_resched() and where it might sleep",
-    docs: "As none; might_sleep() is a point as well.",
-    references: &["Linux: kernel/sched/core.c __sched_dynamic_update(), v6.18 and v7.2.12"],
-};
-
-pub(super) const MODEL: Model = Model {
-    meta: &META,
-    preempts_kernel: false,
-    cond_resched: true,
-    might_resched: true,
-    lazy: false,
-    sleeping_locks: false,
-};
+pub(super) const MODEL: Model = Model { id: "voluntary", cond_resched: true, might_resched: true, ..Model::NEVER };

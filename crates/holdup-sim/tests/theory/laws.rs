@@ -92,7 +92,7 @@ fn littles_law_holds_of_cpus_under_every_policy_and_model() {
             };
             let kernel = Kernel::of("6.18", model, 250, cpus).expect("a kernel");
             let seen = run_to_end(&Machine { kernel, ..machine(cpus, free()) }, &load, seed);
-            let what = format!("{policy:?} {} seed {seed}: {cpus} {tasks} {asleep} {work}", model.meta.id);
+            let what = format!("{policy:?} {} seed {seed}: {cpus} {tasks} {asleep} {work}", model.id);
             let (role, count) = (&seen.roles[1], u64::from(tasks * ROUNDS));
             assert_eq!(role.user_ns, count * work, "the utilisation law: {what}");
             let waited_ns: u64 = role.waited.buckets().map(|(ns, _, n)| if ns == 1 { 0 } else { ns * n }).sum();

@@ -158,7 +158,7 @@ impl Working {
             return Err(Problem::trial("a worker is gone", why));
         }
         let left = WorkerPool::start(Sharing::Threads, "none", Vec::new(), || ())?;
-        // The workers have ended, so their CPU time is not told any more; what they moved is.
+        // The workers have ended, so their CPU time is no longer available; the bytes that they moved are.
         let counts = Working { line, pool: left, flows, workers, begin, sockets, network, _limit }.counts();
         Ok(Counts { cpu_ns: None, ..counts })
     }

@@ -1,4 +1,4 @@
-//! `stream` between two machines: each runs one end, with a board of its own.
+//! `stream` between two machines: each runs one end, with its own board.
 //!
 //! The near side leads. Over the connection to the far end's service ([`crate::far`]) it says what to make, connects, and
 //! reads the far side's counts at the edges of the window. After the last transfer both sides' counts stand on the near
@@ -51,7 +51,7 @@ pub enum Order {
     Begin(Begin),
     /// Take the connections that come from these addresses, in this order, and work. Answer: [`Answer::Working`].
     Work(Vec<SocketAddr>),
-    /// Tell what was counted so far. Answer: [`Answer::Edge`].
+    /// Report the counts so far. Answer: [`Answer::Edge`].
     Read,
     /// End: stop sending, receive what is under way. Answer: [`Answer::Ended`].
     End,
@@ -62,7 +62,7 @@ pub enum Order {
 pub enum Answer {
     /// On this port of the link's address.
     Listening(u16),
-    /// Every connection is there, so many of others were turned away, and the workers work.
+    /// Every connection is open, that number of foreign ones was refused, and the workers run.
     Working(u64),
     /// What was counted so far.
     Edge(Counts),

@@ -196,7 +196,7 @@ impl Theirs {
     }
 }
 
-/// Both sides' counts. The far side's are of the moment in the middle of question and answer, as near as can be told.
+/// Both sides' counts. The server's are taken to be of the middle between request and answer.
 fn edge(setup: &Setup, far: &Rc<RefCell<Far>>, theirs: &Theirs, workers: &Workers) -> Result<Edge, Problem> {
     let asked_ns = now_ns();
     let counts = match ask(far, Order::Read)? {

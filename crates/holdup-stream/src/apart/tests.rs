@@ -33,7 +33,7 @@ fn setup(changes: &[(&str, Value)]) -> Setup {
     Setup::read(&parameters, &Host::real()).expect("valid")
 }
 
-/// Runs a trial against a service that is told to stop when the window opens, if so wanted.
+/// Runs a trial against a service that, on request, is stopped when the window opens.
 fn run(changes: &[(&str, Value)], stops: bool) -> Result<TrialResult, Problem> {
     let host = Host::real();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

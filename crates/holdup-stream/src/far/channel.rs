@@ -126,7 +126,7 @@ impl Channel {
     }
 }
 
-/// TCP loses and adds nothing, so whatever is no frame in its turn was sent by somebody else than holdup.
+/// TCP loses and adds nothing, so bytes that are not the next frame were not sent by holdup.
 fn message<T: DeserializeOwned>(received: Received) -> Result<T, End> {
     match received {
         Received::Frame { payload, .. } if payload.len() > MOST_MESSAGE_BYTES => {

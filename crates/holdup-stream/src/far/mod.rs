@@ -12,7 +12,7 @@
 //!
 //! Over TCP, in [checksummed frames](holdup_model::frame) of CBOR (RFC 8949), not packed: the link is fast, and an
 //! emulated CPU is not. Each connection is served alone, one order at a time. A connection that brings anything
-//! else is ended with a reason; the service goes on. There is no password: the service is for a link that holdup made
+//! else is ended with a reason; the service continues. There is no password: the service is for a link that holdup made
 //! itself, and is bound to the address of that link.
 
 mod channel;
@@ -66,7 +66,7 @@ pub enum FarOrder {
     Hello(FarHello),
     /// Nothing but an answer. Answer: [`FarAnswer::Echo`].
     Echo,
-    /// Tell what is known about the machine. Answer: [`FarAnswer::Facts`].
+    /// Report the facts of the machine. Answer: [`FarAnswer::Facts`].
     Facts,
     /// One end of a trial of `stream`. Answer: [`FarAnswer::Stream`].
     Stream(apart::Order),

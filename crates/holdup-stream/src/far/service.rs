@@ -17,14 +17,14 @@ const HELLO_LIMIT: Duration = Duration::from_secs(10);
 /// Connections that are served at the same time; one is what a session needs.
 const MOST_CONNECTIONS: usize = 16;
 
-/// Serves a listener until it is asked to stop, each connection in a thread of its own. Returns when the last of them
+/// Serves a listener until it is asked to stop, each connection in its own thread. Returns when the last of them
 /// has ended, which they do within some milliseconds then.
 ///
-/// `tell` gets a line for each connection that ended for another reason than that the near side wanted it.
+/// `log` gets a line for each connection that ended for a reason other than the client's request.
 ///
 /// # Errors
 /// When the listener itself cannot be used. What a connection brings is no error of the service.
-pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, tell: &(dyn Fn(&str) + Sync)) -> io::Result<()> {
+pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, log: &(dyn Fn(&str) + Sync)) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let open = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -40,7 +40,7 @@ pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, tell: &(dyn Fn(
                             return Err(e);
                         }
                         // No descriptor or no memory is left for one more; the next attempt may find some.
-                        _ => tell(&format!("a connection could not be taken: {e}")),
+                        _ => log(&format!("a connection could not be taken: {e}")),
                     }
                     std::thread::sleep(GLANCE);
                     continue;
@@ -49,19 +49,19 @@ pub fn serve(host: &Host, listener: &TcpListener, stop: &Cancel, tell: &(dyn Fn(
             if open.fetch_add(1, Ordering::SeqCst) >= MOST_CONNECTIONS {
                 open.fetch_sub(1, Ordering::SeqCst);
                 turn_away(stream);
-                tell(&format!("{from}: turned away: {MOST_CONNECTIONS} connections are open"));
+                log(&format!("{from}: refused: {MOST_CONNECTIONS} connections are open"));
                 continue;
             }
             let open = &open;
             let work = move || {
                 if let Some(line) = one(host, stream, from, stop) {
-                    tell(&line);
+                    log(&line);
                 }
                 open.fetch_sub(1, Ordering::SeqCst);
             };
             if let Err(e) = std::thread::Builder::new().name("holdup-far".to_owned()).spawn_scoped(scope, work) {
                 open.fetch_sub(1, Ordering::SeqCst);
-                tell(&format!("{from}: no thread for it: {e}"));
+                log(&format!("{from}: no thread for it: {e}"));
             }
         }
         Ok(())
@@ -75,7 +75,7 @@ fn turn_away(stream: TcpStream) {
     }
 }
 
-/// One connection; what to tell of its end.
+/// One connection; returns the line to log at its end.
 fn one(host: &Host, stream: TcpStream, from: SocketAddr, stop: &Cancel) -> Option<String> {
     let mut channel = match Channel::new(stream) {
         Ok(channel) => channel,

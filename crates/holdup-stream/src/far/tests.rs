@@ -11,17 +11,17 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `act` beside a service; gives what it gave and what the service told.
+/// Runs `act` beside a service; returns its result and the lines that the service logged.
 fn beside_service<T>(act: impl FnOnce(SocketAddr) -> T) -> (T, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (stop, told) = (Cancel::default(), Mutex::new(Vec::new()));
+    let (stop, logged) = (Cancel::default(), Mutex::new(Vec::new()));
     let host = Host::real();
     let got = std::thread::scope(|scope| {
-        let tell = |line: &str| told.lock().unwrap().push(line.to_owned());
+        let log = |line: &str| logged.lock().unwrap().push(line.to_owned());
         let service = scope.spawn({
             let (stop, host, listener) = (&stop, &host, &listener);
-            move || serve(host, listener, stop, &tell)
+            move || serve(host, listener, stop, &log)
         });
         // Ends the service also when `act` panics; the scope would wait for it for ever.
         struct Stop<'a>(&'a Cancel);
@@ -37,7 +37,7 @@ fn beside_service<T>(act: impl FnOnce(SocketAddr) -> T) -> (T, Vec<String>) {
         service.join().unwrap().unwrap();
         got
     });
-    (got, told.into_inner().unwrap())
+    (got, logged.into_inner().unwrap())
 }
 
 fn connect(address: SocketAddr) -> Far {
@@ -73,7 +73,7 @@ fn hello(version: &str) -> Vec<u8> {
 
 #[test]
 fn the_far_end_says_what_it_is() {
-    let ((hello, facts, shortest), told) = beside_service(|address| {
+    let ((hello, facts, shortest), logged) = beside_service(|address| {
         let mut far = connect(address);
         let (facts, shortest) = (far.facts().unwrap(), far.round_trip_ns(3).unwrap());
         let hello = far.hello().clone();
@@ -85,11 +85,11 @@ fn the_far_end_says_what_it_is() {
     let fact = facts.iter().find(|f| f.key == "kernel.release").unwrap();
     assert_eq!(fact.value.as_deref(), Some(release.as_str()));
     assert!(shortest > 0 && hello.cpus > 0);
-    assert_eq!(told, Vec::<String>::new(), "an end in order is not worth a line");
+    assert_eq!(logged, Vec::<String>::new(), "an end in order is not worth a line");
 }
 
 #[test]
-fn whatever_is_no_message_ends_its_connection_and_not_the_service() {
+fn bytes_that_are_no_message_end_their_connection_and_not_the_service() {
     let version = env!("CARGO_PKG_VERSION");
     let stuffed = frame::encode(0, &[0xff; 40]);
     let mut huge = frame::encode(0, b"x");
@@ -112,7 +112,7 @@ fn whatever_is_no_message_ends_its_connection_and_not_the_service() {
         ("two hellos", two_hellos, "a second hello"),
         ("nothing", Vec::new(), "closed the connection"),
     ];
-    let ((), told) = beside_service(|address| {
+    let ((), logged) = beside_service(|address| {
         for (name, bytes, _) in &cases {
             let answers = answers_to(address, bytes, true);
             // The reset after too many bytes may overtake the reason.
@@ -123,9 +123,9 @@ fn whatever_is_no_message_ends_its_connection_and_not_the_service() {
         }
     });
     for (name, _, reason) in &cases {
-        assert!(told.iter().any(|line| line.contains(reason)), "{name}: {told:#?}");
+        assert!(logged.iter().any(|line| line.contains(reason)), "{name}: {logged:#?}");
     }
-    assert_eq!(told.len(), cases.len(), "{told:#?}");
+    assert_eq!(logged.len(), cases.len(), "{logged:#?}");
 }
 
 fn hello_payload(version: &str) -> Vec<u8> {
@@ -138,9 +138,9 @@ fn hello_payload(version: &str) -> Vec<u8> {
 }
 
 #[test]
-fn silent_connections_keep_nobody_else_from_being_served() {
-    let (refused, told) = beside_service(|address| {
-        // As many as are served at once, all but one of them silent.
+fn silent_connections_do_not_block_others() {
+    let (refused, logged) = beside_service(|address| {
+        // The highest number that is served at the same time, all but one of them silent.
         let silent: Vec<TcpStream> = (0..15).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut last = connect(address);
         let _shortest = last.round_trip_ns(1).unwrap();
@@ -152,7 +152,7 @@ fn silent_connections_keep_nobody_else_from_being_served() {
         refused
     });
     assert!(refused.contains("connections are open"), "{refused}");
-    assert!(told.iter().any(|line| line.contains("turned away")), "{told:#?}");
+    assert!(logged.iter().any(|line| line.contains("refused")), "{logged:#?}");
 }
 
 /// A stranger who answers each connection with these bytes.
@@ -171,7 +171,7 @@ fn why_refused(answer: &'static [u8]) -> String {
 }
 
 #[test]
-fn what_is_no_far_end_is_told_by_what_it_does() {
+fn a_peer_that_is_no_service_is_named_by_its_behaviour() {
     assert!(why_refused(b"SSH-2.0-x\r\n").contains("no message of holdup"));
     assert_eq!(why_refused(b""), "the other side closed the connection");
     let other = FarHello { version: env!("CARGO_PKG_VERSION").to_owned(), nonce: 0, release: String::new(), cpus: 0 };
@@ -180,7 +180,7 @@ fn what_is_no_far_end_is_told_by_what_it_does() {
 }
 
 #[test]
-fn a_far_end_that_is_not_there_is_waited_for_and_then_told() {
+fn a_missing_service_is_waited_for_and_then_reported() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let limit = Duration::from_millis(60);
     let problem = Far::connect(&Host::real(), address, limit, &Cancel::default()).unwrap_err();
@@ -197,5 +197,5 @@ fn the_command_line_names_the_peer() {
     let expected = Some(SocketAddr::from(([10, 77, 0, 2], FAR_PORT)));
     assert_eq!(of("quiet holdup.address=10.77.0.1/24 holdup.peer=10.77.0.2\n"), expected);
     assert_eq!(of("quiet holdup.address=10.77.0.1/24\n"), None);
-    assert_eq!(of("holdup.peer=nobody"), None);
+    assert_eq!(of("holdup.peer=nowhere"), None);
 }

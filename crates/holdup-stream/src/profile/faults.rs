@@ -96,7 +96,7 @@ impl Wrong {
     }
 }
 
-/// Gathers faults while a profile is read; the reading goes on after each.
+/// Gathers faults while a profile is read; reading continues after each.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     found: Vec<Fault>,

@@ -42,7 +42,7 @@ impl Opened {
         note_what_does_nothing(flowop, notes);
     }
 
-    /// A flowop could not be read: whatever it is, its connection may be open now.
+    /// A flowop could not be read: any flowop may have opened its connection.
     pub(super) fn mark_uncertain(&mut self) {
         self.uncertain = true;
     }

@@ -30,7 +30,7 @@ pub(super) struct Lexer<'a> {
     line: u32,
 }
 
-/// What ends the reading at once.
+/// What ends the reading immediately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stop;
 
@@ -192,7 +192,7 @@ impl<'a> Lexer<'a> {
         self.take(end);
     }
 
-    /// Goes on by so many bytes.
+    /// Advances by that number of bytes.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         let lines = taken.bytes().filter(|b| *b == b'\n').count();

@@ -4,7 +4,7 @@
 use super::model::{Flowop, FlowopKind, Group, Options, Profile, Size, Transaction};
 use std::collections::BTreeMap;
 
-/// What the far end asks for at once when files come.
+/// What the receiver asks for with one call when files come.
 const FILE_PIECE_BYTES: u64 = 64 << 10;
 
 impl FlowopKind {

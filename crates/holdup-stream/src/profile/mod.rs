@@ -1,6 +1,6 @@
 //! Profiles of uperf: what each strand does, read from XML or made of a few parameters.
 //!
-//! A profile holds groups, a group so many like strands (threads or processes), a strand runs transactions one after
+//! A profile holds groups, a group n equal strands (threads or processes), a strand runs transactions one after
 //! another, and a transaction repeats its flowops: connect, write, read, think, disconnect. All groups begin their
 //! n-th transaction together (uperf 1.0.8: strand.c, execute.c, shm.c). [`Profile::read`] reads one, [`Profile::simple`]
 //! makes the usual one, [`Profile::mirrored`] is what the far end runs, [`program`] is a group without names and text.

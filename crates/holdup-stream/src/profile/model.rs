@@ -22,14 +22,14 @@ pub struct Note {
     pub text: String,
 }
 
-/// So many like strands.
+/// A number of equal strands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its name, when it has one.
     pub name: Option<String>,
     /// How many strands.
     pub strands: u32,
-    /// Whether each strand is a process of its own (`nprocs`); threads of one process otherwise (`nthreads`).
+    /// Whether each strand is a process (`nprocs`); threads of one process otherwise (`nthreads`).
     pub processes: bool,
     /// What each strand does, one after another. The n-th of all groups begin together.
     pub transactions: Vec<Transaction>,
@@ -37,21 +37,21 @@ pub struct Group {
     pub line: u32,
 }
 
-/// How long a transaction goes on.
+/// How long a transaction lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
-    /// So many times, which may be none.
+    /// That number of times, which may be 0.
     Iterations(u64),
-    /// Until so many ns have passed since all strands began it; what is under way then is broken off.
+    /// Until that time, in ns, has passed since all strands began it; what is under way then is aborted.
     Duration(u64),
 }
 
 /// Flowops that are repeated together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// How long it goes on.
+    /// How long it lasts.
     pub repeat: Repeat,
-    /// So many times per second and strand at most; only with a duration.
+    /// At most that number of times per second and strand; only with a duration.
     pub rate_per_s: Option<u32>,
     /// What it does.
     pub flowops: Vec<Flowop>,

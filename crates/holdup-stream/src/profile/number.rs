@@ -37,7 +37,7 @@ impl<'a> Decimal<'a> {
         Some(Ok(Decimal { whole, fraction, unit: rest.to_ascii_lowercase() }))
     }
 
-    /// The number times so many of the smallest unit, what is below one of them cut off.
+    /// The number times the unit, in the smallest unit, truncated.
     fn times(&self, unit: u64) -> u64 {
         let whole = u128::from(self.whole) * u128::from(unit);
         let digits: u128 = self.fraction.parse().unwrap_or(0);

@@ -88,7 +88,7 @@ impl OptionReader<'_> {
                 Ok(None) if key == "dir" => self.key(&key, value, line),
                 Ok(None) => self.key(&key, &value.to_lowercase(), line),
                 Ok(Some(held)) => {
-                    // What a variable holds belongs into the message, or nobody finds the wrong value.
+                    // The message shows what the variable holds, because the wrong value is there and not in the profile.
                     if let Err(wrong) = self.key(&key, held.trim(), line) {
                         self.wrong(line, &format!("{word} ({})", held.trim()), wrong);
                     }

@@ -27,16 +27,16 @@ pub struct Program {
     pub phases: Vec<Phase>,
     /// The largest transfer, in bytes: what a strand's buffer must hold.
     pub buffer_bytes: u64,
-    /// How many connections a strand may have open at once; `None` when it opens more the longer it runs.
+    /// How many connections a strand may have open at the same time; `None` when it opens more the longer it runs.
     pub most_open: Option<u64>,
 }
 
 /// A transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
-    /// How long it goes on.
+    /// How long it lasts.
     pub repeat: Repeat,
-    /// So many turns per second and strand at most. uperf's near end runs half of them, rounded down but at least one,
+    /// At most that number of turns per second and strand. uperf's sender runs half of them, rounded down but at least one,
     /// in one go each half second; its far end spaces them evenly and spins between them (uperf 1.0.8: rate.c).
     pub rate_per_s: Option<u32>,
     /// What one turn does.
@@ -84,9 +84,9 @@ pub enum Action {
         /// The place in [`Program::files`].
         files: u16,
     },
-    /// Sleeps so many ns.
+    /// Sleeps, ns.
     Sleep(u64),
-    /// Computes for so many ns.
+    /// Computes, ns.
     Compute(u64),
     /// Nothing.
     Nothing,
@@ -103,7 +103,7 @@ pub struct Transfer {
     pub least: u32,
     /// The largest size, in bytes; the same as `least` unless a sender draws.
     pub most: u32,
-    /// Whether what one call moves is enough; otherwise it goes on until all of the size is moved. Datagrams that are
+    /// Whether what one call moves is enough; otherwise it continues until all of the size is moved. Datagrams that are
     /// shorter than the size add up as well.
     pub once: bool,
     /// How many datagrams one run moves; 1 unless the protocol is UDP.
@@ -312,7 +312,7 @@ fn lacks(flowop: &Flowop, option: &str) -> Problem {
     Problem::usage(format!("flowop {} of line {}", flowop.kind.name(), flowop.line), format!("says no {option}"))
 }
 
-/// How many connections are open at once at most, when every step succeeds.
+/// The most connections that are open at the same time, when every step succeeds.
 fn most_open(phases: &[Phase]) -> Option<u64> {
     let (mut open, mut most) = (0_u64, 0_u64);
     for phase in phases {

@@ -54,7 +54,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, (u32, Wrong)> {
         let lines = bytes[..at].iter().filter(|b| **b == b'\n').count();
         u32::try_from(lines).unwrap_or(u32::MAX).saturating_add(1)
     };
-    // A zero byte also tells UTF-16, which many editors of other systems write.
+    // A zero byte also shows UTF-16, which many editors of other systems write.
     if let Some(at) = memchr::memchr(0, bytes) {
         return Err((line_of(at), Wrong::new("a zero byte: this is no text").hint("save it as UTF-8")));
     }

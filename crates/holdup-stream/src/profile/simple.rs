@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_simple_profile_is_told_from_others() {
+    fn simple_profiles_are_recognised() {
         for mode in [Mode::Read, Mode::Write, Mode::Both] {
             let simple = Simple {
                 remotehost: "far",

@@ -93,7 +93,7 @@ pub(crate) struct Slot {
     pub(crate) datagrams_dropped: AtomicU64,
     /// Connections that others made.
     pub(crate) strangers: AtomicU64,
-    /// The most connections that were open at once.
+    /// The most connections that were open at the same time.
     pub(crate) held: AtomicU64,
     pub(crate) parts: [Part; MOST_TRANSACTIONS],
 }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// How long one call waits until the strand looks whether it is to go on.
+/// How long one call waits until the strand checks whether it must stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// What the end that calls sends first, so that the other one knows it from strangers.
 pub(crate) const TOKEN_BYTES: usize = 16;
@@ -63,7 +63,7 @@ impl Link {
     /// Calls the other end. `goes_on` is asked while it does not answer.
     ///
     /// # Errors
-    /// What the kernel says; EINTR when it is not to go on.
+    /// The kernel's error; EINTR when the strand must stop.
     pub(crate) fn call(
         endpoint: &Endpoint,
         target: &Target,
@@ -121,7 +121,7 @@ impl Link {
         }
         loop {
             let socket = net::accept_with(listener, SocketFlags::CLOEXEC)?;
-            // What the two sides say is there at once; somebody who says nothing is given up.
+            // What the two sides say arrives immediately; a silent peer is given up.
             if protocol == Protocol::Unix {
                 sockets::wait_at_most(socket.as_fd(), Some(LOOK), Some(LOOK))?;
             }
@@ -134,7 +134,7 @@ impl Link {
         }
     }
 
-    /// How many datagrams a socket dropped that is closed with its connection; one that is kept tells it later.
+    /// How many datagrams a socket dropped that is closed with its connection; one that is kept is asked later.
     pub(crate) fn dropped(&self) -> u64 {
         if self.peer.is_some() { 0 } else { sockets::drops(self.socket).unwrap_or(0) }
     }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_turned_away_whatever_they_say() {
+    fn strangers_are_refused_with_any_greeting() {
         let token = [7; TOKEN_BYTES];
         let (listener, address) = listener(Protocol::Tcp);
         let mut loud = TcpStream::connect(address).expect("connects");
@@ -283,8 +283,8 @@ mod tests {
         let mut got = [0; 8];
         assert_eq!(near.send(b"ours", Call::Plain, 0).expect("sends"), 4);
         assert_eq!(far.receive(&mut got, Call::Message, 0).expect("receives"), 4);
-        let nobody = Link::accept(listener.as_fd(), Protocol::Tcp, &token, || ());
-        assert!(nobody.is_err_and(|e| sockets::is_wait(&e)), "it does not wait for ever");
+        let accepted = Link::accept(listener.as_fd(), Protocol::Tcp, &token, || ());
+        assert!(accepted.is_err_and(|e| sockets::is_wait(&e)), "it does not wait for ever");
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_listens_is_an_error() {
+    fn a_missing_listener_is_an_error() {
         let (listener, address) = listener(Protocol::Tcp);
         drop(listener);
         let refused = Link::call(&endpoint(Protocol::Tcp), &Target::Internet(address), &[0; TOKEN_BYTES], || true);

@@ -76,7 +76,7 @@ pub fn read(path: &Path, setup: &Setup, duration_ns: u64) -> Result<Profile, Pro
     Profile::read(&name, &bytes, &variables).map_err(Problem::from)
 }
 
-/// The parameters that say what a profile says, for whoever runs no profiles; without a profile they stay as they are.
+/// The parameters that replace a profile, for engines that run no profiles; without a profile they stay as they are.
 ///
 /// # Errors
 /// When the profile cannot be read, or does more than connections that move data for a while.

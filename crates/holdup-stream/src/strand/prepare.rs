@@ -52,7 +52,7 @@ pub(crate) fn pairs(profile: &Profile, setup: &Setup) -> Result<Vec<Pair>, Probl
         if near.strands > 1 && endpoints().any(|e| e.protocol == Protocol::Udp && e.port.is_some()) {
             return Err(Problem::usage(
                 format!("a port for udp in a group of {} strands", near.strands),
-                "each of them takes a port of its own",
+                "each of them takes its own port",
             )
             .hint("leave the port out"));
         }

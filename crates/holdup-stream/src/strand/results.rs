@@ -162,7 +162,7 @@ fn reckon(passed: &Passed<'_>, notes: &mut Vec<String>) -> Result<(Life, u64), P
         }
         return Ok((life, 0));
     }
-    // Datagrams that come after their connection was closed are told by Udp.NoPorts.
+    // Datagrams that come after their connection was closed are counted by Udp.NoPorts.
     let losses = passed.counters.losses();
     let no_ports: u64 = losses.iter().filter(|(name, _)| name.ends_with("Udp.NoPorts")).map(|(_, n)| n).sum();
     let lost = life.datagrams_sent.saturating_sub(life.datagrams_received).saturating_sub(dropped);

@@ -113,7 +113,7 @@ impl Strand {
                     break;
                 }
             }
-            // Nobody calls for the next transaction before this strand is at its gate.
+            // The next transaction is not called before this strand is at its gate.
             if matches!(phase.repeat, Repeat::Duration(_)) {
                 self.take_late_callers(slot);
             }
@@ -398,7 +398,7 @@ impl Strand {
             }
             return add(&slot.datagrams_dropped, link.dropped());
         }
-        // Where nothing is received here, closing at once tells the other end.
+        // Where nothing is received here, closing immediately notifies the other end.
         if receives && sockets::end_sending(link.socket).is_ok() {
             let mut quiet_ns = 0;
             loop {
@@ -532,7 +532,7 @@ impl Waits {
     }
 }
 
-/// What a strand keeps open where it is a process of its own.
+/// What a strand that is a process keeps open.
 pub(crate) fn keeps(strand: &Strand) -> Vec<RawFd> {
     let mut keeps: Vec<RawFd> = strand.place.namespace().iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
     keeps.extend(strand.ways.iter().filter_map(|way| match way {

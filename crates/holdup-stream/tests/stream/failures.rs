@@ -13,7 +13,7 @@ fn children() -> Vec<i32> {
     tasks.flat_map(|task| of(task).split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
-/// Runs a test of this file in a process of its own, because what it does is done to the whole process.
+/// Runs a test of this file in its own process, because what it does is done to the whole process.
 fn alone(name: &str, prepare: impl FnMut() -> std::io::Result<()> + Send + Sync + 'static) -> String {
     let mut command = Command::new(std::env::current_exe().expect("is known"));
     command.args(["--exact", name, "--include-ignored", "--nocapture", "--test-threads=1"]);
@@ -55,7 +55,7 @@ pub(crate) fn too_low_a_limit_on_files_is_named() {
     alone("failures::takes_more_files_than_allowed", || {
         let low = Rlimit { current: Some(64), maximum: Some(64) };
         setrlimit(Resource::Nofile, low)?;
-        // Root may raise the limit again unless it is another user; nobody may not.
+        // Root may raise the limit again unless it is another user; the user nobody may not.
         if rustix::process::geteuid().is_root() {
             // SAFETY: plain system calls in a child that is about to become another program.
             let gone = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
@@ -104,13 +104,13 @@ pub(crate) fn ten_thousand_connections_are_held_by_one_process_in_200_mb() {
 
 fn peak_resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("reads");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
     line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
 }
 
 pub(crate) fn holds_ten_thousand() {
     let limit = getrlimit(Resource::Nofile);
-    // Where fewer files are allowed, so many as they are enough for.
+    // Where fewer files are allowed, as many as they allow.
     let connections = limit.maximum.map_or(10_000, |limit| (limit.saturating_sub(256) / 2).min(10_000));
     let changes: [(&str, Value); 3] =
         [("connections", (connections as i64).into()), ("size", 4096.into()), ("rate", 2.into())];

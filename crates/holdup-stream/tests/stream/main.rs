@@ -1,4 +1,4 @@
-//! `stream` on this machine: what is sent is what is received and dropped, whatever it goes through.
+//! `stream` on this machine: what is sent is what is received and dropped, on every network.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests, without libtest")]
 

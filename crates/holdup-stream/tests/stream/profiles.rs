@@ -182,8 +182,8 @@ pub(crate) fn what_may_fail_is_counted_and_what_may_not_makes_the_pass_void() {
 pub(crate) fn what_cannot_be_read_is_said_before_anything_runs() {
     let problem = run_file(Path::new("/nowhere/at/all.xml"), &[]).expect_err("there is none");
     assert_eq!(problem.what, "profile /nowhere/at/all.xml");
-    let text = group(r#"nthreads="$nobody_sets_this""#, CONNECT, r#"iterations="1"><flowop type="nop"/>"#);
+    let text = group(r#"nthreads="$unset_variable""#, CONNECT, r#"iterations="1"><flowop type="nop"/>"#);
     let problem = run_text(&text, &[]).expect_err("a variable is missing");
     let all = format!("{} {} {:?}", problem.what, problem.why, problem.hint);
-    assert!(all.contains("nobody_sets_this"), "{all}");
+    assert!(all.contains("unset_variable"), "{all}");
 }

@@ -1,23 +1,23 @@
-//! The agent: the same program at the other end of a line, in a guest or on another host.
+//! The agent: the same program at the other end of a connection, in a guest or on another host.
 //!
 //! It takes [orders](holdup_model::wire::Order) one at a time and carries them out with the sessions of the target
-//! `local`, so what happens in a trial is the same wherever it runs. One thread reads, so that a host that says `Off`
-//! or goes away ends a trial that is under way; one tells each second that the agent lives.
+//! `local`, so what happens in a trial is the same wherever it runs. One thread reads, so that a host that sends `Off`
+//! or goes away ends a trial that is under way; one sends a heartbeat each second.
 
-mod far;
-mod line;
+mod connection;
+mod peer;
 
-pub use far::serve_far;
+pub use peer::serve_peer;
 
 use crate::local::{self, LocalSession};
-use crate::qemu::Kept;
+use crate::qemu::BootCache;
 use crate::session::{GuestOptions, Session, SessionRequest};
 use crate::sim::{self, Calibration};
+use connection::Connection;
 use holdup_host::Host;
 use holdup_load::{Cancel, PostgresOptions};
 use holdup_model::wire::{Answer, Checked, Hello, MOST_BYTES, Order, Ran, Work};
 use holdup_model::{Event, Observer, Problem};
-use line::Line;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
@@ -32,26 +32,26 @@ pub struct AgentRequest<'a> {
     pub notes: Vec<String>,
 }
 
-/// Serves a line until the other side says `Off` or goes away.
+/// Serves a connection until the other side sends `Off` or closes it.
 ///
 /// # Errors
-/// When the line cannot be written any more. What was open is put back then too.
+/// When the connection breaks. An open session is closed then too.
 pub fn serve(
     request: &AgentRequest<'_>,
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> Result<(), Problem> {
-    let line = Line::new(output);
+    let connection = Connection::new(output);
     let cancel = Cancel::default();
     let (orders, inbox) = channel();
-    line::read_in_background(input, orders, cancel.clone(), line.clone());
-    let _beats = line.clone().beat_in_background();
-    line.say(&Answer::Hello(Box::new(hello(request))))?;
+    connection::read_in_background(input, orders, cancel.clone(), connection.clone());
+    let _beats = connection.clone().beat_in_background();
+    connection.send(&Answer::Hello(Box::new(hello(request))))?;
     loop {
         match inbox.recv() {
             Ok(Order::Check(work)) => {
                 let checked = with_session_request(request, *work, &cancel, |sessions| {
-                    far::reach(request.host, sessions.plan, &cancel)?;
+                    peer::reach(request.host, sessions.plan, &cancel)?;
                     local::ready(sessions).map(|ready| {
                         Box::new(Checked {
                             metrics: ready.metrics,
@@ -62,22 +62,23 @@ pub fn serve(
                         })
                     })
                 });
-                line.say(&Answer::Checked(checked))?;
+                connection.send(&Answer::Checked(checked))?;
             }
             Ok(Order::Open(work)) => {
-                if !with_session_request(request, *work, &cancel, |sessions| session(sessions, &inbox, &line))? {
+                if !with_session_request(request, *work, &cancel, |sessions| session(sessions, &inbox, &connection))? {
                     return Ok(());
                 }
             }
             Ok(Order::Calibrate { hz }) => {
                 let with =
                     Calibration { host: request.host, workdir: &request.workdir, pg_bin: None, hz, cancel: &cancel };
-                let mut step = |name: &str| Relay { line: &line }.event(Event::Step(&format!("measuring {name}")));
+                let mut step =
+                    |name: &str| Relay { connection: &connection }.event(Event::Step(&format!("measuring {name}")));
                 let result = sim::calibrated(with, &mut step);
-                line.say(&Answer::Calibrated(result.map(|described| described.to_toml())))?;
+                connection.send(&Answer::Calibrated(result.map(|described| described.to_toml())))?;
             }
             Ok(Order::Trial { .. } | Order::Close) => {
-                line.say(&Answer::Refused("an order for a session came, and none is open".to_owned()))?;
+                connection.send(&Answer::Refused("an order for a session came, and none is open".to_owned()))?;
             }
             Ok(Order::Off) | Err(_) => return Ok(()),
         }
@@ -112,23 +113,23 @@ fn with_session_request<T>(
         postgres: &postgres,
         workdir: request.workdir.clone(),
         guests: &GuestOptions::default(),
-        kept: Kept::default(),
+        boot_cache: BootCache::default(),
         cancel: cancel.clone(),
     })
 }
 
-/// One session, until it is closed or the line ends. Says whether there may be another.
-fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -> Result<bool, Problem> {
-    let of_peer = match far::facts(request.host, request.plan, &request.cancel) {
+/// One session, until it is closed or the connection ends. Whether there may be another.
+fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, connection: &Connection) -> Result<bool, Problem> {
+    let of_peer = match peer::facts(request.host, request.plan, &request.cancel) {
         Ok(facts) => facts,
-        Err(problem) => return line.say(&Answer::Opened(Err(problem))).map(|()| true),
+        Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| true),
     };
-    let mut session: Box<dyn Session + '_> = match LocalSession::open(request, &mut Relay { line }) {
+    let mut session: Box<dyn Session + '_> = match LocalSession::open(request, &mut Relay { connection }) {
         Ok(session) => Box::new(session),
-        Err(problem) => return line.say(&Answer::Opened(Err(problem))).map(|()| true),
+        Err(problem) => return connection.send(&Answer::Opened(Err(problem))).map(|()| true),
     };
     let environment = session.environment().into_iter().chain(of_peer).collect();
-    line.say(&Answer::Opened(Ok(environment)))?;
+    connection.send(&Answer::Opened(Ok(environment)))?;
     loop {
         match inbox.recv() {
             Ok(Order::Trial { arm, spec, seed }) => {
@@ -136,30 +137,30 @@ fn session(request: &SessionRequest<'_>, inbox: &Receiver<Order>, line: &Line) -
                 let mut ran = Box::new(Ran { trial: draft.trial, problem: draft.problem });
                 // A little less than what is refused, for the answer around it.
                 ran.fit(MOST_BYTES - 1024);
-                line.say(&Answer::Ran(ran))?;
+                connection.send(&Answer::Ran(ran))?;
             }
             Ok(Order::Check(_) | Order::Open(_) | Order::Calibrate { .. }) => {
-                line.say(&Answer::Refused("an order came that is none for an open session".to_owned()))?;
+                connection.send(&Answer::Refused("an order came that is none for an open session".to_owned()))?;
             }
             Ok(Order::Close) => {
                 let closed = session.close();
                 let result = closed.left.map_or(Ok(closed.notes), Err);
                 let kernel_log = request.host.kernel_log().map_err(|e| e.to_string());
-                return line.say(&Answer::Closed { result, kernel_log }).map(|()| true);
+                return connection.send(&Answer::Closed { result, kernel_log }).map(|()| true);
             }
             Ok(Order::Off) | Err(_) => {
                 // The host has gone or wants no more: what could not be put back ends with the guest, or stays in the
                 // undo journal.
-                let _nobody_to_tell = session.close();
+                let _closed = session.close();
                 return Ok(false);
             }
         }
     }
 }
 
-/// Hands what an engine tells to the other side.
+/// Forwards steps and notes to the other side.
 struct Relay<'a> {
-    line: &'a Line,
+    connection: &'a Connection,
 }
 
 impl Observer for Relay<'_> {
@@ -169,7 +170,7 @@ impl Observer for Relay<'_> {
             Event::Note(text) => Answer::Note(text.to_owned()),
             _ => return,
         };
-        // A line that is broken shows at the next answer.
-        let _broken = self.line.say(&answer);
+        // A broken connection shows at the next answer.
+        let _broken = self.connection.send(&answer);
     }
 }

@@ -148,7 +148,7 @@ mod tests {
             let kinds: BTreeSet<Choice> = arms.iter().map(|arm| Choice::of(&plan, arm).expect("a choice")).collect();
             assert_eq!(kinds.len(), 1, "boot {boot}");
             let replicas: BTreeSet<bool> = arms.iter().map(|arm| arm.replica.is_some()).collect();
-            assert_eq!(replicas.len(), 1, "the A/A arm of boot {boot} has a boot of its own");
+            assert_eq!(replicas.len(), 1, "the A/A arm of boot {boot} has its own boot");
         }
     }
 }

@@ -15,8 +15,8 @@ use holdup_stream::far;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How often a wait looks whether it is to end.
-const GLANCE: Duration = Duration::from_millis(200);
+/// How often a wait checks whether it should end.
+const POLL: Duration = Duration::from_millis(200);
 /// The longest that opening a session may take: an emulated initdb and filled tables.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(1800);
 /// What a trial may take beside its planned time: restarts of a server, reading logs, all of it emulated.
@@ -127,7 +127,7 @@ impl Running {
                 return Err(NoAnswer::Cancelled);
             }
             // A peer that never speaks is lost when the time for its boot is over.
-            peer.look(GLANCE, &mut Silent)?;
+            peer.look(POLL, &mut Silent)?;
         }
         Ok(hello)
     }
@@ -156,7 +156,7 @@ impl Running {
             if let Some(peer) = &mut self.peer {
                 peer.look(Duration::ZERO, observer)?;
             }
-            let Some(payload) = self.machine.receive(GLANCE)? else { continue };
+            let Some(payload) = self.machine.receive(POLL)? else { continue };
             match wire::from_bytes::<Answer>(&payload).map_err(NoAnswer::Unreadable)? {
                 Answer::Alive => {}
                 Answer::Refused(why) => return Err(NoAnswer::Unreadable(why)),
@@ -197,12 +197,12 @@ impl Running {
         tail
     }
 
-    /// A problem that the agent told of its peer, with the end of the peer's console.
+    /// A problem that the agent has with its peer, with the end of the peer's console.
     pub(super) fn with_peer(&self, problem: Problem) -> Problem {
         match &self.peer {
             Some(peer) if problem.hint.is_none() && problem.what.starts_with(far::WHAT) => {
                 let tail = peer.machine.console_tail(3).join(" | ");
-                let tail = if tail.is_empty() { "its console says nothing".to_owned() } else { tail };
+                let tail = if tail.is_empty() { "its console is empty".to_owned() } else { tail };
                 problem.hint(format!("the peer's console ends: {tail}"))
             }
             _ => problem,
@@ -271,7 +271,7 @@ pub(crate) struct QemuSession<'a> {
     request: &'a SessionRequest<'a>,
     running: Running,
     environment: Vec<Fact>,
-    /// The guest is gone; there is nobody to close the session.
+    /// The guest is gone, so the session cannot be closed.
     lost: bool,
 }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub(crate) use guest::QemuSession;
 
-/// The longest that a guest may take to say whether it can do the work.
+/// The longest that a guest may take to check its work.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The longest that a guest may take to measure what things cost there.
@@ -42,15 +42,15 @@ fn arch() -> &'static str {
 /// What the boots of a run are made of. Decided once, by `ready`: a kernel that another run fetches meanwhile, or KVM
 /// that fails once, must not change what the arms of this run are.
 #[derive(Default)]
-pub struct Kept {
+pub struct BootCache {
     chosen: Mutex<Option<Chosen>>,
     prepared: Mutex<BTreeMap<Choice, Arc<Prepared>>>,
 }
 
-impl Kept {
+impl BootCache {
     fn chosen(&self) -> Result<Chosen, Problem> {
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        chosen.ok_or_else(|| Problem::internal("the guest's CPUs", "nobody has chosen how they are made"))
+        chosen.ok_or_else(|| Problem::internal("the guest's CPUs", "they were not chosen yet"))
     }
 
     fn prepared(&self, choice: &Choice) -> Result<Arc<Prepared>, Problem> {
@@ -66,7 +66,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
     if machine_of(request.plan).peer {
         machine::check_link(&chosen)?;
     }
-    *request.kept.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some(chosen.clone());
+    *request.boot_cache.chosen.lock().unwrap_or_else(PoisonError::into_inner) = Some(chosen.clone());
     let mut readiness = Readiness {
         metrics: Vec::new(),
         collectors: Vec::new(),
@@ -80,7 +80,7 @@ pub(crate) fn ready(request: &SessionRequest<'_>, observer: &mut dyn Observer) -
     let mut prepared = Vec::new();
     for (choice, arms) in boots::choices(request.plan, request.schedule)? {
         let with = Arc::new(prepare::prepared(request, &choice, observer)?);
-        request.kept.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(choice.clone(), with.clone());
+        request.boot_cache.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(choice.clone(), with.clone());
         prepared.push((choice, arms, with));
     }
     for (choice, arms, with) in prepared {
@@ -138,15 +138,15 @@ pub(crate) fn calibrate(
     Ok((text, about))
 }
 
-/// What guests that run at the same time need together.
+/// Checks what guests that run at the same time need together.
 fn check_together(request: &SessionRequest<'_>) -> Result<(), Problem> {
     let guest = machine_of(request.plan);
-    let at_once = request.guests.parallel.max(1);
-    if at_once > 1 && !guest.pin.is_empty() {
+    let parallel = request.guests.parallel.max(1);
+    if parallel > 1 && !guest.pin.is_empty() {
         return Err(Problem::usage("guest.pin with --parallel", "all guests would be pinned to the same CPUs")
             .hint("leave one of the two out"));
     }
-    let memory_bytes = guest.memory_bytes.saturating_mul(u64::from(at_once));
+    let memory_bytes = guest.memory_bytes.saturating_mul(u64::from(parallel));
     machine::check_memory(request.host, &Guest { memory_bytes, ..guest })
 }
 
@@ -181,7 +181,7 @@ fn took_preempt(choice: &Choice, append: &str, now: Option<&str>) -> Result<(), 
     let Some(asked) = appended.or(of_factor) else { return Ok(()) };
     let what = format!("preempt={asked} at the boot of kernel {}", choice.kernel);
     let Some(now) = now else {
-        return Err(Problem::host(what, "the guest cannot tell its preemption model")
+        return Err(Problem::host(what, "the guest does not report its preemption model")
             .hint("the kernel needs CONFIG_PREEMPT_DYNAMIC and CONFIG_DEBUG_FS"));
     };
     let Some(models) = DynamicModels::parse(now) else {
@@ -195,7 +195,7 @@ fn took_preempt(choice: &Choice, append: &str, now: Option<&str>) -> Result<(), 
         .hint(format!("this kernel offers {offered}; leave the combination out with [[exclude]]")))
 }
 
-/// Adds what one kind of guest said.
+/// Adds what one kind of guest reported.
 fn merge(readiness: &mut Readiness, checked: Checked, choice: &Choice) {
     for metric in checked.metrics {
         if !readiness.metrics.iter().any(|(w, m)| *w == metric.0 && m.id == metric.1.id) {
@@ -258,11 +258,11 @@ pub(crate) fn open<'a>(
     at: &TrialSpec,
     observer: &mut dyn Observer,
 ) -> Result<QemuSession<'a>, Problem> {
-    let chosen = request.kept.chosen()?;
+    let chosen = request.boot_cache.chosen()?;
     let arms = boots::arms_of(request.schedule, at.boot);
     let first = arms.first().ok_or_else(|| Problem::internal(format!("boot {}", at.boot), "it has no arms"))?;
     let choice = Choice::of(request.plan, first)?;
-    let with = request.kept.prepared(&choice)?;
+    let with = request.boot_cache.prepared(&choice)?;
     let work = boots::work(request.plan, arms, with.postgres_bin());
     let running = booted(request, &chosen, &choice, &with, observer)?;
     QemuSession::open(request, running, work, observer)

@@ -47,7 +47,7 @@ pub(super) fn choose(kernel: &Kernel, devices: Devices, named: &str) -> Result<(
     }
     let names: Vec<String> = wanted(devices).iter().map(|nic| format!("{} ({})", nic.device(), nic.option())).collect();
     let why = match (config, &kernel.modules) {
-        (None, _) => "its configuration is not known, so nobody can say which network card it drives".to_owned(),
+        (None, _) => "its configuration is not known, and with it which network card it drives".to_owned(),
         (_, None) => format!("it has no driver built in for {}, and its modules cannot be had", names.join(" or ")),
         (_, Some(_)) => format!("it has no driver for {}, built in or as a module", names.join(" or ")),
     };

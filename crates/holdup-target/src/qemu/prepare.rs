@@ -10,7 +10,7 @@ use holdup_load::Workload;
 use holdup_model::guest::{Devices, PACKAGED};
 use holdup_model::{Event, Observer, Plan, Problem};
 use holdup_postgres::Binaries;
-use holdup_postgres::find::{Need, Places};
+use holdup_postgres::find::{Need, SearchPath};
 use std::path::{Path, PathBuf};
 
 /// The module of the virtio console, and what it sits on.
@@ -141,7 +141,7 @@ fn postgres(
         return Ok(Some(PostgresFiles::Root { root: postgres.root, bin: postgres.bin }));
     }
     let folder = named.map(Path::new).or(request.postgres.bin.as_deref());
-    Ok(Some(PostgresFiles::Bin(Binaries::find(&Places::of_this_host(folder), Need::Server)?.bin)))
+    Ok(Some(PostgresFiles::Bin(Binaries::find(&SearchPath::of_this_host(folder), Need::Server)?.bin)))
 }
 
 /// The programs that workloads of the kind `command` start.

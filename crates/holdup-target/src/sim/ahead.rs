@@ -92,7 +92,7 @@ impl<R> Drop for Ahead<R> {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has told so on its own; its job has no result.
+            // A thread that panicked has printed its message; its job has no result.
             let _panicked = thread.join();
         }
     }

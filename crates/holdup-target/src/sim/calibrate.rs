@@ -13,7 +13,7 @@ use holdup_sim::preempt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The ticks of a second where the kernel does not tell.
+/// Ticks per second where the kernel does not report them.
 const HZ: u32 = 250;
 /// The longest source of a machine file, bytes.
 const LONGEST: usize = 500;
@@ -30,7 +30,7 @@ pub struct CalibrateRequest<'a> {
     pub pg_bin: Option<PathBuf>,
     /// ReschedRequest to end.
     pub cancel: Cancel,
-    /// Hears the name of each cost before it is measured.
+    /// Gets the name of each cost before it is measured.
     pub step: &'a mut dyn FnMut(&str),
 }
 
@@ -83,13 +83,13 @@ pub(crate) struct Calibration<'a> {
     pub(crate) workdir: &'a Path,
     /// The folder with PostgreSQL's programs; `None` to look for it.
     pub(crate) pg_bin: Option<PathBuf>,
-    /// Ticks per second, where the kernel itself does not tell.
+    /// Ticks per second, where the kernel itself does not report them.
     pub(crate) hz: Option<u32>,
     /// ReschedRequest to end.
     pub(crate) cancel: &'a Cancel,
 }
 
-/// Measures what things cost here; `step` hears the name of each cost before it is measured.
+/// Measures what things cost here; `step` gets the name of each cost before it is measured.
 ///
 /// # Errors
 /// When asked to end.
@@ -126,9 +126,9 @@ fn described(
     (cpus, outcomes): (&[CpuPlace], &[Outcome]),
 ) -> Result<Described, Problem> {
     let (topology, topology_source) = topology(cpus);
-    let (kernel, version, told) = kernel(survey, hz.unwrap_or(HZ), topology.cpus())?;
+    let (kernel, version, words) = kernel(survey, hz.unwrap_or(HZ), topology.cpus())?;
     let parameters = parameters(outcomes);
-    let mut summary = format!("{} CPUs, {told}", topology.cpus());
+    let mut summary = format!("{} CPUs, {words}", topology.cpus());
     if hz.is_none() {
         summary.push_str(&format!(", {HZ} ticks a second assumed"));
     }
@@ -169,7 +169,7 @@ fn topology(cpus: &[CpuPlace]) -> (Topology, String) {
     else {
         return (
             flat,
-            "assumed: one cache and one node, because the host does not tell, or its CPUs differ".to_owned(),
+            "assumed: one cache and one node, because the host does not report them, or its CPUs differ".to_owned(),
         );
     };
     // A cache that reaches beyond a node, as guests may show it, is one of the node.
@@ -186,23 +186,23 @@ fn kernel(survey: &Survey, hz: u32, cpus: u32) -> Result<(Kernel, String, String
     let hz = hz.clamp(10, 10_000);
     let own = survey.kernel.version.value();
     let release = survey.kernel.release.get().map_or("of an unknown release", String::as_str);
-    // The nearest version that the simulator knows; 6.18 where nothing is told.
+    // The nearest version that the simulator knows; 6.18 where the version is not known.
     let nearest =
         own.unwrap_or(KernelVersion::new(6, 18)).clamp(KernelVersion::OLDEST_READ, KernelVersion::NEWEST_READ);
     let version = nearest.to_string();
-    let mut told = format!("kernel {release}");
+    let mut words = format!("kernel {release}");
     if own.is_none_or(|v| v != nearest) {
-        told.push_str(&format!(", simulated as {version}"));
+        words.push_str(&format!(", simulated as {version}"));
     }
     let model = survey.preempt.model.get().map(|model| model.word());
     let known = model.and_then(preempt::find).map(|found| Kernel::of(&version, found, hz, cpus));
     if let (Some(model), Some(Ok(kernel))) = (model, known) {
-        return Ok((kernel, version, format!("{told}, preempt={model}")));
+        return Ok((kernel, version, format!("{words}, preempt={model}")));
     }
     let kernel = Kernel::of_version(&version, cpus, hz)?;
     let why = model.map_or("the one in force is not known".to_owned(), |model| format!("{model} is not simulated"));
-    told.push_str(&format!(", preempt={} assumed: {why}", kernel.preempt.meta.id));
-    Ok((kernel, version, told))
+    words.push_str(&format!(", preempt={} assumed: {why}", kernel.preempt.id));
+    Ok((kernel, version, words))
 }
 
 /// Every cost: measured, or as in the default machine with the reason.
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_tells_nothing_gives_a_machine_file_that_is_read() {
+    fn a_host_that_reports_nothing_gives_a_machine_file_that_is_read() {
         let host = holdup_host::fake::MemoryFs::new().host();
         let survey = holdup_survey::survey(&host, None, None);
         let described = described(&host, &survey, None, (&[], &[])).expect("assumed as a whole");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_told_before_anything_is_measured() {
+    fn a_file_that_cannot_be_written_is_refused_before_anything_is_measured() {
         let folder = tempfile::tempdir().expect("a folder");
         let blocked = folder.path().join("file");
         std::fs::write(&blocked, "x").expect("written");

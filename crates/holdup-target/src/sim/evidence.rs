@@ -1,4 +1,4 @@
-//! What was seen of a simulated machine, as the collectors of real ones tell it.
+//! The counters of a simulated machine as evidence of the collectors of real ones.
 
 use super::timeline;
 use holdup_model::evidence::EvidenceHistogram;
@@ -6,14 +6,14 @@ use holdup_model::{Availability, Collected, Coverage, EvidenceItem, Histogram, S
 use holdup_sim::stats::{HOLDERS, ProgramStats, SWITCH_OUTS, SwitchOut, WindowStats};
 use holdup_sim::world::Load;
 
-/// The collectors whose evidence the simulator tells when nobody asks for any by name.
-pub(super) const TOLD: &[&str] = &["switches", "critical-sections", "faults"];
+/// The collectors that the simulator has by default.
+pub(super) const DEFAULTS: &[&str] = &["switches", "critical-sections", "faults"];
 
-/// Whether the simulator tells what a collector tells.
+/// Whether the simulator has the evidence of a collector.
 pub(super) fn availability(id: &str) -> Availability {
     match id {
-        id if TOLD.contains(&id) || id == "switch-outs" || id == timeline::ID => Availability::Ready,
-        _ => Availability::Unavailable { reason: "a simulated machine does not tell it".to_owned(), remedy: None },
+        id if DEFAULTS.contains(&id) || id == "switch-outs" || id == timeline::ID => Availability::Ready,
+        _ => Availability::Unavailable { reason: "a simulated machine does not have it".to_owned(), remedy: None },
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sessions on a simulated machine: trials are computed ahead, on all CPUs, and told in their order.
+//! Sessions on a simulated machine: trials are computed ahead, on all CPUs, and returned in their order.
 
 mod ahead;
 mod calibrate;
@@ -74,17 +74,17 @@ fn machine_of(request: &SessionRequest<'_>) -> Result<Described, Problem> {
     described(request.host, request.plan.target.strip_prefix(PREFIX).unwrap_or_default())
 }
 
-/// Leaves out the optional factors that a simulated machine does not have, and the collectors that nobody asked for by
-/// name; what the simulator tells takes their place.
-pub(crate) fn settle(mut plan: Plan) -> (Plan, Vec<String>) {
+/// Leaves out the optional factors that a simulated machine does not have, and replaces default collectors by those that
+/// the simulator has.
+pub(crate) fn drop_unavailable_factors(mut plan: Plan) -> (Plan, Vec<String>) {
     let mut notes = Vec::new();
-    let told = |id: &String| evidence::availability(id).is_usable();
+    let has = |id: &String| evidence::availability(id).is_usable();
     let is_default = |id: &String| holdup_evidence::find(id).is_some_and(holdup_evidence::Collector::is_default);
     if !plan.collectors.is_empty() && plan.collectors.iter().all(is_default) {
-        plan.collectors = evidence::TOLD.iter().map(|id| (*id).to_owned()).collect();
+        plan.collectors = evidence::DEFAULTS.iter().map(|id| (*id).to_owned()).collect();
     }
-    for id in plan.collectors.extract_if(.., |id| !told(id)) {
-        notes.push(format!("collector {id} is left out: a simulated machine does not tell it"));
+    for id in plan.collectors.extract_if(.., |id| !has(id)) {
+        notes.push(format!("collector {id} is left out: a simulated machine does not have it"));
     }
     plan.factors.retain(|factor| {
         let stays = !factor.optional || changes(&factor.name).is_some();
@@ -99,7 +99,7 @@ pub(crate) fn settle(mut plan: Plan) -> (Plan, Vec<String>) {
 fn workload_of(used: &WorkloadUse) -> Result<&'static dyn Workload, Problem> {
     workloads::find(&used.kind).ok_or_else(|| {
         let known: Vec<&str> = workloads::ALL.iter().map(|w| w.id()).collect();
-        Problem::host(format!("workload {} on target sim", used.kind), "it was not said as programs")
+        Problem::host(format!("workload {} on target sim", used.kind), "the simulator does not have it")
             .hint(format!("the simulator has {}", known.join(", ")))
     })
 }
@@ -191,6 +191,19 @@ mod tests {
         [[workload]]\nkind = \"mixed\"\nforeground = \"wakeup\"\nbackground = \"messenger+stream\"\n";
 
     #[test]
+    fn every_lock_has_a_real_and_a_simulated_side() {
+        let real: Vec<&str> = holdup_locks::algorithms::ALL.iter().map(|algorithm| algorithm.meta.id).collect();
+        let simulated = holdup_sim::locks::ids();
+        for id in &real {
+            assert!(simulated.contains(id), "{id} has no simulation in holdup-sim/src/locks");
+            assert_eq!(holdup_sim::locks::only_simulated(id), None, "{id} is real too");
+        }
+        for id in simulated.iter().filter(|id| !real.contains(id)) {
+            assert!(holdup_sim::locks::only_simulated(id).is_some(), "{id} does not say why holdup-locks lacks it");
+        }
+    }
+
+    #[test]
     fn a_simulated_workload_has_the_metrics_of_the_real_one() {
         let vocabulary = crate::vocabulary();
         let described = catalogue::find("server-8").expect("it is there");
@@ -217,9 +230,9 @@ mod tests {
                 collectors: Vec::new(),
             };
             let trial = simulate(&job, &AtomicBool::new(false)).expect("a trial");
-            let told: Vec<&str> = trial.measurements.iter().map(|m| m.metric.as_str()).collect();
+            let names: Vec<&str> = trial.measurements.iter().map(|m| m.metric.as_str()).collect();
             let real = local::metrics_of(&plan, used, local::workload_of(used).expect("it is there"));
-            assert_eq!(told, real.iter().map(|(_, m)| m.id.as_str()).collect::<Vec<_>>(), "{}", used.name);
+            assert_eq!(names, real.iter().map(|(_, m)| m.id.as_str()).collect::<Vec<_>>(), "{}", used.name);
         }
     }
 }

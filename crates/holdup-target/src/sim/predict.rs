@@ -1,4 +1,4 @@
-//! A plan on many machines that may be the one: what it says, and on what that hangs.
+//! A plan on many machines that may be the one: its ratios, and the parameters that they depend on.
 
 use super::ahead::Ahead;
 use super::session::{Job, simulate};
@@ -43,10 +43,10 @@ pub struct Wanted {
     pub widen: f64,
 }
 
-/// What a parameter must move a ratio by to be told, as a share.
-const WORTH_TELLING: f64 = 0.005;
-/// The most parameters that are told for a ratio.
-const MOST_TOLD: usize = 8;
+/// By which share a parameter must move a ratio to be reported.
+const LEAST_EFFECT: f64 = 0.005;
+/// The most parameters that are reported for a ratio.
+const MOST_PARAMETERS: usize = 8;
 
 /// Predicts what a plan's arms bring.
 ///
@@ -250,10 +250,10 @@ fn hangs_on(pairs: &[(usize, usize)], (values, ends): (&[Vec<f64>], &Ends), mach
             at_low: ratio_of(pairs, &values[ends.0]),
             at_high: ratio_of(pairs, &values[ends.1]),
         })
-        .filter(|h| moved(h) >= WORTH_TELLING)
+        .filter(|h| moved(h) >= LEAST_EFFECT)
         .collect();
     all.sort_by(|a, b| moved(b).total_cmp(&moved(a)).then_with(|| a.parameter.cmp(&b.parameter)));
-    all.truncate(MOST_TOLD);
+    all.truncate(MOST_PARAMETERS);
     all
 }
 
@@ -292,13 +292,13 @@ fn beside(axis: &str, at: String, points: &[(f64, f64)]) -> ScalingBeside {
         .iter()
         .map(|(load, throughput)| LoadPoint { load: *load, throughput: *throughput, weight: 1.0 })
         .collect();
-    let mut told = ScalingBeside { axis: axis.to_owned(), at, points: Vec::new(), worst: f64::NAN, absent: None };
+    let mut beside = ScalingBeside { axis: axis.to_owned(), at, points: Vec::new(), worst: f64::NAN, absent: None };
     match fit_model(Model::Usl, &loads) {
         Ok(law) => {
-            told.points = points.iter().zip(&law.fitted).map(|((load, x), law)| (*load, *x, *law)).collect();
-            told.worst = told.points.iter().map(|(_, x, law)| ((law - x) / x).abs()).fold(0.0, f64::max);
+            beside.points = points.iter().zip(&law.fitted).map(|((load, x), law)| (*load, *x, *law)).collect();
+            beside.worst = beside.points.iter().map(|(_, x, law)| ((law - x) / x).abs()).fold(0.0, f64::max);
         }
-        Err(error) => told.absent = Some(error.to_string()),
+        Err(error) => beside.absent = Some(error.to_string()),
     }
-    told
+    beside
 }

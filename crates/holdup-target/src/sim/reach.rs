@@ -1,4 +1,4 @@
-//! What a machine must be for a ratio that somebody found to come out.
+//! What a machine must be to give a ratio that was measured elsewhere.
 
 use super::predict::{PredictRequest, Wanted, pairs, quantile, ratio_of, simulate_all, spread};
 use holdup_model::prediction::{Reach, ReachedAlone, ReachedTogether};
@@ -100,7 +100,7 @@ fn only<'a>(arms: &[&'a Arm], pairs: &[(usize, usize)]) -> (Vec<&'a Arm>, Vec<(u
     (used.iter().map(|arm| arms[*arm]).collect(), pairs.iter().map(|(a, b)| (place(*a), place(*b))).collect())
 }
 
-/// The machine with each range widened: so many times as small and as great as the value, or as it is where that is more.
+/// The machine with each range widened to `times` below and above the value, unless it is wider already.
 fn widened(machine: &Described, times: f64) -> Described {
     let mut wide = machine.clone();
     for p in &mut wide.parameters {
@@ -218,17 +218,17 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_reach_are_told_by_what_they_have_in_common() {
+    fn machines_that_reach_a_ratio_share_the_parameter_that_causes_it() {
         let wide = widened(&catalogue::find("server-8").expect("it is there"), 4.0);
         let with = |m| Described { machine: m, ..wide.clone() };
         let drawn: Vec<Described> = draws::draws(&wide, 60, 1).into_iter().map(with).collect();
-        // The ratio is made to hang on one cost alone: only that one may be told.
+        // The ratio depends on one cost alone: only that one may be reported.
         let fault = |d: &Described| d.machine.costs.fault_ns as f64;
         let ratios: Vec<f64> = drawn.iter().map(|d| 300.0 / fault(d)).collect();
-        let told = together_of(&wide, &wanted(0.5), &drawn, &ratios);
-        assert_eq!(told.first().map(|t| t.parameter.as_str()), Some("fault_ns"), "{told:?}");
-        assert!((told[0].apart - 1.0).abs() < 1e-12 && told[0].reaching_ns.0 >= 600, "{told:?}");
-        assert!(told.len() < 6, "32 parameters, one in twenty by chance: {told:?}");
+        let shared = together_of(&wide, &wanted(0.5), &drawn, &ratios);
+        assert_eq!(shared.first().map(|t| t.parameter.as_str()), Some("fault_ns"), "{shared:?}");
+        assert!((shared[0].apart - 1.0).abs() < 1e-12 && shared[0].reaching_ns.0 >= 600, "{shared:?}");
+        assert!(shared.len() < 6, "32 parameters, one in twenty by chance: {shared:?}");
         assert_eq!(together_of(&wide, &wanted(0.0001), &drawn, &ratios), Vec::new(), "none reaches it");
     }
 

@@ -86,8 +86,8 @@ fn run(world: &mut World, end_ns: u64, stop: &AtomicBool) -> Option<Result<(), F
     Some(Ok(()))
 }
 
-/// A trial, told as if it had begun at the begin of 1970; `None` when it was asked to give up. One that could not go on is
-/// void, with what kept it from that as its reason.
+/// A trial whose times begin in 1970; `None` when it was asked to give up. One whose machine stopped is void, with the
+/// failure as its reason.
 pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     let Simulated { machine, load, workload, parameters } = &*job.of_arm;
     let mut world = World::new(machine, load, job.seed);
@@ -119,11 +119,10 @@ pub(super) fn simulate(job: &Job, stop: &AtomicBool) -> Option<Trial> {
     trial.ended_unix_ns = at(end_ns);
     trial.window =
         Some(Window { begin_unix_ns: at(job.warmup_ns), end_unix_ns: at(end_ns), length_ns: job.duration_ns });
-    let told = job.collectors.iter().filter(|id| *id != timeline::ID);
-    trial.evidence = told.map(|id| evidence::collected(id, seen, load)).collect();
+    let collectors = job.collectors.iter().filter(|id| *id != timeline::ID);
+    trial.evidence = collectors.map(|id| evidence::collected(id, seen, load)).collect();
     if let Some(recorded) = world.recorded() {
-        let told = timeline::collected(&recorded, &world, load, job.warmup_ns, job.duration_ns);
-        trial.evidence.push(told);
+        trial.evidence.push(timeline::collected(&recorded, &world, load, job.warmup_ns, job.duration_ns));
     }
     (trial.measurements, trial.histograms) = (measurements, histograms);
     Some(trial)
@@ -187,7 +186,7 @@ fn facts(described: &Described) -> Vec<Fact> {
 /// What the arm's machine has that factors change.
 fn machine_facts(machine: &Machine) -> Vec<Fact> {
     vec![
-        Fact::read("kernel.preempt", machine.kernel.preempt.meta.id, "the simulated kernel"),
+        Fact::read("kernel.preempt", machine.kernel.preempt.id, "the simulated kernel"),
         Fact::read("sched.base_slice_ns", format!("{}", machine.kernel.fair.base_slice_ns), "the simulated kernel"),
     ]
 }
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_cannot_go_on_is_void_with_the_reason_and_those_around_it_are_whole() {
+    fn a_trial_that_stops_is_void_with_the_reason_and_those_around_it_are_whole() {
         let good = "lock a: tas\nprogram p {\n  forever {\n    lock a\n    compute 1us\n    unlock a\n    done x\n  }\n}\ntask p";
         let crossed = "lock a: tas\nlock b: tas\n\
                        program p {\n  lock a\n  compute 3ms\n  lock b\n  unlock b\n  unlock a\n}\n\
@@ -220,16 +219,20 @@ mod tests {
         let ahead = Ahead::begin(jobs.len(), move |number, stop| simulate(&jobs[number], stop));
         let trials: Vec<Trial> =
             (0..4).map(|number| ahead.result(number, &|| false).flatten().expect("a trial")).collect();
-        let told = |trial: &Trial| match &trial.status {
+        let shown = |trial: &Trial| match &trial.status {
             TrialStatus::Done => "done".to_owned(),
             TrialStatus::Void { reason } => format!("{reason}; {}", trial.notes.join("; ")),
         };
-        let told: Vec<String> = trials.iter().map(told).collect();
-        assert_eq!((told[0].as_str(), told[3].as_str()), ("done", "done"));
+        let endings: Vec<String> = trials.iter().map(shown).collect();
+        assert_eq!((endings[0].as_str(), endings[3].as_str()), ("done", "done"));
         let crossed = "deadlock, found at 6.000 ms of simulated time: p 0 waits for lock 1 (tas), which q 1 holds; \
                        q 1 waits for lock 0 (tas), which p 0 holds; take locks in the same order everywhere";
-        assert_eq!(told[1], crossed);
-        assert!(told[2].contains("the loop runs without any time passing; let something in the loop"), "{}", told[2]);
+        assert_eq!(endings[1], crossed);
+        assert!(
+            endings[2].contains("the loop runs without any time passing; let something in the loop"),
+            "{}",
+            endings[2]
+        );
         assert!(trials[0].metric("operations_per_s") > Some(0.0));
         assert!(trials[1].metric("operations_per_s").is_none(), "a void trial has no numbers");
     }

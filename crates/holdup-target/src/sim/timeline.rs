@@ -1,4 +1,4 @@
-//! What the record of a simulated machine says, as the collector `timeline` tells it.
+//! The record of a simulated machine as evidence of the collector `timeline`.
 
 use holdup_model::timeline::{Timeline, TimelineDoing, TimelineEvent, TimelineKind, TimelineTask};
 use holdup_model::{Collected, Coverage, EvidenceItem};
@@ -67,7 +67,7 @@ pub(super) fn collected(recorded: &Recorded, world: &World, load: &Load, begin_n
             RecordedEvent::Switch { from, to, left: way, waits, lock } => TimelineKind::Switch {
                 from: from.map(|t| tasks.place(t)),
                 to: to.map(|t| tasks.place(t)),
-                // Nobody left a CPU that had nothing to do.
+                // An idle CPU has no task that left it.
                 left: if from.is_some() { left(way, waits) } else { String::new() },
                 section: lock.map(|(l, holds)| format!("{} {}", if holds { "holder" } else { "waiter" }, name(l))),
             },

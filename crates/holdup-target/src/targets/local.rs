@@ -27,8 +27,8 @@ impl Target for Local {
         Availability::Ready
     }
 
-    fn settle(&self, host: &Host, plan: Plan) -> (Plan, Vec<String>) {
-        local::settle(host, plan)
+    fn drop_unavailable_factors(&self, host: &Host, plan: Plan) -> (Plan, Vec<String>) {
+        local::drop_unavailable_factors(host, plan)
     }
 
     fn ready(&self, request: &SessionRequest<'_>, _observer: &mut dyn Observer) -> Result<Readiness, Problem> {

@@ -43,7 +43,7 @@ impl Target for Qemu {
 
     /// An optional factor stays: only the guest could say whether it can be set, and it boots after the schedule is
     /// made.
-    fn settle(&self, _host: &Host, plan: Plan) -> (Plan, Vec<String>) {
+    fn drop_unavailable_factors(&self, _host: &Host, plan: Plan) -> (Plan, Vec<String>) {
         (plan, Vec::new())
     }
 

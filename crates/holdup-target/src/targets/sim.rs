@@ -13,9 +13,9 @@ static META: Meta = Meta {
     summary: "trials on a simulated machine, of any number of CPUs",
     docs: "The same plan on a machine that is not there: `sim` is this host as `holdup calibrate` measured it, \
            `sim:NAME` a machine of the catalogue (`holdup list machines`), `sim:PATH` a machine file. The simulator \
-           (holdup-sim) carries out what the workload's tasks do, event by event: scheduling, preemption, locks, faults, \
+           (holdup-sim) executes what the workload's tasks do, event by event: scheduling, preemption, locks, faults, \
            wake-ups. It writes an ordinary bundle, whose times are those of the simulated machine; every rendering says \
-           so. The same plan and seed give the same bundle, byte for byte. Trials run on all CPUs of this host at once. \
+           so. The same plan and seed give the same bundle, byte for byte. Trials run on all CPUs of this host in parallel. \
            Nothing on this host is touched.",
     references: &["docs/simulator.md"],
 };
@@ -42,8 +42,8 @@ impl Target for Sim {
         Availability::Ready
     }
 
-    fn settle(&self, _host: &Host, plan: Plan) -> (Plan, Vec<String>) {
-        sim::settle(plan)
+    fn drop_unavailable_factors(&self, _host: &Host, plan: Plan) -> (Plan, Vec<String>) {
+        sim::drop_unavailable_factors(plan)
     }
 
     fn ready(&self, request: &SessionRequest<'_>, _observer: &mut dyn Observer) -> Result<Readiness, Problem> {

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 /// The values of `{name}` in arguments.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fillings {
+pub(crate) struct Placeholders {
     pub(crate) window_ns: u64,
     pub(crate) warmup_ns: u64,
     pub(crate) seed: u64,
 }
 
 /// The arguments with `{window_s}`, `{warmup_s}` and `{seed}` filled in. Everything else stays as it is.
-pub(crate) fn fill(arguments: &[String], with: Fillings) -> Vec<String> {
+pub(crate) fn fill(arguments: &[String], with: Placeholders) -> Vec<String> {
     let fill = |argument: &String| {
         argument
             .replace("{window_s}", &seconds(with.window_ns))
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn known_placeholders_are_filled_in_and_nothing_else() {
-        let with = Fillings { window_ns: 2_000_000_000, warmup_ns: 1_500_000_000, seed: 42 };
+        let with = Placeholders { window_ns: 2_000_000_000, warmup_ns: 1_500_000_000, seed: 42 };
         let check = |argument: &str, expect: &str| assert_eq!(fill(&[argument.to_owned()], with), [expect]);
         check("--time={window_s}", "--time=2");
         check("{warmup_s}/{seed}/{seed}", "1.5/42/42");

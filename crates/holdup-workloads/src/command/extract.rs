@@ -1,4 +1,4 @@
-//! Reading metrics from what a program said.
+//! Reading metrics from what a program output.
 
 use crate::command::tail::Tail;
 use holdup_model::plan::{Extract, MetricChoice};
@@ -19,8 +19,8 @@ enum From {
     Duration,
 }
 
-/// What a program said and how long it took.
-pub(crate) struct Said<'a> {
+/// What a program output and how long it took.
+pub(crate) struct Output<'a> {
     pub(crate) stdout: &'a mut Tail,
     pub(crate) stderr: &'a mut Tail,
     pub(crate) duration_s: f64,
@@ -73,11 +73,11 @@ pub(crate) fn needs_whole_output(definitions: &[Definition]) -> bool {
 
 impl Definition {
     /// The metric's value, or why there is none.
-    pub(crate) fn read(&self, said: &mut Said<'_>) -> Measured {
+    pub(crate) fn read(&self, output: &mut Output<'_>) -> Measured {
         let found = match &self.from {
-            From::Duration => Ok(said.duration_s),
-            From::Json(pointer) => json(pointer, said.stdout),
-            From::Regex(regex) => by_regex(regex, said),
+            From::Duration => Ok(output.duration_s),
+            From::Json(pointer) => json(pointer, output.stdout),
+            From::Regex(regex) => by_regex(regex, output),
         };
         match found {
             Ok(value) if value.is_finite() => Measured::Value(value),
@@ -88,14 +88,14 @@ impl Definition {
 }
 
 /// The last match in stdout; when there is none, the last one in stderr.
-fn by_regex(regex: &Regex, said: &mut Said<'_>) -> Result<f64, String> {
-    if let Some(text) = last_match(regex, said.stdout) {
+fn by_regex(regex: &Regex, output: &mut Output<'_>) -> Result<f64, String> {
+    if let Some(text) = last_match(regex, output.stdout) {
         return number(&text);
     }
-    if let Some(text) = last_match(regex, said.stderr) {
+    if let Some(text) = last_match(regex, output.stderr) {
         return number(&text);
     }
-    let dropped = said.stdout.dropped() + said.stderr.dropped();
+    let dropped = output.stdout.dropped() + output.stderr.dropped();
     let place = if dropped > 0 {
         format!("the end of its output ({dropped} bytes were not kept)")
     } else {
@@ -154,8 +154,8 @@ mod tests {
             tail
         });
         let [mut stdout, mut stderr] = tails;
-        let mut said = Said { stdout: &mut stdout, stderr: &mut stderr, duration_s: 1.5 };
-        match definitions[0].read(&mut said) {
+        let mut output = Output { stdout: &mut stdout, stderr: &mut stderr, duration_s: 1.5 };
+        match definitions[0].read(&mut output) {
             Measured::Value(v) => v.to_string(),
             Measured::Absent(why) => format!("absent: {why}"),
         }

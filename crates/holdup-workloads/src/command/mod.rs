@@ -2,7 +2,7 @@
 //! its output flows, and reading metrics from what it said.
 
 pub(crate) mod arguments;
-pub(crate) mod beside;
+pub(crate) mod background;
 pub(crate) mod extract;
 mod guard;
 pub(crate) mod spawn;

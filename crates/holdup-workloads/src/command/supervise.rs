@@ -38,8 +38,8 @@ pub(crate) struct Watch<'a> {
 
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
-    Exit(i32),
+pub(crate) enum Exit {
+    Code(i32),
     Signal(i32),
     TimedOut,
     Cancelled,
@@ -58,8 +58,8 @@ pub(crate) struct Usage {
 }
 
 /// A program that has ended.
-pub(crate) struct Ended {
-    pub(crate) how: How,
+pub(crate) struct Completed {
+    pub(crate) how: Exit,
     /// From the opened gate to its end.
     pub(crate) duration_s: f64,
     pub(crate) stdout: Tail,
@@ -75,7 +75,7 @@ pub(crate) fn run(
     watch: &Watch<'_>,
     window: &mut dyn WindowHooks,
     name: &str,
-) -> Result<Ended, Problem> {
+) -> Result<Completed, Problem> {
     // From here on, dropping `group` ends and waits for what was started.
     let (mut group, at_gate) = Group::start(program, watch.host, watch.cpus, name)?;
     let mut subjects = vec![("load".to_owned(), group.number())];
@@ -92,11 +92,11 @@ pub(crate) fn run(
     let (status, usage) = group.wait()?;
     closed?;
     let how = forced.unwrap_or(if libc::WIFEXITED(status) {
-        How::Exit(libc::WEXITSTATUS(status))
+        Exit::Code(libc::WEXITSTATUS(status))
     } else {
-        How::Signal(libc::WTERMSIG(status))
+        Exit::Signal(libc::WTERMSIG(status))
     });
-    Ok(Ended {
+    Ok(Completed {
         how,
         duration_s: (end - begin).as_secs_f64(),
         stdout: streams.stdout.1,
@@ -159,9 +159,9 @@ impl Group {
     }
 
     /// Reads output until the program has ended, by itself or because it had to. Says what forced it, and when it ended.
-    fn attend(&self, streams: &mut Streams, begin: Instant, watch: &Watch<'_>) -> (Option<How>, Instant) {
+    fn attend(&self, streams: &mut Streams, begin: Instant, watch: &Watch<'_>) -> (Option<Exit>, Instant) {
         let pidfd = rustix::process::pidfd_open(self.pid, PidfdFlags::empty()).ok();
-        let mut forced: Option<(How, Instant)> = None;
+        let mut forced: Option<(Exit, Instant)> = None;
         let mut killed = false;
         loop {
             let wait = if pidfd.is_some() { LOOK } else { LOOK_WITHOUT_PIDFD };
@@ -171,10 +171,10 @@ impl Group {
                 return (forced.map(|f| f.0), Instant::now());
             }
             match forced {
-                None if watch.cancel.is_cancelled() => forced = Some((How::Cancelled, Instant::now())),
-                None if watch.enough.is_cancelled() => forced = Some((How::Enough, Instant::now())),
+                None if watch.cancel.is_cancelled() => forced = Some((Exit::Cancelled, Instant::now())),
+                None if watch.enough.is_cancelled() => forced = Some((Exit::Enough, Instant::now())),
                 None if watch.timeout.is_some_and(|t| begin.elapsed() >= t) => {
-                    forced = Some((How::TimedOut, Instant::now()));
+                    forced = Some((Exit::TimedOut, Instant::now()));
                 }
                 Some((_, since)) if !killed && since.elapsed() >= GRACE => {
                     self.signal(Signal::KILL);

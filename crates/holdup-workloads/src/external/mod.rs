@@ -30,7 +30,7 @@ pub(crate) trait Tool: Sync {
     ///
     /// # Errors
     /// Why its output is not what it prints after a run that went well.
-    fn read(&self, setup: &Setup, said: &Said<'_>) -> Result<Reading, String>;
+    fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String>;
 }
 
 /// What is fixed about a tool.
@@ -104,7 +104,7 @@ pub(crate) struct Invocation {
 
 /// What is known after a run.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Said<'a> {
+pub struct ToolOutput<'a> {
     /// What the tool wrote to its standard output.
     pub stdout: &'a str,
     /// What it wrote to its standard error.
@@ -149,7 +149,7 @@ impl Reading {
 /// # Errors
 /// Of kind `Usage` when the parameters are wrong, of kind `Trial` when the output is not what the tool prints after a
 /// run that went well.
-pub fn read(parameters: &Parameters, said: &Said<'_>) -> Result<Reading, Problem> {
+pub fn read(parameters: &Parameters, said: &ToolOutput<'_>) -> Result<Reading, Problem> {
     let setup = Setup::read(parameters)?;
     setup.tool.read(&setup, said).map_err(|why| Problem::trial(format!("the output of {}", setup.tool.about().id), why))
 }

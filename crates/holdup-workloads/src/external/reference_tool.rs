@@ -88,7 +88,7 @@ impl ReferenceTools {
                 Some(own(PrepareContext { host, parameters, combinations, metrics, postgres, workdir, cancel, step })?)
             }
         };
-        Ok(Box::new(Either { own, tools, reference_tools: self }))
+        Ok(Box::new(Session { own, tools, reference_tools: self }))
     }
 
     /// What a tool measured, as the workload's metrics.
@@ -107,13 +107,13 @@ impl ReferenceTools {
 }
 
 /// A session in which both measure.
-struct Either {
+struct Session {
     own: Option<Box<dyn Prepared>>,
     tools: Box<dyn Prepared>,
     reference_tools: ReferenceTools,
 }
 
-impl Prepared for Either {
+impl Prepared for Session {
     fn facts(&mut self) -> Vec<Fact> {
         let own = self.own.as_mut().map(|own| own.facts()).unwrap_or_default();
         own.into_iter().chain(self.tools.facts()).collect()

@@ -1,13 +1,13 @@
 //! A trial: server, tool, counters, and what comes of them.
 
 use crate::command::arguments::c_string;
-use crate::command::beside::Beside;
+use crate::command::background::BackgroundProcess;
 use crate::command::spawn::Program;
-use crate::command::supervise::{self, Ended, How, Watch};
+use crate::command::supervise::{self, Completed, Exit, Watch};
 use crate::external::metrics;
 use crate::external::setup::Setup;
 use crate::external::snmp::{self, Udp};
-use crate::external::{Invocation, Listens, Reading, Run, Said, Server};
+use crate::external::{Invocation, Listens, Reading, Run, Server, ToolOutput};
 use holdup_host::Host;
 use holdup_load::placement::Placement;
 use holdup_load::{Cancel, TrialContext, TrialResult};
@@ -61,7 +61,7 @@ pub(crate) fn run(setup: &Setup, file: &Path, host: &Host, trial: TrialContext<'
         host,
         kept: KEPT,
         cpus: client_cpus.as_deref(),
-        server: server.as_ref().map(Beside::pid),
+        server: server.as_ref().map(BackgroundProcess::pid),
     };
     let before = invocation.counts_udp.then(|| snmp::read(host));
     let mut ended = supervise::run(&program, &watch, trial.window, about.program)?;
@@ -80,7 +80,7 @@ pub(crate) fn run(setup: &Setup, file: &Path, host: &Host, trial: TrialContext<'
     let reading = {
         let stdout = String::from_utf8_lossy(ended.stdout.whole_lines());
         let stderr = String::from_utf8_lossy(ended.stderr.whole_lines());
-        let said = Said {
+        let said = ToolOutput {
             stdout: &stdout,
             stderr: &stderr,
             server: server_text.as_deref().unwrap_or_default(),
@@ -111,7 +111,7 @@ fn result(
     setup: &Setup,
     invocation: &Invocation,
     times: &Times,
-    ended: &Ended,
+    ended: &Completed,
     server_cpu_s: Option<f64>,
     mut reading: Reading,
 ) -> TrialResult {
@@ -178,9 +178,9 @@ fn memory_file(text: &str) -> Result<OwnedFd, Problem> {
 }
 
 /// CPUs of a server and of a client, `None` for all that holdup has. A tool without a server has those of both sides.
-type Places = (Option<Vec<u32>>, Option<Vec<u32>>);
+type SideCpus = (Option<Vec<u32>>, Option<Vec<u32>>);
 
-fn cpus(setup: &Setup, host: &Host, has_server: bool) -> Result<Places, Problem> {
+fn cpus(setup: &Setup, host: &Host, has_server: bool) -> Result<SideCpus, Problem> {
     let Placement { client, server } = setup.placement(host)?;
     if has_server {
         return Ok((server, client));
@@ -219,9 +219,9 @@ fn listening(
     host: &Host,
     cpus: Option<&[u32]>,
     cancel: &Cancel,
-) -> Result<Beside, Problem> {
+) -> Result<BackgroundProcess, Problem> {
     let program = program(file, name, &server.arguments)?;
-    let running = Beside::start(&program, host, cpus, (KEPT_SERVER, KEPT_SERVER), name)?;
+    let running = BackgroundProcess::start(&program, host, cpus, (KEPT_SERVER, KEPT_SERVER), name)?;
     if running.wait_until(cancel, START, &|| is_open(host, server.listens, run.port)) {
         return Ok(running);
     }
@@ -270,13 +270,13 @@ fn drained(host: &Host, before: Result<Udp, String>, cancel: &Cancel) -> Result<
 }
 
 /// Whether the tool ended as it should.
-fn judge(name: &str, ended: &mut Ended, longest: Duration) -> Result<(), Problem> {
+fn judge(name: &str, ended: &mut Completed, longest: Duration) -> Result<(), Problem> {
     let why = match ended.how {
-        How::Cancelled => return Err(Problem::interrupted("the trial")),
-        How::Exit(0) | How::Enough => return Ok(()),
-        How::Exit(code) => format!("it ended with exit code {code}"),
-        How::Signal(signal) => format!("it was killed by signal {signal}"),
-        How::TimedOut => format!("it still ran after {} s", longest.as_secs_f64()),
+        Exit::Cancelled => return Err(Problem::interrupted("the trial")),
+        Exit::Code(0) | Exit::Enough => return Ok(()),
+        Exit::Code(code) => format!("it ended with exit code {code}"),
+        Exit::Signal(signal) => format!("it was killed by signal {signal}"),
+        Exit::TimedOut => format!("it still ran after {} s", longest.as_secs_f64()),
     };
     let (stderr, stdout) = (ended.stderr.last_lines(3), ended.stdout.last_lines(3));
     let words = if stderr.is_empty() { stdout } else { stderr };

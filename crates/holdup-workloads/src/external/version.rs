@@ -1,7 +1,7 @@
 //! Which tools are there, and of which version.
 
 use crate::command::arguments;
-use crate::command::beside::Beside;
+use crate::command::background::BackgroundProcess;
 use crate::external::{About, tools, trial};
 use holdup_host::Host;
 use holdup_load::Cancel;
@@ -60,7 +60,7 @@ pub(crate) fn read(about: &About, file: &Path, host: &Host, cancel: &Cancel) -> 
 fn say(about: &About, file: &Path, words: &[&str], host: &Host, cancel: &Cancel) -> Result<String, String> {
     let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
     let program = trial::program(file, about.program, &words).map_err(|p| p.why)?;
-    let running = Beside::start(&program, host, None, (KEPT, KEPT), about.program).map_err(|p| p.why)?;
+    let running = BackgroundProcess::start(&program, host, None, (KEPT, KEPT), about.program).map_err(|p| p.why)?;
     running.wait_until(cancel, LONGEST, &|| running.has_ended());
     let mut said = running.end(Signal::KILL).map_err(|p| p.why)?;
     for stream in [&mut said.stdout, &mut said.stderr] {

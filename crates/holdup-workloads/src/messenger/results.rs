@@ -173,7 +173,13 @@ mod tests {
 
     #[test]
     fn the_kernels_counts_stand_over_each_side_s_own_messages() {
-        let account = |done, voluntary, involuntary, cpu_ns| Account { done, voluntary, involuntary, cpu_ns };
+        let account = |done, voluntary, involuntary, cpu_ns| Account {
+            done,
+            voluntary,
+            involuntary,
+            cpu_ns,
+            ..Account::default()
+        };
         insta::assert_snapshot!(
             shown(&kernel_accounts(account(100, 10, 1, 100_000), account(50, 25, 0, 100_000))).join("\n"), @r"
         voluntary_switches_per_message 0.6

@@ -128,14 +128,14 @@ impl Prepared for Session {
 }
 
 /// What each background brought.
-type Brought = Vec<(&'static str, TrialResult)>;
+type MemberResult = Vec<(&'static str, TrialResult)>;
 
 /// Runs the foreground on this thread and each background on another.
 fn together(
     front: &mut Member,
     behind: Vec<&mut Member>,
     trial: TrialContext<'_>,
-) -> Result<(TrialResult, Brought), Problem> {
+) -> Result<(TrialResult, MemberResult), Problem> {
     let gate = Gate::default();
     // The backgrounds end by these two, also when the foreground fails.
     let (cancel, enough) = (Cancel::default(), Cancel::default());

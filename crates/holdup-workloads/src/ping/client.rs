@@ -2,13 +2,13 @@
 //!
 //! One thread does both, sending and reading the answers: two clocks less to agree, and no lock between them.
 
-use crate::ping::inbox::{Inbox, Look};
+use crate::ping::inbox::{Inbox, Received};
 use crate::ping::message::{COMPACT, Message};
 use crate::ping::order::{Arrival, Order};
 use crate::ping::outbox::{Outbox, Sent};
 use crate::ping::region::{CLIENT, Region, SERVER, Slot, ending};
 use crate::ping::schedule::{Schedule, Turn};
-use crate::ping::server::{Broken, Idle, prepare_thread};
+use crate::ping::server::{Failure, Idle, prepare_thread};
 use crate::ping::sockets::{self, Ends, PATIENCE};
 use holdup_load::board::{Stage, phase};
 use holdup_load::clock::now_ns;
@@ -88,7 +88,7 @@ impl Client {
         slot.ending.store(how, Ordering::Release);
     }
 
-    fn work(&mut self, region: &Region, slot: &Slot) -> Result<(), Broken> {
+    fn work(&mut self, region: &Region, slot: &Slot) -> Result<(), Failure> {
         if !region.stage().wait_for_begin() {
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl Client {
         if now == phase::STOP { Go::Stop } else { Go::On }
     }
 
-    fn ping_pong(&mut self, stage: &Stage, slot: &Slot) -> Result<(), Broken> {
+    fn ping_pong(&mut self, stage: &Stage, slot: &Slot) -> Result<(), Failure> {
         while self.look_up(stage, slot) == Go::On {
             let turn = self.schedule.turn();
             if self.wait_until_due(turn, stage, slot)? == Go::Stop {
@@ -134,7 +134,7 @@ impl Client {
 
     /// Waits for the answers to the burst.
     #[inline]
-    fn answers(&mut self, stage: &Stage, slot: &Slot) -> Result<Go, Broken> {
+    fn answers(&mut self, stage: &Stage, slot: &Slot) -> Result<Go, Failure> {
         let wanted = self.state.number - self.state.first;
         while self.state.answers < wanted {
             if self.read_answer(slot, !self.polls)? {
@@ -151,7 +151,7 @@ impl Client {
         Ok(Go::On)
     }
 
-    fn one_after_the_other(&mut self, stage: &Stage, slot: &Slot) -> Result<(), Broken> {
+    fn one_after_the_other(&mut self, stage: &Stage, slot: &Slot) -> Result<(), Failure> {
         while self.look_up(stage, slot) == Go::On {
             let turn = self.schedule.turn();
             if self.wait_until_due(turn, stage, slot)? == Go::Stop {
@@ -168,7 +168,7 @@ impl Client {
 
     /// Waits, and reads the answers that come meanwhile.
     #[inline]
-    fn wait_until_due(&mut self, turn: Turn, stage: &Stage, slot: &Slot) -> Result<Go, Broken> {
+    fn wait_until_due(&mut self, turn: Turn, stage: &Stage, slot: &Slot) -> Result<Go, Failure> {
         let Some(due_ns) = turn.due_ns else { return Ok(Go::On) };
         loop {
             let left_ns = due_ns.saturating_sub(now_ns());
@@ -206,7 +206,7 @@ impl Client {
 
     /// Sends the next message.
     #[inline]
-    fn send(&mut self, turn: Turn, stage: &Stage, slot: &Slot) -> Result<(), Broken> {
+    fn send(&mut self, turn: Turn, stage: &Stage, slot: &Slot) -> Result<(), Failure> {
         let answer = self.reply_every > 0 && self.state.number.is_multiple_of(self.reply_every);
         let counts = stage.is_open();
         let now = now_ns();
@@ -238,7 +238,7 @@ impl Client {
     /// Gives the message to the kernel; whether that took it. Where nothing may be lost it waits for room, and reads
     /// the answers meanwhile, because the server may wait for room for those.
     #[inline]
-    fn post(&mut self, size: usize, slot: &Slot) -> Result<bool, Broken> {
+    fn post(&mut self, size: usize, slot: &Slot) -> Result<bool, Failure> {
         // Where nothing is answered there is nothing to read meanwhile, and the kernel can do the waiting.
         let wait = self.reply_every == 0 && !self.polls;
         let mut from = 0;
@@ -274,13 +274,13 @@ impl Client {
 
     /// Reads one answer; whether there was one.
     #[inline]
-    fn read_answer(&mut self, slot: &Slot, wait: bool) -> Result<bool, Broken> {
+    fn read_answer(&mut self, slot: &Slot, wait: bool) -> Result<bool, Failure> {
         let size = self.answer_size();
-        match self.inbox.look(size, wait) {
-            Look::Message => self.take(slot).map(|()| true),
-            Look::Nothing => Ok(false),
-            Look::Closed => Err((ending::CLOSED, 0)),
-            Look::Refused(errno) => Err((ending::REFUSED, errno.raw_os_error() as u64)),
+        match self.inbox.receive(size, wait) {
+            Received::Message => self.take(slot).map(|()| true),
+            Received::Nothing => Ok(false),
+            Received::Closed => Err((ending::CLOSED, 0)),
+            Received::Refused(errno) => Err((ending::REFUSED, errno.raw_os_error() as u64)),
         }
     }
 
@@ -296,7 +296,7 @@ impl Client {
     }
 
     #[inline]
-    fn take(&mut self, slot: &Slot) -> Result<(), Broken> {
+    fn take(&mut self, slot: &Slot) -> Result<(), Failure> {
         let arrived_ns = self.inbox.arrived_ns();
         let bytes = self.inbox.message();
         let length = bytes.len();
@@ -337,7 +337,7 @@ impl Client {
     }
 
     /// After the last message: reads the answers until the server has said all and everything is accounted.
-    fn last_answers(&mut self, region: &Region, slot: &Slot) -> Result<(), Broken> {
+    fn last_answers(&mut self, region: &Region, slot: &Slot) -> Result<(), Failure> {
         let server = region.slot(SERVER);
         let mut idle = Idle::default();
         loop {

@@ -10,7 +10,7 @@ const CHUNK: usize = 256 << 10;
 
 /// What a look into the inbox found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Received {
     /// One message, in [`Inbox::message`].
     Message,
     /// None came, or not yet all of it.
@@ -62,52 +62,52 @@ impl Inbox {
     /// Looks for the next message, which has `size` bytes when it comes out of a stream. Waits as long as the socket's
     /// own timeout says, or not at all.
     #[inline]
-    pub(crate) fn look(&mut self, size: usize, wait: bool) -> Look {
+    pub(crate) fn receive(&mut self, size: usize, wait: bool) -> Received {
         let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         if self.stream { self.look_into_stream(size, flags) } else { self.look_for_datagram(flags) }
     }
 
     #[inline]
-    fn look_for_datagram(&mut self, flags: RecvFlags) -> Look {
+    fn look_for_datagram(&mut self, flags: RecvFlags) -> Received {
         match receive(self.fd, &mut self.buffer, flags) {
             Ok(length) => {
                 self.arrived_ns = now_ns();
                 (self.begin, self.end) = (0, length);
-                Look::Message
+                Received::Message
             }
             Err(error) => refused(error),
         }
     }
 
     #[inline]
-    fn look_into_stream(&mut self, size: usize, flags: RecvFlags) -> Look {
+    fn look_into_stream(&mut self, size: usize, flags: RecvFlags) -> Received {
         if self.filled - self.end >= size {
             (self.begin, self.end) = (self.end, self.end + size);
-            return Look::Message;
+            return Received::Message;
         }
         // What is left of the last read is less than a message and moves to the begin.
         self.buffer.copy_within(self.end..self.filled, 0);
         (self.begin, self.filled, self.end) = (0, self.filled - self.end, 0);
         match receive(self.fd, &mut self.buffer[self.filled..], flags) {
-            Ok(0) => Look::Closed,
+            Ok(0) => Received::Closed,
             Ok(length) => {
                 self.arrived_ns = now_ns();
                 self.filled += length;
                 if self.filled < size {
-                    return Look::Nothing;
+                    return Received::Nothing;
                 }
                 self.end = size;
-                Look::Message
+                Received::Message
             }
             Err(error) => refused(error),
         }
     }
 }
 
-fn refused(error: Errno) -> Look {
+fn refused(error: Errno) -> Received {
     match error {
-        Errno::AGAIN | Errno::INTR => Look::Nothing,
-        other => Look::Refused(other),
+        Errno::AGAIN | Errno::INTR => Received::Nothing,
+        other => Received::Refused(other),
     }
 }
 

@@ -77,8 +77,8 @@ pub(crate) fn of(
     end: &Edge,
 ) -> Result<TrialResult, Problem> {
     let (client, server) = (region.slot(CLIENT), region.slot(SERVER));
-    let whole = Whole::read(setup, client, server, ends)?;
-    whole.is_conserved()?;
+    let totals = Totals::read(setup, client, server, ends)?;
+    totals.is_conserved()?;
     let delivered = end.delivered.saturating_sub(begin.delivered);
     if delivered == 0 {
         return Err(Problem::trial("the window", "no message was delivered in it").hint("take a longer duration"));
@@ -94,7 +94,7 @@ pub(crate) fn of(
     let both = both_cpu(&ends_cpu);
     measurements.extend(ends_cpu);
     measurements.push(both);
-    measurements.extend(whole.measurements(setup, ends));
+    measurements.extend(totals.measurements(setup, ends));
     let named =
         |name: &str, histogram: &Histogram| NamedHistogram { name: name.to_owned(), histogram: histogram.clone() };
     let latency = if setup.mode == Mode::Throughput { &one_way } else { &rtt };
@@ -104,7 +104,7 @@ pub(crate) fn of(
 
 /// The counts of a whole trial, warm-up and end included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Whole {
+struct Totals {
     sent: u64,
     received: u64,
     dropped: u64,
@@ -118,7 +118,7 @@ struct Whole {
     late: u64,
 }
 
-impl Whole {
+impl Totals {
     fn read(setup: &Setup, client: &Slot, server: &Slot, ends: &Ends) -> Result<Self, Problem> {
         let (sent, received) = (count(&client.sent.0), count(&server.received.0));
         let (replies_sent, replies) = (count(&server.sent.0), count(&client.received.0));
@@ -127,7 +127,7 @@ impl Whole {
             true => sockets::drops(end).map(|drops| unwrapped(drops, missing)).map_err(unknown),
             false => Ok(0),
         };
-        Ok(Whole {
+        Ok(Totals {
             sent,
             received,
             dropped: dropped(&ends.server, sent.saturating_sub(received))?,

@@ -1,6 +1,6 @@
 //! The end that receives and answers.
 
-use crate::ping::inbox::{Inbox, Look};
+use crate::ping::inbox::{Inbox, Received};
 use crate::ping::message::Message;
 use crate::ping::order::{Arrival, Order};
 use crate::ping::outbox::{Outbox, Sent};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 pub(crate) const GRACE_NS: u64 = 2_000_000_000;
 
 /// Why an end gave up: one of [`ending`], and its detail.
-pub(crate) type Broken = (u32, u64);
+pub(crate) type Failure = (u32, u64);
 
 /// All that the server needs, made before it starts.
 pub(crate) struct Server {
@@ -53,7 +53,7 @@ impl Server {
         slot.ending.store(how, Ordering::Release);
     }
 
-    fn work(&mut self, slot: &Slot) -> Result<(), Broken> {
+    fn work(&mut self, slot: &Slot) -> Result<(), Failure> {
         let region = self.region.clone();
         let stage = region.stage();
         // One that wakes only when it is to end has to read what was sent meanwhile all the same.
@@ -67,12 +67,12 @@ impl Server {
                 slot.marks.saw(now, slot.received.0.load(Ordering::Relaxed));
             }
             let size = self.expected_size();
-            match self.inbox.look(size, !self.polls) {
-                Look::Message => {
+            match self.inbox.receive(size, !self.polls) {
+                Received::Message => {
                     idle.over();
                     self.take(slot)?;
                 }
-                Look::Nothing if now == phase::STOP => {
+                Received::Nothing if now == phase::STOP => {
                     if self.is_over(slot) || region.slot(CLIENT).has_broken() {
                         return Ok(());
                     }
@@ -81,13 +81,13 @@ impl Server {
                         return if left == 0 { Ok(()) } else { Err((ending::WRONG_SIZE, left)) };
                     }
                 }
-                Look::Nothing => {
+                Received::Nothing => {
                     if region.slot(CLIENT).has_broken() {
                         return Ok(());
                     }
                 }
-                Look::Closed => return Err((ending::CLOSED, 0)),
-                Look::Refused(errno) => return Err((ending::REFUSED, errno.raw_os_error() as u64)),
+                Received::Closed => return Err((ending::CLOSED, 0)),
+                Received::Refused(errno) => return Err((ending::REFUSED, errno.raw_os_error() as u64)),
             }
         }
     }
@@ -103,7 +103,7 @@ impl Server {
 
     /// Counts the message that came, and answers it when it asks for it.
     #[inline]
-    fn take(&mut self, slot: &Slot) -> Result<(), Broken> {
+    fn take(&mut self, slot: &Slot) -> Result<(), Failure> {
         let arrived_ns = self.inbox.arrived_ns();
         let bytes = self.inbox.message();
         let length = bytes.len();
@@ -137,7 +137,7 @@ impl Server {
 
     /// Sends the message back as it is.
     #[inline]
-    fn answer(&mut self, slot: &Slot) -> Result<(), Broken> {
+    fn answer(&mut self, slot: &Slot) -> Result<(), Failure> {
         let mut rest = self.inbox.message();
         let mut idle = Idle::default();
         loop {

@@ -39,7 +39,7 @@ pub(crate) enum Side {
 
 /// Where the ends are. A socket stays for ever in the network namespace of the thread that made it, wherever it is
 /// bound or used from (network_namespaces(7)), so this is all that a namespace changes.
-pub(crate) trait Ground {
+pub(crate) trait Namespaces {
     /// The address of an end.
     fn address(&self, side: Side) -> Ipv4Addr;
     /// Makes a socket of IPv4 there.
@@ -53,7 +53,7 @@ pub(crate) trait Ground {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loopback;
 
-impl Ground for Loopback {
+impl Namespaces for Loopback {
     fn address(&self, _side: Side) -> Ipv4Addr {
         Ipv4Addr::LOCALHOST
     }
@@ -65,9 +65,9 @@ impl Ground for Loopback {
 
 /// The ends in the places of a network that was made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Apart<'a>(pub(crate) &'a Network);
+pub(crate) struct InNetwork<'a>(pub(crate) &'a Network);
 
-impl Apart<'_> {
+impl InNetwork<'_> {
     fn place(&self, side: Side) -> &Endpoint {
         self.0.end(match side {
             Side::Client => End::Client,
@@ -76,7 +76,7 @@ impl Apart<'_> {
     }
 }
 
-impl Ground for Apart<'_> {
+impl Namespaces for InNetwork<'_> {
     fn address(&self, side: Side) -> Ipv4Addr {
         match self.place(side).address() {
             IpAddr::V4(address) => address,
@@ -122,11 +122,11 @@ impl Ends {
 ///
 /// # Errors
 /// Of kind `Host` when the kernel does not give what is asked for.
-pub(crate) fn endpoints(setup: &Setup, ground: &dyn Ground) -> Result<Ends, Problem> {
+pub(crate) fn endpoints(setup: &Setup, namespaces: &dyn Namespaces) -> Result<Ends, Problem> {
     let refused = |e: io::Error| Problem::host(format!("protocol {}", setup.protocol.word()), e.to_string());
     let ends = match setup.protocol {
-        Protocol::Udp => udp(ground, setup).map_err(refused)?,
-        Protocol::Tcp => tcp(ground, setup).map_err(refused)?,
+        Protocol::Udp => udp(namespaces, setup).map_err(refused)?,
+        Protocol::Tcp => tcp(namespaces, setup).map_err(refused)?,
         Protocol::UnixDatagram => pair(SocketType::DGRAM).map_err(refused)?,
         Protocol::UnixStream => pair(SocketType::STREAM).map_err(refused)?,
     };
@@ -142,15 +142,15 @@ fn pair(kind: SocketType) -> io::Result<Ends> {
     Ok(Ends { client, server, guards: Vec::new(), early: 0 })
 }
 
-fn udp(ground: &dyn Ground, setup: &Setup) -> io::Result<Ends> {
+fn udp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<Ends> {
     // The guards are bound first: the kernel looks through the sockets of a port from the latest on.
     let guarded = |side: Side| -> io::Result<(OwnedFd, OwnedFd, SocketAddrV4)> {
-        let guard = ground.socket(side, SocketType::DGRAM)?;
-        let end = ground.socket(side, SocketType::DGRAM)?;
+        let guard = namespaces.socket(side, SocketType::DGRAM)?;
+        let end = namespaces.socket(side, SocketType::DGRAM)?;
         for socket in [&guard, &end] {
             sockopt::set_socket_reuseaddr(socket, true)?;
         }
-        rustix::net::bind(&guard, &SocketAddrV4::new(ground.address(side), 0))?;
+        rustix::net::bind(&guard, &SocketAddrV4::new(namespaces.address(side), 0))?;
         let at = own_address(&guard)?;
         rustix::net::bind(&end, &at)?;
         for socket in [&guard, &end] {
@@ -183,12 +183,12 @@ fn report_errors(socket: &OwnedFd) -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn tcp(ground: &dyn Ground, setup: &Setup) -> io::Result<Ends> {
-    let listener = ground.socket(Side::Server, SocketType::STREAM)?;
-    rustix::net::bind(&listener, &SocketAddrV4::new(ground.address(Side::Server), 0))?;
+fn tcp(namespaces: &dyn Namespaces, setup: &Setup) -> io::Result<Ends> {
+    let listener = namespaces.socket(Side::Server, SocketType::STREAM)?;
+    rustix::net::bind(&listener, &SocketAddrV4::new(namespaces.address(Side::Server), 0))?;
     rustix::net::listen(&listener, 16)?;
-    let client = ground.socket(Side::Client, SocketType::STREAM)?;
-    rustix::net::bind(&client, &SocketAddrV4::new(ground.address(Side::Client), 0))?;
+    let client = namespaces.socket(Side::Client, SocketType::STREAM)?;
+    rustix::net::bind(&client, &SocketAddrV4::new(namespaces.address(Side::Client), 0))?;
     // Buffers are set before the connection is made, because they decide its window (tcp(7)).
     for socket in [&listener, &client] {
         buffers(socket, setup).map_err(|p| io::Error::other(p.to_string()))?;

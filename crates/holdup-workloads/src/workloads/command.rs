@@ -1,9 +1,9 @@
 //! Any program.
 
-use crate::command::extract::{self, Definition, Said};
+use crate::command::extract::{self, Definition, Output};
 use crate::command::spawn::Program;
-use crate::command::supervise::{self, Ended, How, Usage, Watch};
-use crate::command::{arguments, arguments::Fillings};
+use crate::command::supervise::{self, Completed, Exit, Usage, Watch};
+use crate::command::{arguments, arguments::Placeholders};
 use holdup_catalogue::command as declared;
 use holdup_host::Host;
 use holdup_load::{PrepareContext, Prepared, TrialContext, TrialResult, Workload};
@@ -106,8 +106,8 @@ impl Workload for Command {
             programs: Vec::new(),
         };
         for parameters in context.combinations {
-            let wanted = Wanted::read(parameters)?;
-            let filled = arguments::fill(&wanted.arguments, Fillings { window_ns: 0, warmup_ns: 0, seed: 0 });
+            let settings = Settings::read(parameters)?;
+            let filled = arguments::fill(&settings.arguments, Placeholders { window_ns: 0, warmup_ns: 0, seed: 0 });
             let file = arguments::find(&filled[0], session.path.as_deref())?;
             if !session.programs.contains(&file) {
                 session.programs.push(file);
@@ -118,17 +118,17 @@ impl Workload for Command {
 }
 
 /// The parameters of an arm.
-struct Wanted {
+struct Settings {
     arguments: Vec<String>,
     timeout: Option<Duration>,
     expect_exit: i64,
 }
 
-impl Wanted {
+impl Settings {
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
         let declared::Parameters { command, timeout, expect_exit } = declared::Parameters::read(parameters)?;
         let timeout = timeout.map(Duration::from_nanos);
-        Ok(Wanted { arguments: command, timeout, expect_exit: expect_exit.into() })
+        Ok(Settings { arguments: command, timeout, expect_exit: expect_exit.into() })
     }
 }
 
@@ -160,13 +160,13 @@ impl Prepared for Session {
     }
 
     fn run(&mut self, trial: TrialContext<'_>) -> Result<TrialResult, Problem> {
-        let wanted = Wanted::read(trial.parameters)?;
-        let fillings = Fillings { window_ns: trial.duration_ns, warmup_ns: trial.warmup_ns, seed: trial.seed };
-        let filled = arguments::fill(&wanted.arguments, fillings);
+        let settings = Settings::read(trial.parameters)?;
+        let fillings = Placeholders { window_ns: trial.duration_ns, warmup_ns: trial.warmup_ns, seed: trial.seed };
+        let filled = arguments::fill(&settings.arguments, fillings);
         let program = self.program(&filled, trial.seed)?;
         let stdout = if extract::needs_whole_output(&self.definitions) { KEPT_JSON } else { KEPT };
         let watch = Watch {
-            timeout: wanted.timeout,
+            timeout: settings.timeout,
             cancel: &trial.cancel,
             enough: &trial.enough,
             host: &self.host,
@@ -176,10 +176,10 @@ impl Prepared for Session {
         };
         let own_bytes = resident_bytes(&self.host);
         let mut ended = supervise::run(&program, &watch, trial.window, &filled[0])?;
-        judge(&filled[0], &wanted, &mut ended)?;
+        judge(&filled[0], &settings, &mut ended)?;
         let mut result =
             TrialResult { measurements: self.measurements(&mut ended, own_bytes)?, ..TrialResult::default() };
-        if trial.warmup_ns > 0 && !arguments::warms_up(&wanted.arguments) {
+        if trial.warmup_ns > 0 && !arguments::warms_up(&settings.arguments) {
             result.notes.push("the warm-up does not apply: no argument of the program has {warmup_s}".to_owned());
         }
         if ended.left_running > 0 {
@@ -212,10 +212,10 @@ impl Session {
     }
 
     /// Every metric that `Workload::metrics` names, in its order.
-    fn measurements(&self, ended: &mut Ended, own_bytes: Option<u64>) -> Result<Vec<Measurement>, Problem> {
-        let mut said = Said { stdout: &mut ended.stdout, stderr: &mut ended.stderr, duration_s: ended.duration_s };
+    fn measurements(&self, ended: &mut Completed, own_bytes: Option<u64>) -> Result<Vec<Measurement>, Problem> {
+        let mut output = Output { stdout: &mut ended.stdout, stderr: &mut ended.stderr, duration_s: ended.duration_s };
         let mut all: Vec<Measurement> =
-            self.definitions.iter().map(|d| Measurement { metric: d.id.clone(), value: d.read(&mut said) }).collect();
+            self.definitions.iter().map(|d| Measurement { metric: d.id.clone(), value: d.read(&mut output) }).collect();
         for measurement in accounts(&ended.usage, ended.duration_s, own_bytes) {
             if !all.iter().any(|m| m.metric == measurement.metric) {
                 all.push(measurement);
@@ -260,26 +260,26 @@ fn resident_bytes(host: &Host) -> Option<u64> {
 }
 
 /// Whether the program ended as it should.
-fn judge(name: &str, wanted: &Wanted, ended: &mut Ended) -> Result<(), Problem> {
+fn judge(name: &str, settings: &Settings, ended: &mut Completed) -> Result<(), Problem> {
     let why = match ended.how {
-        How::Cancelled => return Err(Problem::interrupted("the trial")),
-        How::Enough => return Ok(()),
-        How::Exit(code) if i64::from(code) == wanted.expect_exit => return Ok(()),
-        How::Exit(code) => format!("it ended with exit code {code}, {} was expected", wanted.expect_exit),
-        How::Signal(signal) => format!("it was killed by signal {signal}"),
-        How::TimedOut => {
-            format!("it ran into the timeout of {} s", wanted.timeout.unwrap_or_default().as_secs_f64())
+        Exit::Cancelled => return Err(Problem::interrupted("the trial")),
+        Exit::Enough => return Ok(()),
+        Exit::Code(code) if i64::from(code) == settings.expect_exit => return Ok(()),
+        Exit::Code(code) => format!("it ended with exit code {code}, {} was expected", settings.expect_exit),
+        Exit::Signal(signal) => format!("it was killed by signal {signal}"),
+        Exit::TimedOut => {
+            format!("it ran into the timeout of {} s", settings.timeout.unwrap_or_default().as_secs_f64())
         }
     };
     Err(Problem::trial(format!("command {name}"), format!("{why}; {}", last_words(ended))))
 }
 
-/// What the program said last.
-fn last_words(ended: &mut Ended) -> String {
+/// What the program output last.
+fn last_words(ended: &mut Completed) -> String {
     let (stderr, stdout) = (ended.stderr.last_lines(3), ended.stdout.last_lines(3));
     match (stderr.is_empty(), stdout.is_empty()) {
         (false, _) => format!("its stderr ends with: {stderr}"),
         (true, false) => format!("its stdout ends with: {stdout}"),
-        (true, true) => "it said nothing".to_owned(),
+        (true, true) => "it output nothing".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ping::results;
 use crate::ping::setup::Setup;
-use crate::ping::sockets::{self, Apart};
+use crate::ping::sockets::{self, InNetwork};
 use crate::ping::trial;
 use holdup_host::Host;
 use holdup_host::network::Topology;
@@ -96,7 +96,7 @@ impl Workload for Ping {
                 // Made and closed again, so that what cannot be had is reported before the first trial.
                 let setup = Setup::read(parameters, context.host)?;
                 let network = setup.network.make(context.host)?;
-                drop(sockets::endpoints(&setup, &Apart(&network))?);
+                drop(sockets::endpoints(&setup, &InNetwork(&network))?);
             }
             Ok(Box::new(Session { host: context.host.clone() }))
         })
@@ -112,7 +112,7 @@ impl Prepared for Session {
         let setup = Setup::read(trial.parameters, &self.host)?;
         let network = setup.network.make(&self.host)?;
         let before = network.counters()?;
-        let ends = sockets::endpoints(&setup, &Apart(&network))?;
+        let ends = sockets::endpoints(&setup, &InNetwork(&network))?;
         let mut result = trial::run(&setup, ends, trial)?;
         if setup.network.topology != Topology::Host {
             let losses = network.counters()?.minus(&before).losses();

@@ -4,7 +4,7 @@ use crate::output;
 use holdup_guest::init::{self, Role};
 use holdup_host::Host;
 use holdup_model::Problem;
-use holdup_target::agent::{AgentRequest, serve, serve_far};
+use holdup_target::agent::{AgentRequest, serve, serve_peer};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ fn in_guest() -> i32 {
             let request = AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes };
             match role {
                 Role::Agent => serve(&request, input, line),
-                Role::Peer(address) => serve_far(&request, address.into(), input, line),
+                Role::Peer(address) => serve_peer(&request, address.into(), input, line),
             }
         });
     match served {

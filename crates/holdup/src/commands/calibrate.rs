@@ -9,7 +9,7 @@ use holdup_host::Host;
 use holdup_load::PostgresOptions;
 use holdup_model::{Plan, Problem};
 use holdup_plan::Overrides;
-use holdup_target::{CalibrateRequest, Described, Kept, Provenance, SessionRequest};
+use holdup_target::{BootCache, CalibrateRequest, Described, Provenance, SessionRequest};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
             postgres: &PostgresOptions::default(),
             workdir: std::env::temp_dir(),
             guests: &args.source.options(1),
-            kept: Kept::default(),
+            boot_cache: BootCache::default(),
             cancel: signals::cancel_on_signals()?,
         };
         let described = holdup_target::calibrate_guest(&request, &file, &mut Progress::new(quiet))?;

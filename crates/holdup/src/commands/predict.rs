@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     // A plan may name its machine; one with another target is predicted for this host.
     let own = || plan_on(None).ok().map(|plan| plan.target).filter(|target| target.starts_with("sim:"));
     let plan = plan_on(Some(machine.or_else(own).unwrap_or_else(|| "sim".to_owned())))?;
-    let (plan, notes) = super::run::target(&plan)?.settle(&host, plan);
+    let (plan, notes) = super::run::target(&plan)?.drop_unavailable_factors(&host, plan);
     if !args.quiet {
         notes.iter().for_each(|note| output::say(note));
     }

@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<u8> {
     if let Some(path) = &args.save_plan {
         save_plan(path, &source)?;
     }
-    let (plan, mut notes) = target(&plan)?.settle(&host, plan);
+    let (plan, mut notes) = target(&plan)?.drop_unavailable_factors(&host, plan);
     notes.extend(holdup_plan::notes(&plan));
     let schedule = holdup_plan::schedule(&plan)?;
     if args.dry_run {
@@ -192,7 +192,7 @@ fn dry_run(args: &Args, host: &Host, plan: &Plan, schedule: &Schedule) -> anyhow
         postgres: &postgres,
         workdir: args.place.workdir(),
         guests: &guests,
-        kept: holdup_target::Kept::default(),
+        boot_cache: holdup_target::BootCache::default(),
         cancel: signals::cancel_on_signals()?,
     };
     let estimate_ns = holdup_plan::estimate_ns(plan, schedule, &holdup_plan::Overhead::default());

@@ -15,7 +15,7 @@ fn cell(column: &str, promise: Promise, run: impl Fn() -> f64 + 'static) -> Cell
     Cell { column: column.to_owned(), run: Box::new(run), promise }
 }
 
-/// The quantile shift: whether its band holds everywhere at once.
+/// The quantile shift: whether its band holds at every quantile.
 pub(super) fn bands() -> Vec<Row> {
     let mut rows = Vec::new();
     for (spread, label) in

@@ -1,6 +1,6 @@
 //! `cargo xtask calibrate`: simulates what the statistics promise and writes docs/calibration.md.
 //!
-//! Every cell has its own seed, so a cell that is simulated alone gives the numbers that stand in the table; a test
+//! Every cell has its own seed, so a cell that is simulated alone gives the numbers of the table; a test
 //! recomputes some of them.
 
 mod curves;

@@ -138,7 +138,7 @@ pub static ALL: &[Table] = &[
     },
     Table {
         id: "bands",
-        title: "Quantile shifts: the band holds at all quantiles at once",
+        title: "Quantile shifts: the band holds at all quantiles together",
         note: "A/A, 400 experiments (simulation error 1.1 points), 1,000 log-normal latencies in each trial; columns are the band and \
                the number of blocks. The band from all samples takes them for independent: where trials are shifted as a whole, as \
                real ones are, it is far too narrow, which is why reports use the one over blocks.",

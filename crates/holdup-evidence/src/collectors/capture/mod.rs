@@ -5,17 +5,15 @@ mod report;
 mod sockets;
 
 use super::network;
+use crate::background::Background;
 use crate::reading::{Meter, Produces, all_absent, increase};
-use crate::{CollectContext, Collecting, Collector, Subject, tasks};
+use crate::{About, CollectContext, Collecting, Collector, Subject, tasks};
 use holdup_host::Host;
 use holdup_host::network::TasksNamespace;
 use holdup_model::{Availability, Collected, Meta, Problem};
 use namespace::{CAPTURING, NamespaceCapture};
 use sockets::Sockets;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 pub(crate) struct Capture;
 
@@ -74,8 +72,7 @@ fn counters(namespace: &TasksNamespace) -> Result<Counters, String> {
 
 struct Running {
     host: Host,
-    ends: Arc<AtomicBool>,
-    captures: Vec<JoinHandle<NamespaceCapture>>,
+    captures: Vec<Background<NamespaceCapture>>,
     /// Each namespace, its counters at the begin and its sockets.
     before: Vec<(TasksNamespace, Result<Counters, String>, Sockets)>,
     subjects: Vec<Subject>,
@@ -84,11 +81,11 @@ struct Running {
 
 impl Collecting for Running {
     fn stop(self: Box<Self>) -> Collected {
-        let Running { host, ends, captures, before, subjects, mut meter } = *self;
-        ends.store(true, Ordering::Relaxed);
-        let captures: Result<Vec<NamespaceCapture>, _> = captures.into_iter().map(JoinHandle::join).collect();
-        let Ok(captures) = captures else {
-            return all_absent(META.id, PRODUCES, "a thread that reads packets broke down", meter.0);
+        let Running { host, captures, before, subjects, mut meter } = *self;
+        let captures: Result<Vec<NamespaceCapture>, String> = captures.into_iter().map(Background::end).collect();
+        let captures = match captures {
+            Ok(captures) => captures,
+            Err(why) => return all_absent(META.id, PRODUCES, &why, meter.0),
         };
         let mut moved = Counters::new();
         let mut notes = Vec::new();
@@ -126,16 +123,8 @@ fn namespaces(context: &CollectContext, processes: &[u32]) -> Result<Vec<TasksNa
 }
 
 impl Collector for Capture {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
+    fn about(&self) -> About {
+        About::of(&META, PRODUCES)
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
@@ -154,7 +143,6 @@ impl Collector for Capture {
         let processes = processes(&context.host, &context.subjects, &mut meter).map_err(failed)?;
         let namespaces = namespaces(context, &processes).map_err(failed)?;
         let files = meter.spend(&context.host, |_| context.host.socket_files(&processes));
-        let ends = Arc::new(AtomicBool::new(false));
         let mut captures = Vec::with_capacity(namespaces.len());
         let mut before = Vec::with_capacity(namespaces.len());
         for namespace in namespaces {
@@ -162,12 +150,10 @@ impl Collector for Capture {
             let counters = meter.spend(&context.host, |_| counters(&namespace));
             let of_sockets = meter.spend(&context.host, |_| sockets::read(&context.host, &namespace, &files));
             before.push((namespace, counters, of_sockets));
-            let ends = ends.clone();
-            let thread = std::thread::Builder::new().name("capture".to_owned());
-            let thread = thread.spawn(move || NamespaceCapture::default().watch(ring, &ends));
-            captures.push(thread.map_err(|e| failed(e.to_string()))?);
+            let capture = Background::begin("capture", move |end| NamespaceCapture::default().watch(ring, end));
+            captures.push(capture.map_err(failed)?);
         }
         let (host, subjects) = (context.host.clone(), context.subjects.clone());
-        Ok(Box::new(Running { host, ends, captures, before, subjects, meter }))
+        Ok(Box::new(Running { host, captures, before, subjects, meter }))
     }
 }

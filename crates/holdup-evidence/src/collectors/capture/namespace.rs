@@ -1,5 +1,6 @@
 //! One network namespace: its packets are judged as they pass.
 
+use crate::background::End;
 use crate::reading::thread_cpu_ns;
 use holdup_host::network::{Capturing, Packet, PacketRing, RingCounts};
 use holdup_model::captures::CaptureTrace;
@@ -12,7 +13,6 @@ use holdup_packets::segment::{ACK, Endpoint, SYN, Segment};
 use holdup_packets::wireshark::{self, Table};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Enough for the headers of IPv6, TCP with all its options and a tunnel around them.
@@ -104,9 +104,9 @@ pub(super) struct NamespaceCapture {
 
 impl NamespaceCapture {
     /// Judges what comes until it is to end.
-    pub(super) fn watch(mut self, mut ring: PacketRing, ends: &AtomicBool) -> Self {
+    pub(super) fn watch(mut self, mut ring: PacketRing, end: &End) -> Self {
         loop {
-            let is_last = ends.load(Ordering::Relaxed);
+            let is_last = end.has_come();
             self.wakeups += 1;
             ring.drain(&mut |packet| self.see(&packet));
             if is_last {

@@ -3,7 +3,7 @@
 mod watch;
 
 use crate::reading::{Produces, all_absent};
-use crate::{CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector};
 use holdup_host::online_cpus;
 use holdup_host::perf_samples::{Sampler, Sampling};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
@@ -86,16 +86,8 @@ fn frequency_hz(context: &CollectContext) -> u32 {
 }
 
 impl Collector for CpuProfile {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
+    fn about(&self) -> About {
+        About::of(&META, PRODUCES)
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {

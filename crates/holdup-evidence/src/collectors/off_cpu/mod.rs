@@ -4,13 +4,12 @@ mod kernel_side;
 mod names;
 mod watch;
 
+use crate::background::Background;
 use crate::kernel::{At, HAS_SCHED_EXIT, Part, Program, probe};
 use crate::reading::{Produces, all_absent};
-use crate::{CollectContext, Collecting, Collector};
+use crate::{About, CollectContext, Collecting, Collector};
 use holdup_model::{Availability, Collected, Meta, Problem, SelfCost};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 pub(crate) struct OffCpu;
 
@@ -57,44 +56,27 @@ static PART: Part = Part {
 };
 
 struct Running {
-    end: Arc<AtomicBool>,
-    thread: JoinHandle<watch::Samples>,
-    naming: Option<names::Naming>,
+    samples: Background<watch::Samples>,
+    naming: Option<Background<names::Named>>,
     watch: Arc<crate::kernel::Watch>,
 }
 
 impl Collecting for Running {
     fn stop(self: Box<Self>) -> Collected {
-        let Running { end, thread, naming, watch } = *self;
-        let absent = |why: &str| all_absent(META.id, PRODUCES, why, SelfCost::default());
-        // The programs are taken away first, so that the ring gets no more.
+        let Running { samples, naming, watch } = *self;
+        // The programs are detached first, so that the ring gets no more.
         let counts = watch.end();
-        end.store(true, Ordering::SeqCst);
-        thread.thread().unpark();
-        let named = naming.map(names::Naming::end);
-        match (thread.join(), counts) {
+        let named = naming.and_then(|naming| naming.end().ok());
+        match (samples.end(), counts) {
             (Ok(samples), Ok(counts)) => samples.report(&counts, named),
-            (_, Err(why)) => absent(&why),
-            (Err(_), _) => absent("the thread that reads the samples broke down"),
+            (Err(why), _) | (_, Err(why)) => all_absent(META.id, PRODUCES, &why, SelfCost::default()),
         }
     }
 }
 
 impl Collector for OffCpu {
-    fn meta(&self) -> &'static Meta {
-        &META
-    }
-
-    fn produces(&self) -> Produces {
-        PRODUCES
-    }
-
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    fn part(&self) -> Option<&'static Part> {
-        Some(&PART)
+    fn about(&self) -> About {
+        About { part: Some(&PART), ..About::of(&META, PRODUCES) }
     }
 
     fn probe(&self, context: &CollectContext) -> Availability {
@@ -106,14 +88,9 @@ impl Collector for OffCpu {
         let programs = watch::Programs::read(context).map_err(failed)?;
         let watch = context.watch(self)?;
         let (how, ring) = watch.stacks().map_err(failed)?;
-        let naming = names::Naming::begin(context, &how);
-        let end = Arc::new(AtomicBool::new(false));
-        let asked = end.clone();
+        let naming = names::begin(context, &how);
         let watcher = watch::Watcher::new(context, programs, how, ring);
-        let thread = std::thread::Builder::new()
-            .name("off-cpu".to_owned())
-            .spawn(move || watcher.run(&asked))
-            .map_err(|e| failed(e.to_string()))?;
-        Ok(Box::new(Running { end, thread, naming, watch }))
+        let samples = Background::begin("off-cpu", move |end| watcher.run(end)).map_err(failed)?;
+        Ok(Box::new(Running { samples, naming, watch }))
     }
 }

@@ -1,26 +1,19 @@
 //! Names of wait events: the server's own, learned by asking it while its memory is read.
 
 use crate::CollectContext;
+use crate::background::{Background, End};
 use crate::kernel::OffCpu;
+use crate::postgres::{ASKING, connect};
 use crate::reading::thread_cpu_ns;
 use holdup_host::Host;
 use holdup_model::SelfCost;
-use holdup_sql::{Client, Config, Statement};
+use holdup_sql::{Client, Statement};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// Often enough that what backends wait for longest is met soon.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// A server that takes longer is not asked any more.
-const LONGEST_LOOK: Duration = Duration::from_secs(5);
 const SQL: &str = "SELECT pid, wait_event_type || ': ' || wait_event FROM pg_stat_activity \
                    WHERE wait_event IS NOT NULL AND pid <> pg_backend_pid()";
 /// Backends whose memory is read in each round.
 const MOST_BACKENDS: usize = 128;
-const APPLICATION_NAME: &str = "holdup collector";
 
 /// Names by number.
 #[derive(Debug, Default)]
@@ -66,12 +59,6 @@ impl Named {
     }
 }
 
-/// Asks the server until it is ended.
-pub(super) struct Naming {
-    end: Arc<AtomicBool>,
-    thread: JoinHandle<Named>,
-}
-
 struct Asking {
     host: Host,
     /// Where the pointer lies.
@@ -80,62 +67,39 @@ struct Asking {
     statement: Statement,
 }
 
-impl Naming {
-    /// Begins; `None` where there is no server to ask, or nothing to read in its memory. A server that cannot be asked
-    /// leaves numbers without names.
-    pub(super) fn begin(context: &CollectContext, how: &OffCpu) -> Option<Self> {
-        let asking = match asking(context, how)? {
-            Ok(asking) => Ok(asking),
-            Err(why) => Err(format!("wait events have no names: {why}")),
-        };
-        let end = Arc::new(AtomicBool::new(false));
-        let asked = end.clone();
-        let run = move || match asking {
-            Ok(asking) => asking.run(&asked),
-            Err(why) => Named { notes: vec![why], ..Named::default() },
-        };
-        let thread = std::thread::Builder::new().name("wait-names".to_owned()).spawn(run).ok()?;
-        Some(Naming { end, thread })
-    }
-
-    pub(super) fn end(self) -> Named {
-        self.end.store(true, Ordering::SeqCst);
-        self.thread.thread().unpark();
-        self.thread.join().unwrap_or_default()
-    }
+/// Begins to ask; `None` where there is no server to ask, or nothing to read in its memory. A server that cannot be asked
+/// leaves numbers without names.
+pub(super) fn begin(context: &CollectContext, how: &OffCpu) -> Option<Background<Named>> {
+    let asking = asking(context, how)?.map_err(|why| format!("wait events have no names: {why}"));
+    let run = move |end: &End| match asking {
+        Ok(asking) => asking.run(end),
+        Err(why) => Named { notes: vec![why], ..Named::default() },
+    };
+    Background::begin("wait-names", run).ok()
 }
 
 fn asking(context: &CollectContext, how: &OffCpu) -> Option<Result<Asking, String>> {
     let server = context.postgres.as_deref()?;
     let at = how.wait_event_at.iter().copied().find(|at| *at != 0)?;
-    let connect = || -> Result<(Client, Statement), holdup_sql::Error> {
-        let mut config: Config = server.parse()?;
-        config.application_name(APPLICATION_NAME);
-        let mut client = Client::connect(&config)?.with_limit(LONGEST_LOOK);
-        let statement = client.prepare(SQL)?;
-        Ok((client, statement))
-    };
-    Some(match connect() {
-        Ok((client, statement)) => Ok(Asking { host: context.host.clone(), at, client, statement }),
-        Err(e) => Err(e.to_string()),
-    })
+    let connected = connect(server).and_then(|mut client| Ok((client.prepare(SQL)?, client)));
+    let asking = connected.map(|(statement, client)| Asking { host: context.host.clone(), at, client, statement });
+    Some(asking.map_err(|e| e.to_string()))
 }
 
 impl Asking {
-    fn run(mut self, end: &AtomicBool) -> Named {
+    fn run(mut self, end: &End) -> Named {
         let mut named = Named::default();
         let begun = thread_cpu_ns();
         let mut pids: Vec<u32> = Vec::new();
-        while !end.load(Ordering::SeqCst) {
+        loop {
             named.cost.wakeups += 1;
-            match self.round(&mut pids, &mut named) {
-                Ok(()) => {}
-                Err(e) => {
-                    named.notes.push(format!("wait events that came later have no names: {e}"));
-                    break;
-                }
+            if let Err(e) = self.round(&mut pids, &mut named) {
+                named.notes.push(format!("wait events that came later have no names: {e}"));
+                break;
             }
-            std::thread::park_timeout(INTERVAL);
+            if end.wait(ASKING) {
+                break;
+            }
         }
         named.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun);
         named

@@ -2,6 +2,7 @@
 
 use super::names::Named;
 use super::{META, kernel_side};
+use crate::background::End;
 use crate::collectors::switches::OUT_STATE_NAMES;
 use crate::kernel::layout::{
     STACK_BACK, STACK_EXEC, STACK_FORK, STACK_LEFT, STACK_OFF, STACK_WAKER, StackSample, USER_BITS64, USER_NONE,
@@ -16,7 +17,6 @@ use holdup_host::perf_samples::Record;
 use holdup_model::{Collected, EvidenceItem, SelfCost};
 use holdup_stacks::{Followed, KernelSymbols, Registers, Sample, Symbolizer, TaskId};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The ring has room for some 480 samples.
@@ -124,11 +124,11 @@ impl Watcher {
     }
 
     /// Reads until asked to end.
-    pub(super) fn run(self, end: &AtomicBool) -> Samples {
+    pub(super) fn run(self, end: &End) -> Samples {
         let Watcher { mut ring, mut samples } = self;
         let begun = thread_cpu_ns();
         loop {
-            let is_over = end.load(Ordering::SeqCst);
+            let is_over = end.has_come();
             samples.cost.wakeups += 1;
             while let Some(item) = ring.next() {
                 samples.take(&item);
@@ -136,7 +136,7 @@ impl Watcher {
             if is_over {
                 break;
             }
-            std::thread::park_timeout(PAUSE);
+            end.wait(PAUSE);
         }
         samples.cost.cpu_ns = thread_cpu_ns().saturating_sub(begun);
         samples

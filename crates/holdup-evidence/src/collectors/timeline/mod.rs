@@ -80,6 +80,7 @@ fn event(event: &Event, begin_ns: u64, tasks: &mut Tasks, sections: &[&str]) -> 
 
 fn report(window: &WindowCounts, collected: &mut Collected) -> Result<u64, String> {
     let mut all: Vec<Event> = window.records("events")?;
+    all.retain(|event| window.span_ns.contains(&event.ns));
     all.sort_by_key(|event| event.ns);
     let begin_ns = all.first().map_or(0, |e| e.ns);
     let names: Vec<&str> = window.sections.iter().map(|s| s.name.as_str()).collect();

@@ -20,7 +20,7 @@ struct Slot<C> {
 }
 
 impl<C> Connections<C> {
-    /// None yet, for so many slots.
+    /// None yet, for that number of slots.
     pub fn new(slots: u16) -> Self {
         Connections { slots: (0..slots).map(|_| Slot { open: Vec::new(), taken: None }).collect() }
     }

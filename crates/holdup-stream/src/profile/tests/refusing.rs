@@ -7,7 +7,7 @@ use holdup_model::Problem;
 
 /// Each text with the first line of its only fault.
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn errors_are_reported_with_their_line() {
     let cases: &[(&str, &str)] = &[
         ("", ": there is no <profile> in it"),
         ("<!-- \n", ":1: <!--: has no `-->`"),
@@ -51,7 +51,7 @@ fn what_is_wrong_is_told_with_its_line() {
 
 /// Each flowop, on line 3, with the first line of its only fault.
 #[test]
-fn what_is_wrong_inside_is_told_with_its_line() {
+fn errors_inside_are_reported_with_their_line() {
     let cases: &[(&str, &str)] = &[
         ("<flowop/>", "tag <flowop>: says no type"),
         ("<flowop type=\"foo\"/>", "flowop \"foo\": there is no such flowop"),
@@ -79,7 +79,7 @@ fn what_is_wrong_inside_is_told_with_its_line() {
 
 /// Each option, on line 3, with its fault and hint.
 #[test]
-fn what_is_wrong_with_an_option_is_told() {
+fn errors_of_an_option_are_reported() {
     let cases: &[(&str, &str, &str)] = &[
         ("size=0", "must be above 0", ""),
         ("size=-1", "not a number", "for example 64"),
@@ -124,7 +124,7 @@ fn what_is_wrong_with_an_option_is_told() {
     assert_eq!(
         messages(&flowop("size=$bad")).lines().next(),
         Some(":3: flowop \"write\", option \"size=$bad (many)\": not a number"),
-        "what the variable holds is told"
+        "what the variable holds is shown"
     );
     let lines = within("<flowop type=\"write\" options=\"$lines\"/>");
     assert_eq!(messages(&lines).lines().next(), Some(":3: flowop \"write\", option \"size=x\": not a number"));

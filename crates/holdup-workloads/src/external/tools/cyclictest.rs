@@ -3,7 +3,7 @@
 use super::thin;
 use crate::external::setup::Setup;
 use crate::external::text;
-use crate::external::{About, Invocation, Reading, Run, Said, Tool};
+use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Problem};
 use serde::Deserialize;
@@ -55,7 +55,7 @@ impl Tool for Cyclictest {
         Ok(Invocation { arguments, fixed_work, whole_seconds: !fixed_work, ..Invocation::default() })
     }
 
-    fn read(&self, _setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
+    fn read(&self, _setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         match said.stderr.find('{').map(|at| &said.stderr[at..]) {
             Some(json) => from_json(json),
             None => from_summary(said.stdout),

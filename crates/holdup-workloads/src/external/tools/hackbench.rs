@@ -2,7 +2,7 @@
 
 use crate::external::setup::Setup;
 use crate::external::text;
-use crate::external::{About, Invocation, Reading, Run, Said, Tool};
+use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
 use holdup_model::Problem;
 
 /// The tool.
@@ -42,7 +42,7 @@ impl Tool for Hackbench {
         Ok(Invocation { arguments, fixed_work: true, ..Invocation::default() })
     }
 
-    fn read(&self, _setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
+    fn read(&self, _setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         parse(said.stdout)
     }
 }

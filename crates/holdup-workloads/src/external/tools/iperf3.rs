@@ -2,7 +2,7 @@
 
 use crate::external::setup::Setup;
 use crate::external::text;
-use crate::external::{About, Invocation, Listens, Reading, Run, Said, Server, Tool};
+use crate::external::{About, Invocation, Listens, Reading, Run, Server, Tool, ToolOutput};
 use holdup_model::Problem;
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ impl Tool for Iperf3 {
         })
     }
 
-    fn read(&self, setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
+    fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         parse(said.stdout, setup.protocol == "udp")
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::external::setup::Setup;
 use crate::external::text;
-use crate::external::{About, Invocation, Reading, Run, Said, Tool};
+use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
 use holdup_model::Problem;
 
 /// The tool.
@@ -52,7 +52,7 @@ impl Tool for PerfBench {
         Ok(Invocation { arguments, fixed_work: true, ..Invocation::default() })
     }
 
-    fn read(&self, setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
+    fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         let loops = loops(setup).map_err(|p| p.why)?;
         match setup.mode {
             "pipe" => pipe(said.stdout),

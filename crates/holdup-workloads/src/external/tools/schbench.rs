@@ -3,7 +3,7 @@
 use super::thin;
 use crate::external::setup::Setup;
 use crate::external::text;
-use crate::external::{About, Invocation, Reading, Run, Said, Tool};
+use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
 use holdup_model::Problem;
 
 /// The tool.
@@ -37,7 +37,7 @@ impl Tool for Schbench {
         Ok(Invocation { arguments, whole_seconds: true, ..Invocation::default() })
     }
 
-    fn read(&self, setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
+    fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         let mut reading = parse(said.stderr)?;
         if setup.number("rate").is_ok_and(|rate| rate.is_some()) {
             reading.note("schbench with a rate does not count the time that a request waits for a free worker");

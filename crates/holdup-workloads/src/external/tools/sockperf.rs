@@ -3,7 +3,7 @@
 use super::thin;
 use crate::external::setup::Setup;
 use crate::external::text;
-use crate::external::{About, Invocation, Listens, Reading, Run, Said, Server, Tool};
+use crate::external::{About, Invocation, Listens, Reading, Run, Server, Tool, ToolOutput};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Problem};
 
@@ -76,7 +76,7 @@ impl Tool for Sockperf {
         })
     }
 
-    fn read(&self, setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
+    fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         let stdout = text::without_colours(said.stdout);
         let mut reading = Reading::default();
         let (sent, replies, seconds) = match setup.mode {
@@ -116,7 +116,7 @@ struct Flow {
 
 /// What reached the server: by the server's own count where it gave one (it gives it when it ends), else by the
 /// kernel's count of the datagrams of the namespace without the answers.
-fn delivered(reading: &mut Reading, setup: &Setup, said: &Said<'_>, stdout: &str, flow: Flow) {
+fn delivered(reading: &mut Reading, setup: &Setup, said: &ToolOutput<'_>, stdout: &str, flow: Flow) {
     let server = text::without_colours(said.server);
     let own = server.lines().find(|l| l.contains("messages received and handled"));
     let own = own.and_then(|l| text::count_after(l, "Total "));

@@ -3,7 +3,7 @@
 use super::thin;
 use crate::external::setup::Setup;
 use crate::external::text;
-use crate::external::{About, Invocation, Reading, Run, Said, Tool};
+use crate::external::{About, Invocation, Reading, Run, Tool, ToolOutput};
 use holdup_model::trial::NamedHistogram;
 use holdup_model::{Histogram, Problem};
 
@@ -46,7 +46,7 @@ impl Tool for Sysbench {
         Ok(Invocation { arguments, fixed_work, whole_seconds: !fixed_work, ..Invocation::default() })
     }
 
-    fn read(&self, setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
+    fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         parse(said.stdout, setup.mode == "mutex")
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::external::setup::Setup;
 use crate::external::text;
-use crate::external::{About, Invocation, Listens, Reading, Run, Said, Server, Tool};
+use crate::external::{About, Invocation, Listens, Reading, Run, Server, Tool, ToolOutput};
 use holdup_model::Problem;
 use std::fmt::Write;
 
@@ -59,7 +59,7 @@ impl Tool for Uperf {
         })
     }
 
-    fn read(&self, setup: &Setup, said: &Said<'_>) -> Result<Reading, String> {
+    fn read(&self, setup: &Setup, said: &ToolOutput<'_>) -> Result<Reading, String> {
         let mut reading = Reading::default();
         if let Some(wrong) = said.stdout.lines().chain(said.stderr.lines()).find(|l| l.contains("** Error")) {
             return Err(format!("uperf counted errors: {}", text::shown(wrong)));

@@ -20,7 +20,7 @@ const SILENCE: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A running program. Dropping it ends its whole group.
-pub(crate) struct Beside {
+pub(crate) struct BackgroundProcess {
     group: Group,
     reader: Option<JoinHandle<(Tail, Tail)>>,
     over: Arc<AtomicBool>,
@@ -28,13 +28,13 @@ pub(crate) struct Beside {
 }
 
 /// A program that has ended.
-pub(crate) struct Said {
+pub(crate) struct Completed {
     pub(crate) stdout: Tail,
     pub(crate) stderr: Tail,
     pub(crate) usage: Usage,
 }
 
-impl Beside {
+impl BackgroundProcess {
     /// Starts it, on some CPUs or on those of holdup. Its output is read by a thread, so that it never waits for that.
     pub(crate) fn start(
         program: &Program,
@@ -51,7 +51,7 @@ impl Beside {
             .name("reads-server".to_owned())
             .spawn(move || read(streams, &seen))
             .map_err(|e| Problem::trial(format!("command {name}"), format!("no thread can be made: {e}")))?;
-        Ok(Beside { group, reader: Some(reader), over, name: name.to_owned() })
+        Ok(BackgroundProcess { group, reader: Some(reader), over, name: name.to_owned() })
     }
 
     /// Its pid.
@@ -85,7 +85,7 @@ impl Beside {
     }
 
     /// Asks it to end with a signal, then kills what is left of its group, and gives what it said.
-    pub(crate) fn end(mut self, signal: Signal) -> Result<Said, Problem> {
+    pub(crate) fn end(mut self, signal: Signal) -> Result<Completed, Problem> {
         self.group.signal(signal);
         self.wait_until(&Cancel::default(), GRACE, &|| false);
         self.group.signal(Signal::KILL);
@@ -98,11 +98,11 @@ impl Beside {
                 "the thread that reads its output has failed",
             ));
         };
-        Ok(Said { stdout, stderr, usage })
+        Ok(Completed { stdout, stderr, usage })
     }
 }
 
-impl Drop for Beside {
+impl Drop for BackgroundProcess {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
         self.group.signal(Signal::KILL);

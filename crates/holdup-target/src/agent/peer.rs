@@ -1,6 +1,6 @@
-//! The two sides of a peer: the agent of the guest that is one, and what the agent beside it asks it.
+//! Both sides of a peer: the agent of the guest that is one, and the orders of the agent beside it.
 
-use super::line::{self, Line};
+use super::connection::{self, Connection};
 use super::{AgentRequest, hello};
 use holdup_host::Host;
 use holdup_load::Cancel;
@@ -13,36 +13,37 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Of so many round trips the shortest is told: the first ones wake CPUs and fill caches.
+/// The shortest of this number of round trips is reported: the first ones wake CPUs and fill caches.
 const ROUND_TRIPS: u32 = 50;
 
-/// Serves the far ends of loads at an address, and says so on a line, until the other side says `Off` or goes away.
+/// Serves the remote side of loads at an address, and announces that over a connection, until the other side sends `Off`
+/// or closes it.
 ///
 /// # Errors
-/// When nothing can listen at the address, or the line cannot be written any more.
-pub fn serve_far(
+/// When nothing can listen at the address, or the connection breaks.
+pub fn serve_peer(
     request: &AgentRequest<'_>,
     address: IpAddr,
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> Result<(), Problem> {
-    let failed = |e: std::io::Error| Problem::host(format!("the far end at {address}:{FAR_PORT}"), e.to_string());
+    let failed = |e: std::io::Error| Problem::host(format!("the peer at {address}:{FAR_PORT}"), e.to_string());
     let listener = TcpListener::bind((address, FAR_PORT)).map_err(failed)?;
-    let line = Line::new(output);
+    let connection = Connection::new(output);
     let stop = Cancel::default();
     let (orders, inbox) = channel();
-    line::read_in_background(input, orders, stop.clone(), line.clone());
-    let _beats = line.clone().beat_in_background();
-    line.say(&Answer::Hello(Box::new(hello(request))))?;
+    connection::read_in_background(input, orders, stop.clone(), connection.clone());
+    let _beats = connection.clone().beat_in_background();
+    connection.send(&Answer::Hello(Box::new(hello(request))))?;
     std::thread::scope(|scope| {
-        // A line that is broken shows at the next answer.
-        let tell = |text: &str| drop(line.say(&Answer::Note(format!("the far end: {text}"))));
+        // A broken connection shows at the next answer.
+        let note = |text: &str| drop(connection.send(&Answer::Note(format!("the peer: {text}"))));
         let service = scope.spawn({
             let (listener, stop) = (&listener, &stop);
             move || {
-                let served = far::serve(request.host, listener, stop, &tell);
+                let served = far::serve(request.host, listener, stop, &note);
                 if let Err(e) = &served {
-                    tell(&format!("it serves no more: {e}"));
+                    note(&format!("it serves no more: {e}"));
                 }
                 served
             }
@@ -52,7 +53,8 @@ pub fn serve_far(
             if order == Order::Off || said.is_err() {
                 break;
             }
-            said = line.say(&Answer::Refused("this guest is a peer: it takes its orders over the link".to_owned()));
+            said =
+                connection.send(&Answer::Refused("this guest is a peer: it takes its orders over the link".to_owned()));
         }
         // The service ends only when it is asked to, so nothing may return before this.
         stop.cancel();
@@ -74,13 +76,13 @@ pub(super) fn reach(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<(), Pro
     Ok(())
 }
 
-/// What the peer of this host says of itself; nothing where there is none.
+/// The facts of the peer of this host; none where there is no peer.
 pub(super) fn facts(host: &Host, plan: &Plan, cancel: &Cancel) -> Result<Vec<Fact>, Problem> {
     let Some(address) = far::of_this_host(host) else { return Ok(Vec::new()) };
     let mut far = Far::connect(host, address, limit(plan), cancel)?;
-    // It is asked once, so nobody could say that it stayed as it was.
+    // It is asked once, so whether it stayed the same is not known.
     let of_peer = |fact: Fact| Fact { key: format!("peer.{}", fact.key), steady: false, ..fact };
-    // What its kernel does not tell, this one does not tell either, and says why.
+    // What its kernel does not report, this one does not report either, with the reason.
     let mut all: Vec<Fact> = far.facts()?.into_iter().filter(|fact| fact.value.is_some()).map(of_peer).collect();
     let trip = far.round_trip_ns(ROUND_TRIPS)?.to_string();
     let source = format!("the shortest of {ROUND_TRIPS} orders and answers over the link");
@@ -101,8 +103,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::path::PathBuf;
 
-    /// The next message of an agent that is worth telling.
-    fn answer(line: &mut UnixStream, decoder: &mut Decoder) -> Answer {
+    /// The next message of an agent but for its heartbeats.
+    fn answer(connection: &mut UnixStream, decoder: &mut Decoder) -> Answer {
         let mut bytes = [0; 4096];
         loop {
             while let Some(received) = decoder.next() {
@@ -112,15 +114,15 @@ mod tests {
                     answer => return answer,
                 }
             }
-            let count = line.read(&mut bytes).expect("is read");
+            let count = connection.read(&mut bytes).expect("is read");
             assert_ne!(count, 0, "the agent ended");
             decoder.feed(&bytes[..count]);
         }
     }
 
     #[test]
-    fn a_peer_says_hello_serves_and_ends_when_it_is_told_to() {
-        // An address of this test alone, so that the port is free whatever else runs.
+    fn a_peer_says_hello_serves_and_ends_when_ordered() {
+        // An address of this test alone, so that the port is free beside other tests.
         let address = Ipv4Addr::new(127, 77, (std::process::id() >> 8) as u8, std::process::id() as u8 | 1);
         let (mut ours, theirs) = UnixStream::pair().expect("a pair");
         let work = small_plan();
@@ -131,7 +133,7 @@ mod tests {
                 let host = Host::real();
                 let request = AgentRequest { host: &host, workdir: PathBuf::from("/tmp"), notes: Vec::new() };
                 let input = theirs.try_clone().expect("is cloned");
-                serve_far(&request, address.into(), input, theirs)
+                serve_peer(&request, address.into(), input, theirs)
             });
             let mut decoder = Decoder::new();
             assert!(matches!(answer(&mut ours, &mut decoder), Answer::Hello(_)));
@@ -148,12 +150,12 @@ mod tests {
             assert_eq!(super::facts(&alone, &work, &Cancel::default()), Ok(Vec::new()));
 
             std::net::TcpStream::connect((address, FAR_PORT)).expect("connects").write_all(b"x").expect("is written");
-            assert!(matches!(answer(&mut ours, &mut decoder), Answer::Note(text) if text.starts_with("the far end: ")));
+            assert!(matches!(answer(&mut ours, &mut decoder), Answer::Note(text) if text.starts_with("the peer: ")));
             ours.write_all(&order(1, &Order::Off)).expect("is written");
             assert_eq!(far.join().expect("no panic"), Ok(()));
         });
         let gone = Plan { guest: Some(Guest { boot_timeout_ns: 50_000_000, ..Guest::default() }), ..work };
-        let problem = reach(&near, &gone, &Cancel::default()).expect_err("nobody is there");
+        let problem = reach(&near, &gone, &Cancel::default()).expect_err("there is no peer");
         assert!(problem.what.starts_with(far::WHAT) && problem.why.contains("does not answer"), "{problem}");
     }
 

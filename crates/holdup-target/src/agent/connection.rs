@@ -1,4 +1,4 @@
-//! The agent's end of the line: frames out under one lock, frames in by one thread.
+//! The agent's side of its connection: frames out under one lock, frames in by one thread.
 
 use holdup_load::Cancel;
 use holdup_model::Problem;
@@ -9,12 +9,12 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often an agent says that it lives. The other side takes it for hung after many of these.
+/// The interval of heartbeats. The other side takes an agent for hung after many of these.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// The way out.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct Connection {
     output: Arc<Mutex<Output>>,
 }
 
@@ -26,27 +26,27 @@ struct Output {
 /// Ends the beats when dropped.
 pub(super) struct Beats(#[allow(dead_code, reason = "dropping it is what ends the thread")] Sender<()>);
 
-impl Line {
+impl Connection {
     pub(super) fn new(to: impl Write + Send + 'static) -> Self {
-        Line { output: Arc::new(Mutex::new(Output { to: Box::new(to), sequence: 0 })) }
+        Connection { output: Arc::new(Mutex::new(Output { to: Box::new(to), sequence: 0 })) }
     }
 
     /// Sends one message.
-    pub(super) fn say(&self, answer: &Answer) -> Result<(), Problem> {
+    pub(super) fn send(&self, answer: &Answer) -> Result<(), Problem> {
         let payload = wire::to_bytes(answer);
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let frame = encode(output.sequence, &payload);
         output.sequence = output.sequence.wrapping_add(1);
         let written = output.to.write_all(&frame).and_then(|()| output.to.flush());
-        written.map_err(|e| Problem::host("the line to holdup", format!("it cannot be written: {e}")))
+        written.map_err(|e| Problem::host("the connection to holdup", format!("it cannot be written: {e}")))
     }
 
-    /// Says each second that the agent lives, until what it gives back is dropped.
+    /// Sends a heartbeat each second, until the returned value is dropped.
     pub(super) fn beat_in_background(self) -> Beats {
         let (stop, stopped) = channel::<()>();
         std::thread::spawn(move || {
             while stopped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
-                if self.say(&Answer::Alive).is_err() {
+                if self.send(&Answer::Alive).is_err() {
                     return;
                 }
             }
@@ -55,12 +55,12 @@ impl Line {
     }
 }
 
-/// Reads orders until the line ends. `Off` and the end of the line cancel what is under way.
+/// Reads orders until the connection ends. `Off` and that end cancel the work under way.
 pub(super) fn read_in_background(
     mut input: impl Read + Send + 'static,
     orders: Sender<Order>,
     cancel: Cancel,
-    line: Line,
+    connection: Connection,
 ) {
     std::thread::spawn(move || {
         let mut decoder = Decoder::new();
@@ -89,7 +89,7 @@ pub(super) fn read_in_background(
                         }
                     }
                     Err(why) => {
-                        let _broken = line.say(&Answer::Refused(why));
+                        let _broken = connection.send(&Answer::Refused(why));
                     }
                 }
             }
