@@ -2,7 +2,7 @@
 
 use crate::algorithms;
 use crate::lock::{Algorithm, Sharing};
-use holdup_catalogue::lock_contention::{self, Exact, Pages};
+use holdup_catalogue::lock_contention::{self, Pages, TruthRecord};
 use holdup_model::{Availability, Parameters, Problem};
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub struct Setup {
     /// Whether workers stay on one CPU.
     pub pin: bool,
     /// Where the workers' record is published, when one is kept.
-    pub(crate) truth: Option<(PathBuf, Exact)>,
+    pub(crate) truth: Option<(PathBuf, TruthRecord)>,
 }
 
 impl Setup {
@@ -50,7 +50,7 @@ impl Setup {
             huge: p.pages == Pages::Huge,
             sample_every: p.sample_every,
             pin: p.pin,
-            truth: p.truth.map(|path| (path, p.truth_record.unwrap_or(Exact::LockWord))),
+            truth: p.truth.map(|path| (path, p.truth_record.unwrap_or(TruthRecord::LockWord))),
         })
     }
 

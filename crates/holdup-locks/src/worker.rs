@@ -6,7 +6,7 @@ use crate::lock::{Acquired, RawLock, Sharing};
 use crate::record::{self, NamedBy, NoRecord, Record, Recorder};
 use crate::region::{Head, Region, Slot, ending, lock_of};
 use crate::truth::OWNER_AT;
-use holdup_catalogue::lock_contention::Exact;
+use holdup_catalogue::lock_contention::TruthRecord;
 use holdup_load::board::{CachePadded, Stage, phase};
 use holdup_load::clock::now_ns;
 use std::hint::black_box;
@@ -57,14 +57,14 @@ impl Entry {
     }
 
     /// What names the holder where a record is kept.
-    pub(crate) fn named(&self, exact: Exact) -> NamedBy {
+    pub(crate) fn named(&self, exact: TruthRecord) -> NamedBy {
         self.recorded(exact).1
     }
 
-    fn recorded(&self, exact: Exact) -> (fn(&Job), NamedBy) {
+    fn recorded(&self, exact: TruthRecord) -> (fn(&Job), NamedBy) {
         match exact {
-            Exact::LockWord => self.by_word,
-            Exact::OwnerWord => self.by_owner,
+            TruthRecord::LockWord => self.by_word,
+            TruthRecord::OwnerWord => self.by_owner,
         }
     }
 
@@ -102,7 +102,7 @@ pub(crate) struct Job {
     /// The CPU that it runs on.
     pub(crate) cpu: Option<u32>,
     /// Whether it keeps a record for `truth`.
-    pub(crate) exact: Option<Exact>,
+    pub(crate) exact: Option<TruthRecord>,
 }
 
 impl Job {

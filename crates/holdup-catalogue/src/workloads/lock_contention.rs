@@ -20,7 +20,7 @@ words! {
 
 words! {
     /// What the workers' record is exact about.
-    Exact {
+    TruthRecord {
         /// The lock's word names its holder where an algorithm can be had so.
         LockWord,
         /// The algorithm is the one that is measured; the holder is named beside the lock.
@@ -55,5 +55,5 @@ parameters! {
     truth: Option<PathBuf>,
     /// for tests: what names the holder, the lock's word (default; by another instruction) or one beside it
     #[real]
-    truth_record: Option<Exact>,
+    truth_record: Option<TruthRecord>,
 }
